@@ -14,7 +14,9 @@ impl PageTable {
     /// # Errors
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
-        Ok(PageTable { pages: BTreeMap::new() })
+        Ok(PageTable {
+            pages: BTreeMap::new(),
+        })
     }
 
     /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.

@@ -26,7 +26,10 @@ impl UserContext {
     /// # Errors
     /// [`gyre_platform::OutOfMemory`].
     pub fn duplicate(&self) -> Result<UserContext, gyre_platform::OutOfMemory> {
-        Ok(UserContext { registers: self.registers, script: self.script.clone() })
+        Ok(UserContext {
+            registers: self.registers,
+            script: self.script.clone(),
+        })
     }
 
     /// Saves the extended state from this core's registers if it lies there. Must be called before the thread leaves the core.
@@ -50,5 +53,8 @@ impl UserContext {
 /// Runs a program until it traps. An empty script traps with an interrupt.
 pub fn enter_user(context: &mut UserContext, _table: &crate::PageTable) -> Exit {
     let (_cycles, trap) = context.script.pop_front().unwrap_or((0, Trap::Interrupt));
-    Exit { trap, entered_at_cycles: crate::now() }
+    Exit {
+        trap,
+        entered_at_cycles: crate::now(),
+    }
 }

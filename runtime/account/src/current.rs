@@ -12,7 +12,11 @@ static CURRENT: [PerCore; CORES_MAX] = [const { PerCore(AtomicU32::new(0)) }; CO
 
 /// The activity whose message this core handles now; infrastructure outside of any.
 pub fn current_activity() -> ActivityId {
-    ActivityId(CURRENT[gyre_machine::core_index()].0.load(Ordering::Relaxed))
+    ActivityId(
+        CURRENT[gyre_machine::core_index()]
+            .0
+            .load(Ordering::Relaxed),
+    )
 }
 
 /// Sets it and returns what it was. For the runtime, and for a resource that has just learned whom its work is for (demultiplexing).

@@ -45,7 +45,11 @@ static DIRECT: Direct = Direct;
 
 impl Runtime for Direct {
     fn spawn(&self, activity: ActivityId, task: LocalTask) {
-        let task = Task { activity, flag: Arc::new(Flag(AtomicBool::new(true))), future: task };
+        let task = Task {
+            activity,
+            flag: Arc::new(Flag(AtomicBool::new(true))),
+            future: task,
+        };
         WORLD.with(|world| world.borrow_mut().fresh.push_back(task));
     }
 
@@ -81,7 +85,9 @@ impl<R: 'static> Port<R> for DirectPort<R> {
 
 /// Makes a link to a server without queues: `direct_link(|request| Box::pin(block::serve(server, request)))`.
 pub fn direct_link<R: 'static>(serve: impl Fn(R) -> LocalTask + Send + Sync + 'static) -> Link<R> {
-    Link::new(Box::leak(Box::new(DirectPort { serve: Box::new(serve) })))
+    Link::new(Box::leak(Box::new(DirectPort {
+        serve: Box::new(serve),
+    })))
 }
 
 /// Runs a future and all tasks it starts until it is done; virtual time advances when everybody waits.
@@ -119,7 +125,10 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
             }
         }
         let fresh = WORLD.with(|world| !world.borrow().fresh.is_empty());
-        assert!(progress || fresh || advance_time(), "everybody waits and no timer is armed: a wake-up was lost");
+        assert!(
+            progress || fresh || advance_time(),
+            "everybody waits and no timer is armed: a wake-up was lost"
+        );
     }
 }
 
@@ -132,14 +141,18 @@ fn poll_task(task: &mut Task) -> Option<bool> {
     }
     let before = set_current_activity(task.activity);
     let waker = Waker::from(task.flag.clone());
-    let done = Pin::as_mut(&mut task.future).poll(&mut Context::from_waker(&waker)).is_ready();
+    let done = Pin::as_mut(&mut task.future)
+        .poll(&mut Context::from_waker(&waker))
+        .is_ready();
     set_current_activity(before);
     Some(done)
 }
 
 fn advance_time() -> bool {
     let next = WORLD.with(|world| world.borrow_mut().timers.pop_first());
-    let Some(((deadline, _), waker)) = next else { return false };
+    let Some(((deadline, _), waker)) = next else {
+        return false;
+    };
     gyre_machine::set_virtual_time(deadline.max(gyre_machine::now()));
     waker.wake();
     true
@@ -180,7 +193,9 @@ mod tests {
 
     #[test]
     fn a_call_is_answered_after_virtual_time() {
-        let client = adder::Client::new(direct_link(|request| Box::pin(adder::serve(&ADDER, request))));
+        let client = adder::Client::new(direct_link(|request| {
+            Box::pin(adder::serve(&ADDER, request))
+        }));
         assert_eq!(block_on(async { client.add(2, 3).await }), Ok(5));
     }
 

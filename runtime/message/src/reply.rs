@@ -37,7 +37,12 @@ type Slot<T> = Arc<SpinLock<State<T>>>;
 
 /// Makes a token and the future of its answer.
 pub fn reply_pair<T: Answer>() -> (Reply<T>, Call<T>) {
-    let slot = Arc::new(SpinLock::new(State { value: None, waiter: None, answered: false, abandoned: false }));
+    let slot = Arc::new(SpinLock::new(State {
+        value: None,
+        waiter: None,
+        answered: false,
+        abandoned: false,
+    }));
     (Reply { slot: slot.clone() }, Call { slot })
 }
 
