@@ -10,6 +10,7 @@ pub mod dma;
 pub mod entropy;
 pub mod frame;
 pub mod page_table;
+pub mod physical;
 pub mod time;
 pub mod user;
 
@@ -22,6 +23,7 @@ pub use dma::{DmaBuffer, dma_fence};
 pub use entropy::{fill_random, seed_random};
 pub use frame::{Frame, set_memory_meter};
 pub use page_table::{PageTable, flush_all_local, flush_page_local};
+pub use physical::{device_read, device_write, live_frame_bytes};
 pub use time::{
     armed_timer, clear_timer, cycles_per_ms, now, set_timer, set_virtual_time, wall_clock_ns,
 };
