@@ -221,3 +221,6 @@ impl Order for EarliestDeadline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,3 +114,6 @@ impl Order for StrictPriority {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,6 @@ use crate::order::Core;
 use crate::policy::{CorePolicy, Record};
 use crate::testing::Bench;
 use alloc::vec;
-use alloc::vec::Vec;
 use proptest::prelude::*;
 
 fn bench(params: Params, weights: &[u32]) -> Bench {

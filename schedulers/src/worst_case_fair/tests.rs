@@ -103,4 +103,22 @@ proptest! {
             }
         }
     }
+
+    /// Expectations that hold from the start: the bound of the paper.
+    #[test]
+    fn with_known_costs_no_client_falls_behind_by_more_than_one_charge(
+        weights in prop::collection::vec(1u32..100, 2..8),
+        cost in 1u64..1000,
+    ) {
+        let mut bench = backlogged(&weights, cost);
+        let all_weights: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+        for turn in 1..500 {
+            bench.serve(|_| cost);
+            for (client, &weight) in (0..).zip(&weights) {
+                let (fluid, used) = (u64::from(weight) * turn * cost, bench.used(client) * all_weights);
+                prop_assert!(used <= fluid + cost * all_weights + all_weights, "ahead: {:?}", bench.used);
+                prop_assert!(used + cost * all_weights + all_weights >= fluid, "behind: {:?}", bench.used);
+            }
+        }
+    }
 }
