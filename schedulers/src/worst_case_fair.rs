@@ -8,9 +8,9 @@
 //! client; start tags always use the true cost, so a wrong guess shifts when a client is served, never how much it gets.
 //!
 //! **Bound** (all clients backlogged, charges as expected, W = service, share = w / sum of weights):
-//! W_i <= share * W_all + L_i and W_i >= share * W_all - Lmax. With wrong guesses the upper bound stays, the lower one becomes
-//! that of weighted fair queueing. **Starvation**: none: V passes every start tag, and among eligible clients finish tags
-//! only grow. **Work conserving**: yes.
+//! W_i <= share * W_all + L_i and W_i >= share * W_all - Lmax. With wrong guesses the upper bound stays, and the lower one
+//! becomes share * W_all - (sum of all L). **Starvation**: none: V passes every start tag, and among eligible clients finish
+//! tags only grow. **Work conserving**: yes.
 //! Costs two heaps. For links and disks where short turns matter; the CPU is better served by weighted fair queueing.
 use crate::dense::Dense;
 use crate::heap::Heap;
