@@ -1,0 +1,54 @@
+//! Block devices: sectors in, sectors out.
+
+use alloc::vec::Vec;
+use gyre_message::{Gone, protocol};
+use gyre_object::Page;
+
+/// Bytes of a sector.
+pub const SECTOR_BYTES: usize = 512;
+/// Most bytes of one request: adjacent requests are merged up to here, and only within an activity (V19).
+pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
+
+/// Why a block request failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockError {
+    /// The device reports an error of the medium. Repeating may help.
+    Io,
+    /// The sectors lie beyond the device's end, or the length is not a multiple of a sector.
+    OutOfRange,
+    /// The device does not do that (writing to a read-only disk).
+    Unsupported,
+    /// No memory for the request. Later.
+    OutOfMemory,
+    /// The driver is gone.
+    Gone,
+}
+
+impl From<Gone> for BlockError {
+    fn from(_: Gone) -> BlockError {
+        BlockError::Gone
+    }
+}
+
+/// What a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Size in sectors.
+    pub sectors: u64,
+    /// True where it refuses writes.
+    pub read_only: bool,
+}
+
+protocol! {
+    /// What a block device does for others.
+    pub mod block {
+        /// Tells size and kind. Idempotent.
+        async fn geometry() -> Result<Geometry, BlockError>;
+        /// Reads consecutive sectors into the pages, in order, all of them whole; gives the pages back filled. Idempotent.
+        async fn read(first_sector: u64, into: Vec<Page>) -> Result<Vec<Page>, BlockError>;
+        /// Writes the pages to consecutive sectors. The device may keep them in a volatile cache until `flush`. Idempotent.
+        async fn write(first_sector: u64, from: Vec<Page>) -> Result<(), BlockError>;
+        /// Makes all writes that were answered before durable. Idempotent.
+        async fn flush() -> Result<(), BlockError>;
+    }
+}

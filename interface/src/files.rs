@@ -1,0 +1,219 @@
+//! File systems: one protocol for ext2, tmpfs and whatever else holds files. Nodes are named by number.
+
+use alloc::vec::Vec;
+use gyre_message::{Gone, protocol};
+use gyre_object::{Bytes, Page};
+
+/// Names a node of one file system (ext2: the inode number).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u64);
+
+/// A name in a directory: 1 to 255 bytes without '/' and NUL.
+pub type Name = Vec<u8>;
+/// Longest name, bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Why a file operation failed. The Linux personality maps each to one errno.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileError {
+    /// No such name or node (ENOENT).
+    NotFound,
+    /// The name is taken (EEXIST).
+    Exists,
+    /// A directory was needed (ENOTDIR).
+    NotDirectory,
+    /// A directory is not allowed here (EISDIR).
+    IsDirectory,
+    /// The directory still has entries (ENOTEMPTY).
+    NotEmpty,
+    /// No space left on the device (ENOSPC).
+    NoSpace,
+    /// The file would become too large (EFBIG).
+    TooLarge,
+    /// The name is too long (ENAMETOOLONG).
+    NameTooLong,
+    /// Too many links (EMLINK).
+    TooManyLinks,
+    /// The argument makes no sense for this node (EINVAL).
+    Invalid,
+    /// The file system or device is read-only (EROFS).
+    ReadOnly,
+    /// The image is damaged here (EUCLEAN).
+    Damaged,
+    /// The device failed (EIO).
+    Io,
+    /// No memory (ENOMEM).
+    OutOfMemory,
+    /// Not offered by this file system (EOPNOTSUPP).
+    Unsupported,
+    /// Would lead to another file system (EXDEV).
+    OtherFileSystem,
+    /// The server is gone (EIO).
+    Gone,
+}
+
+impl From<Gone> for FileError {
+    fn from(_: Gone) -> FileError {
+        FileError::Gone
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    SymbolicLink,
+    /// A character device (major, minor in [`Attributes::device`]).
+    CharacterDevice,
+    /// A block device.
+    BlockDevice,
+    /// A named pipe.
+    Pipe,
+    /// A local socket's name.
+    Socket,
+}
+
+/// Everything `stat` tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// The node.
+    pub node: NodeId,
+    /// Its kind.
+    pub kind: NodeKind,
+    /// Permission bits, set-user-id and the like: the low 12 bits of `st_mode`.
+    pub mode: u16,
+    /// Hard links.
+    pub links: u32,
+    /// Owner.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Space used, in units of 512 bytes.
+    pub blocks_512: u64,
+    /// Device number, for device nodes.
+    pub device: u64,
+    /// Last access, ns since 1970.
+    pub accessed_ns: u64,
+    /// Last change of contents, ns since 1970.
+    pub modified_ns: u64,
+    /// Last change of the node, ns since 1970.
+    pub changed_ns: u64,
+}
+
+/// What [`files::set_attributes`] changes; `None` leaves it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AttributeChange {
+    /// Permission bits.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub user: Option<u32>,
+    /// Group.
+    pub group: Option<u32>,
+    /// New size; longer files get a hole.
+    pub size_bytes: Option<u64>,
+    /// Access time, ns since 1970.
+    pub accessed_ns: Option<u64>,
+    /// Modification time, ns since 1970.
+    pub modified_ns: Option<u64>,
+}
+
+/// What to create.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewNode {
+    /// Its kind.
+    pub kind: NodeKind,
+    /// Permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+    /// Target of a symbolic link; empty otherwise.
+    pub target: Vec<u8>,
+    /// Device number of a device node; 0 otherwise.
+    pub device: u64,
+}
+
+/// One name in a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectoryEntry {
+    /// The name.
+    pub name: Name,
+    /// The node.
+    pub node: NodeId,
+    /// Its kind.
+    pub kind: NodeKind,
+    /// Where to go on reading after this entry.
+    pub next: u64,
+}
+
+/// Space and names of a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileSystemStatistics {
+    /// Block size, bytes.
+    pub block_bytes: u32,
+    /// All blocks.
+    pub blocks: u64,
+    /// Free blocks.
+    pub blocks_free: u64,
+    /// All nodes.
+    pub nodes: u64,
+    /// Free nodes.
+    pub nodes_free: u64,
+    /// Number that Linux's statfs gives for the type (0xEF53 for ext2, 0x01021994 for tmpfs).
+    pub magic: u64,
+}
+
+protocol! {
+    /// What a file system does for others. Permissions are checked by the caller.
+    pub mod files {
+        /// The root directory's node.
+        async fn root() -> Result<NodeId, FileError>;
+        /// Finds a name ("." and ".." included, but not above the root).
+        async fn lookup(directory: NodeId, name: Name) -> Result<Attributes, FileError>;
+        /// Attributes of a node.
+        async fn attributes(node: NodeId) -> Result<Attributes, FileError>;
+        /// Changes attributes, size included (truncation).
+        async fn set_attributes(node: NodeId, change: AttributeChange) -> Result<Attributes, FileError>;
+        /// Entries from position `from` on (0 is the start), about `bytes_max` of names; empty at the end.
+        async fn read_directory(node: NodeId, from: u64, bytes_max: usize) -> Result<Vec<DirectoryEntry>, FileError>;
+        /// Creates a node under a name.
+        async fn create(directory: NodeId, name: Name, new: NewNode) -> Result<Attributes, FileError>;
+        /// Another name for a node that is not a directory.
+        async fn link(node: NodeId, directory: NodeId, name: Name) -> Result<(), FileError>;
+        /// Removes a name of something that is not a directory. The node lives on while it is open.
+        async fn unlink(directory: NodeId, name: Name) -> Result<(), FileError>;
+        /// Removes an empty directory.
+        async fn remove_directory(directory: NodeId, name: Name) -> Result<(), FileError>;
+        /// Renames, replacing what is there, atomically.
+        async fn rename(from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError>;
+        /// The target of a symbolic link.
+        async fn read_link(node: NodeId) -> Result<Vec<u8>, FileError>;
+        /// Keeps a node alive while it is open, also without names.
+        async fn open(node: NodeId) -> Result<Attributes, FileError>;
+        /// Ends one `open`. Frees the node with its last name and user.
+        async fn close(node: NodeId) -> Result<(), FileError>;
+        /// The cached page of a file, shared: read-only for the caller unless it maps it shared and writable and calls `page_dirtied`. Zeroes beyond the end.
+        async fn page(node: NodeId, index: u64) -> Result<Page, FileError>;
+        /// A page got from `page` was written through a mapping.
+        async fn page_dirtied(node: NodeId, index: u64) -> Result<(), FileError>;
+        /// Reads by reference; fewer bytes at the end of the file, none beyond it.
+        async fn read(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
+        /// Writes; extends the file. Answers the bytes written.
+        async fn write(node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError>;
+        /// Writes at the end of the file, whatever that is then; answers the offset where it was written.
+        async fn append(node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError>;
+        /// Makes a node's contents and what is needed to find it durable.
+        async fn sync(node: NodeId) -> Result<(), FileError>;
+        /// Makes everything durable that the current activity has written.
+        async fn sync_all() -> Result<(), FileError>;
+        /// Space and names.
+        async fn statistics() -> Result<FileSystemStatistics, FileError>;
+    }
+}

@@ -1,0 +1,13 @@
+//! The contracts between resources. A resource uses another one only through these protocols; read this crate first.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+pub mod block;
+pub mod files;
+pub mod link;
+pub mod readiness;
+pub mod tcp;
+pub mod udp;
+
+pub use readiness::{Readiness, Ready};

@@ -1,0 +1,25 @@
+//! The vocabulary of the platform layer: what the rest of Gyre may know of a machine.
+//!
+//! Nothing here touches hardware. `gyre-x86-64` and `gyre-sim` implement one set of functions over these types;
+//! `gyre-machine` selects one of them by target, and every crate above uses only that.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod device;
+pub mod event;
+pub mod mapping;
+pub mod meter;
+pub mod user;
+pub mod zone;
+
+pub use address::{PAGE_BYTES, Pa, USER_END, Va};
+pub use device::{DeviceError, PciAddress, PciId};
+pub use event::Events;
+pub use mapping::{Access, MapError, MapFlags, Mapping};
+pub use meter::{MemoryMeter, OutOfMemory};
+pub use user::{Exit, Registers, Trap};
+pub use zone::{MemoryRegion, ZoneDescription};
+
+/// Upper bound on the cores of one instance.
+pub const CORES_MAX: usize = 8;

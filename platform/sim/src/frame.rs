@@ -1,0 +1,110 @@
+//! Physical frames: page-aligned memory of the host, whose address plays the physical address.
+
+use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+/// Sets who is told of every byte that this machine takes; only the first call counts.
+pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
+    let _ = crate::machine::with_machine(|machine| machine.meter.set(meter));
+}
+
+fn meter() -> Option<&'static dyn MemoryMeter> {
+    crate::machine::with_machine(|machine| machine.meter.get().copied())
+}
+
+/// `2^order` contiguous, zeroed, page-aligned frames with one owner. Freed and credited when dropped.
+pub struct Frame {
+    memory: NonNull<u8>,
+    order: u8,
+    owner: Option<u32>,
+}
+
+// SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
+unsafe impl Send for Frame {}
+// SAFETY: shared access is read-only through `as_slice`.
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    /// Takes `2^order` zeroed frames, charged to the current activity.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none or the payer's budget is spent.
+    pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
+        let owner = meter()
+            .map(|meter| meter.charge(PAGE_BYTES << order))
+            .transpose()?;
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc_zeroed(Self::layout(order)) };
+        let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
+        crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
+        Ok(Frame {
+            memory,
+            order,
+            owner,
+        })
+    }
+
+    fn layout(order: u8) -> Layout {
+        Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES)
+            .expect("page sizes are valid layouts")
+    }
+
+    /// The physical address of the first byte.
+    pub fn pa(&self) -> Pa {
+        Pa(self.memory.as_ptr() as u64)
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        PAGE_BYTES << self.order
+    }
+
+    /// The contents.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the memory is owned, initialised and of this length.
+        unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.bytes()) }
+    }
+
+    /// The contents, to change them.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` says that nobody else looks.
+        unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr(), self.bytes()) }
+    }
+
+    /// Copies out of the frame while others (user programs, devices) may write to it: byte values are each old or new.
+    /// Returns how many bytes were copied: less than wanted at the frame's end.
+    pub fn read_shared(&self, offset: usize, into: &mut [u8]) -> usize {
+        let count = into.len().min(self.bytes().saturating_sub(offset));
+        // SAFETY: offset + count lies inside the frame.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                self.memory.as_ptr().add(offset),
+                into.as_mut_ptr(),
+                count,
+            )
+        };
+        count
+    }
+
+    /// Copies into a frame that others may read or write at the same time (a page of a user program).
+    pub fn write_shared(&self, offset: usize, from: &[u8]) -> usize {
+        let count = from.len().min(self.bytes().saturating_sub(offset));
+        // SAFETY: offset + count lies inside the frame.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from.as_ptr(), self.memory.as_ptr().add(offset), count)
+        };
+        count
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let (Some(meter), Some(owner)) = (meter(), self.owner) {
+            meter.credit(owner, self.bytes());
+        }
+        crate::physical::frame_died(self.memory.as_ptr() as u64);
+        // SAFETY: allocated in `allocate` with this layout, freed once.
+        unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.order)) };
+    }
+}

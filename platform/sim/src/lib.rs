@@ -1,0 +1,32 @@
+//! The simulated machine. One operating system thread plays all cores; time stands still unless somebody advances it,
+//! or follows the host's clock (the default, for unit tests and benchmarks).
+//!
+//! The functions are those of `gyre-x86-64`; a function that makes no sense on a host (entering a user program) is a
+//! script here, see [`user`].
+
+pub mod console;
+pub mod core;
+pub mod dma;
+pub mod entropy;
+pub mod frame;
+pub mod machine;
+pub mod page_table;
+pub mod physical;
+pub mod time;
+pub mod user;
+
+pub use console::console_write;
+pub use core::{
+    events_pending, idle, interrupt_window, post_event, shut_down, take_events, wake_core,
+};
+pub use dma::{DmaBuffer, dma_fence};
+pub use entropy::{fill_random, seed_random};
+pub use frame::{Frame, set_memory_meter};
+pub use machine::{Machine, core_count, core_index, select_core, set_core_count};
+pub use page_table::{PageTable, flush_all_local, flush_page_local};
+pub use physical::{device_read, device_write, live_frame_bytes};
+pub use time::{
+    advance, advance_core_to, armed_timer, clear_timer, cycles_per_ms, now, set_timer, set_virtual_tick,
+    set_virtual_time, virtual_clock, wall_clock_ns,
+};
+pub use user::{UserContext, enter_user};

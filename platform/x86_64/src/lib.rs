@@ -1,0 +1,2 @@
+//! The x86-64 machine, made safe.
+#![no_std]

@@ -1,0 +1,50 @@
+//! The sender's end of a protocol.
+
+/// What the sender says about order and place (paper section III-A).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Labels {
+    /// Requests with the same affinity label profit from the same core; 0 says nothing. A hint.
+    pub affinity: u64,
+    /// Requests of one activity with the same dependency label are started in the order in which they were made; 0 is free of order.
+    pub dependency: u64,
+}
+
+/// Takes requests to a resource: the engine's queues, or a fake.
+pub trait Port<R>: Send + Sync + 'static {
+    /// Queues the request under the current activity. Never waits; a request that cannot be queued is dropped, which answers `Gone`.
+    fn send(&self, request: R, labels: Labels);
+}
+
+/// A handle to a resource by one of its protocols, with the labels that its requests carry.
+pub struct Link<R: 'static> {
+    port: &'static dyn Port<R>,
+    labels: Labels,
+}
+
+impl<R> Clone for Link<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Link<R> {}
+
+impl<R> Link<R> {
+    /// A link without labels.
+    pub fn new(port: &'static dyn Port<R>) -> Link<R> {
+        Link {
+            port,
+            labels: Labels::default(),
+        }
+    }
+
+    /// The same link, whose requests carry these labels.
+    pub fn labelled(self, labels: Labels) -> Link<R> {
+        Link { labels, ..self }
+    }
+
+    /// Sends a request.
+    pub fn send(&self, request: R) {
+        self.port.send(request, self.labels);
+    }
+}

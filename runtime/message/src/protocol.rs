@@ -1,0 +1,78 @@
+//! One declaration per protocol.
+
+/// Declares a protocol: its requests, the trait of those who serve it, the client of those who ask, and the dispatcher.
+///
+/// Variants have the names of the methods. Arguments and answers are owned values; an answer is a `Result` whose error is
+/// made from [`crate::Gone`].
+#[macro_export]
+macro_rules! protocol {
+    ($(#[$meta:meta])* pub mod $name:ident {
+        $($(#[$method_meta:meta])* async fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $answer:ty;)*
+    }) => {
+        $(#[$meta])*
+        pub mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            /// The requests of this protocol, each with the token of its reply.
+            #[allow(non_camel_case_types)]
+            pub enum Request {
+                $(
+                    $(#[$method_meta])*
+                    #[allow(missing_docs)]
+                    $method { $($arg: $type,)* reply: $crate::Reply<$answer> },
+                )*
+            }
+
+            /// Serves this protocol. Handlers start in queue order and may wait; state is shared, so it is locked or belongs to a home core.
+            pub trait Server: Sync + 'static {
+                $(
+                    $(#[$method_meta])*
+                    fn $method(&'static self, $($arg: $type),*) -> impl core::future::Future<Output = $answer>;
+                )*
+            }
+
+            /// Asks a server of this protocol.
+            #[derive(Clone, Copy)]
+            pub struct Client($crate::Link<Request>);
+
+            impl Client {
+                /// A client that sends through `link`.
+                pub fn new(link: $crate::Link<Request>) -> Client {
+                    Client(link)
+                }
+
+                /// The same client, whose requests carry these labels.
+                pub fn labelled(self, labels: $crate::Labels) -> Client {
+                    Client(self.0.labelled(labels))
+                }
+
+                $(
+                    $(#[$method_meta])*
+                    pub fn $method(&self, $($arg: $type),*) -> $crate::Call<$answer> {
+                        let (reply, call) = $crate::reply_pair();
+                        self.0.send(Request::$method { $($arg,)* reply });
+                        call
+                    }
+                )*
+            }
+
+            /// Handles one request: runs the server's method and sends its answer.
+            pub async fn serve<S: Server>(server: &'static S, request: Request) {
+                match request {
+                    $(Request::$method { $($arg,)* reply } => reply.send(server.$method($($arg),*).await),)*
+                }
+            }
+
+            /// The names of the requests.
+            pub const NAMES: &[&str] = &[$(stringify!($method)),*];
+
+            /// The name of a request.
+            pub fn name_of(request: &Request) -> &'static str {
+                match request {
+                    $(Request::$method { .. } => stringify!($method),)*
+                }
+            }
+        }
+    };
+}

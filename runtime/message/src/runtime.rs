@@ -1,0 +1,121 @@
+//! What handlers may ask of the runtime besides sending messages: tasks, time, a place at the back of the queue.
+
+use alloc::boxed::Box;
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use gyre_account::ActivityId;
+
+/// A task of its own, bound to the core that polls it.
+pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
+/// Makes a task on the core where it will live.
+pub type TaskMaker = Box<dyn FnOnce() -> LocalTask + Send>;
+
+/// The engine, or a fake of it.
+pub trait Runtime: Sync {
+    /// Starts a task of `activity` on this core. `resource` names who it works for in the ledger.
+    fn spawn(&self, activity: ActivityId, task: LocalTask);
+    /// Starts a task on another core.
+    fn spawn_on(&self, core: usize, activity: ActivityId, maker: TaskMaker);
+    /// Wakes once at the deadline; returns a name to cancel it by.
+    fn wake_at(&self, deadline_cycles: u64, waker: Waker) -> u64;
+    /// Forgets a timer; harmless if it has fired.
+    fn cancel_wake(&self, timer: u64);
+}
+
+#[cfg(target_os = "none")]
+static RUNTIME: gyre_object::SetOnce<&'static dyn Runtime> = gyre_object::SetOnce::new();
+
+#[cfg(not(target_os = "none"))]
+std::thread_local! {
+    // Tests run in threads of one process, each with a runtime of its own.
+    static RUNTIME: core::cell::Cell<Option<&'static dyn Runtime>> = const { core::cell::Cell::new(None) };
+}
+
+/// Sets the runtime of this instance (on a host: of this thread). In the kernel only the first call counts.
+pub fn set_runtime(runtime: &'static dyn Runtime) {
+    RUNTIME.set(place(runtime));
+}
+
+#[cfg(target_os = "none")]
+fn place(runtime: &'static dyn Runtime) -> &'static dyn Runtime {
+    runtime
+}
+
+#[cfg(not(target_os = "none"))]
+fn place(runtime: &'static dyn Runtime) -> Option<&'static dyn Runtime> {
+    Some(runtime)
+}
+
+fn with_runtime<T>(ask: impl FnOnce(&'static dyn Runtime) -> T) -> Option<T> {
+    RUNTIME.get().map(ask)
+}
+
+/// Starts a task of the current activity on this core, for the resource that is handling a message.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    let activity = gyre_account::current_activity();
+    with_runtime(|runtime| runtime.spawn(activity, Box::pin(task)));
+}
+
+/// Starts a task of `activity` on `core`.
+pub fn spawn_on(core: usize, activity: ActivityId, maker: TaskMaker) {
+    with_runtime(|runtime| runtime.spawn_on(core, activity, maker));
+}
+
+/// Waits until the time stamp counter reaches `deadline_cycles`.
+pub fn sleep_until(deadline_cycles: u64) -> Sleep {
+    Sleep {
+        deadline_cycles,
+        timer: None,
+    }
+}
+
+/// Waits for `ns` nanoseconds.
+pub fn sleep_ns(ns: u64) -> Sleep {
+    let cycles = u128::from(ns) * u128::from(gyre_machine::cycles_per_ms()) / 1_000_000;
+    sleep_until(gyre_machine::now().saturating_add(u64::try_from(cycles).unwrap_or(u64::MAX)))
+}
+
+/// The future of [`sleep_until`]. Dropping it cancels the timer.
+#[must_use = "sleeps only when awaited"]
+pub struct Sleep {
+    deadline_cycles: u64,
+    timer: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if gyre_machine::now() >= self.deadline_cycles {
+            return Poll::Ready(());
+        }
+        if let Some(timer) = self.timer.take() {
+            with_runtime(|runtime| runtime.cancel_wake(timer));
+        }
+        let deadline = self.deadline_cycles;
+        self.timer = with_runtime(|runtime| runtime.wake_at(deadline, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            with_runtime(|runtime| runtime.cancel_wake(timer));
+        }
+    }
+}
+
+/// Gives the core to others of the same entitlement and goes on later: for long work, so that no message runs long.
+pub async fn yield_now() {
+    let yielded = AtomicBool::new(false);
+    core::future::poll_fn(|context| {
+        if yielded.swap(true, Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,139 @@
+//! Waiting for something to change, without losing a wake-up.
+
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use gyre_object::SpinLock;
+
+#[derive(Default)]
+struct State {
+    /// Counts wake-ups, so that one between looking and waiting is seen.
+    generation: u64,
+    next_ticket: u64,
+    waiters: Vec<(u64, Waker)>,
+}
+
+/// Tasks that wait until somebody says that something changed.
+///
+/// The pattern: take [`WaitQueue::wait`] first, look at the state, then await it; a wake-up in between completes it.
+#[derive(Default)]
+pub struct WaitQueue {
+    state: SpinLock<State>,
+}
+
+impl WaitQueue {
+    /// An empty queue.
+    pub const fn new() -> WaitQueue {
+        WaitQueue {
+            state: SpinLock::new(State {
+                generation: 0,
+                next_ticket: 0,
+                waiters: Vec::new(),
+            }),
+        }
+    }
+
+    /// A future that completes at the next wake-up after this call.
+    pub fn wait(&self) -> Wait<'_> {
+        let seen = self.state.lock().generation;
+        Wait {
+            queue: self,
+            seen,
+            ticket: None,
+        }
+    }
+
+    /// Wakes all who wait, and all who have taken [`WaitQueue::wait`] but not awaited it yet.
+    pub fn wake_all(&self) {
+        let mut state = self.state.lock();
+        state.generation += 1;
+        let waiters = core::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// True where nobody is queued.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().waiters.is_empty()
+    }
+
+    /// Waits until `ready` gives a value; looks once at first and again after each wake-up.
+    pub async fn until<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
+        loop {
+            let wait = self.wait();
+            if let Some(value) = ready() {
+                return value;
+            }
+            wait.await;
+        }
+    }
+}
+
+/// The future of [`WaitQueue::wait`]. Dropping it leaves the queue.
+#[must_use = "waits only when awaited"]
+pub struct Wait<'a> {
+    queue: &'a WaitQueue,
+    seen: u64,
+    ticket: Option<u64>,
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let queue = self.queue;
+        let mut state = queue.state.lock();
+        if state.generation != self.seen {
+            self.ticket = None;
+            return Poll::Ready(());
+        }
+        let waker = context.waker().clone();
+        match self.ticket {
+            Some(ticket) => {
+                if let Some(entry) = state.waiters.iter_mut().find(|entry| entry.0 == ticket) {
+                    entry.1 = waker;
+                }
+            }
+            None => {
+                let ticket = state.next_ticket;
+                state.next_ticket += 1;
+                state.waiters.push((ticket, waker));
+                self.ticket = Some(ticket);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.queue
+                .state
+                .lock()
+                .waiters
+                .retain(|entry| entry.0 != ticket);
+        }
+    }
+}
+
+/// Which of two futures finished first.
+pub enum Either<A, B> {
+    /// The first.
+    First(A),
+    /// The second.
+    Second(B),
+}
+
+/// Waits for whichever finishes first and drops the other; the first wins where both are ready.
+pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
+    let mut first = core::pin::pin!(first);
+    let mut second = core::pin::pin!(second);
+    core::future::poll_fn(|context| {
+        if let Poll::Ready(value) = first.as_mut().poll(context) {
+            return Poll::Ready(Either::First(value));
+        }
+        second.as_mut().poll(context).map(Either::Second)
+    })
+    .await
+}

@@ -1,0 +1,161 @@
+//! Pages and views of them. Data moves between resources by reference: immutable while shared (decision 7).
+
+use alloc::sync::Arc;
+use gyre_machine::{Frame, OutOfMemory, PAGE_BYTES, Pa};
+
+/// A counted page of memory: a frame of the file cache, of a program, of a packet. Cloning shares it.
+///
+/// The contents can be written through [`Page::write`] while they are shared, because user programs and devices do so anyway;
+/// a resource that promises immutability checks [`Page::is_shared`] first and replaces the page instead.
+#[derive(Clone)]
+pub struct Page(Arc<Frame>);
+
+impl Page {
+    /// Takes a zeroed page, charged to the current activity.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn zeroed() -> Result<Page, OutOfMemory> {
+        Frame::allocate(0).map(|frame| Page(Arc::new(frame)))
+    }
+
+    /// Takes `2^order` contiguous zeroed pages as one buffer.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn zeroed_run(order: u8) -> Result<Page, OutOfMemory> {
+        Frame::allocate(order).map(|frame| Page(Arc::new(frame)))
+    }
+
+    /// The physical address, for page tables and devices. Whoever uses it keeps a clone of the page meanwhile.
+    pub fn pa(&self) -> Pa {
+        self.0.pa()
+    }
+
+    /// Length in bytes: [`PAGE_BYTES`] but for runs.
+    pub fn len(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Never true.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// True while somebody else holds it too.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// How many hold it.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Copies from `offset` on; returns the bytes copied, fewer at the end.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> usize {
+        self.0.read_shared(offset, into)
+    }
+
+    /// Copies to `offset`; returns the bytes copied, fewer at the end.
+    pub fn write(&self, offset: usize, from: &[u8]) -> usize {
+        self.0.write_shared(offset, from)
+    }
+
+    /// A new page with the same contents (copy-on-write).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn copy(&self) -> Result<Page, OutOfMemory> {
+        let mut frame =
+            Frame::allocate(self.len().trailing_zeros() as u8 - PAGE_BYTES.trailing_zeros() as u8)?;
+        self.0.read_shared(0, frame.as_mut_slice());
+        Ok(Page(Arc::new(frame)))
+    }
+
+    /// The contents, for resources that know that nobody writes to it (packets received, cached blocks held immutable).
+    pub fn as_slice(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+
+    /// The contents, to fill them; `None` while somebody else holds the page too.
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.0).map(Frame::as_mut_slice)
+    }
+
+    /// True where both are the same page.
+    pub fn same(&self, other: &Page) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// A view of a part of a [`Page`]: what packets and stream data are made of.
+#[derive(Clone)]
+pub struct Bytes {
+    page: Page,
+    start: usize,
+    len: usize,
+}
+
+impl Bytes {
+    /// A view of `len` bytes from `start`, cut at the page's end.
+    pub fn new(page: Page, start: usize, len: usize) -> Bytes {
+        let start = start.min(page.len());
+        let len = len.min(page.len() - start);
+        Bytes { page, start, len }
+    }
+
+    /// Copies a slice into fresh memory.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn copy_from(data: &[u8]) -> Result<Bytes, OutOfMemory> {
+        let pages = data.len().div_ceil(PAGE_BYTES).max(1).next_power_of_two();
+        let page = Page::zeroed_run(pages.trailing_zeros() as u8)?;
+        page.write(0, data);
+        Ok(Bytes {
+            page,
+            start: 0,
+            len: data.len(),
+        })
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for an empty view.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The page and the offset of the first byte in it.
+    pub fn location(&self) -> (&Page, usize) {
+        (&self.page, self.start)
+    }
+
+    /// The address of the first byte, for a device.
+    pub fn pa(&self) -> Pa {
+        Pa(self.page.pa().0 + self.start as u64)
+    }
+
+    /// The view from `from` to `to` of this view; cut where that lies beyond it.
+    pub fn slice(&self, from: usize, to: usize) -> Bytes {
+        let to = to.min(self.len);
+        let from = from.min(to);
+        Bytes {
+            page: self.page.clone(),
+            start: self.start + from,
+            len: to - from,
+        }
+    }
+
+    /// The contents.
+    pub fn as_slice(&self) -> &[u8] {
+        self.page
+            .as_slice()
+            .get(self.start..self.start + self.len)
+            .unwrap_or(&[])
+    }
+}
