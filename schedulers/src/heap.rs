@@ -22,13 +22,11 @@ struct Entry<K> {
 }
 
 impl<K: Ord> Entry<K> {
+    /// Compares without branches: which of two waiting clients is first cannot be predicted.
     #[inline]
     fn before(&self, other: &Self) -> bool {
-        match self.key.cmp(&other.key) {
-            core::cmp::Ordering::Less => true,
-            core::cmp::Ordering::Equal => self.sequence < other.sequence,
-            core::cmp::Ordering::Greater => false,
-        }
+        let is_older = self.sequence < other.sequence;
+        (self.key < other.key) | ((self.key == other.key) & is_older)
     }
 }
 
@@ -94,8 +92,7 @@ impl<K: Ord + Copy> Heap<K> {
     #[inline]
     pub fn least(&self) -> Option<(K, ClientIndex)> {
         let entry = if self.gap {
-            self.least_of(1, self.entries.len())
-                .and_then(|at| self.entries.get(at))
+            self.least_of(1).and_then(|at| self.entries.get(at))
         } else {
             self.entries.first()
         };
@@ -246,7 +243,7 @@ impl<K: Ord + Copy> Heap<K> {
     fn sift_down(&mut self, mut at: usize, entry: Entry<K>) {
         loop {
             let first = at * ARITY + 1;
-            let Some(below) = self.least_of(first, first + ARITY) else {
+            let Some(below) = self.least_of(first) else {
                 break;
             };
             match self.entries.get(below) {
@@ -258,11 +255,26 @@ impl<K: Ord + Copy> Heap<K> {
         self.put(at, entry);
     }
 
-    /// Returns the position of the least entry in a range of at most ARITY positions (with the gap: of the top's children).
+    /// Returns the position of the least of up to ARITY entries from `first` on.
     #[inline]
-    fn least_of(&self, first: usize, end: usize) -> Option<usize> {
-        let end = end.min(first + ARITY).min(self.entries.len());
-        let children = self.entries.get(first..end)?;
+    fn least_of(&self, first: usize) -> Option<usize> {
+        let children = self.entries.get(first..)?;
+        let Some([a, b, c, d]) = children.first_chunk::<ARITY>() else {
+            return self.least_of_few(first, children);
+        };
+        let (left, left_at) = if b.before(a) { (b, 1) } else { (a, 0) };
+        let (right, right_at) = if d.before(c) { (d, 3) } else { (c, 2) };
+        Some(
+            first
+                + if right.before(left) {
+                    right_at
+                } else {
+                    left_at
+                },
+        )
+    }
+
+    fn least_of_few(&self, first: usize, children: &[Entry<K>]) -> Option<usize> {
         let mut best = children.first()?;
         let mut best_at = first;
         for (at, child) in (first..).zip(children).skip(1) {
