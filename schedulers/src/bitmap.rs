@@ -21,13 +21,22 @@ impl Bitmap {
     /// `NoMemory`.
     pub fn reserve(&mut self, client: ClientIndex) -> Result<(), PolicyError> {
         let mut index = client;
+        let mut below: Option<u64> = None;
         for level in &mut self.levels {
             index /= WORD_BITS;
             let missing = (index as usize + 1).saturating_sub(level.len());
             level
                 .try_reserve(missing)
                 .map_err(|_| PolicyError::NoMemory)?;
-            level.extend((0..missing).map(|_| 0));
+            // A level that was not needed before begins with the bit of the one word below.
+            let first = below
+                .filter(|_| level.is_empty())
+                .map_or(0, |word| u64::from(word != 0));
+            level.extend((0..missing).map(|at| if at == 0 { first } else { 0 }));
+            if level.len() == 1 {
+                return Ok(());
+            }
+            below = level.first().copied();
         }
         Ok(())
     }
@@ -121,8 +130,8 @@ mod tests {
         fn the_bitmap_behaves_like_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..20_000, 0u32..20_100), 0..300)) {
             let mut bitmap = Bitmap::default();
             let mut model = BTreeSet::new();
-            bitmap.reserve(19_999).unwrap();
             for (insert, client, from) in steps {
+                bitmap.reserve(client).unwrap();
                 if insert {
                     bitmap.insert(client);
                     model.insert(client);

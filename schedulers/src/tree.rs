@@ -338,7 +338,7 @@ impl TreeCore {
             } else {
                 State::Resting
             };
-            self.sleep(node, readiness);
+            self.sleep(node, readiness, now_ns);
             if was_ready == is_ready {
                 return;
             }
@@ -355,8 +355,10 @@ impl TreeCore {
     }
 
     #[inline]
-    fn sleep(&mut self, node: NodeIndex, readiness: Readiness) {
+    fn sleep(&mut self, node: NodeIndex, readiness: Readiness, now_ns: u64) {
         if let Readiness::At(wake_at_ns) = readiness {
+            // A time that has passed would wake it for ever.
+            let wake_at_ns = wake_at_ns.max(now_ns.saturating_add(1));
             self.sleeping.insert(node, wake_at_ns);
         } else if self.sleeping.contains(node) {
             self.sleeping.remove(node);
@@ -365,14 +367,9 @@ impl TreeCore {
 
     /// Offers to their parents the nodes whose time has come and those chosen at the last decision.
     fn settle(&mut self, now_ns: u64) {
-        while self
-            .sleeping
-            .least()
-            .is_some_and(|(wake_at_ns, _)| wake_at_ns <= now_ns)
-        {
-            if let Some((_, node)) = self.sleeping.take_least() {
-                self.refresh(node, now_ns);
-            }
+        let is_due = |wake_at_ns| wake_at_ns <= now_ns;
+        while let Some((_, node)) = self.sleeping.take_least_if(is_due) {
+            self.refresh(node, now_ns);
         }
         while let Some(node) = self.path.pop() {
             if let Some(known) = self.nodes.get_mut(node) {
@@ -500,7 +497,7 @@ impl CorePolicy for TreeCore {
                 .map(|known: &Node| known.policy.poll_ready(now_ns))
         };
         let sleeping = match self.sleeping.least() {
-            Some((wake_at_ns, _)) if wake_at_ns > now_ns => Readiness::At(wake_at_ns),
+            Some(wake_at_ns) if wake_at_ns > now_ns => Readiness::At(wake_at_ns),
             Some(_) => Readiness::Now,
             None => Readiness::Never,
         };

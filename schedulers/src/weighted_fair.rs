@@ -149,7 +149,8 @@ impl Order for WeightedFair {
         let Some(known) = self.clients.get_mut(client) else {
             return;
         };
-        known.tag = known.tag.max(self.virtual_time);
+        // The smallest step, so that clients whose service costs nothing take turns too.
+        known.tag = known.tag.saturating_add(1).max(self.virtual_time);
         self.ready.insert(client, known.tag);
     }
 
@@ -176,9 +177,7 @@ impl Order for WeightedFair {
         };
         known.tag = known.tag.saturating_add(known.weight.distance(amount));
         self.finish_max = self.finish_max.max(known.tag);
-        if self.ready.contains(client) {
-            self.ready.change(client, known.tag);
-        }
+        self.ready.change(client, known.tag);
     }
 
     fn readiness(&self, _now_ns: u64) -> Readiness {

@@ -138,21 +138,26 @@ fn a_reset_forgives_what_inline_service_ran_up() {
     assert_eq!(bench.serve(|_| 500), Some(0));
     assert_eq!(bench.serve(|_| 500), Some(0));
     assert_eq!(bench.now_ns, 1000);
-    assert_eq!(bench.serve(|_| 500), Some(1));
+    let turns = [bench.serve(|_| 500), bench.serve(|_| 500)];
+    assert!(turns.contains(&Some(1)), "{turns:?}");
 }
 
 #[test]
 fn zero_costs_and_records_of_other_metrics_do_not_starve_anyone() {
     let mut bench = backlogged(&[1, 1, 1]);
-    for turn in 0..30 {
+    for turn in 1..=30 {
         let client = bench.choose().unwrap();
-        assert_eq!(client, turn % 3);
         let bytes = Record {
             kind: Metric::Bytes,
             amount: 1 << 40,
         };
         bench.core.resource_record(client, bytes, 0);
         bench.ready(client);
+        let turns = (0..3).map(|client| bench.core.client_statistics(client).unwrap().chosen);
+        assert!(
+            turns.clone().max().unwrap() - turns.min().unwrap() <= 1,
+            "turn {turn}"
+        );
     }
 }
 
