@@ -55,15 +55,26 @@ impl Bitmap {
     /// Puts a client in; one without room is ignored.
     #[inline]
     pub fn insert(&mut self, client: ClientIndex) {
-        let mut index = client;
-        for (height, level) in self.levels.iter_mut().enumerate() {
+        let Some(word) = self.levels[0].get_mut((client / WORD_BITS) as usize) else {
+            return;
+        };
+        let bit = 1 << (client % WORD_BITS);
+        let before = *word;
+        *word |= bit;
+        self.len += usize::from(before & bit == 0);
+        if before == 0 {
+            self.mark_above(client / WORD_BITS);
+        }
+    }
+
+    /// Says upwards that a word of level 0 is no longer zero.
+    fn mark_above(&mut self, mut index: u32) {
+        for level in self.levels.iter_mut().skip(1) {
             let Some(word) = level.get_mut((index / WORD_BITS) as usize) else {
                 return;
             };
-            let bit = 1 << (index % WORD_BITS);
             let before = *word;
-            *word |= bit;
-            self.len += usize::from(height == 0 && before & bit == 0);
+            *word |= 1 << (index % WORD_BITS);
             if before != 0 {
                 return;
             }
@@ -74,14 +85,24 @@ impl Bitmap {
     /// Takes a client out.
     #[inline]
     pub fn remove(&mut self, client: ClientIndex) {
-        let mut index = client;
-        for (height, level) in self.levels.iter_mut().enumerate() {
+        let Some(word) = self.levels[0].get_mut((client / WORD_BITS) as usize) else {
+            return;
+        };
+        let bit = 1 << (client % WORD_BITS);
+        self.len -= usize::from(*word & bit != 0);
+        *word &= !bit;
+        if *word == 0 {
+            self.clear_above(client / WORD_BITS);
+        }
+    }
+
+    /// Says upwards that a word of level 0 has become zero.
+    fn clear_above(&mut self, mut index: u32) {
+        for level in self.levels.iter_mut().skip(1) {
             let Some(word) = level.get_mut((index / WORD_BITS) as usize) else {
                 return;
             };
-            let bit = 1 << (index % WORD_BITS);
-            self.len -= usize::from(height == 0 && *word & bit != 0);
-            *word &= !bit;
+            *word &= !(1 << (index % WORD_BITS));
             if *word != 0 {
                 return;
             }
@@ -92,13 +113,22 @@ impl Bitmap {
     /// Returns the first member at or after a client, without wrapping around.
     #[inline]
     pub fn next(&self, from: ClientIndex) -> Option<ClientIndex> {
-        let mut at = from;
-        for (height, level) in self.levels.iter().enumerate() {
+        let word = self.levels[0].get((from / WORD_BITS) as usize)?;
+        let later = word & (u64::MAX << (from % WORD_BITS));
+        if later == 0 {
+            return self.next_above(from / WORD_BITS + 1);
+        }
+        Some(from / WORD_BITS * WORD_BITS + later.trailing_zeros())
+    }
+
+    /// Returns the first member in or after a word of level 0.
+    fn next_above(&self, mut at: u32) -> Option<ClientIndex> {
+        for (height, level) in self.levels.iter().enumerate().skip(1) {
             let word = level.get((at / WORD_BITS) as usize)?;
             let later = word & (u64::MAX << (at % WORD_BITS));
             if later != 0 {
-                return self
-                    .first_below(height, at / WORD_BITS * WORD_BITS + later.trailing_zeros());
+                let bit = at / WORD_BITS * WORD_BITS + later.trailing_zeros();
+                return self.first_below(height, bit);
             }
             at = at / WORD_BITS + 1;
         }
@@ -106,7 +136,6 @@ impl Bitmap {
     }
 
     /// Returns the first member below a bit that is set at some height.
-    #[inline]
     fn first_below(&self, height: usize, bit: u32) -> Option<ClientIndex> {
         self.levels
             .iter()
