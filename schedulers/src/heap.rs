@@ -137,7 +137,14 @@ impl<K: Ord + Copy> Heap<K> {
     }
 
     /// Gives a client that is in the heap a new key; one that is not there is left alone.
+    #[inline]
     pub fn change(&mut self, client: ClientIndex, key: K) {
+        if self.contains(client) {
+            self.change_present(client, key);
+        }
+    }
+
+    fn change_present(&mut self, client: ClientIndex, key: K) {
         if self.gap && self.entries.first().is_some_and(|gap| key < gap.key) {
             // The key in the gap must stay a lower bound.
             self.close_gap();
@@ -265,15 +272,18 @@ impl<K: Ord + Copy> Heap<K> {
         )
     }
 
+    #[inline]
     fn least_of_few(&self, first: usize, children: &[Entry<K>]) -> Option<usize> {
-        let mut best = children.first()?;
-        let mut best_at = first;
-        for (at, child) in (first..).zip(children).skip(1) {
-            if child.key < best.key {
-                (best, best_at) = (child, at);
+        match children {
+            [] => None,
+            [_] => Some(first),
+            [a, b] => Some(first + usize::from(b.key < a.key)),
+            [a, b, rest @ ..] => {
+                let (least, at) = if b.key < a.key { (b, 1) } else { (a, 0) };
+                let is_third = rest.first().is_some_and(|c| c.key < least.key);
+                Some(first + if is_third { 2 } else { at })
             }
         }
-        Some(best_at)
     }
 }
 
