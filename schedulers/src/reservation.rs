@@ -136,11 +136,8 @@ impl Reservation {
 
     /// Lets those go on whose limit allows it again.
     fn release(&mut self, now_ns: u64) {
-        while let Some((may_at_ns, client)) = self.limited.least() {
-            if may_at_ns > now_ns {
-                return;
-            }
-            self.limited.take_least();
+        let is_due = |may_at_ns| may_at_ns <= now_ns;
+        while let Some((_, client)) = self.limited.take_least_if(is_due) {
             if let Some(known) = self.clients.get_mut(client) {
                 known.share = known.share.max(self.virtual_time);
             }
@@ -200,7 +197,8 @@ impl Order for Reservation {
 
     fn enter(&mut self, client: ClientIndex, now_ns: u64) {
         if let Some(known) = self.clients.get_mut(client) {
-            known.share = known.share.max(self.virtual_time);
+            // The smallest step, so that clients whose service costs nothing take turns too.
+            known.share = known.share.saturating_add(1).max(self.virtual_time);
             if self.serving != Some(client) {
                 known.reservation.catch_up(now_ns);
             }
@@ -217,20 +215,16 @@ impl Order for Reservation {
     fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
         self.serving = None;
         self.release(now_ns);
-        let due = self
-            .reserved
-            .least()
-            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns);
-        let client = match due {
-            Some((_, client)) => client,
-            None => {
-                let (share, client) = self.shared.least()?;
-                self.virtual_time = self.virtual_time.max(share);
-                client
-            }
+        let due = self.reserved.take_least_if(|due_at_ns| due_at_ns <= now_ns);
+        let client = if let Some((_, client)) = due {
+            self.shared.remove(client);
+            client
+        } else {
+            let (share, client) = self.shared.take_least()?;
+            self.reserved.remove(client);
+            self.virtual_time = self.virtual_time.max(share);
+            client
         };
-        self.reserved.remove(client);
-        self.shared.remove(client);
         self.serving = Some(client);
         if let Some(known) = self.clients.get_mut(client) {
             known.is_reserved_turn = due.is_some();
@@ -256,8 +250,8 @@ impl Order for Reservation {
         match self.limited.least() {
             _ if !self.shared.is_empty() => Readiness::Now,
             None => Readiness::Never,
-            Some((may_at_ns, _)) if may_at_ns <= now_ns => Readiness::Now,
-            Some((may_at_ns, _)) => Readiness::At(may_at_ns),
+            Some(may_at_ns) if may_at_ns <= now_ns => Readiness::Now,
+            Some(may_at_ns) => Readiness::At(may_at_ns),
         }
     }
 
@@ -269,7 +263,7 @@ impl Order for Reservation {
         let is_another_due = self
             .reserved
             .least()
-            .is_some_and(|(due_at_ns, _)| due_at_ns <= now_ns);
+            .is_some_and(|due_at_ns| due_at_ns <= now_ns);
         let slack = known.weight.distance(self.params.slack);
         let is_within_share = known.share <= self.virtual_time.saturating_add(slack);
         let is_alone = self.readiness(now_ns) != Readiness::Now;
