@@ -136,14 +136,8 @@ pub(crate) unsafe fn find_or_make(root: u64, va: u64, level: u32, upper: u64, mu
 
 /// A leaf that was found by [`for_each_leaf`].
 pub(crate) struct Leaf {
-    /// First address.
-    pub(crate) va: u64,
-    /// Entry.
-    pub(crate) entry: u64,
     /// Rights of all entries on the way: user and write as granted by all, no-execute if any says so.
     pub(crate) rights: u64,
-    /// 1 for small pages.
-    pub(crate) level: u32,
 }
 
 /// Calls `visit` for each present page of the root's entries `first..last`.
@@ -174,7 +168,7 @@ unsafe fn visit_table(table: u64, base: u64, level: u32, rights: u64, visit: &mu
         let va = base | number << (3 + 9 * level);
         let rights = rights & entry & (USER | WRITE) | (rights | entry) & NO_EXECUTE;
         if level == 1 || entry & LARGE != 0 {
-            visit(&Leaf { va, entry, rights, level });
+            visit(&Leaf { rights });
         } else {
             // SAFETY: a present entry that is no page names a table.
             unsafe { visit_table(entry & ADDRESS, va, level - 1, rights, visit) };

@@ -21,7 +21,6 @@ struct Facts {
     command_line: ([u8; COMMAND_LINE_MAX], usize),
     module: MemoryRegion,
     low_page: u64,
-    delta: u64,
 }
 
 static FACTS: Once<Facts> = Once::new();
@@ -67,11 +66,6 @@ pub fn command_line_value(name: &str) -> Option<&'static str> {
 /// The page below 1 MiB at which other cores start.
 pub(crate) fn low_page() -> u64 {
     facts().low_page
-}
-
-/// The physical address of something in the image.
-pub(crate) fn image_pa(address: u64) -> u64 {
-    address - IMAGE_MAP + facts().delta
 }
 
 fn facts() -> &'static Facts {
@@ -192,7 +186,6 @@ fn find_facts(info: &pvh::StartInfo, tables: &acpi::Tables, delta: u64) -> Facts
             bytes: 0,
         }),
         low_page: find_low_page(info),
-        delta,
     }
 }
 

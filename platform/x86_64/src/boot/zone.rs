@@ -63,6 +63,7 @@ impl Regions {
     }
 
     /// The ranges.
+    #[cfg(test)]
     pub(crate) fn as_slice(&self) -> &[MemoryRegion] {
         &self.list[..self.count]
     }
