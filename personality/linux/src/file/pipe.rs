@@ -229,9 +229,12 @@ impl PipeEnd {
         self.pipe.state.lock().queue.len()
     }
 
-    /// Bytes that fit now.
-    pub fn room(&self) -> usize {
-        self.pipe.state.lock().room()
+    /// Tells whether a write of `bytes` could go on now, before its data are copied.
+    ///
+    /// # Errors
+    /// EPIPE without readers; EAGAIN without room.
+    pub fn check_room(&self, bytes: usize) -> Result<usize, Errno> {
+        self.pipe.state.lock().admit(bytes)
     }
 
     /// Capacity in bytes (F_GETPIPE_SZ).

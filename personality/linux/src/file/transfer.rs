@@ -214,6 +214,14 @@ impl<'a> UserBuffer<'a> {
         }
     }
 
+    /// Uses up the whole buffer without touching it; answers its length.
+    pub fn skip(&mut self) -> usize {
+        let skipped = self.left;
+        self.done += skipped;
+        self.left = 0;
+        skipped
+    }
+
     /// Takes back the use of the last `bytes` bytes, which went nowhere.
     pub fn give_back(&mut self, bytes: usize) {
         let mut bytes = bytes.min(self.done);
