@@ -88,7 +88,11 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     write(&mut out, 0, &raw::STATX_BASIC_STATS.to_le_bytes());
     write(&mut out, 4, &4096u32.to_le_bytes());
     let attribute_mask = u64::from(raw::STATX_ATTR_MOUNT_ROOT);
-    write(&mut out, 8, &if is_mount_root { attribute_mask } else { 0 }.to_le_bytes());
+    write(
+        &mut out,
+        8,
+        &if is_mount_root { attribute_mask } else { 0 }.to_le_bytes(),
+    );
     write(&mut out, 16, &attributes.links.to_le_bytes());
     write(&mut out, 20, &attributes.user.to_le_bytes());
     write(&mut out, 24, &attributes.group.to_le_bytes());

@@ -22,8 +22,7 @@ pub const NESTING_MAX: u32 = 4;
 /// Items of one list.
 pub const ITEMS_MAX: usize = 65_536;
 /// Bits of an event mask that are not readiness.
-const BEHAVIOUR: u32 =
-    raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLEXCLUSIVE | raw::EPOLLWAKEUP;
+const BEHAVIOUR: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLEXCLUSIVE | raw::EPOLLWAKEUP;
 
 /// What epoll_ctl says: `struct epoll_event`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +129,12 @@ impl Epoll {
     ///
     /// # Errors
     /// EEXIST; EPERM for files that are always ready; ELOOP; ENOSPC beyond [`ITEMS_MAX`].
-    pub fn add(self: &Arc<Epoll>, fd: i32, file: &Arc<OpenFile>, event: Event) -> Result<(), Errno> {
+    pub fn add(
+        self: &Arc<Epoll>,
+        fd: i32,
+        file: &Arc<OpenFile>,
+        event: Event,
+    ) -> Result<(), Errno> {
         let readiness = file.readiness().ok_or(Errno::EPERM)?;
         let key = (fd, Arc::as_ptr(file) as usize);
         let item = Arc::new_cyclic(|this| Item {
@@ -254,7 +258,11 @@ impl Epoll {
         let depth_left = depth_left.checked_sub(1).ok_or(Errno::ELOOP)?;
         let files: Vec<Arc<OpenFile>> = {
             let items = self.items.lock();
-            items.map.values().filter_map(|item| item.file.upgrade()).collect()
+            items
+                .map
+                .values()
+                .filter_map(|item| item.file.upgrade())
+                .collect()
         };
         for file in files {
             if let super::object::Object::Epoll(list) = file.object() {

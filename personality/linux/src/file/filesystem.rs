@@ -70,7 +70,11 @@ impl FileSystem {
     ///
     /// # Errors
     /// The server's.
-    pub async fn set_attributes(&self, node: NodeId, change: AttributeChange) -> Answer<Attributes> {
+    pub async fn set_attributes(
+        &self,
+        node: NodeId,
+        change: AttributeChange,
+    ) -> Answer<Attributes> {
         self.writable()?.set_attributes(node, change).await
     }
 
@@ -126,7 +130,13 @@ impl FileSystem {
     ///
     /// # Errors
     /// The server's.
-    pub async fn rename(&self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Answer<()> {
+    pub async fn rename(
+        &self,
+        from: NodeId,
+        from_name: Name,
+        to: NodeId,
+        to_name: Name,
+    ) -> Answer<()> {
         self.writable()?.rename(from, from_name, to, to_name).await
     }
 

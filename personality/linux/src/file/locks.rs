@@ -134,6 +134,15 @@ impl LockTable {
         }
     }
 
+    /// Gives up everything that a process holds.
+    pub fn release_process(&self, process: i32) {
+        self.files.lock().retain(|_, locks| {
+            locks.retain(|lock| lock.owner != Owner::Process(process));
+            !locks.is_empty()
+        });
+        self.released.wake_all();
+    }
+
     /// Gives up everything that a description holds on a file, in both name spaces.
     pub fn release_owner(&self, file: File, owner: Owner) {
         self.unlock(file, owner, 0, u64::MAX);
@@ -150,10 +159,16 @@ fn cut(locks: &mut Vec<Lock>, owner: Owner, start: u64, end: u64) -> bool {
     locks.retain(|lock| {
         let hit = lock.owner == owner && lock.start < end && start < lock.end;
         if hit && lock.start < start {
-            rest.push(Lock { end: start, ..*lock });
+            rest.push(Lock {
+                end: start,
+                ..*lock
+            });
         }
         if hit && lock.end > end {
-            rest.push(Lock { start: end, ..*lock });
+            rest.push(Lock {
+                start: end,
+                ..*lock
+            });
         }
         !hit
     });

@@ -113,7 +113,12 @@ impl MountTable {
     /// The root of what is attached over a directory, if anything is: the latest.
     pub fn over(&self, place: &Place) -> Option<Place> {
         let mounts = self.mounts.lock();
-        let covers = |mount: &&Arc<Mount>| mount.covers.as_ref().is_some_and(|covered| covered.same(place));
+        let covers = |mount: &&Arc<Mount>| {
+            mount
+                .covers
+                .as_ref()
+                .is_some_and(|covered| covered.same(place))
+        };
         let mount = mounts.iter().rev().find(covers)?.clone();
         let node = mount.root;
         Some(Place { mount, node })

@@ -10,7 +10,6 @@ use super::mount::Place;
 use super::open_file::OpenFile;
 use super::pipe::PipeEnd;
 use super::regular;
-use super::signal_file::SignalFile;
 use super::socket::Socket;
 use super::terminal::TerminalEnd;
 use super::timer_file::TimerFile;
@@ -49,8 +48,6 @@ pub enum Object {
     Event(EventCounter),
     /// A timer.
     Timer(TimerFile),
-    /// Signals as messages.
-    Signal(SignalFile),
     /// File system events.
     Inotify(Inotify),
 }
@@ -66,7 +63,6 @@ impl Object {
             Object::Epoll(epoll) => Some(epoll.readiness().clone()),
             Object::Event(event) => Some(event.readiness().clone()),
             Object::Timer(timer) => Some(timer.readiness().clone()),
-            Object::Signal(signal) => Some(signal.readiness().clone()),
             Object::Inotify(inotify) => Some(inotify.readiness().clone()),
         }
     }
@@ -97,7 +93,6 @@ impl Object {
             Object::Epoll(_) => "anon_inode:[eventpoll]",
             Object::Event(_) => "anon_inode:[eventfd]",
             Object::Timer(_) => "anon_inode:[timerfd]",
-            Object::Signal(_) => "anon_inode:[signalfd]",
             Object::Inotify(_) => "anon_inode:inotify",
             Object::Terminal(_) => "/dev/console",
             _ => "/",
@@ -106,13 +101,18 @@ impl Object {
 
     /// True where it has a position that lseek moves.
     pub fn is_seekable(&self) -> bool {
-        matches!(self, Object::Regular | Object::Directory | Object::Device(_))
+        matches!(
+            self,
+            Object::Regular | Object::Directory | Object::Device(_)
+        )
     }
 
     /// Ends its use: sends what must be told to resources.
     pub(super) fn close(&self, place: Option<Place>, path_only: bool) {
         match (self, place) {
-            (Object::Regular | Object::Directory, Some(place)) if !path_only => regular::close(place),
+            (Object::Regular | Object::Directory, Some(place)) if !path_only => {
+                regular::close(place)
+            }
             (Object::Socket(socket), _) => socket.close(),
             _ => {}
         }
@@ -141,10 +141,6 @@ impl OpenFile {
             Object::Epoll(_) => Err(Errno::EINVAL),
             Object::Event(event) => read_small(buffer, |into| event.read(into)).await,
             Object::Timer(timer) => read_small(buffer, |into| timer.read(into)).await,
-            Object::Signal(signal) => {
-                let thread = buffer.thread();
-                read_small(buffer, |into| signal.read(thread, into)).await
-            }
             Object::Inotify(inotify) => read_small(buffer, |into| inotify.read(into)).await,
         }
     }
@@ -153,7 +149,11 @@ impl OpenFile {
     ///
     /// # Errors
     /// EBADF, EAGAIN where there is no room, those of the object.
-    pub async fn write(&self, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+    pub async fn write(
+        &self,
+        buffer: &mut UserBuffer<'_>,
+        at: Option<u64>,
+    ) -> Result<usize, Errno> {
         if !self.is_writable() {
             return Err(Errno::EBADF);
         }
@@ -170,12 +170,12 @@ impl OpenFile {
                 if buffer.get(&mut value).await? < value.len() {
                     return Err(Errno::EINVAL);
                 }
-                event.add(u64::from_le_bytes(value)).inspect_err(|_| buffer.give_back(8))?;
+                event
+                    .add(u64::from_le_bytes(value))
+                    .inspect_err(|_| buffer.give_back(8))?;
                 Ok(value.len())
             }
-            Object::Epoll(_) | Object::Timer(_) | Object::Signal(_) | Object::Inotify(_) => {
-                Err(Errno::EINVAL)
-            }
+            Object::Epoll(_) | Object::Timer(_) | Object::Inotify(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -231,7 +231,9 @@ impl OpenFile {
     /// ENOTDIR; EINVAL where not even one entry fits; those of the file system.
     pub async fn read_entries(&self, bytes_max: usize) -> Result<Vec<u8>, Errno> {
         match self.object() {
-            Object::Directory if self.is_readable() => directory::read_entries(self, bytes_max).await,
+            Object::Directory if self.is_readable() => {
+                directory::read_entries(self, bytes_max).await
+            }
             Object::Directory => Err(Errno::EBADF),
             _ => Err(Errno::ENOTDIR),
         }
@@ -260,7 +262,9 @@ pub(super) async fn read_small(
     copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let mut small = [0; SMALL_BYTES];
-    let into = small.get_mut(..buffer.left().min(SMALL_BYTES)).unwrap_or_default();
+    let into = small
+        .get_mut(..buffer.left().min(SMALL_BYTES))
+        .unwrap_or_default();
     let count = copy(into)?;
     buffer.put(small.get(..count).unwrap_or(&[])).await
 }

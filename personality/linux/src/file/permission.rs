@@ -1,7 +1,6 @@
 //! Who may do what to a node: owner, group, others, and the superuser (path_resolution(7)).
 
-use crate::Errno;
-use crate::process::Credentials;
+use crate::{Errno, Thread};
 use gyre_interface::files::{Attributes, NodeKind};
 
 /// To read.
@@ -23,8 +22,9 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The effective identity, which counts for everything but `access`.
-    pub fn effective(credentials: &Credentials) -> Asker {
+    /// The effective identity of a thread, which counts for everything but `access`.
+    pub fn of(thread: &Thread) -> Asker {
+        let credentials = thread.process().credentials();
         Asker {
             user: credentials.user_effective,
             group: credentials.group_effective,
@@ -32,8 +32,9 @@ impl Asker {
         }
     }
 
-    /// The real identity, for `access`.
-    pub fn real(credentials: &Credentials) -> Asker {
+    /// The real identity of a thread, for `access`.
+    pub fn real(thread: &Thread) -> Asker {
+        let credentials = thread.process().credentials();
         Asker {
             user: credentials.user,
             group: credentials.group,

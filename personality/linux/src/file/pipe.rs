@@ -74,11 +74,18 @@ impl Pipe {
         read.set(Ready::READ, !state.queue.is_empty());
         read.set(Ready::HANG_UP, state.writers == 0);
         let mut write = Ready::empty();
-        write.set(Ready::WRITE, state.room() >= ATOMIC_BYTES || state.readers == 0);
+        write.set(
+            Ready::WRITE,
+            state.room() >= ATOMIC_BYTES || state.readers == 0,
+        );
         write.set(Ready::ERROR, state.readers == 0);
         renew(&self.readable, read, moved & Ready::READ);
         renew(&self.writable, write, moved & Ready::WRITE);
-        renew(&self.both, (read | write) & (Ready::READ | Ready::WRITE), moved);
+        renew(
+            &self.both,
+            (read | write) & (Ready::READ | Ready::WRITE),
+            moved,
+        );
     }
 
     /// A new end.

@@ -111,7 +111,11 @@ async fn send(place: &Place, at: Option<u64>, pieces: Vec<Bytes>) -> Result<(usi
     Ok((gathered, written.min(gathered)))
 }
 
-async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
+async fn append(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+) -> Result<usize, Errno> {
     let before = buffer.done();
     let position = file.position.hold().await;
     while buffer.left() > 0 {
@@ -138,7 +142,11 @@ pub(super) async fn take(file: &OpenFile, at: u64, bytes: usize) -> Result<Vec<B
 }
 
 /// Writes by reference, at `at` or the end.
-pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
+pub(super) async fn give(
+    file: &OpenFile,
+    at: Option<u64>,
+    data: Vec<Bytes>,
+) -> Result<usize, Errno> {
     let place = place_of(file)?;
     let at = at.filter(|_| !file.appends());
     send(place, at, data).await.map(|(_, written)| written)

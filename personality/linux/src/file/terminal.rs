@@ -88,7 +88,11 @@ impl Terminal {
     }
 
     /// A tenant's console. `echo` shows its output on the machine's console too.
-    pub fn console(ring: Arc<LogRing>, echo: bool, signals: Arc<dyn GroupSignals>) -> Arc<Terminal> {
+    pub fn console(
+        ring: Arc<LogRing>,
+        echo: bool,
+        signals: Arc<dyn GroupSignals>,
+    ) -> Arc<Terminal> {
         Terminal::new(None, Output::Log { ring, echo }, signals)
     }
 
@@ -204,7 +208,10 @@ impl Terminal {
         let mut master = Ready::empty();
         let has_output = matches!(&state.output, Output::Master(queue) if !queue.is_empty());
         master.set(Ready::READ, has_output);
-        master.set(Ready::WRITE, state.cooked.len() + state.line.len() < QUEUE_BYTES);
+        master.set(
+            Ready::WRITE,
+            state.cooked.len() + state.line.len() < QUEUE_BYTES,
+        );
         master.set(Ready::HANG_UP, self.master.now().contains(Ready::HANG_UP));
         renew(&self.master, master);
     }
@@ -212,7 +219,11 @@ impl Terminal {
     fn read_slave(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if !state.has_input() {
-            return if state.master_open { Err(Errno::EAGAIN) } else { Ok(0) };
+            return if state.master_open {
+                Err(Errno::EAGAIN)
+            } else {
+                Ok(0)
+            };
         }
         let mut bytes = into.len();
         if state.termios.is_canonical()
@@ -224,7 +235,9 @@ impl Terminal {
                 state.lines.pop_front();
             }
         }
-        let count = state.cooked.read_into(into.get_mut(..bytes).unwrap_or_default());
+        let count = state
+            .cooked
+            .read_into(into.get_mut(..bytes).unwrap_or_default());
         self.publish(&state);
         Ok(count)
     }

@@ -32,7 +32,10 @@ impl Default for Termios {
     /// What Linux gives a new terminal: canonical, echoing, signals, NL mapping; 38400 baud, 8 bits.
     fn default() -> Termios {
         let mut keys = [0; 19];
-        for (index, key) in [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22].into_iter().enumerate() {
+        for (index, key) in [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22]
+            .into_iter()
+            .enumerate()
+        {
             if let Some(place) = keys.get_mut(index) {
                 *place = key;
             }
@@ -41,7 +44,14 @@ impl Default for Termios {
             input: raw::ICRNL | raw::IXON,
             output: raw::OPOST | raw::ONLCR,
             control: raw::B38400 | raw::CS8 | raw::CREAD,
-            local: raw::ISIG | raw::ICANON | raw::ECHO | raw::ECHOE | raw::ECHOK | raw::ECHOCTL | raw::ECHOKE | raw::IEXTEN,
+            local: raw::ISIG
+                | raw::ICANON
+                | raw::ECHO
+                | raw::ECHOE
+                | raw::ECHOK
+                | raw::ECHOCTL
+                | raw::ECHOKE
+                | raw::IEXTEN,
             line: 0,
             keys,
         }
@@ -54,8 +64,14 @@ impl Termios {
         let mut out = [0; BYTES];
         let words = [self.input, self.output, self.control, self.local];
         let line = [self.line];
-        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).chain(line).chain(self.keys);
-        out.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        let bytes = words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .chain(line)
+            .chain(self.keys);
+        out.iter_mut()
+            .zip(bytes)
+            .for_each(|(place, byte)| *place = byte);
         out
     }
 
@@ -63,7 +79,9 @@ impl Termios {
     pub fn from_bytes(bytes: &[u8; BYTES]) -> Termios {
         let word = |index: usize| super::transfer::half(bytes, index * 4);
         let mut keys = [0; 19];
-        keys.iter_mut().zip(bytes.iter().skip(17)).for_each(|(key, byte)| *key = *byte);
+        keys.iter_mut()
+            .zip(bytes.iter().skip(17))
+            .for_each(|(key, byte)| *key = *byte);
         Termios {
             input: word(0),
             output: word(1),

@@ -138,7 +138,13 @@ fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
         return (0, setting);
     };
     match (now_ns - next).checked_div(setting.period_ns) {
-        None => (1, Setting { next_ns: None, ..setting }),
+        None => (
+            1,
+            Setting {
+                next_ns: None,
+                ..setting
+            },
+        ),
         Some(more) => {
             let next_ns = Some(next + (more + 1) * setting.period_ns);
             (more + 1, Setting { next_ns, ..setting })

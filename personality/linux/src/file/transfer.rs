@@ -155,7 +155,11 @@ impl<'a> UserBuffer<'a> {
         let before = self.done;
         for piece in pieces {
             if let Err(error) = self.put(piece.as_slice()).await {
-                return if self.done > before { Ok(self.done - before) } else { Err(error) };
+                return if self.done > before {
+                    Ok(self.done - before)
+                } else {
+                    Err(error)
+                };
             }
         }
         Ok(self.done - before)
@@ -230,7 +234,11 @@ impl<'a> UserBuffer<'a> {
         while bytes > self.offset && self.index > 0 {
             bytes -= self.offset;
             self.index -= 1;
-            self.offset = self.ranges.as_slice().get(self.index).map_or(0, |range| range.bytes);
+            self.offset = self
+                .ranges
+                .as_slice()
+                .get(self.index)
+                .map_or(0, |range| range.bytes);
         }
         self.offset -= bytes.min(self.offset);
     }

@@ -1,9 +1,9 @@
 //! From a path to a node: symbolic links, "..", mounts, the process' root, rights on the way (path_resolution(7)).
 
-use super::mount::{MountTable, Place};
-use super::permission::{Asker, EXECUTE};
-use super::open_file::OpenFile;
 use super::filesystem::FileSystem;
+use super::mount::{MountTable, Place};
+use super::open_file::OpenFile;
+use super::permission::{Asker, EXECUTE};
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -77,8 +77,10 @@ pub struct Walker<'a> {
     pub root: Place,
     /// Who asks.
     pub asker: Asker,
+    /// Whose /proc/self it is.
+    pub process: i32,
     /// Links that may still be followed.
-    pub links_left: u32,
+    links_left: u32,
 }
 
 /// What looking at one name gave.
@@ -95,11 +97,12 @@ enum Step {
 
 impl<'a> Walker<'a> {
     /// A walker for one call.
-    pub fn new(mounts: &'a MountTable, root: Place, asker: Asker) -> Walker<'a> {
+    pub fn new(mounts: &'a MountTable, root: Place, asker: Asker, process: i32) -> Walker<'a> {
         Walker {
             mounts,
             root,
             asker,
+            process,
             links_left: LINKS_MAX,
         }
     }
@@ -108,7 +111,12 @@ impl<'a> Walker<'a> {
     ///
     /// # Errors
     /// ENOENT (empty path, or a missing name before the last), ENOTDIR, EACCES, ELOOP, ENAMETOOLONG, those of the file system.
-    pub async fn walk(&mut self, start: &Start, path: &[u8], last: LastLink) -> Result<Walked, Errno> {
+    pub async fn walk(
+        &mut self,
+        start: &Start,
+        path: &[u8],
+        last: LastLink,
+    ) -> Result<Walked, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
@@ -159,7 +167,11 @@ impl<'a> Walker<'a> {
             (start.place.clone(), start.path.clone())
         };
         let attributes = place.system().attributes(place.node).await?;
-        Ok(Found { place, attributes, path })
+        Ok(Found {
+            place,
+            attributes,
+            path,
+        })
     }
 
     fn check_directory(&self, at: &Found) -> Result<(), Errno> {
@@ -191,7 +203,13 @@ impl<'a> Walker<'a> {
             node: attributes.node,
         };
         let path = joined(&at.path, name);
-        self.cross(Found { place, attributes, path }).await.map(Step::At)
+        self.cross(Found {
+            place,
+            attributes,
+            path,
+        })
+        .await
+        .map(Step::At)
     }
 
     /// Goes from a covered directory to the root of what covers it.
@@ -203,15 +221,22 @@ impl<'a> Walker<'a> {
             return Ok(found);
         };
         let attributes = place.system().attributes(place.node).await?;
-        Ok(Found { place, attributes, ..found })
+        Ok(Found {
+            place,
+            attributes,
+            ..found
+        })
     }
 
     async fn follow(&mut self, at: &Found, link: &Attributes) -> Result<Step, Errno> {
         self.links_left = self.links_left.checked_sub(1).ok_or(Errno::ELOOP)?;
-        if let FileSystem::Proc(proc) = at.place.system()
-            && let Some(file) = proc.open_file(link.node)?
-        {
-            return Ok(Step::Magic(file));
+        if let FileSystem::Proc(proc) = at.place.system() {
+            if let Some(target) = proc.own_link(link.node, self.process) {
+                return Ok(Step::Link(target));
+            }
+            if let Some(file) = proc.open_file(link.node)? {
+                return Ok(Step::Magic(file));
+            }
         }
         let target = at.place.system().read_link(link.node).await?;
         if target.is_empty() {
@@ -229,7 +254,11 @@ impl<'a> Walker<'a> {
         is_last: bool,
     ) -> Result<Option<Found>, Errno> {
         let Some(place) = file.place() else {
-            return if is_last { Ok(None) } else { Err(Errno::ENOTDIR) };
+            return if is_last {
+                Ok(None)
+            } else {
+                Err(Errno::ENOTDIR)
+            };
         };
         let attributes = place.system().attributes(place.node).await?;
         Ok(Some(Found {
@@ -306,9 +335,15 @@ fn magic(parent: Found, name: &[u8], file: Arc<OpenFile>) -> Walked {
 
 /// The first name of a path and what follows it, slashes included.
 fn next_name(path: &[u8]) -> (&[u8], &[u8]) {
-    let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+    let start = path
+        .iter()
+        .position(|byte| *byte != b'/')
+        .unwrap_or(path.len());
     let path = path.get(start..).unwrap_or(&[]);
-    let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
+    let end = path
+        .iter()
+        .position(|byte| *byte == b'/')
+        .unwrap_or(path.len());
     path.split_at(end)
 }
 

@@ -108,7 +108,10 @@ fn parse_unix(rest: &[u8]) -> Result<UnixName, Errno> {
         None => Ok(UnixName::Unnamed),
         Some((0, name)) => Ok(UnixName::Abstract(name.to_vec())),
         Some(_) => {
-            let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+            let end = rest
+                .iter()
+                .position(|byte| *byte == 0)
+                .unwrap_or(rest.len());
             Ok(UnixName::Path {
                 path: rest.get(..end).unwrap_or(rest).to_vec(),
                 node: None,

@@ -72,7 +72,11 @@ impl Data<'_> {
         {
             return Ok(piece);
         }
-        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect();
+        let joined: Vec<u8> = pieces
+            .iter()
+            .flat_map(|piece| piece.as_slice())
+            .copied()
+            .collect();
         Ok(Bytes::copy_from(&joined)?)
     }
 }
@@ -276,7 +280,10 @@ impl Socket {
     /// Bytes that can be read now (FIONREAD).
     pub async fn readable_bytes(&self) -> usize {
         match self {
-            Socket::Tcp(socket) => socket.status().await.map_or(0, |status| status.receive_queued_bytes),
+            Socket::Tcp(socket) => socket
+                .status()
+                .await
+                .map_or(0, |status| status.receive_queued_bytes),
             Socket::Udp(socket) => socket.readable_bytes().await,
             Socket::Unix(socket) => socket.readable_bytes(),
         }
@@ -321,7 +328,11 @@ impl Socket {
     }
 
     /// `write` on a socket.
-    pub(super) async fn write(&self, _file: &OpenFile, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
+    pub(super) async fn write(
+        &self,
+        _file: &OpenFile,
+        buffer: &mut UserBuffer<'_>,
+    ) -> Result<usize, Errno> {
         self.send_buffer(buffer, None, Vec::new()).await
     }
 
@@ -349,7 +360,12 @@ impl Socket {
             Data::Pieces(buffer.gather(bytes.min(TURN_BYTES)).await?)
         };
         let gathered = data.len();
-        let message = Outgoing { data, to, rights, sender };
+        let message = Outgoing {
+            data,
+            to,
+            rights,
+            sender,
+        };
         let sent = self.send(message).await;
         buffer.give_back(gathered - sent.unwrap_or(0).min(gathered));
         sent

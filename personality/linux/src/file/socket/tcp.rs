@@ -72,7 +72,9 @@ impl TcpSocket {
     fn opened(&self) -> Option<tcp::Socket> {
         match self.phase() {
             Phase::Fresh => None,
-            Phase::Listening(socket) | Phase::Connecting(socket) | Phase::Connected(socket) => Some(socket),
+            Phase::Listening(socket) | Phase::Connecting(socket) | Phase::Connected(socket) => {
+                Some(socket)
+            }
         }
     }
 
@@ -93,7 +95,8 @@ impl TcpSocket {
 
     /// What it is ready for.
     pub fn readiness(&self) -> Arc<Readiness> {
-        self.opened().map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
+        self.opened()
+            .map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
     }
 
     /// Enters a phase; whoever watches the old readiness follows.
@@ -124,7 +127,11 @@ impl TcpSocket {
             let mut random = [0; 2];
             gyre_machine::fill_random(&mut random);
             let port = EPHEMERAL.0 + u16::from_le_bytes(random) % (EPHEMERAL.1 - EPHEMERAL.0);
-            match self.client.listen(Endpoint { port, ..local }, 1, false).await {
+            match self
+                .client
+                .listen(Endpoint { port, ..local }, 1, false)
+                .await
+            {
                 Err(NetError::InUse) => {}
                 Err(error) => return Err(error.into()),
                 Ok(socket) => {
@@ -145,7 +152,10 @@ impl TcpSocket {
         }
         let local = self.state.lock().local;
         let share = Options::flag(&self.options.reuse_port);
-        let socket = self.client.listen(local, backlog.clamp(1, 4096), share).await?;
+        let socket = self
+            .client
+            .listen(local, backlog.clamp(1, 4096), share)
+            .await?;
         self.enter(Phase::Listening(socket));
         Ok(())
     }
@@ -186,7 +196,11 @@ impl TcpSocket {
     }
 
     async fn finish_connect(&self, socket: tcp::Socket) -> Result<(), Errno> {
-        if !socket.readiness.now().intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
+        if !socket
+            .readiness
+            .now()
+            .intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP)
+        {
             return Err(Errno::EALREADY);
         }
         match self.take_error().await {
@@ -226,7 +240,10 @@ impl TcpSocket {
         if !bits.intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
             return Err(Errno::EAGAIN);
         }
-        Ok(self.ask(&socket).send(socket.id, data.into_pieces()?).await?)
+        Ok(self
+            .ask(&socket)
+            .send(socket.id, data.into_pieces()?)
+            .await?)
     }
 
     /// Takes or looks at what has come. Without anything there the resource is not asked.
@@ -260,7 +277,8 @@ impl TcpSocket {
 
     /// Its own end.
     pub fn local(&self) -> Endpoint {
-        self.opened().map_or_else(|| self.state.lock().local, |socket| socket.local)
+        self.opened()
+            .map_or_else(|| self.state.lock().local, |socket| socket.local)
     }
 
     /// The other end.

@@ -132,7 +132,11 @@ impl Inbox {
         let front = self.records.front_mut()?;
         let bytes = front.bytes.min(bytes_max);
         let mut message = Incoming {
-            whole_bytes: if borders == Borders::Kept { front.bytes } else { bytes },
+            whole_bytes: if borders == Borders::Kept {
+                front.bytes
+            } else {
+                bytes
+            },
             sender: Some(front.sender),
             from: Some(super::Address::Unix(front.from.clone())),
             ends_record: borders == Borders::Kept,
