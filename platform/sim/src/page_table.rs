@@ -2,10 +2,11 @@
 
 use gyre_platform::{MapError, MapFlags, Mapping, PAGE_BYTES, Pa, USER_END, Va};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
 
 /// The page table of one address space. The kernel half is shared by all tables and never changed through this.
 pub struct PageTable {
-    pages: BTreeMap<u64, Mapping>,
+    pages: Mutex<BTreeMap<u64, Mapping>>,
 }
 
 impl PageTable {
@@ -15,33 +16,39 @@ impl PageTable {
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
         Ok(PageTable {
-            pages: BTreeMap::new(),
+            pages: Mutex::new(BTreeMap::new()),
         })
+    }
+
+    fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, Mapping>> {
+        self.pages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.
     ///
     /// # Errors
     /// [`MapError`].
-    pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+    pub fn map(&self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
         if va.0 >= USER_END || va.page_offset() != 0 || pa.0 % PAGE_BYTES as u64 != 0 {
             return Err(MapError::BadAddress);
         }
-        if self.pages.contains_key(&va.0) {
+        let mut pages = self.pages();
+        if pages.contains_key(&va.0) {
             return Err(MapError::Occupied);
         }
-        self.pages.insert(va.0, Mapping { pa, flags });
+        pages.insert(va.0, Mapping { pa, flags });
         Ok(())
     }
 
     /// Removes a page and returns what was there. The caller flushes TLBs before the frame is reused.
-    pub fn unmap(&mut self, va: Va) -> Option<Mapping> {
-        self.pages.remove(&va.0)
+    pub fn unmap(&self, va: Va) -> Option<Mapping> {
+        self.pages().remove(&va.0)
     }
 
     /// Replaces rights and marks of a present page; returns what was there before. The caller flushes when rights shrink.
-    pub fn protect(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
-        let mapping = self.pages.get_mut(&va.0)?;
+    pub fn protect(&self, va: Va, flags: MapFlags) -> Option<Mapping> {
+        let mut pages = self.pages();
+        let mapping = pages.get_mut(&va.0)?;
         let before = *mapping;
         mapping.flags = flags;
         Some(before)
@@ -49,7 +56,7 @@ impl PageTable {
 
     /// What is mapped at the page that holds `va`.
     pub fn query(&self, va: Va) -> Option<Mapping> {
-        self.pages.get(&va.page_start().0).copied()
+        self.pages().get(&va.page_start().0).copied()
     }
 
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).

@@ -16,8 +16,12 @@ const USER_ENTRIES: u64 = 256;
 /// The page table of one address space. The kernel half is shared by all tables and never changed through this.
 ///
 /// Holds no references to the frames it maps: callers do. Its own frames are charged to whoever caused them.
+///
+/// It is shared by whoever runs in it and whoever changes it, so changing takes `&self`: an entry changes at once, and new
+/// levels are made under a lock.
 pub struct PageTable {
     root: u64,
+    growth: SpinLock<()>,
 }
 
 impl PageTable {
@@ -33,34 +37,36 @@ impl PageTable {
             // SAFETY: the new root is ours.
             unsafe { Slot::of(root, number) }.set(entry);
         }
-        Ok(PageTable { root })
+        Ok(PageTable { root, growth: SpinLock::new(()) })
     }
 
     /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.
     ///
     /// # Errors
     /// [`MapError`].
-    pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+    pub fn map(&self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
         if va.0 >= USER_END || va.page_offset() != 0 || pa.0 % PAGE_BYTES as u64 != 0 || pa.0 & !ADDRESS != 0 {
             return Err(MapError::BadAddress);
         }
-        // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
-        let slot = unsafe { find_or_make(self.root, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
-        if slot.get() & PRESENT != 0 {
-            return Err(MapError::Occupied);
-        }
-        slot.set(entry_of(pa, flags));
-        Ok(())
+        self.growth.with(|()| {
+            // SAFETY: `&self` keeps the tables; new ones are zeroed frames of ours, and only one core makes some at a time.
+            let slot = unsafe { find_or_make(self.root, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+            if slot.get() & PRESENT != 0 {
+                return Err(MapError::Occupied);
+            }
+            slot.set(entry_of(pa, flags));
+            Ok(())
+        })
     }
 
     /// Removes a page and returns what was there. The caller flushes TLBs before the frame is reused.
-    pub fn unmap(&mut self, va: Va) -> Option<Mapping> {
+    pub fn unmap(&self, va: Va) -> Option<Mapping> {
         let slot = self.find(va).filter(|slot| slot.get() & PRESENT != 0)?;
         Some(mapping_of(slot.swap(0)))
     }
 
     /// Replaces rights and marks of a present page; returns what was there before. The caller flushes when rights shrink.
-    pub fn protect(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
+    pub fn protect(&self, va: Va, flags: MapFlags) -> Option<Mapping> {
         let slot = self.find(va)?;
         let before = slot.get();
         if before & PRESENT == 0 {
