@@ -27,7 +27,7 @@ pub struct Limits {
 
 /// What one lock protects: no suspension while it is held.
 pub(crate) struct State {
-    pub(crate) table: PageTable,
+    pub(crate) table: Arc<PageTable>,
     pub(crate) pages: PageMap,
     pub(crate) regions: Regions,
     pub(crate) limits: Limits,
@@ -63,6 +63,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 /// The memory of a program.
 pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
+    table: Arc<PageTable>,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
     /// How many programs live in it.
@@ -76,7 +77,10 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
+    pub fn new(
+        flush: &'static dyn Flush,
+        limits: Limits,
+    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         Self::with_layout(flush, limits, Layout::random())
     }
 
@@ -85,16 +89,17 @@ impl AddressSpace {
         limits: Limits,
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
-        let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let table = Arc::new(PageTable::new().map_err(|_| OutOfMemory)?);
         Ok(Arc::new(AddressSpace {
             state: SpinLock::new(State {
-                table,
+                table: table.clone(),
                 pages: PageMap::default(),
                 regions: Regions::default(),
                 limits,
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
+            table,
             flush,
             layout,
             users: AtomicU64::new(0),
@@ -102,9 +107,9 @@ impl AddressSpace {
         }))
     }
 
-    /// Works on the page table, for the engine that loads it.
-    pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
-        work(&mut self.state.lock().table)
+    /// The page table, to run programs in. Only this crate changes it.
+    pub fn table(&self) -> &PageTable {
+        &self.table
     }
 
     /// One more program lives in it.
@@ -142,7 +147,11 @@ impl AddressSpace {
     /// All mappings with their starts, in order.
     pub fn regions(&self) -> Vec<(u64, Region)> {
         let state = self.state.lock();
-        state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
+        state
+            .regions
+            .iter()
+            .map(|(start, region)| (start, region.clone()))
+            .collect()
     }
 
     /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether
