@@ -6,11 +6,15 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Dense<T> {
     slots: Vec<Option<T>>,
+    len: usize,
 }
 
 impl<T> Default for Dense<T> {
     fn default() -> Self {
-        Dense { slots: Vec::new() }
+        Dense {
+            slots: Vec::new(),
+            len: 0,
+        }
     }
 }
 
@@ -34,12 +38,25 @@ impl<T> Dense<T> {
             Some(slot @ None) => *slot = Some(value),
             _ => return Err(PolicyError::DuplicateClient),
         }
+        self.len += 1;
         Ok(())
     }
 
     /// Takes the value of a client out.
     pub fn remove(&mut self, client: ClientIndex) -> Option<T> {
-        self.slots.get_mut(client as usize)?.take()
+        let removed = self.slots.get_mut(client as usize)?.take();
+        self.len -= usize::from(removed.is_some());
+        removed
+    }
+
+    /// Returns the number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Says whether there is no value.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Returns the value of a client.

@@ -15,15 +15,32 @@
 
 extern crate alloc;
 
+pub mod bitmap;
 pub mod dense;
 pub mod heap;
+pub mod inline;
+pub mod limit;
 pub mod order;
+pub mod pace;
 pub mod placement;
 pub mod policy;
 pub mod tag;
-pub mod weighted_fair;
 
+pub mod config;
+pub mod earliest_deadline;
+pub mod reservation;
+pub mod round_robin;
+pub mod strict_priority;
+pub mod token_bucket;
+pub mod tree;
+pub mod weighted_fair;
+pub mod worst_case_fair;
+
+pub use config::{NodeConfig, PolicyConfig, build};
 pub use policy::{
     ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, NodeIndex,
     Placement, Policy, PolicyError, Readiness, Record,
 };
+
+#[cfg(test)]
+mod testing;

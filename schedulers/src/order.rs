@@ -111,9 +111,9 @@ impl<O: Order> CorePolicy for Core<O> {
             statistics: ClientStatistics::default(),
         };
         self.clients.insert(client, fresh)?;
-        self.order
-            .add(client, params, now_ns)
-            .inspect_err(|_| drop(self.clients.remove(client)))
+        self.order.add(client, params, now_ns).inspect_err(|_| {
+            self.clients.remove(client);
+        })
     }
 
     fn update_client(
@@ -168,6 +168,16 @@ impl<O: Order> CorePolicy for Core<O> {
             return;
         };
         if core::mem::replace(&mut known.state, State::Suspended) == State::Ready {
+            self.order.leave(client, now_ns);
+        }
+    }
+
+    fn client_idle(&mut self, client: ClientIndex, now_ns: u64) {
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        if known.state == State::Ready {
+            known.state = State::Away;
             self.order.leave(client, now_ns);
         }
     }

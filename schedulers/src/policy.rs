@@ -8,6 +8,7 @@
 //!      |                       |      client_ready      |  (queue still not empty)
 //!      +-----------------------+------------------------+
 //!           client_suspended: out of the ready set until client_ready
+//!           client_idle: out of the ready set because its requests were cancelled
 //! ```
 //! * A chosen client stays out of the ready set until `client_ready` is called again.
 //! * `resource_record` may come at any time and in any number: before or after that `client_ready`, late, while the client
@@ -298,7 +299,11 @@ pub trait CorePolicy: Send {
     /// Tells that a client must not be served; its requests wait. Repeating it changes nothing.
     fn client_suspended(&mut self, client: ClientIndex, now_ns: u64);
 
-    /// Says when `schedule` can next choose.
+    /// Tells that a ready client has no pending requests after all, because they were cancelled. Otherwise nothing changes.
+    fn client_idle(&mut self, client: ClientIndex, now_ns: u64);
+
+    /// Says when `schedule` can next choose. The answer may be too early (`schedule` then returns `None` and the next
+    /// answer is exact), never too late.
     fn poll_ready(&self, now_ns: u64) -> Readiness;
 
     /// Charges consumption to a client. Records of other metrics than the policy's own only enter the statistics.
