@@ -6,6 +6,9 @@ use gyre_x86_64::{
     take_events,
 };
 
+/// A function that [`program!`] defines.
+pub type Code = fn() -> &'static [u8];
+
 /// Where programs begin.
 pub const CODE: u64 = 0x40_0000;
 /// A writable page.

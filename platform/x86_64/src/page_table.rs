@@ -72,7 +72,7 @@ impl PageTable {
     /// # Errors
     /// [`MapError`].
     pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
-        if va.0 >= USER_END || va.page_offset() != 0 || pa.0 % PAGE_BYTES as u64 != 0 || pa.0 & !ADDRESS != 0 {
+        if va.0 >= USER_END || va.page_offset() != 0 || !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0 {
             return Err(MapError::BadAddress);
         }
         // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
