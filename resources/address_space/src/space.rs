@@ -66,6 +66,8 @@ pub struct AddressSpace {
     root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
+    /// How many programs live in it.
+    users: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -97,6 +99,7 @@ impl AddressSpace {
             }),
             flush,
             layout,
+            users: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
@@ -104,6 +107,18 @@ impl AddressSpace {
     /// What a core loads to run in it.
     pub fn root(&self) -> &TableRoot {
         &self.root
+    }
+
+    /// One more program lives in it.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One program less; the last one clears it.
+    pub async fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.clear().await;
+        }
     }
 
     /// Where things go in this address space.
