@@ -65,6 +65,8 @@ pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
+    /// How many programs live in it.
+    users: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -95,6 +97,7 @@ impl AddressSpace {
             }),
             flush,
             layout,
+            users: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
@@ -102,6 +105,18 @@ impl AddressSpace {
     /// Works on the page table, for the engine that loads it.
     pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
         work(&mut self.state.lock().table)
+    }
+
+    /// One more program lives in it.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One program less; the last one clears it.
+    pub async fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.clear().await;
+        }
     }
 
     /// Where things go in this address space.

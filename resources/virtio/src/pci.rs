@@ -150,8 +150,11 @@ impl<F: PciFunction> PciTransport<F> {
     }
 }
 
-/// The first region of a kind that lies in a usable bar, with the offset of its capability.
-fn find<F: PciFunction>(function: &F, kind: u8) -> Result<Option<(Region<F::Registers>, usize)>, DeviceError> {
+/// A region and the offset of the capability that names it.
+type Found<R> = Option<(Region<R>, usize)>;
+
+/// The first region of a kind that lies in a usable bar.
+fn find<F: PciFunction>(function: &F, kind: u8) -> Result<Found<F::Registers>, DeviceError> {
     let mut found = None;
     function.each_capability(&mut |id, offset| {
         if id == CAPABILITY_VENDOR && found.is_none() && function.read8(offset + 3) == kind && function.read8(offset + 4) < 6 {

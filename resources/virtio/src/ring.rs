@@ -110,6 +110,11 @@ impl<T> Ring<T> {
         self.in_flight
     }
 
+    /// The tokens of all chains that the device has.
+    pub fn tokens(&self) -> impl Iterator<Item = &T> {
+        self.chains.iter().flatten().map(|chain| &chain.token)
+    }
+
     /// True where a chain of `pieces` fits now.
     pub fn has_room(&self, pieces: usize) -> bool {
         pieces > 0 && pieces <= usize::from(self.options.pieces_max) && self.descriptors_for(pieces) <= usize::from(self.free_count)
