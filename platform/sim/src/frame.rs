@@ -37,6 +37,7 @@ impl Frame {
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
+        crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
         Ok(Frame {
             memory,
             order,
@@ -102,6 +103,7 @@ impl Drop for Frame {
         if let (Some(meter), Some(owner)) = (meter(), self.owner) {
             meter.credit(owner, self.bytes());
         }
+        crate::physical::frame_died(self.memory.as_ptr() as u64);
         // SAFETY: allocated in `allocate` with this layout, freed once.
         unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.order)) };
     }

@@ -1,0 +1,63 @@
+//! `gyre`: builds, starts, watches and bills machines. `gyre --help` is the manual.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod bill;
+mod build;
+mod check;
+mod cli;
+mod command;
+mod cpio;
+mod doctor;
+mod exec;
+mod failure;
+mod forward;
+mod image;
+mod linux;
+mod load;
+mod module;
+mod namespace;
+mod project;
+mod qemu;
+mod run;
+mod stop;
+mod tests_command;
+mod top;
+mod ui;
+mod view;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use cli::{Cli, Command};
+use failure::{Failure, Result};
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("{:?}", failure.report);
+            ExitCode::from(failure.kind as u8)
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+        Command::Image(arguments) => check::images(&arguments),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "gyre", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Top(arguments) => top::top(&arguments),
+        Command::Exec(arguments) => exec::exec(&arguments),
+        Command::Logs(arguments) => exec::logs(&arguments),
+        Command::Bill(arguments) => bill::bill(&arguments),
+        Command::Exp(_) => Err(Failure::new("this command comes with the next commit")),
+        Command::Test(arguments) => tests_command::test(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
+    }
+}
