@@ -88,7 +88,7 @@ impl FileCache {
         let page = self.take_page(&account)?;
         let arrival = Arc::new(Arrival::default());
         let fetch = Fetch::new(self, key, page, arrival.clone());
-        let found = self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Slot::Fetching(arrival), None));
+        let found = self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Some(Slot::Fetching(arrival)), None));
         Ok(match found {
             None => Begin::Lead(fetch),
             Some(found) => {

@@ -192,8 +192,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         self.with(key, |value, _| value.clone())
     }
 
-    /// Looks at the entry, or adds one if there is none and it is wanted. Does not make room: see [`Shelf::make_room`].
-    pub fn with_or_add<T>(&self, key: K, account: Arc<Account>, look: impl FnOnce(&mut V) -> T, add: impl FnOnce() -> (V, T)) -> T {
+    /// Looks at the entry, or adds one where there is none and `add` gives one. Does not make room: see [`Shelf::make_room`].
+    pub fn with_or_add<T>(&self, key: K, account: Arc<Account>, look: impl FnOnce(&mut V) -> T, add: impl FnOnce() -> (Option<V>, T)) -> T {
         let hash = self.hasher.hash_one(&key);
         let mut shard = self.shard(hash).lock();
         if let Some(index) = shard.find(hash, &key)
@@ -203,6 +203,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             return look(&mut entry.value);
         }
         let (value, answer) = add();
+        let Some(value) = value else { return answer };
         shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
         self.total.fetch_add(1, Ordering::Relaxed);
         answer
