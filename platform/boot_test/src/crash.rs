@@ -43,7 +43,7 @@ fn touch_user_page() {
         .expect("free");
     let mut context = UserContext::new().expect("memory");
     context.registers.rip = 0x40_0000;
-    enter_user(&mut context, &table);
+    enter_user(&mut context, &table.root());
     // SAFETY: none: that is the point.
     unsafe { (0x40_0000 as *const u64).read_volatile() };
 }

@@ -90,7 +90,7 @@ impl Process {
         let end = now() + 500 * cycles_per_ms();
         loop {
             set_timer(now() + 5 * cycles_per_ms());
-            let exit = enter_user(&mut self.context, &self.table);
+            let exit = enter_user(&mut self.context, &self.table.root());
             clear_timer();
             take_events();
             if exit.trap != Trap::Interrupt || now() > end {

@@ -126,7 +126,7 @@ fn a_preempted_program_loses_nothing() -> Verdict {
     let mut last = 0;
     for round in 0..20 {
         set_timer(now() + cycles_per_ms());
-        let exit = enter_user(&mut process.context, &process.table);
+        let exit = enter_user(&mut process.context, &process.table.root());
         check!(exit.trap == Trap::Interrupt, "{:?}", exit.trap);
         check!(take_events().has(Events::TIMER), "no timer event");
         let r = &process.context.registers;

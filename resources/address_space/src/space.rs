@@ -8,7 +8,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, Va};
+use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
@@ -63,6 +63,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 /// The memory of a program.
 pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
+    root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
     /// What happened in it.
@@ -74,7 +75,10 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
+    pub fn new(
+        flush: &'static dyn Flush,
+        limits: Limits,
+    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         Self::with_layout(flush, limits, Layout::random())
     }
 
@@ -85,6 +89,7 @@ impl AddressSpace {
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
         Ok(Arc::new(AddressSpace {
+            root: table.root(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),
@@ -99,9 +104,9 @@ impl AddressSpace {
         }))
     }
 
-    /// Works on the page table, for the engine that loads it.
-    pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
-        work(&mut self.state.lock().table)
+    /// What a core loads to run in it.
+    pub fn root(&self) -> &TableRoot {
+        &self.root
     }
 
     /// Where things go in this address space.
@@ -127,7 +132,11 @@ impl AddressSpace {
     /// All mappings with their starts, in order.
     pub fn regions(&self) -> Vec<(u64, Region)> {
         let state = self.state.lock();
-        state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
+        state
+            .regions
+            .iter()
+            .map(|(start, region)| (start, region.clone()))
+            .collect()
     }
 
     /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether

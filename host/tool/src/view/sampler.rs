@@ -63,13 +63,18 @@ impl Sampler {
         });
         let samples = sampler.clone();
         let run = move || samples.run(&sources);
-        std::thread::Builder::new().name("sampler".into()).spawn(run).context(|| "cannot start the sampler".into())?;
+        std::thread::Builder::new()
+            .name("sampler".into())
+            .spawn(run)
+            .context(|| "cannot start the sampler".into())?;
         Ok(sampler)
     }
 
     /// Returns all samples that are kept, the oldest first.
     pub fn history(&self) -> Vec<Sample> {
-        self.history.lock().map_or_else(|_| vec![], |history| history.iter().cloned().collect())
+        self.history
+            .lock()
+            .map_or_else(|_| vec![], |history| history.iter().cloned().collect())
     }
 
     /// Returns the newest figures of the machine.
@@ -112,8 +117,15 @@ impl Sampler {
 
 fn look(sources: &Sources) -> Before {
     // The wire first: the agent takes its time to answer, and the clock belongs to the wire's counters.
-    let (at, wire) = (Instant::now(), sources.wire.as_ref().map(|wire| wire.read()));
-    Before { at, wire, machine: sources.agent.snapshot().ok() }
+    let (at, wire) = (
+        Instant::now(),
+        sources.wire.as_ref().map(|wire| wire.read()),
+    );
+    Before {
+        at,
+        wire,
+        machine: sources.agent.snapshot().ok(),
+    }
 }
 
 fn sample(sources: &Sources, started: Instant, before: &Before, now: &Before) -> Sample {
