@@ -14,7 +14,7 @@
 //! **Starvation**: none: deadlines are absolute, so a ready client waits at most until newcomers are due later than it.
 //! **Work conserving**: yes.
 use crate::dense::Dense;
-use crate::heap::Heap;
+use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
@@ -101,7 +101,7 @@ impl Client {
 #[derive(Debug)]
 pub struct EarliestDeadline {
     clients: Dense<Client>,
-    ready: Heap<u64>,
+    ready: FifoHeap,
     /// Client chosen last: if it comes back before another choice it has not slept.
     serving: Option<ClientIndex>,
     inline: Allowance,
@@ -112,7 +112,7 @@ impl EarliestDeadline {
     pub fn new(params: Params) -> Self {
         EarliestDeadline {
             clients: Dense::default(),
-            ready: Heap::default(),
+            ready: FifoHeap::default(),
             serving: None,
             inline: Allowance::new(params.slack),
         }
@@ -180,7 +180,7 @@ impl Order for EarliestDeadline {
 
     fn take(&mut self, _: u64) -> Option<ClientIndex> {
         self.inline.renew();
-        self.serving = self.ready.take_least().map(|(_, client)| client);
+        self.serving = self.ready.take_least();
         self.serving
     }
 
@@ -190,9 +190,7 @@ impl Order for EarliestDeadline {
             return;
         };
         known.consume(amount);
-        if self.ready.contains(client) {
-            self.ready.change(client, known.due_at_ns);
-        }
+        self.ready.change(client, known.due_at_ns);
     }
 
     fn readiness(&self, _: u64) -> Readiness {
@@ -217,7 +215,10 @@ impl Order for EarliestDeadline {
         };
         match self.ready.least() {
             None => true,
-            Some((first_due_ns, _)) => due_at_ns <= first_due_ns && self.inline.is_left(),
+            Some(first_due_ns) => due_at_ns <= first_due_ns && self.inline.is_left(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

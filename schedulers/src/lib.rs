@@ -19,6 +19,7 @@ pub mod bitmap;
 pub mod dense;
 pub mod heap;
 pub mod inline;
+pub mod limit;
 pub mod order;
 pub mod pace;
 pub mod placement;

@@ -8,14 +8,16 @@
 //! Different from the paper: tags are moved by the true cost after service, and the limit also binds reserved service, so that it
 //! is never exceeded.
 //!
-//! **Limit** (any interval of t seconds): served <= burst + limit * t + Lmax.
-//! **Reservation** (from the moment a client becomes backlogged, limit not reached, capacity C, sum of reservations <= C):
-//! served >= reservation * (t - (sum of the others' L) / C) - L.
+//! **Limit** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
+//! **Reservation** (from the moment a client becomes backlogged, capacity C, sum of reservations <= C; with a limit the burst
+//! must hold what flows in while the others have their turn, else waiting loses tokens):
+//! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
 //! **Work conserving**: but for limits.
 use crate::dense::Dense;
 use crate::heap::Heap;
+use crate::limit::Limit;
 use crate::order::{Flat, Order};
 use crate::pace::Pace;
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
@@ -45,9 +47,8 @@ pub fn policy(params: Params) -> impl Policy {
 struct Client {
     weight: Weight,
     reserved_per_s: u64,
-    burst: u64,
     reservation: Pace,
-    limit: Pace,
+    limit: Limit,
     share: Tag,
     /// The last choice was made for the reservation.
     is_reserved_turn: bool,
@@ -101,9 +102,8 @@ impl Reservation {
         Ok(Client {
             weight: Weight::new(params.weight)?,
             reserved_per_s: params.reservation_per_s,
-            burst: params.burst,
             reservation: Pace::at_least(params.reservation_per_s),
-            limit: Pace::at_most(limit_per_s),
+            limit: Limit::new(limit_per_s, params.burst),
             share: self.virtual_time,
             is_reserved_turn: false,
         })
@@ -114,7 +114,7 @@ impl Reservation {
         let Some(known) = self.clients.get(client) else {
             return;
         };
-        let may_at_ns = known.limit.due_at_ns(known.burst);
+        let may_at_ns = known.limit.due_at_ns();
         if may_at_ns > now_ns {
             self.reserved.remove(client);
             self.shared.remove(client);
@@ -136,11 +136,8 @@ impl Reservation {
 
     /// Lets those go on whose limit allows it again.
     fn release(&mut self, now_ns: u64) {
-        while let Some((may_at_ns, client)) = self.limited.least() {
-            if may_at_ns > now_ns {
-                return;
-            }
-            self.limited.take_least();
+        let is_due = |may_at_ns| may_at_ns <= now_ns;
+        while let Some((_, client)) = self.limited.take_least_if(is_due) {
             if let Some(known) = self.clients.get_mut(client) {
                 known.share = known.share.max(self.virtual_time);
             }
@@ -200,7 +197,8 @@ impl Order for Reservation {
 
     fn enter(&mut self, client: ClientIndex, now_ns: u64) {
         if let Some(known) = self.clients.get_mut(client) {
-            known.share = known.share.max(self.virtual_time);
+            // The smallest step, so that clients whose service costs nothing take turns too.
+            known.share = known.share.saturating_add(1).max(self.virtual_time);
             if self.serving != Some(client) {
                 known.reservation.catch_up(now_ns);
             }
@@ -217,20 +215,16 @@ impl Order for Reservation {
     fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
         self.serving = None;
         self.release(now_ns);
-        let due = self
-            .reserved
-            .least()
-            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns);
-        let client = match due {
-            Some((_, client)) => client,
-            None => {
-                let (share, client) = self.shared.least()?;
-                self.virtual_time = self.virtual_time.max(share);
-                client
-            }
+        let due = self.reserved.take_least_if(|due_at_ns| due_at_ns <= now_ns);
+        let client = if let Some((_, client)) = due {
+            self.shared.remove(client);
+            client
+        } else {
+            let (share, client) = self.shared.take_least()?;
+            self.reserved.remove(client);
+            self.virtual_time = self.virtual_time.max(share);
+            client
         };
-        self.reserved.remove(client);
-        self.shared.remove(client);
         self.serving = Some(client);
         if let Some(known) = self.clients.get_mut(client) {
             known.is_reserved_turn = due.is_some();
@@ -242,8 +236,7 @@ impl Order for Reservation {
         let Some(known) = self.clients.get_mut(client) else {
             return;
         };
-        known.limit.catch_up(now_ns);
-        known.limit.advance(amount);
+        known.limit.charge(amount, now_ns);
         known.share = known.share.saturating_add(known.weight.distance(amount));
         if known.is_reserved_turn {
             known.reservation.advance(amount);
@@ -257,8 +250,8 @@ impl Order for Reservation {
         match self.limited.least() {
             _ if !self.shared.is_empty() => Readiness::Now,
             None => Readiness::Never,
-            Some((may_at_ns, _)) if may_at_ns <= now_ns => Readiness::Now,
-            Some((may_at_ns, _)) => Readiness::At(may_at_ns),
+            Some(may_at_ns) if may_at_ns <= now_ns => Readiness::Now,
+            Some(may_at_ns) => Readiness::At(may_at_ns),
         }
     }
 
@@ -266,11 +259,11 @@ impl Order for Reservation {
         let Some(known) = self.clients.get(client) else {
             return false;
         };
-        let is_within_limit = known.limit.due_at_ns(known.burst) <= now_ns;
+        let is_within_limit = known.limit.due_at_ns() <= now_ns;
         let is_another_due = self
             .reserved
             .least()
-            .is_some_and(|(due_at_ns, _)| due_at_ns <= now_ns);
+            .is_some_and(|due_at_ns| due_at_ns <= now_ns);
         let slack = known.weight.distance(self.params.slack);
         let is_within_share = known.share <= self.virtual_time.saturating_add(slack);
         let is_alone = self.readiness(now_ns) != Readiness::Now;

@@ -93,3 +93,6 @@ impl Order for RoundRobin {
         self.ready.is_empty() || self.inline.is_left()
     }
 }
+
+#[cfg(test)]
+mod tests;

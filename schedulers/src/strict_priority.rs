@@ -4,11 +4,10 @@
 //! one is served at most once. **Starvation**: yes, of the less urgent, by intent: put the urgent ones below a token bucket or
 //! a share of a tree if they are not trusted. **Work conserving**: yes.
 use crate::dense::Dense;
-use crate::heap::Heap;
+use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
-use core::cmp::Reverse;
 
 /// Parameters of strict priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -32,7 +31,7 @@ pub fn policy(params: Params) -> impl Policy {
 #[derive(Debug)]
 pub struct StrictPriority {
     priorities: Dense<u8>,
-    ready: Heap<Reverse<u8>>,
+    ready: FifoHeap,
     inline: Allowance,
 }
 
@@ -41,10 +40,15 @@ impl StrictPriority {
     pub fn new(params: Params) -> Self {
         StrictPriority {
             priorities: Dense::default(),
-            ready: Heap::default(),
+            ready: FifoHeap::default(),
             inline: Allowance::new(params.slack),
         }
     }
+}
+
+/// Turns a priority into a key: the least goes first.
+fn rank(priority: u8) -> u64 {
+    u64::from(u8::MAX - priority)
 }
 
 impl Order for StrictPriority {
@@ -66,7 +70,7 @@ impl Order for StrictPriority {
     ) -> Result<(), PolicyError> {
         let priority = self.priorities.get_mut(client);
         *priority.ok_or(PolicyError::UnknownClient)? = params.priority;
-        self.ready.change(client, Reverse(params.priority));
+        self.ready.change(client, rank(params.priority));
         Ok(())
     }
 
@@ -77,7 +81,7 @@ impl Order for StrictPriority {
     #[inline]
     fn enter(&mut self, client: ClientIndex, _: u64) {
         if let Some(&priority) = self.priorities.get(client) {
-            self.ready.insert(client, Reverse(priority));
+            self.ready.insert(client, rank(priority));
         }
     }
 
@@ -88,7 +92,7 @@ impl Order for StrictPriority {
     #[inline]
     fn take(&mut self, _: u64) -> Option<ClientIndex> {
         self.inline.renew();
-        self.ready.take_least().map(|(_, client)| client)
+        self.ready.take_least()
     }
 
     #[inline]
@@ -110,7 +114,10 @@ impl Order for StrictPriority {
         };
         match self.ready.least() {
             None => true,
-            Some((Reverse(first), _)) => own > first || own == first && self.inline.is_left(),
+            Some(first) => rank(own) < first || rank(own) == first && self.inline.is_left(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,18 @@
 //! Token bucket: each client has a rate and a burst; who may be served goes in the order of becoming so.
 //!
-//! A client may be served while it has at least zero tokens; the cost is taken afterwards, so tokens may go negative by one
-//! charge, which the next waiting time pays back. `limit_per_s` = 0 is no limit.
+//! The cost is taken after service, so tokens may go negative by one charge, which waiting pays back; see [`crate::limit`].
+//! `limit_per_s` = 0 is no limit.
 //!
-//! **Bound** (any interval of t seconds): served <= burst + limit * t + Lmax, Lmax = largest charge between two choices.
+//! **Bound** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
+//! A client that is alone and always ready reaches its limit.
 //! **Starvation**: none among clients with tokens: first come, first served.
 //! **Work conserving**: no. With every client over its limit the resource rests, and `poll_ready` says until when.
 //! To limit a group together, put a node with a limit into a tree.
 use crate::dense::Dense;
-use crate::heap::Heap;
+use crate::heap::FifoHeap;
 use crate::inline::Allowance;
+use crate::limit::Limit;
 use crate::order::{Flat, Order};
-use crate::pace::Pace;
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
 
 /// Parameters of the token bucket.
@@ -32,18 +33,12 @@ pub fn policy(params: Params) -> impl Policy {
     })
 }
 
-#[derive(Debug)]
-struct Client {
-    pace: Pace,
-    burst: u64,
-}
-
 /// The order of one core.
 #[derive(Debug)]
 pub struct TokenBucket {
-    clients: Dense<Client>,
+    limits: Dense<Limit>,
     /// Ready clients by the time from which they may be served.
-    ready: Heap<u64>,
+    ready: FifoHeap,
     inline: Allowance,
 }
 
@@ -51,8 +46,8 @@ impl TokenBucket {
     /// Makes an order without clients.
     pub fn new(params: Params) -> Self {
         TokenBucket {
-            clients: Dense::default(),
-            ready: Heap::default(),
+            limits: Dense::default(),
+            ready: FifoHeap::default(),
             inline: Allowance::new(params.slack),
         }
     }
@@ -65,15 +60,9 @@ impl Order for TokenBucket {
         params: &ClientParams,
         _: u64,
     ) -> Result<(), PolicyError> {
-        let pace = Pace::at_most(params.limit_per_s);
         self.ready.reserve(client)?;
-        self.clients.insert(
-            client,
-            Client {
-                pace,
-                burst: params.burst,
-            },
-        )
+        self.limits
+            .insert(client, Limit::new(params.limit_per_s, params.burst))
     }
 
     fn update(
@@ -83,28 +72,23 @@ impl Order for TokenBucket {
         now_ns: u64,
     ) -> Result<(), PolicyError> {
         let known = self
-            .clients
+            .limits
             .get_mut(client)
             .ok_or(PolicyError::UnknownClient)?;
-        let mut pace = Pace::at_most(params.limit_per_s);
-        pace.inherit(&known.pace, now_ns);
-        *known = Client {
-            pace,
-            burst: params.burst,
-        };
-        let due_at_ns = pace.due_at_ns(params.burst).max(now_ns);
-        self.ready.change(client, due_at_ns);
+        let mut fresh = Limit::new(params.limit_per_s, params.burst);
+        fresh.inherit(known, now_ns);
+        *known = fresh;
+        self.ready.change(client, fresh.due_at_ns().max(now_ns));
         Ok(())
     }
 
     fn remove(&mut self, client: ClientIndex, _: u64) {
-        self.clients.remove(client);
+        self.limits.remove(client);
     }
 
     fn enter(&mut self, client: ClientIndex, now_ns: u64) {
-        if let Some(known) = self.clients.get(client) {
-            let due_at_ns = known.pace.due_at_ns(known.burst).max(now_ns);
-            self.ready.insert(client, due_at_ns);
+        if let Some(limit) = self.limits.get(client) {
+            self.ready.insert(client, limit.due_at_ns().max(now_ns));
         }
     }
 
@@ -114,36 +98,34 @@ impl Order for TokenBucket {
 
     fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
         self.inline.renew();
-        self.ready
-            .least()
-            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns)?;
-        self.ready.take_least().map(|(_, client)| client)
+        self.ready.take_least_up_to(now_ns)
     }
 
     fn charge(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
         self.inline.spend(amount);
-        let Some(known) = self.clients.get_mut(client) else {
+        let Some(limit) = self.limits.get_mut(client) else {
             return;
         };
-        known.pace.catch_up(now_ns);
-        known.pace.advance(amount);
+        limit.charge(amount, now_ns);
         if let Some(key) = self.ready.key(client) {
-            let due_at_ns = known.pace.due_at_ns(known.burst);
-            self.ready.change(client, due_at_ns.max(key));
+            self.ready.change(client, limit.due_at_ns().max(key));
         }
     }
 
     fn readiness(&self, now_ns: u64) -> Readiness {
         match self.ready.least() {
             None => Readiness::Never,
-            Some((due_at_ns, _)) if due_at_ns <= now_ns => Readiness::Now,
-            Some((due_at_ns, _)) => Readiness::At(due_at_ns),
+            Some(due_at_ns) if due_at_ns <= now_ns => Readiness::Now,
+            Some(due_at_ns) => Readiness::At(due_at_ns),
         }
     }
 
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
-        let has_tokens = |known: &Client| known.pace.due_at_ns(known.burst) <= now_ns;
-        let alone = self.readiness(now_ns) != Readiness::Now;
-        self.clients.get(client).is_some_and(has_tokens) && (alone || self.inline.is_left())
+        let has_tokens = |limit: &Limit| limit.due_at_ns() <= now_ns;
+        let is_alone = self.readiness(now_ns) != Readiness::Now;
+        self.limits.get(client).is_some_and(has_tokens) && (is_alone || self.inline.is_left())
     }
 }
+
+#[cfg(test)]
+mod tests;

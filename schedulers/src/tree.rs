@@ -163,12 +163,24 @@ impl Children {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not in the ready set of its parent.
+    /// Nothing below it is ready; not in the ready set of its parent.
     Resting,
+    /// Something below it may be served later; not in the ready set of its parent.
+    Asleep,
     /// In the ready set of its parent.
     Ready,
     /// Chosen by its parent at the last decision, to be offered again at the next.
     Chosen,
+}
+
+impl State {
+    fn of(readiness: Readiness) -> State {
+        match readiness {
+            Readiness::Now => State::Ready,
+            Readiness::At(_) => State::Asleep,
+            Readiness::Never => State::Resting,
+        }
+    }
 }
 
 struct Node {
@@ -320,7 +332,9 @@ impl TreeCore {
             return;
         };
         event(&mut *node.policy, place.local);
-        self.refresh(place.node, now_ns);
+        if node.state != State::Chosen {
+            self.refresh(place.node, now_ns);
+        }
     }
 
     /// Makes a node's standing at its parent follow what its policy says, and so on upwards while something changes.
@@ -331,48 +345,34 @@ impl TreeCore {
                 return;
             }
             let readiness = known.policy.poll_ready(now_ns);
-            let was_ready = known.state == State::Ready;
-            let is_ready = readiness == Readiness::Now;
-            known.state = if is_ready {
-                State::Ready
-            } else {
-                State::Resting
-            };
-            self.sleep(node, readiness);
-            if was_ready == is_ready {
+            let before = core::mem::replace(&mut known.state, State::of(readiness));
+            let after = known.state;
+            if let Readiness::At(wake_at_ns) = readiness {
+                // A time that has passed would wake it for ever.
+                let wake_at_ns = wake_at_ns.max(now_ns.saturating_add(1));
+                self.sleeping.insert(node, wake_at_ns);
+            } else if before == State::Asleep {
+                self.sleeping.remove(node);
+            }
+            if (before == State::Ready) == (after == State::Ready) {
                 return;
             }
             let Some(parent) = self.nodes.get_mut(place.node) else {
                 return;
             };
-            if is_ready {
-                parent.policy.client_ready(place.local, now_ns);
-            } else {
-                parent.policy.client_idle(place.local, now_ns);
+            match after {
+                State::Ready => parent.policy.client_ready(place.local, now_ns),
+                _ => parent.policy.client_idle(place.local, now_ns),
             }
             node = place.node;
         }
     }
 
-    #[inline]
-    fn sleep(&mut self, node: NodeIndex, readiness: Readiness) {
-        if let Readiness::At(wake_at_ns) = readiness {
-            self.sleeping.insert(node, wake_at_ns);
-        } else if self.sleeping.contains(node) {
-            self.sleeping.remove(node);
-        }
-    }
-
     /// Offers to their parents the nodes whose time has come and those chosen at the last decision.
     fn settle(&mut self, now_ns: u64) {
-        while self
-            .sleeping
-            .least()
-            .is_some_and(|(wake_at_ns, _)| wake_at_ns <= now_ns)
-        {
-            if let Some((_, node)) = self.sleeping.take_least() {
-                self.refresh(node, now_ns);
-            }
+        let is_due = |wake_at_ns| wake_at_ns <= now_ns;
+        while let Some((_, node)) = self.sleeping.take_least_if(is_due) {
+            self.refresh(node, now_ns);
         }
         while let Some(node) = self.path.pop() {
             if let Some(known) = self.nodes.get_mut(node) {
@@ -408,9 +408,11 @@ impl TreeCore {
     fn charge(&mut self, mut place: Place, record: Record, now_ns: u64) {
         while let Some(node) = self.nodes.get_mut(place.node) {
             node.policy.resource_record(place.local, record, now_ns);
-            let above = node.place;
-            self.refresh(place.node, now_ns);
-            let Some(above) = above else { return };
+            let Some(above) = node.place else { return };
+            // One that was chosen follows at the next decision.
+            if node.state != State::Chosen {
+                self.refresh(place.node, now_ns);
+            }
             place = above;
         }
     }
@@ -500,7 +502,7 @@ impl CorePolicy for TreeCore {
                 .map(|known: &Node| known.policy.poll_ready(now_ns))
         };
         let sleeping = match self.sleeping.least() {
-            Some((wake_at_ns, _)) if wake_at_ns > now_ns => Readiness::At(wake_at_ns),
+            Some(wake_at_ns) if wake_at_ns > now_ns => Readiness::At(wake_at_ns),
             Some(_) => Readiness::Now,
             None => Readiness::Never,
         };

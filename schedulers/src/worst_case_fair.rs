@@ -8,9 +8,9 @@
 //! client; start tags always use the true cost, so a wrong guess shifts when a client is served, never how much it gets.
 //!
 //! **Bound** (all clients backlogged, charges as expected, W = service, share = w / sum of weights):
-//! W_i <= share * W_all + L_i and W_i >= share * W_all - Lmax. With wrong guesses the upper bound stays, the lower one becomes
-//! that of weighted fair queueing. **Starvation**: none: V passes every start tag, and among eligible clients finish tags
-//! only grow. **Work conserving**: yes.
+//! W_i <= share * W_all + L_i and W_i >= share * W_all - Lmax. With wrong guesses the upper bound stays, and the lower one
+//! becomes share * W_all - (sum of all L). **Starvation**: none: V passes every start tag, and among eligible clients finish
+//! tags only grow. **Work conserving**: yes.
 //! Costs two heaps. For links and disks where short turns matter; the CPU is better served by weighted fair queueing.
 use crate::dense::Dense;
 use crate::heap::Heap;
@@ -105,14 +105,11 @@ impl WorstCaseFair {
 
     /// Moves clients whose time has come, and makes one's time come if there is none.
     fn admit(&mut self) {
-        while let Some((start, client)) = self.early.least() {
-            if start > self.virtual_time {
-                if !self.eligible.is_empty() {
-                    return;
-                }
-                self.virtual_time = start;
-            }
-            self.early.take_least();
+        if let Some(start) = self.early.least().filter(|_| self.eligible.is_empty()) {
+            self.virtual_time = self.virtual_time.max(start);
+        }
+        let now = self.virtual_time;
+        while let Some((start, client)) = self.early.take_least_if(|start| start <= now) {
             if let Some(known) = self.clients.get(client) {
                 let finish = start.saturating_add(known.weight.distance(known.expected));
                 self.eligible.insert(client, finish);
@@ -174,6 +171,8 @@ impl Order for WorstCaseFair {
         if known.charged > 0 {
             known.expected = known.charged;
         }
+        // The smallest step, so that clients whose service costs nothing take turns too.
+        known.start = known.start.saturating_add(1);
         if self.serving != Some(client) {
             known.start = known.start.max(self.virtual_time);
         }
@@ -206,7 +205,7 @@ impl Order for WorstCaseFair {
         if self.eligible.contains(client) {
             self.eligible.remove(client);
             self.early.insert(client, start);
-        } else if self.early.contains(client) {
+        } else {
             self.early.change(client, start);
         }
     }

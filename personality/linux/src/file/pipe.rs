@@ -74,11 +74,18 @@ impl Pipe {
         read.set(Ready::READ, !state.queue.is_empty());
         read.set(Ready::HANG_UP, state.writers == 0);
         let mut write = Ready::empty();
-        write.set(Ready::WRITE, state.room() >= ATOMIC_BYTES || state.readers == 0);
+        write.set(
+            Ready::WRITE,
+            state.room() >= ATOMIC_BYTES || state.readers == 0,
+        );
         write.set(Ready::ERROR, state.readers == 0);
         renew(&self.readable, read, moved & Ready::READ);
         renew(&self.writable, write, moved & Ready::WRITE);
-        renew(&self.both, (read | write) & (Ready::READ | Ready::WRITE), moved);
+        renew(
+            &self.both,
+            (read | write) & (Ready::READ | Ready::WRITE),
+            moved,
+        );
     }
 
     /// A new end.
@@ -229,9 +236,12 @@ impl PipeEnd {
         self.pipe.state.lock().queue.len()
     }
 
-    /// Bytes that fit now.
-    pub fn room(&self) -> usize {
-        self.pipe.state.lock().room()
+    /// Tells whether a write of `bytes` could go on now, before its data are copied.
+    ///
+    /// # Errors
+    /// EPIPE without readers; EAGAIN without room.
+    pub fn check_room(&self, bytes: usize) -> Result<usize, Errno> {
+        self.pipe.state.lock().admit(bytes)
     }
 
     /// Capacity in bytes (F_GETPIPE_SZ).

@@ -1,0 +1,1 @@
+//! The calls on descriptors and names, a file per family.
