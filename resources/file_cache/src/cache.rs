@@ -101,16 +101,12 @@ impl FileCache {
         let page = self.take_page(&account)?;
         let arrival = Arc::new(Arrival::default());
         let fetch = Fetch::new(self, key, page, arrival.clone());
-<<<<<<< HEAD
-        let found = self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Some(Slot::Fetching(arrival)), None));
-=======
         let found = self.shelf.with_or_add(
             key,
             account,
             |slot| Some(known(slot)),
-            || (Slot::Fetching(arrival), None),
+            || (Some(Slot::Fetching(arrival)), None),
         );
->>>>>>> main
         Ok(match found {
             None => Begin::Lead(fetch),
             Some(found) => {
