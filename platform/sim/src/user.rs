@@ -56,7 +56,11 @@ pub fn enter_user(context: &mut UserContext, _table: &crate::TableRoot) -> Exit 
     let core = crate::core_index();
     let now = crate::now();
     let until_timer = crate::armed_timer(core).map_or(u64::MAX, |at| at.saturating_sub(now));
-    let budget = if crate::events_pending(core) { 0 } else { until_timer };
+    let budget = if crate::events_pending(core) {
+        0
+    } else {
+        until_timer
+    };
     let trap = match context.script.front_mut() {
         Some((cycles, _)) if *cycles > budget => {
             *cycles -= budget;
