@@ -2,12 +2,15 @@
 
 use gyre_platform::{MapError, MapFlags, Mapping, PAGE_BYTES, Pa, USER_END, Va};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
 
 /// The page table of one address space. The kernel half is shared by all tables and never changed through this.
 pub struct PageTable {
-    pages: Mutex<BTreeMap<u64, Mapping>>,
+    pages: BTreeMap<u64, Mapping>,
 }
+
+/// What a core loads to run in an address space; stays whole as long as somebody holds it.
+#[derive(Clone)]
+pub struct TableRoot;
 
 impl PageTable {
     /// Makes a table without user mappings.
@@ -16,39 +19,38 @@ impl PageTable {
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
         Ok(PageTable {
-            pages: Mutex::new(BTreeMap::new()),
+            pages: BTreeMap::new(),
         })
     }
 
-    fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, Mapping>> {
-        self.pages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// What a core loads to run in this address space.
+    pub fn root(&self) -> TableRoot {
+        TableRoot
     }
 
     /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.
     ///
     /// # Errors
     /// [`MapError`].
-    pub fn map(&self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+    pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
         if va.0 >= USER_END || va.page_offset() != 0 || pa.0 % PAGE_BYTES as u64 != 0 {
             return Err(MapError::BadAddress);
         }
-        let mut pages = self.pages();
-        if pages.contains_key(&va.0) {
+        if self.pages.contains_key(&va.0) {
             return Err(MapError::Occupied);
         }
-        pages.insert(va.0, Mapping { pa, flags });
+        self.pages.insert(va.0, Mapping { pa, flags });
         Ok(())
     }
 
     /// Removes a page and returns what was there. The caller flushes TLBs before the frame is reused.
-    pub fn unmap(&self, va: Va) -> Option<Mapping> {
-        self.pages().remove(&va.0)
+    pub fn unmap(&mut self, va: Va) -> Option<Mapping> {
+        self.pages.remove(&va.0)
     }
 
     /// Replaces rights and marks of a present page; returns what was there before. The caller flushes when rights shrink.
-    pub fn protect(&self, va: Va, flags: MapFlags) -> Option<Mapping> {
-        let mut pages = self.pages();
-        let mapping = pages.get_mut(&va.0)?;
+    pub fn protect(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
+        let mapping = self.pages.get_mut(&va.0)?;
         let before = *mapping;
         mapping.flags = flags;
         Some(before)
@@ -56,7 +58,7 @@ impl PageTable {
 
     /// What is mapped at the page that holds `va`.
     pub fn query(&self, va: Va) -> Option<Mapping> {
-        self.pages().get(&va.page_start().0).copied()
+        self.pages.get(&va.page_start().0).copied()
     }
 
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).

@@ -8,7 +8,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, Va};
+use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
@@ -27,7 +27,7 @@ pub struct Limits {
 
 /// What one lock protects: no suspension while it is held.
 pub(crate) struct State {
-    pub(crate) table: Arc<PageTable>,
+    pub(crate) table: PageTable,
     pub(crate) pages: PageMap,
     pub(crate) regions: Regions,
     pub(crate) limits: Limits,
@@ -63,7 +63,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 /// The memory of a program.
 pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
-    table: Arc<PageTable>,
+    root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
     /// How many programs live in it.
@@ -89,17 +89,18 @@ impl AddressSpace {
         limits: Limits,
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
-        let table = Arc::new(PageTable::new().map_err(|_| OutOfMemory)?);
+        let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let root = table.root();
         Ok(Arc::new(AddressSpace {
             state: SpinLock::new(State {
-                table: table.clone(),
+                table,
                 pages: PageMap::default(),
                 regions: Regions::default(),
                 limits,
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
-            table,
+            root,
             flush,
             layout,
             users: AtomicU64::new(0),
@@ -107,9 +108,9 @@ impl AddressSpace {
         }))
     }
 
-    /// The page table, to run programs in. Only this crate changes it.
-    pub fn table(&self) -> &PageTable {
-        &self.table
+    /// What a core loads to run programs here.
+    pub fn root(&self) -> &TableRoot {
+        &self.root
     }
 
     /// One more program lives in it.
