@@ -4,6 +4,8 @@
 //! * [`policy`]: the schedulers and their parameters, part of the machine.
 //! * [`address`]: the addresses of the guest network.
 //! * [`monitor`]: the figures that come back: a snapshot of every record in the machine.
+//! * [`bill`]: who used the machine's time, summed per tenant, and that it adds up.
+//! * [`session`]: a program's streams over one connection, for `gyre exec`.
 //! * [`native`]: the native system calls by which a program in the machine gets and causes these things.
 //!
 //! With the feature `std` also [`file`]: the machine file, one TOML file per machine, checked, with errors that name
@@ -14,9 +16,12 @@
 extern crate alloc;
 
 pub mod address;
+pub mod bill;
 pub mod boot;
 #[cfg(feature = "std")]
 pub mod file;
 pub mod monitor;
 pub mod native;
 pub mod policy;
+pub mod session;
+mod window;

@@ -1,11 +1,15 @@
 //! `gyre`: builds, starts, watches and bills machines. `gyre --help` is the manual.
 #![forbid(unsafe_code)]
 
+mod agent;
+mod bill;
 mod build;
 mod check;
 mod cli;
 mod command;
 mod cpio;
+mod doctor;
+mod exec;
 mod failure;
 mod forward;
 mod image;
@@ -17,7 +21,10 @@ mod project;
 mod qemu;
 mod run;
 mod stop;
+mod tests_command;
+mod top;
 mod ui;
+mod view;
 mod wire;
 
 use std::process::ExitCode;
@@ -45,6 +52,12 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             clap_complete::generate(shell, &mut Cli::command(), "gyre", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(Failure::new("this command comes with the next commit")),
+        Command::Top(arguments) => top::top(&arguments),
+        Command::Exec(arguments) => exec::exec(&arguments),
+        Command::Logs(arguments) => exec::logs(&arguments),
+        Command::Bill(arguments) => bill::bill(&arguments),
+        Command::Exp(_) => Err(Failure::new("this command comes with the next commit")),
+        Command::Test(arguments) => tests_command::test(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
     }
 }

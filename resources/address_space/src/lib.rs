@@ -14,13 +14,25 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod advise;
+mod duplicate;
 pub mod error;
+mod fault;
 pub mod flush;
+mod heap;
+pub mod layout;
+pub mod map;
 mod pages;
+pub mod region;
+mod regions;
 pub mod space;
 pub mod user_memory;
 
+pub use advise::WordName;
 pub use error::{FaultError, SpaceError};
-pub use flush::Flush;
-pub use space::AddressSpace;
+pub use flush::{Flush, LocalFlush, Stale};
+pub use layout::Layout;
+pub use map::{MapRequest, Move, Place};
+pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
+pub use space::{AddressSpace, Limits};
 pub use user_memory::UserFault;

@@ -155,7 +155,11 @@ impl<'a> UserBuffer<'a> {
         let before = self.done;
         for piece in pieces {
             if let Err(error) = self.put(piece.as_slice()).await {
-                return if self.done > before { Ok(self.done - before) } else { Err(error) };
+                return if self.done > before {
+                    Ok(self.done - before)
+                } else {
+                    Err(error)
+                };
             }
         }
         Ok(self.done - before)
@@ -214,6 +218,14 @@ impl<'a> UserBuffer<'a> {
         }
     }
 
+    /// Uses up the whole buffer without touching it; answers its length.
+    pub fn skip(&mut self) -> usize {
+        let skipped = self.left;
+        self.done += skipped;
+        self.left = 0;
+        skipped
+    }
+
     /// Takes back the use of the last `bytes` bytes, which went nowhere.
     pub fn give_back(&mut self, bytes: usize) {
         let mut bytes = bytes.min(self.done);
@@ -222,7 +234,11 @@ impl<'a> UserBuffer<'a> {
         while bytes > self.offset && self.index > 0 {
             bytes -= self.offset;
             self.index -= 1;
-            self.offset = self.ranges.as_slice().get(self.index).map_or(0, |range| range.bytes);
+            self.offset = self
+                .ranges
+                .as_slice()
+                .get(self.index)
+                .map_or(0, |range| range.bytes);
         }
         self.offset -= bytes.min(self.offset);
     }
