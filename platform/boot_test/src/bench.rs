@@ -50,25 +50,25 @@ pub fn run() -> ! {
 fn measure_user() {
     let mut process = Process::new(call_again());
     measure("system call there and back", 10_000, || {
-        enter_user(&mut process.context, &process.table);
+        enter_user(&mut process.context, &process.table.root());
     });
     measure("the same by IRET", 10_000, || {
         process.context.registers.rcx = 1;
-        enter_user(&mut process.context, &process.table);
+        enter_user(&mut process.context, &process.table.root());
     });
     let mut other = Process::new(call_again());
     measure("two programs in turn", 2000, || {
-        enter_user(&mut process.context, &process.table);
-        enter_user(&mut other.context, &other.table);
+        enter_user(&mut process.context, &process.table.root());
+        enter_user(&mut other.context, &other.table.root());
     });
     let mut broken = Process::new(break_again());
     measure("exception there and back", 10_000, || {
-        enter_user(&mut broken.context, &broken.table);
+        enter_user(&mut broken.context, &broken.table.root());
     });
     measure("interrupt of a program", 500, || {
         process.context.registers.rip = CODE;
         set_timer(now());
-        enter_user(&mut process.context, &process.table);
+        enter_user(&mut process.context, &process.table.root());
         take_events();
     });
 }
