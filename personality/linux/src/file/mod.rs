@@ -11,6 +11,7 @@
 
 pub mod async_lock;
 pub mod attributes;
+mod bridge;
 pub mod byte_queue;
 pub mod calls;
 pub mod clock;
