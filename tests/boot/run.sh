@@ -41,7 +41,7 @@ if [ "${1:-}" != quick ]; then
     for memory in 64 128 2048 4096; do
         boot 1 "q35, $memory MB" q35 $usual 2 $memory "" -device virtio-rng-pci
     done
-    boot 1 "q35, device behind a bridge" q35 $usual 2 256 "" -device pcie-root-port,id=port -device virtio-rng-pci,bus=port
+    boot 1 "q35, device behind a bridge" q35 $usual 2 256 "" -device pcie-root-port,id=root1 -device virtio-rng-pci,bus=root1
     boot 1 "pc, qemu64" pc qemu64 2 256 "" -device virtio-rng-pci
     boot 1 "q35, max as it is" q35 max 2 256 "" -device virtio-rng-pci
     boot 1 "q35, qboot" q35 $usual 4 256 "" -device virtio-rng-pci -bios qboot.rom

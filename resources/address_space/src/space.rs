@@ -8,7 +8,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, Va};
+use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
@@ -63,6 +63,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 /// The memory of a program.
 pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
+    root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
     /// How many programs live in it.
@@ -86,6 +87,7 @@ impl AddressSpace {
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let root = table.root();
         Ok(Arc::new(AddressSpace {
             state: SpinLock::new(State {
                 table,
@@ -95,6 +97,7 @@ impl AddressSpace {
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
+            root,
             flush,
             layout,
             users: AtomicU64::new(0),
@@ -102,9 +105,9 @@ impl AddressSpace {
         }))
     }
 
-    /// Works on the page table, for the engine that loads it.
-    pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
-        work(&mut self.state.lock().table)
+    /// What a core loads to run programs here.
+    pub fn root(&self) -> &TableRoot {
+        &self.root
     }
 
     /// One more program lives in it.
@@ -167,10 +170,7 @@ impl AddressSpace {
         if shrunk.stale.is_empty() {
             return;
         }
-        let mut graves = Graves {
-            space: self,
-            pages: shrunk.graves,
-        };
+        let mut graves = Graves { space: self, pages: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -262,12 +262,7 @@ impl State {
     }
 
     /// Puts a page where none is and maps it with the rights of its region.
-    pub(crate) fn install(
-        &mut self,
-        address: u64,
-        page: Page,
-        region: &Region,
-    ) -> Result<(), FaultError> {
+    pub(crate) fn install(&mut self, address: u64, page: Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(&page);
         let pa = page.pa();
         self.pages.insert(address, page);
