@@ -14,7 +14,6 @@ pub mod attributes;
 mod bridge;
 pub mod byte_queue;
 pub mod calls;
-pub mod clock;
 pub mod context;
 pub mod descriptors;
 pub mod device;

@@ -1,8 +1,8 @@
 //! The part of the system call table that works on descriptors and names.
 
 use super::calls::{
-    attributes, descriptors, directories, epoll, ioctl, links, lock, message, moving, names, open, poll, read_write, seek,
-    socket, socket_options, space, special, stat, sync, timer,
+    attributes, descriptors, directories, epoll, ioctl, links, lock, message, moving, names, open, poll, read_write,
+    seek, socket, socket_options, space, special, stat, sync, timer,
 };
 
 crate::system_calls! {

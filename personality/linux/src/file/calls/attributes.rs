@@ -56,10 +56,7 @@ async fn change_mode(thread: &Thread, found: Found, mode: u32) -> Outcome {
     if !asker.is_super() && !asker.in_group(found.attributes.group) {
         mode &= !0o2000;
     }
-    let change = AttributeChange {
-        mode: Some(mode),
-        ..AttributeChange::default()
-    };
+    let change = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
     apply(&found, change).await
 }
 
@@ -102,12 +99,8 @@ async fn change_owner(thread: &Thread, found: Found, user: u32, group: u32) -> O
     }
     let mode = found.attributes.mode;
     let drops_rights = found.attributes.kind == NodeKind::File && mode & 0o6000 != 0;
-    let change = AttributeChange {
-        user,
-        group,
-        mode: drops_rights.then_some(mode & !0o6000),
-        ..AttributeChange::default()
-    };
+    let change =
+        AttributeChange { user, group, mode: drops_rights.then_some(mode & !0o6000), ..AttributeChange::default() };
     apply(&found, change).await
 }
 
@@ -206,11 +199,8 @@ async fn change_times(thread: &Thread, found: Found, stamps: (Stamp, Stamp)) -> 
         }
         asker.check(&found.attributes, WRITE)?;
     }
-    let change = AttributeChange {
-        accessed_ns: stamps.0.value(),
-        modified_ns: stamps.1.value(),
-        ..AttributeChange::default()
-    };
+    let change =
+        AttributeChange { accessed_ns: stamps.0.value(), modified_ns: stamps.1.value(), ..AttributeChange::default() };
     apply(&found, change).await
 }
 

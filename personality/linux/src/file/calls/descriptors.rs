@@ -25,18 +25,22 @@ fn closed(thread: &Thread, file: &OpenFile) {
     }
 }
 
+/// Flags of close_range (close_range.h).
+const CLOSE_RANGE_UNSHARE: u32 = 2;
+const CLOSE_RANGE_CLOEXEC: u32 = 4;
+
 /// `close_range(first, last, flags)`.
 pub async fn close_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (first, last, flags) = (a.unsigned(0), a.unsigned(1), a.unsigned(2));
-    if first > last || flags & !(raw::CLOSE_RANGE_CLOEXEC | raw::CLOSE_RANGE_UNSHARE) != 0 {
+    if first > last || flags & !(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & raw::CLOSE_RANGE_UNSHARE != 0 {
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
         let shared = thread.process().files().duplicate(u64::from(raw::CLONE_FS))?;
         thread.process().set_files(shared);
     }
     let files = thread.process().files();
-    if flags & raw::CLOSE_RANGE_CLOEXEC != 0 {
+    if flags & CLOSE_RANGE_CLOEXEC != 0 {
         files.table().mark_range(first, last);
         return Ok(0);
     }
@@ -102,7 +106,13 @@ async fn make_pipe(thread: &Thread, out: u64, flags: u32) -> Outcome {
 }
 
 /// Gives two files descriptors and tells the program; takes them back where it cannot be told.
-pub(super) async fn put_pair(thread: &Thread, first: Arc<OpenFile>, second: Arc<OpenFile>, out: u64, close_on_exec: bool) -> Outcome {
+pub(super) async fn put_pair(
+    thread: &Thread,
+    first: Arc<OpenFile>,
+    second: Arc<OpenFile>,
+    out: u64,
+    close_on_exec: bool,
+) -> Outcome {
     let files = thread.process().files();
     let first = install(thread, first, close_on_exec)?;
     let second = match install(thread, second, close_on_exec) {
@@ -129,7 +139,9 @@ pub async fn fcntl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let files = thread.process().files();
     let table = files.table();
     match command {
-        raw::F_DUPFD | raw::F_DUPFD_CLOEXEC => duplicate_from(thread, descriptor, a.int(2), command == raw::F_DUPFD_CLOEXEC),
+        raw::F_DUPFD | raw::F_DUPFD_CLOEXEC => {
+            duplicate_from(thread, descriptor, a.int(2), command == raw::F_DUPFD_CLOEXEC)
+        }
         raw::F_GETFD => Ok(u64::from(table.closes_on_exec(descriptor)?) * u64::from(raw::FD_CLOEXEC)),
         raw::F_SETFD => {
             table.set_close_on_exec(descriptor, a.unsigned(2) & raw::FD_CLOEXEC != 0)?;

@@ -60,10 +60,7 @@ pub async fn epoll_ctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let mut text = [0; EVENT_BYTES];
     thread.copy_in(a.word(3), &mut text).await?;
-    let event = Event {
-        events: half(&text, 0),
-        data: word(&text, 4),
-    };
+    let event = Event { events: half(&text, 0), data: word(&text, 4) };
     match a.unsigned(1) {
         raw::EPOLL_CTL_ADD => {
             if let Object::Epoll(inner) = file.object() {

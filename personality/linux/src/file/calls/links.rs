@@ -81,7 +81,10 @@ async fn readlink_at(thread: &Thread, directory: i32, path: u64, out: u64, bytes
     let path = thread.read_path(path).await?;
     let files = thread.process().files();
     let found = if path.is_empty() {
-        files.find(thread, directory, &path, raw::AT_EMPTY_PATH).await.and_then(|target: Target| target.node(Errno::ENOENT))?
+        files
+            .find(thread, directory, &path, raw::AT_EMPTY_PATH)
+            .await
+            .and_then(|target: Target| target.node(Errno::ENOENT))?
     } else {
         files.walk(thread, directory, &path, LastLink::Keep).await?.existing()?
     };

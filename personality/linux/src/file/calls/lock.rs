@@ -117,12 +117,7 @@ pub async fn flock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         _ => return Err(Errno::EINVAL),
     };
-    let wanted = Lock {
-        owner,
-        kind,
-        start: 0,
-        end: u64::MAX,
-    };
+    let wanted = Lock { owner, kind, start: 0, end: u64::MAX };
     if a.unsigned(1) & raw::LOCK_NB != 0 {
         locks.try_lock(key, wanted)?;
     } else {

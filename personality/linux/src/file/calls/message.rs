@@ -21,6 +21,9 @@ const RIGHTS_MAX: usize = 253;
 /// Messages of one sendmmsg or recvmmsg (UIO_MAXIOV).
 const MESSAGES_MAX: u32 = 1024;
 
+/// Wait for the first message only (socket.h).
+const MSG_WAITFORONE: u32 = 0x1_0000;
+
 /// `struct msghdr`, read once.
 struct Header {
     name: u64,
@@ -117,16 +120,19 @@ fn check_credentials(thread: &Thread, data: &[u8]) -> Result<(), Errno> {
         return Err(Errno::EINVAL);
     }
     let own = crate::file::credentials_of(thread);
-    let named = PeerCredentials {
-        process: half(data, 0) as i32,
-        user: half(data, 4),
-        group: half(data, 8),
-    };
+    let named = PeerCredentials { process: half(data, 0) as i32, user: half(data, 4), group: half(data, 8) };
     if own == named || own.user == 0 { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// Sends: all of a stream's data where it may wait, one message otherwise.
-async fn send(thread: &Thread, file: &OpenFile, mut buffer: UserBuffer<'_>, to: Option<Address>, mut rights: Vec<Arc<OpenFile>>, flags: u32) -> Outcome {
+async fn send(
+    thread: &Thread,
+    file: &OpenFile,
+    mut buffer: UserBuffer<'_>,
+    to: Option<Address>,
+    mut rights: Vec<Arc<OpenFile>>,
+    flags: u32,
+) -> Outcome {
     if flags & net::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -182,15 +188,16 @@ async fn receive(thread: &Thread, file: &OpenFile, bytes: usize, flags: u32) -> 
 
 /// What a receiving call answers: with MSG_TRUNC the whole length of the datagram.
 fn answer_bytes(socket: &Socket, message: &Incoming, copied: usize, flags: u32) -> u64 {
-    if flags & net::MSG_TRUNC != 0 && socket.keeps_borders() {
-        message.whole_bytes as u64
-    } else {
-        copied as u64
-    }
+    if flags & net::MSG_TRUNC != 0 && socket.keeps_borders() { message.whole_bytes as u64 } else { copied as u64 }
 }
 
 /// Fills the buffer; with MSG_WAITALL a stream goes on until it is full or ends. Answers the first message, and the bytes copied.
-async fn receive_into(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_>, flags: u32) -> Result<Incoming, Errno> {
+async fn receive_into(
+    thread: &Thread,
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    flags: u32,
+) -> Result<Incoming, Errno> {
     let mut first = receive(thread, file, buffer.left(), flags).await?;
     buffer.put_pieces(&first.data).await?;
     let socket = socket_of(file)?;
@@ -330,13 +337,13 @@ pub async fn recvmmsg(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut received = 0;
     for index in 0..u64::from(a.unsigned(2).min(MESSAGES_MAX)) {
         let address = a.word(1).wrapping_add(index * 64);
-        match receive_message(thread, &file, address, flags & !net::MSG_WAITFORONE).await {
+        match receive_message(thread, &file, address, flags & !MSG_WAITFORONE).await {
             Err(error) if received == 0 => return Err(error),
             Err(_) => break,
             Ok(bytes) => thread.copy_out(address + HEADER_BYTES as u64, &(bytes as u32).to_le_bytes()).await?,
         }
         received += 1;
-        if flags & net::MSG_WAITFORONE != 0 {
+        if flags & MSG_WAITFORONE != 0 {
             flags |= net::MSG_DONTWAIT;
         }
         if deadline.is_some_and(|deadline| gyre_machine::now() >= deadline) {

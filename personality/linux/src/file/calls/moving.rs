@@ -32,7 +32,13 @@ fn length(pieces: &[Bytes]) -> usize {
 }
 
 /// Writes pieces, waiting for room unless `nonblocking`. Answers the bytes taken, and why it stopped early.
-async fn give_all(thread: &Thread, out: &OpenFile, at: Option<u64>, pieces: Vec<Bytes>, nonblocking: bool) -> (usize, Option<Errno>) {
+async fn give_all(
+    thread: &Thread,
+    out: &OpenFile,
+    at: Option<u64>,
+    pieces: Vec<Bytes>,
+    nonblocking: bool,
+) -> (usize, Option<Errno>) {
     let total = length(&pieces);
     let deadline = deadline_of(out, Ready::WRITE);
     let mut done = 0;
@@ -79,7 +85,8 @@ pub async fn sendfile(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         0 => Place::Position,
         address => Place::At(read_offset(thread, address).await?),
     };
-    let (sent, end, error) = pump(thread, &source, &place, &out, a.size(3).min(CALL_BYTES_MAX), out.is_nonblocking()).await;
+    let (sent, end, error) =
+        pump(thread, &source, &place, &out, a.size(3).min(CALL_BYTES_MAX), out.is_nonblocking()).await;
     if let (Place::At(_), true) = (&place, a.word(2) != 0) {
         thread.copy_out(a.word(2), &end.to_le_bytes()).await?;
     }
@@ -100,7 +107,14 @@ async fn read_offset(thread: &Thread, address: u64) -> Result<u64, Errno> {
 }
 
 /// Moves up to `bytes` from a file to anything. Answers the bytes moved, where reading would go on, and why it stopped early.
-async fn pump(thread: &Thread, source: &OpenFile, place: &Place, out: &OpenFile, bytes: usize, nonblocking: bool) -> (usize, u64, Option<Errno>) {
+async fn pump(
+    thread: &Thread,
+    source: &OpenFile,
+    place: &Place,
+    out: &OpenFile,
+    bytes: usize,
+    nonblocking: bool,
+) -> (usize, u64, Option<Errno>) {
     let held = match place {
         Place::Position => Some(source.position.hold().await),
         Place::At(_) => None,
@@ -179,7 +193,14 @@ pub async fn splice(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     finish(thread, moved, error)
 }
 
-async fn splice_file(thread: &Thread, source: &OpenFile, out: &OpenFile, offset: u64, bytes: usize, nonblocking: bool) -> Outcome {
+async fn splice_file(
+    thread: &Thread,
+    source: &OpenFile,
+    out: &OpenFile,
+    offset: u64,
+    bytes: usize,
+    nonblocking: bool,
+) -> Outcome {
     let place = match offset {
         0 => Place::Position,
         address => Place::At(read_offset(thread, address).await?),
@@ -196,7 +217,12 @@ fn is_pipe(file: &OpenFile) -> bool {
 }
 
 /// Room in a pipe, at least one byte.
-async fn wait_room(thread: &Thread, file: &OpenFile, end: &crate::file::pipe::PipeEnd, nonblocking: bool) -> Result<usize, Errno> {
+async fn wait_room(
+    thread: &Thread,
+    file: &OpenFile,
+    end: &crate::file::pipe::PipeEnd,
+    nonblocking: bool,
+) -> Result<usize, Errno> {
     loop {
         match end.check_room(TURN_BYTES) {
             Err(Errno::EAGAIN) if !nonblocking => wait_ready(thread, file, Ready::WRITE, None).await?,

@@ -20,7 +20,12 @@ async fn walk_path(thread: &Thread, directory: i32, path: &[u8]) -> Result<Walke
 }
 
 /// Where a new name goes, after the checks that all makers of names share.
-pub(super) async fn place_for_new(thread: &Thread, directory: i32, path: &[u8], is_directory: bool) -> Result<Walked, Errno> {
+pub(super) async fn place_for_new(
+    thread: &Thread,
+    directory: i32,
+    path: &[u8],
+    is_directory: bool,
+) -> Result<Walked, Errno> {
     let walked = walk_path(thread, directory, path).await?;
     if walked.target.is_some() || walked.open_file.is_some() {
         return Err(Errno::EEXIST);

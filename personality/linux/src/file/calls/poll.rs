@@ -3,7 +3,7 @@
 use crate::file::open_file::OpenFile;
 use crate::file::transfer::{half, word};
 use crate::signal::SignalSet;
-use crate::time::{cycles_from_now, TimeSpec};
+use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -76,7 +76,12 @@ impl Watched {
 }
 
 /// Waits until `count` of the files is not zero, or the deadline; answers what was found.
-async fn wait_for(thread: &Thread, watched: &[Watched], deadline: Option<u64>, at_once: bool) -> Result<Vec<u32>, Errno> {
+async fn wait_for(
+    thread: &Thread,
+    watched: &[Watched],
+    deadline: Option<u64>,
+    at_once: bool,
+) -> Result<Vec<u32>, Errno> {
     let look = || -> Vec<u32> { watched.iter().map(Watched::found).collect() };
     let found = look();
     if at_once || found.iter().any(|bits| *bits != 0) {
@@ -161,10 +166,7 @@ async fn poll_entries(thread: &Thread, address: u64, count: u64, timeout: Timeou
     for entry in entries.chunks_exact(8) {
         let descriptor = half(entry, 0) as i32;
         ignored.push(descriptor < 0);
-        watched.push(Watched {
-            file: files.table().get(descriptor).ok(),
-            wanted: half(entry, 4) & 0xffff,
-        });
+        watched.push(Watched { file: files.table().get(descriptor).ok(), wanted: half(entry, 4) & 0xffff });
     }
     let chosen: Vec<usize> = (0..watched.len()).filter(|index| !ignored.get(*index).copied().unwrap_or(true)).collect();
     let mut slots: Vec<Option<Watched>> = watched.into_iter().map(Some).collect();

@@ -19,6 +19,10 @@ use gyre_interface::files::NodeKind;
 use gyre_interface::tcp::Direction;
 use linux_raw_sys::{general as raw, net};
 
+/// Protocols (in.h).
+const IPPROTO_TCP: u32 = 6;
+const IPPROTO_UDP: u32 = 17;
+
 /// Flags beside a socket's type.
 const TYPE_FLAGS: u32 = raw::O_CLOEXEC | raw::O_NONBLOCK;
 
@@ -58,8 +62,8 @@ pub fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Socket::Unix(UnixSocket::new(unix_kind(kind)?, tenant))
         }
         Ok(INET) => match (kind, protocol) {
-            (net::SOCK_STREAM, 0 | net::IPPROTO_TCP) => Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?)),
-            (net::SOCK_DGRAM, 0 | net::IPPROTO_UDP) => Socket::Udp(UdpSocket::new(tenant.udp.ok_or(Errno::EAFNOSUPPORT)?)),
+            (net::SOCK_STREAM, 0 | IPPROTO_TCP) => Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?)),
+            (net::SOCK_DGRAM, 0 | IPPROTO_UDP) => Socket::Udp(UdpSocket::new(tenant.udp.ok_or(Errno::EAFNOSUPPORT)?)),
             (net::SOCK_RAW, _) => return Err(Errno::EPERM),
             (net::SOCK_STREAM | net::SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
@@ -110,7 +114,8 @@ pub async fn bind(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut address = read_address(thread, a.word(1), a.unsigned(2)).await?;
     if let (Socket::Unix(_), Address::Unix(UnixName::Path { path, node })) = (socket, &mut address) {
         let made = make_node(thread, raw::AT_FDCWD, path, |_| (), NodeKind::Socket, 0o777).await;
-        let (walked, attributes) = made.map_err(|error| if error == Errno::EEXIST { Errno::EADDRINUSE } else { error })?;
+        let (walked, attributes) =
+            made.map_err(|error| if error == Errno::EEXIST { Errno::EADDRINUSE } else { error })?;
         *node = Some((walked.parent.place.mount.id, attributes.node.0));
     }
     if let Address::Inet(end) = &address

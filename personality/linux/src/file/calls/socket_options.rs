@@ -13,6 +13,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::tcp::{TcpOption, TcpStatus};
 use linux_raw_sys::net;
 
+/// Protocols (in.h).
+const IPPROTO_TCP: u32 = 6;
+const IPPROTO_UDP: u32 = 17;
+const IPPROTO_IP: u32 = 0;
+
 /// Default buffers, bytes (tcp_wmem, tcp_rmem).
 const BUFFER_BYTES: u32 = 212_992;
 /// Largest buffer that a program may ask for, bytes.
@@ -28,11 +33,11 @@ pub async fn setsockopt(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let value = thread.read_vec(a.word(3), bytes.min(VALUE_BYTES_MAX)).await?;
     match a.unsigned(1) {
         net::SOL_SOCKET => set_common(socket, a.unsigned(2), &value).await?,
-        net::IPPROTO_TCP => match socket {
+        IPPROTO_TCP => match socket {
             Socket::Tcp(tcp) => set_tcp(tcp, a.unsigned(2), &value).await?,
             _ => return Err(Errno::ENOPROTOOPT),
         },
-        net::IPPROTO_IP if !matches!(socket, Socket::Unix(_)) => set_ip(socket, a.unsigned(2), &value)?,
+        IPPROTO_IP if !matches!(socket, Socket::Unix(_)) => set_ip(socket, a.unsigned(2), &value)?,
         _ => return Err(Errno::ENOPROTOOPT),
     }
     Ok(0)
@@ -89,7 +94,13 @@ async fn set_common(socket: &Socket, name: u32, value: &[u8]) -> Result<(), Errn
             options.send_timeout_ns.store(timeval_ns(value)?, Ordering::Relaxed);
             Ok(())
         }
-        net::SO_PRIORITY | net::SO_RCVLOWAT | net::SO_OOBINLINE | net::SO_TIMESTAMP_OLD | net::SO_DONTROUTE | net::SO_BUSY_POLL | net::SO_INCOMING_CPU => {
+        net::SO_PRIORITY
+        | net::SO_RCVLOWAT
+        | net::SO_OOBINLINE
+        | net::SO_TIMESTAMP_OLD
+        | net::SO_DONTROUTE
+        | net::SO_BUSY_POLL
+        | net::SO_INCOMING_CPU => {
             options.kept.lock().insert((net::SOL_SOCKET, name), int(value)?);
             Ok(())
         }
@@ -108,15 +119,22 @@ fn timeval_ns(value: &[u8]) -> Result<u64, Errno> {
 
 async fn set_tcp(tcp: &TcpSocket, name: u32, value: &[u8]) -> Result<(), Errno> {
     let number = int(value)?;
-    tcp.options().kept.lock().insert((net::IPPROTO_TCP, name), number);
+    tcp.options().kept.lock().insert((IPPROTO_TCP, name), number);
     match name {
         net::TCP_NODELAY => tcp.set_option(TcpOption::NoDelay(number != 0)).await,
         net::TCP_CORK => tcp.set_option(TcpOption::Cork(number != 0)).await,
         // Kept and told: the resource has its own intervals, and wakes an acceptor at once, which programs must expect anyway.
-        net::TCP_DEFER_ACCEPT | net::TCP_KEEPIDLE | net::TCP_KEEPINTVL | net::TCP_KEEPCNT | net::TCP_QUICKACK
-        | net::TCP_USER_TIMEOUT | net::TCP_SYNCNT | net::TCP_LINGER2 | net::TCP_NOTSENT_LOWAT => Ok(()),
+        net::TCP_DEFER_ACCEPT
+        | net::TCP_KEEPIDLE
+        | net::TCP_KEEPINTVL
+        | net::TCP_KEEPCNT
+        | net::TCP_QUICKACK
+        | net::TCP_USER_TIMEOUT
+        | net::TCP_SYNCNT
+        | net::TCP_LINGER2
+        | net::TCP_NOTSENT_LOWAT => Ok(()),
         _ => {
-            tcp.options().kept.lock().remove(&(net::IPPROTO_TCP, name));
+            tcp.options().kept.lock().remove(&(IPPROTO_TCP, name));
             Err(Errno::ENOPROTOOPT)
         }
     }
@@ -126,7 +144,7 @@ fn set_ip(socket: &Socket, name: u32, value: &[u8]) -> Result<(), Errno> {
     match name {
         net::IP_TOS | net::IP_TTL | net::IP_MTU_DISCOVER | net::IP_BIND_ADDRESS_NO_PORT | net::IP_RECVERR => {
             let number = int(value).or_else(|error| value.first().map(|byte| u32::from(*byte)).ok_or(error))?;
-            socket.options().kept.lock().insert((net::IPPROTO_IP, name), number);
+            socket.options().kept.lock().insert((IPPROTO_IP, name), number);
             Ok(())
         }
         _ => Err(Errno::ENOPROTOOPT),
@@ -142,11 +160,11 @@ pub async fn getsockopt(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let room = usize::try_from(i32::from_le_bytes(room)).map_err(|_| Errno::EINVAL)?;
     let value = match a.unsigned(1) {
         net::SOL_SOCKET => get_common(socket, a.unsigned(2)).await?,
-        net::IPPROTO_TCP => match socket {
+        IPPROTO_TCP => match socket {
             Socket::Tcp(tcp) => get_tcp(tcp, a.unsigned(2)).await?,
             _ => return Err(Errno::ENOPROTOOPT),
         },
-        net::IPPROTO_IP => kept(socket, net::IPPROTO_IP, a.unsigned(2)).ok_or(Errno::ENOPROTOOPT)?,
+        IPPROTO_IP => kept(socket, IPPROTO_IP, a.unsigned(2)).ok_or(Errno::ENOPROTOOPT)?,
         _ => return Err(Errno::ENOPROTOOPT),
     };
     let part = value.get(..room.min(value.len())).unwrap_or(&value);
@@ -217,8 +235,8 @@ fn type_of(socket: &Socket) -> u32 {
 
 fn protocol_of(socket: &Socket) -> u32 {
     match socket {
-        Socket::Tcp(_) => net::IPPROTO_TCP,
-        Socket::Udp(_) => net::IPPROTO_UDP,
+        Socket::Tcp(_) => IPPROTO_TCP,
+        Socket::Udp(_) => IPPROTO_UDP,
         Socket::Unix(_) => 0,
     }
 }
@@ -250,7 +268,7 @@ async fn get_tcp(tcp: &TcpSocket, name: u32) -> Result<Vec<u8>, Errno> {
             Ok(number(u32::from(status.segment_bytes_max.max(536))))
         }
         _ => {
-            let kept = tcp.options().kept.lock().get(&(net::IPPROTO_TCP, name)).copied();
+            let kept = tcp.options().kept.lock().get(&(IPPROTO_TCP, name)).copied();
             match (kept, name) {
                 (Some(value), _) => Ok(number(value)),
                 (None, net::TCP_NODELAY | net::TCP_CORK | net::TCP_DEFER_ACCEPT | net::TCP_QUICKACK) => Ok(number(0)),

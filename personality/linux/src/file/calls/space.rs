@@ -13,10 +13,7 @@ use gyre_object::{Bytes, Page};
 use linux_raw_sys::general as raw;
 
 fn size_change(size: u64) -> AttributeChange {
-    AttributeChange {
-        size_bytes: Some(size),
-        ..AttributeChange::default()
-    }
+    AttributeChange { size_bytes: Some(size), ..AttributeChange::default() }
 }
 
 /// `truncate(path, size)`.
@@ -93,10 +90,8 @@ async fn zero(file: &OpenFile, offset: u64, end: u64) -> Outcome {
     let mut at = offset;
     while at < end {
         let wanted = (end - at).min(16 * PAGE_BYTES as u64) as usize;
-        let pieces: Vec<Bytes> = (0..wanted)
-            .step_by(PAGE_BYTES)
-            .map(|from| Bytes::new(page.clone(), 0, wanted - from))
-            .collect();
+        let pieces: Vec<Bytes> =
+            (0..wanted).step_by(PAGE_BYTES).map(|from| Bytes::new(page.clone(), 0, wanted - from)).collect();
         let written = place.system().write(place.node, at, pieces).await?;
         if written == 0 {
             return Err(Errno::ENOSPC);

@@ -73,11 +73,9 @@ pub async fn memfd_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     });
     let place = Place { mount, node };
     let path = [b"/memfd:", &name[..], b" (deleted)"].concat();
-    let location = Location {
-        place: place.clone(),
-        path,
-    };
-    let file = OpenFile::new(tenant, Object::Regular, raw::O_RDWR, Some(location)).inspect_err(|_| regular::close(place))?;
+    let location = Location { place: place.clone(), path };
+    let file =
+        OpenFile::new(tenant, Object::Regular, raw::O_RDWR, Some(location)).inspect_err(|_| regular::close(place))?;
     answer(install(thread, file, flags & raw::MFD_CLOEXEC != 0)?)
 }
 

@@ -21,10 +21,7 @@ struct TimerSpec {
 impl TimerSpec {
     fn of(setting: Setting) -> TimerSpec {
         let left = setting.next_ns.map_or(0, |next| next.saturating_sub(monotonic_ns()).max(1));
-        TimerSpec {
-            interval: TimeSpec::from_ns(setting.period_ns),
-            value: TimeSpec::from_ns(left),
-        }
+        TimerSpec { interval: TimeSpec::from_ns(setting.period_ns), value: TimeSpec::from_ns(left) }
     }
 }
 
