@@ -12,7 +12,7 @@ use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::files::{Attributes, NodeId, NodeKind, files};
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
@@ -64,6 +64,8 @@ pub struct FileContext {
     directories: Arc<Directories>,
     /// The process that took POSIX locks, 0 while none did.
     lock_owner: AtomicI32,
+    /// True once its process has ended: it uses the descriptors no more.
+    left: AtomicBool,
 }
 
 impl FileContext {
@@ -97,6 +99,7 @@ impl FileContext {
                 mask: AtomicU32::new(0o022),
             }),
             lock_owner: AtomicI32::new(0),
+            left: AtomicBool::new(false),
         }))
     }
 
@@ -116,6 +119,7 @@ impl FileContext {
     /// ENOMEM.
     pub fn duplicate(self: &Arc<Self>, clone_flags: u64) -> Result<Arc<FileContext>, Errno> {
         let table = if clone_flags & u64::from(raw::CLONE_FILES) != 0 {
+            self.table.join();
             self.table.clone()
         } else {
             Arc::new(self.table.copy())
@@ -128,7 +132,13 @@ impl FileContext {
                 mask: AtomicU32::new(self.mask()),
             })
         };
-        Ok(Arc::new(FileContext { tenant: self.tenant.clone(), table, directories, lock_owner: AtomicI32::new(0) }))
+        Ok(Arc::new(FileContext {
+            tenant: self.tenant.clone(),
+            table,
+            directories,
+            lock_owner: AtomicI32::new(0),
+            left: AtomicBool::new(false),
+        }))
     }
 
     /// What execve does: ends sharing of descriptors, closes those marked close-on-exec. The caller installs the answer in the process.
@@ -143,16 +153,25 @@ impl FileContext {
             table,
             directories: self.directories.clone(),
             lock_owner: AtomicI32::new(self.lock_owner.load(Ordering::Acquire)),
+            left: AtomicBool::new(false),
         }))
     }
 
-    /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them.
+    /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them. A zombie holds
+    /// nothing open.
     pub async fn ended(self: Arc<Self>) {
+        self.leave();
+    }
+
+    fn leave(&self) {
+        if self.left.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let owner = self.lock_owner.load(Ordering::Acquire);
         if owner != 0 {
             self.tenant.locks.release_process(owner);
         }
-        drop(self);
+        self.table.leave();
     }
 
     /// Notes that this process takes POSIX locks.
@@ -305,6 +324,14 @@ impl FileContext {
             path: file.path().to_vec(),
             keep: Some(file.clone()),
         })
+    }
+}
+
+impl Drop for FileContext {
+    fn drop(&mut self) {
+        if !self.left.swap(true, Ordering::AcqRel) {
+            self.table.leave();
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::open_file::OpenFile;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_object::SpinLock;
 
 /// Descriptors of a process, whatever its limit says (Linux: nr_open).
@@ -16,9 +17,16 @@ struct Slot {
 }
 
 /// A table of descriptors, shared by threads and CLONE_FILES.
-#[derive(Default)]
 pub struct DescriptorTable {
     slots: SpinLock<Vec<Option<Slot>>>,
+    /// Contexts that use it; the last to leave closes everything.
+    users: AtomicUsize,
+}
+
+impl Default for DescriptorTable {
+    fn default() -> DescriptorTable {
+        DescriptorTable { slots: SpinLock::default(), users: AtomicUsize::new(1) }
+    }
 }
 
 fn index_of(descriptor: i32) -> Result<usize, Errno> {
@@ -141,7 +149,7 @@ impl DescriptorTable {
 
     /// A copy, as fork makes it.
     pub fn copy(&self) -> DescriptorTable {
-        DescriptorTable { slots: SpinLock::new(self.slots.lock().clone()) }
+        DescriptorTable { slots: SpinLock::new(self.slots.lock().clone()), users: AtomicUsize::new(1) }
     }
 
     /// Takes out what execve closes.
@@ -149,6 +157,18 @@ impl DescriptorTable {
         let mut slots = self.slots.lock();
         let closing = slots.iter_mut().filter(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec));
         closing.filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
+    }
+
+    /// One more context uses it.
+    pub(super) fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A context uses it no more.
+    pub(super) fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            drop(self.remove_range(0, u32::MAX));
+        }
     }
 
     /// All descriptors in use.

@@ -7,10 +7,10 @@ use super::locks::LockTable;
 use super::log_ring::LogRing;
 use super::mount::{MountTable, Place};
 use super::pipe::Pipe;
-use super::proc::ProcFs;
+use super::proc::{ProcFs, Processes};
 use super::socket::unix_names::UnixNames;
 use super::terminal::{GroupSignals, Terminal};
-use crate::Errno;
+use crate::{Errno, Tenant};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -130,6 +130,14 @@ impl TenantFiles {
         }
         tenant.attach(b"/proc", FileSystem::Proc(proc), "proc").await?;
         Ok(tenant)
+    }
+
+    /// Tells /proc and the terminals whose they are.
+    pub fn connect(self: &Arc<Self>, tenant: &Arc<Tenant>) {
+        let processes: Weak<dyn Processes> = Arc::<Tenant>::downgrade(tenant);
+        self.proc.connect(processes, self);
+        let signals: Weak<dyn GroupSignals> = Arc::<Tenant>::downgrade(tenant);
+        self.signals.connect(signals);
     }
 
     /// Attaches a file system over the directory `path`, which is made where it is missing.

@@ -8,6 +8,7 @@
 
 mod fixed;
 mod process_files;
+mod tenant;
 pub mod view;
 
 pub use view::{ProcessView, Processes};
