@@ -82,7 +82,7 @@ fn inline_service_and_charges_to_the_node_itself_count_for_the_activity() {
     (1..=3).for_each(|node| add_ready(&mut bench, node, node));
     bench.add(10, ClientParams::default().under(1));
     while bench.now_ns < 10_000_000 {
-        if bench.serve(|_| 1000) == Some(1) {
+        if bench.serve(|_| 1000).unwrap() == 1 {
             // Each message of activity 1 calls another resource inline and causes an interrupt.
             bench.charge(10, 3000);
             let interrupt = Record { kind: CYCLES, amount: 500 };
