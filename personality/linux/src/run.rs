@@ -61,7 +61,11 @@ impl Drop for Removal {
 }
 
 /// The life of a thread. The future is `Send`; it may move between cores while it waits.
-pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, context: UserContext) {
+pub async fn run_thread<C: Compute>(
+    compute: &'static C,
+    thread: Arc<Thread>,
+    context: UserContext,
+) {
     let removal = Removal(thread.clone());
     let mut running = Running::new(context);
     while !thread.is_dying() {
@@ -89,7 +93,11 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
     };
     match trap {
         Trap::SystemCall => serve(thread, running).await,
-        Trap::PageFault { address, access, present } => {
+        Trap::PageFault {
+            address,
+            access,
+            present,
+        } => {
             on_page_fault(thread, running, &space, (address, access, present)).await;
         }
         Trap::Exception { vector, code } => on_exception(thread, running, vector, code),
@@ -166,7 +174,10 @@ pub const CALLS_ON_REGISTERS: &[(u64, &str)] = &[
 async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
     let outcome = frame::pop(thread, running).await;
     if outcome.is_err() {
-        thread.force(SignalInfo::new(number::SIGSEGV, crate::signal::info::SI_KERNEL));
+        thread.force(SignalInfo::new(
+            number::SIGSEGV,
+            crate::signal::info::SI_KERNEL,
+        ));
     }
     outcome
 }

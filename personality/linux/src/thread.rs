@@ -162,7 +162,10 @@ impl Thread {
         let Some(deadline) = deadline_cycles else {
             return self.interruptible(future).await.map(Some);
         };
-        match self.interruptible(select(future, sleep_until(deadline))).await? {
+        match self
+            .interruptible(select(future, sleep_until(deadline)))
+            .await?
+        {
             Either::First(value) => Ok(Some(value)),
             Either::Second(()) => Ok(None),
         }

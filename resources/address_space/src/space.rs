@@ -77,7 +77,10 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
+    pub fn new(
+        flush: &'static dyn Flush,
+        limits: Limits,
+    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         Self::with_layout(flush, limits, Layout::random())
     }
 
@@ -87,8 +90,8 @@ impl AddressSpace {
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let root = table.root();
         Ok(Arc::new(AddressSpace {
-            root: table.root(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),
@@ -97,6 +100,7 @@ impl AddressSpace {
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
+            root,
             flush,
             layout,
             users: AtomicU64::new(0),
@@ -104,7 +108,7 @@ impl AddressSpace {
         }))
     }
 
-    /// What a core loads to run in it.
+    /// What a core loads to run programs here.
     pub fn root(&self) -> &TableRoot {
         &self.root
     }
@@ -144,7 +148,11 @@ impl AddressSpace {
     /// All mappings with their starts, in order.
     pub fn regions(&self) -> Vec<(u64, Region)> {
         let state = self.state.lock();
-        state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
+        state
+            .regions
+            .iter()
+            .map(|(start, region)| (start, region.clone()))
+            .collect()
     }
 
     /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether

@@ -102,7 +102,10 @@ impl Futexes {
         if space.peek_u32(word.address)? != expected {
             return Some(Err(Errno::EAGAIN));
         }
-        queues.entry(word.name).or_default().push_back(waiter.clone());
+        queues
+            .entry(word.name)
+            .or_default()
+            .push_back(waiter.clone());
         Some(Ok(()))
     }
 
@@ -160,7 +163,11 @@ pub(crate) struct Word {
 }
 
 /// Finds the name of a word; a private one needs no look at the mapping.
-pub(crate) async fn word_at(space: &AddressSpace, address: u64, private: bool) -> Result<Word, Errno> {
+pub(crate) async fn word_at(
+    space: &AddressSpace,
+    address: u64,
+    private: bool,
+) -> Result<Word, Errno> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }

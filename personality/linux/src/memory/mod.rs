@@ -24,7 +24,10 @@ fn rights(protection: u32) -> Result<Rights, Errno> {
 }
 
 fn place(address: u64, flags: u32) -> Place {
-    match (flags & raw::MAP_FIXED_NOREPLACE != 0, flags & raw::MAP_FIXED != 0) {
+    match (
+        flags & raw::MAP_FIXED_NOREPLACE != 0,
+        flags & raw::MAP_FIXED != 0,
+    ) {
         (true, _) => Place::FixedNew(address),
         (_, true) => Place::Fixed(address),
         _ => Place::Anywhere(address),
@@ -57,7 +60,10 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let (provider, rights_max) = match (flags & raw::MAP_ANONYMOUS != 0, shared) {
         (true, false) => (Provider::Anonymous, Rights::all()),
-        (true, true) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all()),
+        (true, true) => (
+            Provider::Memory(Arc::new(SharedMemory::default())),
+            Rights::all(),
+        ),
         (false, _) => file_provider(thread, a.int(4), rights, shared)?,
     };
     let request = MapRequest {
@@ -67,7 +73,11 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         rights_max,
         options: options(flags, shared),
         provider,
-        first_index: if flags & raw::MAP_ANONYMOUS != 0 { 0 } else { offset / PAGE },
+        first_index: if flags & raw::MAP_ANONYMOUS != 0 {
+            0
+        } else {
+            offset / PAGE
+        },
     };
     let space = thread.space();
     let start = space.map(request).await?;
@@ -121,14 +131,20 @@ pub async fn mprotect(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `mremap(address, old_bytes, new_bytes, flags, new_address)`.
 pub async fn mremap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let flags = a.unsigned(3);
-    let target = match (flags & raw::MREMAP_MAYMOVE != 0, flags & raw::MREMAP_FIXED != 0) {
+    let target = match (
+        flags & raw::MREMAP_MAYMOVE != 0,
+        flags & raw::MREMAP_FIXED != 0,
+    ) {
         _ if flags & !(raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED) != 0 => return Err(Errno::EINVAL),
         (false, true) => return Err(Errno::EINVAL),
         (true, true) => Move::To(a.word(4)),
         (true, false) => Move::IfNeeded,
         (false, false) => Move::Never,
     };
-    Ok(thread.space().remap(a.word(0), a.word(1), a.word(2), target).await?)
+    Ok(thread
+        .space()
+        .remap(a.word(0), a.word(1), a.word(2), target)
+        .await?)
 }
 
 /// `brk(address)`.
@@ -142,9 +158,14 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let space = thread.space();
     let set = |set, clear| space.set_options(address, bytes, set, clear);
     match a.unsigned(2) {
-        raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => space.discard(address, bytes).await?,
+        raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => {
+            space.discard(address, bytes).await?
+        }
         raw::MADV_WILLNEED | raw::MADV_POPULATE_READ | raw::MADV_POPULATE_WRITE => {
-            space.populate(address, bytes).await.map_err(|_| Errno::ENOMEM)?;
+            space
+                .populate(address, bytes)
+                .await
+                .map_err(|_| Errno::ENOMEM)?;
         }
         raw::MADV_DONTFORK => set(Options::NOT_INHERITED, Options::empty())?,
         raw::MADV_DOFORK => set(Options::empty(), Options::NOT_INHERITED)?,
@@ -186,18 +207,29 @@ pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `mlock(address, bytes)` and `mlock2`: makes the pages resident; they stay anyway, nothing is ever swapped.
 pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let start = a.word(0) & !(PAGE - 1);
-    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
+    let bytes = a
+        .word(1)
+        .checked_add(a.word(0) - start)
+        .ok_or(Errno::EINVAL)?;
     let space = thread.space();
     space.set_options(start, bytes, Options::LOCKED, Options::empty())?;
-    space.populate(start, bytes).await.map_err(|_| Errno::ENOMEM)?;
+    space
+        .populate(start, bytes)
+        .await
+        .map_err(|_| Errno::ENOMEM)?;
     Ok(0)
 }
 
 /// `munlock(address, bytes)`.
 pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let start = a.word(0) & !(PAGE - 1);
-    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
-    thread.space().set_options(start, bytes, Options::empty(), Options::LOCKED)?;
+    let bytes = a
+        .word(1)
+        .checked_add(a.word(0) - start)
+        .ok_or(Errno::EINVAL)?;
+    thread
+        .space()
+        .set_options(start, bytes, Options::empty(), Options::LOCKED)?;
     Ok(0)
 }
 

@@ -17,7 +17,10 @@ const SET_BYTES: usize = 8;
 const STACK_BYTES_MIN: u64 = 2048;
 
 fn checked(signal: i32) -> Result<i32, Errno> {
-    (1..=SIGNAL_MAX).contains(&signal).then_some(signal).ok_or(Errno::EINVAL)
+    (1..=SIGNAL_MAX)
+        .contains(&signal)
+        .then_some(signal)
+        .ok_or(Errno::EINVAL)
 }
 
 /// `rt_sigaction(signal, new, old, set_bytes)`.
@@ -84,7 +87,10 @@ pub async fn rt_sigpending(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let waiting = {
         let process = thread.process().signals.lock();
         let own = thread.signals.lock();
-        own.pending.set().and(process.pending.set()).common(own.blocked)
+        own.pending
+            .set()
+            .and(process.pending.set())
+            .common(own.blocked)
     };
     thread.write_struct(a.word(0), &waiting).await?;
     Ok(0)
@@ -121,7 +127,12 @@ pub async fn rt_sigtimedwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let wanted = wanted.without(UNSTOPPABLE);
     let deadline = match a.word(2) {
         0 => None,
-        address => Some(thread.read_struct::<TimeSpec>(address).await?.deadline_cycles()?),
+        address => Some(
+            thread
+                .read_struct::<TimeSpec>(address)
+                .await?
+                .deadline_cycles()?,
+        ),
     };
     thread.signals.lock().awaited = wanted;
     let waited = wait_for_signal(thread, wanted, deadline).await;
@@ -264,11 +275,21 @@ pub fn tgkill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.int(0) <= 0 || a.int(1) <= 0 {
         return Err(Errno::EINVAL);
     }
-    send_to_thread(thread, Some(a.int(0)), a.int(1), sent_by(thread, signal, SI_TKILL))
+    send_to_thread(
+        thread,
+        Some(a.int(0)),
+        a.int(1),
+        sent_by(thread, signal, SI_TKILL),
+    )
 }
 
 /// Reads what a program wants to send; it may not pretend to be the kernel or kill.
-async fn read_info(thread: &Thread, signal: i32, address: u64, to_itself: bool) -> Result<SignalInfo, Errno> {
+async fn read_info(
+    thread: &Thread,
+    signal: i32,
+    address: u64,
+    to_itself: bool,
+) -> Result<SignalInfo, Errno> {
     let mut info: SignalInfo = thread.read_struct(address).await?;
     if (info.code >= 0 || info.code == SI_TKILL) && !to_itself {
         return Err(Errno::EPERM);
@@ -282,7 +303,12 @@ pub async fn rt_sigqueueinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let signal = checked_or_zero(a.int(1))?;
     let to_itself = a.int(0) == thread.process().id();
     let info = read_info(thread, signal, a.word(2), to_itself).await?;
-    let target = thread.tenant().tree.lock().process(a.int(0)).ok_or(Errno::ESRCH)?;
+    let target = thread
+        .tenant()
+        .tree
+        .lock()
+        .process(a.int(0))
+        .ok_or(Errno::ESRCH)?;
     if !may_signal(thread.process(), &target, signal) {
         return Err(Errno::EPERM);
     }

@@ -131,7 +131,10 @@ async fn handle(
         let blocked = own.blocked;
         own.saved.take().unwrap_or(blocked)
     };
-    if frame::push(thread, running, &info, &action, mask).await.is_err() {
+    if frame::push(thread, running, &info, &action, mask)
+        .await
+        .is_err()
+    {
         if info.signal == number::SIGSEGV {
             thread.process().end(number::SIGSEGV);
             return Flow::End;

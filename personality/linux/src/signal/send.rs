@@ -186,6 +186,8 @@ impl Thread {
     pub fn take_signal(&self, wanted: SignalSet) -> Option<SignalInfo> {
         let mut process = self.process().signals.lock();
         let mut own = self.signals.lock();
-        own.pending.take(wanted).or_else(|| process.pending.take(wanted))
+        own.pending
+            .take(wanted)
+            .or_else(|| process.pending.take(wanted))
     }
 }

@@ -7,8 +7,8 @@ use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_machine::{USER_END, UserContext};
-use gyre_message::wait::Either;
 use gyre_message::select;
+use gyre_message::wait::Either;
 use linux_raw_sys::general as raw;
 
 /// What clone is asked for.
@@ -117,12 +117,20 @@ fn inherit(parent: &Thread, child: &Thread, wish: &Wish) {
     let keeps_stack = !wish.has(raw::CLONE_VM) || wish.has(raw::CLONE_VFORK);
     let mut signals = child.signals.lock();
     signals.blocked = blocked;
-    signals.stack = if keeps_stack { stack } else { AltStack::default() };
+    signals.stack = if keeps_stack {
+        stack
+    } else {
+        AltStack::default()
+    };
     drop(signals);
     *child.name.lock() = *parent.name.lock();
-    child.cores.store(parent.cores.load(Ordering::Relaxed), Ordering::Relaxed);
+    child
+        .cores
+        .store(parent.cores.load(Ordering::Relaxed), Ordering::Relaxed);
     if wish.has(raw::CLONE_CHILD_CLEARTID) {
-        child.clear_at_end.store(wish.child_id_at, Ordering::Release);
+        child
+            .clear_at_end
+            .store(wish.child_id_at, Ordering::Release);
     }
 }
 
@@ -170,7 +178,12 @@ impl Drop for Undo {
 }
 
 /// Writes the new number where the parent and the child want it.
-async fn tell_ids(parent: &Thread, reader: &Thread, child: &Thread, wish: &Wish) -> Result<(), Errno> {
+async fn tell_ids(
+    parent: &Thread,
+    reader: &Thread,
+    child: &Thread,
+    wish: &Wish,
+) -> Result<(), Errno> {
     let id = child.id().to_le_bytes();
     if wish.has(raw::CLONE_PARENT_SETTID) {
         parent.copy_out(wish.parent_id_at, &id).await?;
@@ -261,8 +274,12 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
 }
 
 fn inherit_process(parent: &Process, child: &Process) {
-    child.nice.store(parent.nice.load(Ordering::Relaxed), Ordering::Relaxed);
-    child.dumpable.store(parent.dumpable.load(Ordering::Relaxed), Ordering::Relaxed);
+    child
+        .nice
+        .store(parent.nice.load(Ordering::Relaxed), Ordering::Relaxed);
+    child
+        .dumpable
+        .store(parent.dumpable.load(Ordering::Relaxed), Ordering::Relaxed);
     let no_new = parent.no_new_privileges.load(Ordering::Relaxed);
     child.no_new_privileges.store(no_new, Ordering::Relaxed);
 }
@@ -275,7 +292,10 @@ fn check_own_limit(process: &Process) -> Result<(), Errno> {
         return Ok(());
     }
     let all = process.tenant().tree.lock().processes();
-    let own = all.iter().filter(|other| other.credentials().user == user).count();
+    let own = all
+        .iter()
+        .filter(|other| other.credentials().user == user)
+        .count();
     match own as u64 >= limit {
         true => Err(Errno::EAGAIN),
         false => Ok(()),

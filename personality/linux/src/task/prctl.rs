@@ -38,7 +38,9 @@ pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         PR_SET_PDEATHSIG if !(0..=SIGNAL_MAX).contains(&a.int(1)) => Err(Errno::EINVAL),
         PR_SET_PDEATHSIG => {
-            process.parent_death_signal.store(a.int(1), Ordering::Relaxed);
+            process
+                .parent_death_signal
+                .store(a.int(1), Ordering::Relaxed);
             Ok(0)
         }
         PR_GET_PDEATHSIG => {
@@ -52,7 +54,9 @@ pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         PR_GET_DUMPABLE => Ok(u64::from(process.dumpable.load(Ordering::Relaxed))),
         PR_SET_CHILD_SUBREAPER => {
-            process.is_subreaper.store(a.word(1) != 0, Ordering::Relaxed);
+            process
+                .is_subreaper
+                .store(a.word(1) != 0, Ordering::Relaxed);
             Ok(0)
         }
         PR_GET_CHILD_SUBREAPER => {

@@ -89,9 +89,14 @@ pub async fn getrandom(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut chunk = vec![0; wanted.min(RANDOM_CHUNK_BYTES)];
     let mut done = 0;
     while done < wanted && !(done > 0 && thread.has_signal()) {
-        let part = chunk.get_mut(..(wanted - done).min(RANDOM_CHUNK_BYTES)).unwrap_or_default();
+        let part = chunk
+            .get_mut(..(wanted - done).min(RANDOM_CHUNK_BYTES))
+            .unwrap_or_default();
         gyre_machine::fill_random(part);
-        match thread.copy_out(a.word(0).saturating_add(done as u64), part).await {
+        match thread
+            .copy_out(a.word(0).saturating_add(done as u64), part)
+            .await
+        {
             Ok(()) => done += part.len(),
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),

@@ -88,7 +88,11 @@ impl Tree {
     ///
     /// # Errors
     /// EAGAIN where the tenant's limits are reached.
-    pub(crate) fn reserve(&mut self, limits: &TenantLimits, new_process: bool) -> Result<i32, Errno> {
+    pub(crate) fn reserve(
+        &mut self,
+        limits: &TenantLimits,
+        new_process: bool,
+    ) -> Result<i32, Errno> {
         let full = self.threads.len() >= limits.threads
             || new_process && self.nodes.len() >= limits.processes;
         if full {
@@ -100,7 +104,11 @@ impl Tree {
                 false => self.last_id + 1,
             };
             let id = self.last_id;
-            let is_group = || self.nodes.values().any(|node| node.group == id || node.session == id);
+            let is_group = || {
+                self.nodes
+                    .values()
+                    .any(|node| node.group == id || node.session == id)
+            };
             if !self.nodes.contains_key(&id) && !self.threads.contains_key(&id) && !is_group() {
                 return Ok(id);
             }
@@ -162,7 +170,10 @@ impl Tree {
 
     /// All processes, zombies included, by number.
     pub fn processes(&self) -> Vec<Arc<Process>> {
-        self.nodes.values().map(|node| node.process.clone()).collect()
+        self.nodes
+            .values()
+            .map(|node| node.process.clone())
+            .collect()
     }
 
     /// How many threads there are.
@@ -341,7 +352,9 @@ impl Tree {
         if children.is_empty() {
             return Err(Errno::ECHILD);
         }
-        Ok(children.into_iter().find_map(|id| self.report_of(id, wanted)))
+        Ok(children
+            .into_iter()
+            .find_map(|id| self.report_of(id, wanted)))
     }
 
     fn report_of(&mut self, id: i32, wanted: Wanted) -> Option<Report> {

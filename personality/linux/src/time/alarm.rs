@@ -25,7 +25,9 @@ impl Alarm {
     /// Cycles until it expires next, and between expiries; `None` while it is not set.
     pub fn left(&self) -> (Option<u64>, u64) {
         let state = *self.state.lock();
-        let left = state.deadline.map(|deadline| deadline.saturating_sub(gyre_machine::now()).max(1));
+        let left = state
+            .deadline
+            .map(|deadline| deadline.saturating_sub(gyre_machine::now()).max(1));
         (left, state.interval)
     }
 

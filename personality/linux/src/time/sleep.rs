@@ -32,14 +32,21 @@ pub async fn clock_nanosleep(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return sleep_relative(thread, cycles_from_now(ns), a.word(3)).await;
     }
     let left = ns.saturating_sub(clock::read(thread, a.int(0))?);
-    match thread.interruptible(sleep_until(cycles_from_now(left))).await {
+    match thread
+        .interruptible(sleep_until(cycles_from_now(left)))
+        .await
+    {
         Ok(()) => Ok(0),
         Err(_) => Err(Errno::ERESTARTNOHAND),
     }
 }
 
 async fn sleep_relative(thread: &Thread, deadline_cycles: u64, remaining: u64) -> Outcome {
-    if thread.interruptible(sleep_until(deadline_cycles)).await.is_ok() {
+    if thread
+        .interruptible(sleep_until(deadline_cycles))
+        .await
+        .is_ok()
+    {
         return Ok(0);
     }
     let left = deadline_cycles.saturating_sub(gyre_machine::now());
