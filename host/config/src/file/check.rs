@@ -200,7 +200,7 @@ pub(super) fn parent(checker: &mut Checker, name: &raw::At<String>, known: &[Act
 pub(super) fn unique(checker: &mut Checker, what: &str, name: &raw::At<String>, all: &[&raw::At<String>]) {
     let first = all.iter().find(|other| other.get_ref() == name.get_ref());
     if let Some(first) = first.filter(|first| first.span().start < name.span().start) {
-        let message = format!("two of the kind {what} are named `{}`", name.get_ref());
+        let message = format!("the {what} `{}` is declared twice", name.get_ref());
         checker.wrong(Problem::new(name.span(), message, "the second").and(first.span(), "the first"));
     }
 }

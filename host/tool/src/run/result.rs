@@ -85,20 +85,21 @@ impl Outcome {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let entitled = |name: &str| {
-            let tenants = self.samples.last().map_or(&[][..], |sample| &sample.tenants);
-            tenants.iter().find(|tenant| tenant.name == name).map_or(0.0, |tenant| tenant.entitled_percent)
-        };
         let head = ["", "entitled", "got", "sent", "requests/s", "p50", "p99"].map(str::to_owned).to_vec();
-        let row = |(name, percent): (&String, &f64)| {
-            let sent = self.wire.iter().find(|row| row.name == *name).map_or(0, |row| row.sent_bytes);
-            let said = self.clients.get(name).map_or("", String::as_str);
-            let words = ["Requests/sec:", "50%", "99%"].map(|word| word_after(said, word));
-            let figures = [format!("{:.1} %", entitled(name)), format!("{percent:.2} %"), units::show_bytes(sent)];
-            [name.clone()].into_iter().chain(figures).chain(words).collect()
-        };
+        let tenants = self.samples.last().map_or(&[][..], |sample| &sample.tenants);
+        let customers = tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
+        let rows = customers.map(|tenant| self.row(&tenant.name, tenant.entitled_percent));
         let used = self.link_used_percent.map(|used| vec!["link used".into(), String::new(), format!("{used:.2} %")]);
-        [head].into_iter().chain(self.sent_percent.iter().map(row)).chain(used).collect()
+        [head].into_iter().chain(rows).chain(used).collect()
+    }
+
+    fn row(&self, name: &str, entitled: f64) -> Vec<String> {
+        let got = self.sent_percent.get(name).copied().unwrap_or(0.0);
+        let sent = self.wire.iter().find(|row| row.name == name).map_or(0, |row| row.sent_bytes);
+        let said = self.clients.get(name).map_or("", String::as_str);
+        let words = ["Requests/sec:", "50%", "99%"].map(|word| word_after(said, word));
+        let figures = [format!("{entitled:.1} %"), format!("{got:.2} %"), units::show_bytes(sent)];
+        [name.to_owned()].into_iter().chain(figures).chain(words).collect()
     }
 }
 

@@ -51,7 +51,8 @@ pub fn is_possible() -> bool {
 /// What `over` says, or the terminal.
 pub fn watch(sampler: &Arc<Sampler>, title: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()> {
     let mut terminal = ratatui::try_init().context(|| "the terminal does not work".into())?;
-    let ended = run(&mut terminal, sampler, title, &mut over);
+    let cleared = terminal.clear().context(|| "the terminal does not work".into());
+    let ended = cleared.and_then(|()| run(&mut terminal, sampler, title, &mut over));
     ratatui::restore();
     ended
 }
@@ -166,6 +167,16 @@ fn draw_chart(frame: &mut Frame, area: Rect, history: &[Sample]) {
     let point = |index: usize| move |sample: &Sample| Some((sample.at_s, sample.tenants.get(index)?.sent_percent));
     let series: Vec<Vec<(f64, f64)>> =
         customers.iter().map(|(index, _)| recent.iter().filter_map(point(*index)).collect()).collect();
+    let dots = |percent: f64| -> Vec<(f64, f64)> {
+        (0..40)
+            .map(|step| (first.at_s + f64::from(step) / 40.0 * (last.at_s - first.at_s).max(10.0), percent))
+            .collect()
+    };
+    let levels: Vec<Vec<(f64, f64)>> = customers.iter().map(|(_, tenant)| dots(tenant.entitled_percent)).collect();
+    let entitled = customers.iter().zip(&levels).map(|((index, _), points)| {
+        let style = Style::new().fg(colour(*index)).add_modifier(Modifier::DIM);
+        Dataset::default().marker(Marker::Dot).style(style).data(points)
+    });
     let lines = customers.iter().zip(&series).map(|((index, tenant), points)| {
         let style = Style::new().fg(colour(*index));
         Dataset::default()
@@ -184,8 +195,8 @@ fn draw_chart(frame: &mut Frame, area: Rect, history: &[Sample]) {
         format!("{:.0} %", top / 2.0),
         format!("{top:.0} %"),
     ]);
-    let chart = Chart::new(lines.collect())
-        .block(Block::bordered().title(" part of the link, each second "))
+    let chart = Chart::new(entitled.chain(lines).collect())
+        .block(Block::bordered().title(" part of the link, each second (dotted: entitled) "))
         .x_axis(x)
         .y_axis(y);
     frame.render_widget(chart, area);
