@@ -75,6 +75,7 @@ crash text 'page fault (vector 14, code 0x3)'
 crash data 'page fault (vector 14, code 0x11)'
 crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000'
 crash stack 'double fault'
+crash elsewhere 'core 1 as asked at '
 crash undefined 'invalid opcode'
 
 echo "$failed failed"

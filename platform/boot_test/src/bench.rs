@@ -6,8 +6,8 @@ use alloc::boxed::Box;
 use core::hint::black_box;
 use gyre_platform::{MapFlags, Pa, Va};
 use gyre_x86_64::{
-    Frame, PageTable, clear_timer, cycles_per_ms, enter_user, fill_random, interrupt_window, now,
-    set_timer, shut_down, take_events,
+    Frame, PageTable, clear_timer, cycles_per_ms, enter_user, fill_random, interrupt_window, now, set_timer, shut_down,
+    take_events,
 };
 
 const ROUNDS: usize = 7;
@@ -50,25 +50,25 @@ pub fn run() -> ! {
 fn measure_user() {
     let mut process = Process::new(call_again());
     measure("system call there and back", 10_000, || {
-        enter_user(&mut process.context, &process.table);
+        enter_user(&mut process.context, &process.table.root());
     });
     measure("the same by IRET", 10_000, || {
         process.context.registers.rcx = 1;
-        enter_user(&mut process.context, &process.table);
+        enter_user(&mut process.context, &process.table.root());
     });
     let mut other = Process::new(call_again());
     measure("two programs in turn", 2000, || {
-        enter_user(&mut process.context, &process.table);
-        enter_user(&mut other.context, &other.table);
+        enter_user(&mut process.context, &process.table.root());
+        enter_user(&mut other.context, &other.table.root());
     });
     let mut broken = Process::new(break_again());
     measure("exception there and back", 10_000, || {
-        enter_user(&mut broken.context, &broken.table);
+        enter_user(&mut broken.context, &broken.table.root());
     });
     measure("interrupt of a program", 500, || {
         process.context.registers.rip = CODE;
         set_timer(now());
-        enter_user(&mut process.context, &process.table);
+        enter_user(&mut process.context, &process.table.root());
         take_events();
     });
 }
@@ -113,16 +113,11 @@ fn measure_copies() {
         ("copy 32 KiB", 32768),
     ] {
         measure(name, 500, || {
-            black_box(&mut into.as_mut_slice()[..bytes])
-                .copy_from_slice(black_box(&from.as_slice()[..bytes]))
+            black_box(&mut into.as_mut_slice()[..bytes]).copy_from_slice(black_box(&from.as_slice()[..bytes]))
         });
     }
-    measure("fill 4 KiB", 500, || {
-        black_box(&mut into.as_mut_slice()[..4096]).fill(0)
-    });
-    measure("fill 40 bytes", 500, || {
-        black_box(&mut into.as_mut_slice()[..40]).fill(0)
-    });
+    measure("fill 4 KiB", 500, || black_box(&mut into.as_mut_slice()[..4096]).fill(0));
+    measure("fill 40 bytes", 500, || black_box(&mut into.as_mut_slice()[..40]).fill(0));
     measure("copy 32 KiB by rep movsq", 50, || {
         let (to, of) = (into.as_mut_slice().as_mut_ptr(), from.as_slice().as_ptr());
         // SAFETY: both frames are 128 KiB long.

@@ -35,8 +35,6 @@ gyre_x86_64::entry!(suite::main);
 /// On a host there is nothing to test.
 #[cfg(not(target_os = "none"))]
 fn main() {
-    eprintln!(
-        "this is a kernel: build it with --target x86_64-unknown-none and run tests/boot/run.sh"
-    );
+    eprintln!("this is a kernel: build it with --target x86_64-unknown-none and run tests/boot/run.sh");
     std::process::exit(2);
 }

@@ -8,7 +8,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, Va};
+use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
@@ -63,8 +63,11 @@ pub(crate) fn count(counter: &AtomicU64) {
 /// The memory of a program.
 pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
+    root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
+    /// How many programs live in it.
+    users: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -85,6 +88,7 @@ impl AddressSpace {
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
         Ok(Arc::new(AddressSpace {
+            root: table.root(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),
@@ -95,13 +99,26 @@ impl AddressSpace {
             }),
             flush,
             layout,
+            users: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
 
-    /// Works on the page table, for the engine that loads it.
-    pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
-        work(&mut self.state.lock().table)
+    /// What a core loads to run in it.
+    pub fn root(&self) -> &TableRoot {
+        &self.root
+    }
+
+    /// One more program lives in it.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One program less; the last one clears it.
+    pub async fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.clear().await;
+        }
     }
 
     /// Where things go in this address space.
