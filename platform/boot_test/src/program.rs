@@ -19,6 +19,7 @@ macro_rules! program {
     ($name:ident, $($line:literal),+ $(,)?) => {
         core::arch::global_asm!(
             concat!(".section .rodata.", stringify!($name), ", \"a\""),
+            concat!(".globl program_", stringify!($name), ", program_", stringify!($name), "_end"),
             concat!("program_", stringify!($name), ":"),
             $($line,)+
             concat!("program_", stringify!($name), "_end:"),
