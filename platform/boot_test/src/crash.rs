@@ -1,4 +1,4 @@
-//! Forbidden things, of which the kernel must die with a dump. `tests/boot/run.sh` checks how.
+//! Forbidden things, of which the kernel must die with a dump. `tests/boot/platform.sh` checks how.
 
 use crate::program::Process;
 use core::arch::asm;

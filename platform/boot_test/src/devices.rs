@@ -1,5 +1,5 @@
 //! PCI, device memory and MSI-X, by means of a virtio entropy device (virtio 1.2, 4.1 and 5.4). Without one the checks that need it
-//! say so and pass: `run.sh` gives the machine one wherever it has PCI.
+//! say so and pass: `platform.sh` gives the machine one wherever it has PCI.
 
 use crate::check;
 use crate::suite::{Check, Verdict};
