@@ -47,6 +47,7 @@ pub fn main() -> ! {
             }
         }
     }
+    log::info!("{} bytes of the stack were never used", machine::stack_bytes_unused());
     log::info!("{good} passed, {bad} failed");
     machine::shut_down(u8::from(bad > 0))
 }

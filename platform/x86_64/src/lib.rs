@@ -62,7 +62,7 @@ pub use self::{
     dma::{DmaBuffer, dma_fence},
     entropy::{add_random, fill_random},
     interrupts::{idle, interrupt_window},
-    kernel_map::{check_rights, count_low_pages},
+    kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
     memory::frame::{Frame, set_memory_meter},
     memory::memory_statistics,
     mmio::Mmio,

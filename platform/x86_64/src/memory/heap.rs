@@ -5,14 +5,14 @@
 //! ```text
 //! | header | payer of each object (u32) | ... | object n-1 | ... | object 1 | object 0 |
 //! ```
-//! The owner core takes and frees without locks or atomic read-modify-writes. Another core pushes what it frees on the slab's remote
-//! list; the owner collects it when it runs out of free objects. Each object remembers its payer, so that whoever frees it credits
+//! The owner core takes and frees without locks or atomic read-modify-writes. Another core hands what it frees to the
+//! owner, who collects it when it runs out of free objects. Each object remembers its payer, so that whoever frees it credits
 //! the right one.
 
 use super::buddy::ORDERS;
 use super::frame::{charge, credit};
 use super::raw;
-use super::slab::{Class, Slab, push_remote};
+use super::slab::{CoreHeap, Slab, free_remotely};
 use crate::core_local::{CoreLocal, core_index};
 use crate::paging::{DIRECT_MAP, reach};
 use core::alloc::{GlobalAlloc, Layout};
@@ -32,15 +32,7 @@ struct GyreHeap;
 #[global_allocator]
 static HEAP: GyreHeap = GyreHeap;
 
-struct CoreHeap {
-    classes: [Class; CLASSES.len()],
-}
-
-// SAFETY: the pointers lead to slabs that the core owns alone.
-unsafe impl Send for CoreHeap {}
-
-const EMPTY: CoreHeap = CoreHeap { classes: [Class { partial: null_mut(), full: null_mut() }; CLASSES.len()] };
-static HEAPS: CoreLocal<CoreHeap> = CoreLocal::new([const { EMPTY }; CORES_MAX]);
+static HEAPS: CoreLocal<CoreHeap> = CoreLocal::new([const { CoreHeap::new() }; CORES_MAX]);
 pub(crate) static SLAB_BYTES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
 /// Bytes taken less bytes freed by each core; one core's may be below zero, the sum is right.
 static USED_BYTES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
@@ -177,7 +169,7 @@ fn take_small(class: usize) -> *mut u8 {
     let Ok(owner) = charge(bytes) else {
         return null_mut();
     };
-    let object = HEAPS.with(|heap| heap.classes[class].take(class));
+    let object = HEAPS.with(|heap| heap.take(class));
     if object.is_null() {
         credit(owner, bytes);
         return null_mut();
@@ -199,10 +191,10 @@ unsafe fn give_small(class: usize, memory: *mut u8) {
     // SAFETY: the owner is written once, before the slab's first object is taken.
     if usize::from(unsafe { (*slab).core }) == core_index() {
         // SAFETY: this core owns the slab.
-        HEAPS.with(|heap| unsafe { heap.classes[class].give(class, slab, memory.cast()) });
+        HEAPS.with(|heap| unsafe { heap.give(class, slab, memory.cast()) });
     } else {
-        // SAFETY: the slab cannot vanish while an object of it is in use.
-        push_remote(unsafe { &(*slab).remote }, memory.cast());
+        // SAFETY: the object is in use.
+        unsafe { free_remotely(slab, memory.cast()) };
     }
 }
 
