@@ -170,8 +170,6 @@ impl Thread {
 
     /// Completes when there is a signal that this thread must act on.
     pub(crate) async fn signal_arrival(&self) {
-        self.arrived
-            .until(|| (self.has_signal() && self.must_act()).then_some(()))
-            .await;
+        self.arrived.until(|| (self.has_signal() && self.must_act()).then_some(())).await;
     }
 }

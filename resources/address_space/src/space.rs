@@ -87,8 +87,8 @@ impl AddressSpace {
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let root = table.root();
         Ok(Arc::new(AddressSpace {
-            root: table.root(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),
@@ -97,6 +97,7 @@ impl AddressSpace {
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
+            root,
             flush,
             layout,
             users: AtomicU64::new(0),
@@ -104,7 +105,7 @@ impl AddressSpace {
         }))
     }
 
-    /// What a core loads to run in it.
+    /// What a core loads to run programs here.
     pub fn root(&self) -> &TableRoot {
         &self.root
     }
@@ -169,10 +170,7 @@ impl AddressSpace {
         if shrunk.stale.is_empty() {
             return;
         }
-        let mut graves = Graves {
-            space: self,
-            pages: shrunk.graves,
-        };
+        let mut graves = Graves { space: self, pages: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -264,12 +262,7 @@ impl State {
     }
 
     /// Puts a page where none is and maps it with the rights of its region.
-    pub(crate) fn install(
-        &mut self,
-        address: u64,
-        page: Page,
-        region: &Region,
-    ) -> Result<(), FaultError> {
+    pub(crate) fn install(&mut self, address: u64, page: Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(&page);
         let pa = page.pa();
         self.pages.insert(address, page);

@@ -2,9 +2,7 @@
 
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_address_space::{
-    MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError,
-};
+use gyre_address_space::{MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError};
 use gyre_machine::PAGE_BYTES;
 use linux_raw_sys::general as raw;
 
@@ -78,12 +76,7 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(start)
 }
 
-fn file_provider(
-    thread: &Thread,
-    descriptor: i32,
-    rights: Rights,
-    shared: bool,
-) -> Result<(Provider, Rights), Errno> {
+fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool) -> Result<(Provider, Rights), Errno> {
     let file = thread.process().files().mapping(descriptor)?;
     if !file.readable {
         return Err(Errno::EACCES);

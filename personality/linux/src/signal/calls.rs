@@ -131,17 +131,11 @@ pub async fn rt_sigtimedwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(info.signal as u64)
 }
 
-async fn wait_for_signal(
-    thread: &Thread,
-    wanted: SignalSet,
-    deadline: Option<u64>,
-) -> Result<SignalInfo, Errno> {
+async fn wait_for_signal(thread: &Thread, wanted: SignalSet, deadline: Option<u64>) -> Result<SignalInfo, Errno> {
     if let Some(info) = thread.take_signal(wanted) {
         return Ok(info);
     }
-    let arrived = thread
-        .interruptible_until(deadline, core::future::pending::<()>())
-        .await;
+    let arrived = thread.interruptible_until(deadline, core::future::pending::<()>()).await;
     match (thread.take_signal(wanted), arrived) {
         (Some(info), _) => Ok(info),
         (None, Ok(_)) => Err(Errno::EAGAIN),
@@ -212,10 +206,7 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if targets.is_empty() {
         return Err(Errno::ESRCH);
     }
-    let allowed: Vec<_> = targets
-        .iter()
-        .filter(|target| may_signal(thread.process(), target, signal))
-        .collect();
+    let allowed: Vec<_> = targets.iter().filter(|target| may_signal(thread.process(), target, signal)).collect();
     if allowed.is_empty() {
         return Err(Errno::EPERM);
     }

@@ -127,7 +127,12 @@ pub(crate) async fn push(
             flags: CONTEXT_FLAGS,
             link: 0,
             stack: AltStack { flags: stack.flags & !SS_ONSTACK, ..stack },
-            registers: save(&running.context.registers, &running.fault, mask, if extended.is_empty() { 0 } else { extended_at }),
+            registers: save(
+                &running.context.registers,
+                &running.fault,
+                mask,
+                if extended.is_empty() { 0 } else { extended_at },
+            ),
             mask,
         },
         info: *info,

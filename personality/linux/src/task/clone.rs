@@ -7,8 +7,8 @@ use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_machine::{USER_END, UserContext};
-use gyre_message::wait::Either;
 use gyre_message::select;
+use gyre_message::wait::Either;
 use linux_raw_sys::general as raw;
 
 /// What clone is asked for.
@@ -63,20 +63,14 @@ pub async fn clone(thread: &Arc<Thread>, running: &mut Running, a: Arguments) ->
 
 /// `fork()`.
 pub async fn fork(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
-    let wish = Wish {
-        exit_signal: number::SIGCHLD,
-        ..Wish::default()
-    };
+    let wish = Wish { exit_signal: number::SIGCHLD, ..Wish::default() };
     make(thread, running, wish).await
 }
 
 /// `vfork()`.
 pub async fn vfork(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
-    let wish = Wish {
-        flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK),
-        exit_signal: number::SIGCHLD,
-        ..Wish::default()
-    };
+    let wish =
+        Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), exit_signal: number::SIGCHLD, ..Wish::default() };
     make(thread, running, wish).await
 }
 
@@ -207,9 +201,7 @@ async fn make_process(thread: &Arc<Thread>, context: UserContext, wish: Wish) ->
 
 /// Waits until the child has memory of its own. Signals wait meanwhile; only the end of this thread does not.
 async fn wait_until_left(thread: &Thread, child: &Process) {
-    let left = child
-        .left_parent
-        .until(|| (!child.borrows_memory()).then_some(()));
+    let left = child.left_parent.until(|| (!child.borrows_memory()).then_some(()));
     match select(left, thread.death()).await {
         Either::First(()) | Either::Second(()) => {}
     }

@@ -203,16 +203,12 @@ pub fn setgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `setreuid(real, effective)`.
 pub fn setreuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_users(thread.process(), |now, privileged| {
-        two(now, a.unsigned(0), a.unsigned(1), privileged)
-    })
+    change_users(thread.process(), |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
 }
 
 /// `setregid(real, effective)`.
 pub fn setregid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_groups(thread.process(), |now, privileged| {
-        two(now, a.unsigned(0), a.unsigned(1), privileged)
-    })
+    change_groups(thread.process(), |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
 }
 
 fn three(a: Arguments) -> Ids {
@@ -261,10 +257,8 @@ pub async fn setgroups(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let raw = thread.read_vec(a.word(1), a.size(0) * size_of::<u32>()).await?;
-    let groups: Vec<u32> = raw
-        .chunks_exact(size_of::<u32>())
-        .filter_map(|bytes| u32::read_from_bytes(bytes).ok())
-        .collect();
+    let groups: Vec<u32> =
+        raw.chunks_exact(size_of::<u32>()).filter_map(|bytes| u32::read_from_bytes(bytes).ok()).collect();
     thread.process().change_credentials(|who| who.groups = groups);
     Ok(0)
 }

@@ -82,7 +82,7 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let before = process.change_limits(|limits| {
         let before = limits.get(resource);
         let Some(wanted) = wanted else {
-            return Ok(before);
+            return Ok::<Limit, Errno>(before);
         };
         check(resource, before, wanted, privileged)?;
         limits.set(resource, wanted);

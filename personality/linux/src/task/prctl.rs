@@ -87,9 +87,6 @@ async fn set_name(thread: &Thread, address: u64) -> Outcome {
 /// Sets a thread's name: the first 15 bytes count.
 pub(crate) fn set_comm(thread: &Thread, given: &[u8]) {
     let mut name = [0; 16];
-    name.iter_mut()
-        .take(15)
-        .zip(given)
-        .for_each(|(slot, byte)| *slot = *byte);
+    name.iter_mut().take(15).zip(given).for_each(|(slot, byte)| *slot = *byte);
     *thread.name.lock() = name;
 }

@@ -18,10 +18,7 @@ pub async fn uname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let fields: [&[u8]; 6] = [b"Linux", &host_name, RELEASE, version, b"x86_64", b"(none)"];
     let mut all = vec![0; FIELD_BYTES * fields.len()];
     for (slot, field) in all.chunks_exact_mut(FIELD_BYTES).zip(fields) {
-        slot.iter_mut()
-            .take(FIELD_BYTES - 1)
-            .zip(field)
-            .for_each(|(slot, byte)| *slot = *byte);
+        slot.iter_mut().take(FIELD_BYTES - 1).zip(field).for_each(|(slot, byte)| *slot = *byte);
     }
     thread.copy_out(a.word(0), &all).await?;
     Ok(0)

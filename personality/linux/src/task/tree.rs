@@ -89,8 +89,7 @@ impl Tree {
     /// # Errors
     /// EAGAIN where the tenant's limits are reached.
     pub(crate) fn reserve(&mut self, limits: &TenantLimits, new_process: bool) -> Result<i32, Errno> {
-        let full = self.threads.len() >= limits.threads
-            || new_process && self.nodes.len() >= limits.processes;
+        let full = self.threads.len() >= limits.threads || new_process && self.nodes.len() >= limits.processes;
         if full {
             return Err(Errno::EAGAIN);
         }
@@ -197,20 +196,12 @@ impl Tree {
 
     /// The living members of a process group.
     pub fn group_members(&self, group: i32) -> Vec<Arc<Process>> {
-        self.nodes
-            .values()
-            .filter(|node| node.group == group)
-            .map(|node| node.process.clone())
-            .collect()
+        self.nodes.values().filter(|node| node.group == group).map(|node| node.process.clone()).collect()
     }
 
     /// All processes but the first one and `own`: whom `kill(-1)` means.
     pub(crate) fn others(&self, own: i32) -> Vec<Arc<Process>> {
-        self.nodes
-            .iter()
-            .filter(|(id, _)| **id != 1 && **id != own)
-            .map(|(_, node)| node.process.clone())
-            .collect()
+        self.nodes.iter().filter(|(id, _)| **id != 1 && **id != own).map(|(_, node)| node.process.clone()).collect()
     }
 
     /// `setpgid`.
@@ -293,12 +284,7 @@ impl Tree {
                 None => self.forget_zombie(orphan),
             }
         }
-        Ended {
-            parent: self.process(parent),
-            heir: self.process(heir),
-            exit_signal,
-            orphans: moved,
-        }
+        Ended { parent: self.process(parent), heir: self.process(heir), exit_signal, orphans: moved }
     }
 
     fn heir_of(&self, id: i32, parent: i32) -> i32 {
@@ -325,12 +311,7 @@ impl Tree {
 
     /// A report about a child of `parent`, taken unless it is to be kept. `Err(ECHILD)` where there is no such child, `Ok(None)`
     /// where nothing has happened yet.
-    pub(crate) fn take_report(
-        &mut self,
-        parent: i32,
-        which: Which,
-        wanted: Wanted,
-    ) -> Result<Option<Report>, Errno> {
+    pub(crate) fn take_report(&mut self, parent: i32, which: Which, wanted: Wanted) -> Result<Option<Report>, Errno> {
         let own = self.nodes.get(&parent).ok_or(Errno::ECHILD)?;
         let fits = |id: &i32| match which {
             Which::Any => true,
@@ -348,9 +329,7 @@ impl Tree {
         let node = self.nodes.get_mut(&id)?;
         let (change, used) = match (node.ended, node.stopped, node.continued) {
             (Some((status, used)), _, _) if wanted.ended => (Change::Ended(status), used),
-            (None, Some(signal), _) if wanted.stopped => {
-                (Change::Stopped(signal), Consumption::default())
-            }
+            (None, Some(signal), _) if wanted.stopped => (Change::Stopped(signal), Consumption::default()),
             (None, _, true) if wanted.continued => (Change::Continued, Consumption::default()),
             _ => return None,
         };
@@ -362,12 +341,7 @@ impl Tree {
                 Change::Continued => node.continued = false,
             }
         }
-        Some(Report {
-            process: id,
-            user,
-            change,
-            used,
-        })
+        Some(Report { process: id, user, change, used })
     }
 }
 

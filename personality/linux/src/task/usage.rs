@@ -37,10 +37,7 @@ impl Usage {
 pub async fn getrusage(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let process = thread.process();
     let usage = match a.int(0) {
-        0 | 1 => Usage::of(
-            thread.tenant().host().consumption(process.activity()),
-            process.space().resident_bytes(),
-        ),
+        0 | 1 => Usage::of(thread.tenant().host().consumption(process.activity()), process.space().resident_bytes()),
         -1 => Usage::of(*process.children_used.lock(), 0),
         _ => return Err(Errno::EINVAL),
     };

@@ -9,12 +9,7 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
 /// Waits for a report; `None` where nothing has happened and the caller does not want to wait.
-async fn report(
-    thread: &Thread,
-    which: Which,
-    wanted: Wanted,
-    no_wait: bool,
-) -> Result<Option<Report>, Errno> {
+async fn report(thread: &Thread, which: Which, wanted: Wanted, no_wait: bool) -> Result<Option<Report>, Errno> {
     let process = thread.process();
     let look = || {
         let found = process.tenant().tree.lock().take_report(process.id(), which, wanted);

@@ -30,12 +30,7 @@ impl Alarm {
     }
 
     /// Sets it: `on_expiry` is called with the number of expiries since it was last called, by a task of the current activity.
-    pub fn set(
-        self: &Arc<Self>,
-        deadline_cycles: u64,
-        interval_cycles: u64,
-        on_expiry: impl Fn(u64) + 'static,
-    ) {
+    pub fn set(self: &Arc<Self>, deadline_cycles: u64, interval_cycles: u64, on_expiry: impl Fn(u64) + 'static) {
         let generation = self.renew(Some(deadline_cycles), interval_cycles);
         gyre_message::spawn(run(self.clone(), generation, on_expiry));
     }

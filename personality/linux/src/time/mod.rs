@@ -34,10 +34,7 @@ pub struct TimeVal {
 impl TimeSpec {
     /// From nanoseconds.
     pub fn from_ns(ns: u64) -> TimeSpec {
-        TimeSpec {
-            seconds: (ns / NS_PER_S) as i64,
-            nanoseconds: (ns % NS_PER_S) as i64,
-        }
+        TimeSpec { seconds: (ns / NS_PER_S) as i64, nanoseconds: (ns % NS_PER_S) as i64 }
     }
 
     /// In nanoseconds; the far future where that does not fit.
@@ -64,10 +61,7 @@ impl TimeSpec {
 impl TimeVal {
     /// From nanoseconds.
     pub fn from_ns(ns: u64) -> TimeVal {
-        TimeVal {
-            seconds: (ns / NS_PER_S) as i64,
-            microseconds: (ns % NS_PER_S / 1000) as i64,
-        }
+        TimeVal { seconds: (ns / NS_PER_S) as i64, microseconds: (ns % NS_PER_S / 1000) as i64 }
     }
 
     /// In nanoseconds.

@@ -109,14 +109,7 @@ fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>) -> Resu
             Some(Arc::downgrade(target.ok_or(Errno::EINVAL)?))
         }
     };
-    Ok(Timer {
-        clock,
-        signal,
-        value: event.value,
-        target,
-        alarm: Arc::default(),
-        overrun: Arc::default(),
-    })
+    Ok(Timer { clock, signal, value: event.value, target, alarm: Arc::default(), overrun: Arc::default() })
 }
 
 fn show(timer: &Timer) -> Interval {

@@ -43,13 +43,8 @@ async fn sleep_relative(thread: &Thread, deadline_cycles: u64, remaining: u64) -
         return Ok(0);
     }
     let left = deadline_cycles.saturating_sub(gyre_machine::now());
-    thread
-        .write_optional(remaining, &TimeSpec::from_ns(cycles_to_ns(left)))
-        .await?;
-    *thread.restart.lock() = Some(RestartBlock::Sleep {
-        deadline_cycles,
-        remaining,
-    });
+    thread.write_optional(remaining, &TimeSpec::from_ns(cycles_to_ns(left))).await?;
+    *thread.restart.lock() = Some(RestartBlock::Sleep { deadline_cycles, remaining });
     Err(Errno::ERESTART_RESTARTBLOCK)
 }
 
@@ -57,10 +52,9 @@ async fn sleep_relative(thread: &Thread, deadline_cycles: u64, remaining: u64) -
 pub async fn restart_syscall(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
     let block = thread.restart.lock().take();
     match block {
-        Some(RestartBlock::Sleep {
-            deadline_cycles,
-            remaining,
-        }) => sleep_relative(thread, deadline_cycles, remaining).await,
+        Some(RestartBlock::Sleep { deadline_cycles, remaining }) => {
+            sleep_relative(thread, deadline_cycles, remaining).await
+        }
         None => Err(Errno::EINTR),
     }
 }
