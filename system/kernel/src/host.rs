@@ -5,12 +5,12 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use gyre_account::{ActivityId, Column, ResourceId};
-use gyre_address_space::AddressSpace;
 use gyre_address_space::flush::{Flush, Stale, flush_here};
+use gyre_address_space::AddressSpace;
 use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
-use gyre_linux::Thread;
 use gyre_linux::run::{Compute, run_thread};
 use gyre_linux::tenant::{Consumption, Host, MemoryUse};
+use gyre_linux::Thread;
 use gyre_machine::{OutOfMemory, Trap, UserContext, core_index};
 use gyre_object::SetOnce;
 
@@ -106,14 +106,7 @@ impl Flush for FlushCores {
                 }
                 let stale = stale.clone();
                 // A core that cannot answer for want of memory is asked again.
-                while engine
-                    .on_core(core, {
-                        let stale = stale.clone();
-                        move || flush_here(&stale)
-                    })
-                    .await
-                    .is_err()
-                {
+                while engine.on_core(core, { let stale = stale.clone(); move || flush_here(&stale) }).await.is_err() {
                     gyre_message::yield_now().await;
                 }
             }
