@@ -269,3 +269,7 @@ struct Traveller {
     number: u32,
     thread: Movable,
 }
+
+/// A thread moves between cores inside its future.
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Run<'static>>();

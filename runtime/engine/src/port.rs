@@ -129,13 +129,14 @@ impl Engine {
             return None;
         }
         let depth = hot.depth.get();
+        let (is_empty, is_gated) = (known.len == 0, known.is_gated);
         let runs_inline = envelope.may_run_inline
-            && known.len == 0
+            && is_empty
             && (1..INLINE_DEPTH_MAX).contains(&depth)
             && now < hot.quantum_end.get()
             && gyre_object::locks_held() == 0
             && !state.is_suspended(resource)
-            && state.gate_agrees(resource, queue, now_ns);
+            && state.gate_agrees(resource, queue, is_gated, now_ns);
         let (task, memory) = state.tasks.allocate(vtable, queue, envelope.activity, resource)?;
         state.queues.get_mut(queue)?.tasks += 1;
         if envelope.label != 0 {
@@ -191,7 +192,7 @@ impl Engine {
         if self.resources.get(resource.index()).is_some_and(|known| known.is_gate) {
             let amount = cell.get(Column::Cycles).wrapping_sub(cycles_before);
             let record = Record { kind: Metric::Cycles, amount };
-            self.state.here().borrow_mut().charge_gate(resource, seat.queue, record, self.ns(now));
+            self.state.here().borrow_mut().charge_gate(seat.queue, record, self.ns(now));
         }
     }
 
