@@ -41,7 +41,7 @@ impl Engine {
         loop {
             gyre_machine::interrupt_window();
             if let Step::Idle { until_cycles } = self.step() {
-                self.sleep(until_cycles);
+                self.wait(until_cycles);
             }
         }
     }
@@ -82,8 +82,8 @@ impl Engine {
         }
     }
 
-    /// Waits for an interrupt, unless something came in meanwhile.
-    fn sleep(&'static self, until_cycles: Option<u64>) {
+    /// Waits for an interrupt, unless something came in meanwhile: what follows [`Step::Idle`].
+    pub fn wait(&'static self, until_cycles: Option<u64>) {
         if self.doze(until_cycles) {
             gyre_machine::idle();
             self.rouse();

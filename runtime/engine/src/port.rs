@@ -154,6 +154,17 @@ impl Engine {
         self.state.here().borrow_mut().enqueue(task, now, self.ns(now));
     }
 
+    /// Queues a task whose turn among those of its label has come, unless it is being killed: then its end lets the next one go.
+    fn admit_parked(&self, task: u32) {
+        let is_parked = {
+            let state = self.state.here().borrow();
+            state.tasks.get(task).is_some_and(|header| header.state == State::Parked)
+        };
+        if is_parked {
+            self.admit(task);
+        }
+    }
+
     /// Handles a request inside its sender's turn, stamped and charged as if it had been queued.
     fn run_inline(&'static self, seat: &Seat, resource: ResourceId, vtable: &'static Vtable) {
         let hot = self.hot.here();
@@ -201,10 +212,10 @@ impl Engine {
         let known = self.resources.get(resource.index()).filter(|_| label != 0);
         let next = known.and_then(|known| known.labels.lock().leave(activity.0, label, ticket));
         match next {
-            Some((core, task)) if core == core_index() => self.admit(task),
+            Some((core, task)) if core == core_index() => self.admit_parked(task),
             // A request that never reached its core ended here.
             Some((core, task)) => {
-                self.post(core, Message::Errand(Box::new(move |engine| engine.admit(task))));
+                self.post(core, Message::Errand(Box::new(move |engine| engine.admit_parked(task))));
             }
             None => {}
         }
