@@ -4,7 +4,14 @@ use super::*;
 use crate::monitor::{CoreTime, Handling, Record};
 
 fn activity(id: u32, parent: u32, name: &str, kind: ActivityKind) -> Activity {
-    Activity { id, parent, name: name.into(), kind, share: 1, ..Activity::default() }
+    Activity {
+        id,
+        parent,
+        name: name.into(),
+        kind,
+        share: 1,
+        ..Activity::default()
+    }
 }
 
 fn snapshot() -> Snapshot {
@@ -21,7 +28,13 @@ fn snapshot() -> Snapshot {
                 unattributed_cycles: 0,
                 handling: vec![span(0, 15), span(1, 20), span(2, 150), span(3, 300)],
             },
-            CoreTime { core: 1, elapsed_cycles: 1000, idle_cycles: 900, handling: vec![span(4, 100)], ..CoreTime::default() },
+            CoreTime {
+                core: 1,
+                elapsed_cycles: 1000,
+                idle_cycles: 900,
+                handling: vec![span(4, 100)],
+                ..CoreTime::default()
+            },
         ],
         activities: vec![
             activity(0, 0, "root", ActivityKind::Root),
@@ -30,7 +43,12 @@ fn snapshot() -> Snapshot {
             activity(3, 2, "nginx", ActivityKind::Part),
             activity(4, 3, "request", ActivityKind::Part),
         ],
-        records: vec![Record { activity: 4, messages: 7, queued_ns: 9, ..Record::default() }],
+        records: vec![Record {
+            activity: 4,
+            messages: 7,
+            queued_ns: 9,
+            ..Record::default()
+        }],
         ..Snapshot::default()
     }
 }
@@ -39,8 +57,22 @@ fn snapshot() -> Snapshot {
 fn a_tenant_pays_for_its_parts_and_the_bill_adds_up() {
     let bill = Bill::of(&snapshot());
     assert_eq!(bill.tenants.len(), 1);
-    assert_eq!((bill.tenants[0].cycles, bill.tenants[0].messages, bill.tenants[0].queued_ns), (550, 7, 9));
-    assert_eq!((bill.infrastructure_cycles, bill.idle_cycles, bill.machine_cycles), (35, 1400, 2000));
+    assert_eq!(
+        (
+            bill.tenants[0].cycles,
+            bill.tenants[0].messages,
+            bill.tenants[0].queued_ns
+        ),
+        (550, 7, 9)
+    );
+    assert_eq!(
+        (
+            bill.infrastructure_cycles,
+            bill.idle_cycles,
+            bill.machine_cycles
+        ),
+        (35, 1400, 2000)
+    );
     assert!(bill.adds_up());
 }
 

@@ -61,9 +61,15 @@ impl Clients {
             }
             last
         };
-        let thread = std::thread::Builder::new().name(format!("load {address}")).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name(format!("load {address}"))
+            .spawn(run);
         let thread = thread.context(|| "cannot start a thread".into())?;
-        Ok(Self { stop, child, thread })
+        Ok(Self {
+            stop,
+            child,
+            thread,
+        })
     }
 
     /// Ends the clients and returns what the tool said last: requests per second, latency.
@@ -90,10 +96,38 @@ fn spawn(path: &std::ffi::OsStr, address: Ipv4Addr, load: &Load) -> Result<Child
     let mut tool = command::program("setpriv")?;
     tool.args(["--pdeathsig", "KILL", "--"]).arg(path);
     match load.tool {
-        LoadTool::Wrk => tool.args(["--threads", "1", "--latency", "--timeout", "60s", "--connections", &connections]).arg("--duration").arg(FOREVER_S.to_string()),
-        LoadTool::Ab => tool.args(["-q", "-k", "-r", "-s", "60", "-n", "1000000000", "-c", &connections]).arg("-t").arg(FOREVER_S.to_string()),
+        LoadTool::Wrk => tool
+            .args([
+                "--threads",
+                "1",
+                "--latency",
+                "--timeout",
+                "60s",
+                "--connections",
+                &connections,
+            ])
+            .arg("--duration")
+            .arg(FOREVER_S.to_string()),
+        LoadTool::Ab => tool
+            .args([
+                "-q",
+                "-k",
+                "-r",
+                "-s",
+                "60",
+                "-n",
+                "1000000000",
+                "-c",
+                &connections,
+            ])
+            .arg("-t")
+            .arg(FOREVER_S.to_string()),
     };
-    tool.arg(url).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    tool.arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0);
     tool.spawn().context(|| "cannot start the clients".into())
 }
 
@@ -117,7 +151,13 @@ fn watch(mut child: Child, current: &Mutex<Option<u32>>) -> String {
 ///
 /// # Errors
 /// When it does not answer in time, or `gone` says that the machine has ended.
-pub fn first_page(namespace: &Namespace, to: SocketAddr, path: &str, limit: Duration, gone: impl Fn() -> bool) -> Result<Duration> {
+pub fn first_page(
+    namespace: &Namespace,
+    to: SocketAddr,
+    path: &str,
+    limit: Duration,
+    gone: impl Fn() -> bool,
+) -> Result<Duration> {
     let started = Instant::now();
     while started.elapsed() < limit && !gone() {
         if page(namespace, to, path).is_ok() {
@@ -125,21 +165,37 @@ pub fn first_page(namespace: &Namespace, to: SocketAddr, path: &str, limit: Dura
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(Failure::new(format!("{to} did not serve {path} within {} s", limit.as_secs())))
+    Err(Failure::new(format!(
+        "{to} did not serve {path} within {} s",
+        limit.as_secs()
+    )))
 }
 
 fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()> {
     let mut stream = namespace.connect(to, Duration::from_millis(1000))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", to.ip())?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        to.ip()
+    )?;
     let mut status = [0; 12];
     stream.read_exact(&mut status)?;
-    if status.ends_with(b" 200") { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
+    if status.ends_with(b" 200") {
+        Ok(())
+    } else {
+        Err(std::io::ErrorKind::InvalidData.into())
+    }
 }
 
 /// Describes how a tool would be called, for `gyre check`.
 pub fn describe(load: &Load) -> String {
-    format!("{} with {} connections to {}", name(load.tool), load.connections, load.path)
+    format!(
+        "{} with {} connections to {}",
+        name(load.tool),
+        load.connections,
+        load.path
+    )
 }
 
 /// Prepares a command of another tool to be run in the namespace.

@@ -18,11 +18,19 @@ impl Project {
     /// When neither is there.
     pub fn find() -> Result<Self> {
         let given = std::env::var_os("GYRE_ROOT").map(PathBuf::from);
-        let here = std::env::current_dir().context(|| "cannot tell the current directory".into())?;
+        let here =
+            std::env::current_dir().context(|| "cannot tell the current directory".into())?;
         let is_root = |path: &&Path| path.join("host/tool/Cargo.toml").exists();
-        let found = given.iter().map(PathBuf::as_path).chain(here.ancestors()).find(is_root).map(Path::to_owned);
+        let found = given
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(here.ancestors())
+            .find(is_root)
+            .map(Path::to_owned);
         let help = "run it as ./gyre from the project's root, or set GYRE_ROOT";
-        found.map(|root| Self { root }).ok_or_else(|| Failure::with_help("the project's source tree was not found", help))
+        found
+            .map(|root| Self { root })
+            .ok_or_else(|| Failure::with_help("the project's source tree was not found", help))
     }
 
     /// What can be made again: images, packages, runs.
@@ -42,6 +50,7 @@ impl Project {
 }
 
 fn make(path: PathBuf) -> Result<PathBuf> {
-    std::fs::create_dir_all(&path).context(|| format!("cannot make the folder {}", path.display()))?;
+    std::fs::create_dir_all(&path)
+        .context(|| format!("cannot make the folder {}", path.display()))?;
     Ok(path)
 }

@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::program;
-use crate::program::{Process, STACK_TOP};
+use crate::program::{Code, Process, STACK_TOP};
 use crate::suite::{Check, Verdict};
 use alloc::format;
 use gyre_platform::{MapFlags, Trap, USER_END, Va};
@@ -79,7 +79,7 @@ program!(p_stac, "stac");
 program!(p_monitor, "monitor");
 
 fn privileged_instructions_fault() -> Verdict {
-    let programs: [(&str, fn() -> &'static [u8]); 28] = [
+    let programs: [(&str, Code); 28] = [
         ("hlt", p_hlt),
         ("cli", p_cli),
         ("in", p_in),
@@ -121,7 +121,7 @@ program!(lretl, "mov rsp, rdi", ".byte 0xcb", "syscall");
 program!(iretq, "mov rsp, rdi", "iretq", "syscall");
 program!(iretl, "mov rsp, rdi", ".byte 0xcf", "syscall");
 
-const RETURNS: [(&str, fn() -> &'static [u8]); 4] = [
+const RETURNS: [(&str, Code); 4] = [
     ("lretq", lretq),
     ("lretl", lretl),
     ("iretq", iretq),
@@ -189,7 +189,7 @@ fn a_far_return_on_a_missing_page_asks_for_it() -> Verdict {
         ),
         "{trap:?}"
     );
-    let frame = Frame::allocate(0).map_err(|_| format!("no frame"))?;
+    let frame = Frame::allocate(0).map_err(|_| "no frame")?;
     process
         .table
         .map(
@@ -211,7 +211,7 @@ program!(bare_call, "syscall");
 
 fn a_call_in_the_last_bytes_returns_safely() -> Verdict {
     let mut process = Process::new(bare_call());
-    let page = Frame::allocate(0).map_err(|_| format!("no frame"))?;
+    let page = Frame::allocate(0).map_err(|_| "no frame")?;
     page.write_shared(4094, bare_call());
     process
         .table
@@ -258,7 +258,7 @@ fn a_wild_rip_never_runs() -> Verdict {
         process.context.registers.rip = rip;
         process.context.registers.rcx = rip;
         let trap = process.run();
-        let canonical = rip < 1 << 47 || rip >= 0xffff_8000_0000_0000;
+        let canonical = !(1 << 47..0xffff_8000_0000_0000).contains(&rip);
         let fits = if canonical {
             matches!(trap, Trap::PageFault { address, .. } if address == rip)
         } else {

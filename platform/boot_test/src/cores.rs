@@ -145,7 +145,7 @@ fn no_wake_up_is_lost() -> Verdict {
     set_timer(end);
     while TURN.load(Ordering::Acquire) < 2 * ROUNDS {
         let turn = TURN.load(Ordering::Acquire);
-        if turn % 2 == 0 {
+        if turn.is_multiple_of(2) {
             TURN.store(turn + 1, Ordering::Release);
             wake_core(1);
         } else {
@@ -248,7 +248,7 @@ fn all_cores_allocate_at_once() -> Verdict {
         let mut held: Vec<(Frame, Vec<u8>)> = Vec::new();
         let mut wrong = 0;
         for round in 0..3000usize {
-            let order = if round % 50 == 0 { 4 } else { 0 };
+            let order = if round.is_multiple_of(50) { 4 } else { 0 };
             let Ok(mut frame) = Frame::allocate(order) else {
                 continue;
             };
@@ -339,7 +339,7 @@ fn a_thread_moves_with_its_vector_registers() -> Verdict {
             finish(core)?
         };
         check!(count == round, "round {round} on core {core}: {count}");
-        if round % 5 == 0 {
+        if round.is_multiple_of(5) {
             check!(other.run() == Trap::SystemCall, "the other one trapped");
             check!(
                 other.context.registers.rdi == round / 5,

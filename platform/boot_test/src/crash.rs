@@ -11,7 +11,7 @@ pub fn run(name: &str) -> ! {
         "panic" => panic!("as asked"),
         // SAFETY: none: the page is not mapped.
         "null" => unsafe {
-            (8 as *const u64).read_volatile();
+            core::ptr::without_provenance::<u64>(8).read_volatile();
         },
         // SAFETY: none: text is read-only.
         "text" => unsafe { (run as *const () as *mut u8).write_volatile(0) },
@@ -43,7 +43,7 @@ fn touch_user_page() {
         .expect("free");
     let mut context = UserContext::new().expect("memory");
     context.registers.rip = 0x40_0000;
-    enter_user(&mut context, &table);
+    enter_user(&mut context, &table.root());
     // SAFETY: none: that is the point.
     unsafe { (0x40_0000 as *const u64).read_volatile() };
 }

@@ -73,7 +73,7 @@ fn frames_run_out_with_an_error_and_all_return() -> Verdict {
     let before = memory_statistics();
     let mut held: Vec<Frame> = Vec::new();
     held.try_reserve(before.total_bytes / PAGE_BYTES / 64 + 4096)
-        .map_err(|_| format!("no list"))?;
+        .map_err(|_| "no list")?;
     for order in [10, 6, 3, 0] {
         while held.len() < held.capacity() {
             match Frame::allocate(order) {
@@ -102,7 +102,7 @@ fn the_heap_keeps_contents_apart() -> Verdict {
         for round in 0..2000usize {
             let bytes = (round * 37) % 3000 + 1;
             held.push((round as u8, vec![round as u8; bytes]));
-            if round % 3 == 0 {
+            if round.is_multiple_of(3) {
                 held.swap_remove((round * 7) % held.len());
             }
         }
@@ -117,7 +117,7 @@ fn the_heap_keeps_contents_apart() -> Verdict {
         check!(
             aligned
                 .iter()
-                .all(|one| (&raw const **one) as usize % 512 == 0),
+                .all(|one| ((&raw const **one) as usize).is_multiple_of(512)),
             "alignment is lost"
         );
     }
@@ -205,7 +205,7 @@ fn the_meter_sees_every_byte_and_its_payer() -> Verdict {
     let refused = Frame::allocate(0).is_err();
     let heap = Layout::new::<[u8; 2000]>();
     // SAFETY: the layout has a size; the result is only compared.
-    let null = unsafe { alloc::alloc::alloc(heap) }.is_null();
+    let null = core::hint::black_box(unsafe { alloc::alloc::alloc(heap) }).is_null();
     METER.budget.store(i64::MAX, Ordering::Relaxed);
     drop(first);
     METER.payer.store(0, Ordering::Relaxed);
@@ -254,7 +254,7 @@ fn copies_are_right() -> Verdict {
 }
 
 fn shared_buffers_are_bounded() -> Verdict {
-    let buffer = DmaBuffer::allocate(5000).map_err(|_| format!("no buffer"))?;
+    let buffer = DmaBuffer::allocate(5000).map_err(|_| "no buffer")?;
     check!(buffer.bytes() == 8192, "{} bytes", buffer.bytes());
     buffer.write_u32(8190, 7);
     buffer.write_u64(usize::MAX - 3, 7);

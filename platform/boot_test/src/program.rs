@@ -6,6 +6,9 @@ use gyre_x86_64::{
     take_events,
 };
 
+/// A function that [`program!`] defines.
+pub type Code = fn() -> &'static [u8];
+
 /// Where programs begin.
 pub const CODE: u64 = 0x40_0000;
 /// A writable page.
@@ -90,7 +93,7 @@ impl Process {
         let end = now() + 500 * cycles_per_ms();
         loop {
             set_timer(now() + 5 * cycles_per_ms());
-            let exit = enter_user(&mut self.context, &self.table);
+            let exit = enter_user(&mut self.context, &self.table.root());
             clear_timer();
             take_events();
             if exit.trap != Trap::Interrupt || now() > end {

@@ -71,7 +71,7 @@ fn protection_is_on() -> Verdict {
 }
 
 fn a_table_maps_protects_and_unmaps() -> Verdict {
-    let frame = Frame::allocate(0).map_err(|_| format!("no frame"))?;
+    let frame = Frame::allocate(0).map_err(|_| "no frame")?;
     let mut table = PageTable::new().map_err(|error| format!("{error:?}"))?;
     let flags = MapFlags::USER | MapFlags::WRITE | MapFlags::MARK;
     table

@@ -47,6 +47,7 @@ machine_modules! {
     mod paging;
     mod panic;
     mod pci;
+    mod pci_assign;
     mod power;
     mod rtc;
     mod smp;
@@ -69,7 +70,7 @@ pub use self::{
     memory::memory_statistics,
     mmio::Mmio,
     msix::{attach_interrupt, detach_interrupt, interrupt_entries},
-    page_table::{PageTable, flush_all_local, flush_page_local},
+    page_table::{PageTable, TableRoot, flush_all_local, flush_page_local},
     panic::PANIC_CODE,
     pci::{PciDevice, pci_devices},
     power::shut_down,

@@ -51,7 +51,7 @@ pub(crate) fn stop_machine() -> ! {
 pub(crate) fn print_trace(rip: u64, mut rbp: u64) {
     error!(target: "trace", "0 {rip:#018x}");
     for depth in 1..TRACE_DEPTH {
-        if rbp % 8 != 0 || !crate::kernel_map::is_mapped(rbp) || !crate::kernel_map::is_mapped(rbp + 8) {
+        if !rbp.is_multiple_of(8) || !crate::kernel_map::is_mapped(rbp) || !crate::kernel_map::is_mapped(rbp + 8) {
             return;
         }
         // SAFETY: both words are mapped kernel memory.

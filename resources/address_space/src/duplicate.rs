@@ -72,7 +72,8 @@ impl State {
             return;
         };
         if mapping.flags.contains(MapFlags::WRITE) {
-            self.table.protect(Va(address), mapping.flags - MapFlags::WRITE);
+            self.table
+                .protect(Va(address), mapping.flags - MapFlags::WRITE);
             shrunk.stale.push(address);
         }
     }

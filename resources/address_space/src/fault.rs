@@ -1,7 +1,7 @@
 //! Demand paging: making a page resident with the right that is needed.
 
-use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::region::Options;
+use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::space::{Shrunk, State, count};
 use crate::{AddressSpace, FaultError};
 use alloc::sync::Arc;
@@ -116,11 +116,17 @@ impl AddressSpace {
     }
 
     /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
-    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Result<(), FaultError> {
+    async fn bring(
+        &self,
+        address: u64,
+        file: &Arc<MappedFile>,
+        index: u64,
+    ) -> Result<(), FaultError> {
         count(&self.counters.faults_waited);
         if !file.reaches(index) {
             let attributes = file.client.attributes(file.node).await?;
-            file.size_bytes.store(attributes.size_bytes, Ordering::Relaxed);
+            file.size_bytes
+                .store(attributes.size_bytes, Ordering::Relaxed);
             if !file.reaches(index) {
                 return Err(FaultError::BeyondEnd);
             }
@@ -231,7 +237,12 @@ impl State {
     }
 
     /// A page that is not there: made, found, or to be asked for.
-    fn step_absent(&mut self, address: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
+    fn step_absent(
+        &mut self,
+        address: u64,
+        region: &Region,
+        index: u64,
+    ) -> Result<Step, FaultError> {
         let page = match &region.provider {
             Provider::Anonymous => Page::zeroed()?,
             Provider::Memory(memory) => memory.page(index)?,
@@ -247,7 +258,8 @@ impl State {
         match self.table.query(Va(address)) {
             None => self.table.map(Va(address), page.pa(), flags)?,
             Some(mapping) => {
-                self.table.protect(Va(address), flags | mapping.flags & MapFlags::WRITE);
+                self.table
+                    .protect(Va(address), flags | mapping.flags & MapFlags::WRITE);
             }
         }
         Ok(())
@@ -271,7 +283,8 @@ impl State {
         let Provider::File(shown) = &region.provider else {
             return None;
         };
-        (Arc::ptr_eq(shown, file) && region.index_of(start, address) == index).then(|| region.clone())
+        (Arc::ptr_eq(shown, file) && region.index_of(start, address) == index)
+            .then(|| region.clone())
     }
 }
 

@@ -89,7 +89,11 @@ impl Regions {
     pub(crate) fn take(&mut self, start: u64, end: u64) -> Vec<(u64, Region)> {
         self.split_at(start);
         self.split_at(end);
-        let starts: Vec<u64> = self.map.range(start..end).map(|(start, _)| *start).collect();
+        let starts: Vec<u64> = self
+            .map
+            .range(start..end)
+            .map(|(start, _)| *start)
+            .collect();
         starts
             .into_iter()
             .filter_map(|start| self.map.remove(&start).map(|region| (start, region)))
@@ -133,7 +137,9 @@ impl Regions {
     /// Moves the start of the region at `start` down to `new_start` (stack growth).
     pub(crate) fn grow_down(&mut self, start: u64, new_start: u64) {
         if let Some(mut region) = self.map.remove(&start) {
-            region.first_index = region.first_index.saturating_sub((start - new_start) / PAGE);
+            region.first_index = region
+                .first_index
+                .saturating_sub((start - new_start) / PAGE);
             self.insert(new_start, region);
         }
     }
@@ -155,7 +161,10 @@ impl Regions {
 
     /// Bytes of regions inside the range.
     pub(crate) fn bytes_in(&self, start: u64, end: u64) -> u64 {
-        self.parts(start, end).iter().map(|(from, to, _)| to - from).sum()
+        self.parts(start, end)
+            .iter()
+            .map(|(from, to, _)| to - from)
+            .sum()
     }
 
     /// Bytes of all regions that `wanted` holds for.

@@ -10,7 +10,7 @@ use core::pin::Pin;
 use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
 use gyre_account::{ActivityId, ResourceId, Span, current, set_current};
-use gyre_machine::{PageTable, Trap, UserContext, core_index, enter_user};
+use gyre_machine::{TableRoot, Trap, UserContext, core_index, enter_user};
 
 /// Where a thread may run, and who works for it in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +25,12 @@ pub struct ThreadParams {
 #[must_use = "runs only when awaited"]
 pub struct Run<'a> {
     context: &'a mut UserContext,
-    table: &'a PageTable,
+    table: &'a TableRoot,
 }
 
 /// Runs a user program until it traps for something that the kernel must do. Inside a thread that [`Engine::spawn_thread`] started
 /// the program may change cores meanwhile; interrupts and slices are dealt with here.
-pub fn run<'a>(context: &'a mut UserContext, table: &'a PageTable) -> Run<'a> {
+pub fn run<'a>(context: &'a mut UserContext, table: &'a TableRoot) -> Run<'a> {
     Run { context, table }
 }
 
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Runs the program of the task being polled until it traps, or `None` where it must wait for its next turn.
-    fn run_user(&'static self, context: &mut UserContext, table: &PageTable) -> Option<Trap> {
+    fn run_user(&'static self, context: &mut UserContext, table: &TableRoot) -> Option<Trap> {
         let (activity, kernel) = current();
         let line = self.line();
         let inbox = self.inboxes.get(core_index())?;

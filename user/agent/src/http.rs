@@ -31,17 +31,27 @@ pub fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
 }
 
 fn parse(reader: &mut impl io::BufRead) -> io::Result<Option<Request>> {
-    let Some(first) = line(reader)? else { return Ok(None) };
+    let Some(first) = line(reader)? else {
+        return Ok(None);
+    };
     let mut words = first.split_whitespace();
     let (method, target) = (words.next().ok_or_else(bad)?, words.next().ok_or_else(bad)?);
-    if !words.next().is_some_and(|version| version.starts_with("HTTP/1.")) {
+    if !words
+        .next()
+        .is_some_and(|version| version.starts_with("HTTP/1."))
+    {
         return Err(bad());
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let length = headers(reader)?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Some(Request { method: method.into(), path: path.into(), query: query.into(), body }))
+    Ok(Some(Request {
+        method: method.into(),
+        path: path.into(),
+        query: query.into(),
+        body,
+    }))
 }
 
 /// Reads the headers and returns the length of the body.
@@ -54,7 +64,12 @@ fn headers(reader: &mut impl io::BufRead) -> io::Result<usize> {
         }
         let (name, value) = line.split_once(':').ok_or_else(bad)?;
         if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().ok().filter(|length| *length <= BODY_BYTES_MAX).ok_or_else(bad)?;
+            length = value
+                .trim()
+                .parse()
+                .ok()
+                .filter(|length| *length <= BODY_BYTES_MAX)
+                .ok_or_else(bad)?;
         }
     }
     Err(bad())
@@ -71,7 +86,10 @@ fn line(reader: &mut impl io::BufRead) -> io::Result<Option<String>> {
 }
 
 fn bad() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not an HTTP request that the agent takes")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "not an HTTP request that the agent takes",
+    )
 }
 
 /// Writes a whole response.
@@ -79,7 +97,10 @@ fn bad() -> io::Error {
 /// # Errors
 /// When the client has gone.
 pub fn respond(stream: &mut impl Write, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(&[head.as_bytes(), body].concat())
 }
 
@@ -88,7 +109,12 @@ pub fn respond(stream: &mut impl Write, status: &str, kind: &str, body: &[u8]) -
 /// # Errors
 /// When the client has gone.
 pub fn refuse(stream: &mut impl Write, status: &str, why: &str) -> io::Result<()> {
-    respond(stream, status, "text/plain; charset=utf-8", format!("{why}\n").as_bytes())
+    respond(
+        stream,
+        status,
+        "text/plain; charset=utf-8",
+        format!("{why}\n").as_bytes(),
+    )
 }
 
 /// Writes the head of a response that goes on until the connection closes.
@@ -96,7 +122,10 @@ pub fn refuse(stream: &mut impl Write, status: &str, why: &str) -> io::Result<()
 /// # Errors
 /// When the client has gone.
 pub fn start_stream(stream: &mut impl Write, kind: &str) -> io::Result<()> {
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n")
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n"
+    )
 }
 
 /// Writes the head that turns the connection into a stream of frames.
@@ -104,7 +133,9 @@ pub fn start_stream(stream: &mut impl Write, kind: &str) -> io::Result<()> {
 /// # Errors
 /// When the client has gone.
 pub fn upgrade(stream: &mut impl Write) -> io::Result<()> {
-    stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: gyre-exec\r\n\r\n")
+    stream.write_all(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: gyre-exec\r\n\r\n",
+    )
 }
 
 #[cfg(test)]
@@ -117,8 +148,14 @@ mod tests {
 
     #[test]
     fn a_request_is_read_with_query_and_body() {
-        let request = parsed("POST /exec?x=1 HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\n\r\nabcdef").unwrap().unwrap();
-        assert_eq!((request.path.as_str(), request.query.as_str()), ("/exec", "x=1"));
+        let request =
+            parsed("POST /exec?x=1 HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\n\r\nabcdef")
+                .unwrap()
+                .unwrap();
+        assert_eq!(
+            (request.path.as_str(), request.query.as_str()),
+            ("/exec", "x=1")
+        );
         assert_eq!(request.body, b"abc");
     }
 
@@ -128,7 +165,16 @@ mod tests {
         let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(9000));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65));
         let giant = "POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n";
-        for text in ["\r\n", "GET /\r\n\r\n", "GET / SPDY\r\n\r\n", "GET / HTTP/1.1\r\nnonsense\r\n\r\n", "GET", &long, &many, giant] {
+        for text in [
+            "\r\n",
+            "GET /\r\n\r\n",
+            "GET / SPDY\r\n\r\n",
+            "GET / HTTP/1.1\r\nnonsense\r\n\r\n",
+            "GET",
+            &long,
+            &many,
+            giant,
+        ] {
             assert!(parsed(text).is_err(), "{text:.40}");
         }
     }

@@ -202,7 +202,7 @@ impl Terminal {
     fn publish(&self, state: &State) {
         let mut slave = Ready::empty();
         slave.set(Ready::READ, state.has_input() || !state.master_open);
-        slave.set(Ready::WRITE, state.output_room() > 0 || !state.master_open);
+        slave.set(Ready::WRITE, state.output_room() > 1 || !state.master_open);
         slave.set(Ready::HANG_UP, !state.master_open);
         renew(&self.slave, slave);
         let mut master = Ready::empty();

@@ -56,6 +56,11 @@ pub struct Walked {
 }
 
 impl Walked {
+    /// The path of something made under the last name.
+    pub fn new_path(&self) -> Vec<u8> {
+        joined(&self.parent.path, &self.name)
+    }
+
     /// What is there.
     ///
     /// # Errors

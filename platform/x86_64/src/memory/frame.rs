@@ -140,6 +140,19 @@ impl Frame {
         count
     }
 
+    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
+    pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
+        let place = self.place(offset, 4).filter(|_| offset.is_multiple_of(4))?;
+        // SAFETY: aligned, inside the frame; others change it by machine instructions only.
+        let word = unsafe { core::sync::atomic::AtomicU32::from_ptr(place.cast()) };
+        Some(word.compare_exchange(
+            expected,
+            new,
+            core::sync::atomic::Ordering::AcqRel,
+            core::sync::atomic::Ordering::Acquire,
+        ))
+    }
+
     /// The address of a byte for volatile access, or `None` where `bytes` from there on do not fit.
     #[inline(always)]
     pub(crate) fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
