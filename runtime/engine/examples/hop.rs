@@ -96,6 +96,12 @@ fn measure(name: &str, quantum_ns: u64, batch: u32, in_flight: usize, tenants: u
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("queued") {
+        return measure("queued", 0, 1, 1, 1);
+    }
+    if std::env::args().nth(1).as_deref() == Some("inline") {
+        return measure("inline", 100_000, 1, 1, 1);
+    }
     measure("inline", 100_000, 1, 1, 1);
     measure("every start and resumption queued", 0, 1, 1, 1);
     measure("queued, 32 requests of 8 tenants", 0, 1, 32, 8);
