@@ -157,7 +157,7 @@ fn a_thread_is_killed_in_its_program_and_while_it_waits() {
                 assert!(engine.spawn_thread(activity, params, Box::pin(async move {
                     let _held = Held::new(held);
                     let mut context = UserContext::new().unwrap();
-                    let table = PageTable::new().unwrap();
+                    let table = PageTable::new().unwrap().root();
                     loop {
                         context.script.push_back((700_000, Trap::SystemCall));
                         compute::run(&mut context, &table).await;

@@ -35,7 +35,7 @@ fn hog(engine: &'static Engine, activity: ActivityId) {
     let params = ThreadParams { cores: u64::MAX, kernel: resource(0) };
     let started = engine.spawn_thread(activity, params, Box::pin(async {
         let mut context = UserContext::new().unwrap();
-        let table = PageTable::new().unwrap();
+        let table = PageTable::new().unwrap().root();
         loop {
             compute::run(&mut context, &table).await;
         }
@@ -48,7 +48,7 @@ fn caller(engine: &'static Engine, activity: ActivityId, client: burner::Client)
     let params = ThreadParams { cores: u64::MAX, kernel: resource(0) };
     let started = engine.spawn_thread(activity, params, Box::pin(async move {
         let mut context = UserContext::new().unwrap();
-        let table = PageTable::new().unwrap();
+        let table = PageTable::new().unwrap().root();
         loop {
             context.script.push_back((3_000, Trap::SystemCall));
             assert_eq!(compute::run(&mut context, &table).await, Trap::SystemCall);
@@ -155,7 +155,7 @@ fn threads_that_wait_on_one_core_move_to_one_that_idles() {
     for _ in 0..2 {
         assert!(engine.spawn_thread(second, only_zero, Box::pin(async {
             let mut context = UserContext::new().unwrap();
-            let table = PageTable::new().unwrap();
+            let table = PageTable::new().unwrap().root();
             context.script.push_back((200_000, Trap::SystemCall));
             while compute::run(&mut context, &table).await != Trap::SystemCall {}
         })));
