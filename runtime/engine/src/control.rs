@@ -3,7 +3,6 @@
 use crate::engine::{Engine, GridError};
 use crate::grid::as_tree;
 use crate::inbox::Message;
-use crate::queue::QueueState;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::state::CoreState;
 use alloc::boxed::Box;
@@ -188,10 +187,10 @@ impl CoreState {
     }
 
     fn register_again(&mut self, queue: u32, facts: &crate::state::Facts<'_>, now_ns: u64) {
-        let Some(known) = self.queues.get_mut(queue) else {
+        self.set_idle(queue);
+        let Some(known) = self.queues.get(queue) else {
             return;
         };
-        known.state = QueueState::Idle;
         let (resource, activity, is_gated) = (known.resource, known.activity, known.is_gated);
         let Some(params) = facts.resources.get(resource.index()).map(|known| known.queue_params()) else {
             return;

@@ -1,7 +1,6 @@
 //! The loop of a core: look, choose, serve, account.
 
 use crate::engine::Engine;
-use crate::queue::QueueState;
 use crate::task::{NIL, State, TaskRef};
 use crate::vtable::Vtable;
 use crate::waker::waker;
@@ -158,6 +157,7 @@ impl Engine {
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);
+        hot.turn_start.set(now);
         let length = if job.name.is_thread { self.slice_cycles } else { self.quantum_cycles };
         hot.quantum_end.set(now.saturating_add(length));
         set_current(job.activity, job.resource);
@@ -226,7 +226,6 @@ impl Engine {
             let mut state = self.state.here().borrow_mut();
             if let Some(known) = state.queues.get_mut(queue) {
                 known.used_at = now;
-                known.state = QueueState::Idle;
                 state.offer(queue, self.ns(now));
             }
             if state.movable == 0 {

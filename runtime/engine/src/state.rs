@@ -32,6 +32,19 @@ pub(crate) struct CoreState {
     pub(crate) placements: PlacementCache,
     /// Threads that wait here and may move.
     pub(crate) movable: u32,
+    /// Ready queues of the infrastructure below the CPU's policy.
+    infrastructure_ready: u32,
+}
+
+/// How long a program has had the core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TurnAge {
+    /// Too short to be interrupted for another activity's sake.
+    Young,
+    /// Long enough.
+    Grown,
+    /// Its slice is over.
+    Over,
 }
 
 /// The facts that queues are made from.
@@ -55,6 +68,7 @@ impl CoreState {
             hold_until_ns: u64::MAX,
             placements: PlacementCache::new(),
             movable: 0,
+            infrastructure_ready: 0,
         }
     }
 
@@ -103,6 +117,7 @@ impl CoreState {
         };
         let (resource, is_gated) = (known.resource, known.is_gated);
         if known.tasks == 0 && known.len == 0 {
+            self.set_idle(queue);
             let scheduler = self.scheduler_mut(resource, is_gated);
             // It was added when the queue was made.
             let _ = scheduler.policy.remove_client(queue, now_ns);
@@ -151,6 +166,8 @@ impl CoreState {
         known.state = QueueState::Ready;
         if is_gated {
             self.gates_waiting |= 1 << resource.0;
+        } else if known.activity == ActivityId::INFRASTRUCTURE {
+            self.infrastructure_ready += 1;
         }
         self.scheduler_mut(resource, is_gated).policy.client_ready(queue, now_ns);
     }
@@ -191,8 +208,20 @@ impl CoreState {
 
     #[inline]
     fn taken(&mut self, queue: u32) -> Option<u32> {
-        self.queues.get_mut(queue)?.state = QueueState::Idle;
+        self.set_idle(queue);
         Some(queue)
+    }
+
+    /// The queue has left its scheduler's ready set.
+    #[inline]
+    pub(crate) fn set_idle(&mut self, queue: u32) {
+        let Some(known) = self.queues.get_mut(queue) else {
+            return;
+        };
+        let was_ready = core::mem::replace(&mut known.state, QueueState::Idle) == QueueState::Ready;
+        if was_ready && known.activity == ActivityId::INFRASTRUCTURE && !known.is_gated {
+            self.infrastructure_ready -= 1;
+        }
     }
 
     fn choose_gate(&mut self, now_ns: u64) -> Option<u32> {
@@ -219,11 +248,19 @@ impl CoreState {
     }
 
     /// True where a core that runs a program of `queue` should let others run instead.
-    pub(crate) fn others_are_due(&self, queue: u32, is_slice_over: bool, now_ns: u64) -> bool {
+    pub(crate) fn others_are_due(&self, queue: u32, turn: TurnAge, now_ns: u64) -> bool {
+        if self.infrastructure_ready > 0 || self.is_gate_due(now_ns) {
+            return true;
+        }
         let has_more = self.queues.get(queue).is_some_and(|known| known.len > 0);
-        let is_cpu_due = self.cpu.policy.poll_ready(now_ns) == Readiness::Now
-            && (is_slice_over || !self.cpu.policy.entitled(queue, now_ns));
-        self.is_gate_due(now_ns) || (has_more && is_slice_over) || is_cpu_due
+        match turn {
+            TurnAge::Young => false,
+            TurnAge::Grown => {
+                self.cpu.policy.poll_ready(now_ns) == Readiness::Now
+                    && !self.cpu.policy.entitled(queue, now_ns)
+            }
+            TurnAge::Over => has_more || self.cpu.policy.poll_ready(now_ns) == Readiness::Now,
+        }
     }
 
     /// True where a gate would let this queue be served at once; always for queues below the CPU's policy.
@@ -268,11 +305,11 @@ impl CoreState {
     pub(crate) fn suspend(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended |= 1 << resource.0;
         for queue in self.queues_of(resource) {
-            let Some(known) = self.queues.get_mut(queue) else {
+            let Some(known) = self.queues.get(queue) else {
                 continue;
             };
             if known.source != resource && !known.is_gated {
-                known.state = QueueState::Idle;
+                self.set_idle(queue);
                 self.cpu.policy.client_suspended(queue, now_ns);
             }
         }
