@@ -144,10 +144,7 @@ impl Process {
             files: SpinLock::new(new.files),
             credentials: SpinLock::new(new.credentials),
             limits: SpinLock::new(new.limits),
-            signals: SpinLock::new(ProcessSignals {
-                actions: new.actions,
-                ..ProcessSignals::default()
-            }),
+            signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
             continued: WaitQueue::new(),
             threads: SpinLock::default(),
             alive_threads: AtomicUsize::new(0),

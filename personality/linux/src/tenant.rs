@@ -108,11 +108,7 @@ impl Tenant {
         files: Arc<FileContext>,
         limits: TenantLimits,
     ) -> Result<Arc<Tenant>, OutOfMemory> {
-        let nothing = gyre_address_space::Limits {
-            mapped_bytes: 0,
-            data_bytes: 0,
-            stack_bytes: 0,
-        };
+        let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0 };
         Ok(Arc::new(Tenant {
             name: name.into(),
             host_name: SpinLock::new(name.into()),
@@ -157,17 +153,13 @@ impl Tenant {
     /// # Errors
     /// EAGAIN where no more are to be had.
     pub(crate) fn open_activity(&self, name: &str) -> Result<ActivityId, Errno> {
-        self.host
-            .open_activity(self.activity, name)
-            .map_err(|OutOfMemory| Errno::EAGAIN)
+        self.host.open_activity(self.activity, name).map_err(|OutOfMemory| Errno::EAGAIN)
     }
 
     /// True the first time a number is asked for; numbers beyond the table count as one.
     pub(crate) fn first_miss(&self, number: u64) -> bool {
         let number = number.min(CALLS_WATCHED - 1);
         let bit = 1 << (number % 64);
-        self.missed
-            .get((number / 64) as usize)
-            .is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
+        self.missed.get((number / 64) as usize).is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 }
