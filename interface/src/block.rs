@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use gyre_message::{Gone, protocol};
-use gyre_object::Page;
+use gyre_object::Bytes;
 
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;
@@ -44,10 +44,10 @@ protocol! {
     pub mod block {
         /// Tells size and kind. Idempotent.
         async fn geometry() -> Result<Geometry, BlockError>;
-        /// Reads consecutive sectors into the pages, in order, all of them whole; gives the pages back filled. Idempotent.
-        async fn read(first_sector: u64, into: Vec<Page>) -> Result<Vec<Page>, BlockError>;
-        /// Writes the pages to consecutive sectors. The device may keep them in a volatile cache until `flush`. Idempotent.
-        async fn write(first_sector: u64, from: Vec<Page>) -> Result<(), BlockError>;
+        /// Reads consecutive sectors into the views, in order; each starts and ends at a multiple of a sector in its page. Gives them back filled. Idempotent.
+        async fn read(first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError>;
+        /// Writes the views to consecutive sectors. The device may keep them in a volatile cache until `flush`. Idempotent.
+        async fn write(first_sector: u64, from: Vec<Bytes>) -> Result<(), BlockError>;
         /// Makes all writes that were answered before durable. Idempotent.
         async fn flush() -> Result<(), BlockError>;
     }

@@ -81,6 +81,15 @@ impl Readiness {
         self.subscribers.lock().push(subscriber);
     }
 
+    /// Makes `next` the successor of this one (a socket that connects gets a new readiness): subscribers move there, and
+    /// those who wait here are woken to look there.
+    pub fn hand_over(&self, next: &Readiness) {
+        let moved = core::mem::take(&mut *self.subscribers.lock());
+        next.subscribers.lock().extend(moved);
+        next.set(Ready::empty());
+        self.set(Ready::HANG_UP);
+    }
+
     /// Forgets a subscriber.
     pub fn unsubscribe(&self, subscriber: &Arc<dyn Subscriber>) {
         self.subscribers

@@ -1,33 +1,11 @@
-//! Simulated cores: which one this thread plays, and what interrupts have left for each.
+//! What interrupts have left for each simulated core.
 
+use crate::machine::{core_index, with_machine};
 use gyre_platform::{CORES_MAX, Events};
-use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
-thread_local! {
-    static CURRENT: Cell<usize> = const { Cell::new(0) };
-    static COUNT: Cell<usize> = const { Cell::new(1) };
-    static EVENTS: Cell<[u64; CORES_MAX]> = const { Cell::new([0; CORES_MAX]) };
-}
-
-/// The index of the core that runs this code.
-pub fn core_index() -> usize {
-    CURRENT.get()
-}
-
-/// How many cores this instance has.
-pub fn core_count() -> usize {
-    COUNT.get()
-}
-
-/// Makes this thread play `core` from now on.
-pub fn select_core(core: usize) {
-    CURRENT.set(core.min(CORES_MAX - 1));
-}
-
-/// Sets the number of cores of the simulated machine.
-pub fn set_core_count(cores: usize) {
-    COUNT.set(cores.clamp(1, CORES_MAX));
-}
+/// Longest sleep of a core that plays in host time without a timer armed, ns: bounds the damage of a test's mistake.
+const IDLE_NS_MAX: u64 = 10_000_000;
 
 /// Wakes `core` from [`idle`] and sets its wake event. Harmless for the calling core.
 pub fn wake_core(core: usize) {
@@ -36,29 +14,50 @@ pub fn wake_core(core: usize) {
 
 /// Posts events on a core, as an interrupt would.
 pub fn post_event(core: usize, bits: u64) {
-    let mut events = EVENTS.get();
-    events[core] |= bits;
-    EVENTS.set(events);
+    with_machine(|machine| {
+        let core = &machine.cores[core.min(CORES_MAX - 1)];
+        core.events.fetch_or(bits, Ordering::SeqCst);
+        core.ring();
+    });
 }
 
 /// Takes what interrupts have posted on this core since the last call.
 pub fn take_events() -> Events {
-    let core = core_index();
-    let mut events = EVENTS.get();
-    let mut taken = std::mem::take(&mut events[core]);
-    EVENTS.set(events);
-    if crate::time::timer_expired(core) {
-        taken |= Events::TIMER;
-    }
-    Events(taken)
+    with_machine(|machine| {
+        let core = &machine.cores[core_index()];
+        // The look before the swap keeps the common case free of a locked instruction.
+        let mut taken = match core.events.load(Ordering::SeqCst) {
+            0 => 0,
+            _ => core.events.swap(0, Ordering::SeqCst),
+        };
+        if crate::time::timer_expired(machine) {
+            taken |= Events::TIMER;
+        }
+        Events(taken)
+    })
+}
+
+/// True where [`take_events`] would return something.
+pub fn events_pending(core: usize) -> bool {
+    with_machine(|machine| {
+        let state = &machine.cores[core.min(CORES_MAX - 1)];
+        state.events.load(Ordering::SeqCst) != 0
+    })
 }
 
 /// Lets pending interrupts in; returns with interrupts off.
 pub fn interrupt_window() {}
 
-/// Waits for an interrupt. On a host it returns at once: the simulator advances the time.
+/// Waits for an interrupt. In virtual time it returns at once: the simulator advances the clocks.
 pub fn idle() {
-    std::thread::yield_now();
+    with_machine(|machine| {
+        let core = &machine.cores[core_index()];
+        if machine.virtual_time.load(Ordering::Relaxed) || events_pending(core_index()) {
+            return;
+        }
+        let timer = core.timer.load(Ordering::Relaxed);
+        core.wait(timer.saturating_sub(crate::now()).min(IDLE_NS_MAX));
+    });
 }
 
 /// Ends the machine with an exit code.

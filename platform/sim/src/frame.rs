@@ -3,13 +3,14 @@
 use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
-static METER: OnceLock<&'static dyn MemoryMeter> = OnceLock::new();
-
-/// Sets who is told of every byte taken; only the first call counts.
+/// Sets who is told of every byte that this machine takes; only the first call counts.
 pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
-    let _ = METER.set(meter);
+    let _ = crate::machine::with_machine(|machine| machine.meter.set(meter));
+}
+
+fn meter() -> Option<&'static dyn MemoryMeter> {
+    crate::machine::with_machine(|machine| machine.meter.get().copied())
 }
 
 /// `2^order` contiguous, zeroed, page-aligned frames with one owner. Freed and credited when dropped.
@@ -30,13 +31,13 @@ impl Frame {
     /// # Errors
     /// [`OutOfMemory`] where there is none or the payer's budget is spent.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
-        let owner = METER
-            .get()
+        let owner = meter()
             .map(|meter| meter.charge(PAGE_BYTES << order))
             .transpose()?;
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
+        crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
         Ok(Frame {
             memory,
             order,
@@ -99,9 +100,10 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        if let (Some(meter), Some(owner)) = (METER.get(), self.owner) {
+        if let (Some(meter), Some(owner)) = (meter(), self.owner) {
             meter.credit(owner, self.bytes());
         }
+        crate::physical::frame_died(self.memory.as_ptr() as u64);
         // SAFETY: allocated in `allocate` with this layout, freed once.
         unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.order)) };
     }

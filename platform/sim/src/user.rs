@@ -50,9 +50,30 @@ impl UserContext {
     pub fn write_extended(&mut self, _from: &[u8]) {}
 }
 
-/// Runs a program until it traps. An empty script traps with an interrupt.
+/// Runs a program until it traps: computes for the cycles of the script's first entry, cut short by this core's timer and by events
+/// that are pending. An empty script computes until it is interrupted.
 pub fn enter_user(context: &mut UserContext, _table: &crate::PageTable) -> Exit {
-    let (_cycles, trap) = context.script.pop_front().unwrap_or((0, Trap::Interrupt));
+    let core = crate::core_index();
+    let now = crate::now();
+    let until_timer = crate::armed_timer(core).map_or(u64::MAX, |at| at.saturating_sub(now));
+    let budget = if crate::events_pending(core) { 0 } else { until_timer };
+    let trap = match context.script.front_mut() {
+        Some((cycles, _)) if *cycles > budget => {
+            *cycles -= budget;
+            crate::advance(budget);
+            Trap::Interrupt
+        }
+        Some(_) => {
+            let (cycles, trap) = context.script.pop_front().unwrap_or((0, Trap::Interrupt));
+            crate::advance(cycles);
+            trap
+        }
+        None => {
+            // Without a timer nothing would ever interrupt it: a test that forgot one still ends.
+            crate::advance(if budget == u64::MAX { 0 } else { budget });
+            Trap::Interrupt
+        }
+    };
     Exit {
         trap,
         entered_at_cycles: crate::now(),

@@ -1,28 +1,132 @@
-//! The activity whose message a core handles. Written by the core's own loop only.
+//! For whom and by which resource a core works now. Written by the core's own loop, and by demultiplexing.
 
-use crate::ActivityId;
-use core::sync::atomic::{AtomicU32, Ordering};
-use gyre_machine::CORES_MAX;
+use crate::{ActivityId, ResourceId};
 
-/// One line of cache per core, so that no core disturbs another.
-#[repr(align(64))]
-struct PerCore(AtomicU32);
+/// Told when a handler finds out for whom it works: ends the span of the one and starts that of the other.
+pub type SwitchHook = fn(before: ActivityId, after: ActivityId);
 
-static CURRENT: [PerCore; CORES_MAX] = [const { PerCore(AtomicU32::new(0)) }; CORES_MAX];
+#[cfg(target_os = "none")]
+mod place {
+    use super::SwitchHook;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use gyre_object::SpinLock;
 
-/// The activity whose message this core handles now; infrastructure outside of any.
-pub fn current_activity() -> ActivityId {
-    ActivityId(
-        CURRENT[gyre_machine::core_index()]
-            .0
-            .load(Ordering::Relaxed),
-    )
+    /// One line of cache per core, so that no core disturbs another.
+    #[repr(align(64))]
+    struct PerCore {
+        activity: AtomicU32,
+        resource: AtomicU32,
+    }
+
+    static CURRENT: [PerCore; gyre_machine::CORES_MAX] = [const {
+        PerCore {
+            activity: AtomicU32::new(0),
+            resource: AtomicU32::new(0),
+        }
+    }; gyre_machine::CORES_MAX];
+    static HOOK: SpinLock<Option<SwitchHook>> = SpinLock::new(None);
+
+    #[inline]
+    fn here() -> &'static PerCore {
+        &CURRENT[gyre_machine::core_index()]
+    }
+
+    #[inline]
+    pub(super) fn get() -> (u32, u32) {
+        let here = here();
+        (
+            here.activity.load(Ordering::Relaxed),
+            here.resource.load(Ordering::Relaxed),
+        )
+    }
+
+    #[inline]
+    pub(super) fn set(activity: u32, resource: u32) {
+        let here = here();
+        here.activity.store(activity, Ordering::Relaxed);
+        here.resource.store(resource, Ordering::Relaxed);
+    }
+
+    pub(super) fn hook() -> Option<SwitchHook> {
+        *HOOK.lock()
+    }
+
+    pub(super) fn set_hook(hook: SwitchHook) {
+        *HOOK.lock() = Some(hook);
+    }
 }
 
-/// Sets it and returns what it was. For the runtime, and for a resource that has just learned whom its work is for (demultiplexing).
+#[cfg(not(target_os = "none"))]
+mod place {
+    use super::SwitchHook;
+    use core::cell::Cell;
+
+    // Tests run in threads of one process, each a machine of its own; a simulator plays all cores of a machine in one thread, and
+    // a core is between messages whenever it switches.
+    std::thread_local! {
+        static CURRENT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+        static HOOK: Cell<Option<SwitchHook>> = const { Cell::new(None) };
+    }
+
+    #[inline]
+    pub(super) fn get() -> (u32, u32) {
+        CURRENT.get()
+    }
+
+    #[inline]
+    pub(super) fn set(activity: u32, resource: u32) {
+        CURRENT.set((activity, resource));
+    }
+
+    pub(super) fn hook() -> Option<SwitchHook> {
+        HOOK.get()
+    }
+
+    pub(super) fn set_hook(hook: SwitchHook) {
+        HOOK.set(Some(hook));
+    }
+}
+
+/// The activity whose message this core handles now; infrastructure outside of any.
+#[inline]
+pub fn current_activity() -> ActivityId {
+    ActivityId(place::get().0)
+}
+
+/// The resource that handles it.
+#[inline]
+pub fn current_resource() -> ResourceId {
+    ResourceId(place::get().1 as u8)
+}
+
+/// Both at once.
+#[inline]
+pub fn current() -> (ActivityId, ResourceId) {
+    let (activity, resource) = place::get();
+    (ActivityId(activity), ResourceId(resource as u8))
+}
+
+/// Sets both without ending a span: for the engine, which stamps by itself.
+#[inline]
+pub fn set_current(activity: ActivityId, resource: ResourceId) {
+    place::set(activity.0, u32::from(resource.0));
+}
+
+/// For a resource that has just learned whom its work is for (demultiplexing): from here on `activity` pays. Returns who paid before.
+///
+/// Ends with the message; set it back before handling something else.
 pub fn set_current_activity(activity: ActivityId) -> ActivityId {
-    let cell = &CURRENT[gyre_machine::core_index()].0;
-    let before = cell.load(Ordering::Relaxed);
-    cell.store(activity.0, Ordering::Relaxed);
-    ActivityId(before)
+    let (before, resource) = current();
+    if before != activity {
+        if let Some(hook) = place::hook() {
+            hook(before, activity);
+        }
+        set_current(activity, resource);
+    }
+    before
+}
+
+/// Sets who is told of such changes.
+pub fn set_switch_hook(hook: SwitchHook) {
+    place::set_hook(hook);
 }

@@ -1,9 +1,27 @@
 //! Who pays. Activities form a tree (tenant > container > process > ...); every message carries one.
+//!
+//! * [`tree`]: who exists, under whom, with which weight; [`memory`]: what they hold, and their limits.
+//! * [`ledger`]: per core, what each activity used at each resource; [`timeline`]: the gapless division of a core's time.
+//! * [`current`]: for whom a core works now.
 #![no_std]
 #![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
+pub mod accounts;
 pub mod activity;
 pub mod current;
+pub mod ledger;
+pub mod limits;
+pub mod memory;
+pub mod timeline;
+pub mod tree;
 
-pub use activity::ActivityId;
-pub use current::{current_activity, set_current_activity};
+pub use accounts::Accounts;
+pub use activity::{ActivityId, ResourceId};
+pub use current::{current, current_activity, current_resource, set_current, set_current_activity};
+pub use ledger::{Cell, Column, Table};
+pub use memory::MemoryUse;
+pub use timeline::{Partition, Span, TimeLine};
+pub use tree::{Activities, ActivityError, ActivityInfo, ActivityParams};

@@ -68,7 +68,8 @@ impl Runtime for Direct {
     }
 
     fn cancel_wake(&self, timer: u64) {
-        WORLD.with(|world| world.borrow_mut().timers.retain(|key, _| key.1 != timer));
+        // A task dropped at the thread's end finds the world gone, and its timers with it.
+        let _ = WORLD.try_with(|world| world.borrow_mut().timers.retain(|key, _| key.1 != timer));
     }
 }
 

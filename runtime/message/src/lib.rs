@@ -9,7 +9,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
-#[cfg(any(test, feature = "direct"))]
+#[cfg(not(target_os = "none"))]
 extern crate std;
 
 #[cfg(any(test, feature = "direct"))]

@@ -6,7 +6,6 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use gyre_account::ActivityId;
-use gyre_object::SpinLock;
 
 /// A task of its own, bound to the core that polls it.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
@@ -25,16 +24,32 @@ pub trait Runtime: Sync {
     fn cancel_wake(&self, timer: u64);
 }
 
-static RUNTIME: SpinLock<Option<&'static dyn Runtime>> = SpinLock::new(None);
+#[cfg(target_os = "none")]
+static RUNTIME: gyre_object::SetOnce<&'static dyn Runtime> = gyre_object::SetOnce::new();
 
-/// Sets the runtime of this instance.
+#[cfg(not(target_os = "none"))]
+std::thread_local! {
+    // Tests run in threads of one process, each with a runtime of its own.
+    static RUNTIME: core::cell::Cell<Option<&'static dyn Runtime>> = const { core::cell::Cell::new(None) };
+}
+
+/// Sets the runtime of this instance (on a host: of this thread). In the kernel only the first call counts.
 pub fn set_runtime(runtime: &'static dyn Runtime) {
-    *RUNTIME.lock() = Some(runtime);
+    RUNTIME.set(place(runtime));
+}
+
+#[cfg(target_os = "none")]
+fn place(runtime: &'static dyn Runtime) -> &'static dyn Runtime {
+    runtime
+}
+
+#[cfg(not(target_os = "none"))]
+fn place(runtime: &'static dyn Runtime) -> Option<&'static dyn Runtime> {
+    Some(runtime)
 }
 
 fn with_runtime<T>(ask: impl FnOnce(&'static dyn Runtime) -> T) -> Option<T> {
-    let runtime = *RUNTIME.lock();
-    runtime.map(ask)
+    RUNTIME.get().map(ask)
 }
 
 /// Starts a task of the current activity on this core, for the resource that is handling a message.

@@ -78,6 +78,11 @@ impl Page {
         self.0.as_slice()
     }
 
+    /// The contents, to fill them; `None` while somebody else holds the page too.
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.0).map(Frame::as_mut_slice)
+    }
+
     /// True where both are the same page.
     pub fn same(&self, other: &Page) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,9 +1,19 @@
 //! Objects of the kernel: locks with a contention profile, pages and byte buffers that move by reference.
 #![no_std]
 extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
 pub mod buffer;
+pub mod held;
 pub mod lock;
+pub mod pool;
+pub mod registry;
+pub mod set_once;
 
 pub use buffer::{Bytes, Page};
-pub use lock::{LockGuard, LockProfile, SpinLock};
+pub use held::locks_held;
+pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};
+pub use pool::{Pool, PoolFull, PoolStatistics, Pooled};
+pub use registry::{lock_profiles, pool_statistics, register_lock, register_pool};
+pub use set_once::SetOnce;

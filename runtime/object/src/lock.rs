@@ -42,7 +42,9 @@ impl<T> SpinLock<T> {
 
 impl<T: ?Sized> SpinLock<T> {
     /// Waits until the lock is free and takes it. Never call while holding a guard of the same lock.
+    #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
+        crate::held::enter();
         if !self.try_take() {
             self.contended.store(
                 self.contended.load(Ordering::Relaxed).wrapping_add(1),
@@ -61,9 +63,14 @@ impl<T: ?Sized> SpinLock<T> {
 
     /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-        self.try_take().then_some(LockGuard { lock: self })
+        if !self.try_take() {
+            return None;
+        }
+        crate::held::enter();
+        Some(LockGuard { lock: self })
     }
 
+    #[inline]
     fn try_take(&self) -> bool {
         self.locked
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
@@ -81,6 +88,18 @@ impl<T: ?Sized> SpinLock<T> {
     /// The value, where the borrow checker already knows that nobody else has it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
+    }
+}
+
+/// A lock that can tell how often it was taken, whatever it protects.
+pub trait Profiled: Sync {
+    /// How often it was taken and waited for.
+    fn lock_profile(&self) -> LockProfile;
+}
+
+impl<T: ?Sized + Send> Profiled for SpinLock<T> {
+    fn lock_profile(&self) -> LockProfile {
+        self.profile()
     }
 }
 
@@ -111,8 +130,10 @@ impl<T: ?Sized> DerefMut for LockGuard<'_, T> {
 }
 
 impl<T: ?Sized> Drop for LockGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         self.lock.locked.store(false, Ordering::Release);
+        crate::held::leave();
     }
 }
 

@@ -1,0 +1,168 @@
+//! The bill: who used the machine's time, and that it adds up.
+//!
+//! `sum of tenants + infrastructure + scheduling + interrupt + idle + unattributed = machine`, to the cycle.
+
+use alloc::{string::String, vec::Vec};
+use serde::{Deserialize, Serialize};
+
+use crate::monitor::{Activity, ActivityKind, Snapshot};
+
+/// One tenant's line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The tenant.
+    pub tenant: String,
+    /// Its share (weight).
+    pub share: u32,
+    /// Cycles, of its parts too.
+    pub cycles: u64,
+    /// Of these, in user mode.
+    pub user_cycles: u64,
+    /// Messages handled for it.
+    pub messages: u64,
+    /// Bytes sent to the wire.
+    pub sent_bytes: u64,
+    /// Bytes received from the wire.
+    pub received_bytes: u64,
+    /// Bytes read from its disk.
+    pub read_bytes: u64,
+    /// Bytes written to its disk.
+    pub written_bytes: u64,
+    /// Memory now.
+    pub memory_bytes: u64,
+    /// The most memory it held.
+    pub memory_bytes_max: u64,
+    /// Time that its messages waited in queues, in nanoseconds.
+    pub queued_ns: u64,
+}
+
+/// A bill.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bill {
+    /// The machine's name.
+    pub machine: String,
+    /// Nanoseconds that the bill covers.
+    pub period_ns: u64,
+    /// Frequency of the cycles.
+    pub cycles_per_second: u64,
+    /// The tenants, the system tenant among them.
+    pub tenants: Vec<Line>,
+    /// Sum of the tenants.
+    pub tenant_cycles: u64,
+    /// What was nobody's: frames for no tenant, the devices' housekeeping.
+    pub infrastructure_cycles: u64,
+    /// Choosing what to do next.
+    pub scheduling_cycles: u64,
+    /// Interrupt entry and exit.
+    pub interrupt_cycles: u64,
+    /// Halted.
+    pub idle_cycles: u64,
+    /// Not attributed.
+    pub unattributed_cycles: u64,
+    /// All cores' elapsed time.
+    pub machine_cycles: u64,
+    /// `machine_cycles` minus the sum of all above: 0 when the bill adds up.
+    pub difference_cycles: i64,
+}
+
+impl Bill {
+    /// Sums a snapshot up.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let mut bill = Self {
+            machine: snapshot.machine.clone(),
+            period_ns: snapshot.uptime_ns,
+            cycles_per_second: snapshot.cycles_per_second,
+            ..Self::default()
+        };
+        bill.cores(snapshot);
+        let payers = || snapshot.activities.iter().filter(|activity| is_payer(activity.kind));
+        bill.tenants = payers().map(|payer| line(snapshot, payer)).collect();
+        bill.tenant_cycles = bill.tenants.iter().map(|line| line.cycles).sum();
+        bill.infrastructure_cycles = handled(snapshot, |activity| payer_of(snapshot, activity).is_none());
+        let sum = [
+            bill.tenant_cycles,
+            bill.infrastructure_cycles,
+            bill.scheduling_cycles,
+            bill.interrupt_cycles,
+            bill.idle_cycles,
+            bill.unattributed_cycles,
+        ];
+        let sum: i128 = sum.iter().map(|cycles| i128::from(*cycles)).sum();
+        let difference = i128::from(bill.machine_cycles) - sum;
+        bill.difference_cycles = i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX });
+        bill
+    }
+
+    /// Whether the parts are the whole.
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
+        self.difference_cycles == 0
+    }
+
+    fn cores(&mut self, snapshot: &Snapshot) {
+        for core in &snapshot.cores {
+            self.machine_cycles += core.elapsed_cycles;
+            self.scheduling_cycles += core.scheduling_cycles;
+            self.interrupt_cycles += core.interrupt_cycles;
+            self.idle_cycles += core.idle_cycles;
+            self.unattributed_cycles += core.unattributed_cycles;
+        }
+    }
+}
+
+fn is_payer(kind: ActivityKind) -> bool {
+    matches!(kind, ActivityKind::Tenant | ActivityKind::System)
+}
+
+/// Returns the tenant that an activity belongs to: itself or the nearest tenant above it.
+///
+/// A tree deeper than its number of activities is a cycle, which a damaged snapshot might hold; the walk ends there.
+fn payer_of(snapshot: &Snapshot, id: u32) -> Option<u32> {
+    let mut at = id;
+    for _ in 0..=snapshot.activities.len() {
+        let activity = snapshot.activities.iter().find(|activity| activity.id == at)?;
+        if is_payer(activity.kind) {
+            return Some(activity.id);
+        }
+        if activity.parent == activity.id {
+            return None;
+        }
+        at = activity.parent;
+    }
+    None
+}
+
+fn handled(snapshot: &Snapshot, whose: impl Fn(u32) -> bool) -> u64 {
+    let all = snapshot.cores.iter().flat_map(|core| &core.handling);
+    all.filter(|span| whose(span.activity)).map(|span| span.cycles).sum()
+}
+
+fn line(snapshot: &Snapshot, payer: &Activity) -> Line {
+    let whose = |id: u32| payer_of(snapshot, id) == Some(payer.id);
+    let mut line = Line {
+        tenant: payer.name.clone(),
+        share: payer.share,
+        cycles: handled(snapshot, whose),
+        memory_bytes: payer.memory_bytes,
+        memory_bytes_max: payer.memory_bytes_max,
+        ..Line::default()
+    };
+    // Counters of a part are its own; memory of a tenant includes its parts already (it is the limit's subject).
+    for part in snapshot.activities.iter().filter(|activity| whose(activity.id)) {
+        line.user_cycles += part.user_cycles;
+        line.sent_bytes += part.sent_bytes;
+        line.received_bytes += part.received_bytes;
+        line.read_bytes += part.read_bytes;
+        line.written_bytes += part.written_bytes;
+    }
+    for record in snapshot.records.iter().filter(|record| whose(record.activity)) {
+        line.messages += record.messages;
+        line.queued_ns += record.queued_ns;
+    }
+    line
+}
+
+#[cfg(test)]
+#[path = "bill_tests.rs"]
+mod tests;

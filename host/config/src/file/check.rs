@@ -1,0 +1,250 @@
+//! From what was written to a machine that makes sense.
+
+use std::{collections::BTreeMap, ops::Range, path::Path};
+
+use super::{Description, Image, Problem, policies, raw, suggest, tenants, units};
+use crate::{
+    address,
+    boot::{Activity, Link, LogLevel, Machine},
+};
+
+/// Cores that an x86-64 machine of ours may have.
+pub(super) const CORES_MAX: i64 = 8;
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
+const MEMORY_BYTES_MAX: u64 = 64 << 30;
+
+/// Collects problems, so that one reading shows them all.
+#[derive(Default)]
+pub(super) struct Checker {
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+impl Checker {
+    pub(super) fn wrong(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// Reads a text with a unit, or takes the default.
+    pub(super) fn unit(
+        &mut self,
+        text: Option<&raw::At<String>>,
+        default: u64,
+        read: impl Fn(&str) -> Result<u64, String>,
+    ) -> u64 {
+        let Some(text) = text else { return default };
+        read(text.get_ref()).unwrap_or_else(|expected| {
+            let message = format!("`{}` cannot be read", text.get_ref());
+            self.wrong(Problem::new(text.span(), message, expected));
+            default
+        })
+    }
+
+    /// Reads a whole number within a range, or takes the default.
+    pub(super) fn number(&mut self, number: Option<&raw::At<i64>>, what: &str, low: i64, high: i64, default: i64) -> i64 {
+        let Some(number) = number else { return default };
+        let value = *number.get_ref();
+        if (low..=high).contains(&value) {
+            return value;
+        }
+        let message = format!("{what} cannot be {value}");
+        self.wrong(Problem::new(number.span(), message, format!("expected {low} to {high}")));
+        // the nearest good value, so that one mistake is not reported as two
+        value.clamp(low, high)
+    }
+
+    /// Finds one of several names, with `-` and `_` alike.
+    pub(super) fn name<T: Copy>(&mut self, text: &raw::At<String>, what: &str, known: &[(&str, T)]) -> Option<T> {
+        let name = text.get_ref().to_lowercase().replace('_', "-");
+        let found = known.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| *value);
+        if found.is_none() {
+            let message = format!("there is no {what} `{}`", text.get_ref());
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let help = suggest::help(&name, names.iter().copied());
+            self.wrong(Problem::new(text.span(), message, format!("unknown {what}")).help(help));
+        }
+        found
+    }
+}
+
+pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Problem>> {
+    let mut checker = Checker::default();
+    let base = path.parent().unwrap_or(Path::new(""));
+    let images = images(&mut checker, base, &file.image);
+    let activities = activities(&mut checker, &file.activity);
+    let cores = checker.number(file.cores.as_ref(), "the number of cores", 1, CORES_MAX, 1) as u16;
+    let (all, host) = tenants::check(&mut checker, &file, &images, &activities);
+    let machine = Machine {
+        name: file.name.clone().unwrap_or_else(|| stem(path)),
+        cores,
+        memory_bytes: memory(&mut checker, file.memory.as_ref()),
+        log_level: log_level(&mut checker, file.log.as_ref()),
+        time_slice_us: time_slice(&mut checker, file.time_slice.as_ref()),
+        started_unix_s: 0,
+        seed: [0; 32],
+        link: link(&mut checker, &file.link),
+        resources: policies::check(&mut checker, &file.policy, cores),
+        activities,
+        tenants: all,
+        files: vec![],
+    };
+    memory_suffices(&mut checker, &machine, &file);
+    if checker.problems.is_empty() {
+        Ok(Description { path: path.into(), machine, tenants: host, images, warnings: checker.warnings })
+    } else {
+        Err(checker.problems)
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "machine".into(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn memory(checker: &mut Checker, text: Option<&raw::At<String>>) -> u64 {
+    let memory = checker.unit(text, 512 << 20, units::bytes);
+    let Some(text) = text else { return memory };
+    if !(MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&memory) {
+        let message = format!("a machine cannot have {} of memory", units::show_bytes(memory));
+        checker.wrong(Problem::new(text.span(), message, "expected 64 MiB to 64 GiB"));
+    }
+    memory
+}
+
+fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
+    let sum: u64 = machine.tenants.iter().map(|tenant| tenant.limits.memory_bytes).fold(0, u64::saturating_add);
+    if sum > machine.memory_bytes {
+        let message = format!(
+            "the tenants may hold {} together, the machine has {}",
+            units::show_bytes(sum),
+            units::show_bytes(machine.memory_bytes)
+        );
+        let span = file.memory.as_ref().map_or(0..0, raw::At::span);
+        let help = "a tenant within its limit can then be refused memory; raise `memory` or lower the tenants' limits";
+        checker.warnings.push(Problem::new(span, message, "less than the sum of the limits").help(help));
+    }
+}
+
+fn log_level(checker: &mut Checker, text: Option<&raw::At<String>>) -> LogLevel {
+    let levels = [
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+    text.and_then(|text| checker.name(text, "log level", &levels)).unwrap_or_default()
+}
+
+fn time_slice(checker: &mut Checker, text: Option<&raw::At<String>>) -> u32 {
+    let ns = checker.unit(text, 4_000_000, units::nanoseconds);
+    if let Some(text) = text.filter(|_| !(100_000..=1_000_000_000).contains(&ns)) {
+        let message = format!("a time slice cannot be {}", text.get_ref());
+        checker.wrong(Problem::new(text.span(), message, "expected 100 us to 1 s"));
+    }
+    u32::try_from(ns / 1000).unwrap_or(4000)
+}
+
+fn link(checker: &mut Checker, link: &raw::Link) -> Link {
+    let rate = link.rate.as_ref().map(|text| checker.unit(Some(text), 0, units::bits_per_second));
+    if let (Some(text), Some(rate)) = (&link.rate, rate)
+        && (1..10_000).contains(&rate)
+    {
+        checker.wrong(Problem::new(text.span(), "the link is too slow for one frame a second", "expected 10 kbit/s or more"));
+    }
+    Link {
+        mac: address::MACHINE_MAC,
+        gateway: address::GATEWAY,
+        prefix_bits: address::PREFIX_BITS,
+        rate_bits_per_second: rate.filter(|rate| *rate > 0),
+    }
+}
+
+fn activities(checker: &mut Checker, all: &[raw::Activity]) -> Vec<Activity> {
+    let mut known: Vec<Activity> = vec![];
+    for one in all {
+        let parent = one.parent.as_ref().and_then(|name| parent(checker, name, &known));
+        let share = tenants::plain_share(checker, &one.share);
+        unique(checker, "activity", &one.name, &all.iter().map(|one| &one.name).collect::<Vec<_>>());
+        known.push(Activity { name: one.name.get_ref().clone(), parent, share });
+    }
+    known
+}
+
+/// Finds an activity that was declared before, by name.
+pub(super) fn parent(checker: &mut Checker, name: &raw::At<String>, known: &[Activity]) -> Option<u16> {
+    let found = known.iter().position(|one| one.name == *name.get_ref());
+    if found.is_none() {
+        let message = format!("there is no activity `{}`", name.get_ref());
+        let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
+        let help = match names.is_empty() {
+            true => "declare it above with [[activity]]".to_owned(),
+            false => suggest::help(name.get_ref(), names.iter().copied()),
+        };
+        checker.wrong(Problem::new(name.span(), message, "not declared above this line").help(help));
+    }
+    found.and_then(|at| u16::try_from(at).ok())
+}
+
+/// Complains when an earlier element has the same name.
+pub(super) fn unique(checker: &mut Checker, what: &str, name: &raw::At<String>, all: &[&raw::At<String>]) {
+    let first = all.iter().find(|other| other.get_ref() == name.get_ref());
+    if let Some(first) = first.filter(|first| first.span().start < name.span().start) {
+        let message = format!("two of the kind {what} are named `{}`", name.get_ref());
+        checker.wrong(Problem::new(name.span(), message, "the second").and(first.span(), "the first"));
+    }
+}
+
+fn images(checker: &mut Checker, base: &Path, all: &BTreeMap<String, raw::Image>) -> BTreeMap<String, Image> {
+    all.iter().map(|(name, image)| (name.clone(), one_image(checker, base, image))).collect()
+}
+
+fn one_image(checker: &mut Checker, base: &Path, raw: &raw::Image) -> Image {
+    raw.packages.iter().for_each(|name| package(checker, name));
+    raw.files.keys().chain(raw.generate.keys()).for_each(|path| absolute(checker, path));
+    let mut host = |path: &raw::At<String>| exists(checker, base, path);
+    let directory = raw.directory.as_ref().map(&mut host);
+    let ready = raw.ready.as_ref().map(&mut host);
+    let files = raw.files.iter().map(|(to, from)| (to.get_ref().clone(), host(from))).collect();
+    let mut size = |text: &raw::At<String>| checker.unit(Some(text), 0, units::bytes);
+    Image {
+        packages: raw.packages.iter().map(|name| name.get_ref().clone()).collect(),
+        exclude: raw.exclude.clone(),
+        directory,
+        ready,
+        files,
+        generate: raw.generate.iter().map(|(to, text)| (to.get_ref().clone(), size(text))).collect(),
+        size_bytes: raw.size.as_ref().map(&mut size),
+    }
+}
+
+/// Debian policy 5.6.1: lower case letters, digits, plus, minus, period, at least two.
+fn package(checker: &mut Checker, name: &raw::At<String>) {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+    let text = name.get_ref();
+    if text.len() < 2 || text.starts_with(['+', '-', '.']) || !text.chars().all(good) {
+        let message = format!("`{text}` cannot be the name of a Debian package");
+        checker.wrong(Problem::new(name.span(), message, "expected a name such as \"nginx\""));
+    }
+}
+
+fn exists(checker: &mut Checker, base: &Path, path: &raw::At<String>) -> std::path::PathBuf {
+    let full = base.join(path.get_ref());
+    if !full.exists() {
+        let message = format!("{} does not exist", full.display());
+        let problem = Problem::new(path.span(), message, "not found");
+        checker.wrong(problem.help("paths are relative to the folder of the machine file"));
+    }
+    full
+}
+
+/// Complains about a path in the machine that is not absolute or climbs.
+pub(super) fn absolute(checker: &mut Checker, path: &raw::At<String>) {
+    absolute_text(checker, path.get_ref(), path.span());
+}
+
+pub(super) fn absolute_text(checker: &mut Checker, path: &str, span: Range<usize>) {
+    if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        let message = format!("`{path}` is not an absolute path");
+        checker.wrong(Problem::new(span, message, "expected a path such as \"/srv/www/index.html\""));
+    }
+}

@@ -1,0 +1,121 @@
+//! The schedulers of the resources.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Problem,
+    check::Checker,
+    raw::{self, At},
+    suggest, units,
+};
+use crate::policy::{Metric, Policy, RESOURCES, ResourcePolicy};
+
+/// Names of the policies in the machine file.
+const POLICIES: &[(&str, Name)] = &[
+    ("weighted-fair", Name::WeightedFair),
+    ("worst-case-fair", Name::WorstCaseFair),
+    ("round-robin", Name::RoundRobin),
+    ("strict-priority", Name::StrictPriority),
+    ("earliest-deadline", Name::EarliestDeadline),
+    ("token-bucket", Name::TokenBucket),
+    ("reservation-limit-share", Name::ReservationLimitShare),
+];
+
+/// Names of the metrics in the machine file.
+const METRICS: &[(&str, Metric)] = &[
+    ("cycles", Metric::Cycles),
+    ("bytes", Metric::Bytes),
+    ("messages", Metric::Messages),
+    ("device-time", Metric::DeviceTime),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Name {
+    WeightedFair,
+    WorstCaseFair,
+    RoundRobin,
+    StrictPriority,
+    EarliestDeadline,
+    TokenBucket,
+    ReservationLimitShare,
+}
+
+pub(super) fn check(checker: &mut Checker, all: &BTreeMap<At<String>, raw::Policy>, cores: u16) -> Vec<ResourcePolicy> {
+    all.iter().filter_map(|(name, policy)| one(checker, name, policy, cores)).collect()
+}
+
+fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) -> Option<ResourcePolicy> {
+    let resource = resource(checker, name);
+    let policy = policy(checker, name, raw);
+    let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
+    Some(ResourcePolicy {
+        policy,
+        metric: metric.unwrap_or_default(),
+        batch: checker.number(raw.batch.as_ref(), "the batching factor", 1, 1024, 1) as u16,
+        cores: core_set(checker, raw.cores.as_ref(), cores),
+        priority: checker.number(raw.priority.as_ref(), "the priority", 0, 255, 0) as u8,
+        queue_depth: checker.number(raw.queue_depth.as_ref(), "the queue depth", 1, 65536, 256) as u32,
+        resource: resource?,
+    })
+}
+
+/// Finds a resource by its name in the machine file.
+pub(super) fn resource(checker: &mut Checker, name: &At<String>) -> Option<String> {
+    let wanted = name.get_ref().replace('-', "_");
+    if RESOURCES.contains(&wanted.as_str()) {
+        return Some(wanted);
+    }
+    let help = suggest::help(name.get_ref(), RESOURCES.iter().copied());
+    let message = format!("there is no resource `{}`", name.get_ref());
+    checker.wrong(Problem::new(name.span(), message, "unknown resource").help(help));
+    None
+}
+
+fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy {
+    let outer = raw.policy.as_ref().and_then(|text| checker.name(text, "policy", POLICIES));
+    let inner = raw.inner.as_ref().and_then(|text| checker.name(text, "policy", POLICIES));
+    let bucket = [outer, inner].contains(&Some(Name::TokenBucket));
+    for (key, value) in [("rate", &raw.rate), ("burst", &raw.burst)] {
+        if let Some(value) = value.as_ref().filter(|_| !bucket) {
+            let problem = Problem::new(value.span(), format!("`{key}` has no meaning here"), "not a token bucket");
+            checker.wrong(problem.help("only the policy \"token-bucket\" has it"));
+        }
+    }
+    if bucket && raw.rate.is_none() {
+        let problem = Problem::new(name.span(), "a token bucket needs a rate", "add `rate = \"...\"`");
+        checker.wrong(problem.help("for example rate = \"10 Mbit/s\" with metric = \"bytes\""));
+    }
+    let rate = checker.unit(raw.rate.as_ref(), 0, units::per_second);
+    let burst = checker.unit(raw.burst.as_ref(), rate / 100, |text| units::bytes(text));
+    let make = |name| build(name, rate, burst);
+    let outer = make(outer.unwrap_or(Name::WeightedFair));
+    match inner {
+        Some(inner) => Policy::Nested { outer: Box::new(outer), inner: Box::new(make(inner)) },
+        None => outer,
+    }
+}
+
+fn build(name: Name, rate: u64, burst: u64) -> Policy {
+    match name {
+        Name::WeightedFair => Policy::WeightedFair,
+        Name::WorstCaseFair => Policy::WorstCaseFair,
+        Name::RoundRobin => Policy::RoundRobin,
+        Name::StrictPriority => Policy::StrictPriority,
+        Name::EarliestDeadline => Policy::EarliestDeadline,
+        Name::TokenBucket => Policy::TokenBucket { rate, burst },
+        Name::ReservationLimitShare => Policy::ReservationLimitShare,
+    }
+}
+
+fn core_set(checker: &mut Checker, list: Option<&At<Vec<At<i64>>>>, cores: u16) -> u64 {
+    let all = (1u64 << cores) - 1;
+    let Some(list) = list else { return all };
+    if list.get_ref().is_empty() {
+        checker.wrong(Problem::new(list.span(), "a resource needs at least one core", "empty"));
+    }
+    let last = i64::from(cores) - 1;
+    list.get_ref().iter().fold(0, |set, core| {
+        let core = checker.number(Some(core), "a core of this machine", 0, last, 0);
+        set | 1 << core
+    })
+}

@@ -1,0 +1,291 @@
+//! The tenants: shares, limits, addresses, ports, load.
+
+use std::{collections::BTreeMap, net::Ipv4Addr};
+
+use super::{
+    Forward, HostTenant, Image, Load, LoadTool, Problem, check,
+    check::Checker,
+    policies,
+    raw::{self, At, Share},
+    suggest, units,
+};
+use crate::{
+    address::{self, Address},
+    boot::{Activity, Entitlement, Limits, Program, Root, Tenant, TenantKind},
+};
+
+/// Where the agent's program is in the system tenant's root.
+pub const AGENT_PATH: &str = "/agent";
+
+const TOOLS: &[(&str, LoadTool)] = &[("wrk", LoadTool::Wrk), ("ab", LoadTool::Ab)];
+const TENANTS_MAX: usize = 64;
+
+pub(super) fn check(
+    checker: &mut Checker,
+    file: &raw::File,
+    images: &BTreeMap<String, Image>,
+    activities: &[Activity],
+) -> (Vec<Tenant>, Vec<HostTenant>) {
+    let shares = shares(checker, &file.tenant);
+    count(checker, &file.tenant);
+    let mut all = vec![system(checker, &file.system, &shares)];
+    let mut host = vec![];
+    let names: Vec<&At<String>> = file.tenant.iter().map(|tenant| &tenant.name).collect();
+    for (index, raw) in file.tenant.iter().enumerate() {
+        check_name(checker, &raw.name, &names);
+        let one = HostTenant {
+            name: raw.name.get_ref().clone(),
+            image: image(checker, &raw.image, images),
+            ports: raw.ports.iter().filter_map(|text| port(checker, text)).collect(),
+            load: raw.load.as_ref().and_then(|load| self::load(checker, load)),
+        };
+        let share = shares.get(index).copied().unwrap_or(1);
+        all.push(tenant(checker, raw, index, share, activities, &one));
+        host.push(one);
+    }
+    ports_differ(checker, &file.tenant);
+    addresses_differ(checker, &file.tenant, &all);
+    (all, host)
+}
+
+fn count(checker: &mut Checker, all: &[raw::Tenant]) {
+    if all.is_empty() {
+        let problem = Problem::new(0..0, "the machine has no tenants", "");
+        checker.wrong(problem.help("add at least one [[tenant]] with name, share and image"));
+    }
+    if let Some(first) = all.get(TENANTS_MAX) {
+        let message = format!("a machine holds at most {TENANTS_MAX} tenants");
+        checker.wrong(Problem::new(first.name.span(), message, "one too many"));
+    }
+}
+
+fn check_name(checker: &mut Checker, name: &At<String>, all: &[&At<String>]) {
+    check::unique(checker, "tenant", name, all);
+    let text = name.get_ref();
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if text.is_empty() || text.len() > 32 || !text.chars().all(good) {
+        let message = format!("a tenant cannot be named `{text}`");
+        checker.wrong(Problem::new(name.span(), message, "expected 1 to 32 of a-z, 0-9 and -"));
+    }
+    if ["system", "infrastructure", "root"].contains(&text.as_str()) {
+        let message = format!("the name `{text}` is the machine's own");
+        checker.wrong(Problem::new(name.span(), message, "take another one"));
+    }
+}
+
+/// Reads all shares: weights, or percentages that sum to 100.
+fn shares(checker: &mut Checker, all: &[raw::Tenant]) -> Vec<u32> {
+    let is_weight = |raw: &&raw::Tenant| matches!(raw.share.get_ref(), Share::Weight(_));
+    let before = checker.problems.len();
+    let shares: Vec<u32> = all.iter().map(|raw| plain_share(checker, &raw.share)).collect();
+    if checker.problems.len() > before {
+        return shares;
+    }
+    let weight = all.iter().find(is_weight);
+    let percent = all.iter().find(|raw| !is_weight(raw));
+    if let (Some(weight), Some(percent)) = (weight, percent) {
+        let problem = Problem::new(percent.share.span(), "weights and percentages cannot be mixed", "a percentage");
+        checker.wrong(problem.and(weight.share.span(), "a weight"));
+    } else if percent.is_some() && all.iter().all(|raw| raw.activity.is_none()) {
+        sum_is_100(checker, all, &shares);
+    }
+    shares
+}
+
+fn sum_is_100(checker: &mut Checker, all: &[raw::Tenant], shares: &[u32]) {
+    let sum: u64 = shares.iter().map(|share| u64::from(*share)).sum();
+    // 33.3 + 33.3 + 33.3 is meant to be 100: a percent is forgiven.
+    if let Some(last) = all.last().filter(|_| sum.abs_diff(100_000) > 1_000) {
+        let message = format!("the shares sum to {} %, not to 100 %", sum as f64 / 1000.0);
+        let mut problem = Problem::new(last.share.span(), message, "");
+        for raw in all.iter().rev().skip(1) {
+            problem = problem.and(raw.share.span(), "");
+        }
+        checker.wrong(problem.help("change one of them, or write weights without % (share = 3), whose sum does not matter"));
+    }
+}
+
+/// Reads one share; a percentage is a weight in thousandths of a percent.
+pub(super) fn plain_share(checker: &mut Checker, share: &At<Share>) -> u32 {
+    let value = match share.get_ref() {
+        Share::Weight(weight) => u64::try_from(*weight).unwrap_or(0),
+        Share::Text(text) => match units::percent(text) {
+            Ok(percent) => percent,
+            Err(expected) => {
+                checker.wrong(Problem::new(share.span(), format!("`{text}` is not a share"), expected));
+                return 1;
+            }
+        },
+    };
+    if value == 0 || value > 1_000_000 {
+        let problem = Problem::new(share.span(), "this share makes no sense", "expected a weight of 1 to 1000000, or a percentage above 0");
+        checker.wrong(problem.help("a tenant with no share would never run"));
+    }
+    u32::try_from(value).unwrap_or(1).max(1)
+}
+
+/// The system tenant: unless told otherwise a twentieth of the customers' shares.
+fn system(checker: &mut Checker, raw: &raw::System, shares: &[u32]) -> Tenant {
+    let sum: u32 = shares.iter().fold(0, |sum, share| sum.saturating_add(*share));
+    let share = raw.share.as_ref().map_or((sum / 20).max(1), |share| plain_share(checker, share));
+    let memory = checker.unit(raw.memory.as_ref(), 32 << 20, units::bytes);
+    Tenant {
+        name: "system".into(),
+        kind: TenantKind::System,
+        parent: None,
+        share,
+        entitlements: vec![],
+        limits: Limits { memory_bytes: memory, ..Limits::default() },
+        address: address::SYSTEM,
+        root: Root::Embedded,
+        program: Some(Program { argv: vec![AGENT_PATH.into()], environment: vec![], directory: "/".into() }),
+        ports: vec![address::AGENT_PORT],
+    }
+}
+
+fn tenant(
+    checker: &mut Checker,
+    raw: &raw::Tenant,
+    index: usize,
+    share: u32,
+    activities: &[Activity],
+    host: &HostTenant,
+) -> Tenant {
+    Tenant {
+        name: raw.name.get_ref().clone(),
+        kind: TenantKind::Customer,
+        parent: raw.activity.as_ref().and_then(|name| check::parent(checker, name, activities)),
+        share,
+        entitlements: raw.entitlement.iter().filter_map(|(name, one)| entitlement(checker, name, one)).collect(),
+        limits: limits(checker, raw),
+        address: address(checker, raw, index),
+        root: Root::Disk(u16::try_from(index).unwrap_or(0)),
+        program: program(checker, raw),
+        ports: host.ports.iter().map(|port| port.guest).collect(),
+    }
+}
+
+fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
+    let default = Limits::default();
+    Limits {
+        memory_bytes: checker.unit(raw.memory.as_ref(), default.memory_bytes, units::bytes),
+        processes: checker.number(raw.processes.as_ref(), "the limit of processes", 1, 32768, 256) as u32,
+        files: checker.number(raw.files.as_ref(), "the limit of open files", 8, 65536, 1024) as u32,
+    }
+}
+
+fn address(checker: &mut Checker, raw: &raw::Tenant, index: usize) -> Address {
+    let default = address::tenant(index).unwrap_or(address::FIRST_TENANT);
+    let Some(text) = &raw.address else { return default };
+    let Ok(parsed) = text.get_ref().parse::<Ipv4Addr>() else {
+        let message = format!("`{}` is not an IPv4 address", text.get_ref());
+        checker.wrong(Problem::new(text.span(), message, "expected an address such as \"10.77.0.11\""));
+        return default;
+    };
+    let octets = parsed.octets();
+    if octets[..3] != address::GATEWAY[..3] || octets[3] < 3 || octets[3] == 255 {
+        let message = format!("{parsed} is not free for a tenant");
+        checker.wrong(Problem::new(text.span(), message, "expected 10.77.0.3 to 10.77.0.254"));
+    }
+    octets
+}
+
+fn addresses_differ(checker: &mut Checker, raw: &[raw::Tenant], all: &[Tenant]) {
+    for (at, tenant) in all.iter().enumerate() {
+        let Some(other) = all.iter().take(at).find(|other| other.address == tenant.address) else { continue };
+        let Some(raw) = at.checked_sub(1).and_then(|at| raw.get(at)) else { continue };
+        let span = raw.address.as_ref().map_or(raw.name.span(), At::span);
+        let message = format!("the address {} is taken", Ipv4Addr::from(tenant.address));
+        checker.wrong(Problem::new(span, message, format!("it is {}'s", other.name)));
+    }
+}
+
+fn program(checker: &mut Checker, raw: &raw::Tenant) -> Option<Program> {
+    if let Some(directory) = &raw.directory {
+        check::absolute(checker, directory);
+    }
+    let directory = raw.directory.as_ref().map_or("/".into(), |path| path.get_ref().clone());
+    let environment = raw.environment.iter().map(|(name, value)| format!("{}={value}", name.get_ref())).collect();
+    for name in raw.environment.keys().filter(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0'])) {
+        checker.wrong(Problem::new(name.span(), "not the name of an environment variable", "empty, or holds ="));
+    }
+    let command = raw.command.as_ref()?;
+    match command.get_ref().first() {
+        Some(first) => check::absolute_text(checker, first, command.span()),
+        None => checker.wrong(Problem::new(command.span(), "the command is empty", "expected [\"/path/of/program\", \"argument\", ...]")),
+    }
+    Some(Program { argv: command.get_ref().clone(), environment, directory })
+}
+
+fn image(checker: &mut Checker, name: &At<String>, images: &BTreeMap<String, Image>) -> String {
+    if !images.contains_key(name.get_ref()) {
+        let help = match images.is_empty() {
+            true => format!("declare it with [image.{}]", name.get_ref()),
+            false => suggest::help(name.get_ref(), images.keys().map(String::as_str)),
+        };
+        let message = format!("there is no image `{}`", name.get_ref());
+        checker.wrong(Problem::new(name.span(), message, "unknown image").help(help));
+    }
+    name.get_ref().clone()
+}
+
+fn port(checker: &mut Checker, text: &At<String>) -> Option<Forward> {
+    let forward = forward(text);
+    if forward.is_none() {
+        let message = format!("`{}` is not a port forward", text.get_ref());
+        checker.wrong(Problem::new(text.span(), message, "expected \"HOST:GUEST\", such as \"8081:80\""));
+    }
+    forward
+}
+
+fn forward(text: &At<String>) -> Option<Forward> {
+    let (host, guest) = text.get_ref().split_once(':')?;
+    let number = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+    Some(Forward { host: number(host)?, guest: number(guest)? })
+}
+
+fn ports_differ(checker: &mut Checker, all: &[raw::Tenant]) {
+    let mut seen: BTreeMap<u16, (std::ops::Range<usize>, &str)> = BTreeMap::new();
+    for (tenant, text) in all.iter().flat_map(|tenant| tenant.ports.iter().map(move |text| (tenant, text))) {
+        let Some(forward) = forward(text) else { continue };
+        match seen.get(&forward.host) {
+            Some((span, name)) => {
+                let message = format!("port {} of the host is forwarded twice", forward.host);
+                let problem = Problem::new(text.span(), message, "the second");
+                checker.wrong(problem.and(span.clone(), format!("the first, to {name}")));
+            }
+            None => drop(seen.insert(forward.host, (text.span(), tenant.name.get_ref()))),
+        }
+    }
+}
+
+fn load(checker: &mut Checker, raw: &raw::Load) -> Option<Load> {
+    let path = raw.path.as_ref().map_or("/".to_owned(), |path| path.get_ref().clone());
+    if let Some(raw) = raw.path.as_ref().filter(|_| !path.starts_with('/')) {
+        checker.wrong(Problem::new(raw.span(), format!("`{path}` is not a path of a web page"), "expected \"/...\""));
+    }
+    Some(Load {
+        connections: checker.number(raw.connections.as_ref(), "the number of connections", 1, 1024, 8) as u32,
+        port: checker.number(raw.port.as_ref(), "a TCP port", 1, 65535, 80) as u16,
+        path,
+        tool: checker.name(&raw.tool, "load tool", TOOLS)?,
+    })
+}
+
+fn entitlement(checker: &mut Checker, name: &At<String>, raw: &raw::Entitlement) -> Option<Entitlement> {
+    let resource = policies::resource(checker, name);
+    let mut unit = |text: &Option<At<String>>, read: fn(&str) -> Result<u64, String>| {
+        text.as_ref().map(|text| checker.unit(Some(text), 0, read))
+    };
+    let deadline_ns = unit(&raw.deadline, units::nanoseconds);
+    let reservation = unit(&raw.reservation, units::per_second);
+    let limit = unit(&raw.limit, units::per_second);
+    if let (Some(low), Some(high), Some(span)) = (reservation, limit, &raw.reservation)
+        && low > high
+    {
+        checker.wrong(Problem::new(span.span(), "the reservation is above the limit", "more than `limit`"));
+    }
+    let share = raw.share.as_ref().map(|share| checker.number(Some(share), "a share", 1, 1_000_000, 1) as u32);
+    let priority = raw.priority.as_ref().map(|one| checker.number(Some(one), "a priority", 0, 255, 0) as u8);
+    Some(Entitlement { resource: resource?, share, priority, deadline_ns, reservation, limit })
+}

@@ -1,0 +1,214 @@
+//! The figures of a machine at one moment: every record, every core's time line.
+//!
+//! Cycles are counts of the time stamp counter since the kernel's first instruction on that core. All counters only grow.
+//! The rule of the bill: for each core, and so for the machine,
+//! `handling (per activity) + scheduling + interrupt + idle + unattributed = elapsed`.
+
+use alloc::{string::String, vec::Vec};
+use serde::{Deserialize, Serialize};
+
+/// The version of [`Snapshot`] that this code reads.
+pub const VERSION: u32 = 1;
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// [`VERSION`] of the writer.
+    pub version: u32,
+    /// The machine's name.
+    pub machine: String,
+    /// Nanoseconds since the kernel started.
+    pub uptime_ns: u64,
+    /// Frequency of the time stamp counter.
+    pub cycles_per_second: u64,
+    /// Each core's partition of its time.
+    pub cores: Vec<CoreTime>,
+    /// Who exists or has existed; referred to by `id`.
+    pub activities: Vec<Activity>,
+    /// Names of the resources, with what concerns them as a whole; referred to by index.
+    pub resources: Vec<Resource>,
+    /// Records per activity and resource, only where something was recorded.
+    pub records: Vec<Record>,
+    /// Memory of the machine.
+    pub memory: Memory,
+    /// Locks with contention, most contended first (at most 32).
+    pub locks: Vec<Lock>,
+    /// Pools of typed objects.
+    pub pools: Vec<Pool>,
+    /// System calls that programs made and the machine does not have.
+    pub missing_calls: Vec<MissingCall>,
+}
+
+/// A gapless partition of one core's time in cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreTime {
+    /// The core's index.
+    pub core: u16,
+    /// Time since the core's time line began. Equals the sum of all that follows.
+    pub elapsed_cycles: u64,
+    /// Choosing what to do next.
+    pub scheduling_cycles: u64,
+    /// Interrupt entry and exit.
+    pub interrupt_cycles: u64,
+    /// Halted.
+    pub idle_cycles: u64,
+    /// What could not be attributed: 0 by construction, reported so that it can be checked.
+    pub unattributed_cycles: u64,
+    /// Handling messages and running threads, by activity id.
+    pub handling: Vec<Handling>,
+}
+
+/// Cycles of one core for one activity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handling {
+    /// [`Activity::id`].
+    pub activity: u32,
+    /// Cycles.
+    pub cycles: u64,
+}
+
+/// What an activity is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActivityKind {
+    /// The whole machine: parent of all.
+    Root,
+    /// What cannot be attributed to a tenant yet or ever (frames for nobody, a device's housekeeping).
+    Infrastructure,
+    /// The machine owner's own programs.
+    System,
+    /// A customer.
+    #[default]
+    Tenant,
+    /// A part of a tenant: container, process, transaction. Its parent says of whom.
+    Part,
+    /// An inner node that groups tenants.
+    Group,
+}
+
+/// Who pays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Its number, never used again while the machine runs.
+    pub id: u32,
+    /// Parent's number; the root's is its own.
+    pub parent: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: ActivityKind,
+    /// Weight among its siblings.
+    pub share: u32,
+    /// Memory it holds now in bytes, kernel objects included.
+    pub memory_bytes: u64,
+    /// The most that it held.
+    pub memory_bytes_max: u64,
+    /// What it may hold.
+    pub memory_bytes_limit: u64,
+    /// Of `memory_bytes`: pages of the file cache.
+    pub cache_bytes: u64,
+    /// Processes and threads now.
+    pub processes: u32,
+    /// Processes started so far.
+    pub processes_started: u64,
+    /// Cycles in user mode (part of the records of `cpu`).
+    pub user_cycles: u64,
+    /// Bytes received from the wire, headers included.
+    pub received_bytes: u64,
+    /// Bytes sent to the wire, headers included.
+    pub sent_bytes: u64,
+    /// Frames for it that were dropped, its own fault or limit.
+    pub dropped_frames: u64,
+    /// Bytes read from its disk.
+    pub read_bytes: u64,
+    /// Bytes written to its disk.
+    pub written_bytes: u64,
+    /// Whether it still runs.
+    pub alive: bool,
+}
+
+/// A resource as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resource {
+    /// Its name.
+    pub name: String,
+    /// Its policy's name.
+    pub policy: String,
+    /// Cycles that its scheduler took (part of the cores' scheduling).
+    pub scheduling_cycles: u64,
+    /// Its longest message in cycles.
+    pub longest_cycles: u64,
+    /// Times it was suspended because it was full.
+    pub suspensions: u64,
+}
+
+/// What one activity took of one resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`Activity::id`].
+    pub activity: u32,
+    /// Index in [`Snapshot::resources`].
+    pub resource: u16,
+    /// Cycles handling its messages.
+    pub cycles: u64,
+    /// Messages handled.
+    pub messages: u64,
+    /// Of these, handled inline without having been queued.
+    pub inline_messages: u64,
+    /// Bytes that the resource reported.
+    pub bytes: u64,
+    /// Sum of the time that its messages waited, in nanoseconds.
+    pub queued_ns: u64,
+    /// Messages waiting now.
+    pub queue_length: u32,
+    /// Messages refused because of a limit.
+    pub refused: u64,
+}
+
+/// Memory of the machine in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What the kernel was given.
+    pub total_bytes: u64,
+    /// Free now.
+    pub free_bytes: u64,
+    /// Kernel heap in use.
+    pub heap_bytes: u64,
+}
+
+/// One lock's profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// Its name.
+    pub name: String,
+    /// Times taken.
+    pub taken: u64,
+    /// Times it was not free at once.
+    pub contended: u64,
+    /// Cycles waited.
+    pub waited_cycles: u64,
+    /// The longest hold in cycles.
+    pub held_cycles_max: u64,
+}
+
+/// One pool of typed objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The type's name.
+    pub name: String,
+    /// Objects now.
+    pub objects: u64,
+    /// The most there were.
+    pub objects_max: u64,
+    /// Bytes of one object.
+    pub object_bytes: u32,
+}
+
+/// A system call that is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingCall {
+    /// Its Linux name.
+    pub name: String,
+    /// Times it was made.
+    pub count: u64,
+}

@@ -1,0 +1,49 @@
+//! Native system calls: numbers from 0x1000 on, same registers as Linux calls (number in rax; arguments in rdi, rsi,
+//! rdx, r10, r8, r9; result in rax, errors as negative errno). They need the rights of the system tenant; for others a
+//! snapshot holds their own records only and the rest answers EPERM.
+
+use alloc::{string::String, vec::Vec};
+use serde::{Deserialize, Serialize};
+
+/// `snapshot(buffer, length) -> bytes`: writes the postcard form of [`crate::monitor::Snapshot`].
+///
+/// Returns the bytes of the whole snapshot. When that is more than `length`, nothing is written: call again with more.
+pub const SNAPSHOT: u64 = 0x1000;
+
+/// `spawn(request, length) -> pid`: starts a program in a tenant; `request` is the postcard form of [`SpawnRequest`].
+///
+/// Errors: EPERM (not the system tenant), ENOENT (no such tenant or program), EINVAL (does not decode), EBADF, and what
+/// `execve` answers.
+pub const SPAWN: u64 = 0x1001;
+
+/// `wait(pid) -> status`: waits for the end of a program started by [`SPAWN`] and returns its status in the form of
+/// `wait4` (exit code in bits 8 to 15, signal in bits 0 to 6). ECHILD when the pid is none of the caller's.
+pub const WAIT: u64 = 0x1002;
+
+/// `log(tenant, offset, buffer, length) -> bytes`: reads what a tenant (its index in the machine, 0 is the system tenant)
+/// wrote to standard output and standard error.
+///
+/// The first 8 bytes of the buffer receive the offset (little endian) of the first byte that follows: the kernel keeps a
+/// bounded tail, so it is more than `offset` when the reader was too slow. Returns 8 + bytes read; 8 means nothing new.
+/// Never waits. Errors: EPERM, ENOENT (no such tenant), EINVAL (`length` < 8), EFAULT.
+pub const LOG: u64 = 0x1003;
+
+/// `terminate(pid, signal)`: sends a signal to a program started by [`SPAWN`], whatever its tenant.
+pub const TERMINATE: u64 = 0x1004;
+
+/// Argument of [`SPAWN`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    /// The tenant's name.
+    pub tenant: String,
+    /// Arguments. The first is a path in the tenant's root, or a bare name looked up in the PATH of `environment`.
+    pub argv: Vec<String>,
+    /// Environment, `NAME=value`; empty takes that of the tenant's program.
+    pub environment: Vec<String>,
+    /// The caller's descriptor that becomes standard input.
+    pub stdin: i32,
+    /// The caller's descriptor that becomes standard output.
+    pub stdout: i32,
+    /// The caller's descriptor that becomes standard error.
+    pub stderr: i32,
+}

@@ -1,0 +1,106 @@
+//! Which scheduler stands before a resource, and with what parameters.
+
+use alloc::{boxed::Box, string::String};
+use serde::{Deserialize, Serialize};
+
+/// The resources that a machine file may name, in the order of the paths through the machine.
+///
+/// The kernel refuses no name: a resource that it does not have is reported once at boot and otherwise ignored.
+pub const RESOURCES: &[&str] = &[
+    "cpu",
+    "memory",
+    "timer",
+    "device_interrupt",
+    "device_write",
+    "block",
+    "ext2",
+    "file_cache",
+    "network_write",
+    "network_read",
+    "tcp",
+    "tcp_timer",
+    "udp",
+    "process",
+    "console",
+];
+
+/// A scheduling policy with its parameters; policies nest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// Weighted fair queueing with virtual-time reset: consumption in proportion to the tenants' shares.
+    WeightedFair,
+    /// Worst-case fair weighted fair queueing (WF2Q+): like `WeightedFair`, never far ahead of the ideal either.
+    WorstCaseFair,
+    /// Each ready client in turn.
+    RoundRobin,
+    /// The ready client with the smallest priority number.
+    StrictPriority,
+    /// The ready client with the earliest deadline.
+    EarliestDeadline,
+    /// Each client gets its share of `rate` (units of the metric per second) and never more: not work-conserving.
+    TokenBucket {
+        /// Units of the metric per second over all clients.
+        rate: u64,
+        /// Units that may be saved up by an idle client.
+        burst: u64,
+    },
+    /// Reservation first, then shares up to each client's limit (mClock).
+    ReservationLimitShare,
+    /// `outer` chooses among the children of the root activity, `inner` among the activities below the chosen one.
+    Nested {
+        /// The policy of the upper level.
+        outer: Box<Policy>,
+        /// The policy of the lower level.
+        inner: Box<Policy>,
+    },
+}
+
+/// What a scheduler counts when it compares its clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Metric {
+    /// Processor cycles that the resource spent.
+    #[default]
+    Cycles,
+    /// Bytes that the resource moved (it reports them itself).
+    Bytes,
+    /// Messages handled.
+    Messages,
+    /// Device time in nanoseconds (the resource reports it itself).
+    DeviceTime,
+}
+
+/// The scheduler of one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourcePolicy {
+    /// One of [`RESOURCES`].
+    pub resource: String,
+    /// The policy.
+    pub policy: Policy,
+    /// What it counts.
+    pub metric: Metric,
+    /// Batching factor: messages of the chosen client handled per scheduling decision, at least 1.
+    pub batch: u16,
+    /// Cores that may handle the resource: bit n is core n.
+    pub cores: u64,
+    /// The resource's priority in the CPU scheduler's choice among resources: 0 is served first.
+    pub priority: u8,
+    /// Messages that one request queue may hold.
+    pub queue_depth: u32,
+}
+
+/// What one tenant is promised at one resource, where it differs from the tenant's share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entitlement {
+    /// One of [`RESOURCES`].
+    pub resource: String,
+    /// Weight in place of the tenant's share.
+    pub share: Option<u32>,
+    /// For `StrictPriority`: 0 is served first.
+    pub priority: Option<u8>,
+    /// For `EarliestDeadline`: relative deadline of each message in nanoseconds.
+    pub deadline_ns: Option<u64>,
+    /// For `ReservationLimitShare`: units of the metric per second that are always granted.
+    pub reservation: Option<u64>,
+    /// For `ReservationLimitShare` and `TokenBucket`: units of the metric per second never exceeded.
+    pub limit: Option<u64>,
+}

@@ -1,0 +1,47 @@
+//! Building what runs in the machine: the kernel and the agent.
+
+use std::path::PathBuf;
+
+use crate::{
+    command,
+    failure::{Failure, Result},
+    project::Project,
+    ui::Step,
+};
+
+/// Builds the kernel and returns its path; silent when nothing changed.
+///
+/// # Errors
+/// When it does not compile.
+pub fn kernel(project: &Project) -> Result<PathBuf> {
+    cargo(project, "the kernel", "gyre-kernel", "x86_64-unknown-none", "gyre-kernel")
+}
+
+/// Builds the agent and returns its path; silent when nothing changed.
+///
+/// # Errors
+/// When it does not compile.
+pub fn agent(project: &Project) -> Result<PathBuf> {
+    cargo(project, "the agent", "gyre-agent", "x86_64-unknown-linux-musl", "gyre-agent")
+}
+
+fn cargo(project: &Project, what: &str, package: &str, target: &str, binary: &str) -> Result<PathBuf> {
+    let step = Step::start(format!("building {what}"));
+    let mut cargo = command::program("cargo").or_else(|_| home_cargo())?;
+    cargo.current_dir(&project.root).args(["build", "--release", "--package", package, "--target", target]);
+    command::watched(&mut cargo, &step)?;
+    step.done();
+    let path = project.root.join("target").join(target).join("release").join(binary);
+    if path.exists() { Ok(path) } else { Err(Failure::new(format!("{} was not built", path.display()))) }
+}
+
+/// cargo where rustup puts it, for shells that have not read its settings yet.
+fn home_cargo() -> Result<std::process::Command> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let path = home.join(".cargo/bin/cargo");
+    let help = "./gyre installs Rust by itself, or see https://rustup.rs";
+    match path.is_file() {
+        true => Ok(std::process::Command::new(path)),
+        false => Err(Failure::with_help("cargo is not installed", help).kind(crate::failure::Kind::Environment)),
+    }
+}

@@ -1,0 +1,111 @@
+//! `gyre check` and `gyre image`.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, process::ExitCode};
+
+use gyre_config::{
+    boot::Tenant,
+    file::{self, Description, FileError, HostTenant, units},
+};
+
+use crate::{
+    cli, command,
+    failure::{Context as _, Result},
+    image, load,
+    project::Project,
+    ui::{self, Paint, paint},
+};
+
+/// Reads a machine file and says its warnings.
+///
+/// # Errors
+/// When the file is wrong.
+pub fn read(path: &std::path::Path) -> Result<Description> {
+    let description = file::read(path)?;
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    for warning in &description.warnings {
+        let warning = FileError::warning(path, &text, warning.clone());
+        eprintln!("{:?}", miette::Report::new(warning));
+    }
+    Ok(description)
+}
+
+/// `gyre check FILE`.
+///
+/// # Errors
+/// When the file is wrong.
+pub fn check(arguments: &cli::Check) -> Result<ExitCode> {
+    let description = read(&arguments.file)?;
+    if arguments.json {
+        print_json(&description.machine)?;
+    } else {
+        show(&description);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `gyre image FILE [NAME]`.
+///
+/// # Errors
+/// When the file is wrong or an image cannot be made.
+pub fn images(arguments: &cli::Image) -> Result<ExitCode> {
+    let project = Project::find()?;
+    let description = read(&arguments.file)?;
+    let wanted = |name: &String| arguments.name.as_ref().is_none_or(|only| only == name);
+    let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for (name, image) in description.images.iter().filter(|(name, _)| wanted(name)) {
+        made.insert(name.clone(), image::build(&project, name, image)?);
+    }
+    if let Some(name) = arguments.name.as_ref().filter(|_| made.is_empty()) {
+        let names = description.images.keys().map(String::as_str);
+        let help = file::closest(name, names).map_or_else(|| "gyre check shows what is there".into(), |near| format!("did you mean `{near}`?"));
+        return Err(crate::failure::Failure::with_help(format!("there is no image `{name}` in {}", arguments.file.display()), help));
+    }
+    if arguments.json {
+        print_json(&made)?;
+    } else {
+        made.iter().for_each(|(name, path)| println!("{name}  {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a value as JSON to standard output.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).context(|| "cannot write JSON".into())?;
+    println!("{text}");
+    Ok(())
+}
+
+fn show(description: &Description) {
+    let machine = &description.machine;
+    let rate = machine.link.rate_bits_per_second.map_or("unlimited".to_owned(), |rate| units::show_bits_per_second(rate as f64));
+    let cores = if machine.cores == 1 { "1 core".to_owned() } else { format!("{} cores", machine.cores) };
+    let name = paint(Paint::Bold, &machine.name);
+    println!("{name}: {cores}, {}, link {rate} in each direction", units::show_bytes(machine.memory_bytes));
+    let sum: u32 = machine.tenants.iter().skip(1).map(|tenant| tenant.share).sum();
+    let mut rows = vec![["tenant", "share", "memory", "address", "ports", "command"].map(str::to_owned).to_vec()];
+    let customers = machine.tenants.iter().skip(1).zip(&description.tenants);
+    rows.extend(customers.map(|(tenant, host)| row(tenant, host, sum)));
+    print!("{}", ui::table(&rows));
+    for policy in &machine.resources {
+        println!("{}: {:?} by {:?}, batch {}", policy.resource, policy.policy, policy.metric, policy.batch);
+    }
+    for (tenant, load) in description.tenants.iter().filter_map(|tenant| Some((tenant, tenant.load.as_ref()?))) {
+        println!("load on {}: {}", tenant.name, load::describe(load));
+    }
+}
+
+fn row(tenant: &Tenant, host: &HostTenant, sum: u32) -> Vec<String> {
+    let ports: Vec<String> = host.ports.iter().map(|port| format!("{}:{}", port.host, port.guest)).collect();
+    let command = tenant.program.as_ref().map_or(String::new(), |program| program.argv.join(" "));
+    vec![
+        tenant.name.clone(),
+        format!("{:.1} %", f64::from(tenant.share) * 100.0 / f64::from(sum.max(1))),
+        units::show_bytes(tenant.limits.memory_bytes),
+        Ipv4Addr::from(tenant.address).to_string(),
+        ports.join(" "),
+        command::last_lines(&command, 1),
+    ]
+}

@@ -1,0 +1,262 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const AFTER: &str = "\
+Exit codes: 0 done · 1 failed · 2 wrong command line · 3 the machine file is wrong · 4 the host lacks something
+(gyre doctor says what) · 5 the machine stopped by itself.
+
+Examples:
+  ./gyre run examples/three-tenants.toml --for 30s   boot, serve, show shares, end with the bill
+  ./gyre exec gold -- ls -l /srv/www                 run a program in a tenant
+  ./gyre bill --format csv > bill.csv                who used what so far
+  source <(./gyre completions bash)                  completions for this shell";
+
+/// Gyre: machines shared by several tenants, every cycle accounted.
+#[derive(Parser)]
+#[command(name = "gyre", version, after_help = AFTER, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Boot a machine, show what each tenant gets, end with the bill
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Check a machine file and show what it means
+    Check(Check),
+    /// Make the images of a machine file without booting it
+    Image(Image),
+    /// Watch a running machine in the terminal
+    Top(Select),
+    /// Run a program in a tenant of a running machine
+    #[command(after_help = EXEC_EXAMPLES)]
+    Exec(Exec),
+    /// Show what a tenant wrote to standard output and standard error
+    Logs(Logs),
+    /// Show who used what since the machine started
+    Bill(Bill),
+    /// Run an experiment of a paper: a table with its figure beside ours, and a plot
+    Exp(Exp),
+    /// Run the tests of the project
+    Test(Test),
+    /// Check what this host has and say what to do
+    Doctor(Doctor),
+    /// Write completions for a shell to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  ./gyre run examples/three-tenants.toml
+  ./gyre run examples/three-tenants.toml --for 30s --json | jq .bill
+  ./gyre run examples/three-tenants.toml --on linux      the same tenants on Debian's kernel with cgroups
+  ./gyre run examples/three-tenants.toml --pcap wire.pcap";
+
+const EXEC_EXAMPLES: &str = "\
+Examples:
+  ./gyre exec gold -- sh -c 'echo hello; uname -a'
+  tar c files | ./gyre exec gold -- tar x -C /srv/www";
+
+/// Arguments of `run`.
+#[derive(Args, Clone)]
+pub struct Run {
+    /// The machine file
+    pub file: PathBuf,
+    /// End after this time ("30s", "2 min") instead of at Ctrl-C
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub duration: Option<std::time::Duration>,
+    /// The kernel to run on
+    #[arg(long, value_enum, default_value = "gyre")]
+    pub on: Kernel,
+    /// Use this kernel instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<PathBuf>,
+    /// Cores, in place of the machine file's
+    #[arg(long)]
+    pub cores: Option<u16>,
+    /// Write every frame on the wire to this file
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Start no clients, whatever the machine file says
+    #[arg(long)]
+    pub no_load: bool,
+    /// Show the machine's console instead of the live view
+    #[arg(long)]
+    pub console: bool,
+    /// Port of the live page on 127.0.0.1; 0 for none
+    #[arg(long, default_value_t = 8077)]
+    pub page: u16,
+    /// More arguments for QEMU
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub qemu: Vec<String>,
+    /// More words for the kernel's command line
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    pub append: String,
+    /// Write the result as JSON to standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The kernel under the tenants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kernel {
+    /// This project's kernel
+    Gyre,
+    /// Debian's cloud kernel with control groups, to compare with
+    Linux,
+}
+
+/// Arguments of `check`.
+#[derive(Args)]
+pub struct Check {
+    /// The machine file
+    pub file: PathBuf,
+    /// Write the machine as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `image`.
+#[derive(Args)]
+pub struct Image {
+    /// The machine file
+    pub file: PathBuf,
+    /// Only this image
+    pub name: Option<String>,
+    /// Write names and paths as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which running machine is meant.
+#[derive(Args, Clone)]
+pub struct Select {
+    /// The machine's name; not needed when one machine runs
+    #[arg(long, short, value_name = "NAME")]
+    pub machine: Option<String>,
+}
+
+/// Arguments of `exec`.
+#[derive(Args)]
+pub struct Exec {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
+    /// The tenant
+    pub tenant: String,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<String>,
+    /// Environment, NAME=VALUE; may be repeated
+    #[arg(long, short = 'e', value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+}
+
+/// Arguments of `logs`.
+#[derive(Args)]
+pub struct Logs {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
+    /// The tenant
+    pub tenant: String,
+    /// Wait for more
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
+/// Arguments of `bill`.
+#[derive(Args)]
+pub struct Bill {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
+    /// The form
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: BillFormat,
+    /// The same as --format json
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Forms of a bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BillFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// For spreadsheets
+    Csv,
+}
+
+/// Arguments of `exp`.
+#[derive(Args)]
+pub struct Exp {
+    /// The experiment, `all`, or nothing for a list
+    pub name: Option<String>,
+    /// Seconds of measurement, in place of the experiment's own
+    #[arg(long)]
+    pub seconds: Option<u32>,
+    /// Write the results as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `test`.
+#[derive(Args)]
+pub struct Test {
+    /// Only tests whose name contains this
+    pub filter: Option<String>,
+    /// Skip the tests that boot machines
+    #[arg(long)]
+    pub no_boot: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Args)]
+pub struct Doctor {
+    /// Write the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    gyre_config::file::units::nanoseconds(text).map(std::time::Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_in_a_tenant_keeps_its_own_options() {
+        let cli = Cli::try_parse_from(["gyre", "exec", "gold", "ls", "-l", "--", "x"]).unwrap();
+        let Command::Exec(exec) = cli.command else { panic!("exec") };
+        assert_eq!(exec.command, ["ls", "-l", "--", "x"]);
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert!(Cli::try_parse_from(["gyre", "run", "x", "--for", "30s"]).is_ok());
+        let error = Cli::try_parse_from(["gyre", "run", "x", "--for", "30"]).err().unwrap().to_string();
+        assert!(error.contains("unit is missing"), "{error}");
+    }
+}

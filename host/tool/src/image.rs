@@ -1,0 +1,129 @@
+//! Root file systems: from Debian packages and host files to an ext2 image.
+//!
+//! Nothing is installed and no maintainer script runs: packages are downloaded with what they depend on, unpacked, and the
+//! few files that scripts would make are made here. The result is kept under a hash of everything that went in.
+
+mod packages;
+mod system_files;
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+use gyre_config::file::{Image, units};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    command,
+    failure::{Context as _, Failure, Result},
+    project::Project,
+    ui::Step,
+};
+
+/// Changes when the way images are made changes, so that old ones are not taken for new ones.
+const FORMAT: &str = "gyre image 3";
+const SIZE_BYTES_MIN: u64 = 32 << 20;
+const BLOCK_BYTES: u64 = 4096;
+
+/// Makes an image, or finds the one made before, and returns its path.
+///
+/// # Errors
+/// When packages cannot be had, a file is missing, or `mke2fs` refuses.
+pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
+    if let Some(ready) = &image.ready {
+        check_ready(ready)?;
+        return Ok(ready.clone());
+    }
+    let path = project.cache("images")?.join(format!("{name}-{}.ext2", key(image)?));
+    if path.exists() {
+        return Ok(path);
+    }
+    let step = Step::start(format!("making image {name}"));
+    let tree = path.with_extension("tree");
+    remove_tree(&tree)?;
+    tree::fill(project, &tree, image, &step)?;
+    let unfinished = path.with_extension("new");
+    make_file_system(&unfinished, &tree, name, image)?;
+    remove_tree(&tree)?;
+    std::fs::rename(&unfinished, &path).context(|| format!("cannot write {}", path.display()))?;
+    step.done_with(&units::show_bytes(size_of(&path)));
+    Ok(path)
+}
+
+/// Downloads packages and what they depend on, except what is excluded, and unpacks them into a new folder.
+///
+/// # Errors
+/// When packages cannot be had.
+pub fn unpack_packages(project: &Project, tree: &Path, packages: &[&str], exclude: &[&str], step: &Step) -> Result<()> {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    remove_tree(tree)?;
+    system_files::folders(tree)?;
+    for package in packages::fetch(project, &owned(packages), &owned(exclude), step)? {
+        step.detail(&format!("unpacking {}", package.file_name().unwrap_or_default().to_string_lossy()));
+        packages::unpack(&package, tree)?;
+    }
+    Ok(())
+}
+
+/// Copies an image for one tenant to write to; unwritten space stays unwritten.
+///
+/// # Errors
+/// When the disk is full or the folder cannot be written.
+pub fn copy_for(image: &Path, to: &Path) -> Result<()> {
+    let mut copy = command::program("cp")?;
+    command::output(copy.args(["--reflink=auto", "--sparse=always"]).arg(image).arg(to)).map(drop)
+}
+
+/// Checks that a ready image is an ext2 file system: magic 0xEF53 at byte 56 of the superblock at byte 1024.
+fn check_ready(path: &Path) -> Result<()> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut magic = [0; 2];
+    let mut file = std::fs::File::open(path).context(|| format!("cannot open the image {}", path.display()))?;
+    let read = file.seek(SeekFrom::Start(1024 + 56)).and_then(|_| file.read_exact(&mut magic));
+    if read.is_err() || magic != [0x53, 0xef] {
+        let help = "make it with mke2fs -t ext2, or name packages or a directory instead of `ready`";
+        return Err(Failure::with_help(format!("{} is not an ext2 image", path.display()), help));
+    }
+    Ok(())
+}
+
+fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Result<()> {
+    let held = tree::bytes(tree)?;
+    let size = image.size_bytes.unwrap_or((held + held / 3 + (8 << 20)).max(SIZE_BYTES_MIN));
+    if size < held + held / 20 + (2 << 20) {
+        let message = format!("image {name} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
+        return Err(Failure::with_help(message, "raise `size`, or leave it out"));
+    }
+    let _ = std::fs::remove_file(path);
+    // Only what ext2 had in 1993 plus file types and sparse superblocks: the kernel's ext2 refuses what it does not know.
+    let mut make = command::program("mke2fs")?;
+    make.args(["-q", "-F", "-t", "ext2", "-b", "4096", "-I", "256", "-m", "0", "-O", "none,filetype,sparse_super,large_file"]);
+    make.args(["-L", &name[..name.len().min(16)], "-E", "root_owner=0:0"]).arg("-d").arg(tree).arg(path);
+    make.arg((size / BLOCK_BYTES).to_string()).env("E2FSPROGS_FAKE_TIME", "1735689600");
+    command::output(&mut make).map(drop)
+}
+
+/// A hash of everything that goes in: the description, the contents of host files, the state of the package lists.
+fn key(image: &Image) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(FORMAT);
+    hash.update(format!("{image:?}"));
+    for from in image.files.values() {
+        hash.update(std::fs::read(from).context(|| format!("cannot read {}", from.display()))?);
+    }
+    if let Some(directory) = &image.directory {
+        tree::hash(directory, &mut hash)?;
+    }
+    let digest = hash.finalize();
+    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn size_of(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |data| data.len())
+}
+
+fn remove_tree(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    std::fs::remove_dir_all(path).context(|| format!("cannot remove {}", path.display()))
+}

@@ -1,0 +1,153 @@
+//! Clients at the far end of the wire that keep a tenant busy.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use gyre_config::file::{Load, LoadTool};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{
+    command,
+    failure::{Context as _, Failure, Result},
+    namespace::Namespace,
+};
+
+/// Longer than any run: it ends when we end it.
+const FOREVER_S: u32 = 30 * 24 * 3600;
+
+/// Clients of one tenant, in a thread that keeps them alive.
+pub struct Clients {
+    stop: Arc<AtomicBool>,
+    child: Arc<Mutex<Option<u32>>>,
+    thread: JoinHandle<String>,
+}
+
+impl Clients {
+    /// Starts the clients; they begin when the tenant answers for the first time.
+    ///
+    /// # Errors
+    /// When the program is not installed.
+    pub fn start(namespace: &Namespace, address: Ipv4Addr, load: &Load) -> Result<Self> {
+        let path = command::program(name(load.tool))?.get_program().to_owned();
+        let (namespace, load) = (namespace.clone(), load.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let child = Arc::new(Mutex::new(None));
+        let (stopped, current) = (stop.clone(), child.clone());
+        let run = move || {
+            if namespace.enter().is_err() {
+                return String::new();
+            }
+            let mut last = String::new();
+            while !stopped.load(Ordering::Relaxed) {
+                match spawn(&path, address, &load) {
+                    Ok(child) => last = watch(child, &current),
+                    Err(_) => return last,
+                }
+                // A tool that gives up (connection refused) is started again, but not in a spin.
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            last
+        };
+        let thread = std::thread::Builder::new().name(format!("load {address}")).spawn(run);
+        let thread = thread.context(|| "cannot start a thread".into())?;
+        Ok(Self { stop, child, thread })
+    }
+
+    /// Ends the clients and returns what the tool said last: requests per second, latency.
+    pub fn stop(self) -> String {
+        self.stop.store(true, Ordering::Relaxed);
+        let running = self.child.lock().ok().and_then(|child| *child);
+        if let Some(pid) = running.and_then(|pid| i32::try_from(pid).ok()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGINT);
+        }
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn name(tool: LoadTool) -> &'static str {
+    match tool {
+        LoadTool::Wrk => "wrk",
+        LoadTool::Ab => "ab",
+    }
+}
+
+fn spawn(path: &std::ffi::OsStr, address: Ipv4Addr, load: &Load) -> Result<Child> {
+    let url = format!("http://{address}:{}{}", load.port, load.path);
+    let connections = load.connections.to_string();
+    let mut tool = command::program("setpriv")?;
+    tool.args(["--pdeathsig", "KILL", "--"]).arg(path);
+    match load.tool {
+        LoadTool::Wrk => tool.args(["--threads", "1", "--latency", "--timeout", "60s", "--connections", &connections]).arg("--duration").arg(FOREVER_S.to_string()),
+        LoadTool::Ab => tool.args(["-q", "-k", "-r", "-s", "60", "-n", "1000000000", "-c", &connections]).arg("-t").arg(FOREVER_S.to_string()),
+    };
+    tool.arg(url).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    tool.spawn().context(|| "cannot start the clients".into())
+}
+
+fn watch(mut child: Child, current: &Mutex<Option<u32>>) -> String {
+    let set = |pid| {
+        if let Ok(mut current) = current.lock() {
+            *current = pid;
+        }
+    };
+    set(Some(child.id()));
+    let mut said = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        let _ = stdout.read_to_string(&mut said);
+    }
+    let _ = child.wait();
+    set(None);
+    said
+}
+
+/// Waits until a tenant answers a request for a page, and returns how long that took.
+///
+/// # Errors
+/// When it does not answer in time, or `gone` says that the machine has ended.
+pub fn first_page(namespace: &Namespace, to: SocketAddr, path: &str, limit: Duration, gone: impl Fn() -> bool) -> Result<Duration> {
+    let started = Instant::now();
+    while started.elapsed() < limit && !gone() {
+        if page(namespace, to, path).is_ok() {
+            return Ok(started.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(Failure::new(format!("{to} did not serve {path} within {} s", limit.as_secs())))
+}
+
+fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()> {
+    let mut stream = namespace.connect(to, Duration::from_millis(1000))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", to.ip())?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status)?;
+    if status.ends_with(b" 200") { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
+}
+
+/// Describes how a tool would be called, for `gyre check`.
+pub fn describe(load: &Load) -> String {
+    format!("{} with {} connections to {}", name(load.tool), load.connections, load.path)
+}
+
+/// Prepares a command of another tool to be run in the namespace.
+///
+/// # Errors
+/// When the program is not installed.
+pub fn tool(name: &str, arguments: &[&str]) -> Result<Command> {
+    let mut command = command::program(name)?;
+    command.args(arguments);
+    Ok(command)
+}

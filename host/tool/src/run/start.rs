@@ -1,0 +1,204 @@
+//! From a checked machine file to a machine that runs, with wire, ports and clients.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use gyre_config::{
+    address,
+    boot::{Root, Tenant},
+    file::{Description, HostTenant},
+};
+
+use crate::{
+    build, cli,
+    failure::{Failure, Result},
+    forward, image, linux,
+    load::{self, Clients},
+    module,
+    namespace::Namespace,
+    project::Project,
+    qemu::{self, Qemu},
+    stop::Stop,
+    ui::{self, Step},
+    wire::{self, Counters, Wire},
+};
+
+const FIRST_PAGE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A running machine; dropped, everything of it ends.
+pub struct Running {
+    /// Its description.
+    pub description: Description,
+    /// Its QEMU. Before the others, so that it is the first to go.
+    pub qemu: Qemu,
+    /// Its wire.
+    pub wire: Wire,
+    /// The far end's namespace.
+    pub namespace: Namespace,
+    /// The log of its console.
+    pub console: PathBuf,
+    /// When QEMU was started.
+    pub started: Instant,
+    /// From QEMU's start to the first page served.
+    pub first_page: Option<Duration>,
+    clients: Vec<(String, Clients)>,
+}
+
+/// What is booted.
+struct Boot {
+    kernel: PathBuf,
+    module: PathBuf,
+    command_line: String,
+}
+
+/// Builds what is missing and starts the machine.
+///
+/// # Errors
+/// When something cannot be built or started.
+pub fn start(project: &Project, mut description: Description, arguments: &cli::Run, stop: &Stop) -> Result<Running> {
+    if let Some(cores) = arguments.cores {
+        description.machine.cores = cores;
+    }
+    let folder = project.run_folder(&description.machine.name)?;
+    let boot = boot(project, &description, arguments, &folder)?;
+    let disks = disks(project, &description, &folder)?;
+    let console = folder.join("console.log");
+    let (namespace, tap) = Namespace::create()?;
+    forward_all(&namespace, &description, &folder)?;
+    let (ours, qemus) = wire::sockets()?;
+    let machine = &description.machine;
+    let started = Instant::now();
+    let qemu = Qemu::start(&qemu::Machine {
+        cores: machine.cores,
+        memory_bytes: machine.memory_bytes,
+        kernel: &boot.kernel,
+        module: &boot.module,
+        command_line: &boot.command_line,
+        disks: &disks,
+        console: &console,
+        wire: Some(qemus),
+        extra: &arguments.qemu,
+    })?;
+    let counters = Counters::new(machine.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.address)));
+    let options = wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
+    let wire = Wire::start(ours, tap, Arc::new(counters), &options)?;
+    let mut running = Running { description, qemu, wire, namespace, console, started, first_page: None, clients: vec![] };
+    running.wait_for_pages(stop)?;
+    if !arguments.no_load {
+        running.start_clients()?;
+    }
+    Ok(running)
+}
+
+fn boot(project: &Project, description: &Description, arguments: &cli::Run, folder: &Path) -> Result<Boot> {
+    let machine = &description.machine;
+    if arguments.on == cli::Kernel::Linux {
+        let linux = linux::prepare(project, machine, folder, None)?;
+        let command_line = format!("{} {}", linux::COMMAND_LINE, arguments.append);
+        return Ok(Boot { kernel: linux.kernel, module: linux.initrd, command_line });
+    }
+    let kernel = arguments.kernel.clone().map_or_else(|| build::kernel(project), Ok)?;
+    let module = folder.join("module.bin");
+    module::write(machine, &build::agent(project)?, &module)?;
+    Ok(Boot { kernel, module, command_line: arguments.append.clone() })
+}
+
+/// Makes each tenant's disk, in tenant order.
+fn disks(project: &Project, description: &Description, folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut images: BTreeMap<&str, PathBuf> = BTreeMap::new();
+    let mut disks = vec![];
+    for tenant in &description.tenants {
+        let name = tenant.image.as_str();
+        if !images.contains_key(name) {
+            let image = description.images.get(name).ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
+            images.insert(name, image::build(project, name, image)?);
+        }
+        let disk = folder.join(format!("{}.ext2", tenant.name));
+        if let Some(image) = images.get(name) {
+            image::copy_for(image, &disk)?;
+        }
+        disks.push(disk);
+    }
+    Ok(disks)
+}
+
+fn forward_all(namespace: &Namespace, description: &Description, folder: &Path) -> Result<()> {
+    for (tenant, host) in customers(description) {
+        for port in &host.ports {
+            forward::port(namespace, port.host, at(tenant, port.guest), &tenant.name)?;
+        }
+    }
+    let agent = SocketAddr::from((Ipv4Addr::from(address::SYSTEM), address::AGENT_PORT));
+    forward::unix(namespace, &folder.join("agent.sock"), agent)
+}
+
+/// The customers of a machine: what the kernel knows and what the host knows of each.
+pub fn customers(description: &Description) -> impl Iterator<Item = (&Tenant, &HostTenant)> {
+    let with_disk = description.machine.tenants.iter().filter(|tenant| matches!(tenant.root, Root::Disk(_)));
+    with_disk.zip(&description.tenants)
+}
+
+fn at(tenant: &Tenant, port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::from(tenant.address), port))
+}
+
+impl Running {
+    /// Waits until every tenant that is to be loaded has served a page.
+    fn wait_for_pages(&mut self, stop: &Stop) -> Result<()> {
+        let step = Step::start("booting");
+        let targets: Vec<_> = customers(&self.description)
+            .filter_map(|(tenant, host)| {
+                let load = host.load.as_ref()?;
+                Some((tenant.name.clone(), at(tenant, load.port), load.path.clone()))
+            })
+            .collect();
+        for (name, to, path) in targets {
+            step.detail(&format!("waiting for {name}"));
+            let gone = || stop.is_set() || self.wire.is_closed();
+            let waited = load::first_page(&self.namespace, to, &path, FIRST_PAGE_LIMIT, gone);
+            if let Some(status) = self.qemu.ended()? {
+                return Err(qemu::unexpected_end(status, &self.console));
+            }
+            if stop.is_set() {
+                return Ok(());
+            }
+            waited.map_err(|failure| self.silent(&failure))?;
+            self.first_page.get_or_insert_with(|| self.started.elapsed());
+        }
+        let note = self.first_page.map(|time| format!("first page after {:.2} s", time.as_secs_f64()));
+        step.done_with(&note.unwrap_or_default());
+        Ok(())
+    }
+
+    fn silent(&self, failure: &Failure) -> Failure {
+        let log = std::fs::read(&self.console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let tail = crate::command::last_lines(&log.unwrap_or_default(), 20);
+        Failure::with_help(failure.report.to_string(), format!("The console's last lines ({}):\n{tail}", self.console.display()))
+            .kind(crate::failure::Kind::Machine)
+    }
+
+    fn start_clients(&mut self) -> Result<()> {
+        for (tenant, host) in customers(&self.description) {
+            if let Some(load) = &host.load {
+                let clients = Clients::start(&self.namespace, Ipv4Addr::from(tenant.address), load)?;
+                self.clients.push((tenant.name.clone(), clients));
+            }
+        }
+        for (tenant, host) in customers(&self.description) {
+            for port in &host.ports {
+                ui::say(&format!("  {} at http://127.0.0.1:{}/", tenant.name, port.host));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the clients and returns what each tool said last, by tenant.
+    pub fn stop_clients(&mut self) -> Vec<(String, String)> {
+        self.clients.drain(..).map(|(tenant, clients)| (tenant, clients.stop())).collect()
+    }
+}

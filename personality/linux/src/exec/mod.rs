@@ -1,0 +1,1 @@
+//! Starting programs: ELF files, scripts, the initial stack.

@@ -1,0 +1,67 @@
+//! A lock that is held across waits: the position of an open file. Waiting for it is a wait like any other.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use gyre_message::WaitQueue;
+use gyre_object::SpinLock;
+
+/// A value that one task at a time works with, for as long as it takes.
+#[derive(Default)]
+pub struct AsyncLock<T> {
+    held: AtomicBool,
+    free: WaitQueue,
+    value: SpinLock<T>,
+}
+
+impl<T: Copy> AsyncLock<T> {
+    /// An open lock.
+    pub const fn new(value: T) -> AsyncLock<T> {
+        AsyncLock {
+            held: AtomicBool::new(false),
+            free: WaitQueue::new(),
+            value: SpinLock::new(value),
+        }
+    }
+
+    /// Waits until nobody holds it. Dropping the answer, also in a killed task, frees it.
+    pub async fn hold(&self) -> Held<'_, T> {
+        loop {
+            if !self.held.swap(true, Ordering::Acquire) {
+                return Held { lock: self };
+            }
+            let wait = self.free.wait();
+            if !self.held.swap(true, Ordering::Acquire) {
+                return Held { lock: self };
+            }
+            wait.await;
+        }
+    }
+
+    /// The value, whoever holds the lock.
+    pub fn peek(&self) -> T {
+        *self.value.lock()
+    }
+}
+
+/// Holds an [`AsyncLock`] until dropped.
+pub struct Held<'a, T: Copy> {
+    lock: &'a AsyncLock<T>,
+}
+
+impl<T: Copy> Held<'_, T> {
+    /// The value.
+    pub fn get(&self) -> T {
+        *self.lock.value.lock()
+    }
+
+    /// Replaces the value.
+    pub fn set(&self, value: T) {
+        *self.lock.value.lock() = value;
+    }
+}
+
+impl<T: Copy> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        self.lock.held.store(false, Ordering::Release);
+        self.lock.free.wake_all();
+    }
+}

@@ -1,0 +1,274 @@
+//! Pipes: a bounded queue of bytes with two ends (pipe(7)).
+//!
+//! Nothing here waits: what cannot go on answers EAGAIN, and the caller waits on the end's readiness.
+
+use super::byte_queue::ByteQueue;
+use crate::Errno;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::{Readiness, Ready};
+use gyre_object::{Bytes, SpinLock};
+
+/// Writes up to here are atomic (POSIX PIPE_BUF on Linux), bytes.
+pub const ATOMIC_BYTES: usize = 4096;
+/// Capacity of a new pipe, bytes.
+pub const CAPACITY_BYTES: usize = 65_536;
+/// Largest capacity that F_SETPIPE_SZ gives, bytes.
+pub const CAPACITY_BYTES_MAX: usize = 1 << 20;
+
+struct State {
+    queue: ByteQueue,
+    capacity: usize,
+    readers: usize,
+    writers: usize,
+}
+
+impl State {
+    fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.queue.len())
+    }
+
+    /// Bytes of a write of `bytes` that go in now.
+    fn admit(&self, bytes: usize) -> Result<usize, Errno> {
+        if self.readers == 0 {
+            return Err(Errno::EPIPE);
+        }
+        let room = self.room();
+        if room >= bytes {
+            return Ok(bytes);
+        }
+        if bytes <= ATOMIC_BYTES || room == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(room)
+    }
+}
+
+/// The pipe itself, shared by its ends.
+pub struct Pipe {
+    state: SpinLock<State>,
+    readable: Arc<Readiness>,
+    writable: Arc<Readiness>,
+    both: Arc<Readiness>,
+}
+
+impl Pipe {
+    /// An empty pipe without ends.
+    pub fn new() -> Arc<Pipe> {
+        Arc::new(Pipe {
+            state: SpinLock::new(State {
+                queue: ByteQueue::default(),
+                capacity: CAPACITY_BYTES,
+                readers: 0,
+                writers: 0,
+            }),
+            readable: Readiness::new(Ready::empty()),
+            writable: Readiness::new(Ready::WRITE),
+            both: Readiness::new(Ready::WRITE),
+        })
+    }
+
+    /// Sets and clears the bits that follow from the state; `moved` says that data or room has just come.
+    fn publish(&self, state: &State, moved: Ready) {
+        let mut read = Ready::empty();
+        read.set(Ready::READ, !state.queue.is_empty());
+        read.set(Ready::HANG_UP, state.writers == 0);
+        let mut write = Ready::empty();
+        write.set(Ready::WRITE, state.room() >= ATOMIC_BYTES || state.readers == 0);
+        write.set(Ready::ERROR, state.readers == 0);
+        renew(&self.readable, read, moved & Ready::READ);
+        renew(&self.writable, write, moved & Ready::WRITE);
+        renew(&self.both, (read | write) & (Ready::READ | Ready::WRITE), moved);
+    }
+
+    /// A new end.
+    pub fn end(self: &Arc<Pipe>, side: Side) -> PipeEnd {
+        let mut state = self.state.lock();
+        state.readers += usize::from(side != Side::Write);
+        state.writers += usize::from(side != Side::Read);
+        self.publish(&state, Ready::READ | Ready::WRITE);
+        drop(state);
+        PipeEnd {
+            pipe: self.clone(),
+            side,
+        }
+    }
+
+    /// Open ends: readers and writers.
+    pub fn ends(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.readers, state.writers)
+    }
+}
+
+/// Brings `readiness` to `bits`, telling everybody of bits that are new or have `moved`.
+fn renew(readiness: &Readiness, bits: Ready, moved: Ready) {
+    let before = readiness.now();
+    readiness.clear(before - bits);
+    let news = (bits - before) | (bits & moved);
+    if !news.is_empty() {
+        readiness.set(news);
+    }
+}
+
+/// What an end is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Both (a named pipe opened for reading and writing).
+    Both,
+}
+
+/// One end of a pipe. Dropping it is seen at the other.
+pub struct PipeEnd {
+    pipe: Arc<Pipe>,
+    side: Side,
+}
+
+impl PipeEnd {
+    /// What this end is for.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The pipe.
+    pub fn pipe(&self) -> &Arc<Pipe> {
+        &self.pipe
+    }
+
+    /// What this end is ready for.
+    pub fn readiness(&self) -> &Arc<Readiness> {
+        match self.side {
+            Side::Read => &self.pipe.readable,
+            Side::Write => &self.pipe.writable,
+            Side::Both => &self.pipe.both,
+        }
+    }
+
+    /// Copies out what is there; 0 at the end.
+    ///
+    /// # Errors
+    /// EAGAIN where nothing is there yet.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.take_with(|queue| {
+            let count = queue.read_into(into);
+            (count, count == 0)
+        })
+    }
+
+    /// Takes what is there by reference; empty at the end.
+    ///
+    /// # Errors
+    /// EAGAIN where nothing is there yet.
+    pub fn take(&self, bytes_max: usize) -> Result<Vec<Bytes>, Errno> {
+        self.take_with(|queue| {
+            let pieces = queue.take(bytes_max);
+            let is_empty = pieces.is_empty();
+            (pieces, is_empty)
+        })
+    }
+
+    /// Views of what is there, for tee.
+    ///
+    /// # Errors
+    /// EAGAIN where nothing is there yet.
+    pub fn peek(&self, bytes_max: usize) -> Result<Vec<Bytes>, Errno> {
+        self.take_with(|queue| {
+            let pieces = queue.peek(bytes_max);
+            let is_empty = pieces.is_empty();
+            (pieces, is_empty)
+        })
+    }
+
+    fn take_with<T>(&self, take: impl FnOnce(&mut ByteQueue) -> (T, bool)) -> Result<T, Errno> {
+        let mut state = self.pipe.state.lock();
+        let (value, is_empty) = take(&mut state.queue);
+        if is_empty && state.writers > 0 {
+            return Err(Errno::EAGAIN);
+        }
+        self.pipe.publish(&state, Ready::WRITE);
+        Ok(value)
+    }
+
+    /// Copies data in; takes all, or what fits of more than [`ATOMIC_BYTES`].
+    ///
+    /// # Errors
+    /// EPIPE without readers; EAGAIN without room; ENOMEM.
+    pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
+        let mut state = self.pipe.state.lock();
+        let count = state.admit(data.len())?;
+        state.queue.push_slice(data.get(..count).unwrap_or(&[]))?;
+        self.pipe.publish(&state, Ready::READ);
+        Ok(count)
+    }
+
+    /// As [`PipeEnd::write`], by reference.
+    ///
+    /// # Errors
+    /// EPIPE without readers; EAGAIN without room.
+    pub fn give(&self, data: &[Bytes]) -> Result<usize, Errno> {
+        let mut state = self.pipe.state.lock();
+        let count = state.admit(data.iter().map(Bytes::len).sum())?;
+        let mut left = count;
+        for piece in data {
+            let part = piece.slice(0, left);
+            left -= part.len();
+            if !part.is_empty() {
+                state.queue.push_bytes(&part);
+            }
+        }
+        self.pipe.publish(&state, Ready::READ);
+        Ok(count)
+    }
+
+    /// Bytes that can be read now (FIONREAD).
+    pub fn readable_bytes(&self) -> usize {
+        self.pipe.state.lock().queue.len()
+    }
+
+    /// Bytes that fit now.
+    pub fn room(&self) -> usize {
+        self.pipe.state.lock().room()
+    }
+
+    /// Capacity in bytes (F_GETPIPE_SZ).
+    pub fn capacity(&self) -> usize {
+        self.pipe.state.lock().capacity
+    }
+
+    /// Sets the capacity, rounded up to a power of two of at least a page (F_SETPIPE_SZ).
+    ///
+    /// # Errors
+    /// EPERM above the limit, EBUSY where more is queued.
+    pub fn set_capacity(&self, bytes: usize) -> Result<usize, Errno> {
+        if bytes > CAPACITY_BYTES_MAX {
+            return Err(Errno::EPERM);
+        }
+        let capacity = bytes.max(ATOMIC_BYTES).next_power_of_two();
+        let mut state = self.pipe.state.lock();
+        if state.queue.len() > capacity {
+            return Err(Errno::EBUSY);
+        }
+        state.capacity = capacity;
+        self.pipe.publish(&state, Ready::empty());
+        Ok(capacity)
+    }
+}
+
+impl Drop for PipeEnd {
+    fn drop(&mut self) {
+        let mut state = self.pipe.state.lock();
+        state.readers -= usize::from(self.side != Side::Write);
+        state.writers -= usize::from(self.side != Side::Read);
+        self.pipe.publish(&state, Ready::empty());
+    }
+}
+
+/// A pipe's two ends.
+pub fn pipe_pair() -> (PipeEnd, PipeEnd) {
+    let pipe = Pipe::new();
+    (pipe.end(Side::Read), pipe.end(Side::Write))
+}

@@ -1,0 +1,247 @@
+//! Buffers of a program: where a read puts its bytes and a write takes them from, as one address or a list of them.
+
+use crate::{Errno, Thread};
+use alloc::vec::Vec;
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+
+/// Most entries of an iovec list (IOV_MAX).
+pub const IOVECS_MAX: usize = 1024;
+/// Most bytes one call moves, as in Linux (MAX_RW_COUNT).
+pub const CALL_BYTES_MAX: usize = 0x7fff_f000;
+
+/// A piece of a program's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First byte.
+    pub address: u64,
+    /// Length.
+    pub bytes: usize,
+}
+
+enum Ranges {
+    One(Range),
+    Many(Vec<Range>),
+}
+
+impl Ranges {
+    fn as_slice(&self) -> &[Range] {
+        match self {
+            Ranges::One(range) => core::slice::from_ref(range),
+            Ranges::Many(ranges) => ranges,
+        }
+    }
+}
+
+/// A program's buffer and how far it has been used.
+pub struct UserBuffer<'a> {
+    thread: &'a Thread,
+    ranges: Ranges,
+    index: usize,
+    offset: usize,
+    left: usize,
+    done: usize,
+}
+
+impl<'a> UserBuffer<'a> {
+    /// One range; a length beyond [`CALL_BYTES_MAX`] is cut.
+    pub fn new(thread: &'a Thread, address: u64, bytes: usize) -> UserBuffer<'a> {
+        let bytes = bytes.min(CALL_BYTES_MAX);
+        UserBuffer {
+            thread,
+            ranges: Ranges::One(Range { address, bytes }),
+            index: 0,
+            offset: 0,
+            left: bytes,
+            done: 0,
+        }
+    }
+
+    /// The list of `count` iovecs at `address`, each read once.
+    ///
+    /// # Errors
+    /// EINVAL for more than [`IOVECS_MAX`] entries or lengths whose sum overflows ssize_t; EFAULT.
+    pub async fn from_iovecs(
+        thread: &'a Thread,
+        address: u64,
+        count: usize,
+    ) -> Result<UserBuffer<'a>, Errno> {
+        if count > IOVECS_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut raw = alloc::vec![0u8; count * 16];
+        thread.copy_in(address, &mut raw).await?;
+        let mut ranges = Vec::with_capacity(count);
+        let mut total = 0usize;
+        for entry in raw.chunks_exact(16) {
+            let address = word(entry, 0);
+            let bytes = word(entry, 8) as usize;
+            total = total
+                .checked_add(bytes)
+                .filter(|total| isize::try_from(*total).is_ok())
+                .ok_or(Errno::EINVAL)?;
+            ranges.push(Range { address, bytes });
+        }
+        Ok(UserBuffer {
+            thread,
+            ranges: Ranges::Many(ranges),
+            index: 0,
+            offset: 0,
+            left: total.min(CALL_BYTES_MAX),
+            done: 0,
+        })
+    }
+
+    /// The thread whose memory it is.
+    pub fn thread(&self) -> &'a Thread {
+        self.thread
+    }
+
+    /// Bytes not used yet.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Bytes used.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// The next contiguous part of at most `bytes_max` bytes.
+    fn next(&mut self, bytes_max: usize) -> Option<Range> {
+        loop {
+            let range = *self.ranges.as_slice().get(self.index)?;
+            let rest = range.bytes - self.offset.min(range.bytes);
+            if rest == 0 {
+                self.index += 1;
+                self.offset = 0;
+                continue;
+            }
+            let bytes = rest.min(bytes_max).min(self.left);
+            let address = range.address.wrapping_add(self.offset as u64);
+            return (bytes > 0).then_some(Range { address, bytes });
+        }
+    }
+
+    fn used(&mut self, bytes: usize) {
+        self.offset += bytes;
+        self.left -= bytes;
+        self.done += bytes;
+    }
+
+    /// Copies `data` to the program; stops where the buffer ends. Answers the bytes copied.
+    ///
+    /// # Errors
+    /// EFAULT; [`UserBuffer::done`] tells what was copied before.
+    pub async fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let mut copied = 0;
+        while let Some(rest) = data.get(copied..).filter(|rest| !rest.is_empty()) {
+            let Some(range) = self.next(rest.len()) else {
+                break;
+            };
+            let part = rest.get(..range.bytes).unwrap_or(rest);
+            self.thread.copy_out(range.address, part).await?;
+            self.used(range.bytes);
+            copied += range.bytes;
+        }
+        Ok(copied)
+    }
+
+    /// Copies pieces to the program, in order.
+    ///
+    /// # Errors
+    /// EFAULT where not even the first byte could be copied; a part is an answer.
+    pub async fn put_pieces(&mut self, pieces: &[Bytes]) -> Result<usize, Errno> {
+        let before = self.done;
+        for piece in pieces {
+            if let Err(error) = self.put(piece.as_slice()).await {
+                return if self.done > before { Ok(self.done - before) } else { Err(error) };
+            }
+        }
+        Ok(self.done - before)
+    }
+
+    /// Copies up to `into.len()` bytes from the program. Answers the bytes copied: fewer at the buffer's end.
+    ///
+    /// # Errors
+    /// EFAULT.
+    pub async fn get(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
+        let mut copied = 0;
+        while copied < into.len() {
+            let Some(range) = self.next(into.len() - copied) else {
+                break;
+            };
+            let Some(part) = into.get_mut(copied..copied + range.bytes) else {
+                break;
+            };
+            self.thread.copy_in(range.address, part).await?;
+            self.used(range.bytes);
+            copied += range.bytes;
+        }
+        Ok(copied)
+    }
+
+    /// Copies up to `bytes_max` bytes from the program into fresh pages.
+    ///
+    /// # Errors
+    /// EFAULT or ENOMEM where not even the first page could be had; a part is an answer.
+    pub async fn gather(&mut self, bytes_max: usize) -> Result<Vec<Bytes>, Errno> {
+        let total = bytes_max.min(self.left);
+        let mut pieces = Vec::with_capacity(total.div_ceil(PAGE_BYTES));
+        let mut gathered = 0;
+        while gathered < total {
+            let bytes = (total - gathered).min(PAGE_BYTES);
+            match self.gather_page(bytes).await {
+                Ok(piece) => {
+                    gathered += piece.len();
+                    pieces.push(piece);
+                }
+                Err(error) if pieces.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(pieces)
+    }
+
+    async fn gather_page(&mut self, bytes: usize) -> Result<Bytes, Errno> {
+        let mut page = Page::zeroed()?;
+        let before = self.done;
+        let into = page.as_mut_slice().and_then(|slice| slice.get_mut(..bytes));
+        let into = into.ok_or(Errno::ENOMEM)?;
+        match self.get(into).await {
+            Err(error) if self.done == before => Err(error),
+            _ => Ok(Bytes::new(page, 0, self.done - before)),
+        }
+    }
+
+    /// Takes back the use of the last `bytes` bytes, which went nowhere.
+    pub fn give_back(&mut self, bytes: usize) {
+        let mut bytes = bytes.min(self.done);
+        self.done -= bytes;
+        self.left += bytes;
+        while bytes > self.offset && self.index > 0 {
+            bytes -= self.offset;
+            self.index -= 1;
+            self.offset = self.ranges.as_slice().get(self.index).map_or(0, |range| range.bytes);
+        }
+        self.offset -= bytes.min(self.offset);
+    }
+}
+
+/// The little-endian 64-bit word at `at`, 0 beyond the end.
+pub fn word(raw: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    if let Some(part) = raw.get(at..at + 8) {
+        bytes.copy_from_slice(part);
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// The little-endian 32-bit word at `at`, 0 beyond the end.
+pub fn half(raw: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    if let Some(part) = raw.get(at..at + 4) {
+        bytes.copy_from_slice(part);
+    }
+    u32::from_le_bytes(bytes)
+}

@@ -1,0 +1,1 @@
+//! Futexes: waiting for a word of memory to change.

@@ -1,0 +1,1 @@
+//! Memory calls: mmap, brk and their family.

@@ -1,0 +1,1 @@
+//! Signals: sending, blocking, delivering.

@@ -1,0 +1,67 @@
+//! Sets of signals.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The number of the last signal.
+pub const SIGNAL_MAX: i32 = 64;
+/// The first real-time signal.
+pub const SIGNAL_REALTIME: i32 = 32;
+
+/// A set of signals, as `sigset_t` of the kernel: bit n-1 stands for signal n.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct SignalSet(pub u64);
+
+impl SignalSet {
+    /// None.
+    pub const EMPTY: SignalSet = SignalSet(0);
+
+    /// The set of one signal; empty for numbers that are none.
+    pub const fn of(signal: i32) -> SignalSet {
+        match signal {
+            1..=SIGNAL_MAX => SignalSet(1 << (signal - 1)),
+            _ => SignalSet(0),
+        }
+    }
+
+    /// The set of several.
+    pub const fn of_all(signals: &[u32]) -> SignalSet {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < signals.len() {
+            bits |= SignalSet::of(signals[index] as i32).0;
+            index += 1;
+        }
+        SignalSet(bits)
+    }
+
+    /// True where the signal is in it.
+    pub const fn has(self, signal: i32) -> bool {
+        self.0 & SignalSet::of(signal).0 != 0
+    }
+
+    /// Both together.
+    pub const fn and(self, other: SignalSet) -> SignalSet {
+        SignalSet(self.0 | other.0)
+    }
+
+    /// This without the other.
+    pub const fn without(self, other: SignalSet) -> SignalSet {
+        SignalSet(self.0 & !other.0)
+    }
+
+    /// What is in both.
+    pub const fn common(self, other: SignalSet) -> SignalSet {
+        SignalSet(self.0 & other.0)
+    }
+
+    /// True for none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The lowest signal in it.
+    pub fn first(self) -> Option<i32> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as i32 + 1)
+    }
+}

@@ -1,0 +1,3 @@
+//! Processes and threads: making, ending, waiting, who they are.
+
+pub mod identity;

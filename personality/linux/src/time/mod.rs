@@ -1,0 +1,1 @@
+//! Clocks, sleeping and timers.

@@ -1,0 +1,170 @@
+//! Reading and writing the memory of the thread's process, with errors as system calls give them.
+
+use crate::{Errno, Thread};
+use alloc::vec::Vec;
+use gyre_object::Bytes;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Longest path, the NUL included, bytes.
+pub const PATH_MAX: usize = 4096;
+/// Most pieces of a vectored call.
+pub const IOV_MAX: usize = 1024;
+/// Most bytes that one call transfers (Linux's MAX_RW_COUNT).
+pub const TRANSFER_MAX: usize = 0x7fff_f000;
+
+/// A piece of a vectored call: `struct iovec`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IoVector {
+    /// Where it starts.
+    pub address: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Thread {
+    /// Fills `into` from the program's memory.
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM where the page cannot be had.
+    pub async fn copy_in(&self, address: u64, into: &mut [u8]) -> Result<(), Errno> {
+        Ok(self
+            .space()
+            .copy_in(address, into)
+            .await
+            .map_err(|fault| fault.error)?)
+    }
+
+    /// Copies up to `bytes` in one piece of kernel memory.
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM.
+    pub async fn read_vec(&self, address: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
+        let mut into = Vec::new();
+        into.try_reserve_exact(bytes).map_err(|_| Errno::ENOMEM)?;
+        into.resize(bytes, 0);
+        self.copy_in(address, &mut into).await?;
+        Ok(into)
+    }
+
+    /// Copies to the program's memory.
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM.
+    pub async fn copy_out(&self, address: u64, from: &[u8]) -> Result<(), Errno> {
+        Ok(self
+            .space()
+            .copy_out(address, from)
+            .await
+            .map_err(|fault| fault.error)?)
+    }
+
+    /// Copies views one after another to the program's memory. Answers the bytes copied, fewer where a later page cannot be written.
+    ///
+    /// # Errors
+    /// EFAULT where nothing could be copied.
+    pub async fn copy_out_bytes(&self, address: u64, from: &[Bytes]) -> Result<usize, Errno> {
+        match self.space().copy_out_bytes(address, from).await {
+            Ok(done) => Ok(done),
+            Err(fault) if fault.done > 0 => Ok(fault.done),
+            Err(fault) => Err(fault.error.into()),
+        }
+    }
+
+    /// Views of the program's memory for zero-copy writing; see [`gyre_address_space::AddressSpace::pin`].
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM.
+    pub async fn pin(&self, address: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
+        Ok(self
+            .space()
+            .pin(address, bytes)
+            .await
+            .map_err(|fault| fault.error)?)
+    }
+
+    /// Reads a structure.
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM.
+    pub async fn read_struct<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, Errno> {
+        Ok(self.space().read_struct(address).await?)
+    }
+
+    /// Writes a structure.
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM.
+    pub async fn write_struct<T: IntoBytes + Immutable>(
+        &self,
+        address: u64,
+        value: &T,
+    ) -> Result<(), Errno> {
+        Ok(self.space().write_struct(address, value).await?)
+    }
+
+    /// Writes a structure unless the address is null.
+    ///
+    /// # Errors
+    /// EFAULT; ENOMEM.
+    pub async fn write_optional<T: IntoBytes + Immutable>(
+        &self,
+        address: u64,
+        value: &T,
+    ) -> Result<(), Errno> {
+        match address {
+            0 => Ok(()),
+            _ => self.write_struct(address, value).await,
+        }
+    }
+
+    /// Reads a path, without the NUL.
+    ///
+    /// # Errors
+    /// EFAULT; ENAMETOOLONG.
+    pub async fn read_path(&self, address: u64) -> Result<Vec<u8>, Errno> {
+        self.read_string(address, PATH_MAX, Errno::ENAMETOOLONG)
+            .await
+    }
+
+    /// Reads a string of less than `max` bytes, without the NUL.
+    ///
+    /// # Errors
+    /// EFAULT; `too_long`.
+    pub async fn read_string(
+        &self,
+        address: u64,
+        max: usize,
+        too_long: Errno,
+    ) -> Result<Vec<u8>, Errno> {
+        self.space()
+            .read_string(address, max)
+            .await?
+            .ok_or(too_long)
+    }
+
+    /// Reads the pieces of a vectored call; their lengths are cut so that the sum fits [`TRANSFER_MAX`].
+    ///
+    /// # Errors
+    /// EINVAL for more than [`IOV_MAX`] pieces or a length beyond `isize::MAX`; EFAULT.
+    pub async fn read_iovecs(&self, address: u64, count: usize) -> Result<Vec<IoVector>, Errno> {
+        if count > IOV_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut pieces = Vec::with_capacity(count);
+        let mut room = TRANSFER_MAX as u64;
+        let raw = self
+            .read_vec(address, count * size_of::<IoVector>())
+            .await?;
+        for bytes in raw.chunks_exact(size_of::<IoVector>()) {
+            let mut piece = IoVector::read_from_bytes(bytes).map_err(|_| Errno::EFAULT)?;
+            if piece.bytes > i64::MAX as u64 {
+                return Err(Errno::EINVAL);
+            }
+            piece.bytes = piece.bytes.min(room);
+            room -= piece.bytes;
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+}

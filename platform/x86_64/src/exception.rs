@@ -1,0 +1,69 @@
+//! Exceptions of the kernel itself: each ends the machine with a dump. An NMI is how a dying core stops the others.
+
+use crate::instructions::{halt_forever, read_cr2};
+use crate::panic::{dying, print_trace, stop_machine};
+use log::error;
+
+/// What the entry code pushes; lowest address first.
+#[repr(C)]
+pub(crate) struct KernelFrame {
+    r15: u64,
+    r14: u64,
+    r13: u64,
+    r12: u64,
+    r11: u64,
+    r10: u64,
+    r9: u64,
+    r8: u64,
+    rbp: u64,
+    rdi: u64,
+    rsi: u64,
+    rdx: u64,
+    rcx: u64,
+    rbx: u64,
+    rax: u64,
+    vector: u64,
+    code: u64,
+    rip: u64,
+    cs: u64,
+    rflags: u64,
+    rsp: u64,
+    ss: u64,
+}
+
+const NAMES: [&str; 22] = [
+    "divide error", "debug", "NMI", "breakpoint", "overflow", "bound range", "invalid opcode", "no FPU", "double fault",
+    "coprocessor overrun", "invalid TSS", "no segment", "stack fault", "general protection", "page fault", "reserved",
+    "floating point", "alignment check", "machine check", "SIMD floating point", "virtualization", "control protection",
+];
+
+#[unsafe(no_mangle)]
+extern "C" fn gyre_on_kernel_exception(frame: &KernelFrame) -> ! {
+    dump(frame);
+    stop_machine()
+}
+
+/// Handles NMI, machine check, double fault and the kernel's debug traps; the caller restores GS.
+#[unsafe(no_mangle)]
+extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
+    if frame.vector == 2 && dying() {
+        halt_forever();
+    }
+    if frame.vector == 2 {
+        return;
+    }
+    dump(frame);
+    stop_machine()
+}
+
+fn dump(frame: &KernelFrame) {
+    let name = NAMES.get(frame.vector as usize).copied().unwrap_or("exception");
+    crate::panic::begin_dying();
+    error!(target: "exception", "{name} (vector {}, code {:#x}) in the kernel, cr2 {:#x}", frame.vector, frame.code, read_cr2());
+    error!(target: "exception", "rip {:#018x} cs {:#x} rflags {:#x} rsp {:#018x} ss {:#x}", frame.rip, frame.cs, frame.rflags, frame.rsp, frame.ss);
+    error!(target: "exception", "rax {:#018x} rbx {:#018x} rcx {:#018x} rdx {:#018x}", frame.rax, frame.rbx, frame.rcx, frame.rdx);
+    error!(target: "exception", "rsi {:#018x} rdi {:#018x} rbp {:#018x} r8  {:#018x}", frame.rsi, frame.rdi, frame.rbp, frame.r8);
+    error!(target: "exception", "r9  {:#018x} r10 {:#018x} r11 {:#018x} r12 {:#018x}", frame.r9, frame.r10, frame.r11, frame.r12);
+    error!(target: "exception", "r13 {:#018x} r14 {:#018x} r15 {:#018x}", frame.r13, frame.r14, frame.r15);
+    print_trace(frame.rip, frame.rbp);
+}

@@ -1,0 +1,157 @@
+//! Frames with an owner.
+
+use super::raw;
+use crate::lock::Once;
+use crate::paging::DIRECT_MAP;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
+
+static METER: Once<&'static dyn MemoryMeter> = Once::new();
+
+/// Nobody was told of it.
+pub(crate) const UNCHARGED: u32 = u32::MAX;
+
+/// Sets who is told of every byte taken; only the first call counts. Boot core, before others run.
+///
+/// The meter is called inside the allocators: it must not allocate, and must not wait.
+pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
+    METER.set(meter);
+}
+
+/// Charges the current activity and returns who that is.
+///
+/// # Errors
+/// [`OutOfMemory`] where its budget is spent.
+#[inline]
+pub(crate) fn charge(bytes: usize) -> Result<u32, OutOfMemory> {
+    METER
+        .get()
+        .map_or(Ok(UNCHARGED), |meter| meter.charge(bytes))
+}
+
+/// Gives bytes back to who paid for them.
+#[inline]
+pub(crate) fn credit(owner: u32, bytes: usize) {
+    if let (Some(meter), true) = (METER.get(), owner != UNCHARGED) {
+        meter.credit(owner, bytes);
+    }
+}
+
+/// `2^order` contiguous, zeroed, page-aligned frames with one owner. Freed and credited when dropped.
+///
+/// Its contents may be mapped into programs and shared with devices. Such a frame is read and written by
+/// [`Frame::read_shared`] and [`Frame::write_shared`], never through slices.
+pub struct Frame {
+    memory: NonNull<u8>,
+    order: u8,
+}
+
+// SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
+unsafe impl Send for Frame {}
+// SAFETY: shared access is read-only through `as_slice`.
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    /// Takes `2^order` zeroed frames, charged to the current activity.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none, the payer's budget is spent, or the order is beyond 4 MiB.
+    pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
+        if usize::from(order) >= super::buddy::ORDERS {
+            return Err(OutOfMemory);
+        }
+        let bytes = PAGE_BYTES << order;
+        let owner = charge(bytes)?;
+        let Some(pa) = raw::take_frames(order, true) else {
+            credit(owner, bytes);
+            return Err(OutOfMemory);
+        };
+        raw::info_of(pa).owner.store(owner, Relaxed);
+        let memory = NonNull::new((DIRECT_MAP + pa) as *mut u8).ok_or(OutOfMemory)?;
+        Ok(Frame { memory, order })
+    }
+
+    /// Lets go of the frames without freeing them, see [`Frame::from_pa`].
+    pub(crate) fn into_pa(self) -> u64 {
+        let pa = self.pa().0;
+        core::mem::forget(self);
+        pa
+    }
+
+    /// Takes charge again of a frame that [`Frame::into_pa`] let go; the order is in its description.
+    ///
+    /// # Safety
+    /// Once for each `into_pa`.
+    pub(crate) unsafe fn from_pa(pa: u64) -> Frame {
+        let memory = (DIRECT_MAP + pa) as *mut u8;
+        // SAFETY: addresses of the direct map are not null.
+        let memory = unsafe { NonNull::new_unchecked(memory) };
+        Frame {
+            memory,
+            order: raw::info_of(pa).order.load(Relaxed),
+        }
+    }
+
+    /// The physical address of the first byte.
+    pub fn pa(&self) -> Pa {
+        Pa(self.memory.as_ptr() as u64 - DIRECT_MAP)
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        PAGE_BYTES << self.order
+    }
+
+    /// Who pays for it, as the memory meter said; `None` before there was a meter.
+    pub fn owner(&self) -> Option<u32> {
+        let owner = raw::info_of(self.pa().0).owner.load(Relaxed);
+        (owner != UNCHARGED).then_some(owner)
+    }
+
+    /// The contents.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the memory is owned, initialised and of this length.
+        unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.bytes()) }
+    }
+
+    /// The contents, to change them.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` says that nobody else looks.
+        unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr(), self.bytes()) }
+    }
+
+    /// Copies out of the frame while others (user programs, devices) may write to it: byte values are each old or new.
+    /// Returns how many bytes were copied: less than wanted at the frame's end.
+    pub fn read_shared(&self, offset: usize, into: &mut [u8]) -> usize {
+        let count = into.len().min(self.bytes().saturating_sub(offset));
+        let from = self.memory.as_ptr().wrapping_add(offset);
+        // SAFETY: offset + count lies inside the frame; the copy is assembly, so that races are no undefined behaviour.
+        unsafe { crate::copy::copy_shared(into.as_mut_ptr(), from, count) };
+        count
+    }
+
+    /// Copies into a frame that others may read or write at the same time (a page of a user program).
+    pub fn write_shared(&self, offset: usize, from: &[u8]) -> usize {
+        let count = from.len().min(self.bytes().saturating_sub(offset));
+        let into = self.memory.as_ptr().wrapping_add(offset);
+        // SAFETY: as above.
+        unsafe { crate::copy::copy_shared(into, from.as_ptr(), count) };
+        count
+    }
+
+    /// The address of a byte for volatile access, or `None` where `bytes` from there on do not fit.
+    #[inline(always)]
+    pub(crate) fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        (end <= self.bytes()).then(|| self.memory.as_ptr().wrapping_add(offset))
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        let pa = self.pa().0;
+        credit(raw::info_of(pa).owner.load(Relaxed), self.bytes());
+        raw::give_frames(pa, self.order);
+    }
+}

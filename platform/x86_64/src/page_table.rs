@@ -1,0 +1,252 @@
+//! Page tables of programs. The lower half is a table's own, the upper half is the kernel's, shared by all.
+
+use crate::core_local::{block_of, core_count, this_core};
+use crate::instructions::{invlpg, read_cr3, write_cr3};
+use crate::kernel_map;
+use crate::lock::SpinLock;
+use crate::memory::{buddy::NONE, frame::Frame, raw};
+use crate::paging::*;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use gyre_platform::{MapError, MapFlags, Mapping, PAGE_BYTES, Pa, USER_END, Va};
+
+const UPPER: u64 = PRESENT | WRITE | USER | ACCESSED;
+/// Root entries that belong to the program.
+const USER_ENTRIES: u64 = 256;
+
+/// The page table of one address space. The kernel half is shared by all tables and never changed through this.
+///
+/// Holds no references to the frames it maps: callers do. Its own frames are charged to whoever caused them.
+pub struct PageTable {
+    root: u64,
+}
+
+impl PageTable {
+    /// Makes a table without user mappings.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfMemory`].
+    pub fn new() -> Result<PageTable, MapError> {
+        let root = take_table().ok_or(MapError::OutOfMemory)?;
+        for number in USER_ENTRIES..2 * USER_ENTRIES {
+            // SAFETY: the kernel's root is never freed.
+            let entry = unsafe { Slot::of(kernel_map::root(), number) }.get();
+            // SAFETY: the new root is ours.
+            unsafe { Slot::of(root, number) }.set(entry);
+        }
+        Ok(PageTable { root })
+    }
+
+    /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+        if va.0 >= USER_END || va.page_offset() != 0 || pa.0 % PAGE_BYTES as u64 != 0 || pa.0 & !ADDRESS != 0 {
+            return Err(MapError::BadAddress);
+        }
+        // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
+        let slot = unsafe { find_or_make(self.root, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+        if slot.get() & PRESENT != 0 {
+            return Err(MapError::Occupied);
+        }
+        slot.set(entry_of(pa, flags));
+        Ok(())
+    }
+
+    /// Removes a page and returns what was there. The caller flushes TLBs before the frame is reused.
+    pub fn unmap(&mut self, va: Va) -> Option<Mapping> {
+        let slot = self.find(va).filter(|slot| slot.get() & PRESENT != 0)?;
+        Some(mapping_of(slot.swap(0)))
+    }
+
+    /// Replaces rights and marks of a present page; returns what was there before. The caller flushes when rights shrink.
+    pub fn protect(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
+        let slot = self.find(va)?;
+        let before = slot.get();
+        if before & PRESENT == 0 {
+            return None;
+        }
+        Some(mapping_of(slot.swap(entry_of(Pa(before & ADDRESS), flags))))
+    }
+
+    /// What is mapped at the page that holds `va`.
+    pub fn query(&self, va: Va) -> Option<Mapping> {
+        let entry = self.find(va)?.get();
+        (entry & PRESENT != 0).then(|| mapping_of(entry))
+    }
+
+    /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).
+    pub fn active_cores(&self) -> u64 {
+        active_cores(self.root)
+    }
+
+    /// Pages that a program could write and execute, for tests.
+    pub fn count_writable_code(&self) -> usize {
+        let mut count = 0;
+        // SAFETY: `&self` keeps the tables.
+        unsafe {
+            for_each_leaf(self.root, 0, USER_ENTRIES, &mut |leaf| {
+                count += usize::from(leaf.rights & WRITE != 0 && leaf.rights & NO_EXECUTE == 0);
+            });
+        }
+        count
+    }
+
+    #[inline]
+    fn find(&self, va: Va) -> Option<Slot> {
+        if va.0 >= USER_END {
+            return None;
+        }
+        // SAFETY: `&self` keeps the tables. Large pages are never made in the user half.
+        unsafe { find(self.root, va.0) }.map(|(slot, _)| slot)
+    }
+
+    /// Loads the table on this core, unless it is loaded.
+    #[inline]
+    pub(crate) fn load(&self) {
+        let core = this_core();
+        if core.loaded_root.load(Ordering::Relaxed) != self.root {
+            load_root(self.root);
+        }
+    }
+}
+
+impl Drop for PageTable {
+    fn drop(&mut self) {
+        if this_core().loaded_root.load(Ordering::Relaxed) == self.root {
+            load_root(kernel_map::root());
+        }
+        let elsewhere = active_cores(self.root);
+        if elsewhere == 0 {
+            free_tables(self.root);
+            return;
+        }
+        // Other cores still have it loaded, though none runs in it. They leave it when they look at their events; the last frees it.
+        DROPPED.with(|head| {
+            raw::info_of(self.root).next.store(*head, Ordering::Relaxed);
+            *head = frame_number(self.root);
+        });
+        DROPPED_COUNT.fetch_add(1, Ordering::SeqCst);
+        (0..core_count()).filter(|core| elsewhere >> core & 1 == 1).for_each(crate::wake_core);
+    }
+}
+
+/// Roots of tables that were dropped while another core had them loaded, linked through their descriptions.
+static DROPPED: SpinLock<u32> = SpinLock::new(NONE);
+static DROPPED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn frame_number(pa: u64) -> u32 {
+    (pa / PAGE_BYTES as u64) as u32
+}
+
+/// Leaves this core's table if it was dropped, and frees dropped tables that no core has loaded.
+#[inline(always)]
+pub(crate) fn leave_dropped_table() {
+    if DROPPED_COUNT.load(Ordering::Relaxed) != 0 {
+        sweep_dropped();
+    }
+}
+
+#[cold]
+fn sweep_dropped() {
+    let loaded = this_core().loaded_root.load(Ordering::Relaxed);
+    let mut unused = NONE;
+    DROPPED.with(|head| {
+        let mut kept = NONE;
+        let mut at = *head;
+        while at != NONE {
+            let root = u64::from(at) * PAGE_BYTES as u64;
+            let info = raw::info_of(root);
+            let next = info.next.load(Ordering::Relaxed);
+            if root == loaded {
+                load_root(kernel_map::root());
+            }
+            let list = if active_cores(root) == 0 { &mut unused } else { &mut kept };
+            info.next.store(*list, Ordering::Relaxed);
+            *list = at;
+            at = next;
+        }
+        *head = kept;
+    });
+    while unused != NONE {
+        let root = u64::from(unused) * PAGE_BYTES as u64;
+        unused = raw::info_of(root).next.load(Ordering::Relaxed);
+        DROPPED_COUNT.fetch_sub(1, Ordering::SeqCst);
+        free_tables(root);
+    }
+}
+
+fn active_cores(root: u64) -> u64 {
+    let uses = |core: usize| {
+        let block = block_of(core);
+        block.entering_root.load(Ordering::SeqCst) == root || block.loaded_root.load(Ordering::SeqCst) == root
+    };
+    (0..core_count()).filter(|core| uses(*core)).fold(0, |mask, core| mask | 1 << core)
+}
+
+/// Loads a root on this core. Both words say so until the old one is gone, so that whoever changes either table sees this core.
+pub(crate) fn load_root(root: u64) {
+    let core = this_core();
+    core.entering_root.store(root, Ordering::SeqCst);
+    // SAFETY: every root has the kernel's half.
+    unsafe { write_cr3(root) };
+    core.loaded_root.store(root, Ordering::SeqCst);
+}
+
+fn take_table() -> Option<u64> {
+    Frame::allocate(0).ok().map(Frame::into_pa)
+}
+
+fn free_tables(root: u64) {
+    // SAFETY: nobody has the table loaded, and its owner is gone.
+    unsafe { free_below(root, 4) };
+}
+
+/// # Safety
+/// The table of `level` must be a user table that nobody uses any more.
+unsafe fn free_below(table: u64, level: u32) {
+    let entries = if level == 4 { USER_ENTRIES } else { 2 * USER_ENTRIES };
+    for number in 0..if level > 1 { entries } else { 0 } {
+        // SAFETY: as the caller says.
+        let entry = unsafe { Slot::of(table, number) }.get();
+        if entry & PRESENT != 0 {
+            // SAFETY: a present entry of an upper level names a table of its own.
+            unsafe { free_below(entry & ADDRESS, level - 1) };
+        }
+    }
+    // SAFETY: made by `take_table`, freed once.
+    drop(unsafe { Frame::from_pa(table) });
+}
+
+const BITS: [(MapFlags, u64); 6] = [
+    (MapFlags::WRITE, WRITE),
+    (MapFlags::USER, USER),
+    (MapFlags::DEVICE, UNCACHED),
+    (MapFlags::MARK, MARK),
+    (MapFlags::ACCESSED, ACCESSED),
+    (MapFlags::DIRTY, DIRTY),
+];
+
+fn entry_of(pa: Pa, flags: MapFlags) -> u64 {
+    let execute = if flags.contains(MapFlags::EXECUTE) { 0 } else { NO_EXECUTE };
+    BITS.iter().filter(|(flag, _)| flags.contains(*flag)).fold(pa.0 | PRESENT | execute, |entry, (_, bits)| entry | bits)
+}
+
+fn mapping_of(entry: u64) -> Mapping {
+    let start = if entry & NO_EXECUTE == 0 { MapFlags::EXECUTE } else { MapFlags::empty() };
+    let flags = BITS.iter().filter(|(_, bits)| entry & bits != 0).fold(start, |flags, (flag, _)| flags | *flag);
+    Mapping { pa: Pa(entry & ADDRESS), flags }
+}
+
+/// Flushes one page of the current table from this core's TLB.
+#[inline]
+pub fn flush_page_local(va: Va) {
+    invlpg(va.0);
+}
+
+/// Flushes all user pages from this core's TLB.
+#[inline]
+pub fn flush_all_local() {
+    // SAFETY: loads what is loaded.
+    unsafe { write_cr3(read_cr3()) };
+}

@@ -1,0 +1,232 @@
+//! PCI functions: finding them, their configuration space and their memory (PCI Local Bus 3.0, PCI Express base specification).
+
+use crate::acpi::Tables;
+use crate::instructions::{inb, inl, inw, outb, outl, outw};
+use crate::lock::{Once, SpinLock};
+use crate::mmio::Mmio;
+use gyre_platform::{DeviceError, Pa, PciAddress, PciId};
+
+/// Functions that are kept.
+const FUNCTIONS_MAX: usize = 64;
+const CONFIG_ADDRESS: u16 = 0xcf8;
+const CONFIG_DATA: u16 = 0xcfc;
+const COMMAND: u16 = 4;
+const COMMAND_MEMORY: u16 = 1 << 1;
+const COMMAND_MASTER: u16 = 1 << 2;
+const COMMAND_NO_INTX: u16 = 1 << 10;
+
+/// The memory-mapped configuration space, with its first and last bus.
+static SPACE: Once<(Mmio, u8, u8)> = Once::new();
+/// Ports are an address and a data register: two steps.
+static PORTS: SpinLock<()> = SpinLock::new(());
+static FUNCTIONS: Once<([PciDevice; FUNCTIONS_MAX], usize)> = Once::new();
+
+/// A PCI function of the zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PciDevice {
+    /// Where it is.
+    pub address: PciAddress,
+    /// What it is.
+    pub id: PciId,
+}
+
+const NOBODY: PciDevice =
+    PciDevice { address: PciAddress { bus: 0, device: 0, function: 0 }, id: PciId { vendor: 0xffff, device: 0xffff, class: 0xffff } };
+
+/// Finds the functions. Boot core, once.
+pub(crate) fn start(tables: &Tables) {
+    if let Some((base, first, last)) = tables.configuration.filter(|(base, ..)| *base != 0) {
+        let bytes = (u64::from(last.saturating_sub(first)) + 1) << 20;
+        match Mmio::map(Pa(base), bytes) {
+            Ok(space) => SPACE.set((space, first, last)),
+            Err(error) => log::warn!(target: "platform", "PCI configuration space cannot be mapped: {error:?}"),
+        }
+    } else if !ports_answer() {
+        return;
+    }
+    let mut found = ([NOBODY; FUNCTIONS_MAX], 0);
+    scan_bus(0, &mut found, 0);
+    FUNCTIONS.set(found);
+}
+
+/// The functions of this zone, in the order of their addresses as found.
+pub fn pci_devices() -> &'static [PciDevice] {
+    FUNCTIONS.get().map_or(&[], |(list, count)| &list[..*count])
+}
+
+/// True where the address register keeps what is written: a machine with PCI.
+fn ports_answer() -> bool {
+    PORTS.with(|()| {
+        // SAFETY: PCI's own register, on machines without PCI nobody's.
+        unsafe { outl(CONFIG_ADDRESS, 1 << 31) };
+        // SAFETY: as above.
+        unsafe { inl(CONFIG_ADDRESS) == 1 << 31 }
+    })
+}
+
+fn scan_bus(bus: u8, found: &mut ([PciDevice; FUNCTIONS_MAX], usize), depth: u8) {
+    for device in 0..32 {
+        for function in 0..8 {
+            let address = PciAddress { bus, device, function };
+            let multiple = scan_function(address, found, depth);
+            if function == 0 && !multiple {
+                break;
+            }
+        }
+    }
+}
+
+/// Returns whether the device has more functions.
+fn scan_function(address: PciAddress, found: &mut ([PciDevice; FUNCTIONS_MAX], usize), depth: u8) -> bool {
+    let mut candidate = PciDevice { address, ..NOBODY };
+    let vendor = candidate.config_read16(0);
+    if vendor == 0xffff {
+        return false;
+    }
+    candidate.id = PciId { vendor, device: candidate.config_read16(2), class: candidate.config_read16(10) };
+    let ours = crate::zone().devices.is_none_or(|list| list.contains(&address));
+    if ours && found.1 < FUNCTIONS_MAX {
+        found.0[found.1] = candidate;
+        found.1 += 1;
+    }
+    let header = candidate.config_read8(14);
+    let secondary = candidate.config_read8(0x19);
+    if header & 0x7f == 1 && secondary > address.bus && depth < 8 {
+        scan_bus(secondary, found, depth + 1);
+    }
+    header & 0x80 != 0
+}
+
+macro_rules! config {
+    ($($read:ident $write:ident $mmio_read:ident $mmio_write:ident $input:ident $output:ident $t:ty),*) => {$(
+        /// Reads its configuration space; all ones where nothing answers.
+        pub fn $read(&self, offset: u16) -> $t {
+            if let Some((space, place)) = self.place(offset) {
+                return space.$mmio_read(place);
+            }
+            self.with_ports(offset, <$t>::MAX, || {
+                // SAFETY: PCI's data register, while we hold the address register.
+                unsafe { $input(CONFIG_DATA + offset % 4) }
+            })
+        }
+        /// Writes its configuration space.
+        pub fn $write(&self, offset: u16, value: $t) {
+            if let Some((space, place)) = self.place(offset) {
+                return space.$mmio_write(place, value);
+            }
+            self.with_ports(offset, (), || {
+                // SAFETY: as above.
+                unsafe { $output(CONFIG_DATA + offset % 4, value) }
+            });
+        }
+    )*};
+}
+
+impl PciDevice {
+    config!(
+        config_read8 config_write8 read8 write8 inb outb u8,
+        config_read16 config_write16 read16 write16 inw outw u16,
+        config_read32 config_write32 read32 write32 inl outl u32
+    );
+
+    /// Bus, device and function as one number, as in configuration addresses.
+    fn number(&self) -> u32 {
+        u32::from(self.address.bus) << 8 | u32::from(self.address.device & 31) << 3 | u32::from(self.address.function & 7)
+    }
+
+    fn place(&self, offset: u16) -> Option<(&'static Mmio, usize)> {
+        let (space, first, last) = SPACE.get()?;
+        (*first..=*last).contains(&self.address.bus).then(|| {
+            let number = self.number() as usize - (usize::from(*first) << 8);
+            (space, number << 12 | usize::from(offset & 0xfff))
+        })
+    }
+
+    fn with_ports<T>(&self, offset: u16, absent: T, access: impl FnOnce() -> T) -> T {
+        if offset > 0xff {
+            return absent;
+        }
+        PORTS.with(|()| {
+            // SAFETY: PCI's address register, held by the lock.
+            unsafe { outl(CONFIG_ADDRESS, 1 << 31 | self.number() << 8 | u32::from(offset & 0xfc)) };
+            access()
+        })
+    }
+
+    /// Its capabilities: identity and offset in configuration space. A list that loops ends.
+    pub fn capabilities(&self) -> impl Iterator<Item = (u8, u16)> + '_ {
+        let listed = self.config_read16(6) & 1 << 4 != 0;
+        let mut next = if listed { self.config_read8(0x34) & 0xfc } else { 0 };
+        (0..48).map_while(move |_| {
+            let place = u16::from(next);
+            (place >= 0x40).then(|| {
+                next = self.config_read8(place + 1) & 0xfc;
+                (self.config_read8(place), place)
+            })
+        })
+    }
+
+    /// Physical address and length of a memory base address register.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoBar`] where it is absent, for ports, or not set by the firmware.
+    pub fn bar_range(&self, number: u8) -> Result<(Pa, u64), DeviceError> {
+        if number > 5 {
+            return Err(DeviceError::NoBar);
+        }
+        let register = 0x10 + u16::from(number) * 4;
+        let low = self.config_read32(register);
+        let wide = low >> 1 & 3 == 2;
+        if low & 1 == 1 || wide && number == 5 {
+            return Err(DeviceError::NoBar);
+        }
+        let high = if wide { self.config_read32(register + 4) } else { 0 };
+        let size = self.measure(register, low, wide.then_some(high));
+        let start = u64::from(high) << 32 | u64::from(low & !15);
+        if start == 0 || size == 0 || !size.is_power_of_two() || start % size != 0 {
+            return Err(DeviceError::NoBar);
+        }
+        Ok((Pa(start), size))
+    }
+
+    /// Writes ones, sees which stick, writes the address back; decoding is off meanwhile.
+    fn measure(&self, register: u16, low: u32, high: Option<u32>) -> u64 {
+        let command = self.config_read16(COMMAND);
+        self.config_write16(COMMAND, command & !COMMAND_MEMORY);
+        self.config_write32(register, u32::MAX);
+        let low_mask = self.config_read32(register) & !15;
+        self.config_write32(register, low);
+        let high_mask = high.map_or(u32::MAX, |high| {
+            self.config_write32(register + 4, u32::MAX);
+            let mask = self.config_read32(register + 4);
+            self.config_write32(register + 4, high);
+            mask
+        });
+        self.config_write16(COMMAND, command);
+        if low_mask == 0 && high.is_none() {
+            return 0;
+        }
+        (u64::from(high_mask) << 32 | u64::from(low_mask)).wrapping_neg()
+    }
+
+    /// Maps the memory of a base address register and lets the device answer there. Map each once: mappings stay.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoBar`], [`DeviceError::OutOfMemory`], or [`DeviceError::Protocol`] where it lies over the zone's memory.
+    pub fn bar(&self, number: u8) -> Result<Mmio, DeviceError> {
+        let (start, bytes) = self.bar_range(number)?;
+        let memory = Mmio::map(start, bytes)?;
+        self.config_write16(COMMAND, self.config_read16(COMMAND) | COMMAND_MEMORY);
+        Ok(memory)
+    }
+
+    /// Lets the device read and write memory, and signal by message only.
+    pub fn enable_bus_master(&self) {
+        self.config_write16(COMMAND, self.config_read16(COMMAND) | COMMAND_MASTER | COMMAND_NO_INTX);
+    }
+
+    /// Takes both away again.
+    pub fn disable_bus_master(&self) {
+        self.config_write16(COMMAND, self.config_read16(COMMAND) & !COMMAND_MASTER);
+    }
+}

@@ -1,0 +1,156 @@
+//! Advice about pages, writing them back, looking where they are.
+
+use crate::map::tell;
+use crate::region::{Options, PAGE, Provider, Region};
+use crate::space::Shrunk;
+use crate::{AddressSpace, FaultError, SpaceError};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_machine::{Access, USER_END};
+
+impl AddressSpace {
+    /// Forgets the pages of a range: private memory reads as zeroes or as its file afterwards (MADV_DONTNEED, MADV_FREE).
+    ///
+    /// # Errors
+    /// [`SpaceError::NotMapped`] for a hole; the parts before and behind it are done.
+    pub async fn discard(&self, address: u64, bytes: u64) -> Result<(), SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let mut shrunk = Shrunk::default();
+        let (covered, dirtied) = {
+            let mut guard = self.state.lock();
+            let state = &mut *guard;
+            let dirtied = state.dirty_pages(start, end).unwrap_or_default();
+            state.evict_range(start, end, &mut shrunk);
+            (state.regions.covers(start, end), dirtied)
+        };
+        self.settle(shrunk).await;
+        tell(dirtied).await;
+        covered.then_some(()).ok_or(SpaceError::NotMapped)
+    }
+
+    /// Sets or clears an option of all mappings in the range.
+    ///
+    /// # Errors
+    /// [`SpaceError::NotMapped`] for a hole.
+    pub fn set_options(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let mut state = self.state.lock();
+        if !state.regions.covers(start, end) {
+            return Err(SpaceError::NotMapped);
+        }
+        state.regions.change(start, end, |region| {
+            region.options = (region.options | set) - clear;
+        });
+        Ok(())
+    }
+
+    /// Makes the pages of a range resident (MAP_POPULATE, MADV_WILLNEED, mlock).
+    ///
+    /// # Errors
+    /// [`FaultError`] of the first page that cannot be had.
+    pub async fn populate(&self, address: u64, bytes: u64) -> Result<(), FaultError> {
+        let (start, end) = checked(address, bytes).map_err(|_| FaultError::NotMapped)?;
+        let mut at = start;
+        while at < end {
+            let access = match self.state.lock().regions.find(at) {
+                Some((_, region)) if region.allows(Access::Write) && !region.is_shared() => Access::Write,
+                Some(_) => Access::Read,
+                None => return Err(FaultError::NotMapped),
+            };
+            self.fault(at, access).await?;
+            at += PAGE;
+        }
+        Ok(())
+    }
+
+    /// Writes shared pages of files back to their file systems and waits until they are durable (msync, MS_SYNC).
+    ///
+    /// # Errors
+    /// [`SpaceError::NotMapped`] for a hole, [`SpaceError::Io`].
+    pub async fn sync(&self, address: u64, bytes: u64) -> Result<(), SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let (covered, dirtied) = {
+            let state = self.state.lock();
+            (state.regions.covers(start, end), state.dirty_pages(start, end))
+        };
+        let dirtied = dirtied.unwrap_or_default();
+        let mut files: Vec<_> = dirtied.iter().map(|(file, _)| file.clone()).collect();
+        files.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        tell(dirtied).await;
+        for file in files {
+            file.client.sync(file.node).await.map_err(|_| SpaceError::Io)?;
+        }
+        covered.then_some(()).ok_or(SpaceError::NotMapped)
+    }
+
+    /// For each page of the range whether it is resident (mincore).
+    ///
+    /// # Errors
+    /// [`SpaceError::NotMapped`] for a hole.
+    pub fn residency(&self, address: u64, bytes: u64) -> Result<Vec<u8>, SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let state = self.state.lock();
+        if !state.regions.covers(start, end) {
+            return Err(SpaceError::NotMapped);
+        }
+        let pages = (start..end).step_by(PAGE as usize);
+        Ok(pages.map(|at| u8::from(state.pages.get(at).is_some())).collect())
+    }
+
+    /// True where the whole range is mapped.
+    pub fn is_mapped(&self, address: u64, bytes: u64) -> bool {
+        checked(address, bytes).is_ok_and(|(start, end)| self.state.lock().regions.covers(start, end))
+    }
+
+    /// What a word of memory is called among all who can reach it, so that waiting for it works across programs (futex).
+    pub fn word_name(&self, address: u64) -> Option<WordName> {
+        let state = self.state.lock();
+        let (start, region) = state.regions.find(address)?;
+        Some(name_word(self, start, region, address))
+    }
+
+    /// The name of a word that only this program can mean.
+    pub fn private_word_name(&self, address: u64) -> WordName {
+        WordName { object: core::ptr::from_ref(self).addr() as u64, extra: 0, offset: address }
+    }
+}
+
+/// Names a word of memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WordName {
+    /// Which object: an address space, shared memory or file system.
+    object: u64,
+    /// The file's node; 0 for others.
+    extra: u64,
+    /// The byte in the object.
+    offset: u64,
+}
+
+fn name_word(space: &AddressSpace, start: u64, region: &Region, address: u64) -> WordName {
+    let offset = region.index_of(start, address) * PAGE + address % PAGE;
+    match (&region.provider, region.is_shared()) {
+        (Provider::Memory(memory), true) => WordName {
+            object: Arc::as_ptr(memory).addr() as u64,
+            extra: 0,
+            offset,
+        },
+        (Provider::File(file), true) => WordName {
+            object: u64::MAX,
+            extra: file.node.0,
+            offset,
+        },
+        _ => space.private_word_name(address),
+    }
+}
+
+/// A range of whole pages inside user memory.
+fn checked(address: u64, bytes: u64) -> Result<(u64, u64), SpaceError> {
+    let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(SpaceError::NotMapped)?;
+    let end = address.checked_add(bytes).ok_or(SpaceError::NotMapped)?;
+    match (address.is_multiple_of(PAGE), end <= USER_END) {
+        (false, _) => Err(SpaceError::Invalid),
+        (_, false) => Err(SpaceError::NotMapped),
+        _ => Ok((address, end)),
+    }
+}
+

@@ -1,0 +1,289 @@
+//! Demand paging: making a page resident with the right that is needed.
+
+use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
+use crate::region::Options;
+use crate::space::{Shrunk, State, count};
+use crate::{AddressSpace, FaultError};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::Ordering;
+use core::task::{Context, Poll, Waker};
+use gyre_interface::files::FileError;
+use gyre_machine::{Access, MapFlags, Va};
+use gyre_message::Call;
+use gyre_object::Page;
+
+/// Unmapped bytes kept below a growing stack (Linux: 256 pages).
+const GUARD_BYTES: u64 = 256 * PAGE;
+/// Pages of a file that one fault may bring, the neighbours being taken only if they are cached.
+const WINDOW_PAGES: u64 = 16;
+/// Rounds of one fault: each ends in progress unless another thread undoes it.
+const ROUNDS_MAX: usize = 64;
+
+/// What one look under the lock says must be done next.
+enum Step {
+    /// The page is there with the right.
+    Done,
+    /// It is there; another page left its place.
+    Replaced(Shrunk),
+    /// Flush, then look again.
+    Flush(Shrunk),
+    /// Ask the file for its page.
+    Ask(Arc<MappedFile>, u64),
+    /// Tell the file that its page is about to be written, then allow it.
+    Tell(Arc<MappedFile>, u64),
+}
+
+impl AddressSpace {
+    /// Makes the page that holds `address` resident with the right that `access` needs. Waits for the provider where needed.
+    ///
+    /// # Errors
+    /// [`FaultError`].
+    pub async fn fault(&self, address: u64, access: Access) -> Result<(), FaultError> {
+        let address = Va(address).page_start().0;
+        if !Va(address).is_user() {
+            return Err(FaultError::NotMapped);
+        }
+        count(&self.counters.faults);
+        for _ in 0..ROUNDS_MAX {
+            match self.step(address, access)? {
+                Step::Done => return Ok(()),
+                Step::Replaced(shrunk) => return Ok(self.settle(shrunk).await),
+                Step::Flush(shrunk) => self.settle(shrunk).await,
+                Step::Ask(file, index) => self.bring(address, &file, index).await?,
+                Step::Tell(file, index) => {
+                    file.client.page_dirtied(file.node, index).await?;
+                    self.allow_write(address, &file, index);
+                }
+            }
+        }
+        // Another thread of this program keeps taking the page away: the program may try again.
+        Ok(())
+    }
+
+    fn step(&self, address: u64, access: Access) -> Result<Step, FaultError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let (start, region) = state.region_for(address)?;
+        if !region.allows(access) {
+            return Err(FaultError::Denied);
+        }
+        let index = region.index_of(start, address);
+        match (state.pages.get(address).cloned(), access) {
+            (Some(page), Access::Write) => self.step_write(state, address, page, &region, index),
+            (Some(page), _) => state.show(address, &page, &region).map(|()| Step::Done),
+            (None, _) => state.step_absent(address, &region, index),
+        }
+    }
+
+    /// A page that is there is to be written.
+    fn step_write(
+        &self,
+        state: &mut State,
+        address: u64,
+        page: Page,
+        region: &Region,
+        index: u64,
+    ) -> Result<Step, FaultError> {
+        let mapping = state.table.query(Va(address));
+        if mapping.is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE)) {
+            return Ok(Step::Done);
+        }
+        if let (Provider::File(file), true) = (&region.provider, region.is_shared()) {
+            return Ok(Step::Tell(file.clone(), index));
+        }
+        // This function and the map of pages hold it; anybody else is another program, a cache or a view.
+        let owned = region.is_shared() || page.holders() <= 2;
+        if owned {
+            drop(page);
+            return state.show_writable(address, region).map(|()| Step::Done);
+        }
+        let own = 1 << gyre_machine::core_index();
+        let mut shrunk = Shrunk::default();
+        if mapping.is_some() && state.table.active_cores() & !own != 0 {
+            // Other cores may read the old page: none may while a first one writes the new page.
+            state.table.unmap(Va(address));
+            shrunk.stale.push(address);
+            return Ok(Step::Flush(shrunk));
+        }
+        let copy = page.copy()?;
+        count(&self.counters.copies);
+        state.evict(address, &mut shrunk);
+        state.install(address, copy, region)?;
+        Ok(Step::Replaced(shrunk))
+    }
+
+    /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
+    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Result<(), FaultError> {
+        count(&self.counters.faults_waited);
+        if !file.reaches(index) {
+            let attributes = file.client.attributes(file.node).await?;
+            file.size_bytes.store(attributes.size_bytes, Ordering::Relaxed);
+            if !file.reaches(index) {
+                return Err(FaultError::BeyondEnd);
+            }
+        }
+        let neighbours = self.ask_neighbours(address, file);
+        let page = file.client.page(file.node, index).await?;
+        self.accept(address, file, index, page)?;
+        for (address, index, call) in neighbours {
+            if let Some(Ok(page)) = answered(call) {
+                count(&self.counters.neighbours);
+                self.accept(address, file, index, page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends requests for the absent pages around `address` that the same mapping shows.
+    fn ask_neighbours(
+        &self,
+        address: u64,
+        file: &Arc<MappedFile>,
+    ) -> Vec<(u64, u64, Call<Result<Page, FileError>>)> {
+        let wanted: Vec<(u64, u64)> = {
+            let state = self.state.lock();
+            let Some((start, region)) = state.regions.find(address) else {
+                return Vec::new();
+            };
+            let first = address & !(WINDOW_PAGES * PAGE - 1);
+            let window = first.max(start)..(first + WINDOW_PAGES * PAGE).min(region.end);
+            window
+                .step_by(PAGE as usize)
+                .filter(|at| *at != address && state.pages.get(*at).is_none())
+                .map(|at| (at, region.index_of(start, at)))
+                .filter(|(_, index)| file.reaches(*index))
+                .collect()
+        };
+        wanted
+            .into_iter()
+            .map(|(at, index)| (at, index, file.client.page(file.node, index)))
+            .collect()
+    }
+
+    /// Puts a file's page in place, unless the mapping changed meanwhile or another thread was faster.
+    fn accept(
+        &self,
+        address: u64,
+        file: &Arc<MappedFile>,
+        index: u64,
+        page: Page,
+    ) -> Result<(), FaultError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(region) = state.shows(address, file, index) else {
+            return Ok(());
+        };
+        match state.pages.get(address) {
+            Some(_) => Ok(()),
+            None => state.install(address, page, &region),
+        }
+    }
+
+    /// Lets the program write a shared page of a file that was told of it.
+    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: u64) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(region) = state.shows(address, file, index) else {
+            return;
+        };
+        if region.allows(Access::Write) && state.pages.get(address).is_some() {
+            let _ = state.show_writable(address, &region);
+        }
+    }
+}
+
+/// The answer of a call if it is there; else the request is abandoned.
+fn answered<T>(mut call: Call<T>) -> Option<T> {
+    match Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+impl State {
+    /// The region of an address, after growing a stack down to it where one may.
+    fn region_for(&mut self, address: u64) -> Result<(u64, Region), FaultError> {
+        if let Some((start, region)) = self.regions.find(address) {
+            return Ok((start, region.clone()));
+        }
+        let (start, stack) = self
+            .regions
+            .next_above(address)
+            .filter(|(_, region)| region.options.contains(Options::GROWS_DOWN))
+            .ok_or(FaultError::NotMapped)?;
+        let too_long = stack.end - address > self.limits.stack_bytes;
+        let too_near = self
+            .regions
+            .last_below(address)
+            .is_some_and(|(_, below)| below.end + GUARD_BYTES > address);
+        let grown = self.regions.bytes(|_| true) + (start - address);
+        if too_long || too_near || grown > self.limits.mapped_bytes {
+            return Err(FaultError::NotMapped);
+        }
+        self.regions.grow_down(start, address);
+        self.regions
+            .find(address)
+            .map(|(start, region)| (start, region.clone()))
+            .ok_or(FaultError::NotMapped)
+    }
+
+    /// A page that is not there: made, found, or to be asked for.
+    fn step_absent(&mut self, address: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
+        let page = match &region.provider {
+            Provider::Anonymous => Page::zeroed()?,
+            Provider::Memory(memory) => memory.page(index)?,
+            Provider::File(file) => return Ok(Step::Ask(file.clone(), index)),
+        };
+        self.install(address, page, region)?;
+        Ok(Step::Done)
+    }
+
+    /// Maps a page that is held, for reading or running; it may be mapped with fewer rights already.
+    fn show(&mut self, address: u64, page: &Page, region: &Region) -> Result<(), FaultError> {
+        let flags = region.flags(page).ok_or(FaultError::Denied)?;
+        match self.table.query(Va(address)) {
+            None => self.table.map(Va(address), page.pa(), flags)?,
+            Some(mapping) => {
+                self.table.protect(Va(address), flags | mapping.flags & MapFlags::WRITE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps a page that is held, for writing.
+    fn show_writable(&mut self, address: u64, region: &Region) -> Result<(), FaultError> {
+        let page = self.pages.get(address).ok_or(FaultError::NotMapped)?;
+        let flags = region.flags(page).ok_or(FaultError::Denied)? | MapFlags::WRITE;
+        if self.table.query(Va(address)).is_none() {
+            self.table.map(Va(address), page.pa(), flags)?;
+        } else {
+            self.table.protect(Va(address), flags);
+        }
+        Ok(())
+    }
+
+    /// The region at `address` if it still shows that page of that file.
+    fn shows(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Option<Region> {
+        let (start, region) = self.regions.find(address)?;
+        let Provider::File(shown) = &region.provider else {
+            return None;
+        };
+        (Arc::ptr_eq(shown, file) && region.index_of(start, address) == index).then(|| region.clone())
+    }
+}
+
+impl SharedMemory {
+    /// The page at an index, made where there is none yet.
+    fn page(&self, index: u64) -> Result<Page, FaultError> {
+        let mut pages = self.pages.lock();
+        if let Some(page) = pages.get(index.saturating_mul(PAGE)) {
+            return Ok(page.clone());
+        }
+        let page = Page::zeroed()?;
+        pages.insert(index.saturating_mul(PAGE), page.clone());
+        Ok(page)
+    }
+}

@@ -1,0 +1,44 @@
+//! Where things go: random, so that an attacker cannot know.
+
+use crate::region::PAGE;
+use gyre_machine::{USER_END, fill_random};
+
+/// Room kept for the stack and its random offset, below which mappings go.
+const STACK_ROOM_BYTES: u64 = 1 << 34;
+/// Random bits of the place of mappings, in pages (Linux: 28).
+const MAP_BITS: u32 = 28;
+/// Random bits of the stack's top, in pages (1 GiB).
+const STACK_BITS: u32 = 18;
+/// Where position-independent programs go without randomness.
+const IMAGE_BASE: u64 = 0x5555_5555_4000;
+
+/// The places of one address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Mappings are placed below it, downwards.
+    pub map_top: u64,
+    /// The first address behind the stack.
+    pub stack_top: u64,
+    /// Where a position-independent program goes.
+    pub image_base: u64,
+    /// Bytes between a program's end and its heap.
+    pub heap_gap_bytes: u64,
+}
+
+fn random_pages(bits: u32) -> u64 {
+    let mut bytes = [0; 8];
+    fill_random(&mut bytes);
+    (u64::from_le_bytes(bytes) & ((1 << bits) - 1)) * PAGE
+}
+
+impl Layout {
+    /// A random layout.
+    pub fn random() -> Layout {
+        Layout {
+            map_top: USER_END - STACK_ROOM_BYTES - random_pages(MAP_BITS),
+            stack_top: USER_END - PAGE - random_pages(STACK_BITS),
+            image_base: IMAGE_BASE + random_pages(MAP_BITS),
+            heap_gap_bytes: random_pages(13),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Address spaces: what a program's memory is made of.
+//!
+//! An [`AddressSpace`] holds mappings (ranges of addresses with rights and a provider: nothing, a file, shared memory) and
+//! the page table that says which pages are present. Pages come by [`AddressSpace::fault`]: from a program that touched
+//! them, or from a handler that is about to copy from or to user memory. A page of a file is asked from the file system
+//! with the same protocol as I/O, awaited, under the activity of who touched it.
+//!
+//! Invariants: a user address is never dereferenced, every copy goes through the page table under the space's lock; a
+//! page that is present in the table is held in `pages`, so its frame lives as long as a program can reach it; a right
+//! that shrinks is flushed from all cores before the call returns; a fresh region needs no flush (both counted).
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod advise;
+mod duplicate;
+pub mod error;
+mod fault;
+pub mod flush;
+mod heap;
+pub mod layout;
+pub mod map;
+mod pages;
+pub mod region;
+mod regions;
+pub mod space;
+pub mod user_memory;
+
+pub use advise::WordName;
+pub use error::{FaultError, SpaceError};
+pub use flush::{Flush, LocalFlush, Stale};
+pub use layout::Layout;
+pub use map::{MapRequest, Move, Place};
+pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
+pub use space::{AddressSpace, Limits};
+pub use user_memory::UserFault;

@@ -1,0 +1,190 @@
+//! One mapping: a range with one set of rights and one provider.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_interface::files::{NodeId, files};
+use gyre_machine::{Access, MapFlags, PAGE_BYTES};
+use gyre_object::{Page, SpinLock};
+
+use crate::pages::PageMap;
+
+pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
+
+bitflags::bitflags! {
+    /// What a program may do with a mapping. No right at all keeps the range reserved.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Rights: u32 {
+        /// May be read.
+        const READ = 1;
+        /// May be written.
+        const WRITE = 2;
+        /// May be executed.
+        const EXECUTE = 4;
+    }
+}
+
+bitflags::bitflags! {
+    /// What else is special about a mapping.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Options: u32 {
+        /// Written pages are seen by all who map the same object.
+        const SHARED = 1;
+        /// Grows downwards when touched just below (stacks).
+        const GROWS_DOWN = 2;
+        /// A new process does not get it (MADV_DONTFORK).
+        const NOT_INHERITED = 4;
+        /// A new process gets zeroes (MADV_WIPEONFORK).
+        const WIPED = 8;
+        /// Its pages stay resident (mlock). All do; the mark only shows.
+        const LOCKED = 16;
+        /// It is the heap of brk, for /proc.
+        const HEAP = 32;
+        /// It is a stack, for /proc.
+        const STACK = 64;
+    }
+}
+
+/// Pages that several address spaces share without a file.
+#[derive(Default)]
+pub struct SharedMemory {
+    pub(crate) pages: SpinLock<PageMap>,
+}
+
+/// A file as mappings of it know it.
+pub struct MappedFile {
+    pub(crate) client: files::Client,
+    pub(crate) node: NodeId,
+    /// Its size when last asked; asked again before an access beyond it is refused.
+    pub(crate) size_bytes: AtomicU64,
+    pub(crate) path: Vec<u8>,
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl MappedFile {
+    /// A file by its file system and node, with its size as far as it is known; `keep` holds it open.
+    pub fn new(
+        client: files::Client,
+        node: NodeId,
+        size_bytes: u64,
+        path: Vec<u8>,
+        keep: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Arc<MappedFile> {
+        Arc::new(MappedFile {
+            client,
+            node,
+            size_bytes: AtomicU64::new(size_bytes),
+            path,
+            _keep: keep,
+        })
+    }
+
+    /// True where the file has bytes in this page, by what is known.
+    pub(crate) fn reaches(&self, index: u64) -> bool {
+        index.saturating_mul(PAGE) < self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// The file's node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
+/// Where the pages of a mapping come from.
+#[derive(Clone)]
+pub enum Provider {
+    /// Zeroes.
+    Anonymous,
+    /// Memory shared without a file.
+    Memory(Arc<SharedMemory>),
+    /// A file's pages, by the files protocol.
+    File(Arc<MappedFile>),
+}
+
+impl Provider {
+    fn same(&self, other: &Provider) -> bool {
+        match (self, other) {
+            (Provider::Anonymous, Provider::Anonymous) => true,
+            (Provider::Memory(a), Provider::Memory(b)) => Arc::ptr_eq(a, b),
+            (Provider::File(a), Provider::File(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// A mapping; its start is its key in the map of regions.
+#[derive(Clone)]
+pub struct Region {
+    /// First address behind it.
+    pub end: u64,
+    /// What the program may do.
+    pub rights: Rights,
+    /// What it may be given later: a file opened for reading only cannot be mapped shared and writable.
+    pub rights_max: Rights,
+    /// What else.
+    pub options: Options,
+    /// Where pages come from.
+    pub provider: Provider,
+    /// The provider's page that the first page shows.
+    pub first_index: u64,
+}
+
+impl Region {
+    /// True for `MAP_SHARED`.
+    pub fn is_shared(&self) -> bool {
+        self.options.contains(Options::SHARED)
+    }
+
+    /// True where the access is allowed. What may be written or executed may be read, as the hardware has it.
+    pub fn allows(&self, access: Access) -> bool {
+        match access {
+            Access::Read => !self.rights.is_empty(),
+            Access::Write => self.rights.contains(Rights::WRITE),
+            Access::Execute => self.rights.contains(Rights::EXECUTE),
+        }
+    }
+
+    /// The provider's page at an address of the region that starts at `start`.
+    pub(crate) fn index_of(&self, start: u64, address: u64) -> u64 {
+        self.first_index + (address - start) / PAGE
+    }
+
+    /// The hardware rights for a page of it, or `None` for no access at all.
+    pub(crate) fn flags(&self, page: &Page) -> Option<MapFlags> {
+        if self.rights.is_empty() {
+            return None;
+        }
+        let mut flags = MapFlags::USER;
+        flags.set(MapFlags::EXECUTE, self.rights.contains(Rights::EXECUTE));
+        flags.set(MapFlags::WRITE, self.may_write_in_place(page));
+        Some(flags)
+    }
+
+    /// True where a program may write to this very page: private pages only while nobody else holds them. Pages of shared
+    /// files become writable by a fault, so that the file system learns of it.
+    fn may_write_in_place(&self, page: &Page) -> bool {
+        let owned = match (&self.provider, self.is_shared()) {
+            (Provider::File(_), true) => false,
+            (_, true) => true,
+            (_, false) => !page.is_shared(),
+        };
+        self.rights.contains(Rights::WRITE) && owned
+    }
+
+    /// True where `next`, which starts at this region's end, only continues it.
+    pub(crate) fn is_continued_by(&self, start: u64, next: &Region) -> bool {
+        let index = self.index_of(start, self.end);
+        let contiguous = matches!(self.provider, Provider::Anonymous) || index == next.first_index;
+        self.rights == next.rights
+            && self.rights_max == next.rights_max
+            && self.options == next.options
+            && self.provider.same(&next.provider)
+            && contiguous
+    }
+}

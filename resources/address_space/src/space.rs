@@ -1,0 +1,267 @@
+//! The address space and its lock.
+
+use crate::flush::{Flush, Stale, flush_here};
+use crate::pages::PageMap;
+use crate::region::{PAGE, Region};
+use crate::regions::Regions;
+use crate::{FaultError, layout::Layout};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, Va};
+use gyre_object::{Page, SpinLock};
+
+/// Regions that one address space may have (Linux's default max_map_count).
+pub const REGIONS_MAX: usize = 65_530;
+
+/// What a program may have, bytes; `u64::MAX` for no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// All mappings together (RLIMIT_AS).
+    pub mapped_bytes: u64,
+    /// Private writable memory (RLIMIT_DATA).
+    pub data_bytes: u64,
+    /// A growing stack (RLIMIT_STACK).
+    pub stack_bytes: u64,
+}
+
+/// What one lock protects: no suspension while it is held.
+pub(crate) struct State {
+    pub(crate) table: PageTable,
+    pub(crate) pages: PageMap,
+    pub(crate) regions: Regions,
+    pub(crate) limits: Limits,
+    /// Start and end of the heap of brk.
+    pub(crate) heap: (u64, u64),
+    /// Pages whose flush was abandoned by a killed thread: held until the space ends.
+    pub(crate) graveyard: Vec<Page>,
+}
+
+/// Counters of one address space.
+#[derive(Default)]
+pub struct Counters {
+    /// Faults resolved.
+    pub faults: AtomicU64,
+    /// Of these, those that waited for a provider.
+    pub faults_waited: AtomicU64,
+    /// Pages mapped ahead next to one that was asked for.
+    pub neighbours: AtomicU64,
+    /// Pages copied because others held them.
+    pub copies: AtomicU64,
+    /// Regions made; none of them needed a flush.
+    pub fresh_regions: AtomicU64,
+    /// Changes that needed a flush on the own core only.
+    pub flushes_local: AtomicU64,
+    /// Changes that needed a flush on other cores.
+    pub flushes_across: AtomicU64,
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The memory of a program.
+pub struct AddressSpace {
+    pub(crate) state: SpinLock<State>,
+    pub(crate) flush: &'static dyn Flush,
+    pub(crate) layout: Layout,
+    /// What happened in it.
+    pub counters: Counters,
+}
+
+impl AddressSpace {
+    /// An empty address space with a random layout.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
+        Self::with_layout(flush, limits, Layout::random())
+    }
+
+    pub(crate) fn with_layout(
+        flush: &'static dyn Flush,
+        limits: Limits,
+        layout: Layout,
+    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
+        let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        Ok(Arc::new(AddressSpace {
+            state: SpinLock::new(State {
+                table,
+                pages: PageMap::default(),
+                regions: Regions::default(),
+                limits,
+                heap: (0, 0),
+                graveyard: Vec::new(),
+            }),
+            flush,
+            layout,
+            counters: Counters::default(),
+        }))
+    }
+
+    /// Works on the page table, for the engine that loads it.
+    pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
+        work(&mut self.state.lock().table)
+    }
+
+    /// Where things go in this address space.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Sets the limits.
+    pub fn set_limits(&self, limits: Limits) {
+        self.state.lock().limits = limits;
+    }
+
+    /// Bytes of resident pages.
+    pub fn resident_bytes(&self) -> u64 {
+        self.state.lock().pages.len() as u64 * PAGE
+    }
+
+    /// Bytes of all mappings.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.state.lock().regions.bytes(|_| true)
+    }
+
+    /// All mappings with their starts, in order.
+    pub fn regions(&self) -> Vec<(u64, Region)> {
+        let state = self.state.lock();
+        state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
+    }
+
+    /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether
+    /// the program may write the page; it must be short.
+    pub(crate) fn with_present<T>(
+        &self,
+        address: u64,
+        access: Access,
+        work: impl FnOnce(&Page, bool) -> T,
+    ) -> Option<T> {
+        let state = self.state.lock();
+        let mapping = state.table.query(Va(address))?;
+        let writable = mapping.flags.contains(MapFlags::WRITE);
+        if access == Access::Write && !writable {
+            return None;
+        }
+        state.pages.get(address).map(|page| work(page, writable))
+    }
+
+    /// Makes all cores forget what shrank, then frees the pages that were taken out.
+    pub(crate) async fn settle(&self, shrunk: Shrunk) {
+        if shrunk.stale.is_empty() {
+            return;
+        }
+        let mut graves = Graves {
+            space: self,
+            pages: shrunk.graves,
+        };
+        let cores = self.state.lock().table.active_cores();
+        let stale = shrunk.stale.into_stale();
+        if cores & !(1 << gyre_machine::core_index()) == 0 {
+            count(&self.counters.flushes_local);
+            flush_here(&stale);
+        } else {
+            count(&self.counters.flushes_across);
+            self.flush.flush(cores, stale).await;
+        }
+        graves.pages.clear();
+    }
+}
+
+/// Pages above this number are cheaper to flush all at once.
+const STALE_PAGES_MAX: usize = 32;
+
+/// Addresses that other cores may still translate by an old entry.
+#[derive(Default)]
+pub(crate) struct StalePages {
+    pages: Vec<u64>,
+    all: bool,
+}
+
+impl StalePages {
+    fn is_empty(&self) -> bool {
+        self.pages.is_empty() && !self.all
+    }
+
+    pub(crate) fn push(&mut self, address: u64) {
+        if self.pages.len() < STALE_PAGES_MAX {
+            self.pages.push(address);
+        } else {
+            self.all = true;
+        }
+    }
+
+    fn into_stale(self) -> Stale {
+        match self.all {
+            true => Stale::All,
+            false => Stale::Pages(self.pages),
+        }
+    }
+}
+
+/// What a change took away: to be flushed, then freed.
+#[derive(Default)]
+pub(crate) struct Shrunk {
+    pub(crate) stale: StalePages,
+    pub(crate) graves: Vec<Page>,
+}
+
+impl Shrunk {
+    pub(crate) fn merge(&mut self, other: Shrunk) {
+        self.stale.all |= other.stale.all;
+        self.stale.pages.extend(other.stale.pages);
+        self.graves.extend(other.graves);
+    }
+}
+
+/// Pages that cores may still reach; a thread killed in the flush leaves them to the space.
+struct Graves<'a> {
+    space: &'a AddressSpace,
+    pages: Vec<Page>,
+}
+
+impl Drop for Graves<'_> {
+    fn drop(&mut self) {
+        if !self.pages.is_empty() {
+            self.space.state.lock().graveyard.append(&mut self.pages);
+        }
+    }
+}
+
+impl State {
+    /// Takes the page at `address` out of the table and the pages.
+    pub(crate) fn evict(&mut self, address: u64, shrunk: &mut Shrunk) {
+        if self.table.unmap(Va(address)).is_some() {
+            shrunk.stale.push(address);
+        }
+        shrunk.graves.extend(self.pages.remove(address));
+    }
+
+    /// Takes all pages of the range out.
+    pub(crate) fn evict_range(&mut self, start: u64, end: u64, shrunk: &mut Shrunk) {
+        let addresses: Vec<u64> = self.pages.addresses(start, end).collect();
+        for address in addresses {
+            self.evict(address, shrunk);
+        }
+    }
+
+    /// Puts a page where none is and maps it with the rights of its region.
+    pub(crate) fn install(
+        &mut self,
+        address: u64,
+        page: Page,
+        region: &Region,
+    ) -> Result<(), FaultError> {
+        let flags = region.flags(&page);
+        let pa = page.pa();
+        self.pages.insert(address, page);
+        let Some(flags) = flags else {
+            return Ok(());
+        };
+        self.table.map(Va(address), pa, flags).map_err(|error| {
+            self.pages.remove(address);
+            error.into()
+        })
+    }
+}

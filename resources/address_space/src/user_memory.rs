@@ -1,0 +1,233 @@
+//! Copying from and to a program's memory.
+//!
+//! Pages are made resident by awaited faults first; then they are copied through the page's own object. A user address is
+//! an allegation until then. Each function reads every byte once, so that a program cannot change what was checked.
+
+use crate::{AddressSpace, FaultError};
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END};
+use gyre_object::{Bytes, Page};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// A copy that met an address that cannot be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserFault {
+    /// Bytes copied before it.
+    pub done: usize,
+    /// What was wrong there.
+    pub error: FaultError,
+}
+
+impl From<UserFault> for FaultError {
+    fn from(fault: UserFault) -> FaultError {
+        fault.error
+    }
+}
+
+/// Faults on one page before giving up: another thread may unmap or protect it again and again.
+const TRIES_MAX: usize = 64;
+
+impl AddressSpace {
+    /// Copies from the program's memory.
+    ///
+    /// # Errors
+    /// [`UserFault`] with the bytes copied so far.
+    pub async fn copy_in(&self, address: u64, into: &mut [u8]) -> Result<(), UserFault> {
+        let mut done = 0;
+        while done < into.len() {
+            let rest = into.get_mut(done..).unwrap_or_default();
+            done += self
+                .reach(address, done, Access::Read, |page, offset, _| {
+                    page.read(offset, rest)
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Copies to the program's memory; breaks copy-on-write.
+    ///
+    /// # Errors
+    /// [`UserFault`] with the bytes copied so far.
+    pub async fn copy_out(&self, address: u64, from: &[u8]) -> Result<(), UserFault> {
+        let mut done = 0;
+        while done < from.len() {
+            let rest = from.get(done..).unwrap_or_default();
+            done += self
+                .reach(address, done, Access::Write, |page, offset, _| {
+                    page.write(offset, rest)
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Copies views one after another to the program's memory; returns how many bytes.
+    ///
+    /// # Errors
+    /// [`UserFault`] with the bytes copied so far.
+    pub async fn copy_out_bytes(&self, address: u64, from: &[Bytes]) -> Result<usize, UserFault> {
+        let mut done = 0;
+        for piece in from {
+            let place = address.saturating_add(done as u64);
+            self.copy_out(place, piece.as_slice())
+                .await
+                .map_err(|fault| UserFault {
+                    done: done + fault.done,
+                    ..fault
+                })?;
+            done += piece.len();
+        }
+        Ok(done)
+    }
+
+    /// Writes zeroes.
+    ///
+    /// # Errors
+    /// [`UserFault`].
+    pub async fn zero_out(&self, address: u64, bytes: usize) -> Result<(), UserFault> {
+        const ZEROES: [u8; 256] = [0; 256];
+        let mut done = 0;
+        while done < bytes {
+            let count = (bytes - done).min(ZEROES.len());
+            let place = address.saturating_add(done as u64);
+            self.copy_out(place, ZEROES.get(..count).unwrap_or_default())
+                .await?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Views of the program's memory, for zero-copy writing: pages that the program cannot write are shared (copy-on-write keeps
+    /// them as they are while a view lives), others are copied. Nothing the program does later changes what the views hold.
+    ///
+    /// # Errors
+    /// [`UserFault`] with the bytes that could be had; none of them are returned.
+    pub async fn pin(&self, address: u64, bytes: usize) -> Result<Vec<Bytes>, UserFault> {
+        let mut views = Vec::new();
+        let mut done = 0;
+        while done < bytes {
+            let wanted = bytes - done;
+            let view = self
+                .reach(address, done, Access::Read, |page, offset, writable| {
+                    view(page, offset, wanted, writable)
+                })
+                .await?
+                .map_err(|OutOfMemory| UserFault {
+                    done,
+                    error: FaultError::OutOfMemory,
+                })?;
+            done += view.len();
+            views.push(view);
+        }
+        Ok(views)
+    }
+
+    /// Reads a structure.
+    ///
+    /// # Errors
+    /// [`FaultError`].
+    pub async fn read_struct<T: FromBytes + IntoBytes>(
+        &self,
+        address: u64,
+    ) -> Result<T, FaultError> {
+        let mut value = T::new_zeroed();
+        self.copy_in(address, value.as_mut_bytes()).await?;
+        Ok(value)
+    }
+
+    /// Writes a structure.
+    ///
+    /// # Errors
+    /// [`FaultError`].
+    pub async fn write_struct<T: IntoBytes + Immutable>(
+        &self,
+        address: u64,
+        value: &T,
+    ) -> Result<(), FaultError> {
+        Ok(self.copy_out(address, value.as_bytes()).await?)
+    }
+
+    /// Reads a string that ends with NUL, without the NUL; `None` where none is found in the first `max` bytes.
+    ///
+    /// # Errors
+    /// [`FaultError`].
+    pub async fn read_string(
+        &self,
+        address: u64,
+        max: usize,
+    ) -> Result<Option<Vec<u8>>, FaultError> {
+        let mut string = Vec::new();
+        while string.len() < max {
+            let done = string.len();
+            let into = &mut string;
+            let found = self
+                .reach(address, done, Access::Read, |page, offset, _| {
+                    take_until_nul(page, offset, (max - done).min(PAGE_BYTES - offset), into)
+                })
+                .await?;
+            if found.is_break() {
+                return Ok(Some(string));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Works on the page of byte `done` of a range at `address`, made resident, under the lock: `work` gets the page, the byte's
+    /// offset in it, and whether the program may write it.
+    async fn reach<T>(
+        &self,
+        address: u64,
+        done: usize,
+        access: Access,
+        work: impl FnOnce(&Page, usize, bool) -> T,
+    ) -> Result<T, UserFault> {
+        let failed = |error| UserFault { done, error };
+        let place = address
+            .checked_add(done as u64)
+            .filter(|place| *place < USER_END)
+            .ok_or(failed(FaultError::NotMapped))?;
+        let mut work = Some(work);
+        for _ in 0..TRIES_MAX {
+            let attempt = self.with_present(place, access, |page, writable| {
+                let offset = (place % PAGE_BYTES as u64) as usize;
+                work.take().map(|work| work(page, offset, writable))
+            });
+            if let Some(Some(result)) = attempt {
+                return Ok(result);
+            }
+            self.fault(place, access).await.map_err(failed)?;
+        }
+        Err(failed(FaultError::NotMapped))
+    }
+}
+
+/// A view of a page up to its end, of the page itself where the program cannot write it, else of a copy.
+fn view(page: &Page, offset: usize, bytes: usize, writable: bool) -> Result<Bytes, OutOfMemory> {
+    let count = bytes.min(PAGE_BYTES - offset);
+    let page = if writable { page.copy()? } else { page.clone() };
+    Ok(Bytes::new(page, offset, count))
+}
+
+fn take_until_nul(
+    page: &Page,
+    offset: usize,
+    count: usize,
+    string: &mut Vec<u8>,
+) -> ControlFlow<()> {
+    let mut buffer = [0; 256];
+    let mut at = offset;
+    while at < offset + count {
+        let step = (offset + count - at).min(buffer.len());
+        let part = buffer.get_mut(..step).unwrap_or_default();
+        page.read(at, part);
+        if let Some(end) = part.iter().position(|byte| *byte == 0) {
+            string.extend_from_slice(part.get(..end).unwrap_or_default());
+            return ControlFlow::Break(());
+        }
+        string.extend_from_slice(part);
+        at += step;
+    }
+    ControlFlow::Continue(())
+}

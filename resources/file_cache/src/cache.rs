@@ -1,0 +1,272 @@
+//! The cache of pages.
+
+use crate::account::{Account, Usage};
+use crate::dirty::Dirty;
+use crate::fetch::{Arrival, Begin, Fetch, Waiting};
+use crate::shelf::{Shelf, ShelfOptions};
+use crate::writing::Writing;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_account::ActivityId;
+use gyre_machine::OutOfMemory;
+use gyre_message::WaitQueue;
+use gyre_object::{Page, SpinLock};
+
+/// Names a page: of a file, or of a device (a node number that no file has).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PageKey {
+    /// The file system, unique in the instance.
+    pub file_system: u32,
+    /// The node.
+    pub node: u64,
+    /// The page, counted from the node's start.
+    pub index: u64,
+}
+
+/// Bounds of the cache.
+#[derive(Clone, Copy)]
+pub struct CacheOptions {
+    /// Most pages in all.
+    pub pages: usize,
+    /// Pages of an activity for which no budget is set.
+    pub pages_per_activity: usize,
+    /// Dirty pages from which on an activity's writers write back before they go on.
+    pub dirty_per_activity: usize,
+    /// Who pays for an activity's pages: itself, or its tenant.
+    pub payer: fn(ActivityId) -> ActivityId,
+}
+
+enum Slot {
+    Fetching(Arc<Arrival>),
+    Here { page: Page, dirty: bool, writing: bool },
+}
+
+impl Slot {
+    /// Clean, at rest, and held by nobody but the cache.
+    fn may_go(&self) -> bool {
+        matches!(self, Slot::Here { page, dirty: false, writing: false } if !page.is_shared())
+    }
+}
+
+/// Pages of files, shared by all file systems of an instance.
+pub struct FileCache {
+    shelf: Shelf<PageKey, Slot>,
+    dirty: SpinLock<Dirty>,
+    dirtied: WaitQueue,
+    dirty_per_activity: usize,
+}
+
+impl FileCache {
+    /// An empty cache.
+    pub fn new(options: CacheOptions) -> FileCache {
+        let shelf = Shelf::new(ShelfOptions { capacity: options.pages, budget: options.pages_per_activity, payer: options.payer });
+        FileCache { shelf, dirty: SpinLock::default(), dirtied: WaitQueue::new(), dirty_per_activity: options.dirty_per_activity.max(1) }
+    }
+
+    /// The page, if it is here. One lock, one hash; never waits.
+    pub fn get(&self, key: PageKey) -> Option<Page> {
+        self.shelf.with(&key, |slot, _| match slot {
+            Slot::Here { page, .. } => Some(page.clone()),
+            Slot::Fetching(_) => None,
+        })?
+    }
+
+    /// True where the page is here or on its way.
+    pub fn knows(&self, key: PageKey) -> bool {
+        self.shelf.with(&key, |_, _| ()).is_some()
+    }
+
+    /// The page, or who fetches it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where the activity is at its budget and none of its pages may go.
+    pub fn begin(&'static self, key: PageKey) -> Result<Begin, OutOfMemory> {
+        if let Some(found) = self.shelf.with(&key, |slot, _| known(slot)) {
+            return Ok(found);
+        }
+        let account = self.shelf.account();
+        let page = self.take_page(&account)?;
+        let arrival = Arc::new(Arrival::default());
+        let fetch = Fetch::new(self, key, page, arrival.clone());
+        let found = self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Slot::Fetching(arrival), None));
+        Ok(match found {
+            None => Begin::Lead(fetch),
+            Some(found) => {
+                fetch.forget();
+                found
+            }
+        })
+    }
+
+    /// The promise to fetch a page that is absent, for reading ahead: `None` where it is known or there is no room.
+    pub fn begin_absent(&'static self, key: PageKey) -> Option<Fetch> {
+        match self.begin(key) {
+            Ok(Begin::Lead(fetch)) => Some(fetch),
+            _ => None,
+        }
+    }
+
+    fn take_page(&self, account: &Account) -> Result<Page, OutOfMemory> {
+        if !self.shelf.make_room(account, &Slot::may_go) {
+            return Err(OutOfMemory);
+        }
+        loop {
+            if let Ok(page) = Page::zeroed() {
+                return Ok(page);
+            }
+            if !self.shelf.evict(account.activity(), &Slot::may_go) {
+                return Err(OutOfMemory);
+            }
+        }
+    }
+
+    pub(crate) fn arrived(&self, key: PageKey, page: &Page) {
+        self.shelf.with(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false });
+    }
+
+    pub(crate) fn abandoned(&self, key: PageKey) {
+        self.shelf.remove_if(&key, |slot| matches!(slot, Slot::Fetching(_)));
+    }
+
+    /// Says that a page was written to; the current activity pays for writing it back if it was clean. False where the page is not here.
+    pub fn mark_dirty(&self, key: PageKey) -> bool {
+        let payer = self.shelf.account().activity();
+        let known = self.mark_dirty_for(key, payer);
+        if known == Some(true) {
+            self.dirtied.wake_all();
+        }
+        known.is_some()
+    }
+
+    /// Whether it became dirty just now; `None` where it is not here.
+    fn mark_dirty_for(&self, key: PageKey, payer: ActivityId) -> Option<bool> {
+        self.shelf.with(&key, |slot, account| {
+            let Slot::Here { dirty, .. } = slot else { return None };
+            if !core::mem::replace(dirty, true) {
+                account.add_dirty();
+                self.dirty.lock().add(key, payer, gyre_machine::now());
+                return Some(true);
+            }
+            Some(false)
+        })?
+    }
+
+    /// Takes a dirty page to write it; `None` where it is clean or being written.
+    pub fn start_writing(&'static self, key: PageKey) -> Option<Writing> {
+        self.shelf.with(&key, |slot, account| {
+            let Slot::Here { page, dirty, writing } = slot else { return None };
+            if !*dirty || *writing {
+                return None;
+            }
+            (*dirty, *writing) = (false, true);
+            account.remove_dirty();
+            let payer = self.dirty.lock().remove(key).map_or(account.activity(), |mark| mark.activity);
+            Some(Writing::new(self, key, page.clone(), payer))
+        })?
+    }
+
+    pub(crate) fn write_ended(&self, key: PageKey, dirty_again: Option<ActivityId>) {
+        self.shelf.with(&key, |slot, _| {
+            if let Slot::Here { writing, .. } = slot {
+                *writing = false;
+            }
+        });
+        if let Some(payer) = dirty_again {
+            self.mark_dirty_for(key, payer);
+        }
+    }
+
+    /// Indices of dirty pages of a node from `from` on, in order, at most `count_max`.
+    pub fn dirty_pages(&self, from: PageKey, count_max: usize) -> Vec<u64> {
+        self.dirty.lock().of_node(from, count_max)
+    }
+
+    /// Nodes of a file system that have dirty pages.
+    pub fn dirty_nodes(&self, file_system: u32) -> Vec<u64> {
+        self.dirty.lock().nodes(file_system)
+    }
+
+    /// Activities that dirtied pages of a file system.
+    pub fn dirty_activities(&self, file_system: u32) -> Vec<ActivityId> {
+        self.dirty.lock().activities(file_system)
+    }
+
+    /// Nodes of a file system in which an activity dirtied pages before that time.
+    pub fn aged_nodes(&self, file_system: u32, activity: ActivityId, before_cycles: u64) -> Vec<u64> {
+        self.dirty.lock().aged_nodes(file_system, activity, before_cycles)
+    }
+
+    /// The page that the current activity's payer dirtied first, where it has more dirty pages than it may: its writer writes that back before it goes on.
+    pub fn over_dirty_limit(&self) -> Option<PageKey> {
+        let account = self.shelf.account();
+        let limit = self.dirty_per_activity.min(account.budget() / 2).max(1);
+        if account.dirty() <= limit {
+            return None;
+        }
+        self.dirty.lock().oldest(account.activity()).map(|(key, _)| key)
+    }
+
+    /// Returns when some page is dirty.
+    pub async fn until_dirty(&self) {
+        self.dirtied.until(|| (!self.dirty.lock().is_empty()).then_some(())).await;
+    }
+
+    /// True where no page is dirty.
+    pub fn is_clean(&self) -> bool {
+        self.dirty.lock().is_empty()
+    }
+
+    /// Forgets the pages `from..to` of a node, dirty or not; pages on their way stay. The file system holds the node's lock.
+    pub fn forget(&self, file_system: u32, node: u64, from: u64, to: u64) {
+        if to.saturating_sub(from) <= self.shelf.total() as u64 {
+            (from..to).for_each(|index| self.forget_one(PageKey { file_system, node, index }));
+            return;
+        }
+        let mut keys = Vec::new();
+        self.shelf.remove_all(|key, _| {
+            if key.file_system == file_system && key.node == node && (from..to).contains(&key.index) {
+                keys.push(*key);
+            }
+            false
+        });
+        keys.into_iter().for_each(|key| self.forget_one(key));
+    }
+
+    fn forget_one(&self, key: PageKey) {
+        self.shelf.with(&key, |slot, account| {
+            if let Slot::Here { dirty, .. } = slot
+                && core::mem::take(dirty)
+            {
+                account.remove_dirty();
+                self.dirty.lock().remove(key);
+            }
+        });
+        self.shelf.remove_if(&key, |slot| matches!(slot, Slot::Here { .. }));
+    }
+
+    /// Sets how many pages an activity may hold.
+    pub fn set_budget(&self, activity: ActivityId, pages: usize) {
+        self.shelf.set_budget(activity, pages);
+        while self.shelf.account_of(activity).excess() > 0 && self.shelf.evict(activity, &Slot::may_go) {}
+    }
+
+    /// Gives up to `pages` clean pages of an activity back to the machine; answers how many (V15: the memory resource asks).
+    pub fn reclaim(&self, activity: ActivityId, pages: usize) -> usize {
+        (0..pages).take_while(|_| self.shelf.evict(activity, &Slot::may_go)).count()
+    }
+
+    /// What each activity holds, in pages.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.shelf.usage()
+    }
+}
+
+fn known(slot: &mut Slot) -> Begin {
+    match slot {
+        Slot::Here { page, .. } => Begin::Here(page.clone()),
+        Slot::Fetching(arrival) => Begin::Wait(Waiting(arrival.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

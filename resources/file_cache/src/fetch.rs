@@ -1,0 +1,88 @@
+//! One reader's promise to fill a page, and those who wait for it.
+
+use crate::{FileCache, PageKey};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use gyre_message::WaitQueue;
+use gyre_object::Page;
+
+/// The end of a fetch, good or bad.
+#[derive(Default)]
+pub(crate) struct Arrival {
+    over: AtomicBool,
+    waiters: WaitQueue,
+}
+
+impl Arrival {
+    fn announce(&self) {
+        self.over.store(true, Ordering::Release);
+        self.waiters.wake_all();
+    }
+}
+
+/// What to do about a page.
+pub enum Begin {
+    /// It is here.
+    Here(Page),
+    /// Somebody fetches it: await, then begin again.
+    Wait(Waiting),
+    /// It is yours to fetch.
+    Lead(Fetch),
+}
+
+/// Waits for somebody else's fetch.
+pub struct Waiting(pub(crate) Arc<Arrival>);
+
+impl Waiting {
+    /// Returns when the fetch has ended, well or not.
+    pub async fn done(self) {
+        self.0.waiters.until(|| self.0.over.load(Ordering::Acquire).then_some(())).await;
+    }
+}
+
+/// The promise to fill a page. Dropped unfulfilled, the page is absent again and the next waiting reader leads.
+pub struct Fetch {
+    cache: &'static FileCache,
+    key: PageKey,
+    page: Page,
+    arrival: Arc<Arrival>,
+    fulfilled: bool,
+}
+
+impl Fetch {
+    pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page, arrival: Arc<Arrival>) -> Fetch {
+        Fetch { cache, key, page, arrival, fulfilled: false }
+    }
+
+    /// The page to fill, zeroed.
+    pub fn page(&self) -> &Page {
+        &self.page
+    }
+
+    /// Which page it is.
+    pub fn key(&self) -> PageKey {
+        self.key
+    }
+
+    /// Takes the promise back before anybody saw it.
+    pub(crate) fn forget(mut self) {
+        self.fulfilled = true;
+    }
+
+    /// The page is filled: everybody may have it.
+    pub fn done(mut self) -> Page {
+        self.fulfilled = true;
+        self.cache.arrived(self.key, &self.page);
+        self.arrival.announce();
+        self.page.clone()
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        if !self.fulfilled {
+            self.cache.abandoned(self.key);
+            self.arrival.announce();
+        }
+    }
+}

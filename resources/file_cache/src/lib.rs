@@ -1,0 +1,33 @@
+//! Pages of files (paper section IV, V15 and V19): who reads a page first pays for it, and loses pages of its own first.
+//!
+//! ```text
+//!   file system --get--> Shelf of pages --hit--> Page (one lock, one hash, no wait)
+//!               --begin--> Here | Wait (somebody reads it) | Lead (a Fetch: fill it or drop it)
+//!               --mark_dirty--> index of dirty pages, by node and by age
+//! ```
+//!
+//! Invariants:
+//! * A page belongs to the activity that brought it in; an activity never holds more than its budget.
+//! * An activity over its budget, or in need of room, evicts its own pages; others only where they are over theirs.
+//! * A page that is dirty, being written or held by somebody else is never evicted.
+//! * A [`Fetch`] or [`Writing`] dropped at any point leaves no page that nobody can fetch or write any more.
+//!
+//! Asks nobody: file systems read and write the pages they find here.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+pub mod account;
+pub mod cache;
+mod dirty;
+pub mod fetch;
+mod hash;
+mod list;
+pub mod shelf;
+pub mod writing;
+
+pub use account::{Account, Usage};
+pub use cache::{CacheOptions, FileCache, PageKey};
+pub use fetch::{Begin, Fetch, Waiting};
+pub use shelf::{Shelf, ShelfOptions};
+pub use writing::Writing;

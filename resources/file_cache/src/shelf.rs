@@ -1,0 +1,337 @@
+//! A bounded map whose entries are paid for by activities: pages, names, nodes.
+//!
+//! Cut into shards, each with one lock, one hash table and a queue per activity. A hit takes one lock, hashes once and sets a mark; it
+//! moves nothing. Eviction takes the first entry of an activity's queue that was not marked since it was looked at last (second chance):
+//! nearly least recently used, without a queue that every hit must write.
+
+use crate::account::{Account, Accounts, Usage};
+use crate::hash::Seed;
+use crate::list::{Links, NONE, Queue};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hash};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use gyre_account::ActivityId;
+use gyre_object::SpinLock;
+use hashbrown::{Equivalent, HashTable};
+
+/// Shards of a shelf: more than cores, so that two cores seldom meet.
+const SHARDS: usize = 16;
+/// Entries of a queue that one eviction looks at in a shard, so that it is short.
+const LOOKS_MAX: usize = 64;
+
+/// Bounds of a shelf.
+#[derive(Clone, Copy)]
+pub struct ShelfOptions {
+    /// Most entries in all.
+    pub capacity: usize,
+    /// Budget of an activity for which none is set.
+    pub budget: usize,
+    /// Who pays for an activity's entries: itself, or its tenant.
+    pub payer: fn(ActivityId) -> ActivityId,
+}
+
+struct Entry<K, V> {
+    hash: u64,
+    key: K,
+    value: V,
+    account: Arc<Account>,
+    links: Links,
+    marked: bool,
+}
+
+struct Shard<K, V> {
+    table: HashTable<u32>,
+    entries: Vec<Option<Entry<K, V>>>,
+    free: Vec<u32>,
+    queues: Vec<(ActivityId, Queue)>,
+}
+
+/// The map.
+pub struct Shelf<K, V> {
+    shards: Box<[SpinLock<Shard<K, V>>]>,
+    hasher: Seed,
+    accounts: Accounts,
+    options: ShelfOptions,
+    total: AtomicUsize,
+    turn: AtomicUsize,
+}
+
+impl<K: Hash + Eq, V> Shard<K, V> {
+    fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
+        let entries = &self.entries;
+        let same = |index: &u32| entries.get(*index as usize).and_then(Option::as_ref).is_some_and(|entry| key.equivalent(&entry.key));
+        self.table.find(hash, same).copied()
+    }
+
+    fn entry(&mut self, index: u32) -> Option<&mut Entry<K, V>> {
+        self.entries.get_mut(index as usize).and_then(Option::as_mut)
+    }
+
+    fn queue(&mut self, activity: ActivityId) -> usize {
+        match self.queues.iter().position(|(owner, _)| *owner == activity) {
+            Some(position) => position,
+            None => {
+                self.queues.push((activity, Queue::default()));
+                self.queues.len() - 1
+            }
+        }
+    }
+
+    fn enqueue(&mut self, activity: ActivityId, index: u32) {
+        let position = self.queue(activity);
+        let (entries, queues) = (&mut self.entries, &mut self.queues);
+        if let Some((_, queue)) = queues.get_mut(position) {
+            queue.push_back(index, |of, act| with_links(entries, of, act));
+        }
+    }
+
+    fn dequeue(&mut self, activity: ActivityId, index: u32) {
+        let position = self.queue(activity);
+        let (entries, queues) = (&mut self.entries, &mut self.queues);
+        let Some((_, queue)) = queues.get_mut(position) else { return };
+        queue.remove(index, |of, act| with_links(entries, of, act));
+        if queue.count == 0 {
+            queues.swap_remove(position);
+        }
+    }
+
+    fn add(&mut self, entry: Entry<K, V>) {
+        let (hash, activity) = (entry.hash, entry.account.activity());
+        entry.account.add_held();
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.entries.push(None);
+                self.entries.len() as u32 - 1
+            }
+        };
+        if let Some(slot) = self.entries.get_mut(index as usize) {
+            *slot = Some(entry);
+        }
+        let entries = &self.entries;
+        let hash_of = |index: &u32| entries.get(*index as usize).and_then(Option::as_ref).map_or(0, |entry| entry.hash);
+        self.table.insert_unique(hash, index, hash_of);
+        self.enqueue(activity, index);
+    }
+
+    fn take(&mut self, index: u32) -> Option<V> {
+        let entry = self.entry(index)?;
+        let (hash, activity) = (entry.hash, entry.account.activity());
+        self.dequeue(activity, index);
+        if let Ok(found) = self.table.find_entry(hash, |other| *other == index) {
+            found.remove();
+        }
+        let entry = self.entries.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        entry.account.remove_held();
+        Some(entry.value)
+    }
+
+    /// The first entry of the activity's queue that may go and was not used lately.
+    fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Option<u32> {
+        let position = self.queues.iter().position(|(owner, _)| *owner == activity)?;
+        let looks = self.queues.get(position).map_or(0, |(_, queue)| 2 * queue.count).min(LOOKS_MAX);
+        for _ in 0..looks {
+            let index = self.queues.get(position).map_or(NONE, |(_, queue)| queue.first);
+            let entry = self.entry(index)?;
+            let marked = core::mem::take(&mut entry.marked);
+            if !marked && may_go(&entry.value) {
+                return Some(index);
+            }
+            let (entries, queues) = (&mut self.entries, &mut self.queues);
+            let (_, queue) = queues.get_mut(position)?;
+            queue.remove(index, |of, act| with_links(entries, of, act));
+            queue.push_back(index, |of, act| with_links(entries, of, act));
+        }
+        None
+    }
+}
+
+fn with_links<K, V>(entries: &mut [Option<Entry<K, V>>], index: u32, act: &mut dyn FnMut(&mut Links)) {
+    if let Some(Some(entry)) = entries.get_mut(index as usize) {
+        act(&mut entry.links);
+    }
+}
+
+impl<K: Hash + Eq, V> Shelf<K, V> {
+    /// An empty shelf.
+    pub fn new(options: ShelfOptions) -> Shelf<K, V> {
+        let shard = || SpinLock::new(Shard { table: HashTable::new(), entries: Vec::new(), free: Vec::new(), queues: Vec::new() });
+        Shelf {
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+            hasher: Seed::random(),
+            accounts: Accounts::default(),
+            options,
+            total: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    fn shard(&self, hash: u64) -> &SpinLock<Shard<K, V>> {
+        // The table uses the low and the highest bits; the shard takes some between. SHARDS is not 0, so the index exists.
+        &self.shards[(hash >> 40) as usize % SHARDS]
+    }
+
+    /// Looks at an entry and marks it as used.
+    pub fn with<Q: Hash + Equivalent<K> + ?Sized, T>(&self, key: &Q, look: impl FnOnce(&mut V, &Arc<Account>) -> T) -> Option<T> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let index = shard.find(hash, key)?;
+        let entry = shard.entry(index)?;
+        entry.marked = true;
+        Some(look(&mut entry.value, &entry.account))
+    }
+
+    /// The value of an entry.
+    pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        V: Clone,
+    {
+        self.with(key, |value, _| value.clone())
+    }
+
+    /// Looks at the entry, or adds one if there is none and it is wanted. Does not make room: see [`Shelf::make_room`].
+    pub fn with_or_add<T>(&self, key: K, account: Arc<Account>, look: impl FnOnce(&mut V) -> T, add: impl FnOnce() -> (V, T)) -> T {
+        let hash = self.hasher.hash_one(&key);
+        let mut shard = self.shard(hash).lock();
+        if let Some(index) = shard.find(hash, &key)
+            && let Some(entry) = shard.entry(index)
+        {
+            entry.marked = true;
+            return look(&mut entry.value);
+        }
+        let (value, answer) = add();
+        shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
+        self.total.fetch_add(1, Ordering::Relaxed);
+        answer
+    }
+
+    /// Sets the value of a key, whoever paid for it first. Drops the entry that has to go, if any; does nothing where there is no room.
+    pub fn set(&self, key: K, value: V) {
+        let account = self.account();
+        if !self.make_room(&account, &|_| true) {
+            return;
+        }
+        let mut value = Some(value);
+        let hash = self.hasher.hash_one(&key);
+        let mut shard = self.shard(hash).lock();
+        if let Some(index) = shard.find(hash, &key)
+            && let Some(entry) = shard.entry(index)
+        {
+            if let Some(value) = value.take() {
+                entry.value = value;
+            }
+            return;
+        }
+        if let Some(value) = value {
+            shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
+            self.total.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes an entry where `may` says so.
+    pub fn remove_if<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, may: impl FnOnce(&V) -> bool) -> Option<V> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let index = shard.find(hash, key)?;
+        if !may(&shard.entry(index)?.value) {
+            return None;
+        }
+        let value = shard.take(index);
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        value
+    }
+
+    /// Removes all entries of which `which` is true; for rare events, it looks at every entry.
+    pub fn remove_all(&self, mut which: impl FnMut(&K, &V) -> bool) {
+        for shard in &self.shards {
+            let mut removed = Vec::new();
+            let mut shard = shard.lock();
+            let indices: Vec<u32> = (0..shard.entries.len() as u32).collect();
+            for index in indices {
+                if shard.entry(index).is_some_and(|entry| which(&entry.key, &entry.value)) {
+                    removed.extend(shard.take(index));
+                    self.total.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            drop(shard);
+            drop(removed);
+        }
+    }
+
+    /// The account that pays for what the current activity adds.
+    pub fn account(&self) -> Arc<Account> {
+        self.account_of(gyre_account::current_activity())
+    }
+
+    /// The account that pays for what `activity` adds.
+    pub fn account_of(&self, activity: ActivityId) -> Arc<Account> {
+        self.accounts.of((self.options.payer)(activity), self.options.budget)
+    }
+
+    /// Makes room for one more entry of `account`: from its own where it is at its budget, else from whoever is over theirs.
+    /// False where nothing may go.
+    pub fn make_room(&self, account: &Account, may_go: &dyn Fn(&V) -> bool) -> bool {
+        while account.held() >= account.budget() {
+            if !self.evict(account.activity(), may_go) {
+                return false;
+            }
+        }
+        while self.total.load(Ordering::Relaxed) >= self.options.capacity {
+            let over = self.accounts.most_over().map(|account| account.activity());
+            let largest = || self.accounts.largest().map(|account| account.activity());
+            let freed = over.is_some_and(|activity| self.evict(activity, may_go))
+                || self.evict(account.activity(), may_go)
+                || largest().is_some_and(|activity| account.held() == 0 && self.evict(activity, may_go));
+            if !freed {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Drops one entry of an activity; false where none may go.
+    pub fn evict(&self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> bool {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        // Twice around: the first round may only have cleared marks.
+        for step in 0..2 * SHARDS {
+            let Some(shard) = self.shards.get(start.wrapping_add(step) % SHARDS) else { continue };
+            let mut shard = shard.lock();
+            if let Some(index) = shard.victim(activity, may_go) {
+                let value = shard.take(index);
+                self.total.fetch_sub(1, Ordering::Relaxed);
+                drop(shard);
+                drop(value);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sets what an activity may hold.
+    pub fn set_budget(&self, activity: ActivityId, budget: usize) {
+        self.accounts.set_budget(activity, budget);
+    }
+
+    /// Closes the account of an activity that has ended, if it holds nothing.
+    pub fn close_account(&self, activity: ActivityId) {
+        self.accounts.close(activity);
+    }
+
+    /// What each activity holds.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.accounts.usage()
+    }
+
+    /// Entries in all.
+    pub fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// What the shelf was made with.
+    pub fn options(&self) -> ShelfOptions {
+        self.options
+    }
+}

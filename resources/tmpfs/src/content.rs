@@ -1,0 +1,120 @@
+//! Contents of a file: pages by index; a missing page is a hole and reads as zeroes.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use gyre_interface::files::FileError;
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Pages that an operation may still add.
+pub(crate) struct Room(pub u64);
+
+impl Room {
+    fn take(&mut self) -> Result<(), FileError> {
+        self.0 = self.0.checked_sub(1).ok_or(FileError::NoSpace)?;
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Content {
+    pages: BTreeMap<u64, Page>,
+}
+
+impl Content {
+    /// Pages held.
+    pub fn page_count(&self) -> u64 {
+        self.pages.len() as u64
+    }
+
+    /// The page at `index`, made where there is a hole.
+    pub fn page(&mut self, index: u64, room: &mut Room) -> Result<Page, FileError> {
+        if let Some(page) = self.pages.get(&index) {
+            return Ok(page.clone());
+        }
+        room.take()?;
+        let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
+        self.pages.insert(index, page.clone());
+        Ok(page)
+    }
+
+    /// Views of the bytes from `offset` to `end`; holes are views of `zeroes`.
+    pub fn read(&self, offset: u64, end: u64, zeroes: &Page) -> Vec<Bytes> {
+        let mut views = Vec::with_capacity((end.saturating_sub(offset) / PAGE + 2) as usize);
+        let mut at = offset;
+        while at < end {
+            let start = (at % PAGE) as usize;
+            let count = (end - at).min(PAGE - at % PAGE) as usize;
+            let page = self.pages.get(&(at / PAGE)).unwrap_or(zeroes);
+            views.push(Bytes::new(page.clone(), start, count));
+            at += count as u64;
+        }
+        views
+    }
+
+    /// Writes `data` at `offset`; returns the bytes written and why it stopped early, if it did.
+    pub fn write(
+        &mut self,
+        offset: u64,
+        data: &[Bytes],
+        room: &mut Room,
+    ) -> (usize, Option<FileError>) {
+        let mut written = 0;
+        for piece in data {
+            let mut from = 0;
+            while from < piece.len() {
+                let at = offset + written as u64;
+                match self.write_page(at, piece, from, room) {
+                    Ok(count) => {
+                        from += count;
+                        written += count;
+                    }
+                    Err(error) => return (written, Some(error)),
+                }
+            }
+        }
+        (written, None)
+    }
+
+    /// Writes what lies in the page at `at`, taking over a whole page that nobody else holds instead of copying it.
+    fn write_page(
+        &mut self,
+        at: u64,
+        piece: &Bytes,
+        from: usize,
+        room: &mut Room,
+    ) -> Result<usize, FileError> {
+        let start = (at % PAGE) as usize;
+        let count = (piece.len() - from).min(PAGE_BYTES - start);
+        let (source, source_start) = piece.location();
+        let whole = count == PAGE_BYTES && source_start + from == 0 && source.len() == PAGE_BYTES;
+        if whole && !source.is_shared() && !self.pages.contains_key(&(at / PAGE)) {
+            room.take()?;
+            self.pages.insert(at / PAGE, source.clone());
+            return Ok(count);
+        }
+        let page = self.page(at / PAGE, room)?;
+        let view = piece.as_slice().get(from..from + count).unwrap_or(&[]);
+        page.write(start, view);
+        Ok(count)
+    }
+
+    /// Forgets everything from `size` on; returns the pages given up. The rest of the last page becomes zero.
+    pub fn truncate(&mut self, size: u64) -> u64 {
+        let gone = self.pages.split_off(&size.div_ceil(PAGE));
+        if !size.is_multiple_of(PAGE)
+            && let Some(page) = self.pages.get(&(size / PAGE))
+        {
+            let start = (size % PAGE) as usize;
+            let zeroes = [0u8; 256];
+            let mut at = start;
+            while at < PAGE_BYTES {
+                let count = zeroes.len().min(PAGE_BYTES - at);
+                at += page.write(at, &zeroes[..count]);
+            }
+        }
+        gone.len() as u64
+    }
+}

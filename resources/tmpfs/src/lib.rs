@@ -1,0 +1,53 @@
+//! A file system in memory.
+//!
+//! Messages in: the requests of `interface::files`. Messages out: none, so no handler waits.
+//!
+//! One lock guards the tree of an instance; instances are never shared between tenants, so tenants do not meet at it. Pages
+//! are handed out by reference and are the same ones that mappings hold: a write changes them in place, as a shared mapping
+//! would. Every page belongs to the activity whose request made it; names and nodes are charged by the kernel's heap.
+//!
+//! Left out: extended attributes, quotas per user, access times on reads (mounted as if with `noatime`).
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod content;
+mod directory;
+mod node;
+mod server;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use gyre_object::SpinLock;
+
+/// What an instance may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Pages of contents.
+    pub pages_max: u64,
+    /// Nodes, the root included.
+    pub nodes_max: u64,
+}
+
+/// Largest file: offsets stay far below the sign bit of `off_t`.
+pub const FILE_BYTES_MAX: u64 = 1 << 40;
+/// Names of one node, as ext2 has it.
+pub const LINKS_MAX: u32 = 32_000;
+
+/// One file system in memory.
+pub struct Tmpfs {
+    tree: SpinLock<tree::Tree>,
+}
+
+impl Tmpfs {
+    /// An empty file system whose root has the permission bits `mode` and belongs to user and group 0.
+    pub fn new(limits: Limits, mode: u16) -> Tmpfs {
+        Tmpfs {
+            tree: SpinLock::new(tree::Tree::new(limits, mode)),
+        }
+    }
+}

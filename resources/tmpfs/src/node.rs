@@ -1,0 +1,73 @@
+//! What a node holds.
+
+use crate::content::Content;
+use crate::directory::Directory;
+use alloc::vec::Vec;
+use gyre_interface::files::{Attributes, NewNode, NodeId, NodeKind};
+
+/// The part of a node that depends on its kind.
+pub(crate) enum Body {
+    File(Content),
+    Directory(Directory),
+    Link(Vec<u8>),
+    /// Devices, named pipes and names of sockets: nothing but attributes.
+    Special,
+}
+
+pub(crate) struct Node {
+    pub attributes: Attributes,
+    pub body: Body,
+    /// How many `open` are not closed yet: the node lives on without a name.
+    pub opens: u32,
+}
+
+impl Node {
+    pub fn new(id: NodeId, parent: NodeId, new: NewNode) -> Node {
+        let now = gyre_machine::wall_clock_ns();
+        let size_bytes = new.target.len() as u64;
+        let body = match new.kind {
+            NodeKind::File => Body::File(Content::default()),
+            NodeKind::Directory => Body::Directory(Directory::new(parent)),
+            NodeKind::SymbolicLink => Body::Link(new.target),
+            NodeKind::CharacterDevice
+            | NodeKind::BlockDevice
+            | NodeKind::Pipe
+            | NodeKind::Socket => Body::Special,
+        };
+        let attributes = Attributes {
+            node: id,
+            kind: new.kind,
+            mode: new.mode & 0o7777,
+            links: if new.kind == NodeKind::Directory {
+                2
+            } else {
+                1
+            },
+            user: new.user,
+            group: new.group,
+            size_bytes,
+            blocks_512: 0,
+            device: new.device,
+            accessed_ns: now,
+            modified_ns: now,
+            changed_ns: now,
+        };
+        Node {
+            attributes,
+            body,
+            opens: 0,
+        }
+    }
+
+    /// Notes that contents and node changed now.
+    pub fn touch_contents(&mut self) {
+        let now = gyre_machine::wall_clock_ns();
+        self.attributes.modified_ns = now;
+        self.attributes.changed_ns = now;
+    }
+
+    /// Notes that the node changed now.
+    pub fn touch(&mut self) {
+        self.attributes.changed_ns = gyre_machine::wall_clock_ns();
+    }
+}

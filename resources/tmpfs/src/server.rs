@@ -1,0 +1,260 @@
+//! The requests, one method each.
+
+use crate::node::{Body, Node};
+use crate::tree::{ROOT, Tree};
+use crate::{FILE_BYTES_MAX, Tmpfs};
+use alloc::vec::Vec;
+use gyre_interface::files::{
+    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode,
+    NodeId, files,
+};
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+
+/// What statfs gives for tmpfs (Linux, magic.h).
+const MAGIC: u64 = 0x0102_1994;
+
+impl files::Server for Tmpfs {
+    async fn root(&'static self) -> Result<NodeId, FileError> {
+        Ok(ROOT)
+    }
+
+    async fn lookup(&'static self, directory: NodeId, name: Name) -> Result<Attributes, FileError> {
+        self.tree.lock().lookup(directory, &name)
+    }
+
+    async fn attributes(&'static self, node: NodeId) -> Result<Attributes, FileError> {
+        Ok(self.tree.lock().node(node)?.attributes)
+    }
+
+    async fn set_attributes(
+        &'static self,
+        node: NodeId,
+        change: AttributeChange,
+    ) -> Result<Attributes, FileError> {
+        let mut tree = self.tree.lock();
+        if let Some(size) = change.size_bytes {
+            resize(&mut tree, node, size)?;
+        }
+        let node = tree.node_mut(node)?;
+        apply(node, &change);
+        Ok(node.attributes)
+    }
+
+    async fn read_directory(
+        &'static self,
+        node: NodeId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<DirectoryEntry>, FileError> {
+        let tree = self.tree.lock();
+        Ok(tree.directory(node)?.read(node, from, bytes_max))
+    }
+
+    async fn create(
+        &'static self,
+        directory: NodeId,
+        name: Name,
+        new: NewNode,
+    ) -> Result<Attributes, FileError> {
+        self.tree.lock().create(directory, name, new)
+    }
+
+    async fn link(
+        &'static self,
+        node: NodeId,
+        directory: NodeId,
+        name: Name,
+    ) -> Result<(), FileError> {
+        self.tree.lock().link(node, directory, name)
+    }
+
+    async fn unlink(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
+        self.tree.lock().unlink(directory, &name)
+    }
+
+    async fn remove_directory(
+        &'static self,
+        directory: NodeId,
+        name: Name,
+    ) -> Result<(), FileError> {
+        self.tree.lock().remove_directory(directory, &name)
+    }
+
+    async fn rename(
+        &'static self,
+        from: NodeId,
+        from_name: Name,
+        to: NodeId,
+        to_name: Name,
+    ) -> Result<(), FileError> {
+        self.tree.lock().rename(from, &from_name, to, to_name)
+    }
+
+    async fn read_link(&'static self, node: NodeId) -> Result<Vec<u8>, FileError> {
+        match &self.tree.lock().node(node)?.body {
+            Body::Link(target) => Ok(target.clone()),
+            _ => Err(FileError::Invalid),
+        }
+    }
+
+    async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> {
+        let mut tree = self.tree.lock();
+        let node = tree.node_mut(node)?;
+        node.opens = node.opens.checked_add(1).ok_or(FileError::OutOfMemory)?;
+        Ok(node.attributes)
+    }
+
+    async fn close(&'static self, node: NodeId) -> Result<(), FileError> {
+        let mut tree = self.tree.lock();
+        let opened = tree.node_mut(node)?;
+        opened.opens = opened.opens.checked_sub(1).ok_or(FileError::Invalid)?;
+        tree.reap(node);
+        Ok(())
+    }
+
+    async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
+        let mut tree = self.tree.lock();
+        let size = file_size(tree.node(node)?)?;
+        if index >= size.div_ceil(PAGE_BYTES as u64) {
+            return Err(FileError::Invalid);
+        }
+        let mut room = tree.room();
+        let before = room.0;
+        let node = tree.node_mut(node)?;
+        let Body::File(content) = &mut node.body else {
+            return Err(FileError::Invalid);
+        };
+        let page = content.page(index, &mut room);
+        node.attributes.blocks_512 = content.page_count() * 8;
+        tree.pages_used += before - room.0;
+        page
+    }
+
+    async fn page_dirtied(&'static self, node: NodeId, _index: u64) -> Result<(), FileError> {
+        self.tree.lock().node_mut(node)?.touch_contents();
+        Ok(())
+    }
+
+    async fn read(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Vec<Bytes>, FileError> {
+        let mut tree = self.tree.lock();
+        let zeroes = tree.zeroes()?;
+        let node = tree.node(node)?;
+        let size = file_size(node)?;
+        let Body::File(content) = &node.body else {
+            return Err(FileError::Invalid);
+        };
+        let end = offset.saturating_add(bytes as u64).min(size);
+        Ok(content.read(offset, end, &zeroes))
+    }
+
+    async fn write(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        data: Vec<Bytes>,
+    ) -> Result<usize, FileError> {
+        write(&mut self.tree.lock(), node, offset, &data)
+    }
+
+    async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
+        let mut tree = self.tree.lock();
+        let offset = file_size(tree.node(node)?)?;
+        let wanted: usize = data.iter().map(Bytes::len).sum();
+        if write(&mut tree, node, offset, &data)? < wanted {
+            resize(&mut tree, node, offset)?;
+            return Err(FileError::NoSpace);
+        }
+        Ok(offset)
+    }
+
+    async fn sync(&'static self, node: NodeId) -> Result<(), FileError> {
+        self.tree.lock().node(node).map(|_| ())
+    }
+
+    async fn sync_all(&'static self) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {
+        let tree = self.tree.lock();
+        let limits = tree.limits;
+        Ok(FileSystemStatistics {
+            block_bytes: PAGE_BYTES as u32,
+            blocks: limits.pages_max,
+            blocks_free: limits.pages_max.saturating_sub(tree.pages_used),
+            nodes: limits.nodes_max,
+            nodes_free: limits.nodes_max.saturating_sub(tree.node_count()),
+            magic: MAGIC,
+        })
+    }
+}
+
+fn file_size(node: &Node) -> Result<u64, FileError> {
+    match node.body {
+        Body::File(_) => Ok(node.attributes.size_bytes),
+        Body::Directory(_) => Err(FileError::IsDirectory),
+        Body::Link(_) | Body::Special => Err(FileError::Invalid),
+    }
+}
+
+fn apply(node: &mut Node, change: &AttributeChange) {
+    node.touch();
+    let attributes = &mut node.attributes;
+    attributes.mode = change.mode.map_or(attributes.mode, |mode| mode & 0o7777);
+    attributes.user = change.user.unwrap_or(attributes.user);
+    attributes.group = change.group.unwrap_or(attributes.group);
+    attributes.accessed_ns = change.accessed_ns.unwrap_or(attributes.accessed_ns);
+    attributes.modified_ns = change.modified_ns.unwrap_or(attributes.modified_ns);
+}
+
+fn resize(tree: &mut Tree, id: NodeId, size: u64) -> Result<(), FileError> {
+    if size > FILE_BYTES_MAX {
+        return Err(FileError::TooLarge);
+    }
+    let node = tree.node_mut(id)?;
+    file_size(node)?;
+    let Body::File(content) = &mut node.body else {
+        return Err(FileError::Invalid);
+    };
+    let freed = content.truncate(size);
+    node.attributes.blocks_512 = content.page_count() * 8;
+    node.attributes.size_bytes = size;
+    node.touch_contents();
+    tree.pages_used = tree.pages_used.saturating_sub(freed);
+    Ok(())
+}
+
+fn write(tree: &mut Tree, id: NodeId, offset: u64, data: &[Bytes]) -> Result<usize, FileError> {
+    let bytes: u64 = data.iter().map(|piece| piece.len() as u64).sum();
+    file_size(tree.node(id)?)?;
+    if offset
+        .checked_add(bytes)
+        .is_none_or(|end| end > FILE_BYTES_MAX)
+    {
+        return Err(FileError::TooLarge);
+    }
+    let mut room = tree.room();
+    let before = room.0;
+    let node = tree.node_mut(id)?;
+    let Body::File(content) = &mut node.body else {
+        return Err(FileError::Invalid);
+    };
+    let (written, stopped) = content.write(offset, data, &mut room);
+    node.attributes.blocks_512 = content.page_count() * 8;
+    if written > 0 {
+        let end = offset + written as u64;
+        node.attributes.size_bytes = node.attributes.size_bytes.max(end);
+        node.touch_contents();
+    }
+    tree.pages_used += before - room.0;
+    match stopped {
+        Some(error) if written == 0 => Err(error),
+        _ => Ok(written),
+    }
+}

@@ -1,0 +1,219 @@
+//! Behaviour that a program can see, through the protocol.
+
+use crate::{Limits, Tmpfs};
+use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, files};
+use gyre_message::direct::{block_on, direct_link};
+use gyre_object::Bytes;
+use std::boxed::Box;
+use std::vec;
+use std::vec::Vec;
+
+fn client(pages_max: u64) -> files::Client {
+    let limits = Limits {
+        pages_max,
+        nodes_max: 16,
+    };
+    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o1777)));
+    files::Client::new(direct_link(|request| {
+        Box::pin(files::serve(server, request))
+    }))
+}
+
+fn new(kind: NodeKind) -> NewNode {
+    NewNode {
+        kind,
+        mode: 0o644,
+        user: 1,
+        group: 2,
+        target: Vec::new(),
+        device: 0,
+    }
+}
+
+fn bytes(data: &[u8]) -> Vec<Bytes> {
+    vec![Bytes::copy_from(data).unwrap()]
+}
+
+const ROOT: NodeId = NodeId(1);
+
+async fn file(fs: &files::Client, name: &[u8]) -> NodeId {
+    fs.create(ROOT, name.to_vec(), new(NodeKind::File))
+        .await
+        .unwrap()
+        .node
+}
+
+async fn directory(fs: &files::Client, parent: NodeId, name: &[u8]) -> NodeId {
+    fs.create(parent, name.to_vec(), new(NodeKind::Directory))
+        .await
+        .unwrap()
+        .node
+}
+
+async fn contents(fs: &files::Client, node: NodeId, offset: u64, count: usize) -> Vec<u8> {
+    let pieces = fs.read(node, offset, count).await.unwrap();
+    pieces
+        .iter()
+        .flat_map(|piece| piece.as_slice().to_vec())
+        .collect()
+}
+
+#[test]
+fn what_is_written_is_read_and_holes_are_zero() {
+    let fs = client(64);
+    block_on(async {
+        let node = file(&fs, b"f").await;
+        assert_eq!(fs.write(node, 10_000, bytes(b"tail")).await, Ok(4));
+        assert_eq!(fs.attributes(node).await.unwrap().size_bytes, 10_004);
+        assert_eq!(fs.attributes(node).await.unwrap().blocks_512, 8);
+        assert_eq!(contents(&fs, node, 9_998, 100).await, b"\0\0tail");
+        assert_eq!(contents(&fs, node, 0, 5000).await, vec![0; 5000]);
+        assert_eq!(contents(&fs, node, 10_004, 5).await, b"");
+    });
+}
+
+#[test]
+fn a_shrunk_and_grown_file_shows_zeroes_not_old_bytes() {
+    let fs = client(64);
+    block_on(async {
+        let node = file(&fs, b"f").await;
+        fs.write(node, 0, bytes(&[7; 9000])).await.unwrap();
+        for size_bytes in [Some(3), Some(6000)] {
+            let change = AttributeChange {
+                size_bytes,
+                ..AttributeChange::default()
+            };
+            fs.set_attributes(node, change).await.unwrap();
+        }
+        assert_eq!(contents(&fs, node, 0, 6).await, [7, 7, 7, 0, 0, 0]);
+        assert_eq!(contents(&fs, node, 4096, 10).await, [0; 10]);
+    });
+}
+
+#[test]
+fn a_mapped_page_and_the_file_are_the_same() {
+    let fs = client(64);
+    block_on(async {
+        let node = file(&fs, b"f").await;
+        fs.write(node, 0, bytes(b"abc")).await.unwrap();
+        let page = fs.page(node, 0).await.unwrap();
+        page.write(1, b"X");
+        assert_eq!(contents(&fs, node, 0, 3).await, b"aXc");
+        fs.write(node, 2, bytes(b"Y")).await.unwrap();
+        let mut seen = [0; 3];
+        page.read(0, &mut seen);
+        assert_eq!(&seen, b"aXY");
+        assert_eq!(fs.page(node, 1).await.err(), Some(FileError::Invalid));
+    });
+}
+
+#[test]
+fn a_full_file_system_takes_what_fits_and_frees_with_the_last_user() {
+    let fs = client(2);
+    block_on(async {
+        let node = file(&fs, b"f").await;
+        assert_eq!(fs.write(node, 0, bytes(&[1; 20_000])).await, Ok(8192));
+        assert_eq!(
+            fs.write(node, 8192, bytes(b"x")).await,
+            Err(FileError::NoSpace)
+        );
+        fs.open(node).await.unwrap();
+        fs.unlink(ROOT, b"f".to_vec()).await.unwrap();
+        assert_eq!(contents(&fs, node, 0, 1).await, [1]);
+        assert_eq!(fs.statistics().await.unwrap().blocks_free, 0);
+        fs.close(node).await.unwrap();
+        assert_eq!(fs.statistics().await.unwrap().blocks_free, 2);
+        assert_eq!(fs.attributes(node).await, Err(FileError::NotFound));
+    });
+}
+
+#[test]
+fn reading_a_directory_goes_on_where_it_was_while_names_go() {
+    let fs = client(2);
+    block_on(async {
+        for name in [&b"a"[..], b"b", b"c"] {
+            file(&fs, name).await;
+        }
+        let first = fs.read_directory(ROOT, 0, 80).await.unwrap();
+        let names: Vec<_> = first.iter().map(|entry| entry.name.clone()).collect();
+        assert_eq!(names, [&b"."[..], b"..", b"a", b"b"]);
+        fs.unlink(ROOT, b"a".to_vec()).await.unwrap();
+        fs.unlink(ROOT, b"b".to_vec()).await.unwrap();
+        let rest = fs.read_directory(ROOT, first[3].next, 4096).await.unwrap();
+        assert_eq!(rest.len(), 1);
+        assert_eq!(rest[0].name, b"c");
+        assert_eq!(
+            fs.read_directory(ROOT, rest[0].next, 4096).await,
+            Ok(vec![])
+        );
+    });
+}
+
+#[test]
+fn rename_obeys_the_rules_of_kinds() {
+    let fs = client(2);
+    block_on(async {
+        let a = directory(&fs, ROOT, b"a").await;
+        let b = directory(&fs, a, b"b").await;
+        file(&fs, b"f").await;
+        let rename = |from, from_name: &[u8], to, to_name: &[u8]| {
+            fs.rename(from, from_name.to_vec(), to, to_name.to_vec())
+        };
+        assert_eq!(rename(ROOT, b"a", b, b"x").await, Err(FileError::Invalid));
+        assert_eq!(
+            rename(ROOT, b"f", ROOT, b"a").await,
+            Err(FileError::IsDirectory)
+        );
+        assert_eq!(
+            rename(ROOT, b"a", ROOT, b"f").await,
+            Err(FileError::NotDirectory)
+        );
+        directory(&fs, ROOT, b"d").await;
+        assert_eq!(
+            rename(ROOT, b"d", ROOT, b"a").await,
+            Err(FileError::NotEmpty)
+        );
+        assert_eq!(rename(a, b"b", ROOT, b"d").await, Ok(()));
+        assert_eq!(fs.lookup(b, b"..".to_vec()).await.unwrap().node, ROOT);
+        assert_eq!(fs.attributes(a).await.unwrap().links, 2);
+        assert_eq!(fs.attributes(ROOT).await.unwrap().links, 4);
+        assert_eq!(rename(ROOT, b"f", ROOT, b"f").await, Ok(()));
+        assert_eq!(
+            rename(ROOT, b"none", ROOT, b"g").await,
+            Err(FileError::NotFound)
+        );
+    });
+}
+
+#[test]
+fn names_are_checked_and_nodes_are_bounded() {
+    let fs = client(2);
+    block_on(async {
+        let create = |name: &[u8]| fs.create(ROOT, name.to_vec(), new(NodeKind::File));
+        assert_eq!(create(b"").await.err(), Some(FileError::Invalid));
+        assert_eq!(create(b"a/b").await.err(), Some(FileError::Invalid));
+        assert_eq!(
+            create(&[b'x'; 256]).await.err(),
+            Some(FileError::NameTooLong)
+        );
+        for index in 0..15u8 {
+            create(&[b'a' + index]).await.unwrap();
+        }
+        assert_eq!(create(b"z").await.err(), Some(FileError::NoSpace));
+        assert_eq!(create(b"a").await.err(), Some(FileError::Exists));
+    });
+}
+
+#[test]
+fn a_removed_directory_takes_no_names() {
+    let fs = client(2);
+    block_on(async {
+        let d = directory(&fs, ROOT, b"d").await;
+        fs.open(d).await.unwrap();
+        fs.remove_directory(ROOT, b"d".to_vec()).await.unwrap();
+        let made = fs.create(d, b"x".to_vec(), new(NodeKind::File)).await;
+        assert_eq!(made.err(), Some(FileError::NotFound));
+        assert_eq!(fs.close(d).await, Ok(()));
+        assert_eq!(fs.close(d).await, Err(FileError::NotFound));
+    });
+}

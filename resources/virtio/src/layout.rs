@@ -1,0 +1,73 @@
+//! Where the parts of a split ring lie in memory (virtio 1.2 §2.7).
+//!
+//! ```text
+//!   descriptors   16 bytes each: address u64, length u32, flags u16, next u16
+//!   available     flags u16, index u16, ring [u16; size], used_event u16
+//!   used          flags u16, index u16, ring [(id u32, length u32); size], avail_event u16
+//! ```
+
+use gyre_machine::Pa;
+
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: usize = 16;
+/// The chain goes on at `next`.
+pub const FLAG_NEXT: u16 = 1;
+/// The device writes here.
+pub const FLAG_WRITE: u16 = 2;
+/// The descriptor names a table of descriptors.
+pub const FLAG_INDIRECT: u16 = 4;
+/// In the available ring's flags: no interrupts, please. In the used ring's: no notifications.
+pub const FLAG_QUIET: u16 = 1;
+
+/// One contiguous piece of memory of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// First byte.
+    pub pa: Pa,
+    /// Length in bytes, not 0.
+    pub bytes: u32,
+    /// True where the device writes, false where it reads. All pieces that it reads come first.
+    pub device_writes: bool,
+}
+
+impl Piece {
+    /// A piece that the device reads.
+    pub fn read(pa: Pa, bytes: u32) -> Piece {
+        Piece { pa, bytes, device_writes: false }
+    }
+
+    /// A piece that the device writes.
+    pub fn write(pa: Pa, bytes: u32) -> Piece {
+        Piece { pa, bytes, device_writes: true }
+    }
+}
+
+/// Where a ring lies, for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueLayout {
+    /// Entries; a power of two.
+    pub size: u16,
+    /// The descriptor table.
+    pub descriptors: Pa,
+    /// The available ring.
+    pub available: Pa,
+    /// The used ring.
+    pub used: Pa,
+}
+
+/// Offsets of the three parts in one buffer, and its length.
+#[derive(Clone, Copy)]
+pub(crate) struct Offsets {
+    pub(crate) available: usize,
+    pub(crate) used: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Offsets {
+    pub(crate) fn of(size: u16) -> Offsets {
+        let size = usize::from(size);
+        let available = size * DESCRIPTOR_BYTES;
+        let used = (available + 6 + 2 * size).next_multiple_of(64);
+        Offsets { available, used, bytes: used + 6 + 8 * size }
+    }
+}

@@ -1,0 +1,307 @@
+//! The split ring (virtio 1.2 §2.7), driver's side.
+//!
+//! Chains of one piece use one descriptor; longer ones use an indirect table where that was agreed on, so that the ring's size is the
+//! number of requests in flight. Free lists, chain ends and lengths live in the driver's memory: the shared tables are only written.
+
+use crate::layout::*;
+use alloc::vec::Vec;
+use gyre_machine::{DeviceError, DmaBuffer, Pa, dma_fence};
+
+/// What was agreed on, and how long chains may be.
+#[derive(Clone, Copy, Debug)]
+pub struct RingOptions {
+    /// Indirect descriptors were agreed on.
+    pub indirect: bool,
+    /// The event index was agreed on.
+    pub event_index: bool,
+    /// Most pieces of one chain.
+    pub pieces_max: u16,
+}
+
+/// A chain that the device is done with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Used<T> {
+    /// What was pushed with it.
+    pub token: T,
+    /// How many bytes the device says it wrote: never more than the chain's writable bytes.
+    pub bytes: u32,
+}
+
+/// The ring is full, or the chain is longer than the ring takes; the token comes back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full<T>(pub T);
+
+struct Chain<T> {
+    token: T,
+    descriptors: u16,
+    writable_bytes: u32,
+}
+
+/// A split ring with one token per chain in flight. Not locked: its owner is.
+pub struct Ring<T> {
+    memory: DmaBuffer,
+    tables: Option<DmaBuffer>,
+    offsets: Offsets,
+    options: RingOptions,
+    size: u16,
+    /// Own copy of the links between descriptors: free list and chains.
+    next: Vec<u16>,
+    free_head: u16,
+    free_count: u16,
+    chains: Vec<Option<Chain<T>>>,
+    in_flight: u16,
+    available_index: u16,
+    published_index: u16,
+    used_index: u16,
+}
+
+impl<T> Ring<T> {
+    /// Makes a ring of `size` entries, rounded down to a power of two.
+    ///
+    /// # Errors
+    /// [`DeviceError::Protocol`] where size or chain length is 0, [`DeviceError::OutOfMemory`].
+    pub fn new(size: u16, options: RingOptions) -> Result<Ring<T>, DeviceError> {
+        if size == 0 || options.pieces_max == 0 {
+            return Err(DeviceError::Protocol);
+        }
+        let size = (1 << size.ilog2()).min(0x8000);
+        let offsets = Offsets::of(size);
+        let allocate = |bytes| DmaBuffer::allocate(bytes).map_err(|_| DeviceError::OutOfMemory);
+        let tables = (options.indirect && options.pieces_max > 1)
+            .then(|| allocate(usize::from(size) * usize::from(options.pieces_max) * DESCRIPTOR_BYTES))
+            .transpose()?;
+        let mut ring = Ring {
+            memory: allocate(offsets.bytes)?,
+            tables,
+            offsets,
+            options,
+            size,
+            next: (1..=size).collect(),
+            free_head: 0,
+            free_count: size,
+            chains: (0..size).map(|_| None).collect(),
+            in_flight: 0,
+            available_index: 0,
+            published_index: 0,
+            used_index: 0,
+        };
+        ring.listen();
+        Ok(ring)
+    }
+
+    /// Where it lies, for [`crate::Transport::enable_queue`].
+    pub fn layout(&self) -> QueueLayout {
+        let at = |offset| Pa(self.memory.pa().0 + offset as u64);
+        QueueLayout {
+            size: self.size,
+            descriptors: at(0),
+            available: at(self.offsets.available),
+            used: at(self.offsets.used),
+        }
+    }
+
+    /// Entries.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Chains that the device has.
+    pub fn in_flight(&self) -> u16 {
+        self.in_flight
+    }
+
+    /// The tokens of all chains that the device has.
+    pub fn tokens(&self) -> impl Iterator<Item = &T> {
+        self.chains.iter().flatten().map(|chain| &chain.token)
+    }
+
+    /// True where a chain of `pieces` fits now.
+    pub fn has_room(&self, pieces: usize) -> bool {
+        pieces > 0 && pieces <= usize::from(self.options.pieces_max) && self.descriptors_for(pieces) <= usize::from(self.free_count)
+    }
+
+    fn descriptors_for(&self, pieces: usize) -> usize {
+        if self.tables.is_some() { 1 } else { pieces }
+    }
+
+    /// Adds a chain; the device sees it after [`Ring::publish`]. The pieces' memory must live until the token comes back.
+    ///
+    /// # Errors
+    /// [`Full`] with the token; nothing has changed then.
+    pub fn push(&mut self, pieces: &[Piece], token: T) -> Result<(), Full<T>> {
+        if !self.has_room(pieces.len()) {
+            return Err(Full(token));
+        }
+        let head = self.free_head;
+        let indirect = self.tables.is_some() && pieces.len() > 1;
+        let descriptors = if indirect { self.write_table(head, pieces) } else { self.write_chain(pieces) };
+        let writable = pieces.iter().filter(|piece| piece.device_writes);
+        let chain = Chain {
+            token,
+            descriptors,
+            writable_bytes: writable.fold(0, |sum, piece| sum.saturating_add(piece.bytes)),
+        };
+        let slot = self.offsets.available + 4 + 2 * usize::from(self.available_index % self.size);
+        self.memory.write_u16(slot, head);
+        if let Some(entry) = self.chains.get_mut(usize::from(head)) {
+            *entry = Some(chain);
+        }
+        self.available_index = self.available_index.wrapping_add(1);
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Writes the pieces into free descriptors, linked; returns how many.
+    fn write_chain(&mut self, pieces: &[Piece]) -> u16 {
+        for (position, piece) in pieces.iter().enumerate() {
+            let index = self.take_free();
+            let last = position + 1 == pieces.len();
+            let next = if last { 0 } else { self.free_head };
+            write_descriptor(&self.memory, 0, index, *piece, next_flag(last), next);
+        }
+        pieces.len() as u16
+    }
+
+    /// Writes the pieces into the indirect table of descriptor `head`; one descriptor.
+    fn write_table(&mut self, head: u16, pieces: &[Piece]) -> u16 {
+        let Some(tables) = &self.tables else { return 0 };
+        let start = usize::from(head) * usize::from(self.options.pieces_max) * DESCRIPTOR_BYTES;
+        for (position, piece) in pieces.iter().enumerate() {
+            let last = position + 1 == pieces.len();
+            let next = if last { 0 } else { position as u16 + 1 };
+            write_descriptor(tables, start, position as u16, *piece, next_flag(last), next);
+        }
+        let table = Piece::read(Pa(tables.pa().0 + start as u64), (pieces.len() * DESCRIPTOR_BYTES) as u32);
+        write_descriptor(&self.memory, 0, head, table, FLAG_INDIRECT, 0);
+        self.take_free();
+        1
+    }
+
+    fn take_free(&mut self) -> u16 {
+        let index = self.free_head;
+        self.free_head = self.next.get(usize::from(index)).copied().unwrap_or(0);
+        self.free_count -= 1;
+        index
+    }
+
+    /// Shows all pushed chains to the device; true where it wants to be notified.
+    #[must_use = "the device sleeps until it is notified"]
+    pub fn publish(&mut self) -> bool {
+        let before = self.published_index;
+        if self.available_index == before {
+            return false;
+        }
+        dma_fence();
+        self.memory.write_u16(self.offsets.available + 2, self.available_index);
+        self.published_index = self.available_index;
+        // The index must be visible before the device's wish is read (virtio 1.2 §2.7.13.4.1).
+        dma_fence();
+        if self.options.event_index {
+            let event = self.memory.read_u16(self.offsets.used + 4 + 8 * usize::from(self.size));
+            return passed(event, self.available_index, before);
+        }
+        self.memory.read_u16(self.offsets.used) & FLAG_QUIET == 0
+    }
+
+    /// Takes the next chain that the device is done with.
+    ///
+    /// # Errors
+    /// [`DeviceError::Protocol`] where the device names a chain it does not have, claims to have written more than it may, or
+    /// moves its index beyond what it was given. It must be reset; see [`Ring::clear`].
+    pub fn pop(&mut self) -> Result<Option<Used<T>>, DeviceError> {
+        let index = self.memory.read_u16(self.offsets.used + 2);
+        let ready = index.wrapping_sub(self.used_index);
+        let published = self.in_flight - self.available_index.wrapping_sub(self.published_index);
+        if ready == 0 {
+            return Ok(None);
+        }
+        if ready > published {
+            return Err(DeviceError::Protocol);
+        }
+        dma_fence();
+        let slot = self.offsets.used + 4 + 8 * usize::from(self.used_index % self.size);
+        let (id, bytes) = (self.memory.read_u32(slot), self.memory.read_u32(slot + 4));
+        let entry = usize::try_from(id).ok().and_then(|id| self.chains.get_mut(id)).ok_or(DeviceError::Protocol)?;
+        if entry.as_ref().is_none_or(|chain| bytes > chain.writable_bytes) {
+            return Err(DeviceError::Protocol);
+        }
+        let chain = entry.take().ok_or(DeviceError::Protocol)?;
+        self.release(id as u16, chain.descriptors);
+        self.used_index = self.used_index.wrapping_add(1);
+        self.in_flight -= 1;
+        Ok(Some(Used { token: chain.token, bytes }))
+    }
+
+    /// Puts the descriptors of a chain at the head of the free list; the links inside of it are still there.
+    fn release(&mut self, head: u16, descriptors: u16) {
+        let mut last = head;
+        for _ in 1..descriptors {
+            last = self.next.get(usize::from(last)).copied().unwrap_or(last);
+        }
+        if let Some(link) = self.next.get_mut(usize::from(last)) {
+            *link = self.free_head;
+        }
+        self.free_head = head;
+        self.free_count += descriptors;
+    }
+
+    /// Asks for an interrupt at the next used chain; true where there is one already, which may not interrupt any more: pop again.
+    pub fn listen(&mut self) -> bool {
+        if self.options.event_index {
+            self.write_used_event(self.used_index);
+        } else {
+            self.memory.write_u16(self.offsets.available, 0);
+        }
+        dma_fence();
+        self.memory.read_u16(self.offsets.used + 2) != self.used_index
+    }
+
+    /// Asks for no interrupts until [`Ring::listen`]. A hint: the device may interrupt once more.
+    pub fn hush(&mut self) {
+        if self.options.event_index {
+            self.write_used_event(self.used_index.wrapping_sub(1));
+        } else {
+            self.memory.write_u16(self.offsets.available, FLAG_QUIET);
+        }
+    }
+
+    fn write_used_event(&self, index: u16) {
+        self.memory.write_u16(self.offsets.available + 4 + 2 * usize::from(self.size), index);
+    }
+
+    /// Empties the ring after the device was reset and returns the tokens of all chains that it had.
+    /// Must not be called before the reset: the device would still write to the chains' memory.
+    pub fn clear(&mut self) -> Vec<T> {
+        let tokens = self.chains.iter_mut().filter_map(|entry| entry.take()).map(|chain| chain.token).collect();
+        self.next = (1..=self.size).collect();
+        (self.free_head, self.free_count, self.in_flight) = (0, self.size, 0);
+        (self.available_index, self.published_index, self.used_index) = (0, 0, 0);
+        for offset in [self.offsets.available, self.offsets.used] {
+            self.memory.write_u32(offset, 0);
+        }
+        self.memory.write_u16(self.offsets.used + 4 + 8 * usize::from(self.size), 0);
+        self.listen();
+        tokens
+    }
+}
+
+fn next_flag(last: bool) -> u16 {
+    if last { 0 } else { FLAG_NEXT }
+}
+
+/// True where going from `before` to `after` passes `event` (virtio 1.2 §2.7.10.2).
+fn passed(event: u16, after: u16, before: u16) -> bool {
+    after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
+}
+
+fn write_descriptor(memory: &DmaBuffer, start: usize, index: u16, piece: Piece, flags: u16, next: u16) {
+    let at = start + usize::from(index) * DESCRIPTOR_BYTES;
+    let write = if piece.device_writes { FLAG_WRITE } else { 0 };
+    memory.write_u64(at, piece.pa.0);
+    memory.write_u32(at + 8, piece.bytes);
+    memory.write_u16(at + 12, flags | write);
+    memory.write_u16(at + 14, next);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The ledger: per core a flat table of cells, `[activity][resource]`. A core writes its own table only, with plain loads and
+//! stores; everybody may read.
+
+use crate::limits::RESOURCES_MAX;
+use crate::{ActivityId, ResourceId};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// What a cell counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Column {
+    /// Cycles spent.
+    Cycles = 0,
+    /// Messages handled: starts and resumptions, queued or inline.
+    Messages = 1,
+    /// Bytes moved, as the resource reports them.
+    Bytes = 2,
+    /// Nanoseconds a device was busy, as the resource reports them.
+    DeviceNs = 3,
+    /// Nanoseconds that messages waited in queues.
+    QueueNs = 4,
+    /// Longest such wait, ns.
+    QueueNsMax = 5,
+    /// Longest span without a stamp, cycles: the longest message, or a batch of them.
+    SpanCyclesMax = 6,
+    /// Requests that found no place and were dropped.
+    Dropped = 7,
+}
+
+/// Columns of a cell.
+pub const COLUMNS: usize = 8;
+
+impl Column {
+    const fn is_maximum(column: usize) -> bool {
+        column == Column::QueueNsMax as usize || column == Column::SpanCyclesMax as usize
+    }
+}
+
+/// The figures of one activity at one resource on one core: a line of cache.
+#[repr(align(64))]
+#[derive(Default)]
+pub struct Cell([AtomicU64; COLUMNS]);
+
+impl Cell {
+    /// Adds to a column. Only the cell's core may do so.
+    #[inline]
+    pub fn add(&self, column: Column, amount: u64) {
+        let cell = &self.0[column as usize];
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Raises a column to a value. Only the cell's core may do so.
+    #[inline]
+    pub fn raise(&self, column: Column, value: u64) {
+        let cell = &self.0[column as usize];
+        if value > cell.load(Ordering::Relaxed) {
+            cell.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a column.
+    #[inline]
+    pub fn get(&self, column: Column) -> u64 {
+        self.0[column as usize].load(Ordering::Relaxed)
+    }
+
+    /// Reads all columns, in the order of [`Column`].
+    pub fn read(&self) -> [u64; COLUMNS] {
+        core::array::from_fn(|column| self.0[column].load(Ordering::Relaxed))
+    }
+
+    /// Adds the figures to `into` and forgets them.
+    fn pour_into(&self, into: &Cell) {
+        for (column, from) in self.0.iter().enumerate() {
+            let value = from.swap(0, Ordering::Relaxed);
+            let to = &into.0[column];
+            let before = to.load(Ordering::Relaxed);
+            let sum = if Column::is_maximum(column) {
+                before.max(value)
+            } else {
+                before.wrapping_add(value)
+            };
+            to.store(sum, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The cells of one core.
+pub struct Table {
+    cells: Box<[Cell]>,
+}
+
+impl Table {
+    /// An empty table for `activities` activities.
+    pub fn new(activities: usize) -> Table {
+        Table {
+            cells: (0..activities * RESOURCES_MAX).map(|_| Cell::default()).collect(),
+        }
+    }
+
+    /// The number of a cell; wild ids share the last cell of the table, which is nobody's.
+    #[inline]
+    pub(crate) fn index(&self, activity: ActivityId, resource: ResourceId) -> usize {
+        (activity.index() * RESOURCES_MAX + resource.index() % RESOURCES_MAX).min(self.cells.len() - 1)
+    }
+
+    /// The cell of an activity at a resource.
+    #[inline]
+    pub fn cell(&self, activity: ActivityId, resource: ResourceId) -> &Cell {
+        &self.cells[self.index(activity, resource)]
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> Option<&Cell> {
+        self.cells.get(index)
+    }
+
+    /// Adds all figures of `from` to those of `into`: at the end of an activity. Only this table's core may do so.
+    pub fn merge(&self, from: ActivityId, into: ActivityId) {
+        for resource in 0..RESOURCES_MAX {
+            let resource = ResourceId(resource as u8);
+            self.cell(from, resource).pour_into(self.cell(into, resource));
+        }
+    }
+
+    /// The sum of a column over all cells.
+    pub fn sum(&self, column: Column) -> u64 {
+        self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.get(column)))
+    }
+}

@@ -1,0 +1,355 @@
+//! The tree of activities: tenant, container, process, transaction. Who exists, under whom, with which weight.
+//!
+//! What the hot path asks (alive? weight? parent?) are atomics; changes go through one lock, which never holds while memory is
+//! taken, because taking memory asks this table.
+
+use crate::limits::{ACTIVITIES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
+use crate::memory::MemorySlot;
+use crate::ActivityId;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use gyre_object::SpinLock;
+
+/// What an activity is entitled to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ActivityParams {
+    /// Share of its parent's entitlement, relative to its siblings; at least 1.
+    pub weight: u32,
+    /// Urgency where the policy above it looks at it; a larger number goes first.
+    pub priority: u8,
+    /// Most memory that it and all below it may hold, bytes.
+    pub memory_bytes_max: u64,
+}
+
+impl Default for ActivityParams {
+    fn default() -> Self {
+        ActivityParams { weight: 1, priority: 0, memory_bytes_max: u64::MAX }
+    }
+}
+
+/// Why an activity could not be made or closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ActivityError {
+    /// The table is full: close some.
+    Full,
+    /// There is no such activity any more.
+    Unknown,
+    /// The tree would become too deep: hang it higher.
+    TooDeep,
+    /// It has children: close those first.
+    HasChildren,
+    /// The infrastructure can neither end nor have a parent.
+    Infrastructure,
+}
+
+/// What is known of an activity besides its consumption.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActivityInfo {
+    /// Its name in messages.
+    pub id: ActivityId,
+    /// Under whom it hangs; `None` at the top.
+    pub parent: Option<ActivityId>,
+    /// Its name for people.
+    pub name: String,
+    /// Its entitlement.
+    pub params: ActivityParams,
+    /// False once it is being ended.
+    pub alive: bool,
+}
+
+/// No activity.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One place in the table.
+pub(crate) struct Slot {
+    /// The id while the activity lives, [`NONE`] else: one load answers "may it still send?".
+    live: AtomicU32,
+    /// The id from creation to the end.
+    id: AtomicU32,
+    parent: AtomicU32,
+    weight: AtomicU32,
+    priority: AtomicU32,
+    pub(crate) memory: MemorySlot,
+    pub(crate) memory_bytes_max: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    name: [u8; NAME_BYTES_MAX],
+    name_bytes: u8,
+    generation: u16,
+    children: u16,
+    used: bool,
+}
+
+/// The table of an instance's activities.
+pub struct Activities {
+    pub(crate) slots: Box<[Slot]>,
+    entries: SpinLock<Box<[Entry]>>,
+}
+
+impl Activities {
+    /// A table that holds the infrastructure only.
+    pub fn new() -> Activities {
+        let activities = Activities {
+            slots: (0..ACTIVITIES_MAX).map(|_| Slot::empty()).collect(),
+            entries: SpinLock::new((0..ACTIVITIES_MAX).map(|_| Entry::EMPTY).collect()),
+        };
+        activities.fill(0, ActivityId::INFRASTRUCTURE, NONE, ActivityParams::default());
+        let mut entries = activities.entries.lock();
+        if let Some(entry) = entries.first_mut() {
+            entry.occupy("infrastructure");
+        }
+        drop(entries);
+        activities
+    }
+
+    fn fill(&self, index: usize, id: ActivityId, parent: u32, params: ActivityParams) {
+        let slot = &self.slots[index];
+        slot.parent.store(parent, Ordering::Relaxed);
+        slot.set_params(params);
+        slot.id.store(id.0, Ordering::Release);
+        slot.live.store(id.0, Ordering::Release);
+    }
+
+    /// Makes an activity under `parent`, or at the top.
+    ///
+    /// # Errors
+    /// [`ActivityError::Full`], [`ActivityError::Unknown`] (the parent), [`ActivityError::TooDeep`].
+    pub fn create(
+        &self,
+        parent: Option<ActivityId>,
+        name: &str,
+        params: ActivityParams,
+    ) -> Result<ActivityId, ActivityError> {
+        if parent == Some(ActivityId::INFRASTRUCTURE) {
+            return Err(ActivityError::Infrastructure);
+        }
+        let parent_word = parent.map_or(NONE, |parent| parent.0);
+        let mut entries = self.entries.lock();
+        if let Some(parent) = parent {
+            if !self.is_alive(parent) {
+                return Err(ActivityError::Unknown);
+            }
+            if self.ancestors(parent).count() >= DEPTH_MAX {
+                return Err(ActivityError::TooDeep);
+            }
+        }
+        // A slot whose last owner left memory behind serves children of the same parent only: that memory is the parent's now.
+        let index = (1..entries.len())
+            .find(|&index| {
+                let slot = &self.slots[index];
+                !entries[index].used
+                    && (!slot.memory.is_owed()
+                        || slot.parent.load(Ordering::Relaxed) == parent_word)
+            })
+            .ok_or(ActivityError::Full)?;
+        entries[index].occupy(name);
+        let id = ActivityId::new(index, entries[index].generation);
+        if let Some(parent) = parent {
+            entries[parent.index()].children += 1;
+        }
+        self.fill(index, id, parent_word, params);
+        Ok(id)
+    }
+
+    /// True until the activity is being ended.
+    #[inline]
+    pub fn is_alive(&self, id: ActivityId) -> bool {
+        self.slots
+            .get(id.index())
+            .is_some_and(|slot| slot.live.load(Ordering::Acquire) == id.0)
+    }
+
+    /// True until the activity is closed.
+    pub fn exists(&self, id: ActivityId) -> bool {
+        self.slots
+            .get(id.index())
+            .is_some_and(|slot| slot.id.load(Ordering::Acquire) == id.0)
+    }
+
+    /// From now on nothing may be sent for it. The first step of ending it; true where it lived.
+    pub fn end(&self, id: ActivityId) -> bool {
+        id != ActivityId::INFRASTRUCTURE
+            && self.slots.get(id.index()).is_some_and(|slot| {
+                slot.live
+                    .compare_exchange(id.0, NONE, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            })
+    }
+
+    /// Frees its place; the memory it still holds becomes its parent's. The last step: no core may work for it any more, and
+    /// the ledgers were merged. A parent that is at the top leaves the memory to the infrastructure.
+    ///
+    /// # Errors
+    /// [`ActivityError::Unknown`], [`ActivityError::HasChildren`], [`ActivityError::Infrastructure`].
+    pub fn close(&self, id: ActivityId) -> Result<(), ActivityError> {
+        if id == ActivityId::INFRASTRUCTURE {
+            return Err(ActivityError::Infrastructure);
+        }
+        let mut entries = self.entries.lock();
+        if !self.exists(id) {
+            return Err(ActivityError::Unknown);
+        }
+        if entries[id.index()].children > 0 {
+            return Err(ActivityError::HasChildren);
+        }
+        self.end(id);
+        let slot = &self.slots[id.index()];
+        slot.id.store(NONE, Ordering::Release);
+        let heir = self.heir(id.index());
+        slot.memory.leave_to(&self.slots[heir.index()].memory, heir == ActivityId::INFRASTRUCTURE);
+        let entry = &mut entries[id.index()];
+        entry.used = false;
+        entry.generation = entry.generation.wrapping_add(1) & 0x7fff;
+        let parent = slot.parent.load(Ordering::Relaxed);
+        if parent != NONE {
+            let children = &mut entries[ActivityId(parent).index()].children;
+            *children = children.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Who takes over what the activity in a slot leaves behind.
+    pub(crate) fn heir(&self, index: usize) -> ActivityId {
+        match self.slots[index].parent.load(Ordering::Relaxed) {
+            NONE => ActivityId::INFRASTRUCTURE,
+            parent => ActivityId(parent),
+        }
+    }
+
+    /// Runs `change` while no activity is made or closed. For memory that belongs to an activity that is being ended.
+    pub(crate) fn settled<T>(&self, change: impl FnOnce() -> T) -> T {
+        let _entries = self.entries.lock();
+        change()
+    }
+
+    /// Under whom it hangs.
+    pub fn parent(&self, id: ActivityId) -> Option<ActivityId> {
+        let slot = self.slots.get(id.index()).filter(|_| self.exists(id))?;
+        let parent = slot.parent.load(Ordering::Relaxed);
+        (parent != NONE).then_some(ActivityId(parent))
+    }
+
+    /// The activity itself, its parent, and so on to the top.
+    pub fn ancestors(&self, id: ActivityId) -> impl Iterator<Item = ActivityId> + '_ {
+        core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id)).take(DEPTH_MAX + 1)
+    }
+
+    /// Its entitlement.
+    pub fn params(&self, id: ActivityId) -> ActivityParams {
+        self.slots
+            .get(id.index())
+            .map_or(ActivityParams::default(), Slot::params)
+    }
+
+    /// Changes its entitlement. The engine's schedulers learn of it through the engine.
+    ///
+    /// # Errors
+    /// [`ActivityError::Unknown`].
+    pub fn set_params(&self, id: ActivityId, params: ActivityParams) -> Result<(), ActivityError> {
+        let slot = self.slots.get(id.index()).filter(|_| self.exists(id));
+        slot.map(|slot| slot.set_params(params)).ok_or(ActivityError::Unknown)
+    }
+
+    /// What is known of it.
+    pub fn info(&self, id: ActivityId) -> Option<ActivityInfo> {
+        let mut name = [0; NAME_BYTES_MAX];
+        let bytes = {
+            let entries = self.entries.lock();
+            let entry = entries.get(id.index()).filter(|_| self.exists(id))?;
+            name.copy_from_slice(&entry.name);
+            usize::from(entry.name_bytes)
+        };
+        let text = name.get(..bytes).and_then(|name| core::str::from_utf8(name).ok());
+        Some(ActivityInfo {
+            id,
+            parent: self.parent(id),
+            name: String::from(text.unwrap_or("?")),
+            params: self.params(id),
+            alive: self.is_alive(id),
+        })
+    }
+
+    /// All activities, those being ended included, by slot.
+    pub fn ids(&self) -> Vec<ActivityId> {
+        self.slots
+            .iter()
+            .map(|slot| slot.id.load(Ordering::Acquire))
+            .filter(|&id| id != NONE)
+            .map(ActivityId)
+            .collect()
+    }
+
+    /// It and all below it, children before their parents.
+    pub fn subtree(&self, id: ActivityId) -> Vec<ActivityId> {
+        let mut members: Vec<(usize, ActivityId)> = self
+            .ids()
+            .into_iter()
+            .filter(|&other| self.ancestors(other).any(|ancestor| ancestor == id))
+            .map(|other| (self.ancestors(other).count(), other))
+            .collect();
+        members.sort_unstable_by_key(|&(depth, id)| (core::cmp::Reverse(depth), id));
+        members.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+impl Default for Activities {
+    fn default() -> Self {
+        Activities::new()
+    }
+}
+
+impl Slot {
+    fn empty() -> Slot {
+        Slot {
+            live: AtomicU32::new(NONE),
+            id: AtomicU32::new(NONE),
+            parent: AtomicU32::new(NONE),
+            weight: AtomicU32::new(1),
+            priority: AtomicU32::new(0),
+            memory: MemorySlot::default(),
+            memory_bytes_max: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    fn set_params(&self, params: ActivityParams) {
+        self.weight.store(params.weight.max(1), Ordering::Relaxed);
+        self.priority.store(u32::from(params.priority), Ordering::Relaxed);
+        self.memory_bytes_max.store(params.memory_bytes_max, Ordering::Relaxed);
+    }
+
+    fn params(&self) -> ActivityParams {
+        ActivityParams {
+            weight: self.weight.load(Ordering::Relaxed),
+            priority: self.priority.load(Ordering::Relaxed) as u8,
+            memory_bytes_max: self.memory_bytes_max.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Entry {
+    const EMPTY: Entry = Entry {
+        name: [0; NAME_BYTES_MAX],
+        name_bytes: 0,
+        generation: 0,
+        children: 0,
+        used: false,
+    };
+
+    fn occupy(&mut self, name: &str) {
+        let mut bytes = name.len().min(NAME_BYTES_MAX);
+        while !name.is_char_boundary(bytes) {
+            bytes -= 1;
+        }
+        self.name[..bytes].copy_from_slice(&name.as_bytes()[..bytes]);
+        self.name_bytes = bytes as u8;
+        self.children = 0;
+        self.used = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Policies as data: what a machine file says, and the policy it stands for.
+use crate::policy::{ClientParams, NodeIndex, Policy, PolicyError};
+use crate::tree::{DEPTH_MAX, StaticNode, Tree};
+use crate::{
+    earliest_deadline, reservation, round_robin, strict_priority, token_bucket, weighted_fair,
+    worst_case_fair,
+};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Any policy of this crate with its parameters.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum PolicyConfig {
+    /// [`weighted_fair`].
+    WeightedFair(weighted_fair::Params),
+    /// [`worst_case_fair`].
+    WorstCaseFair(worst_case_fair::Params),
+    /// [`round_robin`].
+    RoundRobin(round_robin::Params),
+    /// [`strict_priority`].
+    StrictPriority(strict_priority::Params),
+    /// [`earliest_deadline`].
+    EarliestDeadline(earliest_deadline::Params),
+    /// [`token_bucket`].
+    TokenBucket(token_bucket::Params),
+    /// [`reservation`].
+    Reservation(reservation::Params),
+    /// [`crate::tree`].
+    Tree {
+        /// Policy of the root.
+        root: Box<PolicyConfig>,
+        /// Policy of added nodes that do not name their own.
+        default: Box<PolicyConfig>,
+        /// Nodes that exist from the start, parents first.
+        nodes: Vec<NodeConfig>,
+    },
+}
+
+/// A node of a tree that exists from the start.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeConfig {
+    /// Its index, not 0.
+    pub node: NodeIndex,
+    /// Its place (`parent`) and parameters there.
+    pub params: ClientParams,
+    /// Policy of its children; `None` = the tree's default.
+    pub children: Option<Box<PolicyConfig>>,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        PolicyConfig::WeightedFair(weighted_fair::Params::default())
+    }
+}
+
+/// Makes the policy a configuration stands for.
+///
+/// # Errors
+/// Those of [`Tree::new`], and `TooDeep` for trees within trees beyond [`DEPTH_MAX`]; flat policies are always made.
+pub fn build(config: &PolicyConfig) -> Result<Box<dyn Policy>, PolicyError> {
+    build_at(config, 0)
+}
+
+fn build_at(config: &PolicyConfig, depth: usize) -> Result<Box<dyn Policy>, PolicyError> {
+    if depth > DEPTH_MAX {
+        return Err(PolicyError::TooDeep);
+    }
+    Ok(match config {
+        PolicyConfig::WeightedFair(params) => Box::new(weighted_fair::policy(*params)),
+        PolicyConfig::WorstCaseFair(params) => Box::new(worst_case_fair::policy(*params)),
+        PolicyConfig::RoundRobin(params) => Box::new(round_robin::policy(*params)),
+        PolicyConfig::StrictPriority(params) => Box::new(strict_priority::policy(*params)),
+        PolicyConfig::EarliestDeadline(params) => Box::new(earliest_deadline::policy(*params)),
+        PolicyConfig::TokenBucket(params) => Box::new(token_bucket::policy(*params)),
+        PolicyConfig::Reservation(params) => Box::new(reservation::policy(*params)),
+        PolicyConfig::Tree {
+            root,
+            default,
+            nodes,
+        } => {
+            let below = |config: &PolicyConfig| build_at(config, depth + 1);
+            let nodes = nodes
+                .iter()
+                .map(|node| build_node(node, &below))
+                .collect::<Result<_, _>>()?;
+            Box::new(Tree::new(below(root)?, below(default)?.into(), nodes)?)
+        }
+    })
+}
+
+fn build_node(
+    config: &NodeConfig,
+    below: &dyn Fn(&PolicyConfig) -> Result<Box<dyn Policy>, PolicyError>,
+) -> Result<StaticNode, PolicyError> {
+    let children = config.children.as_deref().map(below).transpose()?;
+    Ok(StaticNode {
+        node: config.node,
+        params: config.params,
+        children,
+    })
+}

@@ -1,0 +1,281 @@
+//! Reservation, limit and share: each client gets at least its reservation, never more than its limit, and what is left
+//! is divided by weight.
+//!
+//! After mClock (Gulati, Merchant, Varman: "mClock: Handling Throughput Variability for Hypervisor IO Scheduling", 2010). Each
+//! client has three tags: a reservation tag (when its next promised unit is due), a limit tag (when it may be served again) and a
+//! share tag (start-time fair queueing). A client whose reservation is due goes first, the longest due one at the head; otherwise
+//! the least share tag does. Service by share does not count towards the reservation; every service moves share and limit tags.
+//! Different from the paper: tags are moved by the true cost after service, and the limit also binds reserved service, so that it
+//! is never exceeded.
+//!
+//! **Limit** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
+//! **Reservation** (from the moment a client becomes backlogged, capacity C, sum of reservations <= C; with a limit the burst
+//! must hold what flows in while the others have their turn, else waiting loses tokens):
+//! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - L.
+//! **Share**: without reservations and limits the bound of weighted fair queueing.
+//! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
+//! **Work conserving**: but for limits.
+use crate::dense::Dense;
+use crate::heap::Heap;
+use crate::limit::Limit;
+use crate::order::{Flat, Order};
+use crate::pace::Pace;
+use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::tag::{Tag, Weight};
+
+/// Parameters of the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Params {
+    /// What is reserved, limited and shared.
+    pub metric: Metric,
+    /// Amount per second that can be reserved altogether on a core; 0 = not checked.
+    pub capacity_per_s: u64,
+    /// Amount a client may be ahead of the others and still be served inline.
+    pub slack: u64,
+}
+
+/// Makes the policy.
+pub fn policy(params: Params) -> impl Policy {
+    Flat::new("reservation", params.metric, move || {
+        Reservation::new(params)
+    })
+}
+
+#[derive(Debug)]
+struct Client {
+    weight: Weight,
+    reserved_per_s: u64,
+    reservation: Pace,
+    limit: Limit,
+    share: Tag,
+    /// The last choice was made for the reservation.
+    is_reserved_turn: bool,
+}
+
+/// The order of one core.
+#[derive(Debug)]
+pub struct Reservation {
+    params: Params,
+    clients: Dense<Client>,
+    reserved_per_s: u64,
+    virtual_time: Tag,
+    /// Client chosen last: if it comes back before another choice it has not slept.
+    serving: Option<ClientIndex>,
+    /// Ready clients at their limit, by the time they may be served again.
+    limited: Heap<u64>,
+    /// Other ready clients with a reservation, by the time it is due.
+    reserved: Heap<u64>,
+    /// Other ready clients, by share.
+    shared: Heap<Tag>,
+}
+
+impl Reservation {
+    /// Makes an order without clients.
+    pub fn new(params: Params) -> Self {
+        Reservation {
+            params,
+            clients: Dense::default(),
+            reserved_per_s: 0,
+            virtual_time: 0,
+            serving: None,
+            limited: Heap::default(),
+            reserved: Heap::default(),
+            shared: Heap::default(),
+        }
+    }
+
+    /// Checks parameters against each other and against what is promised to others than `before`.
+    fn check(&self, params: &ClientParams, before: u64) -> Result<Client, PolicyError> {
+        let limit_per_s = params.limit_per_s;
+        if limit_per_s != 0 && params.reservation_per_s > limit_per_s {
+            return Err(PolicyError::InvalidParams);
+        }
+        let others = self.reserved_per_s - before;
+        let all = others
+            .checked_add(params.reservation_per_s)
+            .ok_or(PolicyError::Overcommitted)?;
+        if self.params.capacity_per_s != 0 && all > self.params.capacity_per_s {
+            return Err(PolicyError::Overcommitted);
+        }
+        Ok(Client {
+            weight: Weight::new(params.weight)?,
+            reserved_per_s: params.reservation_per_s,
+            reservation: Pace::at_least(params.reservation_per_s),
+            limit: Limit::new(limit_per_s, params.burst),
+            share: self.virtual_time,
+            is_reserved_turn: false,
+        })
+    }
+
+    /// Puts a ready client where its tags say.
+    fn place(&mut self, client: ClientIndex, now_ns: u64) {
+        let Some(known) = self.clients.get(client) else {
+            return;
+        };
+        let may_at_ns = known.limit.due_at_ns();
+        if may_at_ns > now_ns {
+            self.reserved.remove(client);
+            self.shared.remove(client);
+            self.limited.insert(client, may_at_ns);
+            return;
+        }
+        self.limited.remove(client);
+        self.shared.insert(client, known.share);
+        if known.reservation.has_rate() {
+            self.reserved.insert(client, known.reservation.due_at_ns(0));
+        } else {
+            self.reserved.remove(client);
+        }
+    }
+
+    fn is_ready(&self, client: ClientIndex) -> bool {
+        self.shared.contains(client) || self.limited.contains(client)
+    }
+
+    /// Lets those go on whose limit allows it again.
+    fn release(&mut self, now_ns: u64) {
+        while let Some((may_at_ns, client)) = self.limited.least() {
+            if may_at_ns > now_ns {
+                return;
+            }
+            self.limited.take_least();
+            if let Some(known) = self.clients.get_mut(client) {
+                known.share = known.share.max(self.virtual_time);
+            }
+            self.place(client, now_ns);
+        }
+    }
+}
+
+impl Order for Reservation {
+    fn add(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _: u64,
+    ) -> Result<(), PolicyError> {
+        let fresh = self.check(params, 0)?;
+        self.limited.reserve(client)?;
+        self.reserved.reserve(client)?;
+        self.shared.reserve(client)?;
+        self.clients.insert(client, fresh)?;
+        self.reserved_per_s += params.reservation_per_s;
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        now_ns: u64,
+    ) -> Result<(), PolicyError> {
+        let known = self.clients.get(client).ok_or(PolicyError::UnknownClient)?;
+        let before = known.reserved_per_s;
+        let mut fresh = self.check(params, before)?;
+        fresh.reservation.inherit(&known.reservation, now_ns);
+        fresh.limit.inherit(&known.limit, now_ns);
+        // Reserved service has moved the share tag far ahead; with a smaller reservation that must not starve the client.
+        if params.reservation_per_s >= before {
+            fresh.share = known.share;
+        }
+        fresh.is_reserved_turn = known.is_reserved_turn;
+        self.reserved_per_s = self.reserved_per_s - before + params.reservation_per_s;
+        if let Some(known) = self.clients.get_mut(client) {
+            *known = fresh;
+        }
+        if self.is_ready(client) {
+            self.place(client, now_ns);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, client: ClientIndex, _: u64) {
+        if let Some(known) = self.clients.remove(client) {
+            self.reserved_per_s -= known.reserved_per_s;
+        }
+        self.serving = self.serving.filter(|&serving| serving != client);
+    }
+
+    fn enter(&mut self, client: ClientIndex, now_ns: u64) {
+        if let Some(known) = self.clients.get_mut(client) {
+            known.share = known.share.max(self.virtual_time);
+            if self.serving != Some(client) {
+                known.reservation.catch_up(now_ns);
+            }
+        }
+        self.place(client, now_ns);
+    }
+
+    fn leave(&mut self, client: ClientIndex, _: u64) {
+        self.limited.remove(client);
+        self.reserved.remove(client);
+        self.shared.remove(client);
+    }
+
+    fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
+        self.serving = None;
+        self.release(now_ns);
+        let due = self
+            .reserved
+            .least()
+            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns);
+        let client = match due {
+            Some((_, client)) => client,
+            None => {
+                let (share, client) = self.shared.least()?;
+                self.virtual_time = self.virtual_time.max(share);
+                client
+            }
+        };
+        self.reserved.remove(client);
+        self.shared.remove(client);
+        self.serving = Some(client);
+        if let Some(known) = self.clients.get_mut(client) {
+            known.is_reserved_turn = due.is_some();
+        }
+        Some(client)
+    }
+
+    fn charge(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.limit.charge(amount, now_ns);
+        known.share = known.share.saturating_add(known.weight.distance(amount));
+        if known.is_reserved_turn {
+            known.reservation.advance(amount);
+        }
+        if self.is_ready(client) {
+            self.place(client, now_ns);
+        }
+    }
+
+    fn readiness(&self, now_ns: u64) -> Readiness {
+        match self.limited.least() {
+            _ if !self.shared.is_empty() => Readiness::Now,
+            None => Readiness::Never,
+            Some((may_at_ns, _)) if may_at_ns <= now_ns => Readiness::Now,
+            Some((may_at_ns, _)) => Readiness::At(may_at_ns),
+        }
+    }
+
+    fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
+        let Some(known) = self.clients.get(client) else {
+            return false;
+        };
+        let is_within_limit = known.limit.due_at_ns() <= now_ns;
+        let is_another_due = self
+            .reserved
+            .least()
+            .is_some_and(|(due_at_ns, _)| due_at_ns <= now_ns);
+        let slack = known.weight.distance(self.params.slack);
+        let is_within_share = known.share <= self.virtual_time.saturating_add(slack);
+        let is_alone = self.readiness(now_ns) != Readiness::Now;
+        is_within_limit && (is_alone || !is_another_due && is_within_share)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Round robin: ready clients take turns in the order of their numbers, whatever a turn costs.
+//!
+//! **Bound**: between two turns of a ready client every other client is served at most once.
+//! **Starvation**: none, by the bound. **Work conserving**: yes.
+//! The cheapest policy; for queues of one activity, where turns are about equal or shares do not matter.
+use crate::bitmap::Bitmap;
+use crate::inline::Allowance;
+use crate::order::{Flat, Order};
+use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+
+/// Parameters of round robin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Params {
+    /// What `slack` counts.
+    pub metric: Metric,
+    /// Amount that may be served inline between two choices while others wait.
+    pub slack: u64,
+}
+
+/// Makes the policy.
+pub fn policy(params: Params) -> impl Policy {
+    Flat::new("round-robin", params.metric, move || {
+        RoundRobin::new(params)
+    })
+}
+
+/// The order of one core.
+#[derive(Debug)]
+pub struct RoundRobin {
+    ready: Bitmap,
+    /// The client after the one served last.
+    next: ClientIndex,
+    inline: Allowance,
+}
+
+impl RoundRobin {
+    /// Makes an order without clients.
+    pub fn new(params: Params) -> Self {
+        RoundRobin {
+            ready: Bitmap::default(),
+            next: 0,
+            inline: Allowance::new(params.slack),
+        }
+    }
+}
+
+impl Order for RoundRobin {
+    fn add(&mut self, client: ClientIndex, _: &ClientParams, _: u64) -> Result<(), PolicyError> {
+        self.ready.reserve(client)
+    }
+
+    fn update(&mut self, _: ClientIndex, _: &ClientParams, _: u64) -> Result<(), PolicyError> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _: ClientIndex, _: u64) {}
+
+    #[inline]
+    fn enter(&mut self, client: ClientIndex, _: u64) {
+        self.ready.insert(client);
+    }
+
+    fn leave(&mut self, client: ClientIndex, _: u64) {
+        self.ready.remove(client);
+    }
+
+    #[inline]
+    fn take(&mut self, _: u64) -> Option<ClientIndex> {
+        self.inline.renew();
+        let client = self.ready.next(self.next).or_else(|| self.ready.next(0))?;
+        self.ready.remove(client);
+        self.next = client + 1;
+        Some(client)
+    }
+
+    #[inline]
+    fn charge(&mut self, _: ClientIndex, amount: u64, _: u64) {
+        self.inline.spend(amount);
+    }
+
+    #[inline]
+    fn readiness(&self, _: u64) -> Readiness {
+        if self.ready.is_empty() {
+            Readiness::Never
+        } else {
+            Readiness::Now
+        }
+    }
+
+    fn entitled(&self, _: ClientIndex, _: u64) -> bool {
+        self.ready.is_empty() || self.inline.is_left()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Strict priority: the ready client with the largest priority goes first, equals take turns.
+//!
+//! **Bound**: a chosen client has the largest priority among the ready ones; between two turns of a ready client each equal
+//! one is served at most once. **Starvation**: yes, of the less urgent, by intent: put the urgent ones below a token bucket or
+//! a share of a tree if they are not trusted. **Work conserving**: yes.
+use crate::dense::Dense;
+use crate::heap::Heap;
+use crate::inline::Allowance;
+use crate::order::{Flat, Order};
+use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use core::cmp::Reverse;
+
+/// Parameters of strict priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Params {
+    /// What `slack` counts.
+    pub metric: Metric,
+    /// Amount that may be served inline between two choices while others of the same priority wait.
+    pub slack: u64,
+}
+
+/// Makes the policy.
+pub fn policy(params: Params) -> impl Policy {
+    Flat::new("strict-priority", params.metric, move || {
+        StrictPriority::new(params)
+    })
+}
+
+/// The order of one core.
+#[derive(Debug)]
+pub struct StrictPriority {
+    priorities: Dense<u8>,
+    ready: Heap<Reverse<u8>>,
+    inline: Allowance,
+}
+
+impl StrictPriority {
+    /// Makes an order without clients.
+    pub fn new(params: Params) -> Self {
+        StrictPriority {
+            priorities: Dense::default(),
+            ready: Heap::default(),
+            inline: Allowance::new(params.slack),
+        }
+    }
+}
+
+impl Order for StrictPriority {
+    fn add(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _: u64,
+    ) -> Result<(), PolicyError> {
+        self.ready.reserve(client)?;
+        self.priorities.insert(client, params.priority)
+    }
+
+    fn update(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _: u64,
+    ) -> Result<(), PolicyError> {
+        let priority = self.priorities.get_mut(client);
+        *priority.ok_or(PolicyError::UnknownClient)? = params.priority;
+        self.ready.change(client, Reverse(params.priority));
+        Ok(())
+    }
+
+    fn remove(&mut self, client: ClientIndex, _: u64) {
+        self.priorities.remove(client);
+    }
+
+    #[inline]
+    fn enter(&mut self, client: ClientIndex, _: u64) {
+        if let Some(&priority) = self.priorities.get(client) {
+            self.ready.insert(client, Reverse(priority));
+        }
+    }
+
+    fn leave(&mut self, client: ClientIndex, _: u64) {
+        self.ready.remove(client);
+    }
+
+    #[inline]
+    fn take(&mut self, _: u64) -> Option<ClientIndex> {
+        self.inline.renew();
+        self.ready.take_least().map(|(_, client)| client)
+    }
+
+    #[inline]
+    fn charge(&mut self, _: ClientIndex, amount: u64, _: u64) {
+        self.inline.spend(amount);
+    }
+
+    fn readiness(&self, _: u64) -> Readiness {
+        if self.ready.is_empty() {
+            Readiness::Never
+        } else {
+            Readiness::Now
+        }
+    }
+
+    fn entitled(&self, client: ClientIndex, _: u64) -> bool {
+        let Some(&own) = self.priorities.get(client) else {
+            return false;
+        };
+        match self.ready.least() {
+            None => true,
+            Some((Reverse(first), _)) => own > first || own == first && self.inline.is_left(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

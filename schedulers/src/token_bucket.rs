@@ -1,0 +1,134 @@
+//! Token bucket: each client has a rate and a burst; who may be served goes in the order of becoming so.
+//!
+//! The cost is taken after service, so tokens may go negative by one charge, which waiting pays back; see [`crate::limit`].
+//! `limit_per_s` = 0 is no limit.
+//!
+//! **Bound** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
+//! A client that is alone and always ready reaches its limit.
+//! **Starvation**: none among clients with tokens: first come, first served.
+//! **Work conserving**: no. With every client over its limit the resource rests, and `poll_ready` says until when.
+//! To limit a group together, put a node with a limit into a tree.
+use crate::dense::Dense;
+use crate::heap::Heap;
+use crate::inline::Allowance;
+use crate::limit::Limit;
+use crate::order::{Flat, Order};
+use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+
+/// Parameters of the token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Params {
+    /// What tokens count.
+    pub metric: Metric,
+    /// Amount that may be served inline between two choices while others wait.
+    pub slack: u64,
+}
+
+/// Makes the policy.
+pub fn policy(params: Params) -> impl Policy {
+    Flat::new("token-bucket", params.metric, move || {
+        TokenBucket::new(params)
+    })
+}
+
+/// The order of one core.
+#[derive(Debug)]
+pub struct TokenBucket {
+    limits: Dense<Limit>,
+    /// Ready clients by the time from which they may be served.
+    ready: Heap<u64>,
+    inline: Allowance,
+}
+
+impl TokenBucket {
+    /// Makes an order without clients.
+    pub fn new(params: Params) -> Self {
+        TokenBucket {
+            limits: Dense::default(),
+            ready: Heap::default(),
+            inline: Allowance::new(params.slack),
+        }
+    }
+}
+
+impl Order for TokenBucket {
+    fn add(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _: u64,
+    ) -> Result<(), PolicyError> {
+        self.ready.reserve(client)?;
+        self.limits
+            .insert(client, Limit::new(params.limit_per_s, params.burst))
+    }
+
+    fn update(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        now_ns: u64,
+    ) -> Result<(), PolicyError> {
+        let known = self
+            .limits
+            .get_mut(client)
+            .ok_or(PolicyError::UnknownClient)?;
+        let mut fresh = Limit::new(params.limit_per_s, params.burst);
+        fresh.inherit(known, now_ns);
+        *known = fresh;
+        self.ready.change(client, fresh.due_at_ns().max(now_ns));
+        Ok(())
+    }
+
+    fn remove(&mut self, client: ClientIndex, _: u64) {
+        self.limits.remove(client);
+    }
+
+    fn enter(&mut self, client: ClientIndex, now_ns: u64) {
+        if let Some(limit) = self.limits.get(client) {
+            self.ready.insert(client, limit.due_at_ns().max(now_ns));
+        }
+    }
+
+    fn leave(&mut self, client: ClientIndex, _: u64) {
+        self.ready.remove(client);
+    }
+
+    fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
+        self.inline.renew();
+        self.ready
+            .least()
+            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns)?;
+        self.ready.take_least().map(|(_, client)| client)
+    }
+
+    fn charge(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
+        self.inline.spend(amount);
+        let Some(limit) = self.limits.get_mut(client) else {
+            return;
+        };
+        limit.charge(amount, now_ns);
+        if let Some(key) = self.ready.key(client) {
+            self.ready.change(client, limit.due_at_ns().max(key));
+        }
+    }
+
+    fn readiness(&self, now_ns: u64) -> Readiness {
+        match self.ready.least() {
+            None => Readiness::Never,
+            Some((due_at_ns, _)) if due_at_ns <= now_ns => Readiness::Now,
+            Some((due_at_ns, _)) => Readiness::At(due_at_ns),
+        }
+    }
+
+    fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
+        let has_tokens = |limit: &Limit| limit.due_at_ns() <= now_ns;
+        let is_alone = self.readiness(now_ns) != Readiness::Now;
+        self.limits.get(client).is_some_and(has_tokens) && (is_alone || self.inline.is_left())
+    }
+}
+
+#[cfg(test)]
+mod tests;

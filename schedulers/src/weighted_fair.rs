@@ -1,0 +1,203 @@
+//! Weighted fair queueing: backlogged clients get service in proportion to their weights, at any cost per message.
+//!
+//! Start-time fair queueing (Goyal, Vin, Cheng: "Start-time Fair Queueing", 1996): the client with the least *start tag* is served;
+//! service moves its tag by cost / weight. The cost is needed only after the service, which is what a kernel can know.
+//!
+//! * Virtual time V = start tag of the client chosen last. A client that becomes ready starts at max(V, its own finish tag):
+//!   sleeping earns no credit, and sleeping before the charge does not escape it, for the tag remembers.
+//! * A busy period ends when `take` finds nobody, or a client becomes ready while nobody else is ready or being served.
+//!   Then V = largest finish tag, so debts made while nobody competed are forgotten.
+//! * A late charge moves the tag of its client wherever that client is.
+//!
+//! **Bound** (over any interval in which f and m are both backlogged, W = service, L = largest charge between two choices):
+//! |W_f/w_f - W_m/w_m| <= L_f/w_f + L_m/w_m. With inline service add slack/w. With resets, once more per reset.
+//! **Starvation**: a ready client waits at most for one charge of each other client per unit of its own tag distance; none for ever.
+//! **Work conserving**: yes.
+//!
+//! The Vortex paper resets finish times every so often so that a demanding client is not shut out for long after others wake up
+//! (section V-A). Here debts are at most one charge plus the inline slack, so the reset is off unless `reset_ns` asks for it:
+//! each reset forgives debts, which a client could time.
+use crate::dense::Dense;
+use crate::heap::Heap;
+use crate::order::{Flat, Order};
+use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::tag::{Tag, Weight};
+
+/// Parameters of weighted fair queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Params {
+    /// What is divided fairly.
+    pub metric: Metric,
+    /// Forgets all tags every so many nanoseconds; 0 = never.
+    pub reset_ns: u64,
+    /// Amount a client may be ahead of the others and still be served inline.
+    pub slack: u64,
+}
+
+/// Makes the policy.
+pub fn policy(params: Params) -> impl Policy {
+    Flat::new("weighted-fair", params.metric, move || {
+        WeightedFair::new(params)
+    })
+}
+
+#[derive(Debug)]
+struct Client {
+    weight: Weight,
+    /// Start tag while ready, finish tag otherwise.
+    tag: Tag,
+}
+
+/// The order of one core.
+#[derive(Debug)]
+pub struct WeightedFair {
+    params: Params,
+    clients: Dense<Client>,
+    ready: Heap<Tag>,
+    /// Client chosen last, until it is ready again or another is chosen.
+    serving: Option<ClientIndex>,
+    virtual_time: Tag,
+    finish_max: Tag,
+    reset_at_ns: u64,
+}
+
+impl WeightedFair {
+    /// Makes an order without clients.
+    pub fn new(params: Params) -> Self {
+        WeightedFair {
+            params,
+            clients: Dense::default(),
+            ready: Heap::default(),
+            serving: None,
+            virtual_time: 0,
+            finish_max: 0,
+            reset_at_ns: params.reset_ns,
+        }
+    }
+
+    /// Returns the virtual time; it never falls.
+    pub fn virtual_time(&self) -> Tag {
+        self.virtual_time
+    }
+
+    fn end_busy_period(&mut self) {
+        self.serving = None;
+        self.virtual_time = self.virtual_time.max(self.finish_max);
+    }
+
+    /// Brings all tags down to the virtual time if it is time to. O(n) once per period.
+    fn reset_when_due(&mut self, now_ns: u64) {
+        if self.params.reset_ns == 0 || now_ns < self.reset_at_ns {
+            return;
+        }
+        self.reset_at_ns = now_ns.saturating_add(self.params.reset_ns);
+        let floor = self.virtual_time;
+        self.clients
+            .iter_mut()
+            .for_each(|(_, client)| client.tag = client.tag.min(floor));
+        self.ready.change_all(|_, tag| tag.min(floor));
+        self.finish_max = floor;
+    }
+}
+
+impl Order for WeightedFair {
+    fn add(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _now_ns: u64,
+    ) -> Result<(), PolicyError> {
+        let weight = Weight::new(params.weight)?;
+        self.ready.reserve(client)?;
+        self.clients.insert(
+            client,
+            Client {
+                weight,
+                tag: self.virtual_time,
+            },
+        )
+    }
+
+    fn update(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _now_ns: u64,
+    ) -> Result<(), PolicyError> {
+        let weight = Weight::new(params.weight)?;
+        self.clients
+            .get_mut(client)
+            .ok_or(PolicyError::UnknownClient)?
+            .weight = weight;
+        Ok(())
+    }
+
+    fn remove(&mut self, client: ClientIndex, _now_ns: u64) {
+        self.clients.remove(client);
+        self.serving = self.serving.filter(|&serving| serving != client);
+    }
+
+    #[inline]
+    fn enter(&mut self, client: ClientIndex, _now_ns: u64) {
+        if self.serving == Some(client) {
+            self.serving = None;
+        } else if self.ready.is_empty() && self.serving.is_none() {
+            self.end_busy_period();
+        }
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.tag = known.tag.max(self.virtual_time);
+        self.ready.insert(client, known.tag);
+    }
+
+    fn leave(&mut self, client: ClientIndex, _now_ns: u64) {
+        self.ready.remove(client);
+    }
+
+    #[inline]
+    fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
+        self.reset_when_due(now_ns);
+        let Some((tag, client)) = self.ready.take_least() else {
+            self.end_busy_period();
+            return None;
+        };
+        self.virtual_time = self.virtual_time.max(tag);
+        self.serving = Some(client);
+        Some(client)
+    }
+
+    #[inline]
+    fn charge(&mut self, client: ClientIndex, amount: u64, _now_ns: u64) {
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.tag = known.tag.saturating_add(known.weight.distance(amount));
+        self.finish_max = self.finish_max.max(known.tag);
+        if self.ready.contains(client) {
+            self.ready.change(client, known.tag);
+        }
+    }
+
+    fn readiness(&self, _now_ns: u64) -> Readiness {
+        if self.ready.is_empty() {
+            Readiness::Never
+        } else {
+            Readiness::Now
+        }
+    }
+
+    #[inline]
+    fn entitled(&self, client: ClientIndex, _now_ns: u64) -> bool {
+        let Some(known) = self.clients.get(client) else {
+            return false;
+        };
+        let slack = known.weight.distance(self.params.slack);
+        self.ready.is_empty() || known.tag <= self.virtual_time.saturating_add(slack)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Worst-case fair weighted queueing: like weighted fair queueing, but no client runs ahead of its share in a burst.
+//!
+//! WF2Q+ (Bennett and Zhang: "Hierarchical Packet Fair Queueing Algorithms", 1996): among the clients whose service should have begun by
+//! virtual time V (start tag <= V), the one that should finish first is served. V moves with the service given to all, and jumps
+//! to the least start tag when nobody is eligible, so the policy never rests.
+//!
+//! The paper knows the length of a packet before sending it. Here the finish tag uses an *expected* cost: the last cost of the same
+//! client; start tags always use the true cost, so a wrong guess shifts when a client is served, never how much it gets.
+//!
+//! **Bound** (all clients backlogged, charges as expected, W = service, share = w / sum of weights):
+//! W_i <= share * W_all + L_i and W_i >= share * W_all - Lmax. With wrong guesses the upper bound stays, and the lower one
+//! becomes share * W_all - (sum of all L). **Starvation**: none: V passes every start tag, and among eligible clients finish
+//! tags only grow. **Work conserving**: yes.
+//! Costs two heaps. For links and disks where short turns matter; the CPU is better served by weighted fair queueing.
+use crate::dense::Dense;
+use crate::heap::Heap;
+use crate::order::{Flat, Order};
+use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::tag::{FRACTION_BITS, Tag, Weight};
+
+/// Parameters of worst-case fair weighted queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Params {
+    /// What is divided fairly.
+    pub metric: Metric,
+    /// Cost expected of a client that was never served.
+    pub expected: u64,
+    /// Amount a client may be ahead of virtual time and still be served inline.
+    pub slack: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            metric: Metric::default(),
+            expected: 1,
+            slack: 0,
+        }
+    }
+}
+
+/// Makes the policy.
+pub fn policy(params: Params) -> impl Policy {
+    Flat::new("worst-case-fair", params.metric, move || {
+        WorstCaseFair::new(params)
+    })
+}
+
+#[derive(Debug)]
+struct Client {
+    weight: Weight,
+    start: Tag,
+    expected: u64,
+    /// Charged since it was chosen last.
+    charged: u64,
+}
+
+/// The order of one core.
+#[derive(Debug)]
+pub struct WorstCaseFair {
+    params: Params,
+    clients: Dense<Client>,
+    weights: u64,
+    /// Virtual time per unit of service: 1 / sum of weights.
+    pace: u64,
+    virtual_time: Tag,
+    /// Client chosen last: if it comes back before another choice it was never idle, and virtual time, which its own service
+    /// moved, must not push its start tag.
+    serving: Option<ClientIndex>,
+    /// Ready clients with start <= virtual time, by finish tag.
+    eligible: Heap<Tag>,
+    /// Other ready clients, by start tag.
+    early: Heap<Tag>,
+}
+
+impl WorstCaseFair {
+    /// Makes an order without clients.
+    pub fn new(params: Params) -> Self {
+        WorstCaseFair {
+            params,
+            clients: Dense::default(),
+            weights: 0,
+            pace: 0,
+            virtual_time: 0,
+            serving: None,
+            eligible: Heap::default(),
+            early: Heap::default(),
+        }
+    }
+
+    /// Changes the sum of weights: below 2^40, for there are at most 2^20 clients of weight 2^20.
+    fn reweigh(&mut self, less: u32, more: u32) {
+        self.weights = self.weights - u64::from(less) + u64::from(more);
+        self.pace = (1_u64 << FRACTION_BITS)
+            .checked_div(self.weights)
+            .unwrap_or(0);
+    }
+
+    fn advance(&mut self, amount: u64) {
+        let step = u128::from(amount) * u128::from(self.pace);
+        self.virtual_time = self.virtual_time.saturating_add(step);
+    }
+
+    /// Moves clients whose time has come, and makes one's time come if there is none.
+    fn admit(&mut self) {
+        while let Some((start, client)) = self.early.least() {
+            if start > self.virtual_time {
+                if !self.eligible.is_empty() {
+                    return;
+                }
+                self.virtual_time = start;
+            }
+            self.early.take_least();
+            if let Some(known) = self.clients.get(client) {
+                let finish = start.saturating_add(known.weight.distance(known.expected));
+                self.eligible.insert(client, finish);
+            }
+        }
+    }
+}
+
+impl Order for WorstCaseFair {
+    fn add(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _: u64,
+    ) -> Result<(), PolicyError> {
+        let weight = Weight::new(params.weight)?;
+        self.eligible.reserve(client)?;
+        self.early.reserve(client)?;
+        let fresh = Client {
+            weight,
+            start: self.virtual_time,
+            expected: self.params.expected,
+            charged: 0,
+        };
+        self.clients.insert(client, fresh)?;
+        self.reweigh(0, weight.value());
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        client: ClientIndex,
+        params: &ClientParams,
+        _: u64,
+    ) -> Result<(), PolicyError> {
+        let weight = Weight::new(params.weight)?;
+        let known = self
+            .clients
+            .get_mut(client)
+            .ok_or(PolicyError::UnknownClient)?;
+        let before = core::mem::replace(&mut known.weight, weight);
+        let finish = known.start.saturating_add(weight.distance(known.expected));
+        self.eligible.change(client, finish);
+        self.reweigh(before.value(), weight.value());
+        Ok(())
+    }
+
+    fn remove(&mut self, client: ClientIndex, _: u64) {
+        if let Some(known) = self.clients.remove(client) {
+            self.reweigh(known.weight.value(), 0);
+        }
+        self.serving = self.serving.filter(|&serving| serving != client);
+    }
+
+    fn enter(&mut self, client: ClientIndex, _: u64) {
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        if known.charged > 0 {
+            known.expected = known.charged;
+        }
+        if self.serving != Some(client) {
+            known.start = known.start.max(self.virtual_time);
+        }
+        self.early.insert(client, known.start);
+    }
+
+    fn leave(&mut self, client: ClientIndex, _: u64) {
+        self.eligible.remove(client);
+        self.early.remove(client);
+    }
+
+    fn take(&mut self, _: u64) -> Option<ClientIndex> {
+        self.admit();
+        self.serving = self.eligible.take_least().map(|(_, client)| client);
+        let client = self.serving?;
+        if let Some(known) = self.clients.get_mut(client) {
+            known.charged = 0;
+        }
+        Some(client)
+    }
+
+    fn charge(&mut self, client: ClientIndex, amount: u64, _: u64) {
+        self.advance(amount);
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.charged = known.charged.saturating_add(amount);
+        known.start = known.start.saturating_add(known.weight.distance(amount));
+        let start = known.start;
+        if self.eligible.contains(client) {
+            self.eligible.remove(client);
+            self.early.insert(client, start);
+        } else if self.early.contains(client) {
+            self.early.change(client, start);
+        }
+    }
+
+    fn readiness(&self, _: u64) -> Readiness {
+        if self.eligible.is_empty() && self.early.is_empty() {
+            Readiness::Never
+        } else {
+            Readiness::Now
+        }
+    }
+
+    fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
+        let Some(known) = self.clients.get(client) else {
+            return false;
+        };
+        let slack = known.weight.distance(self.params.slack);
+        self.readiness(now_ns) == Readiness::Never
+            || known.start <= self.virtual_time.saturating_add(slack)
+    }
+}
+
+#[cfg(test)]
+mod tests;

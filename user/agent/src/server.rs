@@ -1,0 +1,108 @@
+//! One thread per connection, few connections.
+
+use std::{
+    io::{self, BufReader},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use gyre_config::bill::Bill;
+
+use crate::{
+    events, exec,
+    http::{self, Request},
+    logs, metrics,
+    source::Source,
+};
+
+/// Connections served at once; more are told to come later.
+const CONNECTIONS_MAX: usize = 32;
+/// A thread's stack: the deepest call is JSON of a snapshot.
+const STACK_BYTES: usize = 256 << 10;
+/// A client that says nothing for so long is closed.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Serves until the listener fails.
+///
+/// # Errors
+/// When the address cannot be listened at.
+pub fn serve(listen: SocketAddr, source: &Arc<dyn Source>) -> io::Result<()> {
+    let listener = TcpListener::bind(listen)?;
+    eprintln!("agent: serving {}", listener.local_addr()?);
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        // A connection that broke before we took it is nobody's failure; the pause keeps a lasting one from spinning.
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        admit(stream, source.clone(), open.clone());
+    }
+}
+
+fn admit(mut stream: TcpStream, source: Arc<dyn Source>, open: Arc<AtomicUsize>) {
+    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        open.fetch_sub(1, Ordering::Relaxed);
+        let _ = http::refuse(&mut stream, "503 Service Unavailable", "too many connections, come later");
+        return;
+    }
+    let counted = open.clone();
+    let serve = move || {
+        // The client's errors end its connection and nothing else.
+        let _ = converse(stream, &source);
+        counted.fetch_sub(1, Ordering::Relaxed);
+    };
+    if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve).is_err() {
+        open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn converse(stream: TcpStream, source: &Arc<dyn Source>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(IDLE_LIMIT))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        match http::read(&mut reader) {
+            Ok(Some(request)) if !answer(&request, &mut reader, &stream, source)? => return Ok(()),
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return http::refuse(&mut &stream, "400 Bad Request", &error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Answers one request; says whether the connection can take another.
+fn answer(request: &Request, reader: &mut BufReader<TcpStream>, stream: &TcpStream, source: &Arc<dyn Source>) -> io::Result<bool> {
+    let mut out = stream;
+    match (request.method.as_str(), request.path.as_str()) {
+        ("GET", "/events") => return events::stream(stream, source).map(|()| false),
+        ("POST", "/exec") => return exec::run(request, reader, stream, source),
+        ("GET", path) if path.starts_with("/logs/") => return logs::stream(request, stream, source).map(|()| false),
+        ("GET", "/metrics") => figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?,
+        ("GET", "/snapshot") => figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(snapshot)?))?,
+        ("GET", "/bill") => figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?,
+        ("GET", "/") => http::refuse(&mut out, "200 OK", "metrics snapshot bill events exec logs/TENANT")?,
+        ("GET" | "POST", _) => http::refuse(&mut out, "404 Not Found", "there is: /metrics /snapshot /bill /events /exec /logs/TENANT")?,
+        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec")?,
+    }
+    Ok(true)
+}
+
+fn figures(
+    out: &mut impl io::Write,
+    source: &Arc<dyn Source>,
+    kind: &str,
+    form: impl Fn(&gyre_config::monitor::Snapshot) -> io::Result<String>,
+) -> io::Result<()> {
+    match source.snapshot().and_then(|snapshot| form(&snapshot)) {
+        Ok(text) => http::respond(out, "200 OK", kind, text.as_bytes()),
+        Err(error) => http::refuse(out, "500 Internal Server Error", &format!("no figures: {error}")),
+    }
+}
