@@ -313,6 +313,11 @@ impl Machine {
         u32::try_from(self.receive.bytes_max).unwrap_or(u32::MAX).min(0xffff)
     }
 
+    /// The window's shift that goes with a receive buffer, for whoever answers a SYN.
+    pub fn window_scale(receive_bytes: usize) -> u8 {
+        scale_for(receive_bytes)
+    }
+
     /// The state.
     pub fn state(&self) -> State {
         self.state

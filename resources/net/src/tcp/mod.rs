@@ -33,4 +33,4 @@ pub use machine::{Figures, Machine, Peer, Settings, State};
 pub use output::Outgoing;
 pub use reset::reset_for;
 pub use seq::Seq;
-pub use store::Store;
+pub use store::{COPY_BYTES_MAX, Store};

@@ -21,8 +21,13 @@ pub struct Header {
 impl Header {
     /// Reads it; `None` where the length is wrong.
     pub fn read(data: &[u8]) -> Option<Header> {
+        Self::read_beside(data, data.len())
+    }
+
+    /// Reads it where the payload lies elsewhere: `bytes` is the length of header and payload together.
+    pub fn read_beside(data: &[u8], bytes: usize) -> Option<Header> {
         let total_bytes = usize::from(be16(data, 4)?);
-        (total_bytes >= HEADER_BYTES && total_bytes <= data.len()).then_some(())?;
+        (total_bytes >= HEADER_BYTES && total_bytes <= bytes).then_some(())?;
         Some(Header {
             source_port: be16(data, 0)?,
             destination_port: be16(data, 2)?,
