@@ -36,21 +36,31 @@ impl Lottery {
         self.random % self.ready
     }
 
-    fn first_ready(&self, mut is_drawn: impl FnMut(&Tickets) -> bool) -> Option<ClientIndex> {
-        let mut ready = self.tickets.iter().filter(|(_, tickets)| tickets.is_ready);
-        let drawn = ready.find(|(_, tickets)| is_drawn(tickets));
-        drawn.map(|(client, _)| client)
+    /// Finds the ready client that holds a ticket, counting from the first client's first one.
+    fn holder(&self, ticket: u64) -> Option<ClientIndex> {
+        let mut end = 0;
+        for (client, tickets) in self.tickets.iter().filter(|(_, tickets)| tickets.is_ready) {
+            end += u64::from(tickets.held);
+            if ticket < end {
+                return Some(client);
+            }
+        }
+        None
     }
 
-    /// Puts a client's tickets into the drum, or takes them out.
-    fn set_ready(&mut self, client: ClientIndex, is_ready: bool) {
-        let Some(tickets) = self.tickets.get_mut(client) else {
-            return;
-        };
-        tickets.is_ready = is_ready;
-        match is_ready {
-            true => self.ready += u64::from(tickets.held),
-            false => self.ready -= u64::from(tickets.held),
+    /// Puts a client's tickets into the drum.
+    fn put_in(&mut self, client: ClientIndex) {
+        if let Some(tickets) = self.tickets.get_mut(client) {
+            tickets.is_ready = true;
+            self.ready += u64::from(tickets.held);
+        }
+    }
+
+    /// Takes a client's tickets out of the drum.
+    fn take_out(&mut self, client: ClientIndex) {
+        if let Some(tickets) = self.tickets.get_mut(client) {
+            tickets.is_ready = false;
+            self.ready -= u64::from(tickets.held);
         }
     }
 }
@@ -99,27 +109,20 @@ impl Order for Lottery {
     }
 
     fn enter(&mut self, client: ClientIndex, _: u64) {
-        self.set_ready(client, true);
+        self.put_in(client);
     }
 
     fn leave(&mut self, client: ClientIndex, _: u64) {
-        self.set_ready(client, false);
+        self.take_out(client);
     }
 
     fn take(&mut self, _: u64) -> Option<ClientIndex> {
         if self.ready == 0 {
             return None;
         }
-        let mut left = self.draw();
-        let holds_the_ticket = |tickets: &Tickets| match left.checked_sub(u64::from(tickets.held)) {
-            Some(rest) => {
-                left = rest;
-                false
-            }
-            None => true,
-        };
-        let client = self.first_ready(holds_the_ticket)?;
-        self.set_ready(client, false);
+        let ticket = self.draw();
+        let client = self.holder(ticket)?;
+        self.take_out(client);
         Some(client)
     }
 

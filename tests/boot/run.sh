@@ -47,8 +47,23 @@ if [ "${1:-}" != quick ]; then
     boot 1 "q35, qboot" q35 $usual 4 256 "" -device virtio-rng-pci -bios qboot.rom
     boot 1 "microvm" microvm $usual 4 256 ""
     boot 1 "microvm without ACPI" microvm,acpi=off $usual 2 256 ""
+    # The image must run wherever it is loaded.
+    linked=$KERNEL
+    KERNEL=$(mktemp) || exit 2
+    python3 tests/boot/move_image.py "$linked" "$KERNEL" 0x4000000 || exit 2
+    boot 1 "q35, loaded 64 MB higher" q35 $usual 2 256 "" -device virtio-rng-pci
+    rm -f "$KERNEL"
+    KERNEL=$linked
     boot 1 "two cores of four wanted" q35 $usual 4 256 "cores=2" -device virtio-rng-pci
 fi
+
+# What is typed arrives as an event and comes back upper case, in order.
+typed=$( (sleep 2; echo 'gyre at your service.'; sleep 1) | timeout 60 qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
+    -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1)
+case $typed in
+*'GYRE AT YOUR SERVICE.'*) echo "ok      console input" ;;
+*) echo "FAILED  console input: $typed"; failed=$((failed + 1)) ;;
+esac
 
 crash() {
     wanted=$2

@@ -9,6 +9,8 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod attacks;
 #[cfg(target_os = "none")]
+mod bench;
+#[cfg(target_os = "none")]
 mod cores;
 #[cfg(target_os = "none")]
 mod crash;

@@ -117,7 +117,7 @@ fn the_heap_keeps_contents_apart() -> Verdict {
         check!(
             aligned
                 .iter()
-                .all(|one| (&raw const **one) as usize % 512 == 0),
+                .all(|one| ((&raw const **one) as usize).is_multiple_of(512)),
             "alignment is lost"
         );
     }
@@ -205,7 +205,7 @@ fn the_meter_sees_every_byte_and_its_payer() -> Verdict {
     let refused = Frame::allocate(0).is_err();
     let heap = Layout::new::<[u8; 2000]>();
     // SAFETY: the layout has a size; the result is only compared.
-    let null = unsafe { alloc::alloc::alloc(heap) }.is_null();
+    let null = core::hint::black_box(unsafe { alloc::alloc::alloc(heap) }).is_null();
     METER.budget.store(i64::MAX, Ordering::Relaxed);
     drop(first);
     METER.payer.store(0, Ordering::Relaxed);

@@ -47,6 +47,7 @@ machine_modules! {
     mod paging;
     mod panic;
     mod pci;
+    mod pci_assign;
     mod power;
     mod rtc;
     mod smp;

@@ -53,12 +53,8 @@ impl PageTable {
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
         let root = take_table().ok_or(MapError::OutOfMemory)?;
-        for number in USER_ENTRIES..2 * USER_ENTRIES {
-            // SAFETY: the kernel's root is never freed.
-            let entry = unsafe { Slot::of(kernel_map::root(), number) }.get();
-            // SAFETY: the new root is ours.
-            unsafe { Slot::of(root, number) }.set(entry);
-        }
+        // SAFETY: the kernel's half of its root, which never changes any more, and that of a fresh root.
+        unsafe { copy_entries(kernel_map::root(), root, USER_ENTRIES, USER_ENTRIES) };
         Ok(PageTable { root: TableRoot(Arc::new(Root(root))) })
     }
 
@@ -232,12 +228,12 @@ fn free_tables(root: u64) {
 /// # Safety
 /// The table of `level` must be a user table that nobody uses any more.
 unsafe fn free_below(table: u64, level: u32) {
-    let entries = if level == 4 { USER_ENTRIES } else { 2 * USER_ENTRIES };
-    for number in 0..if level > 1 { entries } else { 0 } {
-        // SAFETY: as the caller says.
-        let entry = unsafe { Slot::of(table, number) }.get();
-        if entry & PRESENT != 0 {
-            // SAFETY: a present entry of an upper level names a table of its own.
+    let count = if level == 4 { USER_ENTRIES } else { 2 * USER_ENTRIES };
+    if level > 1 {
+        // SAFETY: as the caller says; hardware does not look any more.
+        let entries = unsafe { entries_of(table, count as usize) };
+        for entry in entries.iter().filter(|entry| **entry != 0) {
+            // SAFETY: an entry of an upper level names a table of its own.
             unsafe { free_below(entry & ADDRESS, level - 1) };
         }
     }

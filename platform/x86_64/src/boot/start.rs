@@ -243,6 +243,9 @@ extern "C" fn after_memory() -> ! {
     time::calibrate(told_khz);
     user::prepare_core();
     crate::entropy::start();
+    if let Ok(mut scratch) = crate::Frame::allocate(3) {
+        crate::copy::choose(scratch.as_mut_slice());
+    }
     crate::io_apic::start(&tables);
     pci::start(&tables);
     greet();

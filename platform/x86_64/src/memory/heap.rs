@@ -110,6 +110,17 @@ const CLASS_OF: [u8; SMALL_MAX / 16 + 1] = {
     table
 };
 
+/// 2^32 / size, rounded up: a division by multiplication, exact for offsets in a slab (below 2^14; sizes below 2^12).
+const RECIPROCALS: [u64; CLASSES.len()] = {
+    let mut list = [0; CLASSES.len()];
+    let mut class = 0;
+    while class < list.len() {
+        list[class] = (1u64 << 32).div_ceil(CLASSES[class] as u64);
+        class += 1;
+    }
+    list
+};
+
 /// The class that serves a layout, or `None` for large ones.
 #[inline(always)]
 fn class_of(layout: Layout) -> Option<usize> {
@@ -271,7 +282,8 @@ fn slab_of(class: usize, object: *mut u8) -> *mut Slab {
 #[inline(always)]
 fn payer_of(class: usize, object: *mut u8) -> *mut u32 {
     let slab = slab_of(class, object) as usize;
-    let number = (slab + slab_bytes(class) - object as usize) / usize::from(CLASSES[class]) - 1;
+    let from_end = (slab + slab_bytes(class) - object as usize) as u64;
+    let number = ((from_end * RECIPROCALS[class]) >> 32) as usize - 1;
     (slab + size_of::<Slab>() + number * 4) as *mut u32
 }
 
