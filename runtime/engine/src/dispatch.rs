@@ -1,7 +1,6 @@
 //! The loop of a core: look, choose, serve, account.
 
 use crate::engine::Engine;
-use crate::queue::QueueState;
 use crate::task::{NIL, State, TaskRef};
 use crate::vtable::Vtable;
 use crate::waker::waker;
@@ -41,7 +40,7 @@ impl Engine {
         loop {
             gyre_machine::interrupt_window();
             if let Step::Idle { until_cycles } = self.step() {
-                self.sleep(until_cycles);
+                self.wait(until_cycles);
             }
         }
     }
@@ -82,8 +81,8 @@ impl Engine {
         }
     }
 
-    /// Waits for an interrupt, unless something came in meanwhile.
-    fn sleep(&'static self, until_cycles: Option<u64>) {
+    /// Waits for an interrupt, unless something came in meanwhile: what follows [`Step::Idle`].
+    pub fn wait(&'static self, until_cycles: Option<u64>) {
         if self.doze(until_cycles) {
             gyre_machine::idle();
             self.rouse();
@@ -158,6 +157,7 @@ impl Engine {
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);
+        hot.turn_start.set(now);
         let length = if job.name.is_thread { self.slice_cycles } else { self.quantum_cycles };
         hot.quantum_end.set(now.saturating_add(length));
         set_current(job.activity, job.resource);
@@ -226,7 +226,6 @@ impl Engine {
             let mut state = self.state.here().borrow_mut();
             if let Some(known) = state.queues.get_mut(queue) {
                 known.used_at = now;
-                known.state = QueueState::Idle;
                 state.offer(queue, self.ns(now));
             }
             if state.movable == 0 {

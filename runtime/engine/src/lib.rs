@@ -27,6 +27,8 @@ pub mod kill;
 mod labels;
 pub mod limits;
 mod local;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod map;
 mod placement;
 mod port;

@@ -28,6 +28,8 @@ pub(crate) struct Queue {
     pub(crate) used_at: u64,
     /// Tasks whose header names this queue, queued or not: it must stay as long as there are any.
     pub(crate) tasks: u32,
+    /// True where its resource's gate schedules it, not the CPU's policy.
+    pub(crate) is_gated: bool,
     used: bool,
 }
 
@@ -87,6 +89,7 @@ impl Queues {
         resource: ResourceId,
         source: ResourceId,
         activity: ActivityId,
+        is_gated: bool,
     ) -> Option<u32> {
         self.by_tag.try_reserve(1).ok()?;
         let fresh = Queue {
@@ -99,6 +102,7 @@ impl Queues {
             activity,
             used_at: 0,
             tasks: 0,
+            is_gated,
             used: true,
         };
         let index = match self.free.pop() {
