@@ -2,6 +2,7 @@
 
 use crate::engine::{COMPUTE, Engine};
 use crate::inbox::Message;
+use crate::state::TurnAge;
 use crate::task::{NIL, State};
 use crate::vtable::Movable;
 use alloc::boxed::Box;
@@ -166,10 +167,20 @@ impl Engine {
     /// True where somebody else should have the core now. A slice that nobody wants is extended.
     fn must_leave(&self, now: u64) -> bool {
         let hot = self.hot.here();
-        let is_slice_over = now >= hot.quantum_end.get();
-        let now_ns = self.ns(now);
-        let others = self.state.here().borrow().others_are_due(hot.queue.get(), is_slice_over, now_ns);
-        if is_slice_over && !others {
+        let turn = if now >= hot.quantum_end.get() {
+            TurnAge::Over
+        } else if now >= hot.turn_start.get().saturating_add(self.granularity_cycles) {
+            // Who is entitled depends on what this turn has used already; asked only where somebody waits.
+            if self.state.here().borrow().has_work(self.ns(now)) {
+                self.charge_turn(current().0, now);
+            }
+            TurnAge::Grown
+        } else {
+            TurnAge::Young
+        };
+        let others = self.state.here().borrow().others_are_due(hot.queue.get(), turn, self.ns(now));
+        if turn == TurnAge::Over && !others {
+            hot.turn_start.set(now);
             hot.quantum_end.set(now.saturating_add(self.slice_cycles));
         }
         others
@@ -276,3 +287,7 @@ struct Traveller {
     number: u32,
     thread: Movable,
 }
+
+/// A thread moves between cores inside its future.
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Run<'static>>();
