@@ -144,10 +144,7 @@ impl Process {
             files: SpinLock::new(new.files),
             credentials: SpinLock::new(new.credentials),
             limits: SpinLock::new(new.limits),
-            signals: SpinLock::new(ProcessSignals {
-                actions: new.actions,
-                ..ProcessSignals::default()
-            }),
+            signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
             continued: WaitQueue::new(),
             threads: SpinLock::default(),
             alive_threads: AtomicUsize::new(0),
@@ -263,6 +260,11 @@ impl Process {
     /// The status that wait gives, once it ends.
     pub fn end_status(&self) -> Option<i32> {
         *self.ending.lock()
+    }
+
+    /// True once no thread of it is left.
+    pub fn is_over(&self) -> bool {
+        self.alive_threads.load(Ordering::Acquire) == 0 && self.end_status().is_some()
     }
 
     /// Sets the status of a process whose last thread ended by itself.

@@ -3,6 +3,7 @@
 use crate::signal::frame::FaultNote;
 use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::table::{self, report_missing};
+use crate::tenant::NATIVE_FIRST;
 use crate::task::exit;
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
 use alloc::sync::Arc;
@@ -36,11 +37,7 @@ pub struct Running {
 impl Running {
     /// A thread about to start with these registers.
     pub fn new(context: UserContext) -> Running {
-        Running {
-            context,
-            interrupted: None,
-            fault: FaultNote::default(),
-        }
+        Running { context, interrupted: None, fault: FaultNote::default() }
     }
 }
 
@@ -61,11 +58,7 @@ impl Drop for Removal {
 }
 
 /// The life of a thread. The future is `Send`; it may move between cores while it waits.
-pub async fn run_thread<C: Compute>(
-    compute: &'static C,
-    thread: Arc<Thread>,
-    context: UserContext,
-) {
+pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, context: UserContext) {
     let removal = Removal(thread.clone());
     let mut running = Running::new(context);
     while !thread.is_dying() {
@@ -93,11 +86,7 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
     };
     match trap {
         Trap::SystemCall => serve(thread, running).await,
-        Trap::PageFault {
-            address,
-            access,
-            present,
-        } => {
+        Trap::PageFault { address, access, present } => {
             on_page_fault(thread, running, &space, (address, access, present)).await;
         }
         Trap::Exception { vector, code } => on_exception(thread, running, vector, code),
@@ -109,14 +98,7 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
 async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     let registers = &running.context.registers;
     let number = registers.rax;
-    let arguments = Arguments([
-        registers.rdi,
-        registers.rsi,
-        registers.rdx,
-        registers.r10,
-        registers.r8,
-        registers.r9,
-    ]);
+    let arguments = Arguments([registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9]);
     let outcome = match call_on_registers(thread, running, number, arguments).await {
         Some(outcome) => outcome,
         None => system_call(thread, number, arguments).await,
@@ -137,12 +119,7 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
 }
 
 /// The calls that look at or change the caller's registers.
-async fn call_on_registers(
-    thread: &Arc<Thread>,
-    running: &mut Running,
-    number: u64,
-    a: Arguments,
-) -> Option<Outcome> {
+async fn call_on_registers(thread: &Arc<Thread>, running: &mut Running, number: u64, a: Arguments) -> Option<Outcome> {
     Some(match number {
         15 => on_sigreturn(thread, running).await,
         56 => task::clone::clone(thread, running, a).await,
@@ -174,16 +151,16 @@ pub const CALLS_ON_REGISTERS: &[(u64, &str)] = &[
 async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
     let outcome = frame::pop(thread, running).await;
     if outcome.is_err() {
-        thread.force(SignalInfo::new(
-            number::SIGSEGV,
-            crate::signal::info::SI_KERNEL,
-        ));
+        thread.force(SignalInfo::new(number::SIGSEGV, crate::signal::info::SI_KERNEL));
     }
     outcome
 }
 
 /// Serves one system call that does not touch registers.
 pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if number >= NATIVE_FIRST {
+        return thread.tenant().host().native(thread.clone(), number, arguments).await;
+    }
     if let Some(outcome) = file::table::dispatch(thread, number, arguments).await {
         return outcome;
     }
@@ -217,22 +194,14 @@ async fn on_page_fault(
         Access::Write => 2,
         Access::Execute => 16,
     };
-    running.fault = FaultNote {
-        trap: 14,
-        error: 4 | kind | u64::from(present),
-        address,
-    };
+    running.fault = FaultNote { trap: 14, error: 4 | kind | u64::from(present), address };
     thread.force(SignalInfo::fault(signal, code, address));
 }
 
 /// The tenant's memory is used up: the process that wanted more ends, nobody else.
 fn out_of_memory(thread: &Arc<Thread>) {
     let process = thread.process();
-    log::warn!(
-        "{}: process {} ends: the tenant's memory is used up",
-        thread.tenant().name(),
-        process.id()
-    );
+    log::warn!("{}: process {} ends: the tenant's memory is used up", thread.tenant().name(), process.id());
     process.end(number::SIGKILL);
 }
 
@@ -256,10 +225,7 @@ fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u
         12 => SignalInfo::new(number::SIGBUS, kernel),
         _ => SignalInfo::new(number::SIGSEGV, kernel),
     };
-    running.fault = FaultNote {
-        trap: u64::from(vector),
-        error: if vector == 13 { 0 } else { u64::from(code) },
-        address: 0,
-    };
+    running.fault =
+        FaultNote { trap: u64::from(vector), error: if vector == 13 { 0 } else { u64::from(code) }, address: 0 };
     thread.force(info);
 }

@@ -65,20 +65,13 @@ macro_rules! system_calls {
 
 /// The name of a system call, for reports.
 pub fn name_of(number: u64) -> &'static str {
-    usize::try_from(number)
-        .ok()
-        .and_then(syscalls::Sysno::new)
-        .map_or("unknown", |call| call.name())
+    usize::try_from(number).ok().and_then(syscalls::Sysno::new).map_or("unknown", |call| call.name())
 }
 
 /// Reports a call that is missing, once per tenant and number.
 pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
     if thread.tenant().first_miss(number) {
-        log::warn!(
-            "{}: system call {} ({number}) is missing: ENOSYS",
-            thread.tenant().name(),
-            name_of(number)
-        );
+        log::warn!("{}: system call {} ({number}) is missing: ENOSYS", thread.tenant().name(), name_of(number));
     }
     Err(Errno::ENOSYS)
 }

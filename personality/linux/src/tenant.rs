@@ -3,10 +3,13 @@
 use crate::file::FileContext;
 use crate::futex::Futexes;
 use crate::task::tree::Tree;
-use crate::{Errno, Thread};
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush};
@@ -42,6 +45,12 @@ pub struct MemoryUse {
     pub free_bytes: u64,
 }
 
+/// The first number of native calls.
+pub const NATIVE_FIRST: u64 = 0x1000;
+
+/// The future of a native call.
+pub type NativeCall = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
 /// What the kernel's assembly does for the personality.
 pub trait Host: Send + Sync + 'static {
     /// Starts [`crate::run::run_thread`] for the thread as a task of the process' activity, on a core of its choice.
@@ -60,6 +69,8 @@ pub trait Host: Send + Sync + 'static {
     fn consumption(&self, activity: ActivityId) -> Consumption;
     /// How much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;
+    /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.
+    fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall;
     /// How flushes of other cores are done.
     fn flush(&self) -> &'static dyn Flush;
 }
@@ -108,11 +119,7 @@ impl Tenant {
         files: Arc<FileContext>,
         limits: TenantLimits,
     ) -> Result<Arc<Tenant>, OutOfMemory> {
-        let nothing = gyre_address_space::Limits {
-            mapped_bytes: 0,
-            data_bytes: 0,
-            stack_bytes: 0,
-        };
+        let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0 };
         Ok(Arc::new(Tenant {
             name: name.into(),
             host_name: SpinLock::new(name.into()),
@@ -157,17 +164,13 @@ impl Tenant {
     /// # Errors
     /// EAGAIN where no more are to be had.
     pub(crate) fn open_activity(&self, name: &str) -> Result<ActivityId, Errno> {
-        self.host
-            .open_activity(self.activity, name)
-            .map_err(|OutOfMemory| Errno::EAGAIN)
+        self.host.open_activity(self.activity, name).map_err(|OutOfMemory| Errno::EAGAIN)
     }
 
     /// True the first time a number is asked for; numbers beyond the table count as one.
     pub(crate) fn first_miss(&self, number: u64) -> bool {
         let number = number.min(CALLS_WATCHED - 1);
         let bit = 1 << (number % 64);
-        self.missed
-            .get((number / 64) as usize)
-            .is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
+        self.missed.get((number / 64) as usize).is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 }

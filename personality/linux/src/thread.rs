@@ -162,10 +162,7 @@ impl Thread {
         let Some(deadline) = deadline_cycles else {
             return self.interruptible(future).await.map(Some);
         };
-        match self
-            .interruptible(select(future, sleep_until(deadline)))
-            .await?
-        {
+        match self.interruptible(select(future, sleep_until(deadline))).await? {
             Either::First(value) => Ok(Some(value)),
             Either::Second(()) => Ok(None),
         }
@@ -173,8 +170,6 @@ impl Thread {
 
     /// Completes when there is a signal that this thread must act on.
     pub(crate) async fn signal_arrival(&self) {
-        self.arrived
-            .until(|| (self.has_signal() && self.must_act()).then_some(()))
-            .await;
+        self.arrived.until(|| (self.has_signal() && self.must_act()).then_some(())).await;
     }
 }

@@ -77,10 +77,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn new(
-        flush: &'static dyn Flush,
-        limits: Limits,
-    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
+    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
         Self::with_layout(flush, limits, Layout::random())
     }
 
@@ -148,11 +145,7 @@ impl AddressSpace {
     /// All mappings with their starts, in order.
     pub fn regions(&self) -> Vec<(u64, Region)> {
         let state = self.state.lock();
-        state
-            .regions
-            .iter()
-            .map(|(start, region)| (start, region.clone()))
-            .collect()
+        state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
     }
 
     /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether
@@ -177,10 +170,7 @@ impl AddressSpace {
         if shrunk.stale.is_empty() {
             return;
         }
-        let mut graves = Graves {
-            space: self,
-            pages: shrunk.graves,
-        };
+        let mut graves = Graves { space: self, pages: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -272,12 +262,7 @@ impl State {
     }
 
     /// Puts a page where none is and maps it with the rights of its region.
-    pub(crate) fn install(
-        &mut self,
-        address: u64,
-        page: Page,
-        region: &Region,
-    ) -> Result<(), FaultError> {
+    pub(crate) fn install(&mut self, address: u64, page: Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(&page);
         let pa = page.pa();
         self.pages.insert(address, page);

@@ -108,7 +108,7 @@ impl Engine {
             if self.is_killed() {
                 return None;
             }
-            if self.must_leave(now) {
+            if self.must_leave(now) || self.is_woken() {
                 context.park();
                 self.leave_core();
                 return None;
@@ -155,6 +155,13 @@ impl Engine {
         let task = self.hot.here().running.get();
         let state = self.state.here().borrow();
         state.tasks.get(task).is_some_and(|header| header.killed)
+    }
+
+    /// True where the running thread was woken meanwhile: a signal for a program that computes must not wait for its next trap.
+    fn is_woken(&self) -> bool {
+        let task = self.hot.here().running.get();
+        let state = self.state.here().borrow();
+        state.tasks.get(task).is_some_and(|header| header.woken)
     }
 
     /// True where somebody else should have the core now. A slice that nobody wants is extended.

@@ -30,7 +30,7 @@ pub struct Disks {
 /// Starts all block devices. One that fails is reported and left out.
 pub fn start(system: &'static System) -> Disks {
     let clients = virtio_devices(BLOCK).enumerate().map(|(index, function)| start_disk(system, index, function)).collect();
-    let pages = (gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES as u64 / 2) as usize;
+    let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES / 2;
     let tenants = system.activities.len().max(1);
     let options = CacheOptions {
         pages,

@@ -37,11 +37,11 @@ pub struct Running {
 }
 
 /// The tenants, in the description's order; each is set when it runs.
-static RUNNING: SetOnce<&'static [SetOnce<Running>]> = SetOnce::new();
+static RUNNING: SetOnce<&'static [SetOnce<&'static Running>]> = SetOnce::new();
 
 /// A tenant by its index in the description, once it runs.
 pub fn running(index: usize) -> Option<&'static Running> {
-    RUNNING.get().and_then(|all| all.get(index)).and_then(SetOnce::get)
+    RUNNING.get().and_then(|all| all.get(index)).and_then(|slot| slot.get())
 }
 
 /// Why a tenant could not start.
@@ -68,10 +68,10 @@ impl From<Errno> for StartError {
 /// Starts all tenants, each as work of its own activity.
 pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     let disks: &'static Disks = Box::leak(Box::new(disks));
-    let slots: Vec<SetOnce<Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
+    let slots: Vec<SetOnce<&'static Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
     RUNNING.set(slots.leak());
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
-    let host: &'static Personality = Box::leak(Box::new(Personality { engine: system.engine, resource }));
+    let host: &'static Personality = Box::leak(Box::new(Personality { system, engine: system.engine, resource }));
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {
@@ -100,7 +100,7 @@ async fn start_tenant(
     let bare = FileContext::bare(&files)?;
     let tenant = Tenant::new(&description.name, *activity, host, bare, limits).map_err(|_| StartError::OutOfMemory)?;
     if let Some(slot) = RUNNING.get().and_then(|all| all.get(index)) {
-        slot.set(Running { tenant: tenant.clone(), files: files.clone() });
+        slot.set(Box::leak(Box::new(Running { tenant: tenant.clone(), files: files.clone() })));
     }
     let Some(program) = &description.program else { return Ok(()) };
     let process = tenant.launch(launch(program, FileContext::new(&files)?)).await?;

@@ -135,6 +135,10 @@ fn sample(sources: &Sources, started: Instant, before: &Before, now: &Before) ->
         shares: &sources.shares,
         link_bits_per_second: sources.link_bits_per_second,
         wire: before.wire.as_deref().zip(now.wire.as_deref()),
-        machine: before.machine.as_ref().zip(now.machine.as_ref()).filter(|(before, now)| now.uptime_ns > before.uptime_ns),
+        machine: before
+            .machine
+            .as_ref()
+            .zip(now.machine.as_ref())
+            .filter(|(before, now)| now.uptime_ns > before.uptime_ns),
     })
 }

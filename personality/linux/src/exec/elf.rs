@@ -117,10 +117,7 @@ pub struct HeadersPlace {
 /// ENOEXEC for what is no 64-bit x86 program.
 pub fn headers_place(header: &[u8]) -> Result<HeadersPlace, Errno> {
     let header = parse_header(header)?;
-    Ok(HeadersPlace {
-        offset: header.entries_at,
-        bytes: usize::from(header.entry_count) * ENTRY_BYTES,
-    })
+    Ok(HeadersPlace { offset: header.entries_at, bytes: usize::from(header.entry_count) * ENTRY_BYTES })
 }
 
 fn parse_header(bytes: &[u8]) -> Result<Header, Errno> {
@@ -153,9 +150,7 @@ pub fn parse(header: &[u8], entries: &[u8]) -> Result<Image, Errno> {
         let entry = Entry::read_from_bytes(bytes).map_err(|_| Errno::ENOEXEC)?;
         match entry.kind {
             PT_LOAD if entry.memory_bytes > 0 => add_segment(&mut image, &entry)?,
-            PT_INTERP if image.interpreter.is_none() => {
-                image.interpreter = Some(interpreter(&entry)?)
-            }
+            PT_INTERP if image.interpreter.is_none() => image.interpreter = Some(interpreter(&entry)?),
             PT_PHDR => image.headers_address = entry.address,
             _ => {}
         }
@@ -172,10 +167,7 @@ fn interpreter(entry: &Entry) -> Result<(u64, u64), Errno> {
 }
 
 fn add_segment(image: &mut Image, entry: &Entry) -> Result<(), Errno> {
-    let end = entry
-        .address
-        .checked_add(entry.memory_bytes)
-        .ok_or(Errno::ENOEXEC)?;
+    let end = entry.address.checked_add(entry.memory_bytes).ok_or(Errno::ENOEXEC)?;
     let file_end = entry.offset.checked_add(entry.file_bytes);
     if entry.file_bytes > entry.memory_bytes || file_end.is_none_or(|end| end > i64::MAX as u64) {
         return Err(Errno::ENOEXEC);
@@ -208,8 +200,7 @@ fn finish(image: &mut Image, header: &Header) -> Result<(), Errno> {
     }
     if image.headers_address == 0 {
         let at = header.entries_at;
-        let holds =
-            |segment: &&Segment| segment.offset <= at && at - segment.offset < segment.file_bytes;
+        let holds = |segment: &&Segment| segment.offset <= at && at - segment.offset < segment.file_bytes;
         let holder = image.segments.iter().find(holds);
         image.headers_address = holder.map_or(0, |segment| segment.address + (at - segment.offset));
     }
@@ -237,12 +228,7 @@ mod tests {
     fn a_real_program_is_read() {
         let image = read(&own_program()).unwrap();
         assert!(image.is_relocatable && image.interpreter.is_some());
-        assert!(
-            image
-                .segments
-                .iter()
-                .any(|segment| segment.flags & 1 != 0 && segment.address <= image.entry)
-        );
+        assert!(image.segments.iter().any(|segment| segment.flags & 1 != 0 && segment.address <= image.entry));
         assert_ne!(image.headers_address, 0);
     }
 
@@ -276,34 +262,13 @@ mod tests {
             .unwrap();
         let with = |offset: usize, value: u64| {
             let mut file = file.clone();
-            file[first_load + offset..first_load + offset + 8]
-                .copy_from_slice(&value.to_le_bytes());
+            file[first_load + offset..first_load + offset + 8].copy_from_slice(&value.to_le_bytes());
             read(&file)
         };
-        assert_eq!(
-            with(40, u64::MAX).unwrap_err(),
-            Errno::ENOEXEC,
-            "memory size overflows"
-        );
-        assert_eq!(
-            with(40, 1).unwrap_err(),
-            Errno::ENOEXEC,
-            "memory smaller than file"
-        );
-        assert_eq!(
-            with(40, 1 << 30).unwrap_err(),
-            Errno::ENOEXEC,
-            "overlaps the next"
-        );
-        assert_eq!(
-            with(16, 0xffff_8000_0000_0000).unwrap_err(),
-            Errno::EINVAL,
-            "in the kernel's half"
-        );
-        assert_eq!(
-            with(8, u64::MAX - 10).unwrap_err(),
-            Errno::ENOEXEC,
-            "file range overflows"
-        );
+        assert_eq!(with(40, u64::MAX).unwrap_err(), Errno::EINVAL, "memory beyond user memory");
+        assert_eq!(with(40, 1).unwrap_err(), Errno::ENOEXEC, "memory smaller than file");
+        assert_eq!(with(40, 1 << 30).unwrap_err(), Errno::ENOEXEC, "overlaps the next");
+        assert_eq!(with(16, 0xffff_8000_0000_0000).unwrap_err(), Errno::EINVAL, "in the kernel's half");
+        assert_eq!(with(8, u64::MAX - 10).unwrap_err(), Errno::ENOEXEC, "file range overflows");
     }
 }

@@ -29,16 +29,11 @@ pub(super) async fn read(file: &Executable, offset: u64, bytes: usize) -> Result
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
         let at = offset.checked_add(all.len() as u64).ok_or(Errno::ENOEXEC)?;
-        let pieces = file
-            .client
-            .read(file.attributes.node, at, bytes - all.len())
-            .await?;
+        let pieces = file.client.read(file.attributes.node, at, bytes - all.len()).await?;
         if pieces.iter().all(|piece| piece.is_empty()) {
             break;
         }
-        pieces
-            .iter()
-            .for_each(|piece| all.extend_from_slice(piece.as_slice()));
+        pieces.iter().for_each(|piece| all.extend_from_slice(piece.as_slice()));
     }
     all.truncate(bytes);
     Ok(all)
@@ -62,11 +57,7 @@ async fn read_image(file: &Executable) -> Result<Image, Errno> {
 }
 
 /// Maps a program and, where it asks for one, its dynamic linker; the heap starts behind it.
-pub(super) async fn load(
-    thread: &Arc<Thread>,
-    space: &AddressSpace,
-    file: &Executable,
-) -> Result<Loaded, Errno> {
+pub(super) async fn load(thread: &Arc<Thread>, space: &AddressSpace, file: &Executable) -> Result<Loaded, Errno> {
     let image = read_image(file).await?;
     let linker = match image.interpreter {
         None => None,
@@ -79,11 +70,7 @@ pub(super) async fn load(
         start: bias.wrapping_add(image.entry),
         entry: bias.wrapping_add(image.entry),
         linker_base: 0,
-        headers: if image.headers_address == 0 {
-            0
-        } else {
-            bias.wrapping_add(image.headers_address)
-        },
+        headers: if image.headers_address == 0 { 0 } else { bias.wrapping_add(image.headers_address) },
         headers_count: image.headers_count,
     };
     if let Some(linker) = linker {
@@ -101,29 +88,17 @@ pub(super) async fn load(
     }
 }
 
-async fn open_linker(
-    thread: &Arc<Thread>,
-    file: &Executable,
-    offset: u64,
-    bytes: u64,
-) -> Result<Executable, Errno> {
+async fn open_linker(thread: &Arc<Thread>, file: &Executable, offset: u64, bytes: u64) -> Result<Executable, Errno> {
     let mut path = read_exact(file, offset, bytes as usize).await?;
     if path.pop() != Some(0) || path.contains(&0) {
         return Err(Errno::ENOEXEC);
     }
     let files = thread.process().files();
-    files
-        .open_executable(thread, super::CURRENT_DIRECTORY, &path, 0)
-        .await
+    files.open_executable(thread, super::CURRENT_DIRECTORY, &path, 0).await
 }
 
 /// Maps all segments; answers what to add to the file's addresses. `wish` is where a relocatable image goes, 0 for anywhere.
-async fn map_image(
-    space: &AddressSpace,
-    file: &Executable,
-    image: &Image,
-    wish: u64,
-) -> Result<u64, Errno> {
+async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish: u64) -> Result<u64, Errno> {
     let first = image.segments.first().map_or(0, Segment::first_page);
     let end = image.segments.last().map_or(0, Segment::end_page);
     let place = match image.is_relocatable {
@@ -131,15 +106,7 @@ async fn map_image(
         false => Place::FixedNew(first),
     };
     // One reservation for all, so that nothing else comes between the segments.
-    let start = space
-        .map(request(
-            place,
-            end - first,
-            Rights::empty(),
-            Provider::Anonymous,
-            0,
-        ))
-        .await?;
+    let start = space.map(request(place, end - first, Rights::empty(), Provider::Anonymous, 0)).await?;
     let bias = start.wrapping_sub(first);
     let mapped = MappedFile::new(
         file.client,
@@ -162,30 +129,14 @@ async fn drop_gaps(space: &AddressSpace, image: &Image, bias: u64) -> Result<(),
             && lower.end_page() < upper.first_page()
         {
             let bytes = upper.first_page() - lower.end_page();
-            space
-                .unmap(bias.wrapping_add(lower.end_page()), bytes)
-                .await?;
+            space.unmap(bias.wrapping_add(lower.end_page()), bytes).await?;
         }
     }
     Ok(())
 }
 
-fn request(
-    place: Place,
-    bytes: u64,
-    rights: Rights,
-    provider: Provider,
-    first_index: u64,
-) -> MapRequest {
-    MapRequest {
-        place,
-        bytes,
-        rights,
-        rights_max: Rights::all(),
-        options: Options::empty(),
-        provider,
-        first_index,
-    }
+fn request(place: Place, bytes: u64, rights: Rights, provider: Provider, first_index: u64) -> MapRequest {
+    MapRequest { place, bytes, rights, rights_max: Rights::all(), options: Options::empty(), provider, first_index }
 }
 
 fn rights_of(segment: &Segment) -> Rights {
@@ -196,12 +147,7 @@ fn rights_of(segment: &Segment) -> Rights {
     rights
 }
 
-async fn map_segment(
-    space: &AddressSpace,
-    file: &Arc<MappedFile>,
-    segment: &Segment,
-    bias: u64,
-) -> Result<(), Errno> {
+async fn map_segment(space: &AddressSpace, file: &Arc<MappedFile>, segment: &Segment, bias: u64) -> Result<(), Errno> {
     let rights = rights_of(segment);
     let start = bias.wrapping_add(segment.first_page());
     let file_end = bias.wrapping_add(segment.address + segment.file_bytes);
@@ -214,28 +160,17 @@ async fn map_segment(
         let provider = Provider::File(file.clone());
         let index = segment.offset / PAGE;
         let bytes = file_pages_end - start;
-        space
-            .map(request(Place::Fixed(start), bytes, rights, provider, index))
-            .await?;
+        space.map(request(Place::Fixed(start), bytes, rights, provider, index)).await?;
     }
     if end > file_pages_end {
         let bytes = end - file_pages_end;
-        let zeroes = request(
-            Place::Fixed(file_pages_end),
-            bytes,
-            rights,
-            Provider::Anonymous,
-            0,
-        );
+        let zeroes = request(Place::Fixed(file_pages_end), bytes, rights, Provider::Anonymous, 0);
         space.map(zeroes).await?;
     }
     let needs_zeroes = segment.memory_bytes > segment.file_bytes && file_pages_end > file_end;
     if needs_zeroes && segment.file_bytes > 0 && rights.contains(Rights::WRITE) {
         let bytes = (file_pages_end - file_end) as usize;
-        space
-            .zero_out(file_end, bytes)
-            .await
-            .map_err(|_| Errno::ENOEXEC)?;
+        space.zero_out(file_end, bytes).await.map_err(|_| Errno::ENOEXEC)?;
     }
     Ok(())
 }

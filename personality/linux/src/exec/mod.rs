@@ -83,11 +83,7 @@ async fn execute(
 }
 
 /// Reads an array of string pointers that ends with null.
-async fn read_strings(
-    thread: &Thread,
-    address: u64,
-    room: &mut usize,
-) -> Result<Vec<Vec<u8>>, Errno> {
+async fn read_strings(thread: &Thread, address: u64, room: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
     let mut strings = Vec::new();
     let mut at = address;
     while address != 0 {
@@ -95,18 +91,14 @@ async fn read_strings(
         if pointer == 0 {
             break;
         }
-        let string = thread
-            .read_string(pointer, STRING_BYTES_MAX, Errno::E2BIG)
-            .await?;
+        let string = thread.read_string(pointer, STRING_BYTES_MAX, Errno::E2BIG).await?;
         let needed = string.len() + 1 + size_of::<u64>();
         *room = room.checked_sub(needed).ok_or(Errno::E2BIG)?;
         strings.push(string);
         if strings.len() >= STRINGS_MAX {
             return Err(Errno::E2BIG);
         }
-        at = at
-            .checked_add(size_of::<u64>() as u64)
-            .ok_or(Errno::EFAULT)?;
+        at = at.checked_add(size_of::<u64>() as u64).ok_or(Errno::EFAULT)?;
     }
     Ok(strings)
 }
@@ -125,11 +117,7 @@ struct Prepared {
 ///
 /// # Errors
 /// Those of execve; the process is as it was then.
-pub async fn replace_program(
-    thread: &Arc<Thread>,
-    running: &mut Running,
-    request: Request,
-) -> Result<(), Errno> {
+pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, request: Request) -> Result<(), Errno> {
     let mut prepared = prepare(thread, request, running.context.extended_bytes()).await?;
     let files = thread.process().files().executed().await?;
     end_other_threads(thread).await?;
@@ -170,17 +158,10 @@ async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
     let process = thread.process();
     let others = || -> Vec<Arc<Thread>> {
         let threads = process.threads.lock();
-        threads
-            .iter()
-            .filter(|other| !Arc::ptr_eq(other, thread))
-            .cloned()
-            .collect()
+        threads.iter().filter(|other| !Arc::ptr_eq(other, thread)).cloned().collect()
     };
     others().iter().for_each(|other| other.kill());
-    process
-        .threads_changed
-        .until(|| others().is_empty().then_some(()))
-        .await;
+    process.threads_changed.until(|| others().is_empty().then_some(())).await;
     if thread.is_dying() {
         return Err(Errno::EINTR);
     }
@@ -193,16 +174,10 @@ async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
     Ok(())
 }
 
-async fn prepare(
-    thread: &Arc<Thread>,
-    request: Request,
-    extended_bytes: usize,
-) -> Result<Prepared, Errno> {
+async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) -> Result<Prepared, Errno> {
     let process = thread.process();
     let files = process.files();
-    let first = files
-        .open_executable(thread, request.directory, &request.path, request.flags)
-        .await?;
+    let first = files.open_executable(thread, request.directory, &request.path, request.flags).await?;
     let identity = identity_of(thread, &first);
     let given_path = request.path.clone();
     let started = script::resolve(thread, first, request).await?;
@@ -219,19 +194,10 @@ async fn prepare(
         frame_bytes_min: crate::signal::frame::stack_bytes_min(extended_bytes),
     };
     let stack_pointer = stack::build(&space, &start).await?;
-    let name = given_path
-        .rsplit(|byte| *byte == b'/')
-        .next()
-        .unwrap_or_default()
-        .to_vec();
+    let name = given_path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
     Ok(Prepared {
         space,
-        registers: Registers {
-            rip: loaded.start,
-            rsp: stack_pointer,
-            rflags: FLAGS_AT_START,
-            ..Registers::default()
-        },
+        registers: Registers { rip: loaded.start, rsp: stack_pointer, rflags: FLAGS_AT_START, ..Registers::default() },
         program: Program {
             path: started.file.path.clone(),
             arguments: stack::joined(&started.arguments),

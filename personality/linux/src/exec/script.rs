@@ -19,11 +19,7 @@ pub(super) struct Started {
 }
 
 /// Follows interpreters until there is a program that is no script.
-pub(super) async fn resolve(
-    thread: &Arc<Thread>,
-    first: Executable,
-    request: Request,
-) -> Result<Started, Errno> {
+pub(super) async fn resolve(thread: &Arc<Thread>, first: Executable, request: Request) -> Result<Started, Errno> {
     let mut file = first;
     let mut arguments = request.arguments;
     let mut path = request.path;
@@ -36,25 +32,12 @@ pub(super) async fn resolve(
             if arguments.is_empty() {
                 arguments.push(Vec::new());
             }
-            return Ok(Started {
-                file,
-                arguments,
-                environment: request.environment,
-            });
+            return Ok(Started { file, arguments, environment: request.environment });
         }
         let (interpreter, argument) = parse(&head)?;
         let rest = arguments.into_iter().skip(1);
-        arguments = [interpreter.clone()]
-            .into_iter()
-            .chain(argument)
-            .chain([path])
-            .chain(rest)
-            .collect();
-        file = thread
-            .process()
-            .files()
-            .open_executable(thread, super::CURRENT_DIRECTORY, &interpreter, 0)
-            .await?;
+        arguments = [interpreter.clone()].into_iter().chain(argument).chain([path]).chain(rest).collect();
+        file = thread.process().files().open_executable(thread, super::CURRENT_DIRECTORY, &interpreter, 0).await?;
         path = interpreter;
     }
     Err(Errno::ELOOP)
@@ -70,15 +53,11 @@ fn parse(head: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>), Errno> {
     let cut = line.iter().position(blank).unwrap_or(line.len());
     let (interpreter, argument) = line.split_at(cut);
     // A line that is cut off in the interpreter's name would run something else.
-    if interpreter.is_empty() || end.is_none() && cut == line.len() && head.len() == LINE_BYTES_MAX
-    {
+    if interpreter.is_empty() || end.is_none() && cut == line.len() && head.len() == LINE_BYTES_MAX {
         return Err(Errno::ENOEXEC);
     }
     let argument = argument.trim_ascii();
-    Ok((
-        interpreter.to_vec(),
-        (!argument.is_empty()).then(|| argument.to_vec()),
-    ))
+    Ok((interpreter.to_vec(), (!argument.is_empty()).then(|| argument.to_vec())))
 }
 
 #[cfg(test)]
@@ -87,18 +66,9 @@ mod tests {
 
     #[test]
     fn a_first_line_is_cut_into_interpreter_and_one_argument() {
-        assert_eq!(
-            parse(b"#!/bin/sh\necho").unwrap(),
-            (b"/bin/sh".to_vec(), None)
-        );
-        assert_eq!(
-            parse(b"#! /bin/sh  -e x \n").unwrap(),
-            (b"/bin/sh".to_vec(), Some(b"-e x".to_vec()))
-        );
+        assert_eq!(parse(b"#!/bin/sh\necho").unwrap(), (b"/bin/sh".to_vec(), None));
+        assert_eq!(parse(b"#! /bin/sh  -e x \n").unwrap(), (b"/bin/sh".to_vec(), Some(b"-e x".to_vec())));
         assert_eq!(parse(b"#!\n").unwrap_err(), Errno::ENOEXEC);
-        assert_eq!(
-            parse(&[b"#!".as_slice(), &[b'a'; 254]].concat()).unwrap_err(),
-            Errno::ENOEXEC
-        );
+        assert_eq!(parse(&[b"#!".as_slice(), &[b'a'; 254]].concat()).unwrap_err(), Errno::ENOEXEC);
     }
 }

@@ -57,15 +57,10 @@ pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<u64
     table.push(0);
     table.extend(&vector);
     let at = (area.at() - (table.len() * size_of::<u64>()) as u64) & !15;
-    let bytes = (top - at)
-        .next_multiple_of(PAGE_BYTES as u64)
-        .max(FIRST_BYTES);
+    let bytes = (top - at).next_multiple_of(PAGE_BYTES as u64).max(FIRST_BYTES);
     map(space, top, bytes).await?;
     area.write(space).await?;
-    space
-        .copy_out(at, table.as_bytes())
-        .await
-        .map_err(|_| Errno::E2BIG)?;
+    space.copy_out(at, table.as_bytes()).await.map_err(|_| Errno::E2BIG)?;
     Ok(at)
 }
 
@@ -127,10 +122,7 @@ struct Area {
 
 impl Area {
     fn new(top: u64) -> Area {
-        Area {
-            top,
-            bytes: Vec::new(),
-        }
+        Area { top, bytes: Vec::new() }
     }
 
     fn at(&self) -> u64 {
@@ -149,11 +141,7 @@ impl Area {
 
     /// The last one highest, as programs expect their arguments in one rising row.
     fn push_strings(&mut self, strings: &[Vec<u8>]) -> Vec<u64> {
-        let mut places: Vec<u64> = strings
-            .iter()
-            .rev()
-            .map(|string| self.push_string(string))
-            .collect();
+        let mut places: Vec<u64> = strings.iter().rev().map(|string| self.push_string(string)).collect();
         places.reverse();
         places
     }
@@ -161,9 +149,6 @@ impl Area {
     async fn write(mut self, space: &AddressSpace) -> Result<(), Errno> {
         let at = self.at();
         self.bytes.reverse();
-        space
-            .copy_out(at, &self.bytes)
-            .await
-            .map_err(|_| Errno::E2BIG)
+        space.copy_out(at, &self.bytes).await.map_err(|_| Errno::E2BIG)
     }
 }

@@ -11,9 +11,9 @@
 
 pub mod async_lock;
 pub mod attributes;
+mod bridge;
 pub mod byte_queue;
 pub mod calls;
-pub mod clock;
 pub mod context;
 pub mod descriptors;
 pub mod device;
@@ -43,6 +43,9 @@ pub mod walk;
 
 pub use context::{Executable, FileContext, FileMapping};
 pub use tenant_files::{Setup, TenantFiles};
+
+#[cfg(test)]
+mod tests;
 
 use crate::Thread;
 

@@ -80,18 +80,11 @@ impl Pipe {
         read.set(Ready::READ, !state.queue.is_empty());
         read.set(Ready::HANG_UP, state.writers == 0);
         let mut write = Ready::empty();
-        write.set(
-            Ready::WRITE,
-            state.room() >= ATOMIC_BYTES || state.readers == 0,
-        );
+        write.set(Ready::WRITE, state.room() >= ATOMIC_BYTES || state.readers == 0);
         write.set(Ready::ERROR, state.readers == 0);
         renew(&self.readable, read, moved & Ready::READ);
         renew(&self.writable, write, moved & Ready::WRITE);
-        renew(
-            &self.both,
-            (read | write) & (Ready::READ | Ready::WRITE),
-            moved,
-        );
+        renew(&self.both, (read | write) & (Ready::READ | Ready::WRITE), moved);
     }
 
     /// A new end.
@@ -104,10 +97,7 @@ impl Pipe {
         self.publish(&state, Ready::empty());
         drop(state);
         self.opened.wake_all();
-        PipeEnd {
-            pipe: self.clone(),
-            side,
-        }
+        PipeEnd { pipe: self.clone(), side }
     }
 
     /// How often reading and writing ends were opened.

@@ -1,8 +1,10 @@
 //! Terminals: a line discipline between a program (the slave) and who types and sees (the master of a pseudo-terminal, or
 //! the console's log), after termios(3) and tty_ioctl(4).
 //!
-//!     keyboard -> input() -> [edit line] -> cooked queue -> slave read
-//!     slave write -> output processing -> log ring, or queue -> master read
+//! ```text
+//! keyboard -> input() -> [edit line] -> cooked queue -> slave read
+//! slave write -> output processing -> log ring, or queue -> master read
+//! ```
 
 use super::byte_queue::ByteQueue;
 use super::log_ring::LogRing;
@@ -88,11 +90,7 @@ impl Terminal {
     }
 
     /// A tenant's console. `echo` shows its output on the machine's console too.
-    pub fn console(
-        ring: Arc<LogRing>,
-        echo: bool,
-        signals: Arc<dyn GroupSignals>,
-    ) -> Arc<Terminal> {
+    pub fn console(ring: Arc<LogRing>, echo: bool, signals: Arc<dyn GroupSignals>) -> Arc<Terminal> {
         Terminal::new(None, Output::Log { ring, echo }, signals)
     }
 
@@ -107,10 +105,7 @@ impl Terminal {
             self.state.lock().slaves += 1;
             self.master.clear(Ready::HANG_UP);
         }
-        TerminalEnd {
-            terminal: self.clone(),
-            side,
-        }
+        TerminalEnd { terminal: self.clone(), side }
     }
 
     /// Allows slaves to be opened (TIOCSPTLCK).
@@ -208,10 +203,7 @@ impl Terminal {
         let mut master = Ready::empty();
         let has_output = matches!(&state.output, Output::Master(queue) if !queue.is_empty());
         master.set(Ready::READ, has_output);
-        master.set(
-            Ready::WRITE,
-            state.cooked.len() + state.line.len() < QUEUE_BYTES,
-        );
+        master.set(Ready::WRITE, state.cooked.len() + state.line.len() < QUEUE_BYTES);
         master.set(Ready::HANG_UP, self.master.now().contains(Ready::HANG_UP));
         renew(&self.master, master);
     }
@@ -219,11 +211,7 @@ impl Terminal {
     fn read_slave(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if !state.has_input() {
-            return if state.master_open {
-                Err(Errno::EAGAIN)
-            } else {
-                Ok(0)
-            };
+            return if state.master_open { Err(Errno::EAGAIN) } else { Ok(0) };
         }
         let mut bytes = into.len();
         if state.termios.is_canonical()
@@ -235,9 +223,7 @@ impl Terminal {
                 state.lines.pop_front();
             }
         }
-        let count = state
-            .cooked
-            .read_into(into.get_mut(..bytes).unwrap_or_default());
+        let count = state.cooked.read_into(into.get_mut(..bytes).unwrap_or_default());
         self.publish(&state);
         Ok(count)
     }
@@ -298,11 +284,7 @@ fn renew(readiness: &Readiness, bits: Ready) {
 
 impl State {
     fn has_input(&self) -> bool {
-        if self.termios.is_canonical() {
-            !self.lines.is_empty()
-        } else {
-            !self.cooked.is_empty()
-        }
+        if self.termios.is_canonical() { !self.lines.is_empty() } else { !self.cooked.is_empty() }
     }
 
     fn output_room(&self) -> usize {

@@ -25,13 +25,7 @@ pub async fn futex(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
 }
 
-async fn wait(
-    thread: &Arc<Thread>,
-    a: Arguments,
-    private: bool,
-    realtime: bool,
-    bits: u32,
-) -> Outcome {
+async fn wait(thread: &Arc<Thread>, a: Arguments, private: bool, realtime: bool, bits: u32) -> Outcome {
     if bits == 0 {
         return Err(Errno::EINVAL);
     }
@@ -50,10 +44,7 @@ async fn wait(
     };
     let word = word_at(&thread.space(), a.word(0), private).await?;
     let futexes = &thread.tenant().futexes;
-    match futexes
-        .wait(thread, word, a.unsigned(2), bits, deadline)
-        .await
-    {
+    match futexes.wait(thread, word, a.unsigned(2), bits, deadline).await {
         // A relative timeout would begin anew.
         Err(Errno::ERESTARTSYS) if deadline.is_some() && relative => Err(Errno::EINTR),
         other => other.map(|()| 0),
@@ -69,12 +60,7 @@ async fn wake(thread: &Arc<Thread>, a: Arguments, private: bool, bits: u32) -> O
     Ok(thread.tenant().futexes.wake(word.name, count, bits) as u64)
 }
 
-async fn requeue(
-    thread: &Arc<Thread>,
-    a: Arguments,
-    private: bool,
-    expected: Option<u32>,
-) -> Outcome {
+async fn requeue(thread: &Arc<Thread>, a: Arguments, private: bool, expected: Option<u32>) -> Outcome {
     let (wakes, moves) = (a.int(2), a.int(3));
     if wakes < 0 || moves < 0 {
         return Err(Errno::EINVAL);
@@ -90,11 +76,7 @@ async fn requeue(
     let futexes = &thread.tenant().futexes;
     let woken = futexes.wake(from.name, wakes as usize, BITS_ALL);
     let moved = futexes.requeue(from.name, to.name, moves as usize);
-    let counted = if expected.is_some() {
-        woken + moved
-    } else {
-        woken
-    };
+    let counted = if expected.is_some() { woken + moved } else { woken };
     Ok(counted as u64)
 }
 
@@ -114,11 +96,7 @@ impl WakeOp {
         WakeOp {
             operation: raw >> 28 & 7,
             comparison: raw >> 24 & 0xf,
-            argument: if raw >> 31 == 1 {
-                1 << (argument & 31)
-            } else {
-                argument
-            },
+            argument: if raw >> 31 == 1 { 1 << (argument & 31) } else { argument },
             compared: signed(raw & 0xfff),
         }
     }

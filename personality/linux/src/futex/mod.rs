@@ -63,25 +63,16 @@ impl Futexes {
         deadline: Option<u64>,
     ) -> Result<(), Errno> {
         let space = thread.space();
-        let waiter = Arc::new(Waiter {
-            bits,
-            woken: AtomicBool::new(false),
-            wake: WaitQueue::new(),
-        });
+        let waiter = Arc::new(Waiter { bits, woken: AtomicBool::new(false), wake: WaitQueue::new() });
         loop {
             match self.join(&space, word, expected, &waiter) {
                 Some(joined) => break joined?,
                 None => space.fault(word.address, Access::Read).await?,
             }
         }
-        let place = Place {
-            futexes: self,
-            waiter,
-        };
+        let place = Place { futexes: self, waiter };
         let woken = || place.waiter.woken.load(Ordering::Acquire).then_some(());
-        let result = thread
-            .interruptible_until(deadline, place.waiter.wake.until(woken))
-            .await;
+        let result = thread.interruptible_until(deadline, place.waiter.wake.until(woken)).await;
         match result {
             _ if woken().is_some() => Ok(()),
             Ok(Some(())) => Ok(()),
@@ -91,21 +82,12 @@ impl Futexes {
     }
 
     /// Joins the queue if the word has the expected value; `None` where its page must be made resident first.
-    fn join(
-        &self,
-        space: &AddressSpace,
-        word: Word,
-        expected: u32,
-        waiter: &Arc<Waiter>,
-    ) -> Option<Result<(), Errno>> {
+    fn join(&self, space: &AddressSpace, word: Word, expected: u32, waiter: &Arc<Waiter>) -> Option<Result<(), Errno>> {
         let mut queues = self.queues.lock();
         if space.peek_u32(word.address)? != expected {
             return Some(Err(Errno::EAGAIN));
         }
-        queues
-            .entry(word.name)
-            .or_default()
-            .push_back(waiter.clone());
+        queues.entry(word.name).or_default().push_back(waiter.clone());
         Some(Ok(()))
     }
 
@@ -163,11 +145,7 @@ pub(crate) struct Word {
 }
 
 /// Finds the name of a word; a private one needs no look at the mapping.
-pub(crate) async fn word_at(
-    space: &AddressSpace,
-    address: u64,
-    private: bool,
-) -> Result<Word, Errno> {
+pub(crate) async fn word_at(space: &AddressSpace, address: u64, private: bool) -> Result<Word, Errno> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }

@@ -2,9 +2,7 @@
 
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_address_space::{
-    MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError,
-};
+use gyre_address_space::{MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError};
 use gyre_machine::PAGE_BYTES;
 use linux_raw_sys::general as raw;
 
@@ -24,10 +22,7 @@ fn rights(protection: u32) -> Result<Rights, Errno> {
 }
 
 fn place(address: u64, flags: u32) -> Place {
-    match (
-        flags & raw::MAP_FIXED_NOREPLACE != 0,
-        flags & raw::MAP_FIXED != 0,
-    ) {
+    match (flags & raw::MAP_FIXED_NOREPLACE != 0, flags & raw::MAP_FIXED != 0) {
         (true, _) => Place::FixedNew(address),
         (_, true) => Place::Fixed(address),
         _ => Place::Anywhere(address),
@@ -60,10 +55,7 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let (provider, rights_max) = match (flags & raw::MAP_ANONYMOUS != 0, shared) {
         (true, false) => (Provider::Anonymous, Rights::all()),
-        (true, true) => (
-            Provider::Memory(Arc::new(SharedMemory::default())),
-            Rights::all(),
-        ),
+        (true, true) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all()),
         (false, _) => file_provider(thread, a.int(4), rights, shared)?,
     };
     let request = MapRequest {
@@ -73,11 +65,7 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         rights_max,
         options: options(flags, shared),
         provider,
-        first_index: if flags & raw::MAP_ANONYMOUS != 0 {
-            0
-        } else {
-            offset / PAGE
-        },
+        first_index: if flags & raw::MAP_ANONYMOUS != 0 { 0 } else { offset / PAGE },
     };
     let space = thread.space();
     let start = space.map(request).await?;
@@ -88,12 +76,7 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(start)
 }
 
-fn file_provider(
-    thread: &Thread,
-    descriptor: i32,
-    rights: Rights,
-    shared: bool,
-) -> Result<(Provider, Rights), Errno> {
+fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool) -> Result<(Provider, Rights), Errno> {
     let file = thread.process().files().mapping(descriptor)?;
     if !file.readable {
         return Err(Errno::EACCES);
@@ -131,20 +114,14 @@ pub async fn mprotect(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `mremap(address, old_bytes, new_bytes, flags, new_address)`.
 pub async fn mremap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let flags = a.unsigned(3);
-    let target = match (
-        flags & raw::MREMAP_MAYMOVE != 0,
-        flags & raw::MREMAP_FIXED != 0,
-    ) {
+    let target = match (flags & raw::MREMAP_MAYMOVE != 0, flags & raw::MREMAP_FIXED != 0) {
         _ if flags & !(raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED) != 0 => return Err(Errno::EINVAL),
         (false, true) => return Err(Errno::EINVAL),
         (true, true) => Move::To(a.word(4)),
         (true, false) => Move::IfNeeded,
         (false, false) => Move::Never,
     };
-    Ok(thread
-        .space()
-        .remap(a.word(0), a.word(1), a.word(2), target)
-        .await?)
+    Ok(thread.space().remap(a.word(0), a.word(1), a.word(2), target).await?)
 }
 
 /// `brk(address)`.
@@ -158,14 +135,9 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let space = thread.space();
     let set = |set, clear| space.set_options(address, bytes, set, clear);
     match a.unsigned(2) {
-        raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => {
-            space.discard(address, bytes).await?
-        }
+        raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => space.discard(address, bytes).await?,
         raw::MADV_WILLNEED | raw::MADV_POPULATE_READ | raw::MADV_POPULATE_WRITE => {
-            space
-                .populate(address, bytes)
-                .await
-                .map_err(|_| Errno::ENOMEM)?;
+            space.populate(address, bytes).await.map_err(|_| Errno::ENOMEM)?;
         }
         raw::MADV_DONTFORK => set(Options::NOT_INHERITED, Options::empty())?,
         raw::MADV_DOFORK => set(Options::empty(), Options::NOT_INHERITED)?,
@@ -207,29 +179,18 @@ pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `mlock(address, bytes)` and `mlock2`: makes the pages resident; they stay anyway, nothing is ever swapped.
 pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let start = a.word(0) & !(PAGE - 1);
-    let bytes = a
-        .word(1)
-        .checked_add(a.word(0) - start)
-        .ok_or(Errno::EINVAL)?;
+    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
     let space = thread.space();
     space.set_options(start, bytes, Options::LOCKED, Options::empty())?;
-    space
-        .populate(start, bytes)
-        .await
-        .map_err(|_| Errno::ENOMEM)?;
+    space.populate(start, bytes).await.map_err(|_| Errno::ENOMEM)?;
     Ok(0)
 }
 
 /// `munlock(address, bytes)`.
 pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let start = a.word(0) & !(PAGE - 1);
-    let bytes = a
-        .word(1)
-        .checked_add(a.word(0) - start)
-        .ok_or(Errno::EINVAL)?;
-    thread
-        .space()
-        .set_options(start, bytes, Options::empty(), Options::LOCKED)?;
+    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
+    thread.space().set_options(start, bytes, Options::empty(), Options::LOCKED)?;
     Ok(0)
 }
 

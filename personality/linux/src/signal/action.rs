@@ -11,9 +11,7 @@ pub const SIG_DFL: u64 = 0;
 pub const SIG_IGN: u64 = 1;
 
 /// `struct sigaction` of the kernel.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Action {
     /// The handler's address, SIG_DFL or SIG_IGN.
@@ -70,15 +68,8 @@ impl Actions {
     /// What execve leaves: ignored signals stay ignored, handlers are gone.
     pub fn reset_for_new_program(&mut self) {
         for action in &mut self.0 {
-            let handler = if action.handler == SIG_IGN {
-                SIG_IGN
-            } else {
-                SIG_DFL
-            };
-            *action = Action {
-                handler,
-                ..Action::default()
-            };
+            let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
+            *action = Action { handler, ..Action::default() };
         }
     }
 }

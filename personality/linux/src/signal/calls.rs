@@ -17,10 +17,7 @@ const SET_BYTES: usize = 8;
 const STACK_BYTES_MIN: u64 = 2048;
 
 fn checked(signal: i32) -> Result<i32, Errno> {
-    (1..=SIGNAL_MAX)
-        .contains(&signal)
-        .then_some(signal)
-        .ok_or(Errno::EINVAL)
+    (1..=SIGNAL_MAX).contains(&signal).then_some(signal).ok_or(Errno::EINVAL)
 }
 
 /// `rt_sigaction(signal, new, old, set_bytes)`.
@@ -87,10 +84,7 @@ pub async fn rt_sigpending(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let waiting = {
         let process = thread.process().signals.lock();
         let own = thread.signals.lock();
-        own.pending
-            .set()
-            .and(process.pending.set())
-            .common(own.blocked)
+        own.pending.set().and(process.pending.set()).common(own.blocked)
     };
     thread.write_struct(a.word(0), &waiting).await?;
     Ok(0)
@@ -127,12 +121,7 @@ pub async fn rt_sigtimedwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let wanted = wanted.without(UNSTOPPABLE);
     let deadline = match a.word(2) {
         0 => None,
-        address => Some(
-            thread
-                .read_struct::<TimeSpec>(address)
-                .await?
-                .deadline_cycles()?,
-        ),
+        address => Some(thread.read_struct::<TimeSpec>(address).await?.deadline_cycles()?),
     };
     thread.signals.lock().awaited = wanted;
     let waited = wait_for_signal(thread, wanted, deadline).await;
@@ -142,17 +131,11 @@ pub async fn rt_sigtimedwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(info.signal as u64)
 }
 
-async fn wait_for_signal(
-    thread: &Thread,
-    wanted: SignalSet,
-    deadline: Option<u64>,
-) -> Result<SignalInfo, Errno> {
+async fn wait_for_signal(thread: &Thread, wanted: SignalSet, deadline: Option<u64>) -> Result<SignalInfo, Errno> {
     if let Some(info) = thread.take_signal(wanted) {
         return Ok(info);
     }
-    let arrived = thread
-        .interruptible_until(deadline, core::future::pending::<()>())
-        .await;
+    let arrived = thread.interruptible_until(deadline, core::future::pending::<()>()).await;
     match (thread.take_signal(wanted), arrived) {
         (Some(info), _) => Ok(info),
         (None, Ok(_)) => Err(Errno::EAGAIN),
@@ -223,10 +206,7 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if targets.is_empty() {
         return Err(Errno::ESRCH);
     }
-    let allowed: Vec<_> = targets
-        .iter()
-        .filter(|target| may_signal(thread.process(), target, signal))
-        .collect();
+    let allowed: Vec<_> = targets.iter().filter(|target| may_signal(thread.process(), target, signal)).collect();
     if allowed.is_empty() {
         return Err(Errno::EPERM);
     }
@@ -275,21 +255,11 @@ pub fn tgkill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.int(0) <= 0 || a.int(1) <= 0 {
         return Err(Errno::EINVAL);
     }
-    send_to_thread(
-        thread,
-        Some(a.int(0)),
-        a.int(1),
-        sent_by(thread, signal, SI_TKILL),
-    )
+    send_to_thread(thread, Some(a.int(0)), a.int(1), sent_by(thread, signal, SI_TKILL))
 }
 
 /// Reads what a program wants to send; it may not pretend to be the kernel or kill.
-async fn read_info(
-    thread: &Thread,
-    signal: i32,
-    address: u64,
-    to_itself: bool,
-) -> Result<SignalInfo, Errno> {
+async fn read_info(thread: &Thread, signal: i32, address: u64, to_itself: bool) -> Result<SignalInfo, Errno> {
     let mut info: SignalInfo = thread.read_struct(address).await?;
     if (info.code >= 0 || info.code == SI_TKILL) && !to_itself {
         return Err(Errno::EPERM);
@@ -303,12 +273,7 @@ pub async fn rt_sigqueueinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let signal = checked_or_zero(a.int(1))?;
     let to_itself = a.int(0) == thread.process().id();
     let info = read_info(thread, signal, a.word(2), to_itself).await?;
-    let target = thread
-        .tenant()
-        .tree
-        .lock()
-        .process(a.int(0))
-        .ok_or(Errno::ESRCH)?;
+    let target = thread.tenant().tree.lock().process(a.int(0)).ok_or(Errno::ESRCH)?;
     if !may_signal(thread.process(), &target, signal) {
         return Err(Errno::EPERM);
     }

@@ -72,10 +72,7 @@ fn next(thread: &Thread) -> Option<(SignalInfo, Action)> {
     let mut process = thread.process().signals.lock();
     let mut own = thread.signals.lock();
     let open = SignalSet(!own.blocked.0);
-    let info = own
-        .pending
-        .take(open)
-        .or_else(|| process.pending.take(open))?;
+    let info = own.pending.take(open).or_else(|| process.pending.take(open))?;
     let action = process.actions.get(info.signal);
     let caught = action.handler != SIG_DFL && action.handler != SIG_IGN;
     if caught && action.has(raw::SA_RESETHAND) {
@@ -84,12 +81,7 @@ fn next(thread: &Thread) -> Option<(SignalInfo, Action)> {
     Some((info, action))
 }
 
-async fn act(
-    thread: &Arc<Thread>,
-    running: &mut Running,
-    info: SignalInfo,
-    action: Action,
-) -> Flow {
+async fn act(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Flow {
     match action.handler {
         SIG_IGN => Flow::Continue,
         SIG_DFL => act_by_default(thread, info.signal),
@@ -112,15 +104,9 @@ fn act_by_default(thread: &Thread, signal: i32) -> Flow {
 }
 
 /// Lets the program's handler run.
-async fn handle(
-    thread: &Arc<Thread>,
-    running: &mut Running,
-    info: SignalInfo,
-    action: Action,
-) -> Flow {
+async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Flow {
     if let Some((number, error)) = running.interrupted.take() {
-        let again = error == Errno::ERESTARTNOINTR
-            || error == Errno::ERESTARTSYS && action.has(raw::SA_RESTART);
+        let again = error == Errno::ERESTARTNOINTR || error == Errno::ERESTARTSYS && action.has(raw::SA_RESTART);
         match again {
             true => repeat(running, number),
             false => running.context.registers.rax = (-i64::from(Errno::EINTR.0)) as u64,
@@ -131,10 +117,7 @@ async fn handle(
         let blocked = own.blocked;
         own.saved.take().unwrap_or(blocked)
     };
-    if frame::push(thread, running, &info, &action, mask)
-        .await
-        .is_err()
-    {
+    if frame::push(thread, running, &info, &action, mask).await.is_err() {
         if info.signal == number::SIGSEGV {
             thread.process().end(number::SIGSEGV);
             return Flow::End;

@@ -111,21 +111,12 @@ pub(crate) async fn push(
     let rsp = running.context.registers.rsp;
     let wanted = action.has(raw::SA_ONSTACK) && stack.flags & super::SS_DISABLE == 0;
     let top = match wanted && !stack.holds(rsp) {
-        true => stack
-            .address
-            .checked_add(stack.bytes)
-            .ok_or(Errno::EFAULT)?,
+        true => stack.address.checked_add(stack.bytes).ok_or(Errno::EFAULT)?,
         false => rsp.checked_sub(RED_ZONE_BYTES).ok_or(Errno::EFAULT)?,
     };
     let (extended, extended_at) = save_extended(running, top)?;
-    let below = if extended.is_empty() {
-        top
-    } else {
-        extended_at
-    };
-    let at = below
-        .checked_sub(size_of::<Frame>() as u64)
-        .ok_or(Errno::EFAULT)?;
+    let below = if extended.is_empty() { top } else { extended_at };
+    let at = below.checked_sub(size_of::<Frame>() as u64).ok_or(Errno::EFAULT)?;
     let at = (at & !15).checked_sub(8).ok_or(Errno::EFAULT)?;
     if wanted && at < stack.address {
         return Err(Errno::EFAULT);
@@ -135,10 +126,7 @@ pub(crate) async fn push(
         user: UserFrame {
             flags: CONTEXT_FLAGS,
             link: 0,
-            stack: AltStack {
-                flags: stack.flags & !SS_ONSTACK,
-                ..stack
-            },
+            stack: AltStack { flags: stack.flags & !SS_ONSTACK, ..stack },
             registers: save(
                 &running.context.registers,
                 &running.fault,
@@ -154,12 +142,7 @@ pub(crate) async fn push(
     if wanted && stack.flags & SS_AUTODISARM != 0 {
         thread.signals.lock().stack = AltStack::default();
     }
-    enter_handler(
-        &mut running.context.registers,
-        at,
-        info.signal,
-        action.handler,
-    );
+    enter_handler(&mut running.context.registers, at, info.signal, action.handler);
     Ok(())
 }
 
@@ -181,12 +164,8 @@ fn save_extended(running: &mut Running, top: u64) -> Result<(Vec<u8>, u64), Errn
         return Ok((Vec::new(), top));
     }
     let mut area = vec![0; bytes + 4];
-    running
-        .context
-        .read_extended(area.get_mut(..bytes).unwrap_or_default());
-    let features = area
-        .get(LEGACY_BYTES..LEGACY_BYTES + 8)
-        .and_then(|raw| u64::read_from_bytes(raw).ok());
+    running.context.read_extended(area.get_mut(..bytes).unwrap_or_default());
+    let features = area.get(LEGACY_BYTES..LEGACY_BYTES + 8).and_then(|raw| u64::read_from_bytes(raw).ok());
     let mut note = Vec::with_capacity(48);
     note.extend_from_slice(&MAGIC1.to_le_bytes());
     note.extend_from_slice(&(bytes as u32 + 4).to_le_bytes());
@@ -242,8 +221,7 @@ pub(crate) async fn pop(thread: &Thread, running: &mut Running) -> Outcome {
     restore(&mut running.context.registers, &user.registers);
     let stack = user.stack;
     if stack.flags & !(super::SS_DISABLE | SS_ONSTACK | SS_AUTODISARM) == 0 {
-        thread.signals.lock().stack =
-            AltStack::new(stack.address, stack.bytes, stack.flags & !SS_ONSTACK);
+        thread.signals.lock().stack = AltStack::new(stack.address, stack.bytes, stack.flags & !SS_ONSTACK);
     }
     thread.set_blocked(user.mask);
     Ok(running.context.registers.rax)

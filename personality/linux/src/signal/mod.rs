@@ -42,30 +42,18 @@ pub const SS_AUTODISARM: u32 = 1 << 31;
 
 impl Default for AltStack {
     fn default() -> AltStack {
-        AltStack {
-            address: 0,
-            flags: SS_DISABLE,
-            padding: 0,
-            bytes: 0,
-        }
+        AltStack { address: 0, flags: SS_DISABLE, padding: 0, bytes: 0 }
     }
 }
 
 impl AltStack {
     /// A stack at an address.
     pub fn new(address: u64, bytes: u64, flags: u32) -> AltStack {
-        AltStack {
-            address,
-            flags,
-            padding: 0,
-            bytes,
-        }
+        AltStack { address, flags, padding: 0, bytes }
     }
 
     /// True where a stack pointer lies on it.
     pub fn holds(&self, stack_pointer: u64) -> bool {
-        self.flags & SS_DISABLE == 0
-            && stack_pointer > self.address
-            && stack_pointer - self.address <= self.bytes
+        self.flags & SS_DISABLE == 0 && stack_pointer > self.address && stack_pointer - self.address <= self.bytes
     }
 }

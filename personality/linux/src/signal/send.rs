@@ -125,8 +125,8 @@ impl Thread {
     pub fn force(&self, info: SignalInfo) {
         let mut process = self.process().signals.lock();
         let mut own = self.signals.lock();
-        let refused = own.blocked.has(info.signal)
-            || process.actions.get(info.signal).handler == super::action::SIG_IGN;
+        let refused =
+            own.blocked.has(info.signal) || process.actions.get(info.signal).handler == super::action::SIG_IGN;
         if refused {
             process.actions.set(info.signal, super::Action::default());
             own.blocked = own.blocked.without(SignalSet::of(info.signal));
@@ -186,8 +186,6 @@ impl Thread {
     pub fn take_signal(&self, wanted: SignalSet) -> Option<SignalInfo> {
         let mut process = self.process().signals.lock();
         let mut own = self.signals.lock();
-        own.pending
-            .take(wanted)
-            .or_else(|| process.pending.take(wanted))
+        own.pending.take(wanted).or_else(|| process.pending.take(wanted))
     }
 }

@@ -8,9 +8,7 @@ pub const SIGNAL_MAX: i32 = 64;
 pub const SIGNAL_REALTIME: i32 = 32;
 
 /// A set of signals, as `sigset_t` of the kernel: bit n-1 stands for signal n.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
 pub struct SignalSet(pub u64);
 

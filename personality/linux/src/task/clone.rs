@@ -63,20 +63,14 @@ pub async fn clone(thread: &Arc<Thread>, running: &mut Running, a: Arguments) ->
 
 /// `fork()`.
 pub async fn fork(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
-    let wish = Wish {
-        exit_signal: number::SIGCHLD,
-        ..Wish::default()
-    };
+    let wish = Wish { exit_signal: number::SIGCHLD, ..Wish::default() };
     make(thread, running, wish).await
 }
 
 /// `vfork()`.
 pub async fn vfork(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
-    let wish = Wish {
-        flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK),
-        exit_signal: number::SIGCHLD,
-        ..Wish::default()
-    };
+    let wish =
+        Wish { flags: u64::from(raw::CLONE_VM | raw::CLONE_VFORK), exit_signal: number::SIGCHLD, ..Wish::default() };
     make(thread, running, wish).await
 }
 
@@ -117,20 +111,12 @@ fn inherit(parent: &Thread, child: &Thread, wish: &Wish) {
     let keeps_stack = !wish.has(raw::CLONE_VM) || wish.has(raw::CLONE_VFORK);
     let mut signals = child.signals.lock();
     signals.blocked = blocked;
-    signals.stack = if keeps_stack {
-        stack
-    } else {
-        AltStack::default()
-    };
+    signals.stack = if keeps_stack { stack } else { AltStack::default() };
     drop(signals);
     *child.name.lock() = *parent.name.lock();
-    child
-        .cores
-        .store(parent.cores.load(Ordering::Relaxed), Ordering::Relaxed);
+    child.cores.store(parent.cores.load(Ordering::Relaxed), Ordering::Relaxed);
     if wish.has(raw::CLONE_CHILD_CLEARTID) {
-        child
-            .clear_at_end
-            .store(wish.child_id_at, Ordering::Release);
+        child.clear_at_end.store(wish.child_id_at, Ordering::Release);
     }
 }
 
@@ -178,12 +164,7 @@ impl Drop for Undo {
 }
 
 /// Writes the new number where the parent and the child want it.
-async fn tell_ids(
-    parent: &Thread,
-    reader: &Thread,
-    child: &Thread,
-    wish: &Wish,
-) -> Result<(), Errno> {
+async fn tell_ids(parent: &Thread, reader: &Thread, child: &Thread, wish: &Wish) -> Result<(), Errno> {
     let id = child.id().to_le_bytes();
     if wish.has(raw::CLONE_PARENT_SETTID) {
         parent.copy_out(wish.parent_id_at, &id).await?;
@@ -220,9 +201,7 @@ async fn make_process(thread: &Arc<Thread>, context: UserContext, wish: Wish) ->
 
 /// Waits until the child has memory of its own. Signals wait meanwhile; only the end of this thread does not.
 async fn wait_until_left(thread: &Thread, child: &Process) {
-    let left = child
-        .left_parent
-        .until(|| (!child.borrows_memory()).then_some(()));
+    let left = child.left_parent.until(|| (!child.borrows_memory()).then_some(()));
     match select(left, thread.death()).await {
         Either::First(()) | Either::Second(()) => {}
     }
@@ -274,12 +253,8 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
 }
 
 fn inherit_process(parent: &Process, child: &Process) {
-    child
-        .nice
-        .store(parent.nice.load(Ordering::Relaxed), Ordering::Relaxed);
-    child
-        .dumpable
-        .store(parent.dumpable.load(Ordering::Relaxed), Ordering::Relaxed);
+    child.nice.store(parent.nice.load(Ordering::Relaxed), Ordering::Relaxed);
+    child.dumpable.store(parent.dumpable.load(Ordering::Relaxed), Ordering::Relaxed);
     let no_new = parent.no_new_privileges.load(Ordering::Relaxed);
     child.no_new_privileges.store(no_new, Ordering::Relaxed);
 }
@@ -292,10 +267,7 @@ fn check_own_limit(process: &Process) -> Result<(), Errno> {
         return Ok(());
     }
     let all = process.tenant().tree.lock().processes();
-    let own = all
-        .iter()
-        .filter(|other| other.credentials().user == user)
-        .count();
+    let own = all.iter().filter(|other| other.credentials().user == user).count();
     match own as u64 >= limit {
         true => Err(Errno::EAGAIN),
         false => Ok(()),

@@ -118,8 +118,7 @@ pub(crate) fn tell_parent(process: &Process, change: Change) {
     let tenant = process.tenant();
     let parent = {
         let tree = tenant.tree.lock();
-        tree.parent_of(process.id())
-            .and_then(|parent| tree.process(parent))
+        tree.parent_of(process.id()).and_then(|parent| tree.process(parent))
     };
     let Some(parent) = parent else {
         return;

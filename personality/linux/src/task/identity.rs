@@ -55,11 +55,7 @@ pub fn setpgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `getpgid(pid)`.
 pub fn getpgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let group = thread
-        .tenant()
-        .tree
-        .lock()
-        .group_of(own_or(thread, a.int(0)));
+    let group = thread.tenant().tree.lock().group_of(own_or(thread, a.int(0)));
     group.map(|group| group as u64).ok_or(Errno::ESRCH)
 }
 
@@ -77,11 +73,7 @@ pub fn setsid(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
 
 /// `getsid(pid)`.
 pub fn getsid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let session = thread
-        .tenant()
-        .tree
-        .lock()
-        .session_of(own_or(thread, a.int(0)));
+    let session = thread.tenant().tree.lock().session_of(own_or(thread, a.int(0)));
     session.map(|session| session as u64).ok_or(Errno::ESRCH)
 }
 
@@ -172,17 +164,9 @@ fn two(now: Ids, real: u32, effective: u32, privileged: bool) -> Result<Ids, Err
         return Err(Errno::EPERM);
     }
     let new_real = if real == UNCHANGED { now[0] } else { real };
-    let new_effective = if effective == UNCHANGED {
-        now[1]
-    } else {
-        effective
-    };
+    let new_effective = if effective == UNCHANGED { now[1] } else { effective };
     let follows = real != UNCHANGED || effective != UNCHANGED && effective != now[0];
-    Ok([
-        new_real,
-        new_effective,
-        if follows { new_effective } else { now[2] },
-    ])
+    Ok([new_real, new_effective, if follows { new_effective } else { now[2] }])
 }
 
 fn change_users(process: &Process, rule: impl FnOnce(Ids, bool) -> Result<Ids, Errno>) -> Outcome {
@@ -219,16 +203,12 @@ pub fn setgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `setreuid(real, effective)`.
 pub fn setreuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_users(thread.process(), |now, privileged| {
-        two(now, a.unsigned(0), a.unsigned(1), privileged)
-    })
+    change_users(thread.process(), |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
 }
 
 /// `setregid(real, effective)`.
 pub fn setregid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_groups(thread.process(), |now, privileged| {
-        two(now, a.unsigned(0), a.unsigned(1), privileged)
-    })
+    change_groups(thread.process(), |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
 }
 
 fn three(a: Arguments) -> Ids {
@@ -237,16 +217,12 @@ fn three(a: Arguments) -> Ids {
 
 /// `setresuid(real, effective, saved)`.
 pub fn setresuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_users(thread.process(), |now, privileged| {
-        all_three(now, three(a), privileged)
-    })
+    change_users(thread.process(), |now, privileged| all_three(now, three(a), privileged))
 }
 
 /// `setresgid(real, effective, saved)`.
 pub fn setresgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_groups(thread.process(), |now, privileged| {
-        all_three(now, three(a), privileged)
-    })
+    change_groups(thread.process(), |now, privileged| all_three(now, three(a), privileged))
 }
 
 /// `setfsuid(id)`: follows the effective id here; answers it.
@@ -280,16 +256,10 @@ pub async fn setgroups(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.size(0) > GROUPS_MAX {
         return Err(Errno::EINVAL);
     }
-    let raw = thread
-        .read_vec(a.word(1), a.size(0) * size_of::<u32>())
-        .await?;
-    let groups: Vec<u32> = raw
-        .chunks_exact(size_of::<u32>())
-        .filter_map(|bytes| u32::read_from_bytes(bytes).ok())
-        .collect();
-    thread
-        .process()
-        .change_credentials(|who| who.groups = groups);
+    let raw = thread.read_vec(a.word(1), a.size(0) * size_of::<u32>()).await?;
+    let groups: Vec<u32> =
+        raw.chunks_exact(size_of::<u32>()).filter_map(|bytes| u32::read_from_bytes(bytes).ok()).collect();
+    thread.process().change_credentials(|who| who.groups = groups);
     Ok(0)
 }
 
@@ -303,30 +273,15 @@ pub async fn capget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let [version, target]: [u32; 2] = thread.read_struct(a.word(0)).await?;
     if version != CAPABILITY_VERSION {
         thread.write_struct(a.word(0), &CAPABILITY_VERSION).await?;
-        return if a.word(1) == 0 {
-            Ok(0)
-        } else {
-            Err(Errno::EINVAL)
-        };
+        return if a.word(1) == 0 { Ok(0) } else { Err(Errno::EINVAL) };
     }
     let process = match target as i32 {
         0 => thread.process().clone(),
-        id => thread
-            .tenant()
-            .tree
-            .lock()
-            .process(id)
-            .ok_or(Errno::ESRCH)?,
+        id => thread.tenant().tree.lock().process(id).ok_or(Errno::ESRCH)?,
     };
-    let all = if process.credentials().is_privileged() {
-        CAPABILITIES_ALL
-    } else {
-        0
-    };
+    let all = if process.credentials().is_privileged() { CAPABILITIES_ALL } else { 0 };
     let (low, high) = (all as u32, (all >> 32) as u32);
-    thread
-        .write_optional(a.word(1), &[low, low, 0, high, high, 0])
-        .await?;
+    thread.write_optional(a.word(1), &[low, low, 0, high, high, 0]).await?;
     Ok(0)
 }
 

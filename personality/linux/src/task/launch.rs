@@ -66,9 +66,7 @@ impl Tenant {
         process.add_thread(thread.clone());
         let started = self.host().start(thread, running.context);
         if started.is_err() {
-            process
-                .alive_threads
-                .store(0, core::sync::atomic::Ordering::Release);
+            process.alive_threads.store(0, core::sync::atomic::Ordering::Release);
             process.threads.lock().clear();
             return Err(Errno::ENOMEM);
         }
@@ -77,14 +75,7 @@ impl Tenant {
     }
 
     fn prepare(self: &Arc<Tenant>, launch: &Launch) -> Result<Arc<Thread>, Errno> {
-        let name = String::from_utf8_lossy(
-            launch
-                .path
-                .rsplit(|byte| *byte == b'/')
-                .next()
-                .unwrap_or(b""),
-        )
-        .into_owned();
+        let name = String::from_utf8_lossy(launch.path.rsplit(|byte| *byte == b'/').next().unwrap_or(b"")).into_owned();
         let space = AddressSpace::new(self.host().flush(), launch.limits.of_memory())?;
         let new = NewProcess {
             activity: self.open_activity(&name)?,

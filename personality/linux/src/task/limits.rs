@@ -27,12 +27,7 @@ pub struct ResourceLimits([Limit; COUNT]);
 
 impl Default for ResourceLimits {
     fn default() -> ResourceLimits {
-        let mut limits = ResourceLimits(
-            [Limit {
-                soft: INFINITE,
-                hard: INFINITE,
-            }; COUNT],
-        );
+        let mut limits = ResourceLimits([Limit { soft: INFINITE, hard: INFINITE }; COUNT]);
         let mut set = |resource: u32, soft, hard| limits.set(resource, Limit { soft, hard });
         set(raw::RLIMIT_NOFILE, 1024, 1 << 20);
         set(raw::RLIMIT_STACK, 8 << 20, INFINITE);
@@ -49,10 +44,7 @@ impl Default for ResourceLimits {
 impl ResourceLimits {
     /// One of them; none where the number is unknown.
     pub fn get(&self, resource: u32) -> Limit {
-        let none = Limit {
-            soft: INFINITE,
-            hard: INFINITE,
-        };
+        let none = Limit { soft: INFINITE, hard: INFINITE };
         self.0.get(resource as usize).copied().unwrap_or(none)
     }
 
@@ -80,12 +72,7 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let process = match target {
         0 => thread.process().clone(),
-        id => thread
-            .tenant()
-            .tree
-            .lock()
-            .process(id)
-            .ok_or(Errno::ESRCH)?,
+        id => thread.tenant().tree.lock().process(id).ok_or(Errno::ESRCH)?,
     };
     let wanted = match new {
         0 => None,

@@ -38,9 +38,7 @@ pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         PR_SET_PDEATHSIG if !(0..=SIGNAL_MAX).contains(&a.int(1)) => Err(Errno::EINVAL),
         PR_SET_PDEATHSIG => {
-            process
-                .parent_death_signal
-                .store(a.int(1), Ordering::Relaxed);
+            process.parent_death_signal.store(a.int(1), Ordering::Relaxed);
             Ok(0)
         }
         PR_GET_PDEATHSIG => {
@@ -54,9 +52,7 @@ pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         PR_GET_DUMPABLE => Ok(u64::from(process.dumpable.load(Ordering::Relaxed))),
         PR_SET_CHILD_SUBREAPER => {
-            process
-                .is_subreaper
-                .store(a.word(1) != 0, Ordering::Relaxed);
+            process.is_subreaper.store(a.word(1) != 0, Ordering::Relaxed);
             Ok(0)
         }
         PR_GET_CHILD_SUBREAPER => {
@@ -91,9 +87,6 @@ async fn set_name(thread: &Thread, address: u64) -> Outcome {
 /// Sets a thread's name: the first 15 bytes count.
 pub(crate) fn set_comm(thread: &Thread, given: &[u8]) {
     let mut name = [0; 16];
-    name.iter_mut()
-        .take(15)
-        .zip(given)
-        .for_each(|(slot, byte)| *slot = *byte);
+    name.iter_mut().take(15).zip(given).for_each(|(slot, byte)| *slot = *byte);
     *thread.name.lock() = name;
 }

@@ -40,9 +40,7 @@ pub async fn sched_setaffinity(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let target = thread_or_own(thread, a.int(0))?;
     let mut mask = [0; 8];
     let bytes = a.size(1).min(mask.len());
-    thread
-        .copy_in(a.word(2), mask.get_mut(..bytes).unwrap_or_default())
-        .await?;
+    thread.copy_in(a.word(2), mask.get_mut(..bytes).unwrap_or_default()).await?;
     let cores = u64::from_le_bytes(mask);
     if cores & all_cores() == 0 {
         return Err(Errno::EINVAL);
@@ -59,23 +57,13 @@ fn meant(thread: &Arc<Thread>, kind: u32, id: i32) -> Result<Vec<Arc<Process>>, 
         raw::PRIO_PROCESS if id == 0 => [own.clone()].into(),
         raw::PRIO_PROCESS => tree.process(id).into_iter().collect(),
         raw::PRIO_PGRP => {
-            let group = if id == 0 {
-                tree.group_of(own.id()).unwrap_or(0)
-            } else {
-                id
-            };
+            let group = if id == 0 { tree.group_of(own.id()).unwrap_or(0) } else { id };
             tree.group_members(group)
         }
         raw::PRIO_USER => {
-            let user = if id == 0 {
-                own.credentials().user
-            } else {
-                id as u32
-            };
+            let user = if id == 0 { own.credentials().user } else { id as u32 };
             let all = tree.processes();
-            all.into_iter()
-                .filter(|other| other.credentials().user == user)
-                .collect()
+            all.into_iter().filter(|other| other.credentials().user == user).collect()
         }
         _ => return Err(Errno::EINVAL),
     };
@@ -88,10 +76,7 @@ fn meant(thread: &Arc<Thread>, kind: u32, id: i32) -> Result<Vec<Arc<Process>>, 
 /// `getpriority(kind, id)`: 20 - nice, the best of those meant.
 pub fn getpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let found = meant(thread, a.unsigned(0), a.int(1))?;
-    let best = found
-        .iter()
-        .map(|process| process.nice.load(Ordering::Relaxed))
-        .min();
+    let best = found.iter().map(|process| process.nice.load(Ordering::Relaxed)).min();
     Ok((20 - best.unwrap_or(0)) as u64)
 }
 

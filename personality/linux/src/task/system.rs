@@ -18,10 +18,7 @@ pub async fn uname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let fields: [&[u8]; 6] = [b"Linux", &host_name, RELEASE, version, b"x86_64", b"(none)"];
     let mut all = vec![0; FIELD_BYTES * fields.len()];
     for (slot, field) in all.chunks_exact_mut(FIELD_BYTES).zip(fields) {
-        slot.iter_mut()
-            .take(FIELD_BYTES - 1)
-            .zip(field)
-            .for_each(|(slot, byte)| *slot = *byte);
+        slot.iter_mut().take(FIELD_BYTES - 1).zip(field).for_each(|(slot, byte)| *slot = *byte);
     }
     thread.copy_out(a.word(0), &all).await?;
     Ok(0)
@@ -89,14 +86,9 @@ pub async fn getrandom(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut chunk = vec![0; wanted.min(RANDOM_CHUNK_BYTES)];
     let mut done = 0;
     while done < wanted && !(done > 0 && thread.has_signal()) {
-        let part = chunk
-            .get_mut(..(wanted - done).min(RANDOM_CHUNK_BYTES))
-            .unwrap_or_default();
+        let part = chunk.get_mut(..(wanted - done).min(RANDOM_CHUNK_BYTES)).unwrap_or_default();
         gyre_machine::fill_random(part);
-        match thread
-            .copy_out(a.word(0).saturating_add(done as u64), part)
-            .await
-        {
+        match thread.copy_out(a.word(0).saturating_add(done as u64), part).await {
             Ok(()) => done += part.len(),
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),

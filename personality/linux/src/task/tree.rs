@@ -88,13 +88,8 @@ impl Tree {
     ///
     /// # Errors
     /// EAGAIN where the tenant's limits are reached.
-    pub(crate) fn reserve(
-        &mut self,
-        limits: &TenantLimits,
-        new_process: bool,
-    ) -> Result<i32, Errno> {
-        let full = self.threads.len() >= limits.threads
-            || new_process && self.nodes.len() >= limits.processes;
+    pub(crate) fn reserve(&mut self, limits: &TenantLimits, new_process: bool) -> Result<i32, Errno> {
+        let full = self.threads.len() >= limits.threads || new_process && self.nodes.len() >= limits.processes;
         if full {
             return Err(Errno::EAGAIN);
         }
@@ -104,11 +99,7 @@ impl Tree {
                 false => self.last_id + 1,
             };
             let id = self.last_id;
-            let is_group = || {
-                self.nodes
-                    .values()
-                    .any(|node| node.group == id || node.session == id)
-            };
+            let is_group = || self.nodes.values().any(|node| node.group == id || node.session == id);
             if !self.nodes.contains_key(&id) && !self.threads.contains_key(&id) && !is_group() {
                 return Ok(id);
             }
@@ -170,10 +161,7 @@ impl Tree {
 
     /// All processes, zombies included, by number.
     pub fn processes(&self) -> Vec<Arc<Process>> {
-        self.nodes
-            .values()
-            .map(|node| node.process.clone())
-            .collect()
+        self.nodes.values().map(|node| node.process.clone()).collect()
     }
 
     /// How many threads there are.
@@ -208,20 +196,12 @@ impl Tree {
 
     /// The living members of a process group.
     pub fn group_members(&self, group: i32) -> Vec<Arc<Process>> {
-        self.nodes
-            .values()
-            .filter(|node| node.group == group)
-            .map(|node| node.process.clone())
-            .collect()
+        self.nodes.values().filter(|node| node.group == group).map(|node| node.process.clone()).collect()
     }
 
     /// All processes but the first one and `own`: whom `kill(-1)` means.
     pub(crate) fn others(&self, own: i32) -> Vec<Arc<Process>> {
-        self.nodes
-            .iter()
-            .filter(|(id, _)| **id != 1 && **id != own)
-            .map(|(_, node)| node.process.clone())
-            .collect()
+        self.nodes.iter().filter(|(id, _)| **id != 1 && **id != own).map(|(_, node)| node.process.clone()).collect()
     }
 
     /// `setpgid`.
@@ -304,12 +284,7 @@ impl Tree {
                 None => self.forget_zombie(orphan),
             }
         }
-        Ended {
-            parent: self.process(parent),
-            heir: self.process(heir),
-            exit_signal,
-            orphans: moved,
-        }
+        Ended { parent: self.process(parent), heir: self.process(heir), exit_signal, orphans: moved }
     }
 
     fn heir_of(&self, id: i32, parent: i32) -> i32 {
@@ -336,12 +311,7 @@ impl Tree {
 
     /// A report about a child of `parent`, taken unless it is to be kept. `Err(ECHILD)` where there is no such child, `Ok(None)`
     /// where nothing has happened yet.
-    pub(crate) fn take_report(
-        &mut self,
-        parent: i32,
-        which: Which,
-        wanted: Wanted,
-    ) -> Result<Option<Report>, Errno> {
+    pub(crate) fn take_report(&mut self, parent: i32, which: Which, wanted: Wanted) -> Result<Option<Report>, Errno> {
         let own = self.nodes.get(&parent).ok_or(Errno::ECHILD)?;
         let fits = |id: &i32| match which {
             Which::Any => true,
@@ -352,18 +322,14 @@ impl Tree {
         if children.is_empty() {
             return Err(Errno::ECHILD);
         }
-        Ok(children
-            .into_iter()
-            .find_map(|id| self.report_of(id, wanted)))
+        Ok(children.into_iter().find_map(|id| self.report_of(id, wanted)))
     }
 
     fn report_of(&mut self, id: i32, wanted: Wanted) -> Option<Report> {
         let node = self.nodes.get_mut(&id)?;
         let (change, used) = match (node.ended, node.stopped, node.continued) {
             (Some((status, used)), _, _) if wanted.ended => (Change::Ended(status), used),
-            (None, Some(signal), _) if wanted.stopped => {
-                (Change::Stopped(signal), Consumption::default())
-            }
+            (None, Some(signal), _) if wanted.stopped => (Change::Stopped(signal), Consumption::default()),
             (None, _, true) if wanted.continued => (Change::Continued, Consumption::default()),
             _ => return None,
         };
@@ -375,12 +341,7 @@ impl Tree {
                 Change::Continued => node.continued = false,
             }
         }
-        Some(Report {
-            process: id,
-            user,
-            change,
-            used,
-        })
+        Some(Report { process: id, user, change, used })
     }
 }
 

@@ -37,10 +37,7 @@ impl Usage {
 pub async fn getrusage(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let process = thread.process();
     let usage = match a.int(0) {
-        0 | 1 => Usage::of(
-            thread.tenant().host().consumption(process.activity()),
-            process.space().resident_bytes(),
-        ),
+        0 | 1 => Usage::of(thread.tenant().host().consumption(process.activity()), process.space().resident_bytes()),
         -1 => Usage::of(*process.children_used.lock(), 0),
         _ => return Err(Errno::EINVAL),
     };
@@ -54,13 +51,7 @@ pub async fn times(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let own = thread.tenant().host().consumption(process.activity());
     let children = *process.children_used.lock();
     let ticks = |ns: u64| ns / (1_000_000_000 / TICKS_PER_SECOND);
-    let all = [
-        own.user_ns,
-        own.system_ns,
-        children.user_ns,
-        children.system_ns,
-    ]
-    .map(ticks);
+    let all = [own.user_ns, own.system_ns, children.user_ns, children.system_ns].map(ticks);
     thread.write_optional(a.word(0), &all).await?;
     Ok(ticks(crate::time::monotonic_ns()))
 }

@@ -9,36 +9,17 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
 /// Waits for a report; `None` where nothing has happened and the caller does not want to wait.
-async fn report(
-    thread: &Thread,
-    which: Which,
-    wanted: Wanted,
-    no_wait: bool,
-) -> Result<Option<Report>, Errno> {
+async fn report(thread: &Thread, which: Which, wanted: Wanted, no_wait: bool) -> Result<Option<Report>, Errno> {
     let process = thread.process();
     let look = || {
-        let found = process
-            .tenant()
-            .tree
-            .lock()
-            .take_report(process.id(), which, wanted);
+        let found = process.tenant().tree.lock().take_report(process.id(), which, wanted);
         match found {
             Ok(None) if !no_wait => None,
             other => Some(other),
         }
     };
-    let report = thread
-        .interruptible(process.children_changed.until(look))
-        .await??;
-    if let (
-        Some(Report {
-            change: Change::Ended(_),
-            used,
-            ..
-        }),
-        false,
-    ) = (report, wanted.keep)
-    {
+    let report = thread.interruptible(process.children_changed.until(look)).await??;
+    if let (Some(Report { change: Change::Ended(_), used, .. }), false) = (report, wanted.keep) {
         let mut total = process.children_used.lock();
         *total = total.plus(used);
     }
@@ -57,12 +38,7 @@ fn status_word(change: Change) -> i32 {
 /// `wait4(pid, status, options, usage)`.
 pub async fn wait4(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (target, options) = (a.int(0), a.unsigned(2));
-    let known = raw::WNOHANG
-        | raw::WUNTRACED
-        | raw::WCONTINUED
-        | raw::__WALL
-        | raw::__WCLONE
-        | raw::__WNOTHREAD;
+    let known = raw::WNOHANG | raw::WUNTRACED | raw::WCONTINUED | raw::__WALL | raw::__WCLONE | raw::__WNOTHREAD;
     if options & !known != 0 {
         return Err(Errno::EINVAL);
     }
@@ -83,12 +59,8 @@ pub async fn wait4(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let Some(report) = report else {
         return Ok(0);
     };
-    thread
-        .write_optional(a.word(1), &status_word(report.change))
-        .await?;
-    thread
-        .write_optional(a.word(3), &Usage::of(report.used, 0))
-        .await?;
+    thread.write_optional(a.word(1), &status_word(report.change)).await?;
+    thread.write_optional(a.word(3), &Usage::of(report.used, 0)).await?;
     Ok(report.process as u64)
 }
 
@@ -126,8 +98,6 @@ pub async fn waitid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (code, status) = code_and_status(report.change);
     let info = SignalInfo::child(code, report.process, report.user, status);
     thread.write_optional(a.word(2), &info).await?;
-    thread
-        .write_optional(a.word(4), &Usage::of(report.used, 0))
-        .await?;
+    thread.write_optional(a.word(4), &Usage::of(report.used, 0)).await?;
     Ok(0)
 }

@@ -25,19 +25,12 @@ impl Alarm {
     /// Cycles until it expires next, and between expiries; `None` while it is not set.
     pub fn left(&self) -> (Option<u64>, u64) {
         let state = *self.state.lock();
-        let left = state
-            .deadline
-            .map(|deadline| deadline.saturating_sub(gyre_machine::now()).max(1));
+        let left = state.deadline.map(|deadline| deadline.saturating_sub(gyre_machine::now()).max(1));
         (left, state.interval)
     }
 
     /// Sets it: `on_expiry` is called with the number of expiries since it was last called, by a task of the current activity.
-    pub fn set(
-        self: &Arc<Self>,
-        deadline_cycles: u64,
-        interval_cycles: u64,
-        on_expiry: impl Fn(u64) + 'static,
-    ) {
+    pub fn set(self: &Arc<Self>, deadline_cycles: u64, interval_cycles: u64, on_expiry: impl Fn(u64) + 'static) {
         let generation = self.renew(Some(deadline_cycles), interval_cycles);
         gyre_message::spawn(run(self.clone(), generation, on_expiry));
     }

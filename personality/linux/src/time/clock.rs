@@ -17,19 +17,14 @@ pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
         return read_of_process(thread, clock);
     }
     Ok(match clock as u32 {
-        raw::CLOCK_REALTIME
-        | raw::CLOCK_REALTIME_COARSE
-        | raw::CLOCK_REALTIME_ALARM
-        | raw::CLOCK_TAI => realtime_ns(),
+        raw::CLOCK_REALTIME | raw::CLOCK_REALTIME_COARSE | raw::CLOCK_REALTIME_ALARM | raw::CLOCK_TAI => realtime_ns(),
         raw::CLOCK_MONOTONIC
         | raw::CLOCK_MONOTONIC_RAW
         | raw::CLOCK_MONOTONIC_COARSE
         | raw::CLOCK_BOOTTIME
         | raw::CLOCK_BOOTTIME_ALARM => monotonic_ns(),
         // One activity a process: a thread's own time is not told apart yet.
-        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => {
-            used_ns(thread, thread.process().activity())
-        }
+        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread, thread.process().activity()),
         _ => return Err(Errno::EINVAL),
     })
 }
@@ -70,9 +65,7 @@ pub async fn clock_getres(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::CLOCK_REALTIME_COARSE | raw::CLOCK_MONOTONIC_COARSE => COARSE_NS,
         _ => 1,
     };
-    thread
-        .write_optional(a.word(1), &TimeSpec::from_ns(ns))
-        .await?;
+    thread.write_optional(a.word(1), &TimeSpec::from_ns(ns)).await?;
     Ok(0)
 }
 
@@ -83,9 +76,7 @@ pub fn clock_settime(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
 
 /// `gettimeofday(time, zone)`.
 pub async fn gettimeofday(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    thread
-        .write_optional(a.word(0), &TimeVal::from_ns(realtime_ns()))
-        .await?;
+    thread.write_optional(a.word(0), &TimeVal::from_ns(realtime_ns())).await?;
     thread.write_optional(a.word(1), &[0u32; 2]).await?;
     Ok(0)
 }

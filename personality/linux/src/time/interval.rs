@@ -52,10 +52,7 @@ fn set(process: &Arc<Process>, value_ns: u64, interval_ns: u64) {
         }
     };
     let deadline = cycles_from_now(value_ns);
-    process
-        .interval_timers
-        .real
-        .set(deadline, ns_to_cycles(interval_ns), on_expiry);
+    process.interval_timers.real.set(deadline, ns_to_cycles(interval_ns), on_expiry);
 }
 
 /// `setitimer(which, new, old)`.
@@ -79,20 +76,14 @@ pub async fn getitimer(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.unsigned(0) != ITIMER_REAL {
         return Err(Errno::EINVAL);
     }
-    thread
-        .write_struct(a.word(1), &show(thread.process()))
-        .await?;
+    thread.write_struct(a.word(1), &show(thread.process())).await?;
     Ok(0)
 }
 
 /// `alarm(seconds)`.
 pub fn alarm(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let before = show(thread.process()).value;
-    set(
-        thread.process(),
-        u64::from(a.unsigned(0)) * super::NS_PER_S,
-        0,
-    );
+    set(thread.process(), u64::from(a.unsigned(0)) * super::NS_PER_S, 0);
     let rounded = before.seconds as u64 + u64::from(before.microseconds >= 500_000);
     Ok(match (before.seconds, before.microseconds) {
         (0, 1..) => 1,

@@ -12,9 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// `struct timespec`.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TimeSpec {
     /// Seconds.
@@ -24,9 +22,7 @@ pub struct TimeSpec {
 }
 
 /// `struct timeval`.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TimeVal {
     /// Seconds.
@@ -38,10 +34,7 @@ pub struct TimeVal {
 impl TimeSpec {
     /// From nanoseconds.
     pub fn from_ns(ns: u64) -> TimeSpec {
-        TimeSpec {
-            seconds: (ns / NS_PER_S) as i64,
-            nanoseconds: (ns % NS_PER_S) as i64,
-        }
+        TimeSpec { seconds: (ns / NS_PER_S) as i64, nanoseconds: (ns % NS_PER_S) as i64 }
     }
 
     /// In nanoseconds; the far future where that does not fit.
@@ -68,10 +61,7 @@ impl TimeSpec {
 impl TimeVal {
     /// From nanoseconds.
     pub fn from_ns(ns: u64) -> TimeVal {
-        TimeVal {
-            seconds: (ns / NS_PER_S) as i64,
-            microseconds: (ns % NS_PER_S / 1000) as i64,
-        }
+        TimeVal { seconds: (ns / NS_PER_S) as i64, microseconds: (ns % NS_PER_S / 1000) as i64 }
     }
 
     /// In nanoseconds.

@@ -76,9 +76,7 @@ pub async fn timer_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         if timers.len() >= TIMERS_MAX {
             return Err(Errno::EAGAIN);
         }
-        let id = (0..)
-            .find(|id| !timers.contains_key(id))
-            .ok_or(Errno::EAGAIN)?;
+        let id = (0..).find(|id| !timers.contains_key(id)).ok_or(Errno::EAGAIN)?;
         timers.insert(id, make(thread, a.int(0), id, event)?);
         id
     };
@@ -111,14 +109,7 @@ fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>) -> Resu
             Some(Arc::downgrade(target.ok_or(Errno::EINVAL)?))
         }
     };
-    Ok(Timer {
-        clock,
-        signal,
-        value: event.value,
-        target,
-        alarm: Arc::default(),
-        overrun: Arc::default(),
-    })
+    Ok(Timer { clock, signal, value: event.value, target, alarm: Arc::default(), overrun: Arc::default() })
 }
 
 fn show(timer: &Timer) -> Interval {
@@ -161,11 +152,7 @@ pub async fn timer_settime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let absolute = a.unsigned(1) & raw::TIMER_ABSTIME != 0;
     let timers = &thread.process().timers;
     let clock = timers.with(id, |timer| timer.clock)?;
-    let now = if absolute {
-        clock::read(thread, clock)?
-    } else {
-        0
-    };
+    let now = if absolute { clock::read(thread, clock)? } else { 0 };
     let before = timers.with(id, |timer| {
         let before = show(timer);
         match value {
@@ -192,9 +179,7 @@ pub async fn timer_gettime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `timer_getoverrun(id)`.
 pub fn timer_getoverrun(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let timers = &thread.process().timers;
-    timers.with(a.int(0), |timer| {
-        timer.overrun.load(Ordering::Relaxed) as u64
-    })
+    timers.with(a.int(0), |timer| timer.overrun.load(Ordering::Relaxed) as u64)
 }
 
 /// `timer_delete(id)`.

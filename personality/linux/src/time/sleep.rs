@@ -32,31 +32,19 @@ pub async fn clock_nanosleep(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return sleep_relative(thread, cycles_from_now(ns), a.word(3)).await;
     }
     let left = ns.saturating_sub(clock::read(thread, a.int(0))?);
-    match thread
-        .interruptible(sleep_until(cycles_from_now(left)))
-        .await
-    {
+    match thread.interruptible(sleep_until(cycles_from_now(left))).await {
         Ok(()) => Ok(0),
         Err(_) => Err(Errno::ERESTARTNOHAND),
     }
 }
 
 async fn sleep_relative(thread: &Thread, deadline_cycles: u64, remaining: u64) -> Outcome {
-    if thread
-        .interruptible(sleep_until(deadline_cycles))
-        .await
-        .is_ok()
-    {
+    if thread.interruptible(sleep_until(deadline_cycles)).await.is_ok() {
         return Ok(0);
     }
     let left = deadline_cycles.saturating_sub(gyre_machine::now());
-    thread
-        .write_optional(remaining, &TimeSpec::from_ns(cycles_to_ns(left)))
-        .await?;
-    *thread.restart.lock() = Some(RestartBlock::Sleep {
-        deadline_cycles,
-        remaining,
-    });
+    thread.write_optional(remaining, &TimeSpec::from_ns(cycles_to_ns(left))).await?;
+    *thread.restart.lock() = Some(RestartBlock::Sleep { deadline_cycles, remaining });
     Err(Errno::ERESTART_RESTARTBLOCK)
 }
 
@@ -64,10 +52,9 @@ async fn sleep_relative(thread: &Thread, deadline_cycles: u64, remaining: u64) -
 pub async fn restart_syscall(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
     let block = thread.restart.lock().take();
     match block {
-        Some(RestartBlock::Sleep {
-            deadline_cycles,
-            remaining,
-        }) => sleep_relative(thread, deadline_cycles, remaining).await,
+        Some(RestartBlock::Sleep { deadline_cycles, remaining }) => {
+            sleep_relative(thread, deadline_cycles, remaining).await
+        }
         None => Err(Errno::EINTR),
     }
 }

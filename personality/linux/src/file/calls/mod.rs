@@ -51,7 +51,12 @@ fn answer(descriptor: i32) -> Outcome {
 }
 
 /// Waits until a file may be ready for `wanted`, a signal comes, or the time is over (EAGAIN).
-async fn wait_ready(thread: &Thread, file: &OpenFile, wanted: Ready, deadline_cycles: Option<u64>) -> Result<(), Errno> {
+async fn wait_ready(
+    thread: &Thread,
+    file: &OpenFile,
+    wanted: Ready,
+    deadline_cycles: Option<u64>,
+) -> Result<(), Errno> {
     let readiness = file.readiness().ok_or(Errno::EAGAIN)?;
     let waited = thread.interruptible_until(deadline_cycles, readiness.wait(wanted)).await?;
     waited.map(|_| ()).ok_or(Errno::EAGAIN)

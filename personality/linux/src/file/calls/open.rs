@@ -105,7 +105,13 @@ async fn open_at(thread: &Arc<Thread>, directory: i32, path: u64, flags: u32, mo
 ///
 /// # Errors
 /// Those of open(2).
-pub async fn open_path(thread: &Thread, directory: i32, path: &[u8], flags: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
+pub async fn open_path(
+    thread: &Thread,
+    directory: i32,
+    path: &[u8],
+    flags: u32,
+    mode: u32,
+) -> Result<Arc<OpenFile>, Errno> {
     let wish = Wish { flags, mode: mode & 0o7777 };
     if wish.has(raw::O_TMPFILE) {
         return Err(Errno::EOPNOTSUPP);
@@ -139,15 +145,8 @@ async fn create(thread: &Thread, context: &FileContext, walked: Walked, wish: Wi
     let new = new_node(&asker, &walked.parent, NodeKind::File, mode);
     let parent = &walked.parent.place;
     let attributes = parent.system().create(parent.node, walked.name.clone(), new).await?;
-    let place = crate::file::mount::Place {
-        mount: parent.mount.clone(),
-        node: attributes.node,
-    };
-    let found = Found {
-        place,
-        attributes,
-        path: walked.new_path(),
-    };
+    let place = crate::file::mount::Place { mount: parent.mount.clone(), node: attributes.node };
+    let found = Found { place, attributes, path: walked.new_path() };
     open_node(context, found, wish).await
 }
 
@@ -165,7 +164,12 @@ pub(super) fn new_node(asker: &Asker, parent: &Found, kind: NodeKind, mode: u16)
     }
 }
 
-async fn open_existing(thread: &Thread, context: &FileContext, walked: Walked, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
+async fn open_existing(
+    thread: &Thread,
+    context: &FileContext,
+    walked: Walked,
+    wish: Wish,
+) -> Result<Arc<OpenFile>, Errno> {
     if wish.has(raw::O_CREAT | raw::O_EXCL) && walked.target.is_some() && !wish.is_path_only() {
         return Err(Errno::EEXIST);
     }
@@ -200,10 +204,7 @@ fn check_kind(found: &Found, wish: Wish) -> Result<(), Errno> {
 }
 
 fn location(found: Found) -> Option<Location> {
-    Some(Location {
-        place: found.place,
-        path: found.path,
-    })
+    Some(Location { place: found.place, path: found.path })
 }
 
 fn name_only(context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
@@ -224,10 +225,7 @@ async fn open_node(context: &FileContext, found: Found, wish: Wish) -> Result<Ar
         Ok(file) => file,
     };
     if wish.truncates() {
-        let change = AttributeChange {
-            size_bytes: Some(0),
-            ..AttributeChange::default()
-        };
+        let change = AttributeChange { size_bytes: Some(0), ..AttributeChange::default() };
         match place.system().set_attributes(place.node, change).await {
             Err(FileError::ReadOnly) if place.system().client().is_none() => {}
             answer => {

@@ -1,10 +1,10 @@
 //! read, write and their vectored and positioned forms.
 
 use super::{Patience, usable_file, wait_ready};
-use crate::file::clock::deadline_after;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::transfer::UserBuffer;
+use crate::time::cycles_from_now;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -71,7 +71,8 @@ pub async fn pwritev(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 }
 
 /// Flags of preadv2 and pwritev2 that hold for everything here: priority and durability hints.
-const HINTS: u32 = linux_raw_sys::general::RWF_HIPRI | linux_raw_sys::general::RWF_DSYNC | linux_raw_sys::general::RWF_SYNC;
+const HINTS: u32 =
+    linux_raw_sys::general::RWF_HIPRI | linux_raw_sys::general::RWF_DSYNC | linux_raw_sys::general::RWF_SYNC;
 
 /// `preadv2(fd, pieces, count, offset, -, flags)`; offset -1 is the position.
 pub async fn preadv2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
@@ -106,12 +107,17 @@ pub(super) fn deadline_of(file: &OpenFile, wanted: Ready) -> Option<u64> {
     let timeout = if wanted == Ready::READ { &options.receive_timeout_ns } else { &options.send_timeout_ns };
     match timeout.load(Ordering::Relaxed) {
         0 => None,
-        ns => Some(deadline_after(ns)),
+        ns => Some(cycles_from_now(ns)),
     }
 }
 
 /// Reads once there is something, or at once without waiting.
-pub(super) async fn read_file(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Outcome {
+pub(super) async fn read_file(
+    thread: &Thread,
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    at: Option<u64>,
+) -> Outcome {
     let deadline = deadline_of(file, Ready::READ);
     let mut patience = Patience::default();
     loop {
@@ -126,7 +132,12 @@ pub(super) async fn read_file(thread: &Thread, file: &OpenFile, buffer: &mut Use
 }
 
 /// Writes everything, or what goes in without waiting. What was written before an error or signal is the answer.
-pub(super) async fn write_file(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Outcome {
+pub(super) async fn write_file(
+    thread: &Thread,
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    at: Option<u64>,
+) -> Outcome {
     let deadline = deadline_of(file, Ready::WRITE);
     let mut patience = Patience::default();
     loop {
