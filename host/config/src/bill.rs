@@ -76,16 +76,10 @@ impl Bill {
             ..Self::default()
         };
         bill.cores(snapshot);
-        let payers = || {
-            snapshot
-                .activities
-                .iter()
-                .filter(|activity| is_payer(activity.kind))
-        };
+        let payers = || snapshot.activities.iter().filter(|activity| is_payer(activity.kind));
         bill.tenants = payers().map(|payer| line(snapshot, payer)).collect();
         bill.tenant_cycles = bill.tenants.iter().map(|line| line.cycles).sum();
-        bill.infrastructure_cycles =
-            handled(snapshot, |activity| payer_of(snapshot, activity).is_none());
+        bill.infrastructure_cycles = handled(snapshot, |activity| payer_of(snapshot, activity).is_none());
         let sum = [
             bill.tenant_cycles,
             bill.infrastructure_cycles,
@@ -96,8 +90,7 @@ impl Bill {
         ];
         let sum: i128 = sum.iter().map(|cycles| i128::from(*cycles)).sum();
         let difference = i128::from(bill.machine_cycles) - sum;
-        bill.difference_cycles =
-            i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX });
+        bill.difference_cycles = i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX });
         bill
     }
 
@@ -128,10 +121,7 @@ fn is_payer(kind: ActivityKind) -> bool {
 fn payer_of(snapshot: &Snapshot, id: u32) -> Option<u32> {
     let mut at = id;
     for _ in 0..=snapshot.activities.len() {
-        let activity = snapshot
-            .activities
-            .iter()
-            .find(|activity| activity.id == at)?;
+        let activity = snapshot.activities.iter().find(|activity| activity.id == at)?;
         if is_payer(activity.kind) {
             return Some(activity.id);
         }
@@ -145,9 +135,7 @@ fn payer_of(snapshot: &Snapshot, id: u32) -> Option<u32> {
 
 fn handled(snapshot: &Snapshot, whose: impl Fn(u32) -> bool) -> u64 {
     let all = snapshot.cores.iter().flat_map(|core| &core.handling);
-    all.filter(|span| whose(span.activity))
-        .map(|span| span.cycles)
-        .sum()
+    all.filter(|span| whose(span.activity)).map(|span| span.cycles).sum()
 }
 
 fn line(snapshot: &Snapshot, payer: &Activity) -> Line {
@@ -161,22 +149,14 @@ fn line(snapshot: &Snapshot, payer: &Activity) -> Line {
         ..Line::default()
     };
     // Counters of a part are its own; memory of a tenant includes its parts already (it is the limit's subject).
-    for part in snapshot
-        .activities
-        .iter()
-        .filter(|activity| whose(activity.id))
-    {
+    for part in snapshot.activities.iter().filter(|activity| whose(activity.id)) {
         line.user_cycles += part.user_cycles;
         line.sent_bytes += part.sent_bytes;
         line.received_bytes += part.received_bytes;
         line.read_bytes += part.read_bytes;
         line.written_bytes += part.written_bytes;
     }
-    for record in snapshot
-        .records
-        .iter()
-        .filter(|record| whose(record.activity))
-    {
+    for record in snapshot.records.iter().filter(|record| whose(record.activity)) {
         line.messages += record.messages;
         line.queued_ns += record.queued_ns;
     }

@@ -4,14 +4,7 @@ use super::*;
 use crate::monitor::{CoreTime, Handling, Record};
 
 fn activity(id: u32, parent: u32, name: &str, kind: ActivityKind) -> Activity {
-    Activity {
-        id,
-        parent,
-        name: name.into(),
-        kind,
-        share: 1,
-        ..Activity::default()
-    }
+    Activity { id, parent, name: name.into(), kind, share: 1, ..Activity::default() }
 }
 
 fn snapshot() -> Snapshot {
@@ -43,12 +36,7 @@ fn snapshot() -> Snapshot {
             activity(3, 2, "nginx", ActivityKind::Part),
             activity(4, 3, "request", ActivityKind::Part),
         ],
-        records: vec![Record {
-            activity: 4,
-            messages: 7,
-            queued_ns: 9,
-            ..Record::default()
-        }],
+        records: vec![Record { activity: 4, messages: 7, queued_ns: 9, ..Record::default() }],
         ..Snapshot::default()
     }
 }
@@ -57,22 +45,8 @@ fn snapshot() -> Snapshot {
 fn a_tenant_pays_for_its_parts_and_the_bill_adds_up() {
     let bill = Bill::of(&snapshot());
     assert_eq!(bill.tenants.len(), 1);
-    assert_eq!(
-        (
-            bill.tenants[0].cycles,
-            bill.tenants[0].messages,
-            bill.tenants[0].queued_ns
-        ),
-        (550, 7, 9)
-    );
-    assert_eq!(
-        (
-            bill.infrastructure_cycles,
-            bill.idle_cycles,
-            bill.machine_cycles
-        ),
-        (35, 1400, 2000)
-    );
+    assert_eq!((bill.tenants[0].cycles, bill.tenants[0].messages, bill.tenants[0].queued_ns), (550, 7, 9));
+    assert_eq!((bill.infrastructure_cycles, bill.idle_cycles, bill.machine_cycles), (35, 1400, 2000));
     assert!(bill.adds_up());
 }
 

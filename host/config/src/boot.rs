@@ -152,11 +152,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory_bytes: 64 << 20,
-            processes: 256,
-            files: 1024,
-        }
+        Self { memory_bytes: 64 << 20, processes: 256, files: 1024 }
     }
 }
 
@@ -207,10 +203,7 @@ impl core::fmt::Display for ModuleError {
         match self {
             Self::NotAModule => f.write_str("the boot module is not a Gyre machine"),
             Self::Version { found } => {
-                write!(
-                    f,
-                    "the boot module has version {found}, this kernel reads version {VERSION}"
-                )
+                write!(f, "the boot module has version {found}, this kernel reads version {VERSION}")
             }
             Self::Truncated => f.write_str("the boot module is cut short"),
             Self::Damaged => f.write_str("the boot module is damaged (checksum)"),
@@ -238,12 +231,7 @@ impl<'a> Module<'a> {
         let body = checked_body(bytes)?;
         let machine: Machine = postcard::from_bytes(body).map_err(|_| ModuleError::Malformed)?;
         let module = Self { machine, bytes };
-        if module
-            .machine
-            .files
-            .iter()
-            .any(|file| module.contents(file).is_none())
-        {
+        if module.machine.files.iter().any(|file| module.contents(file).is_none()) {
             return Err(ModuleError::Truncated);
         }
         Ok(module)
@@ -268,35 +256,17 @@ fn checked_body(bytes: &[u8]) -> Result<&[u8], ModuleError> {
     if bytes.get(..8) != Some(&MAGIC[..]) {
         return Err(ModuleError::NotAModule);
     }
-    let word = |at: usize| {
-        bytes
-            .get(at..at + 4)
-            .and_then(|b| b.try_into().ok())
-            .map(u32::from_le_bytes)
-    };
-    let long = |at: usize| {
-        bytes
-            .get(at..at + 8)
-            .and_then(|b| b.try_into().ok())
-            .map(u64::from_le_bytes)
-    };
+    let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+    let long = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     let found = word(8).ok_or(ModuleError::Truncated)?;
     if found != VERSION {
         return Err(ModuleError::Version { found });
     }
-    let length = long(16)
-        .and_then(|n| usize::try_from(n).ok())
-        .ok_or(ModuleError::Truncated)?;
+    let length = long(16).and_then(|n| usize::try_from(n).ok()).ok_or(ModuleError::Truncated)?;
     let sum = long(24).ok_or(ModuleError::Truncated)?;
-    let end = HEADER_BYTES
-        .checked_add(length)
-        .ok_or(ModuleError::Truncated)?;
+    let end = HEADER_BYTES.checked_add(length).ok_or(ModuleError::Truncated)?;
     let body = bytes.get(HEADER_BYTES..end).ok_or(ModuleError::Truncated)?;
-    if checksum(body) != sum {
-        Err(ModuleError::Damaged)
-    } else {
-        Ok(body)
-    }
+    if checksum(body) != sum { Err(ModuleError::Damaged) } else { Ok(body) }
 }
 
 /// Encodes a machine and its files (path, mode, bytes) into one module; `machine.files` is filled in here.
@@ -306,10 +276,7 @@ fn checked_body(bytes: &[u8]) -> Result<&[u8], ModuleError> {
 pub fn encode(machine: &Machine, files: &[(&str, u16, &[u8])]) -> Result<Vec<u8>, ModuleError> {
     let mut machine = machine.clone();
     // Varint offsets change the body's length: a first pass with the largest offsets gives an upper bound.
-    machine.files = files
-        .iter()
-        .map(|(path, mode, bytes)| embedded(path, *mode, u64::MAX, bytes))
-        .collect();
+    machine.files = files.iter().map(|(path, mode, bytes)| embedded(path, *mode, u64::MAX, bytes)).collect();
     let bound = to_body(&machine)?.len();
     let mut offset = pages(HEADER_BYTES + bound);
     for (file, (_, _, bytes)) in machine.files.iter_mut().zip(files) {
@@ -328,12 +295,7 @@ pub fn encode(machine: &Machine, files: &[(&str, u16, &[u8])]) -> Result<Vec<u8>
 }
 
 fn embedded(path: &str, mode: u16, offset: u64, bytes: &[u8]) -> EmbeddedFile {
-    EmbeddedFile {
-        path: path.into(),
-        mode,
-        offset,
-        length: bytes.len() as u64,
-    }
+    EmbeddedFile { path: path.into(), mode, offset, length: bytes.len() as u64 }
 }
 
 fn to_body(machine: &Machine) -> Result<Vec<u8>, ModuleError> {
@@ -356,9 +318,7 @@ fn header(body: &[u8]) -> Vec<u8> {
 
 /// FNV-1a, 64 bits: against damage, not against malice (the module comes from the machine's owner).
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -18,10 +18,7 @@ fn machine() -> Machine {
         },
         resources: vec![ResourcePolicy {
             resource: "network_write".into(),
-            policy: Policy::Nested {
-                outer: Policy::WeightedFair.into(),
-                inner: Policy::RoundRobin.into(),
-            },
+            policy: Policy::Nested { outer: Policy::WeightedFair.into(), inner: Policy::RoundRobin.into() },
             metric: Metric::Bytes,
             batch: 4,
             cores: 3,
@@ -37,33 +34,20 @@ fn machine() -> Machine {
 #[test]
 fn what_was_encoded_is_decoded_with_its_files_at_page_boundaries() {
     let big = vec![9u8; 5000];
-    let bytes = encode(
-        &machine(),
-        &[("/agent", 0o755, &big), ("/b", 0o644, b"text")],
-    )
-    .unwrap();
+    let bytes = encode(&machine(), &[("/agent", 0o755, &big), ("/b", 0o644, b"text")]).unwrap();
     let module = Module::decode(&bytes).unwrap();
     assert_eq!(module.machine.resources, machine().resources);
     assert_eq!(module.file("/agent"), Some(&big[..]));
     assert_eq!(module.file("/b"), Some(&b"text"[..]));
     assert_eq!(module.file("/c"), None);
-    assert!(
-        module
-            .machine
-            .files
-            .iter()
-            .all(|file| file.offset % 4096 == 0)
-    );
+    assert!(module.machine.files.iter().all(|file| file.offset % 4096 == 0));
 }
 
 #[test]
 fn another_version_is_named() {
     let mut bytes = encode(&machine(), &[]).unwrap();
     bytes[8] = 99;
-    assert_eq!(
-        Module::decode(&bytes).unwrap_err(),
-        ModuleError::Version { found: 99 }
-    );
+    assert_eq!(Module::decode(&bytes).unwrap_err(), ModuleError::Version { found: 99 });
 }
 
 #[test]
@@ -72,11 +56,7 @@ fn every_flipped_bit_of_the_body_is_noticed() {
     for at in HEADER_BYTES..good.len() {
         let mut bytes = good.clone();
         bytes[at] ^= 0x10;
-        assert_eq!(
-            Module::decode(&bytes).unwrap_err(),
-            ModuleError::Damaged,
-            "byte {at}"
-        );
+        assert_eq!(Module::decode(&bytes).unwrap_err(), ModuleError::Damaged, "byte {at}");
     }
 }
 
@@ -85,10 +65,7 @@ fn every_shortened_module_is_refused() {
     let good = encode(&machine(), &[("/agent", 0o755, b"0123456789")]).unwrap();
     for end in 0..good.len() {
         let error = Module::decode(&good[..end]).unwrap_err();
-        assert!(
-            matches!(error, ModuleError::NotAModule | ModuleError::Truncated),
-            "{end}: {error}"
-        );
+        assert!(matches!(error, ModuleError::NotAModule | ModuleError::Truncated), "{end}: {error}");
     }
 }
 

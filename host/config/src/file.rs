@@ -103,8 +103,7 @@ pub struct Image {
 /// # Errors
 /// [`FileError`] holds the text and everything found wrong with it, in the order of the file.
 pub fn read(path: &Path) -> Result<Description, FileError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
     parse(path, &text)
 }
 

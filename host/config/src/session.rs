@@ -61,10 +61,7 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_made_and_a_giant_is_refused() {
         assert_eq!(parse(header(STDERR, 300)), Some((STDERR, 300)));
-        assert_eq!(
-            parse(header(STDIN, FRAME_BYTES_MAX)),
-            Some((STDIN, FRAME_BYTES_MAX))
-        );
+        assert_eq!(parse(header(STDIN, FRAME_BYTES_MAX)), Some((STDIN, FRAME_BYTES_MAX)));
         assert_eq!(parse(header(STDIN, FRAME_BYTES_MAX + 1)), None);
     }
 }

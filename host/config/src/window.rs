@@ -21,13 +21,8 @@ impl Snapshot {
                 .for_each(|other| subtract_core(core, other));
         }
         for activity in &mut window.activities {
-            let other = earlier
-                .activities
-                .iter()
-                .find(|other| other.id == activity.id);
-            other
-                .iter()
-                .for_each(|other| subtract_activity(activity, other));
+            let other = earlier.activities.iter().find(|other| other.id == activity.id);
+            other.iter().for_each(|other| subtract_activity(activity, other));
         }
         for (resource, other) in window.resources.iter_mut().zip(&earlier.resources) {
             subtract_resource(resource, other);
@@ -55,17 +50,12 @@ fn subtract_core(core: &mut CoreTime, earlier: &CoreTime) {
     less(&mut core.interrupt_cycles, earlier.interrupt_cycles);
     less(&mut core.idle_cycles, earlier.idle_cycles);
     less(&mut core.unattributed_cycles, earlier.unattributed_cycles);
-    let before = |activity: u32| {
-        earlier
-            .handling
-            .iter()
-            .find(|span| span.activity == activity)
-            .map_or(0, |span| span.cycles)
-    };
-    let spans = core.handling.iter().map(|span| Handling {
-        cycles: span.cycles.saturating_sub(before(span.activity)),
-        ..*span
-    });
+    let before =
+        |activity: u32| earlier.handling.iter().find(|span| span.activity == activity).map_or(0, |span| span.cycles);
+    let spans = core
+        .handling
+        .iter()
+        .map(|span| Handling { cycles: span.cycles.saturating_sub(before(span.activity)), ..*span });
     core.handling = spans.collect::<Vec<_>>();
 }
 
@@ -100,46 +90,19 @@ mod tests {
     use super::*;
 
     fn core(elapsed_cycles: u64, activity: u32, cycles: u64) -> CoreTime {
-        CoreTime {
-            elapsed_cycles,
-            handling: vec![Handling { activity, cycles }],
-            ..CoreTime::default()
-        }
+        CoreTime { elapsed_cycles, handling: vec![Handling { activity, cycles }], ..CoreTime::default() }
     }
 
     #[test]
     fn counters_are_differences_and_newcomers_count_from_zero() {
-        let earlier = Snapshot {
-            uptime_ns: 10,
-            cores: vec![core(100, 1, 60)],
-            ..Snapshot::default()
-        };
-        let mut later = Snapshot {
-            uptime_ns: 30,
-            cores: vec![core(300, 1, 100)],
-            ..Snapshot::default()
-        };
-        later.cores[0].handling.push(Handling {
-            activity: 2,
-            cycles: 7,
-        });
+        let earlier = Snapshot { uptime_ns: 10, cores: vec![core(100, 1, 60)], ..Snapshot::default() };
+        let mut later = Snapshot { uptime_ns: 30, cores: vec![core(300, 1, 100)], ..Snapshot::default() };
+        later.cores[0].handling.push(Handling { activity: 2, cycles: 7 });
         let window = later.since(&earlier);
-        assert_eq!(
-            (window.uptime_ns, window.cores[0].elapsed_cycles),
-            (20, 200)
-        );
+        assert_eq!((window.uptime_ns, window.cores[0].elapsed_cycles), (20, 200));
         assert_eq!(
             window.cores[0].handling,
-            [
-                Handling {
-                    activity: 1,
-                    cycles: 40
-                },
-                Handling {
-                    activity: 2,
-                    cycles: 7
-                }
-            ]
+            [Handling { activity: 1, cycles: 40 }, Handling { activity: 2, cycles: 7 }]
         );
     }
 }

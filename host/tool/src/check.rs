@@ -57,10 +57,8 @@ pub fn images(arguments: &cli::Image) -> Result<ExitCode> {
     }
     if let Some(name) = arguments.name.as_ref().filter(|_| made.is_empty()) {
         let names = description.images.keys().map(String::as_str);
-        let help = file::closest(name, names).map_or_else(
-            || "gyre check shows what is there".into(),
-            |near| format!("did you mean `{near}`?"),
-        );
+        let help = file::closest(name, names)
+            .map_or_else(|| "gyre check shows what is there".into(), |near| format!("did you mean `{near}`?"));
         return Err(crate::failure::Failure::with_help(
             format!("there is no image `{name}` in {}", arguments.file.display()),
             help,
@@ -69,8 +67,7 @@ pub fn images(arguments: &cli::Image) -> Result<ExitCode> {
     if arguments.json {
         print_json(&made)?;
     } else {
-        made.iter()
-            .for_each(|(name, path)| println!("{name}  {}", path.display()));
+        made.iter().for_each(|(name, path)| println!("{name}  {}", path.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,64 +87,29 @@ fn show(description: &Description) {
     let rate = machine
         .link
         .rate_bits_per_second
-        .map_or("unlimited".to_owned(), |rate| {
-            units::show_bits_per_second(rate as f64)
-        });
-    let cores = if machine.cores == 1 {
-        "1 core".to_owned()
-    } else {
-        format!("{} cores", machine.cores)
-    };
+        .map_or("unlimited".to_owned(), |rate| units::show_bits_per_second(rate as f64));
+    let cores = if machine.cores == 1 { "1 core".to_owned() } else { format!("{} cores", machine.cores) };
     let name = paint(Paint::Bold, &machine.name);
-    println!(
-        "{name}: {cores}, {}, link {rate} in each direction",
-        units::show_bytes(machine.memory_bytes)
-    );
-    let sum: u32 = machine
-        .tenants
-        .iter()
-        .skip(1)
-        .map(|tenant| tenant.share)
-        .sum();
-    let mut rows = vec![
-        ["tenant", "share", "memory", "address", "ports", "command"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    println!("{name}: {cores}, {}, link {rate} in each direction", units::show_bytes(machine.memory_bytes));
+    let sum: u32 = machine.tenants.iter().skip(1).map(|tenant| tenant.share).sum();
+    let mut rows = vec![["tenant", "share", "memory", "address", "ports", "command"].map(str::to_owned).to_vec()];
     let customers = machine.tenants.iter().skip(1).zip(&description.tenants);
     rows.extend(customers.map(|(tenant, host)| row(tenant, host, sum)));
     print!("{}", ui::table(&rows));
     for policy in &machine.resources {
-        println!(
-            "{}: {:?} by {:?}, batch {}",
-            policy.resource, policy.policy, policy.metric, policy.batch
-        );
+        println!("{}: {:?} by {:?}, batch {}", policy.resource, policy.policy, policy.metric, policy.batch);
     }
-    for (tenant, load) in description
-        .tenants
-        .iter()
-        .filter_map(|tenant| Some((tenant, tenant.load.as_ref()?)))
-    {
+    for (tenant, load) in description.tenants.iter().filter_map(|tenant| Some((tenant, tenant.load.as_ref()?))) {
         println!("load on {}: {}", tenant.name, load::describe(load));
     }
 }
 
 fn row(tenant: &Tenant, host: &HostTenant, sum: u32) -> Vec<String> {
-    let ports: Vec<String> = host
-        .ports
-        .iter()
-        .map(|port| format!("{}:{}", port.host, port.guest))
-        .collect();
-    let command = tenant
-        .program
-        .as_ref()
-        .map_or(String::new(), |program| program.argv.join(" "));
+    let ports: Vec<String> = host.ports.iter().map(|port| format!("{}:{}", port.host, port.guest)).collect();
+    let command = tenant.program.as_ref().map_or(String::new(), |program| program.argv.join(" "));
     vec![
         tenant.name.clone(),
-        format!(
-            "{:.1} %",
-            f64::from(tenant.share) * 100.0 / f64::from(sum.max(1))
-        ),
+        format!("{:.1} %", f64::from(tenant.share) * 100.0 / f64::from(sum.max(1))),
         units::show_bytes(tenant.limits.memory_bytes),
         Ipv4Addr::from(tenant.address).to_string(),
         ports.join(" "),

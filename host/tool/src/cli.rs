@@ -249,19 +249,14 @@ mod tests {
     #[test]
     fn a_command_in_a_tenant_keeps_its_own_options() {
         let cli = Cli::try_parse_from(["gyre", "exec", "gold", "ls", "-l", "--", "x"]).unwrap();
-        let Command::Exec(exec) = cli.command else {
-            panic!("exec")
-        };
+        let Command::Exec(exec) = cli.command else { panic!("exec") };
         assert_eq!(exec.command, ["ls", "-l", "--", "x"]);
     }
 
     #[test]
     fn durations_need_a_unit() {
         assert!(Cli::try_parse_from(["gyre", "run", "x", "--for", "30s"]).is_ok());
-        let error = Cli::try_parse_from(["gyre", "run", "x", "--for", "30"])
-            .err()
-            .unwrap()
-            .to_string();
+        let error = Cli::try_parse_from(["gyre", "run", "x", "--for", "30"]).err().unwrap().to_string();
         assert!(error.contains("unit is missing"), "{error}");
     }
 }

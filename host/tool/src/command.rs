@@ -28,20 +28,14 @@ const PACKAGES: &[(&str, &str)] = &[
 
 /// Returns the Debian package that holds a program.
 pub fn package_of(program: &str) -> Option<&'static str> {
-    PACKAGES
-        .iter()
-        .find(|(name, _)| *name == program)
-        .map(|(_, package)| *package)
+    PACKAGES.iter().find(|(name, _)| *name == program).map(|(_, package)| *package)
 }
 
 /// Finds a program in PATH and in the system's own folders, which a user's PATH may lack.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/bin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(system)
-        .map(|folder| folder.join(program))
-        .find(|full| full.is_file())
+    std::env::split_paths(&path).chain(system).map(|folder| folder.join(program)).find(|full| full.is_file())
 }
 
 /// Starts to describe a call of a program.
@@ -54,8 +48,7 @@ pub fn program(name: &str) -> Result<Command> {
             Some(package) => format!("apt-get install {package} (./gyre does that by itself)"),
             None => "gyre doctor lists what is needed".to_owned(),
         };
-        Failure::with_help(format!("the program `{name}` is not installed"), help)
-            .kind(Kind::Environment)
+        Failure::with_help(format!("the program `{name}` is not installed"), help).kind(Kind::Environment)
     })?;
     Ok(Command::new(path))
 }
@@ -66,19 +59,12 @@ pub fn program(name: &str) -> Result<Command> {
 /// When it cannot start or fails: with the last lines that it wrote.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = short(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .context(|| format!("cannot start {name}"))?;
+    let output = command.stdin(Stdio::null()).output().context(|| format!("cannot start {name}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let text = String::from_utf8_lossy(&output.stderr).into_owned()
-        + &String::from_utf8_lossy(&output.stdout);
-    Err(Failure::with_help(
-        format!("{name} failed ({})", output.status),
-        last_lines(&text, 12),
-    ))
+    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    Err(Failure::with_help(format!("{name} failed ({})", output.status), last_lines(&text, 12)))
 }
 
 /// Runs a command to its end, showing its last line as progress.
@@ -87,42 +73,23 @@ pub fn output(command: &mut Command) -> Result<String> {
 /// As [`output`].
 pub fn watched(command: &mut Command, step: &Step) -> Result<()> {
     let name = short(command);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().context(|| format!("cannot start {name}"))?;
     let mut tail = String::new();
     if let Some(stderr) = child.stderr.take() {
-        for line in BufReader::new(stderr.take(64 << 20))
-            .split(b'\n')
-            .map_while(std::result::Result::ok)
-        {
+        for line in BufReader::new(stderr.take(64 << 20)).split(b'\n').map_while(std::result::Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             step.detail(line.trim());
             tail = last_lines(&(tail + &line + "\n"), 30);
         }
     }
     let status = child.wait().context(|| format!("cannot wait for {name}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::with_help(
-            format!("{name} failed ({status})"),
-            tail,
-        ))
-    }
+    if status.success() { Ok(()) } else { Err(Failure::with_help(format!("{name} failed ({status})"), tail)) }
 }
 
 fn short(command: &Command) -> String {
-    let name = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(OsStr::new("?"))
-        .to_string_lossy();
-    let first = command
-        .get_args()
-        .next()
-        .map(|arg| arg.to_string_lossy().into_owned());
+    let name = Path::new(command.get_program()).file_name().unwrap_or(OsStr::new("?")).to_string_lossy();
+    let first = command.get_args().next().map(|arg| arg.to_string_lossy().into_owned());
     first
         .filter(|arg| !arg.starts_with('-') && !arg.starts_with('/'))
         .map_or(name.to_string(), |arg| format!("{name} {arg}"))
@@ -131,8 +98,5 @@ fn short(command: &Command) -> String {
 /// Returns the last lines of a text.
 pub fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    lines
-        .get(lines.len().saturating_sub(count)..)
-        .unwrap_or_default()
-        .join("\n")
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
 }

@@ -29,26 +29,9 @@ impl Archive {
         self.count += 1;
         let name_bytes = path.len() as u32 + 1;
         // inode, mode, owner, group, links, time, size, device (2), special device (2), length of the name, check
-        let fields = [
-            self.count,
-            mode,
-            0,
-            0,
-            1,
-            0,
-            contents.len() as u32,
-            0,
-            0,
-            0,
-            0,
-            name_bytes,
-            0,
-        ];
+        let fields = [self.count, mode, 0, 0, 1, 0, contents.len() as u32, 0, 0, 0, 0, name_bytes, 0];
         self.bytes.extend_from_slice(b"070701");
-        fields.iter().for_each(|field| {
-            self.bytes
-                .extend_from_slice(format!("{field:08X}").as_bytes())
-        });
+        fields.iter().for_each(|field| self.bytes.extend_from_slice(format!("{field:08X}").as_bytes()));
         self.bytes.extend_from_slice(path.as_bytes());
         self.bytes.push(0);
         self.pad();
@@ -73,12 +56,8 @@ mod tests {
         let bytes = archive.finish();
         assert_eq!(bytes.len() % 4, 0);
         assert!(bytes.starts_with(b"07070100000001000041ED"));
-        let headers: Vec<usize> = bytes
-            .windows(6)
-            .enumerate()
-            .filter(|(_, word)| word == b"070701")
-            .map(|(at, _)| at)
-            .collect();
+        let headers: Vec<usize> =
+            bytes.windows(6).enumerate().filter(|(_, word)| word == b"070701").map(|(at, _)| at).collect();
         assert_eq!(headers.len(), 3);
         assert!(headers.iter().all(|at| at % 4 == 0));
     }

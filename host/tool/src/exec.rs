@@ -25,11 +25,8 @@ use crate::{
 /// When no machine runs, or the program cannot be started there.
 pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
-    let request = ExecRequest {
-        tenant: arguments.tenant.clone(),
-        argv: arguments.command.clone(),
-        env: arguments.env.clone(),
-    };
+    let request =
+        ExecRequest { tenant: arguments.tenant.clone(), argv: arguments.command.clone(), env: arguments.env.clone() };
     let body = serde_json::to_string(&request).context(|| "cannot write JSON".into())?;
     let mut frames = agent.upgrade("/exec", &body)?;
     let cut = || "the machine closed the connection".to_owned();
@@ -39,8 +36,8 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     loop {
         let mut header = [0; session::HEADER_BYTES];
         frames.read_exact(&mut header).context(cut)?;
-        let (kind, length) = session::parse(header)
-            .ok_or_else(|| Failure::new("the agent sent a frame of impossible length"))?;
+        let (kind, length) =
+            session::parse(header).ok_or_else(|| Failure::new("the agent sent a frame of impossible length"))?;
         let mut bytes = vec![0; length];
         frames.read_exact(&mut bytes).context(cut)?;
         if let Some(code) = take(kind, &bytes)? {
@@ -53,17 +50,11 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
 fn take(kind: u8, bytes: &[u8]) -> Result<Option<ExitCode>> {
     let closed = || "cannot write to standard output".to_owned();
     match kind {
-        session::STDOUT => io::stdout()
-            .write_all(bytes)
-            .and_then(|()| io::stdout().flush())
-            .context(closed)?,
+        session::STDOUT => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).context(closed)?,
         session::STDERR => io::stderr().write_all(bytes).context(closed)?,
         session::EXIT => return Ok(Some(ExitCode::from(bytes.last().copied().unwrap_or(255)))),
         session::FAILED => {
-            return Err(Failure::new(format!(
-                "cannot start it: {}",
-                String::from_utf8_lossy(bytes)
-            )));
+            return Err(Failure::new(format!("cannot start it: {}", String::from_utf8_lossy(bytes))));
         }
         _ => {}
     }
@@ -74,11 +65,7 @@ fn pass_input(mut stream: UnixStream) {
     let mut buffer = vec![0; 16 << 10];
     loop {
         let bytes = io::stdin().read(&mut buffer).unwrap_or(0);
-        let frame = [
-            &session::header(session::STDIN, bytes)[..],
-            buffer.get(..bytes).unwrap_or_default(),
-        ]
-        .concat();
+        let frame = [&session::header(session::STDIN, bytes)[..], buffer.get(..bytes).unwrap_or_default()].concat();
         if stream.write_all(&frame).is_err() || bytes == 0 {
             return;
         }
@@ -91,8 +78,7 @@ fn pass_signals(mut stream: UnixStream) -> Result<()> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             let number = u8::try_from(signal).unwrap_or(15);
-            let _ =
-                stream.write_all(&[&session::header(session::SIGNAL, 1)[..], &[number]].concat());
+            let _ = stream.write_all(&[&session::header(session::SIGNAL, 1)[..], &[number]].concat());
         }
     });
     Ok(())

@@ -30,19 +30,13 @@ pub struct Failure {
 impl Failure {
     /// Makes a failure from a message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Failed,
-            report: Report::msg(message.into()),
-        }
+        Self { kind: Kind::Failed, report: Report::msg(message.into()) }
     }
 
     /// Makes a failure from a message and advice.
     pub fn with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         let diagnostic = miette::MietteDiagnostic::new(message.into()).with_help(help.into());
-        Self {
-            kind: Kind::Failed,
-            report: Report::new(diagnostic),
-        }
+        Self { kind: Kind::Failed, report: Report::new(diagnostic) }
     }
 
     /// Changes the kind.
@@ -54,10 +48,7 @@ impl Failure {
 
 impl From<gyre_config::file::FileError> for Failure {
     fn from(error: gyre_config::file::FileError) -> Self {
-        Self {
-            kind: Kind::File,
-            report: Report::new(error),
-        }
+        Self { kind: Kind::File, report: Report::new(error) }
     }
 }
 

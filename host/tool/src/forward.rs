@@ -44,8 +44,7 @@ impl Duplex for UnixStream {
 /// # Errors
 /// When the port is taken; `whose` says for whom it was meant.
 pub fn port(namespace: &Namespace, host: u16, to: SocketAddr, whose: &str) -> Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, host))
-        .map_err(|error| taken(&error, host, whose))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, host)).map_err(|error| taken(&error, host, whose))?;
     let namespace = namespace.clone();
     serve(format!("port {host}"), move || {
         let (client, _) = listener.accept()?;
@@ -60,8 +59,7 @@ pub fn port(namespace: &Namespace, host: u16, to: SocketAddr, whose: &str) -> Re
 /// When the socket cannot be made.
 pub fn unix(namespace: &Namespace, path: &Path, to: SocketAddr) -> Result<()> {
     let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path)
-        .context(|| format!("cannot make the socket {}", path.display()))?;
+    let listener = UnixListener::bind(path).context(|| format!("cannot make the socket {}", path.display()))?;
     let namespace = namespace.clone();
     serve("agent".into(), move || {
         let (client, _) = listener.accept()?;
@@ -72,14 +70,13 @@ pub fn unix(namespace: &Namespace, path: &Path, to: SocketAddr) -> Result<()> {
 
 fn taken(error: &io::Error, host: u16, whose: &str) -> Failure {
     let help = match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "another program uses it; change `ports` of tenant {whose}, or end that program"
-        ),
+        io::ErrorKind::AddrInUse => {
+            format!("another program uses it; change `ports` of tenant {whose}, or end that program")
+        }
         io::ErrorKind::PermissionDenied => "ports below 1024 need root".to_owned(),
         _ => "take another port".to_owned(),
     };
-    Failure::with_help(format!("cannot listen on port {host}: {error}"), help)
-        .kind(Kind::Environment)
+    Failure::with_help(format!("cannot listen on port {host}: {error}"), help).kind(Kind::Environment)
 }
 
 fn serve(name: String, mut accept: impl FnMut() -> io::Result<()> + Send + 'static) -> Result<()> {
@@ -91,10 +88,7 @@ fn serve(name: String, mut accept: impl FnMut() -> io::Result<()> + Send + 'stat
             }
         }
     };
-    std::thread::Builder::new()
-        .name(name)
-        .spawn(run)
-        .context(|| "cannot start a thread".into())?;
+    std::thread::Builder::new().name(name).spawn(run).context(|| "cannot start a thread".into())?;
     Ok(())
 }
 

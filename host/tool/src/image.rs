@@ -33,9 +33,7 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
         check_ready(ready)?;
         return Ok(ready.clone());
     }
-    let path = project
-        .cache("images")?
-        .join(format!("{name}-{}.ext2", key(image)?));
+    let path = project.cache("images")?.join(format!("{name}-{}.ext2", key(image)?));
     if path.exists() {
         return Ok(path);
     }
@@ -55,26 +53,12 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
 ///
 /// # Errors
 /// When packages cannot be had.
-pub fn unpack_packages(
-    project: &Project,
-    tree: &Path,
-    packages: &[&str],
-    exclude: &[&str],
-    step: &Step,
-) -> Result<()> {
-    let owned = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect::<Vec<_>>()
-    };
+pub fn unpack_packages(project: &Project, tree: &Path, packages: &[&str], exclude: &[&str], step: &Step) -> Result<()> {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     remove_tree(tree)?;
     system_files::folders(tree)?;
     for package in packages::fetch(project, &owned(packages), &owned(exclude), step)? {
-        step.detail(&format!(
-            "unpacking {}",
-            package.file_name().unwrap_or_default().to_string_lossy()
-        ));
+        step.detail(&format!("unpacking {}", package.file_name().unwrap_or_default().to_string_lossy()));
         packages::unpack(&package, tree)?;
     }
     Ok(())
@@ -86,45 +70,28 @@ pub fn unpack_packages(
 /// When the disk is full or the folder cannot be written.
 pub fn copy_for(image: &Path, to: &Path) -> Result<()> {
     let mut copy = command::program("cp")?;
-    command::output(
-        copy.args(["--reflink=auto", "--sparse=always"])
-            .arg(image)
-            .arg(to),
-    )
-    .map(drop)
+    command::output(copy.args(["--reflink=auto", "--sparse=always"]).arg(image).arg(to)).map(drop)
 }
 
 /// Checks that a ready image is an ext2 file system: magic 0xEF53 at byte 56 of the superblock at byte 1024.
 fn check_ready(path: &Path) -> Result<()> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let mut magic = [0; 2];
-    let mut file = std::fs::File::open(path)
-        .context(|| format!("cannot open the image {}", path.display()))?;
-    let read = file
-        .seek(SeekFrom::Start(1024 + 56))
-        .and_then(|_| file.read_exact(&mut magic));
+    let mut file = std::fs::File::open(path).context(|| format!("cannot open the image {}", path.display()))?;
+    let read = file.seek(SeekFrom::Start(1024 + 56)).and_then(|_| file.read_exact(&mut magic));
     if read.is_err() || magic != [0x53, 0xef] {
-        let help =
-            "make it with mke2fs -t ext2, or name packages or a directory instead of `ready`";
-        return Err(Failure::with_help(
-            format!("{} is not an ext2 image", path.display()),
-            help,
-        ));
+        let help = "make it with mke2fs -t ext2, or name packages or a directory instead of `ready`";
+        return Err(Failure::with_help(format!("{} is not an ext2 image", path.display()), help));
     }
     Ok(())
 }
 
 fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Result<()> {
     let held = tree::bytes(tree)?;
-    let size = image
-        .size_bytes
-        .unwrap_or((held + held / 3 + (8 << 20)).max(SIZE_BYTES_MIN));
+    let size = image.size_bytes.unwrap_or((held + held / 3 + (8 << 20)).max(SIZE_BYTES_MIN));
     if size < held + held / 20 + (2 << 20) {
-        let message = format!(
-            "image {name} holds {} and cannot fit in {}",
-            units::show_bytes(held),
-            units::show_bytes(size)
-        );
+        let message =
+            format!("image {name} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
         return Err(Failure::with_help(message, "raise `size`, or leave it out"));
     }
     let _ = std::fs::remove_file(path);
@@ -144,12 +111,8 @@ fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Resu
         "-O",
         "none,filetype,sparse_super,large_file",
     ]);
-    make.args(["-L", &name[..name.len().min(16)], "-E", "root_owner=0:0"])
-        .arg("-d")
-        .arg(tree)
-        .arg(path);
-    make.arg((size / BLOCK_BYTES).to_string())
-        .env("E2FSPROGS_FAKE_TIME", "1735689600");
+    make.args(["-L", &name[..name.len().min(16)], "-E", "root_owner=0:0"]).arg("-d").arg(tree).arg(path);
+    make.arg((size / BLOCK_BYTES).to_string()).env("E2FSPROGS_FAKE_TIME", "1735689600");
     command::output(&mut make).map(drop)
 }
 
@@ -165,11 +128,7 @@ fn key(image: &Image) -> Result<String> {
         tree::hash(directory, &mut hash)?;
     }
     let digest = hash.finalize();
-    Ok(digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn size_of(path: &Path) -> u64 {

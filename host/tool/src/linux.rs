@@ -48,12 +48,7 @@ pub const COMMAND_LINE: &str = "console=ttyS0 quiet tsc=reliable panic=-1 net.if
 ///
 /// # Errors
 /// When the packages cannot be had or the folder cannot be written.
-pub fn prepare(
-    project: &Project,
-    machine: &Machine,
-    folder: &Path,
-    agent: Option<&Path>,
-) -> Result<Linux> {
+pub fn prepare(project: &Project, machine: &Machine, folder: &Path, agent: Option<&Path>) -> Result<Linux> {
     let tree = kernel_tree(project)?;
     let kernel = newest(&tree.join("boot"), "vmlinuz-")?;
     let mut archive = cpio::Archive::default();
@@ -64,19 +59,14 @@ pub fn prepare(
     archive.file("bin/busybox", 0o755, &busybox);
     archive.file("init", 0o755, script(machine, agent.is_some()).as_bytes());
     for module in modules(&tree)? {
-        let name = module
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = module.file_name().unwrap_or_default().to_string_lossy().into_owned();
         archive.file(&format!("modules/{name}"), 0o644, &read(&module)?);
     }
     if let Some(agent) = agent {
         archive.file("agent", 0o755, &read(agent)?);
     }
     let initrd = folder.join("linux.cpio");
-    std::fs::write(&initrd, archive.finish())
-        .context(|| format!("cannot write {}", initrd.display()))?;
+    std::fs::write(&initrd, archive.finish()).context(|| format!("cannot write {}", initrd.display()))?;
     Ok(Linux { kernel, initrd })
 }
 
@@ -100,36 +90,20 @@ fn kernel_tree(project: &Project) -> Result<PathBuf> {
 }
 
 fn newest(folder: &Path, prefix: &str) -> Result<PathBuf> {
-    let entries =
-        std::fs::read_dir(folder).context(|| format!("cannot read {}", folder.display()))?;
-    let named = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
-    };
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(named)
-        .collect();
+    let entries = std::fs::read_dir(folder).context(|| format!("cannot read {}", folder.display()))?;
+    let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    let mut found: Vec<PathBuf> =
+        entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(named).collect();
     found.sort();
-    found
-        .pop()
-        .ok_or_else(|| Failure::new(format!("there is no {prefix}* in {}", folder.display())))
+    found.pop().ok_or_else(|| Failure::new(format!("there is no {prefix}* in {}", folder.display())))
 }
 
 fn modules(tree: &Path) -> Result<Vec<PathBuf>> {
     let release = newest(&tree.join("usr/lib/modules"), "")?;
     let folders = ["drivers/virtio", "drivers/block", "drivers/net", "net/core"];
     let find = |name: &&str| {
-        let full = |folder: &&str| {
-            release
-                .join("kernel")
-                .join(folder)
-                .join(format!("{name}.ko"))
-        };
-        folders
-            .iter()
-            .map(|folder| full(folder))
-            .find(|path| path.exists())
+        let full = |folder: &&str| release.join("kernel").join(folder).join(format!("{name}.ko"));
+        folders.iter().map(|folder| full(folder)).find(|path| path.exists())
     };
     Ok(MODULES.iter().filter_map(find).collect())
 }
@@ -187,11 +161,7 @@ fn customer(tenant: &Tenant, disk: u16, machine: &Machine) -> String {
     );
     if let Some(program) = &tenant.program {
         let words: Vec<String> = program.argv.iter().map(|word| quoted(word)).collect();
-        let environment: Vec<String> = program
-            .environment
-            .iter()
-            .map(|word| quoted(word))
-            .collect();
+        let environment: Vec<String> = program.environment.iter().map(|word| quoted(word)).collect();
         let run = format!(
             "exec env -i PATH=/usr/sbin:/usr/bin TENANT_ADDRESS={address} {} /bin/busybox chroot /tenants/{name} {}",
             environment.join(" "),
@@ -208,13 +178,7 @@ fn customer(tenant: &Tenant, disk: u16, machine: &Machine) -> String {
 
 /// `cpu.weight` goes from 1 to 10000: the largest share gets 5000, so that the ratios stay.
 fn weight(tenant: &Tenant, machine: &Machine) -> u64 {
-    let largest = machine
-        .tenants
-        .iter()
-        .map(|tenant| tenant.share)
-        .max()
-        .unwrap_or(1)
-        .max(1);
+    let largest = machine.tenants.iter().map(|tenant| tenant.share).max().unwrap_or(1).max(1);
     (u64::from(tenant.share) * 5000 / u64::from(largest)).max(1)
 }
 

@@ -4,7 +4,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr},
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -61,15 +61,9 @@ impl Clients {
             }
             last
         };
-        let thread = std::thread::Builder::new()
-            .name(format!("load {address}"))
-            .spawn(run);
+        let thread = std::thread::Builder::new().name(format!("load {address}")).spawn(run);
         let thread = thread.context(|| "cannot start a thread".into())?;
-        Ok(Self {
-            stop,
-            child,
-            thread,
-        })
+        Ok(Self { stop, child, thread })
     }
 
     /// Ends the clients and returns what the tool said last: requests per second, latency.
@@ -97,37 +91,15 @@ fn spawn(path: &std::ffi::OsStr, address: Ipv4Addr, load: &Load) -> Result<Child
     tool.args(["--pdeathsig", "KILL", "--"]).arg(path);
     match load.tool {
         LoadTool::Wrk => tool
-            .args([
-                "--threads",
-                "1",
-                "--latency",
-                "--timeout",
-                "60s",
-                "--connections",
-                &connections,
-            ])
+            .args(["--threads", "1", "--latency", "--timeout", "60s", "--connections", &connections])
             .arg("--duration")
             .arg(FOREVER_S.to_string()),
         LoadTool::Ab => tool
-            .args([
-                "-q",
-                "-k",
-                "-r",
-                "-s",
-                "60",
-                "-n",
-                "1000000000",
-                "-c",
-                &connections,
-            ])
+            .args(["-q", "-k", "-r", "-s", "60", "-n", "1000000000", "-c", &connections])
             .arg("-t")
             .arg(FOREVER_S.to_string()),
     };
-    tool.arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0);
+    tool.arg(url).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     tool.spawn().context(|| "cannot start the clients".into())
 }
 
@@ -165,45 +137,19 @@ pub fn first_page(
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(Failure::new(format!(
-        "{to} did not serve {path} within {} s",
-        limit.as_secs()
-    )))
+    Err(Failure::new(format!("{to} did not serve {path} within {} s", limit.as_secs())))
 }
 
 fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()> {
     let mut stream = namespace.connect(to, Duration::from_millis(1000))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-        to.ip()
-    )?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", to.ip())?;
     let mut status = [0; 12];
     stream.read_exact(&mut status)?;
-    if status.ends_with(b" 200") {
-        Ok(())
-    } else {
-        Err(std::io::ErrorKind::InvalidData.into())
-    }
+    if status.ends_with(b" 200") { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
 }
 
 /// Describes how a tool would be called, for `gyre check`.
 pub fn describe(load: &Load) -> String {
-    format!(
-        "{} with {} connections to {}",
-        name(load.tool),
-        load.connections,
-        load.path
-    )
-}
-
-/// Prepares a command of another tool to be run in the namespace.
-///
-/// # Errors
-/// When the program is not installed.
-pub fn tool(name: &str, arguments: &[&str]) -> Result<Command> {
-    let mut command = command::program(name)?;
-    command.args(arguments);
-    Ok(command)
+    format!("{} with {} connections to {}", name(load.tool), load.connections, load.path)
 }

@@ -10,6 +10,7 @@ mod command;
 mod cpio;
 mod doctor;
 mod exec;
+mod exp;
 mod failure;
 mod forward;
 mod image;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command};
-use failure::{Failure, Result};
+use failure::Result;
 
 fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
@@ -56,7 +57,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Exec(arguments) => exec::exec(&arguments),
         Command::Logs(arguments) => exec::logs(&arguments),
         Command::Bill(arguments) => bill::bill(&arguments),
-        Command::Exp(_) => Err(Failure::new("this command comes with the next commit")),
+        Command::Exp(arguments) => exp::exp(&arguments),
         Command::Test(arguments) => tests_command::test(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),
     }

@@ -17,12 +17,10 @@ use crate::failure::{Context as _, Failure, Result};
 pub fn write(machine: &Machine, agent: &Path, to: &Path) -> Result<()> {
     let agent = std::fs::read(agent).context(|| format!("cannot read {}", agent.display()))?;
     let mut machine = machine.clone();
-    machine.started_unix_s = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    machine.started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     machine.seed = entropy()?;
-    let bytes = boot::encode(&machine, &[("/agent", 0o755, &agent)])
-        .map_err(|error| Failure::new(error.to_string()))?;
+    let bytes =
+        boot::encode(&machine, &[("/agent", 0o755, &agent)]).map_err(|error| Failure::new(error.to_string()))?;
     std::fs::write(to, bytes).context(|| format!("cannot write {}", to.display()))
 }
 

@@ -8,7 +8,6 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpStream},
     os::unix::process::CommandExt as _,
-    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -42,17 +41,10 @@ pub fn become_root_in_namespace() -> Result<()> {
     }
     let this = std::env::current_exe().context(|| "cannot tell the path of this program".into())?;
     let mut again = command::program("unshare")?;
-    again
-        .args(["--user", "--map-root-user", "--"])
-        .arg(this)
-        .args(std::env::args_os().skip(1))
-        .env(INSIDE, "1");
+    again.args(["--user", "--map-root-user", "--"]).arg(this).args(std::env::args_os().skip(1)).env(INSIDE, "1");
     let error = again.exec();
     let help = "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)";
-    Err(
-        Failure::with_help(format!("cannot make a user namespace: {error}"), help)
-            .kind(Kind::Environment),
-    )
+    Err(Failure::with_help(format!("cannot make a user namespace: {error}"), help).kind(Kind::Environment))
 }
 
 impl Namespace {
@@ -73,13 +65,9 @@ impl Namespace {
                 .build_sync()?;
             Ok::<_, io::Error>((file, tap))
         });
-        let made = made
-            .join()
-            .map_err(|_| Failure::new("the thread that makes the namespace died"))?;
+        let made = made.join().map_err(|_| Failure::new("the thread that makes the namespace died"))?;
         let (file, tap) = made.map_err(refused)?;
-        let namespace = Self {
-            file: Arc::new(file),
-        };
+        let namespace = Self { file: Arc::new(file) };
         namespace.prepare()?;
         Ok((namespace, tap))
     }
@@ -88,16 +76,13 @@ impl Namespace {
     fn prepare(&self) -> Result<()> {
         let here = self.clone();
         let prepare = move || -> Result<()> {
-            here.enter()
-                .context(|| "cannot enter the namespace".into())?;
+            here.enter().context(|| "cannot enter the namespace".into())?;
             command::output(command::program("ip")?.args(["link", "set", "lo", "up"]))?;
             // IPv6 would only add neighbour discovery that nobody answers.
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
             Ok(())
         };
-        std::thread::spawn(prepare)
-            .join()
-            .map_err(|_| Failure::new("the thread that prepares the namespace died"))?
+        std::thread::spawn(prepare).join().map_err(|_| Failure::new("the thread that prepares the namespace died"))?
     }
 
     /// Moves the calling thread into the namespace, with every process that it starts from now on.
@@ -114,40 +99,16 @@ impl Namespace {
     /// What `connect` says.
     pub fn connect(&self, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         let here = self.clone();
-        let connect = move || {
-            here.enter()
-                .and_then(|()| TcpStream::connect_timeout(&to, timeout))
-        };
-        std::thread::spawn(connect)
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the connecting thread died")))
-    }
-
-    /// Runs a command inside to its end and returns what it wrote.
-    ///
-    /// # Errors
-    /// As [`command::output`].
-    pub fn output(&self, mut command: Command) -> Result<String> {
-        let here = self.clone();
-        let run = move || {
-            here.enter()
-                .context(|| "cannot enter the namespace".into())?;
-            command::output(&mut command)
-        };
-        std::thread::spawn(run)
-            .join()
-            .map_err(|_| Failure::new("the thread in the namespace died"))?
+        let connect = move || here.enter().and_then(|()| TcpStream::connect_timeout(&to, timeout));
+        std::thread::spawn(connect).join().unwrap_or_else(|_| Err(io::Error::other("the connecting thread died")))
     }
 }
 
 fn refused(error: io::Error) -> Failure {
     let help = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "run as root, or allow user namespaces and access to /dev/net/tun"
-        }
+        io::ErrorKind::PermissionDenied => "run as root, or allow user namespaces and access to /dev/net/tun",
         io::ErrorKind::NotFound => "the host has no /dev/net/tun: modprobe tun",
         _ => "gyre doctor checks what is needed",
     };
-    Failure::with_help(format!("cannot make the machine's network: {error}"), help)
-        .kind(Kind::Environment)
+    Failure::with_help(format!("cannot make the machine's network: {error}"), help).kind(Kind::Environment)
 }

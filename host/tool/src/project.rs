@@ -18,15 +18,9 @@ impl Project {
     /// When neither is there.
     pub fn find() -> Result<Self> {
         let given = std::env::var_os("GYRE_ROOT").map(PathBuf::from);
-        let here =
-            std::env::current_dir().context(|| "cannot tell the current directory".into())?;
+        let here = std::env::current_dir().context(|| "cannot tell the current directory".into())?;
         let is_root = |path: &&Path| path.join("host/tool/Cargo.toml").exists();
-        let found = given
-            .iter()
-            .map(PathBuf::as_path)
-            .chain(here.ancestors())
-            .find(is_root)
-            .map(Path::to_owned);
+        let found = given.iter().map(PathBuf::as_path).chain(here.ancestors()).find(is_root).map(Path::to_owned);
         let help = "run it as ./gyre from the project's root, or set GYRE_ROOT";
         found
             .map(|root| Self { root })
@@ -50,7 +44,6 @@ impl Project {
 }
 
 fn make(path: PathBuf) -> Result<PathBuf> {
-    std::fs::create_dir_all(&path)
-        .context(|| format!("cannot make the folder {}", path.display()))?;
+    std::fs::create_dir_all(&path).context(|| format!("cannot make the folder {}", path.display()))?;
     Ok(path)
 }

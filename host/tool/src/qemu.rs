@@ -18,8 +18,10 @@ use crate::{
     failure::{Context as _, Failure, Kind, Result},
 };
 
-/// What the debug-exit device turns a clean power-off into: (0x10 << 1) | 1.
-pub const EXIT_CLEAN: i32 = 33;
+/// The debug-exit device makes QEMU end with twice the kernel's code plus one: 0 becomes 1.
+const EXIT_CLEAN: i32 = 1;
+/// The kernel's code 101, as of a Rust program that panicked.
+const EXIT_PANIC: i32 = 203;
 
 /// A machine for QEMU.
 pub struct Machine<'a> {
@@ -54,16 +56,8 @@ pub fn has_kvm() -> bool {
     let offers = flags
         .lines()
         .find(|line| line.starts_with("flags"))
-        .is_some_and(|line| {
-            line.split_whitespace()
-                .any(|flag| flag == "vmx" || flag == "svm")
-        });
-    offers
-        && File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/kvm")
-            .is_ok()
+        .is_some_and(|line| line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm"));
+    offers && File::options().read(true).write(true).open("/dev/kvm").is_ok()
 }
 
 /// The processor that guests see. Interpreted, `rep movsb` goes byte by byte, so that ERMS must not be offered (measured: 32 KiB
@@ -82,18 +76,13 @@ impl Qemu {
     /// When QEMU is not installed or cannot start.
     pub fn start(machine: &Machine) -> Result<Self> {
         let errors = machine.console.with_extension("qemu");
-        let stderr =
-            File::create(&errors).context(|| format!("cannot write {}", errors.display()))?;
+        let stderr = File::create(&errors).context(|| format!("cannot write {}", errors.display()))?;
         // When this tool dies without a word, the kernel ends QEMU: no orphans.
         let mut qemu = command::program("setpriv")?;
-        qemu.args(["--pdeathsig", "KILL", "--"])
-            .arg(command::program("qemu-system-x86_64")?.get_program());
+        qemu.args(["--pdeathsig", "KILL", "--"]).arg(command::program("qemu-system-x86_64")?.get_program());
         arguments(&mut qemu, machine)?;
         // A process group of its own: Ctrl-C is for us, the bill comes before the end.
-        qemu.stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(stderr)
-            .process_group(0);
+        qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         let child = qemu.spawn().context(|| "cannot start QEMU".into())?;
         Ok(Self { child })
     }
@@ -103,14 +92,7 @@ impl Qemu {
     /// # Errors
     /// When the host lost track of it.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.child
-            .try_wait()
-            .context(|| "cannot wait for QEMU".into())
-    }
-
-    /// Its process number.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.try_wait().context(|| "cannot wait for QEMU".into())
     }
 }
 
@@ -122,42 +104,24 @@ impl Drop for Qemu {
 }
 
 fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
-    qemu.args(["-M", "q35"])
-        .args(accelerator())
-        .arg("-smp")
-        .arg(machine.cores.to_string());
-    qemu.arg("-m")
-        .arg(format!("{}M", machine.memory_bytes >> 20));
+    qemu.args(["-M", "q35"]).args(accelerator()).arg("-smp").arg(machine.cores.to_string());
+    qemu.arg("-m").arg(format!("{}M", machine.memory_bytes >> 20));
     qemu.args(["-display", "none", "-nodefaults", "-no-reboot"]);
-    qemu.arg("-serial")
-        .arg(format!("file:{}", escaped(machine.console)));
+    qemu.arg("-serial").arg(format!("file:{}", escaped(machine.console)));
     qemu.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
-    qemu.arg("-kernel")
-        .arg(machine.kernel)
-        .arg("-initrd")
-        .arg(machine.module);
+    qemu.arg("-kernel").arg(machine.kernel).arg("-initrd").arg(machine.module);
     qemu.arg("-append").arg(machine.command_line);
     for (index, disk) in machine.disks.iter().enumerate() {
         let file = escaped(disk);
-        qemu.arg("-drive").arg(format!(
-            "if=none,id=disk{index},format=raw,cache=writeback,file={file}"
-        ));
-        qemu.arg("-device").arg(format!(
-            "virtio-blk-pci,drive=disk{index},disable-legacy=on,addr={:#x}",
-            4 + index
-        ));
+        qemu.arg("-drive").arg(format!("if=none,id=disk{index},format=raw,cache=writeback,file={file}"));
+        qemu.arg("-device").arg(format!("virtio-blk-pci,drive=disk{index},disable-legacy=on,addr={:#x}", 4 + index));
     }
     if let Some(wire) = &machine.wire {
         keep_open(wire)?;
         let [a, b, c, d, e, f] = address::MACHINE_MAC;
         let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
-        qemu.arg("-netdev").arg(format!(
-            "stream,id=wire,server=off,addr.type=fd,addr.str={}",
-            wire.as_raw_fd()
-        ));
-        qemu.arg("-device").arg(format!(
-            "virtio-net-pci,netdev=wire,mac={mac},disable-legacy=on,addr=0x3"
-        ));
+        qemu.arg("-netdev").arg(format!("stream,id=wire,server=off,addr.type=fd,addr.str={}", wire.as_raw_fd()));
+        qemu.arg("-device").arg(format!("virtio-net-pci,netdev=wire,mac={mac},disable-legacy=on,addr=0x3"));
     }
     qemu.args(machine.extra);
     Ok(())
@@ -169,36 +133,21 @@ fn escaped(path: &Path) -> String {
 }
 
 fn keep_open(socket: &UnixStream) -> Result<()> {
-    fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty()))
-        .context(|| "cannot hand the wire to QEMU".into())?;
+    fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).context(|| "cannot hand the wire to QEMU".into())?;
     Ok(())
 }
 
 /// Turns an unexpected end into a failure that shows the console's last lines.
 pub fn unexpected_end(status: ExitStatus, console: &Path) -> Failure {
-    let log = std::fs::read(console)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default();
+    let log = std::fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let errors = std::fs::read_to_string(console.with_extension("qemu")).unwrap_or_default();
-    let tail = [
-        command::last_lines(&log, 30),
-        command::last_lines(&errors, 5),
-    ]
-    .join("\n");
+    let tail = [command::last_lines(&log, 30), command::last_lines(&errors, 5)].join("\n");
     let how = match status.code() {
-        Some(EXIT_CLEAN) => "the machine switched itself off".to_owned(),
-        Some(code) if code % 2 == 1 && code > 1 => {
-            format!("the machine stopped with code {:#x} (a panic)", code >> 1)
-        }
+        // QEMU's own failures end with 1 too, but with words.
+        Some(EXIT_CLEAN) if errors.trim().is_empty() => "the machine switched itself off".to_owned(),
+        Some(EXIT_PANIC) => "the machine's kernel panicked".to_owned(),
         _ => format!("QEMU ended ({status})"),
     };
-    Failure::with_help(
-        how,
-        format!(
-            "The console's last lines ({}):\n{}",
-            console.display(),
-            tail.trim()
-        ),
-    )
-    .kind(Kind::Machine)
+    Failure::with_help(how, format!("The console's last lines ({}):\n{}", console.display(), tail.trim()))
+        .kind(Kind::Machine)
 }

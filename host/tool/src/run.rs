@@ -36,10 +36,7 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     let sampler = Sampler::start(sources(&running))?;
     if arguments.page != 0 {
         page::serve(arguments.page, sampler.clone())?;
-        ui::say(&format!(
-            "  live page at http://127.0.0.1:{}/",
-            arguments.page
-        ));
+        ui::say(&format!("  live page at http://127.0.0.1:{}/", arguments.page));
     }
     let watched = watch(&mut running, arguments, &stop, &sampler);
     let outcome = Outcome::of(&mut running, &sampler);
@@ -49,34 +46,26 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sources(running: &Running) -> Sources {
+/// What a sampler looks at.
+pub fn sources(running: &Running) -> Sources {
     let machine = &running.description.machine;
     Sources {
         machine: machine.name.clone(),
-        shares: machine
-            .tenants
-            .iter()
-            .map(|tenant| (tenant.name.clone(), tenant.share))
-            .collect(),
+        shares: machine.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.share)).collect(),
         link_bits_per_second: machine.link.rate_bits_per_second,
         wire: Some(running.wire.counters.clone()),
         agent: running.agent.clone(),
     }
 }
 
-fn watch(
-    running: &mut Running,
-    arguments: &cli::Run,
-    stop: &Stop,
-    sampler: &Arc<Sampler>,
-) -> Result<()> {
+fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc<Sampler>) -> Result<()> {
     let started = Instant::now();
     let name = running.description.machine.name.clone();
     let mut over = || is_over(running, started, arguments.duration, stop);
     match () {
-        () if arguments.console => plain::console(running, |running| {
-            is_over(running, started, arguments.duration, stop)
-        }),
+        () if arguments.console => {
+            plain::console(running, |running| is_over(running, started, arguments.duration, stop))
+        }
         () if terminal::is_possible() && !arguments.json => terminal::watch(sampler, &name, over),
         () => plain::watch(sampler, &mut over),
     }
@@ -86,12 +75,7 @@ fn watch(
 ///
 /// # Errors
 /// When the machine stopped by itself.
-fn is_over(
-    running: &mut Running,
-    started: Instant,
-    limit: Option<Duration>,
-    stop: &Stop,
-) -> Result<bool> {
+fn is_over(running: &mut Running, started: Instant, limit: Option<Duration>, stop: &Stop) -> Result<bool> {
     if let Some(status) = running.qemu.ended()? {
         return Err(qemu::unexpected_end(status, &running.console));
     }

@@ -39,17 +39,11 @@ pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
 }
 
 /// Crates that run on the bare machine only.
-const BARE: &[&str] = &["gyre-x86-64", "gyre-kernel"];
+const BARE: &[&str] = &["gyre-x86-64", "gyre-kernel", "gyre-boot-test"];
 
 fn host_tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
     let mut cargo = build::cargo_command()?;
-    cargo.current_dir(&project.root).args([
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--features",
-        "gyre-config/std",
-    ]);
+    cargo.current_dir(&project.root).args(["test", "--workspace", "--no-fail-fast", "--features", "gyre-config/std"]);
     for package in BARE.iter().filter(|package| is_member(project, package)) {
         cargo.args(["--exclude", package]);
     }
@@ -80,16 +74,11 @@ fn read_tests(command: &mut Command, title: &str, tally: &mut Tally) -> Result<b
         .context(|| format!("cannot start: {title}"))?;
     let progress = child.stderr.take();
     let errors = std::thread::spawn(move || {
-        progress.map_or(String::new(), |pipe| {
-            std::io::read_to_string(pipe).unwrap_or_default()
-        })
+        progress.map_or(String::new(), |pipe| std::io::read_to_string(pipe).unwrap_or_default())
     });
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout)
-            .split(b'\n')
-            .map_while(std::result::Result::ok)
-        {
+        for line in BufReader::new(stdout).split(b'\n').map_while(std::result::Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             step.detail(&line);
             count(&line, tally);
@@ -111,6 +100,12 @@ fn read_tests(command: &mut Command, title: &str, tally: &mut Tally) -> Result<b
 
 /// Counts one line of a test's output.
 fn count(line: &str, tally: &mut Tally) {
+    // Boot scripts say "ok NAME" and "FAILED NAME".
+    if line.starts_with("ok  ") {
+        tally.passed += 1;
+    } else if let Some(name) = line.strip_prefix("FAILED  ") {
+        tally.failed.push(name.to_owned());
+    }
     let Some(rest) = line.strip_prefix("test ") else {
         return;
     };
@@ -123,8 +118,7 @@ fn count(line: &str, tally: &mut Tally) {
 
 /// What the failed tests said: everything after the first "failures:".
 fn failures(said: &str) -> String {
-    said.split_once("failures:")
-        .map_or(String::new(), |(_, rest)| command::last_lines(rest, 80))
+    said.split_once("failures:").map_or(String::new(), |(_, rest)| command::last_lines(rest, 80))
 }
 
 fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
@@ -133,22 +127,14 @@ fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
     }
     let step = Step::start("reading the source (tidy)");
     let mut cargo = build::cargo_command()?;
-    let run = command::output(cargo.current_dir(&project.root).args([
-        "run",
-        "--quiet",
-        "--package",
-        "gyre-tidy",
-    ]));
+    let run = command::output(cargo.current_dir(&project.root).args(["run", "--quiet", "--package", "gyre-tidy"]));
     match run {
         Ok(_) => {
             step.done();
             tally.passed += 1;
         }
         Err(failure) => {
-            say(&failure
-                .report
-                .help()
-                .map_or(String::new(), |help| help.to_string()));
+            say(&failure.report.help().map_or(String::new(), |help| help.to_string()));
             tally.failed.push("tidy".into());
         }
     }
@@ -158,25 +144,14 @@ fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
 /// Runs every executable `tests/boot/*/run` and `tests/boot/*.sh`: it boots machines itself and speaks as `cargo test` does, or its exit code counts.
 fn boot_tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
     for script in scripts(project)? {
-        let name = script
-            .strip_prefix(&project.root)
-            .unwrap_or(&script)
-            .display()
-            .to_string();
-        if arguments
-            .filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
+        let name = script.strip_prefix(&project.root).unwrap_or(&script).display().to_string();
+        if arguments.filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
             continue;
         }
         let before = (tally.passed, tally.failed.len());
-        let tool =
-            std::env::current_exe().context(|| "cannot tell the path of this program".into())?;
+        let tool = std::env::current_exe().context(|| "cannot tell the path of this program".into())?;
         let mut run = Command::new(&script);
-        run.current_dir(&project.root)
-            .env("GYRE", tool)
-            .env("GYRE_ROOT", &project.root);
+        run.current_dir(&project.root).env("GYRE", tool).env("GYRE_ROOT", &project.root);
         let ok = read_tests(&mut run, &format!("booting {name}"), tally)?;
         match (ok, (tally.passed, tally.failed.len()) == before) {
             (true, true) => tally.passed += 1,
@@ -194,13 +169,9 @@ fn scripts(project: &Project) -> Result<Vec<PathBuf>> {
     };
     let script = |path: PathBuf| match path.is_dir() {
         true => Some(path.join("run")).filter(|run| run.is_file()),
-        false => {
-            Some(path).filter(|path| path.extension().is_some_and(|extension| extension == "sh"))
-        }
+        false => Some(path).filter(|path| path.extension().is_some_and(|extension| extension == "sh")),
     };
-    let mut all: Vec<PathBuf> = entries
-        .filter_map(|entry| script(entry.ok()?.path()))
-        .collect();
+    let mut all: Vec<PathBuf> = entries.filter_map(|entry| script(entry.ok()?.path())).collect();
     all.sort();
     Ok(all)
 }
@@ -218,9 +189,11 @@ mod tests {
             "test result: ok. 3 passed",
             "test d ... ignored",
             "running 3 tests",
+            "ok      q35, 4 cores",
+            "FAILED  microvm",
         ] {
             count(line, &mut tally);
         }
-        assert_eq!((tally.passed, tally.failed), (1, vec!["c".to_owned()]));
+        assert_eq!((tally.passed, tally.failed), (2, vec!["c".to_owned(), "microvm".to_owned()]));
     }
 }

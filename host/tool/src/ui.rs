@@ -10,8 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Whether colours go to standard error: a terminal, and no `NO_COLOR` (no-color.org).
 pub fn colours() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::io::stderr().is_terminal()
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
 }
 
 /// A colour by meaning.
@@ -66,24 +65,13 @@ impl Step {
     /// Starts a step; the title says what is being done ("building the kernel").
     pub fn start(title: impl Into<String>) -> Self {
         let title = title.into();
-        let bar = if std::io::stderr().is_terminal() {
-            ProgressBar::new_spinner()
-        } else {
-            ProgressBar::hidden()
-        };
-        if let Ok(style) =
-            ProgressStyle::with_template("{spinner} {prefix} {elapsed:.dim} {wide_msg:.dim}")
-        {
+        let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed:.dim} {wide_msg:.dim}") {
             bar.set_style(style);
         }
         bar.set_prefix(title.clone());
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self {
-            title,
-            bar,
-            started: Instant::now(),
-            finished: false,
-        }
+        Self { title, bar, started: Instant::now(), finished: false }
     }
 
     /// Shows what it is at.
@@ -105,17 +93,8 @@ impl Step {
             return;
         }
         let note = [result.to_owned(), format!("{:.1} s", elapsed.as_secs_f64())];
-        let note = note
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join(", ");
-        eprintln!(
-            "{} {} {}",
-            paint(Paint::Good, "✓"),
-            self.title,
-            paint(Paint::Dim, &note)
-        );
+        let note = note.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+        eprintln!("{} {} {}", paint(Paint::Good, "✓"), self.title, paint(Paint::Dim, &note));
     }
 }
 
@@ -131,31 +110,15 @@ impl Drop for Step {
 /// A table of text for people: columns aligned, the first left, the others right.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-    };
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
     for row in rows {
         let cell = |(column, cell): (usize, &String)| {
             let width = widths.get(column).copied().unwrap_or(0);
-            if column == 0 {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         };
-        let line = row
-            .iter()
-            .enumerate()
-            .map(cell)
-            .collect::<Vec<_>>()
-            .join("  ");
+        let line = row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -168,10 +131,7 @@ mod tests {
 
     #[test]
     fn a_table_aligns_names_left_and_numbers_right() {
-        let rows = [
-            vec!["name".to_owned(), "bytes".to_owned()],
-            vec!["a".to_owned(), "12".to_owned()],
-        ];
+        let rows = [vec!["name".to_owned(), "bytes".to_owned()], vec!["a".to_owned(), "12".to_owned()]];
         assert_eq!(table(&rows), "name  bytes\na        12\n");
     }
 }

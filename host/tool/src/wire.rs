@@ -68,18 +68,11 @@ impl Wire {
     ///
     /// # Errors
     /// When the dump cannot be written or no thread can be had.
-    pub fn start(
-        machine: UnixStream,
-        tap: SyncDevice,
-        counters: Arc<Counters>,
-        options: &Options,
-    ) -> Result<Self> {
+    pub fn start(machine: UnixStream, tap: SyncDevice, counters: Arc<Counters>, options: &Options) -> Result<Self> {
         let pcap = options.pcap.map(Pcap::create).transpose()?.map(Arc::new);
         let closed = Arc::new(AtomicBool::new(false));
         let tap = Arc::new(tap);
-        let writer = machine
-            .try_clone()
-            .context(|| "cannot copy the wire's socket".into())?;
+        let writer = machine.try_clone().context(|| "cannot copy the wire's socket".into())?;
         let pump = |direction| Pump {
             direction,
             clock: options.rate_bits_per_second.map(Clock::new),
@@ -88,12 +81,8 @@ impl Wire {
         };
         let (up, down) = (pump(Direction::FromMachine), pump(Direction::ToMachine));
         let (up_tap, up_closed, down_closed) = (tap.clone(), closed.clone(), closed.clone());
-        spawn("wire from machine", up_closed, move || {
-            up.from_machine(machine, &up_tap)
-        })?;
-        spawn("wire to machine", down_closed, move || {
-            down.to_machine(&tap, writer)
-        })?;
+        spawn("wire from machine", up_closed, move || up.from_machine(machine, &up_tap))?;
+        spawn("wire to machine", down_closed, move || down.to_machine(&tap, writer))?;
         Ok(Self { counters, closed })
     }
 
@@ -103,20 +92,13 @@ impl Wire {
     }
 }
 
-fn spawn(
-    name: &str,
-    closed: Arc<AtomicBool>,
-    pump: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<()> {
+fn spawn(name: &str, closed: Arc<AtomicBool>, pump: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<()> {
     let run = move || {
         // An error here means that QEMU or the device is gone, which the caller learns from QEMU's exit.
         let _ = pump();
         closed.store(true, Ordering::Relaxed);
     };
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(run)
-        .context(|| "cannot start the wire".into())?;
+    std::thread::Builder::new().name(name.into()).spawn(run).context(|| "cannot start the wire".into())?;
     Ok(())
 }
 
@@ -135,10 +117,7 @@ impl Pump {
             machine.read_exact(&mut length)?;
             let length = u32::from_be_bytes(length) as usize;
             let Some(frame) = frame.get_mut(..length) else {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "QEMU sent a frame of impossible length",
-                ));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "QEMU sent a frame of impossible length"));
             };
             machine.read_exact(frame)?;
             self.pass(frame);

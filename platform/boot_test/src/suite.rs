@@ -1,6 +1,6 @@
 //! The list of checks and the verdict.
 
-use crate::{attacks, cores, crash, devices, memory, tables, time, users};
+use crate::{attacks, bench, cores, crash, devices, memory, tables, time, users};
 use alloc::string::String;
 use gyre_x86_64 as machine;
 
@@ -24,17 +24,16 @@ pub fn main() -> ! {
     if let Some(name) = machine::command_line_value("crash") {
         crash::run(name);
     }
+    if machine::command_line_value("bench").is_some() {
+        bench::run();
+    }
+    if machine::command_line_value("echo").is_some() {
+        echo();
+    }
     let cores = machine::start_cores(cores::serve);
     log::info!("{cores} cores");
-    let lists = [
-        memory::CHECKS,
-        tables::CHECKS,
-        time::CHECKS,
-        cores::CHECKS,
-        users::CHECKS,
-        attacks::CHECKS,
-        devices::CHECKS,
-    ];
+    let lists =
+        [memory::CHECKS, tables::CHECKS, time::CHECKS, cores::CHECKS, users::CHECKS, attacks::CHECKS, devices::CHECKS];
     let (mut good, mut bad) = (0, 0);
     for (name, check) in lists.into_iter().flatten() {
         match check() {
@@ -48,6 +47,29 @@ pub fn main() -> ! {
             }
         }
     }
+    log::info!("{} bytes of the stack were never used", machine::stack_bytes_unused());
     log::info!("{good} passed, {bad} failed");
     machine::shut_down(u8::from(bad > 0))
+}
+
+/// Writes what comes in from the console in upper case until a full stop, waiting by halting only.
+fn echo() -> ! {
+    loop {
+        machine::idle();
+        if !machine::take_events().has(gyre_platform::Events::CONSOLE) {
+            continue;
+        }
+        let mut bytes = [0; 64];
+        loop {
+            let count = machine::console_read(&mut bytes);
+            bytes[..count].make_ascii_uppercase();
+            machine::console_write(&bytes[..count]);
+            if bytes[..count].contains(&b'.') {
+                machine::shut_down(0);
+            }
+            if count == 0 {
+                break;
+            }
+        }
+    }
 }

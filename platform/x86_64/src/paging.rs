@@ -83,6 +83,25 @@ impl Slot {
     }
 }
 
+/// Copies `count` entries from `first` on from one table to another.
+///
+/// # Safety
+/// Both must be tables of this kernel; the target is the caller's alone and the source does not change meanwhile.
+pub(crate) unsafe fn copy_entries(from: u64, into: u64, first: u64, count: u64) {
+    let (from, into) = ((reach(from) as *const u64).wrapping_add(first as usize), (reach(into) as *mut u64).wrapping_add(first as usize));
+    // SAFETY: as the caller says.
+    unsafe { core::ptr::copy_nonoverlapping(from, into, count as usize) };
+}
+
+/// The first `count` entries of a table that nothing changes any more.
+///
+/// # Safety
+/// As said; the table must live as long as the slice is used.
+pub(crate) unsafe fn entries_of<'a>(table: u64, count: usize) -> &'a [u64] {
+    // SAFETY: as the caller says.
+    unsafe { core::slice::from_raw_parts(reach(table) as *const u64, count) }
+}
+
 /// Index into the table of `level` (4 is the root).
 #[inline(always)]
 pub(crate) fn index(va: u64, level: u32) -> u64 {

@@ -73,7 +73,7 @@ impl UserContext {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn duplicate(&mut self) -> Result<UserContext, OutOfMemory> {
+    pub fn duplicate(&self) -> Result<UserContext, OutOfMemory> {
         Ok(UserContext::with(self.registers, self.extended.duplicate()?))
     }
 

@@ -32,13 +32,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`SpaceError::NotMapped`] for a hole.
-    pub fn set_options(
-        &self,
-        address: u64,
-        bytes: u64,
-        set: Options,
-        clear: Options,
-    ) -> Result<(), SpaceError> {
+    pub fn set_options(&self, address: u64, bytes: u64, set: Options, clear: Options) -> Result<(), SpaceError> {
         let (start, end) = checked(address, bytes)?;
         let mut state = self.state.lock();
         if !state.regions.covers(start, end) {
@@ -59,9 +53,7 @@ impl AddressSpace {
         let mut at = start;
         while at < end {
             let access = match self.state.lock().regions.find(at) {
-                Some((_, region)) if region.allows(Access::Write) && !region.is_shared() => {
-                    Access::Write
-                }
+                Some((_, region)) if region.allows(Access::Write) && !region.is_shared() => Access::Write,
                 Some(_) => Access::Read,
                 None => return Err(FaultError::NotMapped),
             };
@@ -79,20 +71,14 @@ impl AddressSpace {
         let (start, end) = checked(address, bytes)?;
         let (covered, dirtied) = {
             let state = self.state.lock();
-            (
-                state.regions.covers(start, end),
-                state.dirty_pages(start, end),
-            )
+            (state.regions.covers(start, end), state.dirty_pages(start, end))
         };
         let dirtied = dirtied.unwrap_or_default();
         let mut files: Vec<_> = dirtied.iter().map(|(file, _)| file.clone()).collect();
         files.dedup_by(|a, b| Arc::ptr_eq(a, b));
         tell(dirtied).await;
         for file in files {
-            file.client
-                .sync(file.node)
-                .await
-                .map_err(|_| SpaceError::Io)?;
+            file.client.sync(file.node).await.map_err(|_| SpaceError::Io)?;
         }
         covered.then_some(()).ok_or(SpaceError::NotMapped)
     }
@@ -108,15 +94,42 @@ impl AddressSpace {
             return Err(SpaceError::NotMapped);
         }
         let pages = (start..end).step_by(PAGE as usize);
-        Ok(pages
-            .map(|at| u8::from(state.pages.get(at).is_some()))
-            .collect())
+        Ok(pages.map(|at| u8::from(state.pages.get(at).is_some())).collect())
     }
 
     /// True where the whole range is mapped.
     pub fn is_mapped(&self, address: u64, bytes: u64) -> bool {
-        checked(address, bytes)
-            .is_ok_and(|(start, end)| self.state.lock().regions.covers(start, end))
+        checked(address, bytes).is_ok_and(|(start, end)| self.state.lock().regions.covers(start, end))
+    }
+
+    /// The word at an address where its page is resident; 0 bits of it come from two moments.
+    pub fn peek_u32(&self, address: u64) -> Option<u32> {
+        let mut word = [0; 4];
+        let offset = (address % PAGE) as usize;
+        let read = self.with_present(address, Access::Read, |page, _| page.read(offset, &mut word))?;
+        (read == word.len()).then(|| u32::from_le_bytes(word))
+    }
+
+    /// Replaces the word at an address in one step, also beside the program's own instructions; answers what it was.
+    ///
+    /// # Errors
+    /// [`FaultError`]; [`FaultError::Denied`] for an address that is not aligned.
+    pub async fn update_u32(&self, address: u64, change: impl Fn(u32) -> u32) -> Result<u32, FaultError> {
+        loop {
+            let offset = (address % PAGE) as usize;
+            let done = self.with_present(address, Access::Write, |page, _| {
+                let mut word = [0; 4];
+                page.read(offset, &mut word);
+                let old = u32::from_le_bytes(word);
+                page.compare_exchange_u32(offset, old, change(old))
+            });
+            match done {
+                Some(Some(Ok(old))) => return Ok(old),
+                Some(Some(Err(_))) => {}
+                Some(None) => return Err(FaultError::Denied),
+                None => self.fault(address, Access::Write).await?,
+            }
+        }
     }
 
     /// What a word of memory is called among all who can reach it, so that waiting for it works across programs (futex).
@@ -128,11 +141,7 @@ impl AddressSpace {
 
     /// The name of a word that only this program can mean.
     pub fn private_word_name(&self, address: u64) -> WordName {
-        WordName {
-            object: core::ptr::from_ref(self).addr() as u64,
-            extra: 0,
-            offset: address,
-        }
+        WordName { object: core::ptr::from_ref(self).addr() as u64, extra: 0, offset: address }
     }
 }
 
@@ -150,25 +159,15 @@ pub struct WordName {
 fn name_word(space: &AddressSpace, start: u64, region: &Region, address: u64) -> WordName {
     let offset = region.index_of(start, address) * PAGE + address % PAGE;
     match (&region.provider, region.is_shared()) {
-        (Provider::Memory(memory), true) => WordName {
-            object: Arc::as_ptr(memory).addr() as u64,
-            extra: 0,
-            offset,
-        },
-        (Provider::File(file), true) => WordName {
-            object: u64::MAX,
-            extra: file.node.0,
-            offset,
-        },
+        (Provider::Memory(memory), true) => WordName { object: Arc::as_ptr(memory).addr() as u64, extra: 0, offset },
+        (Provider::File(file), true) => WordName { object: u64::MAX, extra: file.node.0, offset },
         _ => space.private_word_name(address),
     }
 }
 
 /// A range of whole pages inside user memory.
 fn checked(address: u64, bytes: u64) -> Result<(u64, u64), SpaceError> {
-    let bytes = bytes
-        .checked_next_multiple_of(PAGE)
-        .ok_or(SpaceError::NotMapped)?;
+    let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(SpaceError::NotMapped)?;
     let end = address.checked_add(bytes).ok_or(SpaceError::NotMapped)?;
     match (address.is_multiple_of(PAGE), end <= USER_END) {
         (false, _) => Err(SpaceError::Invalid),

@@ -116,17 +116,11 @@ impl AddressSpace {
     }
 
     /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
-    async fn bring(
-        &self,
-        address: u64,
-        file: &Arc<MappedFile>,
-        index: u64,
-    ) -> Result<(), FaultError> {
+    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Result<(), FaultError> {
         count(&self.counters.faults_waited);
         if !file.reaches(index) {
             let attributes = file.client.attributes(file.node).await?;
-            file.size_bytes
-                .store(attributes.size_bytes, Ordering::Relaxed);
+            file.size_bytes.store(attributes.size_bytes, Ordering::Relaxed);
             if !file.reaches(index) {
                 return Err(FaultError::BeyondEnd);
             }
@@ -144,11 +138,7 @@ impl AddressSpace {
     }
 
     /// Sends requests for the absent pages around `address` that the same mapping shows.
-    fn ask_neighbours(
-        &self,
-        address: u64,
-        file: &Arc<MappedFile>,
-    ) -> Vec<(u64, u64, Call<Result<Page, FileError>>)> {
+    fn ask_neighbours(&self, address: u64, file: &Arc<MappedFile>) -> Vec<(u64, u64, Call<Result<Page, FileError>>)> {
         let wanted: Vec<(u64, u64)> = {
             let state = self.state.lock();
             let Some((start, region)) = state.regions.find(address) else {
@@ -163,20 +153,11 @@ impl AddressSpace {
                 .filter(|(_, index)| file.reaches(*index))
                 .collect()
         };
-        wanted
-            .into_iter()
-            .map(|(at, index)| (at, index, file.client.page(file.node, index)))
-            .collect()
+        wanted.into_iter().map(|(at, index)| (at, index, file.client.page(file.node, index))).collect()
     }
 
     /// Puts a file's page in place, unless the mapping changed meanwhile or another thread was faster.
-    fn accept(
-        &self,
-        address: u64,
-        file: &Arc<MappedFile>,
-        index: u64,
-        page: Page,
-    ) -> Result<(), FaultError> {
+    fn accept(&self, address: u64, file: &Arc<MappedFile>, index: u64, page: Page) -> Result<(), FaultError> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(region) = state.shows(address, file, index) else {
@@ -221,28 +202,17 @@ impl State {
             .filter(|(_, region)| region.options.contains(Options::GROWS_DOWN))
             .ok_or(FaultError::NotMapped)?;
         let too_long = stack.end - address > self.limits.stack_bytes;
-        let too_near = self
-            .regions
-            .last_below(address)
-            .is_some_and(|(_, below)| below.end + GUARD_BYTES > address);
+        let too_near = self.regions.last_below(address).is_some_and(|(_, below)| below.end + GUARD_BYTES > address);
         let grown = self.regions.bytes(|_| true) + (start - address);
         if too_long || too_near || grown > self.limits.mapped_bytes {
             return Err(FaultError::NotMapped);
         }
         self.regions.grow_down(start, address);
-        self.regions
-            .find(address)
-            .map(|(start, region)| (start, region.clone()))
-            .ok_or(FaultError::NotMapped)
+        self.regions.find(address).map(|(start, region)| (start, region.clone())).ok_or(FaultError::NotMapped)
     }
 
     /// A page that is not there: made, found, or to be asked for.
-    fn step_absent(
-        &mut self,
-        address: u64,
-        region: &Region,
-        index: u64,
-    ) -> Result<Step, FaultError> {
+    fn step_absent(&mut self, address: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
         let page = match &region.provider {
             Provider::Anonymous => Page::zeroed()?,
             Provider::Memory(memory) => memory.page(index)?,
@@ -258,8 +228,7 @@ impl State {
         match self.table.query(Va(address)) {
             None => self.table.map(Va(address), page.pa(), flags)?,
             Some(mapping) => {
-                self.table
-                    .protect(Va(address), flags | mapping.flags & MapFlags::WRITE);
+                self.table.protect(Va(address), flags | mapping.flags & MapFlags::WRITE);
             }
         }
         Ok(())
@@ -283,8 +252,7 @@ impl State {
         let Provider::File(shown) = &region.provider else {
             return None;
         };
-        (Arc::ptr_eq(shown, file) && region.index_of(start, address) == index)
-            .then(|| region.clone())
+        (Arc::ptr_eq(shown, file) && region.index_of(start, address) == index).then(|| region.clone())
     }
 }
 

@@ -83,9 +83,7 @@ impl AddressSpace {
             dirtied = state.dirty_pages(start, start + bytes).unwrap_or(dirtied);
             state.evict_range(start, start + bytes, &mut shrunk);
             state.regions.take(start, start + bytes);
-            state
-                .regions
-                .insert(start, request.into_region(start + bytes));
+            state.regions.insert(start, request.into_region(start + bytes));
             start
         };
         count(&self.counters.fresh_regions);
@@ -120,12 +118,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`SpaceError::NotMapped`] for a hole, [`SpaceError::Denied`] where a file forbids it; nothing changes then.
-    pub async fn protect(
-        &self,
-        address: u64,
-        bytes: u64,
-        rights: Rights,
-    ) -> Result<(), SpaceError> {
+    pub async fn protect(&self, address: u64, bytes: u64, rights: Rights) -> Result<(), SpaceError> {
         let (start, end) = range(address, bytes)?;
         let mut shrunk = Shrunk::default();
         {
@@ -135,15 +128,10 @@ impl AddressSpace {
                 return Err(SpaceError::NotMapped);
             }
             let parts = state.regions.parts(start, end);
-            if parts
-                .iter()
-                .any(|(_, _, region)| !region.rights_max.contains(rights))
-            {
+            if parts.iter().any(|(_, _, region)| !region.rights_max.contains(rights)) {
                 return Err(SpaceError::Denied);
             }
-            state
-                .regions
-                .change(start, end, |region| region.rights = rights);
+            state.regions.change(start, end, |region| region.rights = rights);
             for (start, end, _) in parts {
                 state.apply_rights(start, end, &mut shrunk);
             }
@@ -156,13 +144,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`SpaceError`].
-    pub async fn remap(
-        &self,
-        address: u64,
-        old_bytes: u64,
-        new_bytes: u64,
-        target: Move,
-    ) -> Result<u64, SpaceError> {
+    pub async fn remap(&self, address: u64, old_bytes: u64, new_bytes: u64, target: Move) -> Result<u64, SpaceError> {
         let (start, old_end) = range(address, old_bytes)?;
         let new_bytes = pages_of(new_bytes).filter(|bytes| *bytes > 0 && *bytes < USER_END);
         let new_bytes = new_bytes.ok_or(SpaceError::Invalid)?;
@@ -189,22 +171,13 @@ impl AddressSpace {
         self.move_region(start, old_end, to, new_bytes).await
     }
 
-    async fn move_region(
-        &self,
-        start: u64,
-        old_end: u64,
-        to: Option<u64>,
-        new_bytes: u64,
-    ) -> Result<u64, SpaceError> {
+    async fn move_region(&self, start: u64, old_end: u64, to: Option<u64>, new_bytes: u64) -> Result<u64, SpaceError> {
         let overlap = |to: u64| to < old_end && start < to + new_bytes;
         if to.is_some_and(|to| overlap(to) || to < USER_START) {
             return Err(SpaceError::Invalid);
         }
         let top = self.layout.map_top;
-        let (to, shrunk, dirtied) =
-            self.state
-                .lock()
-                .relocate((start, old_end), to, new_bytes, top)?;
+        let (to, shrunk, dirtied) = self.state.lock().relocate((start, old_end), to, new_bytes, top)?;
         self.settle(shrunk).await;
         tell(dirtied).await;
         Ok(to)
@@ -238,9 +211,7 @@ impl State {
                 let hint = hint & !(PAGE - 1);
                 let end = hint.checked_add(bytes).filter(|end| *end <= USER_END);
                 match end {
-                    Some(end) if hint >= USER_START && !self.regions.overlaps(hint, end) => {
-                        Ok(hint)
-                    }
+                    Some(end) if hint >= USER_START && !self.regions.overlaps(hint, end) => Ok(hint),
                     _ => self.gap(bytes, top),
                 }
             }
@@ -270,18 +241,11 @@ impl State {
             .ok_or(SpaceError::NoMemory)
     }
 
-    fn check_limits(
-        &self,
-        bytes: u64,
-        replaced: u64,
-        request: &MapRequest,
-    ) -> Result<(), SpaceError> {
+    fn check_limits(&self, bytes: u64, replaced: u64, request: &MapRequest) -> Result<(), SpaceError> {
         let mapped = self.regions.bytes(|_| true) - replaced + bytes;
         let private = !request.options.contains(Options::SHARED);
         let data = private && request.rights.contains(Rights::WRITE);
-        if mapped > self.limits.mapped_bytes
-            || self.regions.len() + 2 > REGIONS_MAX
-            || data && self.exceeds_data(bytes)
+        if mapped > self.limits.mapped_bytes || self.regions.len() + 2 > REGIONS_MAX || data && self.exceeds_data(bytes)
         {
             return Err(SpaceError::NoMemory);
         }
@@ -290,10 +254,8 @@ impl State {
 
     /// True where `bytes` more of private writable memory are beyond the limit.
     fn exceeds_data(&self, bytes: u64) -> bool {
-        let private =
-            |region: &Region| !region.is_shared() && region.rights.contains(Rights::WRITE);
-        self.limits.data_bytes != u64::MAX
-            && self.regions.bytes(private).saturating_add(bytes) > self.limits.data_bytes
+        let private = |region: &Region| !region.is_shared() && region.rights.contains(Rights::WRITE);
+        self.limits.data_bytes != u64::MAX && self.regions.bytes(private).saturating_add(bytes) > self.limits.data_bytes
     }
 
     fn remove(&mut self, start: u64, end: u64) -> (Shrunk, Vec<(Arc<MappedFile>, u64)>) {
@@ -324,9 +286,7 @@ impl State {
     }
 
     fn is_writable(&self, address: u64) -> bool {
-        self.table
-            .query(Va(address))
-            .is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE))
+        self.table.query(Va(address)).is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE))
     }
 
     /// Gives the pages in the range the rights of their region, as far as these shrink; what grows comes by faults.
@@ -367,8 +327,7 @@ impl State {
 
     fn check_growth(&self, region: &Region, bytes: u64) -> Result<(), SpaceError> {
         let data = !region.is_shared() && region.rights.contains(Rights::WRITE);
-        let too_much = self.regions.bytes(|_| true).saturating_add(bytes)
-            > self.limits.mapped_bytes
+        let too_much = self.regions.bytes(|_| true).saturating_add(bytes) > self.limits.mapped_bytes
             || data && self.exceeds_data(bytes);
         match too_much {
             true => Err(SpaceError::NoMemory),
@@ -388,10 +347,7 @@ impl State {
     }
 
     /// Moves a mapping and its pages.
-    #[allow(
-        clippy::type_complexity,
-        reason = "used once, in the line above its meaning"
-    )]
+    #[allow(clippy::type_complexity, reason = "used once, in the line above its meaning")]
     fn relocate(
         &mut self,
         from: (u64, u64),

@@ -41,10 +41,7 @@ impl Regions {
 
     /// True where some region has an address in the range.
     pub(crate) fn overlaps(&self, start: u64, end: u64) -> bool {
-        self.map
-            .range(..end)
-            .next_back()
-            .is_some_and(|(_, region)| region.end > start)
+        self.map.range(..end).next_back().is_some_and(|(_, region)| region.end > start)
     }
 
     /// True where the range has no hole.
@@ -89,15 +86,8 @@ impl Regions {
     pub(crate) fn take(&mut self, start: u64, end: u64) -> Vec<(u64, Region)> {
         self.split_at(start);
         self.split_at(end);
-        let starts: Vec<u64> = self
-            .map
-            .range(start..end)
-            .map(|(start, _)| *start)
-            .collect();
-        starts
-            .into_iter()
-            .filter_map(|start| self.map.remove(&start).map(|region| (start, region)))
-            .collect()
+        let starts: Vec<u64> = self.map.range(start..end).map(|(start, _)| *start).collect();
+        starts.into_iter().filter_map(|start| self.map.remove(&start).map(|region| (start, region))).collect()
     }
 
     /// Adds a region where nothing is, and merges it with neighbours that it continues.
@@ -137,9 +127,7 @@ impl Regions {
     /// Moves the start of the region at `start` down to `new_start` (stack growth).
     pub(crate) fn grow_down(&mut self, start: u64, new_start: u64) {
         if let Some(mut region) = self.map.remove(&start) {
-            region.first_index = region
-                .first_index
-                .saturating_sub((start - new_start) / PAGE);
+            region.first_index = region.first_index.saturating_sub((start - new_start) / PAGE);
             self.insert(new_start, region);
         }
     }
@@ -161,18 +149,11 @@ impl Regions {
 
     /// Bytes of regions inside the range.
     pub(crate) fn bytes_in(&self, start: u64, end: u64) -> u64 {
-        self.parts(start, end)
-            .iter()
-            .map(|(from, to, _)| to - from)
-            .sum()
+        self.parts(start, end).iter().map(|(from, to, _)| to - from).sum()
     }
 
     /// Bytes of all regions that `wanted` holds for.
     pub(crate) fn bytes(&self, wanted: impl Fn(&Region) -> bool) -> u64 {
-        self.map
-            .iter()
-            .filter(|(_, region)| wanted(region))
-            .map(|(start, region)| region.end - start)
-            .sum()
+        self.map.iter().filter(|(_, region)| wanted(region)).map(|(start, region)| region.end - start).sum()
     }
 }

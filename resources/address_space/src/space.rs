@@ -66,6 +66,8 @@ pub struct AddressSpace {
     root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
+    /// How many programs live in it.
+    users: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -75,10 +77,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn new(
-        flush: &'static dyn Flush,
-        limits: Limits,
-    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
+    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
         Self::with_layout(flush, limits, Layout::random())
     }
 
@@ -88,8 +87,8 @@ impl AddressSpace {
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let root = table.root();
         Ok(Arc::new(AddressSpace {
-            root: table.root(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),
@@ -98,15 +97,29 @@ impl AddressSpace {
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
+            root,
             flush,
             layout,
+            users: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
 
-    /// What a core loads to run in it.
+    /// What a core loads to run programs here.
     pub fn root(&self) -> &TableRoot {
         &self.root
+    }
+
+    /// One more program lives in it.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One program less; the last one clears it.
+    pub async fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.clear().await;
+        }
     }
 
     /// Where things go in this address space.
@@ -132,11 +145,7 @@ impl AddressSpace {
     /// All mappings with their starts, in order.
     pub fn regions(&self) -> Vec<(u64, Region)> {
         let state = self.state.lock();
-        state
-            .regions
-            .iter()
-            .map(|(start, region)| (start, region.clone()))
-            .collect()
+        state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
     }
 
     /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether
@@ -161,10 +170,7 @@ impl AddressSpace {
         if shrunk.stale.is_empty() {
             return;
         }
-        let mut graves = Graves {
-            space: self,
-            pages: shrunk.graves,
-        };
+        let mut graves = Graves { space: self, pages: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -256,12 +262,7 @@ impl State {
     }
 
     /// Puts a page where none is and maps it with the rights of its region.
-    pub(crate) fn install(
-        &mut self,
-        address: u64,
-        page: Page,
-        region: &Region,
-    ) -> Result<(), FaultError> {
+    pub(crate) fn install(&mut self, address: u64, page: Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(&page);
         let pa = page.pa();
         self.pages.insert(address, page);

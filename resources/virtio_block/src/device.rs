@@ -139,6 +139,12 @@ impl VirtioBlock {
         self.line
     }
 
+    /// True where the device would take a request now.
+    pub fn has_room(&self) -> bool {
+        let state = self.state.lock();
+        state.dead || state.ring.in_flight() < self.options.depth
+    }
+
     /// What the driver has seen.
     pub fn statistics(&self) -> BlockStatistics {
         let state = self.state.lock();

@@ -142,6 +142,12 @@ impl TimeLine {
         }
     }
 
+    /// Elapsed and idle cycles up to the last stamp, without looking at the ledger.
+    pub fn partition_quick(&self) -> (u64, u64) {
+        let elapsed = self.last().wrapping_sub(self.start.load(Ordering::Relaxed));
+        (elapsed, self.idle.load(Ordering::Relaxed))
+    }
+
     /// How the time from the start to the last stamp was divided. Exact on the line's own core; elsewhere a stamp may come in between.
     pub fn partition(&self) -> Partition {
         Partition {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use gyre_config::boot::{Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
 use gyre_engine::{GridConfig, ResourceConfig};
 use gyre_schedulers::{
-    Metric, Policy, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
+    Metric, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
     token_bucket, weighted_fair, worst_case_fair,
 };
 

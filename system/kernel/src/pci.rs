@@ -32,7 +32,7 @@ impl PciFunction for Function {
         self.0.enable_bus_master();
     }
     fn attach_interrupt(&self, table_entry: u16, core: usize) -> Result<u32, DeviceError> {
-        gyre_x86_64::attach_interrupt(self.0.address, table_entry, core)
+        gyre_x86_64::attach_interrupt(self.0, table_entry, core)
     }
 }
 

@@ -53,20 +53,8 @@ fn converse(
     let (output, stdout) = io::pipe()?;
     let (errors, stderr) = io::pipe()?;
     // The program's ends go with `Streams`: ours see their end when the program, not we, closes.
-    let program: Arc<dyn Program> = source
-        .spawn(
-            wanted,
-            Streams {
-                stdin,
-                stdout,
-                stderr,
-            },
-        )?
-        .into();
-    let pumps = [
-        pump(output, session::STDOUT, out)?,
-        pump(errors, session::STDERR, out)?,
-    ];
+    let program: Arc<dyn Program> = source.spawn(wanted, Streams { stdin, stdout, stderr })?.into();
+    let pumps = [pump(output, session::STDOUT, out)?, pump(errors, session::STDERR, out)?];
     let frames = BufReader::with_capacity(session::FRAME_BYTES_MAX, reader.get_ref().try_clone()?);
     let early = reader.buffer().to_vec();
     let target = program.clone();
@@ -105,11 +93,7 @@ fn feed(mut frames: impl Read, input: PipeWriter, program: &dyn Program) {
         match (kind, bytes.first()) {
             (session::STDIN, None) => input = None,
             // A program that has closed its input gets no more; it may still write.
-            (session::STDIN, _) => {
-                input = input
-                    .take()
-                    .filter(|mut input| input.write_all(&bytes).is_ok())
-            }
+            (session::STDIN, _) => input = input.take().filter(|mut input| input.write_all(&bytes).is_ok()),
             (session::SIGNAL, Some(signal)) => drop(program.signal(i32::from(*signal))),
             _ => {}
         }

@@ -36,22 +36,14 @@ fn parse(reader: &mut impl io::BufRead) -> io::Result<Option<Request>> {
     };
     let mut words = first.split_whitespace();
     let (method, target) = (words.next().ok_or_else(bad)?, words.next().ok_or_else(bad)?);
-    if !words
-        .next()
-        .is_some_and(|version| version.starts_with("HTTP/1."))
-    {
+    if !words.next().is_some_and(|version| version.starts_with("HTTP/1.")) {
         return Err(bad());
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let length = headers(reader)?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Some(Request {
-        method: method.into(),
-        path: path.into(),
-        query: query.into(),
-        body,
-    }))
+    Ok(Some(Request { method: method.into(), path: path.into(), query: query.into(), body }))
 }
 
 /// Reads the headers and returns the length of the body.
@@ -64,12 +56,7 @@ fn headers(reader: &mut impl io::BufRead) -> io::Result<usize> {
         }
         let (name, value) = line.split_once(':').ok_or_else(bad)?;
         if name.eq_ignore_ascii_case("content-length") {
-            length = value
-                .trim()
-                .parse()
-                .ok()
-                .filter(|length| *length <= BODY_BYTES_MAX)
-                .ok_or_else(bad)?;
+            length = value.trim().parse().ok().filter(|length| *length <= BODY_BYTES_MAX).ok_or_else(bad)?;
         }
     }
     Err(bad())
@@ -86,10 +73,7 @@ fn line(reader: &mut impl io::BufRead) -> io::Result<Option<String>> {
 }
 
 fn bad() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "not an HTTP request that the agent takes",
-    )
+    io::Error::new(io::ErrorKind::InvalidData, "not an HTTP request that the agent takes")
 }
 
 /// Writes a whole response.
@@ -97,10 +81,7 @@ fn bad() -> io::Error {
 /// # Errors
 /// When the client has gone.
 pub fn respond(stream: &mut impl Write, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all(&[head.as_bytes(), body].concat())
 }
 
@@ -109,12 +90,7 @@ pub fn respond(stream: &mut impl Write, status: &str, kind: &str, body: &[u8]) -
 /// # Errors
 /// When the client has gone.
 pub fn refuse(stream: &mut impl Write, status: &str, why: &str) -> io::Result<()> {
-    respond(
-        stream,
-        status,
-        "text/plain; charset=utf-8",
-        format!("{why}\n").as_bytes(),
-    )
+    respond(stream, status, "text/plain; charset=utf-8", format!("{why}\n").as_bytes())
 }
 
 /// Writes the head of a response that goes on until the connection closes.
@@ -122,10 +98,7 @@ pub fn refuse(stream: &mut impl Write, status: &str, why: &str) -> io::Result<()
 /// # Errors
 /// When the client has gone.
 pub fn start_stream(stream: &mut impl Write, kind: &str) -> io::Result<()> {
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n"
-    )
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n")
 }
 
 /// Writes the head that turns the connection into a stream of frames.
@@ -133,9 +106,7 @@ pub fn start_stream(stream: &mut impl Write, kind: &str) -> io::Result<()> {
 /// # Errors
 /// When the client has gone.
 pub fn upgrade(stream: &mut impl Write) -> io::Result<()> {
-    stream.write_all(
-        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: gyre-exec\r\n\r\n",
-    )
+    stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: gyre-exec\r\n\r\n")
 }
 
 #[cfg(test)]
@@ -148,14 +119,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read_with_query_and_body() {
-        let request =
-            parsed("POST /exec?x=1 HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\n\r\nabcdef")
-                .unwrap()
-                .unwrap();
-        assert_eq!(
-            (request.path.as_str(), request.query.as_str()),
-            ("/exec", "x=1")
-        );
+        let request = parsed("POST /exec?x=1 HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\n\r\nabcdef").unwrap().unwrap();
+        assert_eq!((request.path.as_str(), request.query.as_str()), ("/exec", "x=1"));
         assert_eq!(request.body, b"abc");
     }
 

@@ -19,22 +19,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// When the client has gone.
-pub fn stream(
-    request: &Request,
-    mut stream: &TcpStream,
-    source: &Arc<dyn Source>,
-) -> io::Result<()> {
+pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source>) -> io::Result<()> {
     let tenant = request.path.trim_start_matches("/logs/");
     let follow = request.query.split('&').any(|word| word == "follow=1");
     let mut offset = 0;
     let mut part = match source.log(tenant, offset) {
         Ok(part) => part,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return http::refuse(
-                &mut stream,
-                "404 Not Found",
-                &format!("there is no tenant `{tenant}`"),
-            );
+            return http::refuse(&mut stream, "404 Not Found", &format!("there is no tenant `{tenant}`"));
         }
         Err(error) => {
             return http::refuse(&mut stream, "500 Internal Server Error", &error.to_string());

@@ -48,12 +48,7 @@ fn start(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
         match argument.as_str() {
             "--fake" => source = Arc::new(source::Fake::default()),
             "--linux" => source = Arc::new(source::Linux::default()),
-            "--listen" => {
-                listen = arguments
-                    .next()
-                    .and_then(|text| text.parse().ok())
-                    .ok_or(USAGE)?
-            }
+            "--listen" => listen = arguments.next().and_then(|text| text.parse().ok()).ok_or(USAGE)?,
             _ => return Err(USAGE.into()),
         }
     }

@@ -10,10 +10,7 @@ use gyre_config::{
 
 /// Writes all figures of a snapshot.
 pub fn text(snapshot: &Snapshot) -> String {
-    let mut page = Page {
-        text: String::new(),
-        seconds_per_cycle: 1.0 / snapshot.cycles_per_second.max(1) as f64,
-    };
+    let mut page = Page { text: String::new(), seconds_per_cycle: 1.0 / snapshot.cycles_per_second.max(1) as f64 };
     page.containers(snapshot);
     page.cores(snapshot);
     page.records(snapshot);
@@ -30,25 +27,13 @@ struct Page {
 type Sample = (Vec<(&'static str, String)>, f64);
 
 impl Page {
-    fn family(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = Sample>,
-    ) {
+    fn family(&mut self, name: &str, kind: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in samples {
-            let labels: Vec<String> = labels
-                .iter()
-                .map(|(key, value)| format!("{key}=\"{}\"", escaped(value)))
-                .collect();
-            let labels = if labels.is_empty() {
-                String::new()
-            } else {
-                format!("{{{}}}", labels.join(","))
-            };
+            let labels: Vec<String> =
+                labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
             let _ = writeln!(self.text, "{name}{labels} {value}");
         }
     }
@@ -98,15 +83,10 @@ impl Page {
     }
 
     fn memory(&mut self, snapshot: &Snapshot) {
-        let is_tenant = |activity: &&Activity| {
-            matches!(activity.kind, ActivityKind::Tenant | ActivityKind::System)
-        };
+        let is_tenant = |activity: &&Activity| matches!(activity.kind, ActivityKind::Tenant | ActivityKind::System);
         let tenants: Vec<&Activity> = snapshot.activities.iter().filter(is_tenant).collect();
         let each = |value: fn(&Activity) -> f64| -> Vec<Sample> {
-            tenants
-                .iter()
-                .map(|tenant| (vec![("name", tenant.name.clone())], value(tenant)))
-                .collect()
+            tenants.iter().map(|tenant| (vec![("name", tenant.name.clone())], value(tenant))).collect()
         };
         self.family(
             "container_memory_usage_bytes",
@@ -163,17 +143,10 @@ impl Page {
                 ("idle", core.idle_cycles),
                 ("unattributed", core.unattributed_cycles),
             ];
-            let labels = move |state: &str| {
-                vec![("core", core.core.to_string()), ("state", state.to_owned())]
-            };
+            let labels = move |state: &str| vec![("core", core.core.to_string()), ("state", state.to_owned())];
             parts.map(|(state, cycles)| (labels(state), cycles as f64 * cycle))
         });
-        self.family(
-            "gyre_core_seconds_total",
-            "counter",
-            "A gapless partition of each core's time.",
-            parts,
-        );
+        self.family("gyre_core_seconds_total", "counter", "A gapless partition of each core's time.", parts);
         let name = |id: u32| {
             snapshot
                 .activities
@@ -183,45 +156,22 @@ impl Page {
         };
         let spans = snapshot.cores.iter().flat_map(|core| {
             let labels = move |id| vec![("core", core.core.to_string()), ("activity", name(id))];
-            core.handling
-                .iter()
-                .map(move |span| (labels(span.activity), span.cycles as f64 * cycle))
+            core.handling.iter().map(move |span| (labels(span.activity), span.cycles as f64 * cycle))
         });
-        self.family(
-            "gyre_activity_seconds_total",
-            "counter",
-            "Time of each core for each activity.",
-            spans,
-        );
+        self.family("gyre_activity_seconds_total", "counter", "Time of each core for each activity.", spans);
     }
 
     fn records(&mut self, snapshot: &Snapshot) {
         let cycle = self.seconds_per_cycle;
         let activity = |id: u32| {
-            snapshot
-                .activities
-                .iter()
-                .find(|one| one.id == id)
-                .map_or(id.to_string(), |one| one.name.clone())
+            snapshot.activities.iter().find(|one| one.id == id).map_or(id.to_string(), |one| one.name.clone())
         };
-        let resource = |at: u16| {
-            snapshot
-                .resources
-                .get(usize::from(at))
-                .map_or(at.to_string(), |one| one.name.clone())
-        };
+        let resource = |at: u16| snapshot.resources.get(usize::from(at)).map_or(at.to_string(), |one| one.name.clone());
         let each = |value: &dyn Fn(&gyre_config::monitor::Record) -> f64| -> Vec<Sample> {
             let labels = |record: &gyre_config::monitor::Record| {
-                vec![
-                    ("activity", activity(record.activity)),
-                    ("resource", resource(record.resource)),
-                ]
+                vec![("activity", activity(record.activity)), ("resource", resource(record.resource))]
             };
-            snapshot
-                .records
-                .iter()
-                .map(|record| (labels(record), value(record)))
-                .collect()
+            snapshot.records.iter().map(|record| (labels(record), value(record))).collect()
         };
         self.family(
             "gyre_resource_cpu_seconds_total",
@@ -241,12 +191,7 @@ impl Page {
             "Messages handled without having been queued.",
             each(&|record| record.inline_messages as f64),
         );
-        self.family(
-            "gyre_resource_bytes_total",
-            "counter",
-            "Bytes moved.",
-            each(&|record| record.bytes as f64),
-        );
+        self.family("gyre_resource_bytes_total", "counter", "Bytes moved.", each(&|record| record.bytes as f64));
         self.family(
             "gyre_resource_queue_seconds_total",
             "counter",
@@ -270,11 +215,7 @@ impl Page {
     fn machine(&mut self, snapshot: &Snapshot) {
         let cycle = self.seconds_per_cycle;
         let resources = |value: &dyn Fn(&gyre_config::monitor::Resource) -> f64| -> Vec<Sample> {
-            snapshot
-                .resources
-                .iter()
-                .map(|one| (vec![("resource", one.name.clone())], value(one)))
-                .collect()
+            snapshot.resources.iter().map(|one| (vec![("resource", one.name.clone())], value(one))).collect()
         };
         self.family(
             "gyre_resource_scheduling_seconds_total",
@@ -294,43 +235,19 @@ impl Page {
             "Times that the resource was full.",
             resources(&|one| one.suspensions as f64),
         );
-        let locks = snapshot
-            .locks
-            .iter()
-            .map(|lock| (vec![("lock", lock.name.clone())], lock.contended as f64));
-        self.family(
-            "gyre_lock_contended_total",
-            "counter",
-            "Times that the lock was not free at once.",
-            locks,
-        );
-        let pools = snapshot
-            .pools
-            .iter()
-            .map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
+        let locks = snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.contended as f64));
+        self.family("gyre_lock_contended_total", "counter", "Times that the lock was not free at once.", locks);
+        let pools = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
         self.family("gyre_pool_objects", "gauge", "Objects of the type.", pools);
-        let calls = snapshot
-            .missing_calls
-            .iter()
-            .map(|call| (vec![("call", call.name.clone())], call.count as f64));
-        self.family(
-            "gyre_missing_calls_total",
-            "counter",
-            "System calls that the machine does not have.",
-            calls,
-        );
+        let calls = snapshot.missing_calls.iter().map(|call| (vec![("call", call.name.clone())], call.count as f64));
+        self.family("gyre_missing_calls_total", "counter", "System calls that the machine does not have.", calls);
         self.family(
             "gyre_memory_total_bytes",
             "gauge",
             "Memory of the machine.",
             [(vec![], snapshot.memory.total_bytes as f64)],
         );
-        self.family(
-            "gyre_memory_free_bytes",
-            "gauge",
-            "Free memory.",
-            [(vec![], snapshot.memory.free_bytes as f64)],
-        );
+        self.family("gyre_memory_free_bytes", "gauge", "Free memory.", [(vec![], snapshot.memory.free_bytes as f64)]);
         self.family(
             "gyre_kernel_heap_bytes",
             "gauge",
@@ -348,10 +265,7 @@ impl Page {
 
 /// Backslash, quote and line feed are escaped in label values.
 fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -365,10 +279,7 @@ mod tests {
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').unwrap();
             assert!(value.parse::<f64>().is_ok(), "{line}");
-            assert!(
-                name.starts_with("gyre_") || name.starts_with("container_"),
-                "{line}"
-            );
+            assert!(name.starts_with("gyre_") || name.starts_with("container_"), "{line}");
             assert_eq!(name.matches('"').count() % 2, 0, "{line}");
         }
         assert!(text.contains("container_cpu_usage_seconds_total{name=\"gold\"}"));

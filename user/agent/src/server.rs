@@ -47,11 +47,7 @@ pub fn serve(listen: SocketAddr, source: &Arc<dyn Source>) -> io::Result<()> {
 fn admit(mut stream: TcpStream, source: Arc<dyn Source>, open: Arc<AtomicUsize>) {
     if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
         open.fetch_sub(1, Ordering::Relaxed);
-        let _ = http::refuse(
-            &mut stream,
-            "503 Service Unavailable",
-            "too many connections, come later",
-        );
+        let _ = http::refuse(&mut stream, "503 Service Unavailable", "too many connections, come later");
         return;
     }
     let counted = open.clone();
@@ -60,11 +56,7 @@ fn admit(mut stream: TcpStream, source: Arc<dyn Source>, open: Arc<AtomicUsize>)
         let _ = converse(stream, &source);
         counted.fetch_sub(1, Ordering::Relaxed);
     };
-    if std::thread::Builder::new()
-        .stack_size(STACK_BYTES)
-        .spawn(serve)
-        .is_err()
-    {
+    if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve).is_err() {
         open.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -101,26 +93,18 @@ fn answer(
             return logs::stream(request, stream, source).map(|()| false);
         }
         ("GET", "/metrics") => {
-            figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| {
-                Ok(metrics::text(snapshot))
-            })?
+            figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?
         }
-        ("GET", "/snapshot") => figures(&mut out, source, "application/json", |snapshot| {
-            Ok(serde_json::to_string(snapshot)?)
-        })?,
-        ("GET", "/bill") => figures(&mut out, source, "application/json", |snapshot| {
-            Ok(serde_json::to_string(&Bill::of(snapshot))?)
-        })?,
-        ("GET", "/") => http::refuse(
-            &mut out,
-            "200 OK",
-            "metrics snapshot bill events exec logs/TENANT",
-        )?,
-        ("GET" | "POST", _) => http::refuse(
-            &mut out,
-            "404 Not Found",
-            "there is: /metrics /snapshot /bill /events /exec /logs/TENANT",
-        )?,
+        ("GET", "/snapshot") => {
+            figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(snapshot)?))?
+        }
+        ("GET", "/bill") => {
+            figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?
+        }
+        ("GET", "/") => http::refuse(&mut out, "200 OK", "metrics snapshot bill events exec logs/TENANT")?,
+        ("GET" | "POST", _) => {
+            http::refuse(&mut out, "404 Not Found", "there is: /metrics /snapshot /bill /events /exec /logs/TENANT")?
+        }
         _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec")?,
     }
     Ok(true)
@@ -134,10 +118,6 @@ fn figures(
 ) -> io::Result<()> {
     match source.snapshot().and_then(|snapshot| form(&snapshot)) {
         Ok(text) => http::respond(out, "200 OK", kind, text.as_bytes()),
-        Err(error) => http::refuse(
-            out,
-            "500 Internal Server Error",
-            &format!("no figures: {error}"),
-        ),
+        Err(error) => http::refuse(out, "500 Internal Server Error", &format!("no figures: {error}")),
     }
 }

@@ -16,14 +16,10 @@ struct Agent {
 impl Agent {
     fn start() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gyre-agent"));
-        command
-            .args(["--fake", "--listen", "127.0.0.1:0"])
-            .stderr(Stdio::piped());
+        command.args(["--fake", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().rsplit(' ').next().unwrap().to_owned();
         Self { child, address }
     }
@@ -43,21 +39,14 @@ impl Agent {
     }
 
     fn exec(&self, body: &str) -> TcpStream {
-        let mut stream = self.send(&format!(
-            "POST /exec HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ));
+        let mut stream = self.send(&format!("POST /exec HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
         let mut head = vec![];
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
             stream.read_exact(&mut byte).unwrap();
             head.push(byte[0]);
         }
-        assert!(
-            head.starts_with(b"HTTP/1.1 101 "),
-            "{}",
-            String::from_utf8_lossy(&head)
-        );
+        assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
         stream
     }
 }
@@ -88,11 +77,7 @@ fn figures_come_as_json_prometheus_text_and_a_bill_that_adds_up() {
     let json = snapshot.split_once("\r\n\r\n").unwrap().1;
     let snapshot: gyre_config::monitor::Snapshot = serde_json::from_str(json).unwrap();
     assert!(gyre_config::bill::Bill::of(&snapshot).adds_up());
-    assert!(
-        agent
-            .get("/metrics")
-            .contains("container_memory_usage_bytes{name=\"gold\"}")
-    );
+    assert!(agent.get("/metrics").contains("container_memory_usage_bytes{name=\"gold\"}"));
     assert!(agent.get("/bill").contains("\"difference_cycles\":0"));
 }
 
@@ -101,39 +86,20 @@ fn events_come_each_second() {
     let agent = Agent::start();
     let mut lines = BufReader::new(agent.send("GET /events HTTP/1.1\r\n\r\n")).lines();
     let started = std::time::Instant::now();
-    let events = lines
-        .by_ref()
-        .map_while(Result::ok)
-        .filter(|line| line == "event: snapshot")
-        .take(3)
-        .count();
+    let events = lines.by_ref().map_while(Result::ok).filter(|line| line == "event: snapshot").take(3).count();
     assert_eq!(events, 3);
-    assert!(
-        started.elapsed().as_millis() >= 1900,
-        "three events span two seconds"
-    );
+    assert!(started.elapsed().as_millis() >= 1900, "three events span two seconds");
 }
 
 #[test]
 fn a_program_gets_its_input_and_returns_output_errors_and_code() {
     let agent = Agent::start();
-    let mut stream =
-        agent.exec(r#"{"tenant": "gold", "argv": ["sh", "-c", "cat; echo oops >&2; exit 7"]}"#);
-    stream
-        .write_all(&[&session::header(session::STDIN, 5)[..], b"hello"].concat())
-        .unwrap();
-    stream
-        .write_all(&session::header(session::STDIN, 0))
-        .unwrap();
+    let mut stream = agent.exec(r#"{"tenant": "gold", "argv": ["sh", "-c", "cat; echo oops >&2; exit 7"]}"#);
+    stream.write_all(&[&session::header(session::STDIN, 5)[..], b"hello"].concat()).unwrap();
+    stream.write_all(&session::header(session::STDIN, 0)).unwrap();
     let frames = frames(stream);
-    assert!(
-        frames.contains(&(session::STDOUT, b"hello".to_vec())),
-        "{frames:?}"
-    );
-    assert!(
-        frames.contains(&(session::STDERR, b"oops\n".to_vec())),
-        "{frames:?}"
-    );
+    assert!(frames.contains(&(session::STDOUT, b"hello".to_vec())), "{frames:?}");
+    assert!(frames.contains(&(session::STDERR, b"oops\n".to_vec())), "{frames:?}");
     assert_eq!(frames.last(), Some(&(session::EXIT, vec![0, 0, 0, 7])));
 }
 
@@ -141,13 +107,8 @@ fn a_program_gets_its_input_and_returns_output_errors_and_code() {
 fn a_signal_ends_the_program_and_is_its_exit_code() {
     let agent = Agent::start();
     let mut stream = agent.exec(r#"{"tenant": "gold", "argv": ["sleep", "100"]}"#);
-    stream
-        .write_all(&[&session::header(session::SIGNAL, 1)[..], &[15]].concat())
-        .unwrap();
-    assert_eq!(
-        frames(stream).last(),
-        Some(&(session::EXIT, vec![0, 0, 0, 143]))
-    );
+    stream.write_all(&[&session::header(session::SIGNAL, 1)[..], &[15]].concat()).unwrap();
+    assert_eq!(frames(stream).last(), Some(&(session::EXIT, vec![0, 0, 0, 143])));
 }
 
 #[test]

@@ -16,18 +16,11 @@ pub(crate) fn with_input(number: u64, bytes: &[u8]) -> io::Result<i64> {
 }
 
 /// Makes a call that writes a buffer, which comes after the other arguments; returns the count that the kernel returns.
-pub(crate) fn with_output<const N: usize>(
-    number: u64,
-    before: [i64; N],
-    buffer: &mut [u8],
-) -> io::Result<usize> {
+pub(crate) fn with_output<const N: usize>(number: u64, before: [i64; N], buffer: &mut [u8]) -> io::Result<usize> {
     let (pointer, length) = (buffer.as_mut_ptr() as i64, buffer.len() as i64);
     let mut arguments = [0i64; 6];
     let all = before.into_iter().chain([pointer, length]);
-    arguments
-        .iter_mut()
-        .zip(all)
-        .for_each(|(slot, value)| *slot = value);
+    arguments.iter_mut().zip(all).for_each(|(slot, value)| *slot = value);
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: pointer and length describe `buffer`, borrowed exclusively through the call; any bytes are valid in it.
     let count = result(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) })?;
@@ -35,9 +28,5 @@ pub(crate) fn with_output<const N: usize>(
 }
 
 fn result(value: libc::c_long) -> io::Result<i64> {
-    if value < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(value)
-    }
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }

@@ -34,9 +34,7 @@ pub fn snapshot() -> io::Result<Snapshot> {
 fn decode(encoded: &[u8]) -> io::Result<Snapshot> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     // The version stands first, so that another one is seen before the rest is misread.
-    let version: u32 = postcard::take_from_bytes(encoded)
-        .map_err(|error| wrong(error.to_string()))?
-        .0;
+    let version: u32 = postcard::take_from_bytes(encoded).map_err(|error| wrong(error.to_string()))?.0;
     if version != gyre_config::monitor::VERSION {
         return Err(wrong(format!(
             "the kernel's figures have version {version}, expected {}",
@@ -50,12 +48,7 @@ fn decode(encoded: &[u8]) -> io::Result<Snapshot> {
 ///
 /// # Errors
 /// What the kernel answers.
-pub fn spawn(
-    tenant: &str,
-    argv: &[String],
-    environment: &[String],
-    streams: [RawFd; 3],
-) -> io::Result<i32> {
+pub fn spawn(tenant: &str, argv: &[String], environment: &[String], streams: [RawFd; 3]) -> io::Result<i32> {
     let [stdin, stdout, stderr] = streams;
     let request = SpawnRequest {
         tenant: tenant.into(),
@@ -78,11 +71,7 @@ pub fn spawn(
 pub fn wait(pid: i32) -> io::Result<i32> {
     let status = call::plain(native::WAIT, [i64::from(pid), 0])?;
     let (code, signal) = ((status >> 8) & 0xff, status & 0x7f);
-    Ok(if signal == 0 {
-        code as i32
-    } else {
-        128 + signal as i32
-    })
+    Ok(if signal == 0 { code as i32 } else { 128 + signal as i32 })
 }
 
 /// Sends a signal to a program started by [`spawn`].
@@ -101,11 +90,7 @@ pub fn log(tenant: u32, offset: u64, length: usize) -> io::Result<(u64, Vec<u8>)
     let mut buffer = vec![0; LOG_HEADER_BYTES + length];
     let bytes = call::with_output(native::LOG, [i64::from(tenant), offset as i64], &mut buffer)?;
     let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "the kernel wrote no offset");
-    let (first, rest) = buffer
-        .split_first_chunk::<LOG_HEADER_BYTES>()
-        .ok_or_else(short)?;
-    let text = rest
-        .get(..bytes.checked_sub(LOG_HEADER_BYTES).ok_or_else(short)?)
-        .ok_or_else(short)?;
+    let (first, rest) = buffer.split_first_chunk::<LOG_HEADER_BYTES>().ok_or_else(short)?;
+    let text = rest.get(..bytes.checked_sub(LOG_HEADER_BYTES).ok_or_else(short)?).ok_or_else(short)?;
     Ok((u64::from_le_bytes(*first), text.to_vec()))
 }

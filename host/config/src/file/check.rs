@@ -55,27 +55,15 @@ impl Checker {
             return value;
         }
         let message = format!("{what} cannot be {value}");
-        self.wrong(Problem::new(
-            number.span(),
-            message,
-            format!("expected {low} to {high}"),
-        ));
+        self.wrong(Problem::new(number.span(), message, format!("expected {low} to {high}")));
         // the nearest good value, so that one mistake is not reported as two
         value.clamp(low, high)
     }
 
     /// Finds one of several names, with `-` and `_` alike.
-    pub(super) fn name<T: Copy>(
-        &mut self,
-        text: &raw::At<String>,
-        what: &str,
-        known: &[(&str, T)],
-    ) -> Option<T> {
+    pub(super) fn name<T: Copy>(&mut self, text: &raw::At<String>, what: &str, known: &[(&str, T)]) -> Option<T> {
         let name = text.get_ref().to_lowercase().replace('_', "-");
-        let found = known
-            .iter()
-            .find(|(candidate, _)| *candidate == name)
-            .map(|(_, value)| *value);
+        let found = known.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| *value);
         if found.is_none() {
             let message = format!("there is no {what} `{}`", text.get_ref());
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -109,48 +97,28 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
     };
     memory_suffices(&mut checker, &machine, &file);
     if checker.problems.is_empty() {
-        Ok(Description {
-            path: path.into(),
-            machine,
-            tenants: host,
-            images,
-            warnings: checker.warnings,
-        })
+        Ok(Description { path: path.into(), machine, tenants: host, images, warnings: checker.warnings })
     } else {
         Err(checker.problems)
     }
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(
-        || "machine".into(),
-        |stem| stem.to_string_lossy().into_owned(),
-    )
+    path.file_stem().map_or_else(|| "machine".into(), |stem| stem.to_string_lossy().into_owned())
 }
 
 fn memory(checker: &mut Checker, text: Option<&raw::At<String>>) -> u64 {
     let memory = checker.unit(text, 512 << 20, units::bytes);
     let Some(text) = text else { return memory };
     if !(MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&memory) {
-        let message = format!(
-            "a machine cannot have {} of memory",
-            units::show_bytes(memory)
-        );
-        checker.wrong(Problem::new(
-            text.span(),
-            message,
-            "expected 64 MiB to 64 GiB",
-        ));
+        let message = format!("a machine cannot have {} of memory", units::show_bytes(memory));
+        checker.wrong(Problem::new(text.span(), message, "expected 64 MiB to 64 GiB"));
     }
     memory
 }
 
 fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
-    let sum: u64 = machine
-        .tenants
-        .iter()
-        .map(|tenant| tenant.limits.memory_bytes)
-        .fold(0, u64::saturating_add);
+    let sum: u64 = machine.tenants.iter().map(|tenant| tenant.limits.memory_bytes).fold(0, u64::saturating_add);
     if sum > machine.memory_bytes {
         let message = format!(
             "the tenants may hold {} together, the machine has {}",
@@ -159,9 +127,7 @@ fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
         );
         let span = file.memory.as_ref().map_or(0..0, raw::At::span);
         let help = "a tenant within its limit can then be refused memory; raise `memory` or lower the tenants' limits";
-        checker
-            .warnings
-            .push(Problem::new(span, message, "less than the sum of the limits").help(help));
+        checker.warnings.push(Problem::new(span, message, "less than the sum of the limits").help(help));
     }
 }
 
@@ -173,8 +139,7 @@ fn log_level(checker: &mut Checker, text: Option<&raw::At<String>>) -> LogLevel 
         ("debug", LogLevel::Debug),
         ("trace", LogLevel::Trace),
     ];
-    text.and_then(|text| checker.name(text, "log level", &levels))
-        .unwrap_or_default()
+    text.and_then(|text| checker.name(text, "log level", &levels)).unwrap_or_default()
 }
 
 fn time_slice(checker: &mut Checker, text: Option<&raw::At<String>>) -> u32 {
@@ -187,10 +152,7 @@ fn time_slice(checker: &mut Checker, text: Option<&raw::At<String>>) -> u32 {
 }
 
 fn link(checker: &mut Checker, link: &raw::Link) -> Link {
-    let rate = link
-        .rate
-        .as_ref()
-        .map(|text| checker.unit(Some(text), 0, units::bits_per_second));
+    let rate = link.rate.as_ref().map(|text| checker.unit(Some(text), 0, units::bits_per_second));
     if let (Some(text), Some(rate)) = (&link.rate, rate)
         && (1..10_000).contains(&rate)
     {
@@ -211,32 +173,16 @@ fn link(checker: &mut Checker, link: &raw::Link) -> Link {
 fn activities(checker: &mut Checker, all: &[raw::Activity]) -> Vec<Activity> {
     let mut known: Vec<Activity> = vec![];
     for one in all {
-        let parent = one
-            .parent
-            .as_ref()
-            .and_then(|name| parent(checker, name, &known));
+        let parent = one.parent.as_ref().and_then(|name| parent(checker, name, &known));
         let share = tenants::plain_share(checker, &one.share);
-        unique(
-            checker,
-            "activity",
-            &one.name,
-            &all.iter().map(|one| &one.name).collect::<Vec<_>>(),
-        );
-        known.push(Activity {
-            name: one.name.get_ref().clone(),
-            parent,
-            share,
-        });
+        unique(checker, "activity", &one.name, &all.iter().map(|one| &one.name).collect::<Vec<_>>());
+        known.push(Activity { name: one.name.get_ref().clone(), parent, share });
     }
     known
 }
 
 /// Finds an activity that was declared before, by name.
-pub(super) fn parent(
-    checker: &mut Checker,
-    name: &raw::At<String>,
-    known: &[Activity],
-) -> Option<u16> {
+pub(super) fn parent(checker: &mut Checker, name: &raw::At<String>, known: &[Activity]) -> Option<u16> {
     let found = known.iter().position(|one| one.name == *name.get_ref());
     if found.is_none() {
         let message = format!("there is no activity `{}`", name.get_ref());
@@ -245,67 +191,39 @@ pub(super) fn parent(
             true => "declare it above with [[activity]]".to_owned(),
             false => suggest::help(name.get_ref(), names.iter().copied()),
         };
-        checker
-            .wrong(Problem::new(name.span(), message, "not declared above this line").help(help));
+        checker.wrong(Problem::new(name.span(), message, "not declared above this line").help(help));
     }
     found.and_then(|at| u16::try_from(at).ok())
 }
 
 /// Complains when an earlier element has the same name.
-pub(super) fn unique(
-    checker: &mut Checker,
-    what: &str,
-    name: &raw::At<String>,
-    all: &[&raw::At<String>],
-) {
+pub(super) fn unique(checker: &mut Checker, what: &str, name: &raw::At<String>, all: &[&raw::At<String>]) {
     let first = all.iter().find(|other| other.get_ref() == name.get_ref());
     if let Some(first) = first.filter(|first| first.span().start < name.span().start) {
-        let message = format!("two of the kind {what} are named `{}`", name.get_ref());
-        checker
-            .wrong(Problem::new(name.span(), message, "the second").and(first.span(), "the first"));
+        let message = format!("the {what} `{}` is declared twice", name.get_ref());
+        checker.wrong(Problem::new(name.span(), message, "the second").and(first.span(), "the first"));
     }
 }
 
-fn images(
-    checker: &mut Checker,
-    base: &Path,
-    all: &BTreeMap<String, raw::Image>,
-) -> BTreeMap<String, Image> {
-    all.iter()
-        .map(|(name, image)| (name.clone(), one_image(checker, base, image)))
-        .collect()
+fn images(checker: &mut Checker, base: &Path, all: &BTreeMap<String, raw::Image>) -> BTreeMap<String, Image> {
+    all.iter().map(|(name, image)| (name.clone(), one_image(checker, base, image))).collect()
 }
 
 fn one_image(checker: &mut Checker, base: &Path, raw: &raw::Image) -> Image {
     raw.packages.iter().for_each(|name| package(checker, name));
-    raw.files
-        .keys()
-        .chain(raw.generate.keys())
-        .for_each(|path| absolute(checker, path));
+    raw.files.keys().chain(raw.generate.keys()).for_each(|path| absolute(checker, path));
     let mut host = |path: &raw::At<String>| exists(checker, base, path);
     let directory = raw.directory.as_ref().map(&mut host);
     let ready = raw.ready.as_ref().map(&mut host);
-    let files = raw
-        .files
-        .iter()
-        .map(|(to, from)| (to.get_ref().clone(), host(from)))
-        .collect();
+    let files = raw.files.iter().map(|(to, from)| (to.get_ref().clone(), host(from))).collect();
     let mut size = |text: &raw::At<String>| checker.unit(Some(text), 0, units::bytes);
     Image {
-        packages: raw
-            .packages
-            .iter()
-            .map(|name| name.get_ref().clone())
-            .collect(),
+        packages: raw.packages.iter().map(|name| name.get_ref().clone()).collect(),
         exclude: raw.exclude.clone(),
         directory,
         ready,
         files,
-        generate: raw
-            .generate
-            .iter()
-            .map(|(to, text)| (to.get_ref().clone(), size(text)))
-            .collect(),
+        generate: raw.generate.iter().map(|(to, text)| (to.get_ref().clone(), size(text))).collect(),
         size_bytes: raw.size.as_ref().map(&mut size),
     }
 }
@@ -316,11 +234,7 @@ fn package(checker: &mut Checker, name: &raw::At<String>) {
     let text = name.get_ref();
     if text.len() < 2 || text.starts_with(['+', '-', '.']) || !text.chars().all(good) {
         let message = format!("`{text}` cannot be the name of a Debian package");
-        checker.wrong(Problem::new(
-            name.span(),
-            message,
-            "expected a name such as \"nginx\"",
-        ));
+        checker.wrong(Problem::new(name.span(), message, "expected a name such as \"nginx\""));
     }
 }
 
@@ -342,10 +256,6 @@ pub(super) fn absolute(checker: &mut Checker, path: &raw::At<String>) {
 pub(super) fn absolute_text(checker: &mut Checker, path: &str, span: Range<usize>) {
     if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
         let message = format!("`{path}` is not an absolute path");
-        checker.wrong(Problem::new(
-            span,
-            message,
-            "expected a path such as \"/srv/www/index.html\"",
-        ));
+        checker.wrong(Problem::new(span, message, "expected a path such as \"/srv/www/index.html\""));
     }
 }

@@ -18,16 +18,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(
-        span: Range<usize>,
-        message: impl Into<String>,
-        label: impl Into<String>,
-    ) -> Self {
-        Self {
-            message: message.into(),
-            labels: vec![(span, label.into())],
-            help: None,
-        }
+    pub(super) fn new(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Self {
+        Self { message: message.into(), labels: vec![(span, label.into())], help: None }
     }
 
     pub(super) fn and(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
@@ -53,13 +45,9 @@ pub struct FileError {
 impl FileError {
     pub(super) fn new(path: &Path, text: &str, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|problem| problem.labels.first().map_or(0, |(span, _)| span.start));
-        let mut each = problems
-            .into_iter()
-            .map(|problem| Self::one(path, text, problem));
+        let mut each = problems.into_iter().map(|problem| Self::one(path, text, problem));
         // `check` never fails with an empty list; a message beats a panic if it ever does.
-        let mut first = each
-            .next()
-            .unwrap_or_else(|| Self::one(path, text, Problem::new(0..0, "unusable", "")));
+        let mut first = each.next().unwrap_or_else(|| Self::one(path, text, Problem::new(0..0, "unusable", "")));
         first.rest = each.collect();
         first
     }
@@ -67,46 +55,25 @@ impl FileError {
     /// Makes a warning that is shown in the same form.
     #[must_use]
     pub fn warning(path: &Path, text: &str, problem: Problem) -> Self {
-        Self {
-            severity: Some(miette::Severity::Warning),
-            ..Self::one(path, text, problem)
-        }
+        Self { severity: Some(miette::Severity::Warning), ..Self::one(path, text, problem) }
     }
 
     fn one(path: &Path, text: &str, problem: Problem) -> Self {
-        let source =
-            NamedSource::new(path.display().to_string(), text.to_owned()).with_language("TOML");
-        Self {
-            source: Some(source),
-            first: problem,
-            rest: vec![],
-            severity: None,
-        }
+        let source = NamedSource::new(path.display().to_string(), text.to_owned()).with_language("TOML");
+        Self { source: Some(source), first: problem, rest: vec![], severity: None }
     }
 
     pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Self {
         let message = format!("{} cannot be read: {error}", path.display());
         let help = "give the path of a machine file, such as examples/three-tenants.toml";
-        let first = Problem {
-            message,
-            labels: vec![],
-            help: Some(help.into()),
-        };
-        Self {
-            source: None,
-            first,
-            rest: vec![],
-            severity: None,
-        }
+        let first = Problem { message, labels: vec![], help: Some(help.into()) };
+        Self { source: None, first, rest: vec![], severity: None }
     }
 
     pub(super) fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let span = error.span().unwrap_or(0..0);
         let (message, label, help) = suggest::explain(error.message());
-        let problem = Problem {
-            help,
-            ..Problem::new(visible(text, span), message, label)
-        };
+        let problem = Problem { help, ..Problem::new(visible(text, span), message, label) };
         Self::new(path, text, vec![problem])
     }
 
@@ -118,10 +85,7 @@ impl FileError {
 
 /// A missing key's span is its whole table: mark the table's first line only, a caret under forty lines helps nobody.
 fn visible(text: &str, span: Range<usize>) -> Range<usize> {
-    let end = text
-        .get(span.clone())
-        .and_then(|part| part.find('\n'))
-        .map_or(span.end, |at| span.start + at);
+    let end = text.get(span.clone()).and_then(|part| part.find('\n')).map_or(span.end, |at| span.start + at);
     span.start..end
 }
 
@@ -139,10 +103,7 @@ impl Diagnostic for FileError {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        self.first
-            .help
-            .as_ref()
-            .map(|help| Box::new(help) as Box<dyn std::fmt::Display>)
+        self.first.help.as_ref().map(|help| Box::new(help) as Box<dyn std::fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -152,19 +113,13 @@ impl Diagnostic for FileError {
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let label = |(at, (span, text)): (usize, &(Range<usize>, String))| {
             let text = Some(text.clone()).filter(|text| !text.is_empty());
-            let make = if at == 0 {
-                LabeledSpan::new_primary_with_span
-            } else {
-                LabeledSpan::new_with_span
-            };
+            let make = if at == 0 { LabeledSpan::new_primary_with_span } else { LabeledSpan::new_with_span };
             make(text, (span.start, span.len()))
         };
         Some(Box::new(self.first.labels.iter().enumerate().map(label)))
     }
 
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        Some(Box::new(
-            self.rest.iter().map(|error| error as &dyn Diagnostic),
-        ))
+        Some(Box::new(self.rest.iter().map(|error| error as &dyn Diagnostic)))
     }
 }

@@ -40,36 +40,21 @@ enum Name {
     ReservationLimitShare,
 }
 
-pub(super) fn check(
-    checker: &mut Checker,
-    all: &BTreeMap<At<String>, raw::Policy>,
-    cores: u16,
-) -> Vec<ResourcePolicy> {
-    all.iter()
-        .filter_map(|(name, policy)| one(checker, name, policy, cores))
-        .collect()
+pub(super) fn check(checker: &mut Checker, all: &BTreeMap<At<String>, raw::Policy>, cores: u16) -> Vec<ResourcePolicy> {
+    all.iter().filter_map(|(name, policy)| one(checker, name, policy, cores)).collect()
 }
 
-fn one(
-    checker: &mut Checker,
-    name: &At<String>,
-    raw: &raw::Policy,
-    cores: u16,
-) -> Option<ResourcePolicy> {
+fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) -> Option<ResourcePolicy> {
     let resource = resource(checker, name);
     let policy = policy(checker, name, raw);
-    let metric = raw
-        .metric
-        .as_ref()
-        .and_then(|text| checker.name(text, "metric", METRICS));
+    let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
     Some(ResourcePolicy {
         policy,
         metric: metric.unwrap_or_default(),
         batch: checker.number(raw.batch.as_ref(), "the batching factor", 1, 1024, 1) as u16,
         cores: core_set(checker, raw.cores.as_ref(), cores),
         priority: checker.number(raw.priority.as_ref(), "the priority", 0, 255, 0) as u8,
-        queue_depth: checker.number(raw.queue_depth.as_ref(), "the queue depth", 1, 65536, 256)
-            as u32,
+        queue_depth: checker.number(raw.queue_depth.as_ref(), "the queue depth", 1, 65536, 256) as u32,
         resource: resource?,
     })
 }
@@ -80,38 +65,24 @@ pub(super) fn resource(checker: &mut Checker, name: &At<String>) -> Option<Strin
     if RESOURCES.contains(&wanted.as_str()) {
         return Some(wanted);
     }
-    let help = suggest::help(name.get_ref(), RESOURCES.iter().copied());
+    let help = suggest::help(name.get_ref(), RESOURCES.iter().copied()).replace('_', "-");
     let message = format!("there is no resource `{}`", name.get_ref());
     checker.wrong(Problem::new(name.span(), message, "unknown resource").help(help));
     None
 }
 
 fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy {
-    let outer = raw
-        .policy
-        .as_ref()
-        .and_then(|text| checker.name(text, "policy", POLICIES));
-    let inner = raw
-        .inner
-        .as_ref()
-        .and_then(|text| checker.name(text, "policy", POLICIES));
+    let outer = raw.policy.as_ref().and_then(|text| checker.name(text, "policy", POLICIES));
+    let inner = raw.inner.as_ref().and_then(|text| checker.name(text, "policy", POLICIES));
     let bucket = [outer, inner].contains(&Some(Name::TokenBucket));
     for (key, value) in [("rate", &raw.rate), ("burst", &raw.burst)] {
         if let Some(value) = value.as_ref().filter(|_| !bucket) {
-            let problem = Problem::new(
-                value.span(),
-                format!("`{key}` has no meaning here"),
-                "not a token bucket",
-            );
+            let problem = Problem::new(value.span(), format!("`{key}` has no meaning here"), "not a token bucket");
             checker.wrong(problem.help("only the policy \"token-bucket\" has it"));
         }
     }
     if bucket && raw.rate.is_none() {
-        let problem = Problem::new(
-            name.span(),
-            "a token bucket needs a rate",
-            "add `rate = \"...\"`",
-        );
+        let problem = Problem::new(name.span(), "a token bucket needs a rate", "add `rate = \"...\"`");
         checker.wrong(problem.help("for example rate = \"10 Mbit/s\" with metric = \"bytes\""));
     }
     let rate = checker.unit(raw.rate.as_ref(), 0, units::per_second);
@@ -119,10 +90,7 @@ fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy
     let make = |name| build(name, rate, burst);
     let outer = make(outer.unwrap_or(Name::WeightedFair));
     match inner {
-        Some(inner) => Policy::Nested {
-            outer: Box::new(outer),
-            inner: Box::new(make(inner)),
-        },
+        Some(inner) => Policy::Nested { outer: Box::new(outer), inner: Box::new(make(inner)) },
         None => outer,
     }
 }
@@ -143,11 +111,7 @@ fn core_set(checker: &mut Checker, list: Option<&At<Vec<At<i64>>>>, cores: u16) 
     let all = (1u64 << cores) - 1;
     let Some(list) = list else { return all };
     if list.get_ref().is_empty() {
-        checker.wrong(Problem::new(
-            list.span(),
-            "a resource needs at least one core",
-            "empty",
-        ));
+        checker.wrong(Problem::new(list.span(), "a resource needs at least one core", "empty"));
     }
     let last = i64::from(cores) - 1;
     list.get_ref().iter().fold(0, |set, core| {

@@ -126,10 +126,7 @@ pub(super) struct Image {
 
 /// A weight, or a percentage.
 #[derive(Clone, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a weight such as 3, or a percentage such as \"50 %\""
-)]
+#[serde(untagged, expecting = "a weight such as 3, or a percentage such as \"50 %\"")]
 pub(super) enum Share {
     Weight(i64),
     Text(String),

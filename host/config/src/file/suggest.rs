@@ -4,29 +4,19 @@
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase().replace('_', "-");
-    let distance =
-        |candidate: &str| strsim::damerau_levenshtein(&word, &candidate.replace('_', "-"));
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&word, &candidate.replace('_', "-"));
     let near = |candidate: &&str| {
         let start = word.len() >= 3 && candidate.starts_with(&word);
         start || distance(candidate) <= 1 + candidate.len().max(word.len()) / 4
     };
-    candidates
-        .into_iter()
-        .filter(near)
-        .min_by_key(|candidate| distance(candidate))
+    candidates.into_iter().filter(near).min_by_key(|candidate| distance(candidate))
 }
 
 /// Says "did you mean X?", or lists what exists.
-pub(super) fn help<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str> + Clone,
-) -> String {
+pub(super) fn help<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match closest(word, candidates.clone()) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!(
-            "there is: {}",
-            candidates.into_iter().collect::<Vec<_>>().join(", ")
-        ),
+        None => format!("there is: {}", candidates.into_iter().collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -36,22 +26,12 @@ pub(super) fn explain(message: &str) -> (String, String, Option<String>) {
     match quoted.split_first() {
         Some((word, known)) if message.starts_with("unknown field") => {
             let help = help(word, known.iter().copied());
-            (
-                format!("unknown key `{word}`"),
-                "nothing has this name here".into(),
-                Some(help),
-            )
+            (format!("unknown key `{word}`"), "nothing has this name here".into(), Some(help))
         }
-        Some((word, _)) if message.starts_with("missing field") => (
-            format!("the key `{word}` is missing"),
-            format!("needs `{word} = ...`"),
-            None,
-        ),
-        _ => (
-            message.lines().next().unwrap_or("not TOML").to_owned(),
-            "here".into(),
-            extra(message),
-        ),
+        Some((word, _)) if message.starts_with("missing field") => {
+            (format!("the key `{word}` is missing"), format!("needs `{word} = ...`"), None)
+        }
+        _ => (message.lines().next().unwrap_or("not TOML").to_owned(), "here".into(), extra(message)),
     }
 }
 

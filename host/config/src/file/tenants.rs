@@ -36,11 +36,7 @@ pub(super) fn check(
         let one = HostTenant {
             name: raw.name.get_ref().clone(),
             image: image(checker, &raw.image, images),
-            ports: raw
-                .ports
-                .iter()
-                .filter_map(|text| port(checker, text))
-                .collect(),
+            ports: raw.ports.iter().filter_map(|text| port(checker, text)).collect(),
             load: raw.load.as_ref().and_then(|load| self::load(checker, load)),
         };
         let share = shares.get(index).copied().unwrap_or(1);
@@ -69,11 +65,7 @@ fn check_name(checker: &mut Checker, name: &At<String>, all: &[&At<String>]) {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.is_empty() || text.len() > 32 || !text.chars().all(good) {
         let message = format!("a tenant cannot be named `{text}`");
-        checker.wrong(Problem::new(
-            name.span(),
-            message,
-            "expected 1 to 32 of a-z, 0-9 and -",
-        ));
+        checker.wrong(Problem::new(name.span(), message, "expected 1 to 32 of a-z, 0-9 and -"));
     }
     if ["system", "infrastructure", "root"].contains(&text.as_str()) {
         let message = format!("the name `{text}` is the machine's own");
@@ -85,21 +77,14 @@ fn check_name(checker: &mut Checker, name: &At<String>, all: &[&At<String>]) {
 fn shares(checker: &mut Checker, all: &[raw::Tenant]) -> Vec<u32> {
     let is_weight = |raw: &&raw::Tenant| matches!(raw.share.get_ref(), Share::Weight(_));
     let before = checker.problems.len();
-    let shares: Vec<u32> = all
-        .iter()
-        .map(|raw| plain_share(checker, &raw.share))
-        .collect();
+    let shares: Vec<u32> = all.iter().map(|raw| plain_share(checker, &raw.share)).collect();
     if checker.problems.len() > before {
         return shares;
     }
     let weight = all.iter().find(is_weight);
     let percent = all.iter().find(|raw| !is_weight(raw));
     if let (Some(weight), Some(percent)) = (weight, percent) {
-        let problem = Problem::new(
-            percent.share.span(),
-            "weights and percentages cannot be mixed",
-            "a percentage",
-        );
+        let problem = Problem::new(percent.share.span(), "weights and percentages cannot be mixed", "a percentage");
         checker.wrong(problem.and(weight.share.span(), "a weight"));
     } else if percent.is_some() && all.iter().all(|raw| raw.activity.is_none()) {
         sum_is_100(checker, all, &shares);
@@ -116,9 +101,9 @@ fn sum_is_100(checker: &mut Checker, all: &[raw::Tenant], shares: &[u32]) {
         for raw in all.iter().rev().skip(1) {
             problem = problem.and(raw.share.span(), "");
         }
-        checker.wrong(problem.help(
-            "change one of them, or write weights without % (share = 3), whose sum does not matter",
-        ));
+        checker.wrong(
+            problem.help("change one of them, or write weights without % (share = 3), whose sum does not matter"),
+        );
     }
 }
 
@@ -129,11 +114,7 @@ pub(super) fn plain_share(checker: &mut Checker, share: &At<Share>) -> u32 {
         Share::Text(text) => match units::percent(text) {
             Ok(percent) => percent,
             Err(expected) => {
-                checker.wrong(Problem::new(
-                    share.span(),
-                    format!("`{text}` is not a share"),
-                    expected,
-                ));
+                checker.wrong(Problem::new(share.span(), format!("`{text}` is not a share"), expected));
                 return 1;
             }
         },
@@ -151,13 +132,8 @@ pub(super) fn plain_share(checker: &mut Checker, share: &At<Share>) -> u32 {
 
 /// The system tenant: unless told otherwise a twentieth of the customers' shares.
 fn system(checker: &mut Checker, raw: &raw::System, shares: &[u32]) -> Tenant {
-    let sum: u32 = shares
-        .iter()
-        .fold(0, |sum, share| sum.saturating_add(*share));
-    let share = raw
-        .share
-        .as_ref()
-        .map_or((sum / 20).max(1), |share| plain_share(checker, share));
+    let sum: u32 = shares.iter().fold(0, |sum, share| sum.saturating_add(*share));
+    let share = raw.share.as_ref().map_or((sum / 20).max(1), |share| plain_share(checker, share));
     let memory = checker.unit(raw.memory.as_ref(), 32 << 20, units::bytes);
     Tenant {
         name: "system".into(),
@@ -165,17 +141,10 @@ fn system(checker: &mut Checker, raw: &raw::System, shares: &[u32]) -> Tenant {
         parent: None,
         share,
         entitlements: vec![],
-        limits: Limits {
-            memory_bytes: memory,
-            ..Limits::default()
-        },
+        limits: Limits { memory_bytes: memory, ..Limits::default() },
         address: address::SYSTEM,
         root: Root::Embedded,
-        program: Some(Program {
-            argv: vec![AGENT_PATH.into()],
-            environment: vec![],
-            directory: "/".into(),
-        }),
+        program: Some(Program { argv: vec![AGENT_PATH.into()], environment: vec![], directory: "/".into() }),
         ports: vec![address::AGENT_PORT],
     }
 }
@@ -191,16 +160,9 @@ fn tenant(
     Tenant {
         name: raw.name.get_ref().clone(),
         kind: TenantKind::Customer,
-        parent: raw
-            .activity
-            .as_ref()
-            .and_then(|name| check::parent(checker, name, activities)),
+        parent: raw.activity.as_ref().and_then(|name| check::parent(checker, name, activities)),
         share,
-        entitlements: raw
-            .entitlement
-            .iter()
-            .filter_map(|(name, one)| entitlement(checker, name, one))
-            .collect(),
+        entitlements: raw.entitlement.iter().filter_map(|(name, one)| entitlement(checker, name, one)).collect(),
         limits: limits(checker, raw),
         address: address(checker, raw, index),
         root: Root::Disk(u16::try_from(index).unwrap_or(0)),
@@ -213,20 +175,8 @@ fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
     let default = Limits::default();
     Limits {
         memory_bytes: checker.unit(raw.memory.as_ref(), default.memory_bytes, units::bytes),
-        processes: checker.number(
-            raw.processes.as_ref(),
-            "the limit of processes",
-            1,
-            32768,
-            256,
-        ) as u32,
-        files: checker.number(
-            raw.files.as_ref(),
-            "the limit of open files",
-            8,
-            65536,
-            1024,
-        ) as u32,
+        processes: checker.number(raw.processes.as_ref(), "the limit of processes", 1, 32768, 256) as u32,
+        files: checker.number(raw.files.as_ref(), "the limit of open files", 8, 65536, 1024) as u32,
     }
 }
 
@@ -237,32 +187,20 @@ fn address(checker: &mut Checker, raw: &raw::Tenant, index: usize) -> Address {
     };
     let Ok(parsed) = text.get_ref().parse::<Ipv4Addr>() else {
         let message = format!("`{}` is not an IPv4 address", text.get_ref());
-        checker.wrong(Problem::new(
-            text.span(),
-            message,
-            "expected an address such as \"10.77.0.11\"",
-        ));
+        checker.wrong(Problem::new(text.span(), message, "expected an address such as \"10.77.0.11\""));
         return default;
     };
     let octets = parsed.octets();
     if octets[..3] != address::GATEWAY[..3] || octets[3] < 3 || octets[3] == 255 {
         let message = format!("{parsed} is not free for a tenant");
-        checker.wrong(Problem::new(
-            text.span(),
-            message,
-            "expected 10.77.0.3 to 10.77.0.254",
-        ));
+        checker.wrong(Problem::new(text.span(), message, "expected 10.77.0.3 to 10.77.0.254"));
     }
     octets
 }
 
 fn addresses_differ(checker: &mut Checker, raw: &[raw::Tenant], all: &[Tenant]) {
     for (at, tenant) in all.iter().enumerate() {
-        let Some(other) = all
-            .iter()
-            .take(at)
-            .find(|other| other.address == tenant.address)
-        else {
+        let Some(other) = all.iter().take(at).find(|other| other.address == tenant.address) else {
             continue;
         };
         let Some(raw) = at.checked_sub(1).and_then(|at| raw.get(at)) else {
@@ -270,11 +208,7 @@ fn addresses_differ(checker: &mut Checker, raw: &[raw::Tenant], all: &[Tenant]) 
         };
         let span = raw.address.as_ref().map_or(raw.name.span(), At::span);
         let message = format!("the address {} is taken", Ipv4Addr::from(tenant.address));
-        checker.wrong(Problem::new(
-            span,
-            message,
-            format!("it is {}'s", other.name),
-        ));
+        checker.wrong(Problem::new(span, message, format!("it is {}'s", other.name)));
     }
 }
 
@@ -282,25 +216,11 @@ fn program(checker: &mut Checker, raw: &raw::Tenant) -> Option<Program> {
     if let Some(directory) = &raw.directory {
         check::absolute(checker, directory);
     }
-    let directory = raw
-        .directory
-        .as_ref()
-        .map_or("/".into(), |path| path.get_ref().clone());
-    let environment = raw
-        .environment
-        .iter()
-        .map(|(name, value)| format!("{}={value}", name.get_ref()))
-        .collect();
-    for name in raw
-        .environment
-        .keys()
-        .filter(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']))
+    let directory = raw.directory.as_ref().map_or("/".into(), |path| path.get_ref().clone());
+    let environment = raw.environment.iter().map(|(name, value)| format!("{}={value}", name.get_ref())).collect();
+    for name in raw.environment.keys().filter(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']))
     {
-        checker.wrong(Problem::new(
-            name.span(),
-            "not the name of an environment variable",
-            "empty, or holds =",
-        ));
+        checker.wrong(Problem::new(name.span(), "not the name of an environment variable", "empty, or holds ="));
     }
     let command = raw.command.as_ref()?;
     match command.get_ref().first() {
@@ -311,11 +231,7 @@ fn program(checker: &mut Checker, raw: &raw::Tenant) -> Option<Program> {
             "expected [\"/path/of/program\", \"argument\", ...]",
         )),
     }
-    Some(Program {
-        argv: command.get_ref().clone(),
-        environment,
-        directory,
-    })
+    Some(Program { argv: command.get_ref().clone(), environment, directory })
 }
 
 fn image(checker: &mut Checker, name: &At<String>, images: &BTreeMap<String, Image>) -> String {
@@ -334,11 +250,7 @@ fn port(checker: &mut Checker, text: &At<String>) -> Option<Forward> {
     let forward = forward(text);
     if forward.is_none() {
         let message = format!("`{}` is not a port forward", text.get_ref());
-        checker.wrong(Problem::new(
-            text.span(),
-            message,
-            "expected \"HOST:GUEST\", such as \"8081:80\"",
-        ));
+        checker.wrong(Problem::new(text.span(), message, "expected \"HOST:GUEST\", such as \"8081:80\""));
     }
     forward
 }
@@ -346,18 +258,12 @@ fn port(checker: &mut Checker, text: &At<String>) -> Option<Forward> {
 fn forward(text: &At<String>) -> Option<Forward> {
     let (host, guest) = text.get_ref().split_once(':')?;
     let number = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
-    Some(Forward {
-        host: number(host)?,
-        guest: number(guest)?,
-    })
+    Some(Forward { host: number(host)?, guest: number(guest)? })
 }
 
 fn ports_differ(checker: &mut Checker, all: &[raw::Tenant]) {
     let mut seen: BTreeMap<u16, (std::ops::Range<usize>, &str)> = BTreeMap::new();
-    for (tenant, text) in all
-        .iter()
-        .flat_map(|tenant| tenant.ports.iter().map(move |text| (tenant, text)))
-    {
+    for (tenant, text) in all.iter().flat_map(|tenant| tenant.ports.iter().map(move |text| (tenant, text))) {
         let Some(forward) = forward(text) else {
             continue;
         };
@@ -373,36 +279,19 @@ fn ports_differ(checker: &mut Checker, all: &[raw::Tenant]) {
 }
 
 fn load(checker: &mut Checker, raw: &raw::Load) -> Option<Load> {
-    let path = raw
-        .path
-        .as_ref()
-        .map_or("/".to_owned(), |path| path.get_ref().clone());
+    let path = raw.path.as_ref().map_or("/".to_owned(), |path| path.get_ref().clone());
     if let Some(raw) = raw.path.as_ref().filter(|_| !path.starts_with('/')) {
-        checker.wrong(Problem::new(
-            raw.span(),
-            format!("`{path}` is not a path of a web page"),
-            "expected \"/...\"",
-        ));
+        checker.wrong(Problem::new(raw.span(), format!("`{path}` is not a path of a web page"), "expected \"/...\""));
     }
     Some(Load {
-        connections: checker.number(
-            raw.connections.as_ref(),
-            "the number of connections",
-            1,
-            1024,
-            8,
-        ) as u32,
+        connections: checker.number(raw.connections.as_ref(), "the number of connections", 1, 1024, 8) as u32,
         port: checker.number(raw.port.as_ref(), "a TCP port", 1, 65535, 80) as u16,
         path,
         tool: checker.name(&raw.tool, "load tool", TOOLS)?,
     })
 }
 
-fn entitlement(
-    checker: &mut Checker,
-    name: &At<String>,
-    raw: &raw::Entitlement,
-) -> Option<Entitlement> {
+fn entitlement(checker: &mut Checker, name: &At<String>, raw: &raw::Entitlement) -> Option<Entitlement> {
     let resource = policies::resource(checker, name);
     let mut unit = |text: &Option<At<String>>, read: fn(&str) -> Result<u64, String>| {
         text.as_ref().map(|text| checker.unit(Some(text), 0, read))
@@ -413,26 +302,9 @@ fn entitlement(
     if let (Some(low), Some(high), Some(span)) = (reservation, limit, &raw.reservation)
         && low > high
     {
-        checker.wrong(Problem::new(
-            span.span(),
-            "the reservation is above the limit",
-            "more than `limit`",
-        ));
+        checker.wrong(Problem::new(span.span(), "the reservation is above the limit", "more than `limit`"));
     }
-    let share = raw
-        .share
-        .as_ref()
-        .map(|share| checker.number(Some(share), "a share", 1, 1_000_000, 1) as u32);
-    let priority = raw
-        .priority
-        .as_ref()
-        .map(|one| checker.number(Some(one), "a priority", 0, 255, 0) as u8);
-    Some(Entitlement {
-        resource: resource?,
-        share,
-        priority,
-        deadline_ns,
-        reservation,
-        limit,
-    })
+    let share = raw.share.as_ref().map(|share| checker.number(Some(share), "a share", 1, 1_000_000, 1) as u32);
+    let priority = raw.priority.as_ref().map(|one| checker.number(Some(one), "a priority", 0, 255, 0) as u8);
+    Some(Entitlement { resource: resource?, share, priority, deadline_ns, reservation, limit })
 }

@@ -60,9 +60,7 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What was expected, in words.
 pub fn percent(text: &str) -> Result<u64, String> {
-    scaled(text, "expected a percentage such as \"50 %\"", |unit| {
-        (unit == "%").then_some(1_000)
-    })
+    scaled(text, "expected a percentage such as \"50 %\"", |unit| (unit == "%").then_some(1_000))
 }
 
 /// Reads a count per second of an unnamed metric: "1000 /s", "2e9 /s", or a rate of bytes or bits (in bytes per second).
@@ -85,9 +83,7 @@ pub fn per_second(text: &str) -> Result<u64, String> {
 
 fn scaled(text: &str, expected: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     let scale = unit(&rest.trim().to_lowercase()).ok_or_else(|| unit_error(rest, expected))?;
     decimal(&number.replace('_', ""), scale).ok_or_else(|| expected.to_owned())
@@ -107,11 +103,7 @@ fn decimal(number: &str, scale: u64) -> Option<u64> {
         return None;
     }
     let whole: u64 = whole.parse().ok()?;
-    let part: u128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
+    let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let divisor = 10u128.pow(u32::try_from(fraction.len()).ok()?);
     let exact = u128::from(whole) * u128::from(scale) + part * u128::from(scale) / divisor;
     u64::try_from(exact).ok()
@@ -132,9 +124,7 @@ pub fn show_bits_per_second(bits: f64) -> String {
 /// Writes a number of cycles or other counts for people: "1.23 G".
 #[must_use]
 pub fn show_count(count: u64) -> String {
-    show(count as f64, 1000.0, &["", "k", "M", "G", "T", "P"])
-        .trim_end()
-        .to_owned()
+    show(count as f64, 1000.0, &["", "k", "M", "G", "T", "P"]).trim_end().to_owned()
 }
 
 fn show(value: f64, step: f64, units: &[&str]) -> String {
@@ -174,26 +164,11 @@ mod tests {
     #[test]
     fn nonsense_says_what_was_expected() {
         assert!(bytes("lots").unwrap_err().contains("512 MiB"));
-        assert!(
-            bytes("12 parsecs")
-                .unwrap_err()
-                .contains("no unit `parsecs`")
-        );
-        assert!(
-            bits_per_second("20")
-                .unwrap_err()
-                .contains("unit is missing")
-        );
-        for text in [
-            "",
-            ".",
-            "1.",
-            ".5 MiB",
-            "-1 MiB",
-            "1..2 MiB",
-            "99999999999999999999 GB",
-            "18446744073709551615 GiB",
-        ] {
+        assert!(bytes("12 parsecs").unwrap_err().contains("no unit `parsecs`"));
+        assert!(bits_per_second("20").unwrap_err().contains("unit is missing"));
+        for text in
+            ["", ".", "1.", ".5 MiB", "-1 MiB", "1..2 MiB", "99999999999999999999 GB", "18446744073709551615 GiB"]
+        {
             assert!(bytes(text).is_err(), "{text:?}");
         }
     }

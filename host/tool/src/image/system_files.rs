@@ -31,36 +31,24 @@ const FOLDERS: &[(&str, u32)] = &[
 ];
 
 /// /bin and friends are links into /usr, as in every Debian since 12.
-const LINKS: &[(&str, &str)] = &[
-    ("bin", "usr/bin"),
-    ("sbin", "usr/sbin"),
-    ("lib", "usr/lib"),
-    ("lib64", "usr/lib64"),
-    ("var/run", "/run"),
-];
+const LINKS: &[(&str, &str)] =
+    &[("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("var/run", "/run")];
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
     daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
     www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n\
     nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
-const GROUP: &str =
-    "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nwww-data:x:33:\nnogroup:x:65534:\n";
+const GROUP: &str = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nwww-data:x:33:\nnogroup:x:65534:\n";
 
 /// Text files that are written where no package brought one.
 const FILES: &[(&str, &str)] = &[
     ("etc/passwd", PASSWD),
     ("etc/group", GROUP),
-    (
-        "etc/nsswitch.conf",
-        "passwd: files\ngroup: files\nhosts: files dns\n",
-    ),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     ("etc/hosts", "127.0.0.1 localhost\n"),
     ("etc/hostname", "gyre\n"),
     ("etc/resolv.conf", "nameserver 10.77.0.1\n"),
-    (
-        "etc/ld.so.conf",
-        "/usr/local/lib\n/lib/x86_64-linux-gnu\n/usr/lib/x86_64-linux-gnu\n",
-    ),
+    ("etc/ld.so.conf", "/usr/local/lib\n/lib/x86_64-linux-gnu\n/usr/lib/x86_64-linux-gnu\n"),
     ("etc/shells", "/bin/sh\n"),
 ];
 
@@ -107,14 +95,8 @@ fn busybox_links(tree: &Path) -> Result<()> {
         return Ok(());
     }
     let list = command::output(std::process::Command::new(&busybox).arg("--list"))?;
-    for tool in list
-        .lines()
-        .filter(|tool| !tool.is_empty() && !tool.contains('/'))
-    {
-        let (bin, sbin) = (
-            tree.join("usr/bin").join(tool),
-            tree.join("usr/sbin").join(tool),
-        );
+    for tool in list.lines().filter(|tool| !tool.is_empty() && !tool.contains('/')) {
+        let (bin, sbin) = (tree.join("usr/bin").join(tool), tree.join("usr/sbin").join(tool));
         if bin.symlink_metadata().is_err() && sbin.symlink_metadata().is_err() {
             symlink("busybox", &bin).context(|| format!("cannot make the link {tool}"))?;
         }

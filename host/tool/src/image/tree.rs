@@ -25,31 +25,22 @@ pub fn fill(project: &Project, tree: &Path, image: &Image, step: &Step) -> Resul
     if !image.packages.is_empty() {
         step.detail("resolving packages");
         for package in packages::fetch(project, &image.packages, &image.exclude, step)? {
-            step.detail(&format!(
-                "unpacking {}",
-                package.file_name().unwrap_or_default().to_string_lossy()
-            ));
+            step.detail(&format!("unpacking {}", package.file_name().unwrap_or_default().to_string_lossy()));
             packages::unpack(&package, tree)?;
         }
     }
     system_files::files(tree)?;
     if let Some(directory) = &image.directory {
         let mut copy = command::program("cp")?;
-        command::output(
-            copy.args(["--archive", "--no-target-directory"])
-                .arg(directory)
-                .arg(tree),
-        )?;
+        command::output(copy.args(["--archive", "--no-target-directory"]).arg(directory).arg(tree))?;
     }
     for (to, from) in &image.files {
         let to = inside(tree, to)?;
-        std::fs::copy(from, &to)
-            .context(|| format!("cannot copy {} into the image", from.display()))?;
+        std::fs::copy(from, &to).context(|| format!("cannot copy {} into the image", from.display()))?;
     }
     for (to, size) in &image.generate {
         let path = inside(tree, to)?;
-        std::fs::write(&path, text(*size))
-            .context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, text(*size)).context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
@@ -60,9 +51,7 @@ fn inside(tree: &Path, path: &str) -> Result<PathBuf> {
     let relative = path.trim_start_matches('/');
     let full = tree.join(relative);
     if relative.split('/').any(|part| part == "..") || full == tree {
-        return Err(Failure::new(format!(
-            "`{path}` is not a path of a file in an image"
-        )));
+        return Err(Failure::new(format!("`{path}` is not a path of a file in an image")));
     }
     if let Some(folder) = full.parent() {
         std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
@@ -107,10 +96,7 @@ pub fn hash(tree: &Path, hash: &mut Sha256) -> Result<()> {
     })
 }
 
-fn walk(
-    folder: &Path,
-    visit: &mut dyn FnMut(&Path, &std::fs::Metadata) -> Result<()>,
-) -> Result<()> {
+fn walk(folder: &Path, visit: &mut dyn FnMut(&Path, &std::fs::Metadata) -> Result<()>) -> Result<()> {
     let reading = || format!("cannot read the folder {}", folder.display());
     let mut entries: Vec<PathBuf> = vec![];
     for entry in std::fs::read_dir(folder).context(reading)? {
@@ -118,8 +104,7 @@ fn walk(
     }
     entries.sort();
     for path in entries {
-        let data = std::fs::symlink_metadata(&path)
-            .context(|| format!("cannot read {}", path.display()))?;
+        let data = std::fs::symlink_metadata(&path).context(|| format!("cannot read {}", path.display()))?;
         visit(&path, &data)?;
         if data.is_dir() {
             walk(&path, visit)?;

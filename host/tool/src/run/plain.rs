@@ -34,11 +34,7 @@ pub fn watch(sampler: &Sampler, over: &mut impl FnMut() -> Result<bool>) -> Resu
 fn line(sample: &Sample) -> String {
     let rate = units::show_bits_per_second(sample.sent_bits_per_second);
     let mut text = format!("{:4.0} s  {rate:>12}", sample.at_s);
-    for tenant in sample
-        .tenants
-        .iter()
-        .filter(|tenant| tenant.entitled_percent > 0.0)
-    {
+    for tenant in sample.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0) {
         text += &format!("  {} {:4.1} %", tenant.name, tenant.sent_percent);
     }
     text
@@ -48,19 +44,14 @@ fn line(sample: &Sample) -> String {
 ///
 /// # Errors
 /// What `over` says.
-pub fn console(
-    running: &mut Running,
-    mut over: impl FnMut(&mut Running) -> Result<bool>,
-) -> Result<()> {
+pub fn console(running: &mut Running, mut over: impl FnMut(&mut Running) -> Result<bool>) -> Result<()> {
     let reading = || "cannot read the console".to_owned();
     let mut file = std::fs::File::open(&running.console).context(reading)?;
     loop {
         let ended = over(running);
         let mut bytes = vec![];
         file.read_to_end(&mut bytes).context(reading)?;
-        std::io::stdout()
-            .write_all(&bytes)
-            .context(|| "cannot write to standard output".into())?;
+        std::io::stdout().write_all(&bytes).context(|| "cannot write to standard output".into())?;
         if ended? {
             return Ok(());
         }

@@ -67,11 +67,7 @@ impl Outcome {
             return print_json(self);
         }
         if self.samples.len() > 1 {
-            println!(
-                "{}\n{}",
-                paint(Paint::Bold, "Part of the link over the run"),
-                ui::table(&self.rows())
-            );
+            println!("{}\n{}", paint(Paint::Bold, "Part of the link over the run"), ui::table(&self.rows()));
         }
         match &self.bill {
             Some(bill) => print!("{}", bill::table(bill)),
@@ -89,46 +85,21 @@ impl Outcome {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let entitled = |name: &str| {
-            let tenants = self
-                .samples
-                .last()
-                .map_or(&[][..], |sample| &sample.tenants);
-            tenants
-                .iter()
-                .find(|tenant| tenant.name == name)
-                .map_or(0.0, |tenant| tenant.entitled_percent)
-        };
-        let head = ["", "entitled", "got", "sent", "requests/s", "p50", "p99"]
-            .map(str::to_owned)
-            .to_vec();
-        let row = |(name, percent): (&String, &f64)| {
-            let sent = self
-                .wire
-                .iter()
-                .find(|row| row.name == *name)
-                .map_or(0, |row| row.sent_bytes);
-            let said = self.clients.get(name).map_or("", String::as_str);
-            let words = ["Requests/sec:", "50%", "99%"].map(|word| word_after(said, word));
-            let figures = [
-                format!("{:.1} %", entitled(name)),
-                format!("{percent:.2} %"),
-                units::show_bytes(sent),
-            ];
-            [name.clone()]
-                .into_iter()
-                .chain(figures)
-                .chain(words)
-                .collect()
-        };
-        let used = self
-            .link_used_percent
-            .map(|used| vec!["link used".into(), String::new(), format!("{used:.2} %")]);
-        [head]
-            .into_iter()
-            .chain(self.sent_percent.iter().map(row))
-            .chain(used)
-            .collect()
+        let head = ["", "entitled", "got", "sent", "requests/s", "p50", "p99"].map(str::to_owned).to_vec();
+        let tenants = self.samples.last().map_or(&[][..], |sample| &sample.tenants);
+        let customers = tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
+        let rows = customers.map(|tenant| self.row(&tenant.name, tenant.entitled_percent));
+        let used = self.link_used_percent.map(|used| vec!["link used".into(), String::new(), format!("{used:.2} %")]);
+        [head].into_iter().chain(rows).chain(used).collect()
+    }
+
+    fn row(&self, name: &str, entitled: f64) -> Vec<String> {
+        let got = self.sent_percent.get(name).copied().unwrap_or(0.0);
+        let sent = self.wire.iter().find(|row| row.name == name).map_or(0, |row| row.sent_bytes);
+        let said = self.clients.get(name).map_or("", String::as_str);
+        let words = ["Requests/sec:", "50%", "99%"].map(|word| word_after(said, word));
+        let figures = [format!("{entitled:.1} %"), format!("{got:.2} %"), units::show_bytes(sent)];
+        [name.to_owned()].into_iter().chain(figures).chain(words).collect()
     }
 }
 
@@ -140,36 +111,24 @@ fn word_after(said: &str, word: &str) -> String {
 
 /// The first seconds, in which connections are made, are left out where there are others.
 fn steady(samples: &[Sample]) -> &[Sample] {
-    if samples.len() > 6 {
-        samples.get(2..).unwrap_or(samples)
-    } else {
-        samples
-    }
+    if samples.len() > 6 { samples.get(2..).unwrap_or(samples) } else { samples }
 }
 
 fn mean_parts(samples: &[Sample]) -> BTreeMap<String, f64> {
     let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-    for tenant in steady(samples)
-        .iter()
-        .flat_map(|sample| &sample.tenants)
-        .filter(|tenant| tenant.entitled_percent > 0.0)
+    for tenant in
+        steady(samples).iter().flat_map(|sample| &sample.tenants).filter(|tenant| tenant.entitled_percent > 0.0)
     {
         *sums.entry(tenant.name.clone()).or_default() += tenant.sent_bits_per_second;
     }
     let all: f64 = sums.values().sum();
-    sums.into_iter()
-        .map(|(name, sum)| (name, if all > 0.0 { sum * 100.0 / all } else { 0.0 }))
-        .collect()
+    sums.into_iter().map(|(name, sum)| (name, if all > 0.0 { sum * 100.0 / all } else { 0.0 })).collect()
 }
 
 fn mean_used(samples: &[Sample]) -> Option<f64> {
     let samples = steady(samples);
     let rate = samples.last()?.link_bits_per_second? as f64;
-    let mean = samples
-        .iter()
-        .map(|sample| sample.sent_bits_per_second)
-        .sum::<f64>()
-        / samples.len() as f64;
+    let mean = samples.iter().map(|sample| sample.sent_bits_per_second).sum::<f64>() / samples.len() as f64;
     Some(mean * 100.0 / rate)
 }
 

@@ -63,12 +63,7 @@ struct Boot {
 ///
 /// # Errors
 /// When something cannot be built or started.
-pub fn start(
-    project: &Project,
-    mut description: Description,
-    arguments: &cli::Run,
-    stop: &Stop,
-) -> Result<Running> {
+pub fn start(project: &Project, mut description: Description, arguments: &cli::Run, stop: &Stop) -> Result<Running> {
     if let Some(cores) = arguments.cores {
         description.machine.cores = cores;
     }
@@ -92,29 +87,13 @@ pub fn start(
         wire: Some(qemus),
         extra: &arguments.qemu,
     })?;
-    let counters = Counters::new(
-        machine
-            .tenants
-            .iter()
-            .map(|tenant| (tenant.name.as_str(), tenant.address)),
-    );
-    let options = wire::Options {
-        rate_bits_per_second: machine.link.rate_bits_per_second,
-        pcap: arguments.pcap.as_deref(),
-    };
+    let counters = Counters::new(machine.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.address)));
+    let options =
+        wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
     let wire = Wire::start(ours, tap, Arc::new(counters), &options)?;
     let agent = Agent::at(&folder.join("agent.sock"));
-    let mut running = Running {
-        description,
-        qemu,
-        wire,
-        namespace,
-        console,
-        agent,
-        started,
-        first_page: None,
-        clients: vec![],
-    };
+    let mut running =
+        Running { description, qemu, wire, namespace, console, agent, started, first_page: None, clients: vec![] };
     running.wait_for_pages(stop)?;
     if !arguments.no_load {
         running.start_clients()?;
@@ -122,33 +101,17 @@ pub fn start(
     Ok(running)
 }
 
-fn boot(
-    project: &Project,
-    description: &Description,
-    arguments: &cli::Run,
-    folder: &Path,
-) -> Result<Boot> {
+fn boot(project: &Project, description: &Description, arguments: &cli::Run, folder: &Path) -> Result<Boot> {
     let machine = &description.machine;
     if arguments.on == cli::Kernel::Linux {
         let linux = linux::prepare(project, machine, folder, Some(&build::agent(project)?))?;
         let command_line = format!("{} {}", linux::COMMAND_LINE, arguments.append);
-        return Ok(Boot {
-            kernel: linux.kernel,
-            module: linux.initrd,
-            command_line,
-        });
+        return Ok(Boot { kernel: linux.kernel, module: linux.initrd, command_line });
     }
-    let kernel = arguments
-        .kernel
-        .clone()
-        .map_or_else(|| build::kernel(project), Ok)?;
+    let kernel = arguments.kernel.clone().map_or_else(|| build::kernel(project), Ok)?;
     let module = folder.join("module.bin");
     module::write(machine, &build::agent(project)?, &module)?;
-    Ok(Boot {
-        kernel,
-        module,
-        command_line: arguments.append.clone(),
-    })
+    Ok(Boot { kernel, module, command_line: arguments.append.clone() })
 }
 
 /// Makes each tenant's disk, in tenant order.
@@ -158,10 +121,8 @@ fn disks(project: &Project, description: &Description, folder: &Path) -> Result<
     for tenant in &description.tenants {
         let name = tenant.image.as_str();
         if !images.contains_key(name) {
-            let image = description
-                .images
-                .get(name)
-                .ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
+            let image =
+                description.images.get(name).ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
             images.insert(name, image::build(project, name, image)?);
         }
         let disk = folder.join(format!("{}.ext2", tenant.name));
@@ -185,11 +146,7 @@ fn forward_all(namespace: &Namespace, description: &Description, folder: &Path) 
 
 /// The customers of a machine: what the kernel knows and what the host knows of each.
 pub fn customers(description: &Description) -> impl Iterator<Item = (&Tenant, &HostTenant)> {
-    let with_disk = description
-        .machine
-        .tenants
-        .iter()
-        .filter(|tenant| matches!(tenant.root, Root::Disk(_)));
+    let with_disk = description.machine.tenants.iter().filter(|tenant| matches!(tenant.root, Root::Disk(_)));
     with_disk.zip(&description.tenants)
 }
 
@@ -204,11 +161,7 @@ impl Running {
         let targets: Vec<_> = customers(&self.description)
             .filter_map(|(tenant, host)| {
                 let load = host.load.as_ref()?;
-                Some((
-                    tenant.name.clone(),
-                    at(tenant, load.port),
-                    load.path.clone(),
-                ))
+                Some((tenant.name.clone(), at(tenant, load.port), load.path.clone()))
             })
             .collect();
         for (name, to, path) in targets {
@@ -222,26 +175,19 @@ impl Running {
                 return Ok(());
             }
             waited.map_err(|failure| self.silent(&failure))?;
-            self.first_page
-                .get_or_insert_with(|| self.started.elapsed());
+            self.first_page.get_or_insert_with(|| self.started.elapsed());
         }
-        let note = self
-            .first_page
-            .map(|time| format!("first page after {:.2} s", time.as_secs_f64()));
+        let note = self.first_page.map(|time| format!("first page after {:.2} s", time.as_secs_f64()));
         step.done_with(&note.unwrap_or_default());
         Ok(())
     }
 
     fn silent(&self, failure: &Failure) -> Failure {
-        let log =
-            std::fs::read(&self.console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let log = std::fs::read(&self.console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let tail = crate::command::last_lines(&log.unwrap_or_default(), 20);
         Failure::with_help(
             failure.report.to_string(),
-            format!(
-                "The console's last lines ({}):\n{tail}",
-                self.console.display()
-            ),
+            format!("The console's last lines ({}):\n{tail}", self.console.display()),
         )
         .kind(crate::failure::Kind::Machine)
     }
@@ -249,17 +195,13 @@ impl Running {
     fn start_clients(&mut self) -> Result<()> {
         for (tenant, host) in customers(&self.description) {
             if let Some(load) = &host.load {
-                let clients =
-                    Clients::start(&self.namespace, Ipv4Addr::from(tenant.address), load)?;
+                let clients = Clients::start(&self.namespace, Ipv4Addr::from(tenant.address), load)?;
                 self.clients.push((tenant.name.clone(), clients));
             }
         }
         for (tenant, host) in customers(&self.description) {
             for port in &host.ports {
-                ui::say(&format!(
-                    "  {} at http://127.0.0.1:{}/",
-                    tenant.name, port.host
-                ));
+                ui::say(&format!("  {} at http://127.0.0.1:{}/", tenant.name, port.host));
             }
         }
         Ok(())
@@ -267,9 +209,6 @@ impl Running {
 
     /// Ends the clients and returns what each tool said last, by tenant.
     pub fn stop_clients(&mut self) -> Vec<(String, String)> {
-        self.clients
-            .drain(..)
-            .map(|(tenant, clients)| (tenant, clients.stop()))
-            .collect()
+        self.clients.drain(..).map(|(tenant, clients)| (tenant, clients.stop())).collect()
     }
 }

@@ -30,16 +30,10 @@ const PAGE: &str = include_str!("page.html");
 pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
     let taken = |error: std::io::Error| {
         let help = "choose another with --page PORT, or none with --page 0";
-        Failure::with_help(
-            format!("the live page cannot have port {port}: {error}"),
-            help,
-        )
-        .kind(Kind::Environment)
+        Failure::with_help(format!("the live page cannot have port {port}: {error}"), help).kind(Kind::Environment)
     };
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(taken)?;
-    listener
-        .set_nonblocking(true)
-        .context(|| "cannot prepare the live page".into())?;
+    listener.set_nonblocking(true).context(|| "cannot prepare the live page".into())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -51,10 +45,7 @@ pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
             }
         });
     };
-    std::thread::Builder::new()
-        .name("page".into())
-        .spawn(run)
-        .context(|| "cannot start the live page".into())?;
+    std::thread::Builder::new().name("page".into()).spawn(run).context(|| "cannot start the live page".into())?;
     Ok(())
 }
 
@@ -62,15 +53,7 @@ fn routes(sampler: Arc<Sampler>) -> Router {
     Router::new()
         .route(
             "/",
-            get(|| async {
-                (
-                    [(
-                        header::CONTENT_SECURITY_POLICY,
-                        "default-src 'self' 'unsafe-inline'",
-                    )],
-                    Html(PAGE),
-                )
-            }),
+            get(|| async { ([(header::CONTENT_SECURITY_POLICY, "default-src 'self' 'unsafe-inline'")], Html(PAGE)) }),
         )
         .route("/history", get(history))
         .route("/live", get(live))
@@ -86,46 +69,27 @@ struct History {
 }
 
 async fn history(State(sampler): State<Arc<Sampler>>) -> Json<History> {
-    Json(History {
-        machine: sampler.machine.clone(),
-        samples: sampler.history(),
-    })
+    Json(History { machine: sampler.machine.clone(), samples: sampler.history() })
 }
 
-async fn live(
-    State(sampler): State<Arc<Sampler>>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+async fn live(State(sampler): State<Arc<Sampler>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let samples = BroadcastStream::new(sampler.subscribe());
     // A watcher that is too slow misses samples, not the connection.
-    let events = samples
-        .filter_map(|sample| Event::default().json_data(sample.ok()?).ok())
-        .map(Ok);
+    let events = samples.filter_map(|sample| Event::default().json_data(sample.ok()?).ok()).map(Ok);
     Sse::new(events).keep_alive(KeepAlive::default())
 }
 
 async fn bill_json(State(sampler): State<Arc<Sampler>>) -> impl IntoResponse {
     match sampler.latest() {
         Some(snapshot) => Json(Bill::of(&snapshot)).into_response(),
-        None => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the machine's agent has not answered yet",
-        )
-            .into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the machine's agent has not answered yet").into_response(),
     }
 }
 
 async fn bill_csv(State(sampler): State<Arc<Sampler>>) -> impl IntoResponse {
     match sampler.latest() {
-        Some(snapshot) => (
-            [(header::CONTENT_TYPE, "text/csv")],
-            bill::csv(&Bill::of(&snapshot)),
-        )
-            .into_response(),
-        None => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the machine's agent has not answered yet",
-        )
-            .into_response(),
+        Some(snapshot) => ([(header::CONTENT_TYPE, "text/csv")], bill::csv(&Bill::of(&snapshot))).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the machine's agent has not answered yet").into_response(),
     }
 }
 

@@ -61,20 +61,19 @@ impl Sampler {
             latest: Mutex::default(),
             news: broadcast::channel(16).0,
         });
-        let samples = sampler.clone();
+        let (samples, figures) = (sampler.clone(), sampler.clone());
+        let agent = sources.agent.clone();
+        // The agent in a thread of its own: a machine that does not answer must not stop the wire's clock.
+        let ask = move || figures.ask(&agent);
+        std::thread::Builder::new().name("agent".into()).spawn(ask).context(|| "cannot start the sampler".into())?;
         let run = move || samples.run(&sources);
-        std::thread::Builder::new()
-            .name("sampler".into())
-            .spawn(run)
-            .context(|| "cannot start the sampler".into())?;
+        std::thread::Builder::new().name("sampler".into()).spawn(run).context(|| "cannot start the sampler".into())?;
         Ok(sampler)
     }
 
     /// Returns all samples that are kept, the oldest first.
     pub fn history(&self) -> Vec<Sample> {
-        self.history
-            .lock()
-            .map_or_else(|_| vec![], |history| history.iter().cloned().collect())
+        self.history.lock().map_or_else(|_| vec![], |history| history.iter().cloned().collect())
     }
 
     /// Returns the newest figures of the machine.
@@ -89,42 +88,43 @@ impl Sampler {
 
     fn run(&self, sources: &Sources) {
         let started = Instant::now();
-        let mut before = look(sources);
+        let mut before = self.look(sources);
         let mut next = started + PERIOD;
         loop {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             next = (next + PERIOD).max(Instant::now());
-            let now = look(sources);
-            self.publish(sample(sources, started, &before, &now), now.machine.clone());
+            let now = self.look(sources);
+            self.publish(sample(sources, started, &before, &now));
             before = now;
         }
     }
 
-    fn publish(&self, sample: Sample, machine: Option<Snapshot>) {
+    fn look(&self, sources: &Sources) -> Before {
+        Before { at: Instant::now(), wire: sources.wire.as_ref().map(|wire| wire.read()), machine: self.latest() }
+    }
+
+    /// Keeps the newest figures of the machine; none while its agent does not answer.
+    fn ask(&self, agent: &Agent) {
+        let mut next = Instant::now();
+        loop {
+            let answer = agent.snapshot().ok();
+            if let Ok(mut latest) = self.latest.lock() {
+                *latest = answer;
+            }
+            next = (next + PERIOD).max(Instant::now());
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn publish(&self, sample: Sample) {
         if let Ok(mut history) = self.history.lock() {
             if history.len() == HISTORY_LENGTH {
                 history.pop_front();
             }
             history.push_back(sample.clone());
         }
-        if let (Ok(mut latest), Some(machine)) = (self.latest.lock(), machine) {
-            *latest = Some(machine);
-        }
         // Nobody watching is not a failure.
         let _ = self.news.send(sample);
-    }
-}
-
-fn look(sources: &Sources) -> Before {
-    // The wire first: the agent takes its time to answer, and the clock belongs to the wire's counters.
-    let (at, wire) = (
-        Instant::now(),
-        sources.wire.as_ref().map(|wire| wire.read()),
-    );
-    Before {
-        at,
-        wire,
-        machine: sources.agent.snapshot().ok(),
     }
 }
 
@@ -135,6 +135,10 @@ fn sample(sources: &Sources, started: Instant, before: &Before, now: &Before) ->
         shares: &sources.shares,
         link_bits_per_second: sources.link_bits_per_second,
         wire: before.wire.as_deref().zip(now.wire.as_deref()),
-        machine: before.machine.as_ref().zip(now.machine.as_ref()),
+        machine: before
+            .machine
+            .as_ref()
+            .zip(now.machine.as_ref())
+            .filter(|(before, now)| now.uptime_ns > before.uptime_ns),
     })
 }

@@ -49,13 +49,10 @@ pub fn is_possible() -> bool {
 ///
 /// # Errors
 /// What `over` says, or the terminal.
-pub fn watch(
-    sampler: &Arc<Sampler>,
-    title: &str,
-    mut over: impl FnMut() -> Result<bool>,
-) -> Result<()> {
+pub fn watch(sampler: &Arc<Sampler>, title: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()> {
     let mut terminal = ratatui::try_init().context(|| "the terminal does not work".into())?;
-    let ended = run(&mut terminal, sampler, title, &mut over);
+    let cleared = terminal.clear().context(|| "the terminal does not work".into());
+    let ended = cleared.and_then(|()| run(&mut terminal, sampler, title, &mut over));
     ratatui::restore();
     ended
 }
@@ -68,9 +65,7 @@ fn run(
 ) -> Result<()> {
     loop {
         let history = sampler.history();
-        terminal
-            .draw(|frame| draw(frame, title, &history))
-            .context(|| "the terminal does not work".into())?;
+        terminal.draw(|frame| draw(frame, title, &history)).context(|| "the terminal does not work".into())?;
         if over()? || wish()? == Wish::Leave {
             return Ok(());
         }
@@ -87,19 +82,12 @@ fn wish() -> Result<Wish> {
     };
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     let leave = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || control_c;
-    Ok(if leave && key.kind == KeyEventKind::Press {
-        Wish::Leave
-    } else {
-        Wish::Stay
-    })
+    Ok(if leave && key.kind == KeyEventKind::Press { Wish::Leave } else { Wish::Stay })
 }
 
 fn draw(frame: &mut Frame, title: &str, history: &[Sample]) {
     let Some(last) = history.last() else {
-        frame.render_widget(
-            Paragraph::new("waiting for the first second ..."),
-            frame.area(),
-        );
+        frame.render_widget(Paragraph::new("waiting for the first second ..."), frame.area());
         return;
     };
     let tenants = last.tenants.len() as u16 + 3;
@@ -117,78 +105,38 @@ fn draw(frame: &mut Frame, title: &str, history: &[Sample]) {
     draw_chart(frame, chart, history);
     frame.render_widget(core_bars(last, partition), partition);
     let help = "q or Ctrl-C: end";
-    frame.render_widget(
-        Paragraph::new(help).style(Style::new().add_modifier(Modifier::DIM)),
-        foot,
-    );
+    frame.render_widget(Paragraph::new(help).style(Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
 fn headline<'a>(title: &'a str, last: &Sample) -> Paragraph<'a> {
     let used = show_bits_per_second(last.sent_bits_per_second);
     let link = last.link_bits_per_second.map_or(String::new(), |rate| {
-        format!(
-            " of {} ({:.1} %)",
-            show_bits_per_second(rate as f64),
-            last.sent_bits_per_second * 100.0 / rate as f64
-        )
+        format!(" of {} ({:.1} %)", show_bits_per_second(rate as f64), last.sent_bits_per_second * 100.0 / rate as f64)
     });
     let rest = format!("   {:.0} s   sending {used}{link}", last.at_s);
-    Paragraph::new(Line::from(vec![
-        Span::styled(title, Style::new().add_modifier(Modifier::BOLD)),
-        Span::raw(rest),
-    ]))
+    Paragraph::new(Line::from(vec![Span::styled(title, Style::new().add_modifier(Modifier::BOLD)), Span::raw(rest)]))
 }
 
 fn tenant_table(last: &Sample) -> Table<'static> {
-    let head = Row::new([
-        "tenant",
-        "entitled",
-        "gets",
-        "",
-        "sends",
-        "CPU",
-        "memory",
-        "messages/s",
-        "wait",
-    ])
-    .style(Style::new().add_modifier(Modifier::DIM));
-    let rows = last
-        .tenants
-        .iter()
-        .enumerate()
-        .map(|(index, tenant)| tenant_row(index, tenant));
+    let head = Row::new(["tenant", "entitled", "gets", "", "sends", "CPU", "memory", "messages/s", "wait"])
+        .style(Style::new().add_modifier(Modifier::DIM));
+    let rows = last.tenants.iter().enumerate().map(|(index, tenant)| tenant_row(index, tenant));
     let widths = [12, 9, 8, 22, 13, 8, 22, 11, 10].map(Constraint::Length);
-    Table::new(rows, widths)
-        .header(head)
-        .block(Block::bordered().title(" tenants "))
+    Table::new(rows, widths).header(head).block(Block::bordered().title(" tenants "))
 }
 
 fn tenant_row(index: usize, tenant: &Tenant) -> Row<'static> {
     let customer = tenant.entitled_percent > 0.0;
     let of_customers = |text: String| if customer { text } else { String::new() };
-    let memory = format!(
-        "{} of {}",
-        show_bytes(tenant.memory_bytes),
-        show_bytes(tenant.memory_limit_bytes)
-    );
+    let memory = format!("{} of {}", show_bytes(tenant.memory_bytes), show_bytes(tenant.memory_limit_bytes));
     let cells = vec![
         Span::styled(tenant.name.clone(), Style::new().fg(colour(index))),
         Span::raw(of_customers(format!("{:5.1} %", tenant.entitled_percent))),
-        Span::styled(
-            of_customers(format!("{:5.1} %", tenant.sent_percent)),
-            Style::new().add_modifier(Modifier::BOLD),
-        ),
-        Span::styled(
-            of_customers(bar(tenant.sent_percent, 20)),
-            Style::new().fg(colour(index)),
-        ),
+        Span::styled(of_customers(format!("{:5.1} %", tenant.sent_percent)), Style::new().add_modifier(Modifier::BOLD)),
+        Span::styled(of_customers(bar(tenant.sent_percent, 20)), Style::new().fg(colour(index))),
         Span::raw(show_bits_per_second(tenant.sent_bits_per_second)),
         Span::raw(format!("{:5.1} %", tenant.cpu_percent)),
-        Span::raw(if tenant.memory_limit_bytes > 0 {
-            memory
-        } else {
-            "-".into()
-        }),
+        Span::raw(if tenant.memory_limit_bytes > 0 { memory } else { "-".into() }),
         Span::raw(format!("{:.0}", tenant.messages_per_second)),
         Span::raw(format!("{:.1} us", tenant.queued_us)),
     ];
@@ -199,70 +147,56 @@ fn tenant_row(index: usize, tenant: &Tenant) -> Row<'static> {
 fn colour(index: usize) -> Color {
     match index.checked_sub(1) {
         None => Color::DarkGray,
-        Some(index) => COLOURS
-            .get(index % COLOURS.len())
-            .copied()
-            .unwrap_or(Color::Reset),
+        Some(index) => COLOURS.get(index % COLOURS.len()).copied().unwrap_or(Color::Reset),
     }
 }
 
 fn bar(percent: f64, width: usize) -> String {
     let eighths = (percent.clamp(0.0, 100.0) / 100.0 * width as f64 * 8.0).round() as usize;
-    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
-        .get(eighths % 8)
-        .copied()
-        .unwrap_or("");
+    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"].get(eighths % 8).copied().unwrap_or("");
     "█".repeat(eighths / 8) + rest
 }
 
 fn draw_chart(frame: &mut Frame, area: Rect, history: &[Sample]) {
-    let recent = history
-        .get(history.len().saturating_sub(CHART_SECONDS)..)
-        .unwrap_or_default();
+    let recent = history.get(history.len().saturating_sub(CHART_SECONDS)..).unwrap_or_default();
     let (Some(first), Some(last)) = (recent.first(), recent.last()) else {
         return;
     };
-    let customers: Vec<(usize, &Tenant)> = last
-        .tenants
-        .iter()
-        .enumerate()
-        .filter(|(_, tenant)| tenant.entitled_percent > 0.0)
-        .collect();
-    let point = |index: usize| {
-        move |sample: &Sample| Some((sample.at_s, sample.tenants.get(index)?.sent_percent))
+    let customers: Vec<(usize, &Tenant)> =
+        last.tenants.iter().enumerate().filter(|(_, tenant)| tenant.entitled_percent > 0.0).collect();
+    let point = |index: usize| move |sample: &Sample| Some((sample.at_s, sample.tenants.get(index)?.sent_percent));
+    let series: Vec<Vec<(f64, f64)>> =
+        customers.iter().map(|(index, _)| recent.iter().filter_map(point(*index)).collect()).collect();
+    let dots = |percent: f64| -> Vec<(f64, f64)> {
+        (0..40)
+            .map(|step| (first.at_s + f64::from(step) / 40.0 * (last.at_s - first.at_s).max(10.0), percent))
+            .collect()
     };
-    let series: Vec<Vec<(f64, f64)>> = customers
-        .iter()
-        .map(|(index, _)| recent.iter().filter_map(point(*index)).collect())
-        .collect();
-    let lines = customers
-        .iter()
-        .zip(&series)
-        .map(|((index, tenant), points)| {
-            let style = Style::new().fg(colour(*index));
-            Dataset::default()
-                .name(tenant.name.clone())
-                .marker(Marker::Braille)
-                .graph_type(GraphType::Line)
-                .style(style)
-                .data(points)
-        });
-    let top = customers
-        .iter()
-        .map(|(_, tenant)| tenant.entitled_percent.max(tenant.sent_percent))
-        .fold(50.0, f64::max);
+    let levels: Vec<Vec<(f64, f64)>> = customers.iter().map(|(_, tenant)| dots(tenant.entitled_percent)).collect();
+    let entitled = customers.iter().zip(&levels).map(|((index, _), points)| {
+        let style = Style::new().fg(colour(*index)).add_modifier(Modifier::DIM);
+        Dataset::default().marker(Marker::Dot).style(style).data(points)
+    });
+    let lines = customers.iter().zip(&series).map(|((index, tenant), points)| {
+        let style = Style::new().fg(colour(*index));
+        Dataset::default()
+            .name(tenant.name.clone())
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(style)
+            .data(points)
+    });
+    let top = customers.iter().map(|(_, tenant)| tenant.entitled_percent.max(tenant.sent_percent)).fold(50.0, f64::max);
     let top = (top / 10.0).ceil() * 10.0;
     let seconds = [first.at_s, last.at_s.max(first.at_s + 10.0)];
-    let x = Axis::default()
-        .bounds(seconds)
-        .labels(seconds.map(|second| format!("{second:.0} s")));
+    let x = Axis::default().bounds(seconds).labels(seconds.map(|second| format!("{second:.0} s")));
     let y = Axis::default().bounds([0.0, top]).labels([
         "0 %".to_owned(),
         format!("{:.0} %", top / 2.0),
         format!("{top:.0} %"),
     ]);
-    let chart = Chart::new(lines.collect())
-        .block(Block::bordered().title(" part of the link, each second "))
+    let chart = Chart::new(entitled.chain(lines).collect())
+        .block(Block::bordered().title(" part of the link, each second (dotted: entitled) "))
         .x_axis(x)
         .y_axis(y);
     frame.render_widget(chart, area);
@@ -271,15 +205,10 @@ fn draw_chart(frame: &mut Frame, area: Rect, history: &[Sample]) {
 /// Each core as one bar: tenants in their colours, then scheduling and what is nobody's, idle empty.
 fn core_bars(last: &Sample, area: Rect) -> Paragraph<'static> {
     if last.cores.is_empty() {
-        return Paragraph::new("the machine's agent does not answer")
-            .block(Block::bordered().title(" cores "));
+        return Paragraph::new("the machine's agent does not answer").block(Block::bordered().title(" cores "));
     }
     let width = usize::from(area.width.saturating_sub(12));
-    let lines: Vec<Line> = last
-        .cores
-        .iter()
-        .map(|core| core_line(core, last, width))
-        .collect();
+    let lines: Vec<Line> = last.cores.iter().map(|core| core_line(core, last, width)).collect();
     Paragraph::new(lines).block(Block::bordered().title(" cores: who has each one's time "))
 }
 
@@ -297,10 +226,7 @@ fn core_line(core: &super::sample::Core, last: &Sample, width: usize) -> Line<'s
             (None, "unattributed") => Style::new().fg(Color::Red),
             (None, _) => Style::new().fg(Color::Blue),
         };
-        spans.push(Span::styled(
-            cell.repeat(until.saturating_sub(drawn)),
-            style,
-        ));
+        spans.push(Span::styled(cell.repeat(until.saturating_sub(drawn)), style));
         drawn = drawn.max(until);
     }
     Line::from(spans)
@@ -320,20 +246,12 @@ mod tests {
             sent_percent: entitled_percent,
             ..Tenant::default()
         };
-        let parts = vec![
-            ("gold".to_owned(), 40.0),
-            ("scheduling".to_owned(), 10.0),
-            ("idle".to_owned(), 50.0),
-        ];
+        let parts = vec![("gold".to_owned(), 40.0), ("scheduling".to_owned(), 10.0), ("idle".to_owned(), 50.0)];
         Sample {
             at_s,
             link_bits_per_second: Some(20_000_000),
             sent_bits_per_second: 19_900_000.0,
-            tenants: vec![
-                tenant("system", 0.0),
-                tenant("gold", 60.0),
-                tenant("silver", 40.0),
-            ],
+            tenants: vec![tenant("system", 0.0), tenant("gold", 60.0), tenant("silver", 40.0)],
             cores: vec![Core { core: 0, parts }],
             ..Sample::default()
         }
@@ -344,21 +262,10 @@ mod tests {
         for (width, height) in [(120, 30), (80, 24), (20, 5), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             let history: Vec<Sample> = (0..5).map(|at| sample(f64::from(at))).collect();
-            terminal
-                .draw(|frame| draw(frame, "three", &history))
-                .unwrap();
-            let text: String = terminal
-                .backend()
-                .buffer()
-                .content()
-                .iter()
-                .map(|cell| cell.symbol())
-                .collect();
+            terminal.draw(|frame| draw(frame, "three", &history)).unwrap();
+            let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
             assert!(
-                width < 100
-                    || (text.contains("gold")
-                        && text.contains("60.0 %")
-                        && text.contains("99.5 %")),
+                width < 100 || (text.contains("gold") && text.contains("60.0 %") && text.contains("99.5 %")),
                 "{text}"
             );
         }

@@ -24,21 +24,15 @@ impl Pcap {
     /// # Errors
     /// When it cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        let file =
-            File::create(path).context(|| format!("cannot write the dump {}", path.display()))?;
+        let file = File::create(path).context(|| format!("cannot write the dump {}", path.display()))?;
         let mut file = BufWriter::new(file);
-        file.write_all(&header())
-            .context(|| format!("cannot write the dump {}", path.display()))?;
-        Ok(Self {
-            file: Mutex::new(file),
-        })
+        file.write_all(&header()).context(|| format!("cannot write the dump {}", path.display()))?;
+        Ok(Self { file: Mutex::new(file) })
     }
 
     /// Appends a frame. A full disk ends the dump, not the wire.
     pub fn write(&self, frame: &[u8]) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let length = frame.len() as u32;
         if let Ok(mut file) = self.file.lock() {
             let words = [now.as_secs() as u32, now.subsec_nanos(), length, length];

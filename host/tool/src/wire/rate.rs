@@ -14,10 +14,7 @@ pub struct Clock {
 impl Clock {
     /// Makes an idle link.
     pub fn new(bits_per_second: u64) -> Self {
-        Self {
-            bits_per_second: bits_per_second.max(1),
-            busy_until: Instant::now(),
-        }
+        Self { bits_per_second: bits_per_second.max(1), busy_until: Instant::now() }
     }
 
     /// Waits until a frame of this length has left.

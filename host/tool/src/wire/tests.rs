@@ -18,9 +18,7 @@ fn frames_count_for_the_tenant_at_the_machines_end() {
     counters.count(Direction::ToMachine, &ipv4(FAR, GOLD, 60));
     counters.count(Direction::ToMachine, &ipv4(GOLD, FAR, 61));
     counters.count(Direction::FromMachine, b"short");
-    let [gold, other] = &counters.read()[..] else {
-        panic!("two rows")
-    };
+    let [gold, other] = &counters.read()[..] else { panic!("two rows") };
     assert_eq!((gold.sent_bytes, gold.received_bytes), (100, 60));
     assert_eq!((other.sent_frames, other.received_bytes), (1, 61));
 }

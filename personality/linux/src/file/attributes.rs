@@ -70,11 +70,7 @@ pub fn stat_bytes(device: u64, attributes: &Attributes) -> [u8; 144] {
     put(48, attributes.size_bytes);
     put(56, 4096);
     put(64, attributes.blocks_512);
-    for (at, time) in [
-        (72, attributes.accessed_ns),
-        (88, attributes.modified_ns),
-        (104, attributes.changed_ns),
-    ] {
+    for (at, time) in [(72, attributes.accessed_ns), (88, attributes.modified_ns), (104, attributes.changed_ns)] {
         put(at, time / NS);
         put(at + 8, time % NS);
     }
@@ -88,11 +84,7 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     write(&mut out, 0, &raw::STATX_BASIC_STATS.to_le_bytes());
     write(&mut out, 4, &4096u32.to_le_bytes());
     let attribute_mask = u64::from(raw::STATX_ATTR_MOUNT_ROOT);
-    write(
-        &mut out,
-        8,
-        &if is_mount_root { attribute_mask } else { 0 }.to_le_bytes(),
-    );
+    write(&mut out, 8, &if is_mount_root { attribute_mask } else { 0 }.to_le_bytes());
     write(&mut out, 16, &attributes.links.to_le_bytes());
     write(&mut out, 20, &attributes.user.to_le_bytes());
     write(&mut out, 24, &attributes.group.to_le_bytes());
@@ -101,11 +93,7 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     write(&mut out, 40, &attributes.size_bytes.to_le_bytes());
     write(&mut out, 48, &attributes.blocks_512.to_le_bytes());
     write(&mut out, 56, &attribute_mask.to_le_bytes());
-    for (at, time) in [
-        (64, attributes.accessed_ns),
-        (96, attributes.changed_ns),
-        (112, attributes.modified_ns),
-    ] {
+    for (at, time) in [(64, attributes.accessed_ns), (96, attributes.changed_ns), (112, attributes.modified_ns)] {
         write(&mut out, at, &(time / NS).to_le_bytes());
         write(&mut out, at + 8, &((time % NS) as u32).to_le_bytes());
     }

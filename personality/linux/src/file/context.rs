@@ -12,7 +12,7 @@ use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::files::{Attributes, NodeId, NodeKind, files};
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
@@ -64,6 +64,8 @@ pub struct FileContext {
     directories: Arc<Directories>,
     /// The process that took POSIX locks, 0 while none did.
     lock_owner: AtomicI32,
+    /// True once its process has ended: it uses the descriptors no more.
+    left: AtomicBool,
 }
 
 impl FileContext {
@@ -88,10 +90,7 @@ impl FileContext {
     /// ENOENT without a root.
     pub fn bare(tenant: &Arc<TenantFiles>) -> Result<Arc<FileContext>, Errno> {
         let root = tenant.mounts.root().ok_or(Errno::ENOENT)?;
-        let current = Start {
-            place: root.clone(),
-            path: b"/".to_vec(),
-        };
+        let current = Start { place: root.clone(), path: b"/".to_vec() };
         Ok(Arc::new(FileContext {
             tenant: tenant.clone(),
             table: Arc::new(DescriptorTable::default()),
@@ -100,6 +99,7 @@ impl FileContext {
                 mask: AtomicU32::new(0o022),
             }),
             lock_owner: AtomicI32::new(0),
+            left: AtomicBool::new(false),
         }))
     }
 
@@ -119,6 +119,7 @@ impl FileContext {
     /// ENOMEM.
     pub fn duplicate(self: &Arc<Self>, clone_flags: u64) -> Result<Arc<FileContext>, Errno> {
         let table = if clone_flags & u64::from(raw::CLONE_FILES) != 0 {
+            self.table.join();
             self.table.clone()
         } else {
             Arc::new(self.table.copy())
@@ -136,6 +137,7 @@ impl FileContext {
             table,
             directories,
             lock_owner: AtomicI32::new(0),
+            left: AtomicBool::new(false),
         }))
     }
 
@@ -151,16 +153,25 @@ impl FileContext {
             table,
             directories: self.directories.clone(),
             lock_owner: AtomicI32::new(self.lock_owner.load(Ordering::Acquire)),
+            left: AtomicBool::new(false),
         }))
     }
 
-    /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them.
+    /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them. A zombie holds
+    /// nothing open.
     pub async fn ended(self: Arc<Self>) {
+        self.leave();
+    }
+
+    fn leave(&self) {
+        if self.left.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let owner = self.lock_owner.load(Ordering::Acquire);
         if owner != 0 {
             self.tenant.locks.release_process(owner);
         }
-        drop(self);
+        self.table.leave();
     }
 
     /// Notes that this process takes POSIX locks.
@@ -190,10 +201,7 @@ impl FileContext {
 
     /// Moves the current directory.
     pub fn set_current(&self, found: Found) {
-        let current = Start {
-            place: found.place,
-            path: found.path,
-        };
+        let current = Start { place: found.place, path: found.path };
         let before = core::mem::replace(&mut self.directories.state.lock().current, current);
         drop(before);
     }
@@ -208,15 +216,8 @@ impl FileContext {
     ///
     /// # Errors
     /// Those of [`Walker::walk`]; EBADF, ENOTDIR for `directory`.
-    pub async fn walk(
-        &self,
-        thread: &Thread,
-        directory: i32,
-        path: &[u8],
-        last: LastLink,
-    ) -> Result<Walked, Errno> {
-        self.walk_as(Asker::of(thread), thread, directory, path, last)
-            .await
+    pub async fn walk(&self, thread: &Thread, directory: i32, path: &[u8], last: LastLink) -> Result<Walked, Errno> {
+        self.walk_as(Asker::of(thread), thread, directory, path, last).await
     }
 
     /// Walks a path with a given identity.
@@ -232,12 +233,7 @@ impl FileContext {
         last: LastLink,
     ) -> Result<Walked, Errno> {
         let start = self.start(directory, path)?;
-        let mut walker = Walker::new(
-            &self.tenant.mounts,
-            self.root(),
-            asker,
-            thread.process().id(),
-        );
+        let mut walker = Walker::new(&self.tenant.mounts, self.root(), asker, thread.process().id());
         walker.walk(&start, path, last).await
     }
 
@@ -248,10 +244,9 @@ impl FileContext {
         }
         let file = self.table.get(directory)?;
         match file.place() {
-            Some(place) if matches!(file.object(), Object::Directory) => Ok(Start {
-                place: place.clone(),
-                path: file.path().to_vec(),
-            }),
+            Some(place) if matches!(file.object(), Object::Directory) => {
+                Ok(Start { place: place.clone(), path: file.path().to_vec() })
+            }
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -260,30 +255,16 @@ impl FileContext {
     ///
     /// # Errors
     /// As [`FileContext::walk`]; ENOENT where nothing is there.
-    pub async fn find(
-        &self,
-        thread: &Thread,
-        directory: i32,
-        path: &[u8],
-        flags: u32,
-    ) -> Result<Target, Errno> {
+    pub async fn find(&self, thread: &Thread, directory: i32, path: &[u8], flags: u32) -> Result<Target, Errno> {
         if path.is_empty() && flags & raw::AT_EMPTY_PATH != 0 {
             if directory == raw::AT_FDCWD {
                 let start = self.current();
                 let attributes = start.place.system().attributes(start.place.node).await?;
-                return Ok(Target::Node(Found {
-                    place: start.place,
-                    attributes,
-                    path: start.path,
-                }));
+                return Ok(Target::Node(Found { place: start.place, attributes, path: start.path }));
             }
             return Target::of_file(self.table.get(directory)?).await;
         }
-        let last = if flags & raw::AT_SYMLINK_NOFOLLOW != 0 {
-            LastLink::Keep
-        } else {
-            LastLink::Follow
-        };
+        let last = if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { LastLink::Keep } else { LastLink::Follow };
         let mut walked = self.walk(thread, directory, path, last).await?;
         match walked.open_file.take() {
             Some(file) => Target::of_file(file).await,
@@ -316,17 +297,9 @@ impl FileContext {
         let client = found.place.system().client().ok_or(Errno::EACCES)?;
         let attributes = client.open(found.place.node).await?;
         let path = found.path.clone();
-        let location = Location {
-            place: found.place,
-            path: found.path,
-        };
+        let location = Location { place: found.place, path: found.path };
         let file = OpenFile::new(&self.tenant, Object::Regular, raw::O_RDONLY, Some(location))?;
-        Ok(Executable {
-            client,
-            attributes,
-            path,
-            keep: Some(file),
-        })
+        Ok(Executable { client, attributes, path, keep: Some(file) })
     }
 
     /// The file behind a descriptor, for mmap.
@@ -338,9 +311,7 @@ impl FileContext {
         if file.is_path_only() {
             return Err(Errno::EBADF);
         }
-        let place = file
-            .place()
-            .filter(|_| matches!(file.object(), Object::Regular));
+        let place = file.place().filter(|_| matches!(file.object(), Object::Regular));
         let client = place.and_then(|place| place.system().client());
         let (Some(place), Some(client)) = (place, client) else {
             return Err(Errno::ENODEV);
@@ -353,6 +324,14 @@ impl FileContext {
             path: file.path().to_vec(),
             keep: Some(file.clone()),
         })
+    }
+}
+
+impl Drop for FileContext {
+    fn drop(&mut self) {
+        if !self.left.swap(true, Ordering::AcqRel) {
+            self.table.leave();
+        }
     }
 }
 
@@ -374,11 +353,7 @@ impl Target {
             return Ok(Target::Open(file));
         };
         let attributes = place.system().attributes(place.node).await?;
-        Ok(Target::Node(Found {
-            place,
-            attributes,
-            path: file.path().to_vec(),
-        }))
+        Ok(Target::Node(Found { place, attributes, path: file.path().to_vec() }))
     }
 
     /// The node.

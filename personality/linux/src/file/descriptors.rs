@@ -4,6 +4,7 @@ use super::open_file::OpenFile;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_object::SpinLock;
 
 /// Descriptors of a process, whatever its limit says (Linux: nr_open).
@@ -16,9 +17,16 @@ struct Slot {
 }
 
 /// A table of descriptors, shared by threads and CLONE_FILES.
-#[derive(Default)]
 pub struct DescriptorTable {
     slots: SpinLock<Vec<Option<Slot>>>,
+    /// Contexts that use it; the last to leave closes everything.
+    users: AtomicUsize,
+}
+
+impl Default for DescriptorTable {
+    fn default() -> DescriptorTable {
+        DescriptorTable { slots: SpinLock::default(), users: AtomicUsize::new(1) }
+    }
 }
 
 fn index_of(descriptor: i32) -> Result<usize, Errno> {
@@ -42,16 +50,8 @@ impl DescriptorTable {
     ///
     /// # Errors
     /// EMFILE.
-    pub fn install(
-        &self,
-        file: Arc<OpenFile>,
-        close_on_exec: bool,
-        lowest: usize,
-        limit: u64,
-    ) -> Result<i32, Errno> {
-        let limit = usize::try_from(limit)
-            .unwrap_or(DESCRIPTORS_MAX)
-            .min(DESCRIPTORS_MAX);
+    pub fn install(&self, file: Arc<OpenFile>, close_on_exec: bool, lowest: usize, limit: u64) -> Result<i32, Errno> {
+        let limit = usize::try_from(limit).unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
         let mut slots = self.slots.lock();
         let free = slots.iter().skip(lowest).position(Option::is_none);
         let index = free.map_or(slots.len().max(lowest), |offset| lowest + offset);
@@ -64,10 +64,7 @@ impl DescriptorTable {
             slots.resize(index + 1, None);
         }
         if let Some(slot) = slots.get_mut(index) {
-            *slot = Some(Slot {
-                file,
-                close_on_exec,
-            });
+            *slot = Some(Slot { file, close_on_exec });
         }
         i32::try_from(index).map_err(|_| Errno::EMFILE)
     }
@@ -92,10 +89,7 @@ impl DescriptorTable {
             slots.resize(index + 1, None);
         }
         let slot = slots.get_mut(index).ok_or(Errno::EBADF)?;
-        let before = slot.replace(Slot {
-            file,
-            close_on_exec,
-        });
+        let before = slot.replace(Slot { file, close_on_exec });
         Ok(before.map(|slot| slot.file))
     }
 
@@ -114,26 +108,16 @@ impl DescriptorTable {
     pub fn remove_range(&self, first: u32, last: u32) -> Vec<Arc<OpenFile>> {
         let mut slots = self.slots.lock();
         let end = slots.len().min((last as usize).saturating_add(1));
-        let range = slots
-            .get_mut((first as usize).min(end)..end)
-            .unwrap_or_default();
-        range
-            .iter_mut()
-            .filter_map(|slot| slot.take().map(|slot| slot.file))
-            .collect()
+        let range = slots.get_mut((first as usize).min(end)..end).unwrap_or_default();
+        range.iter_mut().filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
     }
 
     /// Marks all descriptors from `first` to `last` close-on-exec.
     pub fn mark_range(&self, first: u32, last: u32) {
         let mut slots = self.slots.lock();
         let end = slots.len().min((last as usize).saturating_add(1));
-        let range = slots
-            .get_mut((first as usize).min(end)..end)
-            .unwrap_or_default();
-        range
-            .iter_mut()
-            .flatten()
-            .for_each(|slot| slot.close_on_exec = true);
+        let range = slots.get_mut((first as usize).min(end)..end).unwrap_or_default();
+        range.iter_mut().flatten().for_each(|slot| slot.close_on_exec = true);
     }
 
     /// True where execve closes it.
@@ -165,20 +149,26 @@ impl DescriptorTable {
 
     /// A copy, as fork makes it.
     pub fn copy(&self) -> DescriptorTable {
-        DescriptorTable {
-            slots: SpinLock::new(self.slots.lock().clone()),
-        }
+        DescriptorTable { slots: SpinLock::new(self.slots.lock().clone()), users: AtomicUsize::new(1) }
     }
 
     /// Takes out what execve closes.
     pub fn remove_for_exec(&self) -> Vec<Arc<OpenFile>> {
         let mut slots = self.slots.lock();
-        let closing = slots
-            .iter_mut()
-            .filter(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec));
-        closing
-            .filter_map(|slot| slot.take().map(|slot| slot.file))
-            .collect()
+        let closing = slots.iter_mut().filter(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec));
+        closing.filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
+    }
+
+    /// One more context uses it.
+    pub(super) fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A context uses it no more.
+    pub(super) fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            drop(self.remove_range(0, u32::MAX));
+        }
     }
 
     /// All descriptors in use.

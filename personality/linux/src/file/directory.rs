@@ -16,10 +16,7 @@ pub(super) async fn read_entries(file: &OpenFile, bytes_max: usize) -> Result<Ve
     let position = file.position.hold().await;
     let batch = bytes_max.min(BATCH_BYTES);
     let from = position.get();
-    let entries = place
-        .system()
-        .read_directory(place.node, from, batch)
-        .await?;
+    let entries = place.system().read_directory(place.node, from, batch).await?;
     let mut out = Vec::new();
     for entry in &entries {
         if out.len() + record_bytes(entry) > bytes_max {

@@ -106,10 +106,7 @@ pub struct Epoll {
 impl Epoll {
     /// An empty list.
     pub fn new() -> Arc<Epoll> {
-        Arc::new(Epoll {
-            items: SpinLock::default(),
-            readiness: Readiness::new(Ready::empty()),
-        })
+        Arc::new(Epoll { items: SpinLock::default(), readiness: Readiness::new(Ready::empty()) })
     }
 
     /// READ while an item may be ready.
@@ -129,12 +126,7 @@ impl Epoll {
     ///
     /// # Errors
     /// EEXIST; EPERM for files that are always ready; ELOOP; ENOSPC beyond [`ITEMS_MAX`].
-    pub fn add(
-        self: &Arc<Epoll>,
-        fd: i32,
-        file: &Arc<OpenFile>,
-        event: Event,
-    ) -> Result<(), Errno> {
+    pub fn add(self: &Arc<Epoll>, fd: i32, file: &Arc<OpenFile>, event: Event) -> Result<(), Errno> {
         let readiness = file.readiness().ok_or(Errno::EPERM)?;
         let key = (fd, Arc::as_ptr(file) as usize);
         let item = Arc::new_cyclic(|this| Item {
@@ -258,11 +250,7 @@ impl Epoll {
         let depth_left = depth_left.checked_sub(1).ok_or(Errno::ELOOP)?;
         let files: Vec<Arc<OpenFile>> = {
             let items = self.items.lock();
-            items
-                .map
-                .values()
-                .filter_map(|item| item.file.upgrade())
-                .collect()
+            items.map.values().filter_map(|item| item.file.upgrade()).collect()
         };
         for file in files {
             if let super::object::Object::Epoll(list) = file.object() {
@@ -304,10 +292,7 @@ fn look(item: &Arc<Item>) -> Option<(Event, bool)> {
         item.disarmed.store(true, Ordering::Release);
     }
     let level = wanted.events & raw::EPOLLET == 0;
-    let event = Event {
-        events: report(ready, wanted.events),
-        data: wanted.data,
-    };
+    let event = Event { events: report(ready, wanted.events), data: wanted.data };
     Some((event, level && !one_shot))
 }
 

@@ -18,11 +18,8 @@ pub struct EventCounter {
 impl EventCounter {
     /// A counter; a semaphore gives one at a time.
     pub fn new(value: u64, is_semaphore: bool) -> EventCounter {
-        let counter = EventCounter {
-            value: SpinLock::new(value),
-            is_semaphore,
-            readiness: Readiness::new(Ready::empty()),
-        };
+        let counter =
+            EventCounter { value: SpinLock::new(value), is_semaphore, readiness: Readiness::new(Ready::empty()) };
         counter.publish(value);
         counter
     }

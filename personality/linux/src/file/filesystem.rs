@@ -4,8 +4,7 @@ use super::proc::ProcFs;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::{
-    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode,
-    NodeId, files,
+    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, files,
 };
 use gyre_object::Bytes;
 
@@ -70,11 +69,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The server's.
-    pub async fn set_attributes(
-        &self,
-        node: NodeId,
-        change: AttributeChange,
-    ) -> Answer<Attributes> {
+    pub async fn set_attributes(&self, node: NodeId, change: AttributeChange) -> Answer<Attributes> {
         self.writable()?.set_attributes(node, change).await
     }
 
@@ -82,12 +77,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The server's.
-    pub async fn read_directory(
-        &self,
-        node: NodeId,
-        from: u64,
-        bytes_max: usize,
-    ) -> Answer<Vec<DirectoryEntry>> {
+    pub async fn read_directory(&self, node: NodeId, from: u64, bytes_max: usize) -> Answer<Vec<DirectoryEntry>> {
         match self {
             FileSystem::Served(client) => client.read_directory(node, from, bytes_max).await,
             FileSystem::Proc(proc) => proc.read_directory(node, from),
@@ -130,13 +120,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The server's.
-    pub async fn rename(
-        &self,
-        from: NodeId,
-        from_name: Name,
-        to: NodeId,
-        to_name: Name,
-    ) -> Answer<()> {
+    pub async fn rename(&self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Answer<()> {
         self.writable()?.rename(from, from_name, to, to_name).await
     }
 

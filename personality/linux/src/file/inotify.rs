@@ -25,10 +25,7 @@ pub struct Inotify {
 
 impl Default for Inotify {
     fn default() -> Inotify {
-        Inotify {
-            watches: SpinLock::default(),
-            readiness: Readiness::new(Ready::empty()),
-        }
+        Inotify { watches: SpinLock::default(), readiness: Readiness::new(Ready::empty()) }
     }
 }
 

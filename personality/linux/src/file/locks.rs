@@ -159,16 +159,10 @@ fn cut(locks: &mut Vec<Lock>, owner: Owner, start: u64, end: u64) -> bool {
     locks.retain(|lock| {
         let hit = lock.owner == owner && lock.start < end && start < lock.end;
         if hit && lock.start < start {
-            rest.push(Lock {
-                end: start,
-                ..*lock
-            });
+            rest.push(Lock { end: start, ..*lock });
         }
         if hit && lock.end > end {
-            rest.push(Lock {
-                start: end,
-                ..*lock
-            });
+            rest.push(Lock { start: end, ..*lock });
         }
         !hit
     });

@@ -39,13 +39,7 @@ impl LogRing {
         let state = self.state.lock();
         let start = position.max(state.first);
         let skip = usize::try_from(start - state.first).unwrap_or(usize::MAX);
-        let data = state
-            .bytes
-            .iter()
-            .skip(skip)
-            .take(bytes_max)
-            .copied()
-            .collect();
+        let data = state.bytes.iter().skip(skip).take(bytes_max).copied().collect();
         (start, data)
     }
 

@@ -11,9 +11,9 @@
 
 pub mod async_lock;
 pub mod attributes;
+mod bridge;
 pub mod byte_queue;
 pub mod calls;
-pub mod clock;
 pub mod context;
 pub mod descriptors;
 pub mod device;

@@ -66,18 +66,8 @@ impl MountTable {
     /// # Errors
     /// Those of asking the file system for its root.
     pub async fn new(system: FileSystem, kind: &'static str) -> Result<MountTable, FileError> {
-        let root = Mount {
-            id: 1,
-            root: system.root().await?,
-            system,
-            covers: None,
-            path: b"/".to_vec(),
-            kind,
-        };
-        Ok(MountTable {
-            mounts: SpinLock::new(alloc::vec![Arc::new(root)]),
-            next: AtomicU32::new(2),
-        })
+        let root = Mount { id: 1, root: system.root().await?, system, covers: None, path: b"/".to_vec(), kind };
+        Ok(MountTable { mounts: SpinLock::new(alloc::vec![Arc::new(root)]), next: AtomicU32::new(2) })
     }
 
     /// The tenant's root directory.
@@ -113,12 +103,7 @@ impl MountTable {
     /// The root of what is attached over a directory, if anything is: the latest.
     pub fn over(&self, place: &Place) -> Option<Place> {
         let mounts = self.mounts.lock();
-        let covers = |mount: &&Arc<Mount>| {
-            mount
-                .covers
-                .as_ref()
-                .is_some_and(|covered| covered.same(place))
-        };
+        let covers = |mount: &&Arc<Mount>| mount.covers.as_ref().is_some_and(|covered| covered.same(place));
         let mount = mounts.iter().rev().find(covers)?.clone();
         let node = mount.root;
         Some(Place { mount, node })

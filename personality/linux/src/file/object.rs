@@ -101,18 +101,13 @@ impl Object {
 
     /// True where it has a position that lseek moves.
     pub fn is_seekable(&self) -> bool {
-        matches!(
-            self,
-            Object::Regular | Object::Directory | Object::Device(_)
-        )
+        matches!(self, Object::Regular | Object::Directory | Object::Device(_))
     }
 
     /// Ends its use: sends what must be told to resources.
     pub(super) fn close(&self, place: Option<Place>, path_only: bool) {
         match (self, place) {
-            (Object::Regular | Object::Directory, Some(place)) if !path_only => {
-                regular::close(place)
-            }
+            (Object::Regular | Object::Directory, Some(place)) if !path_only => regular::close(place),
             (Object::Socket(socket), _) => socket.close(),
             _ => {}
         }
@@ -132,9 +127,7 @@ impl OpenFile {
             Object::Regular => regular::read(self, buffer, at).await,
             Object::Directory => Err(Errno::EISDIR),
             Object::Name => Err(Errno::EBADF),
-            Object::Pipe(end) => {
-                read_stream(buffer, |into| end.read(into), |bytes| end.take(bytes)).await
-            }
+            Object::Pipe(end) => read_stream(buffer, |into| end.read(into), |bytes| end.take(bytes)).await,
             Object::Device(device) => device.read(buffer).await,
             Object::Terminal(end) => read_small(buffer, |into| end.read(into)).await,
             Object::Socket(socket) => socket.read(buffer).await,
@@ -149,11 +142,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// EBADF, EAGAIN where there is no room, those of the object.
-    pub async fn write(
-        &self,
-        buffer: &mut UserBuffer<'_>,
-        at: Option<u64>,
-    ) -> Result<usize, Errno> {
+    pub async fn write(&self, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
         if !self.is_writable() {
             return Err(Errno::EBADF);
         }
@@ -170,9 +159,7 @@ impl OpenFile {
                 if buffer.get(&mut value).await? < value.len() {
                     return Err(Errno::EINVAL);
                 }
-                event
-                    .add(u64::from_le_bytes(value))
-                    .inspect_err(|_| buffer.give_back(8))?;
+                event.add(u64::from_le_bytes(value)).inspect_err(|_| buffer.give_back(8))?;
                 Ok(value.len())
             }
             Object::Epoll(_) | Object::Timer(_) | Object::Inotify(_) => Err(Errno::EINVAL),
@@ -231,9 +218,7 @@ impl OpenFile {
     /// ENOTDIR; EINVAL where not even one entry fits; those of the file system.
     pub async fn read_entries(&self, bytes_max: usize) -> Result<Vec<u8>, Errno> {
         match self.object() {
-            Object::Directory if self.is_readable() => {
-                directory::read_entries(self, bytes_max).await
-            }
+            Object::Directory if self.is_readable() => directory::read_entries(self, bytes_max).await,
             Object::Directory => Err(Errno::EBADF),
             _ => Err(Errno::ENOTDIR),
         }
@@ -262,9 +247,7 @@ pub(super) async fn read_small(
     copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let mut small = [0; SMALL_BYTES];
-    let into = small
-        .get_mut(..buffer.left().min(SMALL_BYTES))
-        .unwrap_or_default();
+    let into = small.get_mut(..buffer.left().min(SMALL_BYTES)).unwrap_or_default();
     let count = copy(into)?;
     buffer.put(small.get(..count).unwrap_or(&[])).await
 }

@@ -14,8 +14,7 @@ use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
 
 /// Flags that F_SETFL may change.
-pub const STATUS_FLAGS: u32 =
-    raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
+pub const STATUS_FLAGS: u32 = raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
 
 /// Where a file was opened.
 pub struct Location {
@@ -81,9 +80,7 @@ impl OpenFile {
 
     /// Its path, or empty.
     pub fn path(&self) -> &[u8] {
-        self.location
-            .as_ref()
-            .map_or(&[], |location| &location.path)
+        self.location.as_ref().map_or(&[], |location| &location.path)
     }
 
     /// How /proc shows it.
@@ -102,8 +99,7 @@ impl OpenFile {
     /// Sets the status flags (F_SETFL); the rest stays.
     pub fn set_flags(&self, flags: u32) {
         let keep = self.flags() & !STATUS_FLAGS;
-        self.flags
-            .store(keep | flags & STATUS_FLAGS, Ordering::Release);
+        self.flags.store(keep | flags & STATUS_FLAGS, Ordering::Release);
     }
 
     /// Sets or clears some status flags.
@@ -171,10 +167,7 @@ impl Drop for OpenFile {
         if let Some(place) = self.place() {
             self.tenant.locks.release_owner(place.key(), owner);
         }
-        let place = self
-            .location
-            .as_ref()
-            .map(|location| location.place.clone());
+        let place = self.location.as_ref().map(|location| location.place.clone());
         self.object.close(place, self.is_path_only());
     }
 }

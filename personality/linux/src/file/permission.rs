@@ -25,21 +25,13 @@ impl Asker {
     /// The effective identity of a thread, which counts for everything but `access`.
     pub fn of(thread: &Thread) -> Asker {
         let credentials = thread.process().credentials();
-        Asker {
-            user: credentials.user_effective,
-            group: credentials.group_effective,
-            groups: alloc::vec::Vec::new(),
-        }
+        Asker { user: credentials.user_effective, group: credentials.group_effective, groups: credentials.groups }
     }
 
     /// The real identity of a thread, for `access`.
     pub fn real(thread: &Thread) -> Asker {
         let credentials = thread.process().credentials();
-        Asker {
-            user: credentials.user,
-            group: credentials.group,
-            groups: alloc::vec::Vec::new(),
-        }
+        Asker { user: credentials.user, group: credentials.group, groups: credentials.groups }
     }
 
     /// True for user 0, who passes checks of files.
@@ -62,11 +54,7 @@ impl Asker {
     /// # Errors
     /// EACCES.
     pub fn check(&self, attributes: &Attributes, wanted: u16) -> Result<(), Errno> {
-        if self.permits(attributes, wanted) {
-            Ok(())
-        } else {
-            Err(Errno::EACCES)
-        }
+        if self.permits(attributes, wanted) { Ok(()) } else { Err(Errno::EACCES) }
     }
 
     fn permits(&self, attributes: &Attributes, wanted: u16) -> bool {

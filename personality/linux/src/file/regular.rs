@@ -16,11 +16,7 @@ fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
 }
 
 /// Reads at `at` or the position.
-pub(super) async fn read(
-    file: &OpenFile,
-    buffer: &mut UserBuffer<'_>,
-    at: Option<u64>,
-) -> Result<usize, Errno> {
+pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
     let place = place_of(file)?;
     if let Some(offset) = at {
         return read_at(place, buffer, offset).await;
@@ -53,11 +49,7 @@ async fn read_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Res
 }
 
 /// Writes at `at`, the position, or the end with O_APPEND.
-pub(super) async fn write(
-    file: &OpenFile,
-    buffer: &mut UserBuffer<'_>,
-    at: Option<u64>,
-) -> Result<usize, Errno> {
+pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
     let place = place_of(file)?;
     if file.appends() {
         return append(file, place, buffer).await;
@@ -111,11 +103,7 @@ async fn send(place: &Place, at: Option<u64>, pieces: Vec<Bytes>) -> Result<(usi
     Ok((gathered, written.min(gathered)))
 }
 
-async fn append(
-    file: &OpenFile,
-    place: &Place,
-    buffer: &mut UserBuffer<'_>,
-) -> Result<usize, Errno> {
+async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
     let before = buffer.done();
     let position = file.position.hold().await;
     while buffer.left() > 0 {
@@ -142,11 +130,7 @@ pub(super) async fn take(file: &OpenFile, at: u64, bytes: usize) -> Result<Vec<B
 }
 
 /// Writes by reference, at `at` or the end.
-pub(super) async fn give(
-    file: &OpenFile,
-    at: Option<u64>,
-    data: Vec<Bytes>,
-) -> Result<usize, Errno> {
+pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
     let place = place_of(file)?;
     let at = at.filter(|_| !file.appends());
     send(place, at, data).await.map(|(_, written)| written)

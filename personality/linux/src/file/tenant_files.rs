@@ -7,10 +7,10 @@ use super::locks::LockTable;
 use super::log_ring::LogRing;
 use super::mount::{MountTable, Place};
 use super::pipe::Pipe;
-use super::proc::ProcFs;
+use super::proc::{ProcFs, Processes};
 use super::socket::unix_names::UnixNames;
 use super::terminal::{GroupSignals, Terminal};
-use crate::Errno;
+use crate::{Errno, Tenant};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -128,27 +128,25 @@ impl TenantFiles {
             }
             tenant.attach(path, system, "tmpfs").await?;
         }
-        tenant
-            .attach(b"/proc", FileSystem::Proc(proc), "proc")
-            .await?;
+        tenant.attach(b"/proc", FileSystem::Proc(proc), "proc").await?;
         Ok(tenant)
+    }
+
+    /// Tells /proc and the terminals whose they are.
+    pub fn connect(self: &Arc<Self>, tenant: &Arc<Tenant>) {
+        let processes: Weak<dyn Processes> = Arc::<Tenant>::downgrade(tenant);
+        self.proc.connect(processes, self);
+        let signals: Weak<dyn GroupSignals> = Arc::<Tenant>::downgrade(tenant);
+        self.signals.connect(signals);
     }
 
     /// Attaches a file system over the directory `path`, which is made where it is missing.
     ///
     /// # Errors
     /// Those of the file systems.
-    pub async fn attach(
-        &self,
-        path: &[u8],
-        system: FileSystem,
-        kind: &'static str,
-    ) -> Result<(), FileError> {
+    pub async fn attach(&self, path: &[u8], system: FileSystem, kind: &'static str) -> Result<(), FileError> {
         let mut place = self.mounts.root().ok_or(FileError::NotFound)?;
-        for name in path
-            .split(|byte| *byte == b'/')
-            .filter(|name| !name.is_empty())
-        {
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             let found = match place.system().lookup(place.node, name).await {
                 Err(FileError::NotFound) => {
                     let new = new_node(NodeKind::Directory, 0o755, 0, b"");
@@ -156,10 +154,7 @@ impl TenantFiles {
                 }
                 answer => answer,
             }?;
-            place = Place {
-                node: found.node,
-                ..place
-            };
+            place = Place { node: found.node, ..place };
             place = self.mounts.over(&place).unwrap_or(place);
         }
         self.mounts.attach(system, kind, place, path).await
@@ -181,10 +176,7 @@ impl TenantFiles {
 
     /// Counts files that are about to lie in a socket.
     pub(super) fn count_in_flight(self: &Arc<Self>, files: usize) -> Result<InFlight, Errno> {
-        let count = InFlight {
-            tenant: self.clone(),
-            files,
-        };
+        let count = InFlight { tenant: self.clone(), files };
         if self.in_flight.fetch_add(files, Ordering::Relaxed) + files > IN_FLIGHT_MAX {
             return Err(Errno::ETOOMANYREFS);
         }
@@ -255,21 +247,12 @@ pub struct InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.tenant
-            .in_flight
-            .fetch_sub(self.files, Ordering::Relaxed);
+        self.tenant.in_flight.fetch_sub(self.files, Ordering::Relaxed);
     }
 }
 
 fn new_node(kind: NodeKind, mode: u16, device: u64, target: &[u8]) -> NewNode {
-    NewNode {
-        kind,
-        mode,
-        user: 0,
-        group: 0,
-        target: target.to_vec(),
-        device,
-    }
+    NewNode { kind, mode, user: 0, group: 0, target: target.to_vec(), device }
 }
 
 /// Makes the nodes of /dev.

@@ -88,11 +88,7 @@ impl Terminal {
     }
 
     /// A tenant's console. `echo` shows its output on the machine's console too.
-    pub fn console(
-        ring: Arc<LogRing>,
-        echo: bool,
-        signals: Arc<dyn GroupSignals>,
-    ) -> Arc<Terminal> {
+    pub fn console(ring: Arc<LogRing>, echo: bool, signals: Arc<dyn GroupSignals>) -> Arc<Terminal> {
         Terminal::new(None, Output::Log { ring, echo }, signals)
     }
 
@@ -107,10 +103,7 @@ impl Terminal {
             self.state.lock().slaves += 1;
             self.master.clear(Ready::HANG_UP);
         }
-        TerminalEnd {
-            terminal: self.clone(),
-            side,
-        }
+        TerminalEnd { terminal: self.clone(), side }
     }
 
     /// Allows slaves to be opened (TIOCSPTLCK).
@@ -202,16 +195,13 @@ impl Terminal {
     fn publish(&self, state: &State) {
         let mut slave = Ready::empty();
         slave.set(Ready::READ, state.has_input() || !state.master_open);
-        slave.set(Ready::WRITE, state.output_room() > 0 || !state.master_open);
+        slave.set(Ready::WRITE, state.output_room() > 1 || !state.master_open);
         slave.set(Ready::HANG_UP, !state.master_open);
         renew(&self.slave, slave);
         let mut master = Ready::empty();
         let has_output = matches!(&state.output, Output::Master(queue) if !queue.is_empty());
         master.set(Ready::READ, has_output);
-        master.set(
-            Ready::WRITE,
-            state.cooked.len() + state.line.len() < QUEUE_BYTES,
-        );
+        master.set(Ready::WRITE, state.cooked.len() + state.line.len() < QUEUE_BYTES);
         master.set(Ready::HANG_UP, self.master.now().contains(Ready::HANG_UP));
         renew(&self.master, master);
     }
@@ -219,11 +209,7 @@ impl Terminal {
     fn read_slave(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if !state.has_input() {
-            return if state.master_open {
-                Err(Errno::EAGAIN)
-            } else {
-                Ok(0)
-            };
+            return if state.master_open { Err(Errno::EAGAIN) } else { Ok(0) };
         }
         let mut bytes = into.len();
         if state.termios.is_canonical()
@@ -235,9 +221,7 @@ impl Terminal {
                 state.lines.pop_front();
             }
         }
-        let count = state
-            .cooked
-            .read_into(into.get_mut(..bytes).unwrap_or_default());
+        let count = state.cooked.read_into(into.get_mut(..bytes).unwrap_or_default());
         self.publish(&state);
         Ok(count)
     }
@@ -298,11 +282,7 @@ fn renew(readiness: &Readiness, bits: Ready) {
 
 impl State {
     fn has_input(&self) -> bool {
-        if self.termios.is_canonical() {
-            !self.lines.is_empty()
-        } else {
-            !self.cooked.is_empty()
-        }
+        if self.termios.is_canonical() { !self.lines.is_empty() } else { !self.cooked.is_empty() }
     }
 
     fn output_room(&self) -> usize {

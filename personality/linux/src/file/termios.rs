@@ -32,10 +32,7 @@ impl Default for Termios {
     /// What Linux gives a new terminal: canonical, echoing, signals, NL mapping; 38400 baud, 8 bits.
     fn default() -> Termios {
         let mut keys = [0; 19];
-        for (index, key) in [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22]
-            .into_iter()
-            .enumerate()
-        {
+        for (index, key) in [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22].into_iter().enumerate() {
             if let Some(place) = keys.get_mut(index) {
                 *place = key;
             }
@@ -64,14 +61,8 @@ impl Termios {
         let mut out = [0; BYTES];
         let words = [self.input, self.output, self.control, self.local];
         let line = [self.line];
-        let bytes = words
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .chain(line)
-            .chain(self.keys);
-        out.iter_mut()
-            .zip(bytes)
-            .for_each(|(place, byte)| *place = byte);
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).chain(line).chain(self.keys);
+        out.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         out
     }
 
@@ -79,9 +70,7 @@ impl Termios {
     pub fn from_bytes(bytes: &[u8; BYTES]) -> Termios {
         let word = |index: usize| super::transfer::half(bytes, index * 4);
         let mut keys = [0; 19];
-        keys.iter_mut()
-            .zip(bytes.iter().skip(17))
-            .for_each(|(key, byte)| *key = *byte);
+        keys.iter_mut().zip(bytes.iter().skip(17)).for_each(|(key, byte)| *key = *byte);
         Termios {
             input: word(0),
             output: word(1),

@@ -2,8 +2,8 @@
 //!
 //! A task per armed timer sleeps until the next expiry and sets the readiness; how often it expired is computed at each read.
 
-use super::clock::{deadline_cycles, monotonic_ns};
 use crate::Errno;
+use crate::time::{monotonic_ns, ns_to_cycles};
 use alloc::sync::Arc;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::wait::Either;
@@ -138,13 +138,7 @@ fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
         return (0, setting);
     };
     match (now_ns - next).checked_div(setting.period_ns) {
-        None => (
-            1,
-            Setting {
-                next_ns: None,
-                ..setting
-            },
-        ),
+        None => (1, Setting { next_ns: None, ..setting }),
         Some(more) => {
             let next_ns = Some(next + (more + 1) * setting.period_ns);
             (more + 1, Setting { next_ns, ..setting })
@@ -169,7 +163,7 @@ async fn ring(shared: Arc<Shared>, generation: u64) {
             state.setting.next_ns
         };
         let Some(next) = next else { return };
-        match select(sleep_until(deadline_cycles(next)), changed).await {
+        match select(sleep_until(ns_to_cycles(next)), changed).await {
             Either::Second(()) => {}
             Either::First(()) => {
                 let state = shared.state.lock();

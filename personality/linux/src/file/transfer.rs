@@ -47,25 +47,14 @@ impl<'a> UserBuffer<'a> {
     /// One range; a length beyond [`CALL_BYTES_MAX`] is cut.
     pub fn new(thread: &'a Thread, address: u64, bytes: usize) -> UserBuffer<'a> {
         let bytes = bytes.min(CALL_BYTES_MAX);
-        UserBuffer {
-            thread,
-            ranges: Ranges::One(Range { address, bytes }),
-            index: 0,
-            offset: 0,
-            left: bytes,
-            done: 0,
-        }
+        UserBuffer { thread, ranges: Ranges::One(Range { address, bytes }), index: 0, offset: 0, left: bytes, done: 0 }
     }
 
     /// The list of `count` iovecs at `address`, each read once.
     ///
     /// # Errors
     /// EINVAL for more than [`IOVECS_MAX`] entries or lengths whose sum overflows ssize_t; EFAULT.
-    pub async fn from_iovecs(
-        thread: &'a Thread,
-        address: u64,
-        count: usize,
-    ) -> Result<UserBuffer<'a>, Errno> {
+    pub async fn from_iovecs(thread: &'a Thread, address: u64, count: usize) -> Result<UserBuffer<'a>, Errno> {
         if count > IOVECS_MAX {
             return Err(Errno::EINVAL);
         }
@@ -76,10 +65,7 @@ impl<'a> UserBuffer<'a> {
         for entry in raw.chunks_exact(16) {
             let address = word(entry, 0);
             let bytes = word(entry, 8) as usize;
-            total = total
-                .checked_add(bytes)
-                .filter(|total| isize::try_from(*total).is_ok())
-                .ok_or(Errno::EINVAL)?;
+            total = total.checked_add(bytes).filter(|total| isize::try_from(*total).is_ok()).ok_or(Errno::EINVAL)?;
             ranges.push(Range { address, bytes });
         }
         Ok(UserBuffer {
@@ -155,11 +141,7 @@ impl<'a> UserBuffer<'a> {
         let before = self.done;
         for piece in pieces {
             if let Err(error) = self.put(piece.as_slice()).await {
-                return if self.done > before {
-                    Ok(self.done - before)
-                } else {
-                    Err(error)
-                };
+                return if self.done > before { Ok(self.done - before) } else { Err(error) };
             }
         }
         Ok(self.done - before)
@@ -234,11 +216,7 @@ impl<'a> UserBuffer<'a> {
         while bytes > self.offset && self.index > 0 {
             bytes -= self.offset;
             self.index -= 1;
-            self.offset = self
-                .ranges
-                .as_slice()
-                .get(self.index)
-                .map_or(0, |range| range.bytes);
+            self.offset = self.ranges.as_slice().get(self.index).map_or(0, |range| range.bytes);
         }
         self.offset -= bytes.min(self.offset);
     }

@@ -56,6 +56,11 @@ pub struct Walked {
 }
 
 impl Walked {
+    /// The path of something made under the last name.
+    pub fn new_path(&self) -> Vec<u8> {
+        joined(&self.parent.path, &self.name)
+    }
+
     /// What is there.
     ///
     /// # Errors
@@ -98,25 +103,14 @@ enum Step {
 impl<'a> Walker<'a> {
     /// A walker for one call.
     pub fn new(mounts: &'a MountTable, root: Place, asker: Asker, process: i32) -> Walker<'a> {
-        Walker {
-            mounts,
-            root,
-            asker,
-            process,
-            links_left: LINKS_MAX,
-        }
+        Walker { mounts, root, asker, process, links_left: LINKS_MAX }
     }
 
     /// Walks `path` from `start`, or from the root where it begins with a slash.
     ///
     /// # Errors
     /// ENOENT (empty path, or a missing name before the last), ENOTDIR, EACCES, ELOOP, ENAMETOOLONG, those of the file system.
-    pub async fn walk(
-        &mut self,
-        start: &Start,
-        path: &[u8],
-        last: LastLink,
-    ) -> Result<Walked, Errno> {
+    pub async fn walk(&mut self, start: &Start, path: &[u8], last: LastLink) -> Result<Walked, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
@@ -167,11 +161,7 @@ impl<'a> Walker<'a> {
             (start.place.clone(), start.path.clone())
         };
         let attributes = place.system().attributes(place.node).await?;
-        Ok(Found {
-            place,
-            attributes,
-            path,
-        })
+        Ok(Found { place, attributes, path })
     }
 
     fn check_directory(&self, at: &Found) -> Result<(), Errno> {
@@ -198,18 +188,9 @@ impl<'a> Walker<'a> {
         if attributes.kind == NodeKind::SymbolicLink && follow {
             return self.follow(at, &attributes).await;
         }
-        let place = Place {
-            mount: at.place.mount.clone(),
-            node: attributes.node,
-        };
+        let place = Place { mount: at.place.mount.clone(), node: attributes.node };
         let path = joined(&at.path, name);
-        self.cross(Found {
-            place,
-            attributes,
-            path,
-        })
-        .await
-        .map(Step::At)
+        self.cross(Found { place, attributes, path }).await.map(Step::At)
     }
 
     /// Goes from a covered directory to the root of what covers it.
@@ -221,11 +202,7 @@ impl<'a> Walker<'a> {
             return Ok(found);
         };
         let attributes = place.system().attributes(place.node).await?;
-        Ok(Found {
-            place,
-            attributes,
-            ..found
-        })
+        Ok(Found { place, attributes, ..found })
     }
 
     async fn follow(&mut self, at: &Found, link: &Attributes) -> Result<Step, Errno> {
@@ -254,18 +231,10 @@ impl<'a> Walker<'a> {
         is_last: bool,
     ) -> Result<Option<Found>, Errno> {
         let Some(place) = file.place() else {
-            return if is_last {
-                Ok(None)
-            } else {
-                Err(Errno::ENOTDIR)
-            };
+            return if is_last { Ok(None) } else { Err(Errno::ENOTDIR) };
         };
         let attributes = place.system().attributes(place.node).await?;
-        Ok(Some(Found {
-            place: place.clone(),
-            attributes,
-            path: file.path().to_vec(),
-        }))
+        Ok(Some(Found { place: place.clone(), attributes, path: file.path().to_vec() }))
     }
 
     /// The directory above, not beyond the process' root.
@@ -281,69 +250,32 @@ impl<'a> Walker<'a> {
             place = covered;
         }
         let attributes = place.system().lookup(place.node, b"..").await?;
-        let found = Found {
-            place: Place {
-                node: attributes.node,
-                ..place
-            },
-            attributes,
-            path: parent_path(&at.path),
-        };
+        let found = Found { place: Place { node: attributes.node, ..place }, attributes, path: parent_path(&at.path) };
         self.cross(found).await
     }
 }
 
 fn ended(found: Found) -> Walked {
-    Walked {
-        parent: found.clone(),
-        name: Vec::new(),
-        target: Some(found),
-        open_file: None,
-        wants_directory: true,
-    }
+    Walked { parent: found.clone(), name: Vec::new(), target: Some(found), open_file: None, wants_directory: true }
 }
 
 fn missing(parent: Found, name: &[u8], wants_directory: bool) -> Walked {
-    Walked {
-        parent,
-        name: name.to_vec(),
-        target: None,
-        open_file: None,
-        wants_directory,
-    }
+    Walked { parent, name: name.to_vec(), target: None, open_file: None, wants_directory }
 }
 
 fn arrived(parent: Found, name: &[u8], target: Found, wants_directory: bool) -> Walked {
-    Walked {
-        parent,
-        name: name.to_vec(),
-        target: Some(target),
-        open_file: None,
-        wants_directory,
-    }
+    Walked { parent, name: name.to_vec(), target: Some(target), open_file: None, wants_directory }
 }
 
 fn magic(parent: Found, name: &[u8], file: Arc<OpenFile>) -> Walked {
-    Walked {
-        parent,
-        name: name.to_vec(),
-        target: None,
-        open_file: Some(file),
-        wants_directory: false,
-    }
+    Walked { parent, name: name.to_vec(), target: None, open_file: Some(file), wants_directory: false }
 }
 
 /// The first name of a path and what follows it, slashes included.
 fn next_name(path: &[u8]) -> (&[u8], &[u8]) {
-    let start = path
-        .iter()
-        .position(|byte| *byte != b'/')
-        .unwrap_or(path.len());
+    let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
     let path = path.get(start..).unwrap_or(&[]);
-    let end = path
-        .iter()
-        .position(|byte| *byte == b'/')
-        .unwrap_or(path.len());
+    let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
     path.split_at(end)
 }
 

@@ -9,9 +9,7 @@ use std::{
 };
 
 use gyre_config::{
-    monitor::{
-        Activity, ActivityKind, CoreTime, Handling, Memory, Record, Resource, Snapshot, VERSION,
-    },
+    monitor::{Activity, ActivityKind, CoreTime, Handling, Memory, Record, Resource, Snapshot, VERSION},
     session::ExecRequest,
 };
 
@@ -28,17 +26,13 @@ pub struct Fake {
 
 impl Default for Fake {
     fn default() -> Self {
-        Self {
-            started: Instant::now(),
-        }
+        Self { started: Instant::now() }
     }
 }
 
 impl Source for Fake {
     fn snapshot(&self) -> io::Result<Snapshot> {
-        Ok(at(
-            u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-        ))
+        Ok(at(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)))
     }
 
     fn log(&self, tenant: &str, offset: u64) -> io::Result<(u64, Vec<u8>)> {
@@ -46,48 +40,27 @@ impl Source for Fake {
             return Err(io::ErrorKind::NotFound.into());
         }
         // A line a second.
-        let lines = (0..=self.started.elapsed().as_secs())
-            .map(|second| format!("{tenant}: second {second:06}\n"));
+        let lines = (0..=self.started.elapsed().as_secs()).map(|second| format!("{tenant}: second {second:06}\n"));
         let text: String = lines.collect();
-        let from = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(text.len());
-        Ok((
-            from as u64,
-            text.as_bytes().get(from..).unwrap_or_default().to_vec(),
-        ))
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+        Ok((from as u64, text.as_bytes().get(from..).unwrap_or_default().to_vec()))
     }
 
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
         if !TENANTS.iter().any(|(name, _)| *name == request.tenant) {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!("there is no tenant `{}`", request.tenant),
-            ));
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no tenant `{}`", request.tenant)));
         }
-        let (program, arguments) = request
-            .argv
-            .split_first()
-            .ok_or(io::ErrorKind::InvalidInput)?;
+        let (program, arguments) = request.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .envs(request.env.iter().filter_map(|pair| pair.split_once('=')));
+        command.args(arguments).envs(request.env.iter().filter_map(|pair| pair.split_once('=')));
         start(command, streams)
     }
 }
 
 /// Starts a command of the host with the given streams.
 pub(super) fn start(mut command: Command, streams: Streams) -> io::Result<Box<dyn Program>> {
-    let child = command
-        .stdin(streams.stdin)
-        .stdout(streams.stdout)
-        .stderr(streams.stderr)
-        .spawn()?;
-    Ok(Box::new(Running {
-        pid: child.id(),
-        child: Mutex::new(child),
-    }))
+    let child = command.stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr).spawn()?;
+    Ok(Box::new(Running { pid: child.id(), child: Mutex::new(child) }))
 }
 
 struct Running {
@@ -98,27 +71,14 @@ struct Running {
 impl Program for Running {
     fn wait(&self) -> io::Result<i32> {
         use std::os::unix::process::ExitStatusExt as _;
-        let mut child = self
-            .child
-            .lock()
-            .map_err(|_| io::Error::other("poisoned"))?;
+        let mut child = self.child.lock().map_err(|_| io::Error::other("poisoned"))?;
         let status = child.wait()?;
-        Ok(status
-            .code()
-            .or(status.signal().map(|signal| 128 + signal))
-            .unwrap_or(255))
+        Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(255))
     }
 
     fn signal(&self, signal: i32) -> io::Result<()> {
-        let status = Command::new("kill")
-            .arg(format!("-{signal}"))
-            .arg(self.pid.to_string())
-            .status()?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(io::Error::other("kill failed"))
-        }
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(self.pid.to_string()).status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other("kill failed")) }
     }
 }
 
@@ -131,30 +91,18 @@ fn at(ns: u64) -> Snapshot {
         cycles_per_second: CYCLES_PER_SECOND,
         cores: (0..2).map(|core| one_core(core, elapsed)).collect(),
         activities: activities(ns, elapsed),
-        resources: RESOURCES
-            .iter()
-            .map(|name| one_resource(name, elapsed))
-            .collect(),
+        resources: RESOURCES.iter().map(|name| one_resource(name, elapsed)).collect(),
         records: records(ns, elapsed),
-        memory: Memory {
-            total_bytes: 512 << 20,
-            free_bytes: 300 << 20,
-            heap_bytes: 9 << 20,
-        },
+        memory: Memory { total_bytes: 512 << 20, free_bytes: 300 << 20, heap_bytes: 9 << 20 },
         ..Snapshot::default()
     }
 }
 
 fn one_core(core: u16, elapsed: u64) -> CoreTime {
     let part = |per_mille: u64| elapsed / 1000 * per_mille;
-    let infrastructure = [Handling {
-        activity: 1,
-        cycles: part(8),
-    }];
-    let tenants = TENANTS.iter().zip(2..).map(|((_, share), id)| Handling {
-        activity: id,
-        cycles: part(u64::from(*share) * 8),
-    });
+    let infrastructure = [Handling { activity: 1, cycles: part(8) }];
+    let tenants =
+        TENANTS.iter().zip(2..).map(|((_, share), id)| Handling { activity: id, cycles: part(u64::from(*share) * 8) });
     let handling: Vec<Handling> = infrastructure.into_iter().chain(tenants).collect();
     let used: u64 = handling.iter().map(|span| span.cycles).sum();
     let (scheduling, interrupt) = (part(25), part(5));
@@ -170,24 +118,11 @@ fn one_core(core: u16, elapsed: u64) -> CoreTime {
 }
 
 fn activities(ns: u64, elapsed: u64) -> Vec<Activity> {
-    let own = |id, name: &str, kind| Activity {
-        id,
-        name: name.into(),
-        kind,
-        share: 1,
-        alive: true,
-        ..Activity::default()
-    };
-    let mut all = vec![
-        own(0, "root", ActivityKind::Root),
-        own(1, "infrastructure", ActivityKind::Infrastructure),
-    ];
+    let own =
+        |id, name: &str, kind| Activity { id, name: name.into(), kind, share: 1, alive: true, ..Activity::default() };
+    let mut all = vec![own(0, "root", ActivityKind::Root), own(1, "infrastructure", ActivityKind::Infrastructure)];
     for ((name, share), id) in TENANTS.iter().zip(2..) {
-        let kind = if *name == "system" {
-            ActivityKind::System
-        } else {
-            ActivityKind::Tenant
-        };
+        let kind = if *name == "system" { ActivityKind::System } else { ActivityKind::Tenant };
         let wave = (ns / 1_000_000_000) % 16;
         all.push(Activity {
             share: *share,
@@ -219,11 +154,8 @@ fn one_resource(name: &str, elapsed: u64) -> Resource {
 
 fn records(ns: u64, elapsed: u64) -> Vec<Record> {
     let tenants = TENANTS.iter().zip(2u32..);
-    let all = tenants.flat_map(|((_, share), id)| {
-        (0u16..)
-            .zip(RESOURCES)
-            .map(move |(resource, _)| (*share, id, resource))
-    });
+    let all =
+        tenants.flat_map(|((_, share), id)| (0u16..).zip(RESOURCES).map(move |(resource, _)| (*share, id, resource)));
     let record = |(share, activity, resource): (u32, u32, u16)| Record {
         activity,
         resource,

@@ -28,10 +28,7 @@ pub struct Linux {
 
 impl Default for Linux {
     fn default() -> Self {
-        Self {
-            groups: "/sys/fs/cgroup".into(),
-            tenants: "/tenants".into(),
-        }
+        Self { groups: "/sys/fs/cgroup".into(), tenants: "/tenants".into() }
     }
 }
 
@@ -71,10 +68,7 @@ impl Source for Linux {
         let root = self.root(&request.tenant)?;
         let group = self.groups.join(&request.tenant).join("cgroup.procs");
         let mut command = Command::new("/bin/sh");
-        command.args([
-            "-c",
-            "echo 0 > \"$0\"; root=\"$1\"; shift; exec chroot \"$root\" \"$@\"",
-        ]);
+        command.args(["-c", "echo 0 > \"$0\"; root=\"$1\"; shift; exec chroot \"$root\" \"$@\""]);
         command.arg(group).arg(root).args(&request.argv);
         command.envs(request.env.iter().filter_map(|pair| pair.split_once('=')));
         fake::start(command, streams)
@@ -84,9 +78,7 @@ impl Source for Linux {
 impl Linux {
     fn names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(&self.tenants)?;
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         names.sort();
         Ok(names)
     }
@@ -94,10 +86,7 @@ impl Linux {
     fn root(&self, tenant: &str) -> io::Result<PathBuf> {
         match self.names()?.iter().any(|name| name == tenant) {
             true => Ok(self.tenants.join(tenant)),
-            false => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!("there is no tenant `{tenant}`"),
-            )),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no tenant `{tenant}`"))),
         }
     }
 
@@ -110,10 +99,7 @@ impl Linux {
             memory_bytes: number(&group.join("memory.current")),
             memory_bytes_max: number(&group.join("memory.peak")),
             memory_bytes_limit: number(&group.join("memory.max")),
-            cache_bytes: field(
-                &fs::read_to_string(group.join("memory.stat")).unwrap_or_default(),
-                "file",
-            ),
+            cache_bytes: field(&fs::read_to_string(group.join("memory.stat")).unwrap_or_default(), "file"),
             processes: u32::try_from(number(&group.join("pids.current"))).unwrap_or(0),
             user_cycles: user_us * 1000,
             ..named(id, name, ActivityKind::Tenant)
@@ -122,59 +108,35 @@ impl Linux {
 
     fn handling(&self, activity: u32, name: &str) -> Handling {
         let text = fs::read_to_string(self.groups.join(name).join("cpu.stat")).unwrap_or_default();
-        Handling {
-            activity,
-            cycles: field(&text, "usage_usec") * 1000,
-        }
+        Handling { activity, cycles: field(&text, "usage_usec") * 1000 }
     }
 }
 
 fn named(id: u32, name: &str, kind: ActivityKind) -> Activity {
-    Activity {
-        id,
-        name: name.into(),
-        kind,
-        alive: true,
-        ..Activity::default()
-    }
+    Activity { id, name: name.into(), kind, alive: true, ..Activity::default() }
 }
 
 fn number(path: &Path) -> u64 {
-    fs::read_to_string(path)
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Finds the number after a word at the start of a line ("usage_usec 12").
 fn field(text: &str, word: &str) -> u64 {
     let mut lines = text.lines().map(str::split_whitespace);
-    let found = lines
-        .find_map(|mut line| (line.next()?.trim_end_matches(':') == word).then(|| line.next()));
-    found
-        .flatten()
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(0)
+    let found = lines.find_map(|mut line| (line.next()?.trim_end_matches(':') == word).then(|| line.next()));
+    found.flatten().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 fn uptime_ns() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/uptime")?;
-    let seconds: f64 = text
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0.0);
+    let seconds: f64 = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
     Ok((seconds * 1e9) as u64)
 }
 
 /// The first line of /proc/stat: user nice system idle iowait irq softirq steal, in ticks.
 fn core(stat: &str, handling: Vec<Handling>) -> CoreTime {
     let line = stat.lines().next().unwrap_or_default();
-    let ticks: Vec<u64> = line
-        .split_whitespace()
-        .skip(1)
-        .map(|word| word.parse().unwrap_or(0))
-        .collect();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).map(|word| word.parse().unwrap_or(0)).collect();
     let at = |index: usize| ticks.get(index).copied().unwrap_or(0) * NS_PER_TICK;
     let elapsed: u64 = (0..8).map(at).sum();
     let (idle, interrupt) = (at(3) + at(4), at(5) + at(6));
@@ -196,11 +158,7 @@ fn core(stat: &str, handling: Vec<Handling>) -> CoreTime {
 
 fn memory(text: &str) -> Memory {
     let bytes = |word| field(text, word) * 1024;
-    Memory {
-        total_bytes: bytes("MemTotal"),
-        free_bytes: bytes("MemFree"),
-        heap_bytes: bytes("Slab"),
-    }
+    Memory { total_bytes: bytes("MemTotal"), free_bytes: bytes("MemFree"), heap_bytes: bytes("Slab") }
 }
 
 #[cfg(test)]
@@ -209,21 +167,9 @@ mod tests {
 
     #[test]
     fn the_line_of_all_cores_is_partitioned_without_gap() {
-        let core = core(
-            "cpu  100 0 50 800 10 5 35 0 0 0\n",
-            vec![Handling {
-                activity: 1,
-                cycles: 1_200_000_000,
-            }],
-        );
-        assert_eq!(
-            (core.elapsed_cycles, core.idle_cycles),
-            (10_000_000_000, 8_100_000_000)
-        );
-        assert_eq!(
-            (core.interrupt_cycles, core.unattributed_cycles),
-            (400_000_000, 300_000_000)
-        );
+        let core = core("cpu  100 0 50 800 10 5 35 0 0 0\n", vec![Handling { activity: 1, cycles: 1_200_000_000 }]);
+        assert_eq!((core.elapsed_cycles, core.idle_cycles), (10_000_000_000, 8_100_000_000));
+        assert_eq!((core.interrupt_cycles, core.unattributed_cycles), (400_000_000, 300_000_000));
     }
 
     #[test]

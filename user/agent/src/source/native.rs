@@ -28,11 +28,7 @@ impl Source for Native {
     }
 
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
-        let descriptors = [
-            streams.stdin.as_raw_fd(),
-            streams.stdout.as_raw_fd(),
-            streams.stderr.as_raw_fd(),
-        ];
+        let descriptors = [streams.stdin.as_raw_fd(), streams.stdout.as_raw_fd(), streams.stderr.as_raw_fd()];
         let pid = gyre_native::spawn(&request.tenant, &request.argv, &request.env, descriptors)?;
         Ok(Box::new(Started { pid }))
     }
@@ -43,13 +39,8 @@ impl Native {
     fn index(&self, tenant: &str) -> io::Result<u32> {
         let snapshot = self.snapshot()?;
         let is_tenant = |kind| matches!(kind, ActivityKind::System | ActivityKind::Tenant);
-        let mut tenants = snapshot
-            .activities
-            .iter()
-            .filter(|activity| is_tenant(activity.kind));
-        let at = tenants
-            .position(|activity| activity.name == tenant)
-            .ok_or(io::ErrorKind::NotFound)?;
+        let mut tenants = snapshot.activities.iter().filter(|activity| is_tenant(activity.kind));
+        let at = tenants.position(|activity| activity.name == tenant).ok_or(io::ErrorKind::NotFound)?;
         u32::try_from(at).map_err(io::Error::other)
     }
 }

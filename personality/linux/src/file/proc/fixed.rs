@@ -1,7 +1,7 @@
 //! Files of /proc that belong to the tenant, not to a process.
 
 use super::ProcFs;
-use crate::file::clock::{SECOND_NS, monotonic_ns};
+use crate::time::{NS_PER_S, monotonic_ns};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,30 +26,15 @@ const NODES: &[(usize, &str, Body)] = &[
     (0, "stat", Body::Text(stat)),
     (0, "uptime", Body::Text(uptime)),
     (0, "loadavg", Body::Text(loadavg)),
-    (
-        0,
-        "filesystems",
-        Body::Text(|_| "nodev\tproc\nnodev\ttmpfs\n\text2\n".into()),
-    ),
-    (
-        0,
-        "version",
-        Body::Text(|_| format!("Linux version {RELEASE} (gyre)\n")),
-    ),
+    (0, "filesystems", Body::Text(|_| "nodev\tproc\nnodev\ttmpfs\n\text2\n".into())),
+    (0, "version", Body::Text(|_| format!("Linux version {RELEASE} (gyre)\n"))),
     (0, "cmdline", Body::Text(|_| "\n".into())),
     (
         0,
         "devices",
-        Body::Text(|_| {
-            "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n"
-                .into()
-        }),
+        Body::Text(|_| "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n".into()),
     ),
-    (
-        0,
-        "swaps",
-        Body::Text(|_| "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".into()),
-    ),
+    (0, "swaps", Body::Text(|_| "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".into())),
     (0, "sys", Body::Directory),
     (14, "kernel", Body::Directory),
     (15, "hostname", Body::Text(hostname)),
@@ -61,29 +46,13 @@ const NODES: &[(usize, &str, Body)] = &[
     (15, "ngroups_max", Body::Text(|_| "65536\n".into())),
     (15, "random", Body::Directory),
     (23, "uuid", Body::Text(|_| uuid())),
-    (
-        23,
-        "boot_id",
-        Body::Text(|_| "00000000-0000-4000-8000-000000000001\n".into()),
-    ),
+    (23, "boot_id", Body::Text(|_| "00000000-0000-4000-8000-000000000001\n".into())),
     (23, "entropy_avail", Body::Text(|_| "256\n".into())),
     (14, "fs", Body::Directory),
-    (
-        27,
-        "file-max",
-        Body::Text(|_| format!("{}\n", crate::file::tenant_files::OPEN_MAX)),
-    ),
+    (27, "file-max", Body::Text(|_| format!("{}\n", crate::file::tenant_files::OPEN_MAX))),
     (27, "file-nr", Body::Text(file_nr)),
-    (
-        27,
-        "nr_open",
-        Body::Text(|_| format!("{}\n", crate::file::descriptors::DESCRIPTORS_MAX)),
-    ),
-    (
-        27,
-        "pipe-max-size",
-        Body::Text(|_| format!("{}\n", crate::file::pipe::CAPACITY_BYTES_MAX)),
-    ),
+    (27, "nr_open", Body::Text(|_| format!("{}\n", crate::file::descriptors::DESCRIPTORS_MAX))),
+    (27, "pipe-max-size", Body::Text(|_| format!("{}\n", crate::file::pipe::CAPACITY_BYTES_MAX))),
     (14, "vm", Body::Directory),
     (32, "overcommit_memory", Body::Text(|_| "0\n".into())),
     (32, "max_map_count", Body::Text(|_| "65530\n".into())),
@@ -116,9 +85,7 @@ pub(super) fn parent(index: usize) -> usize {
 /// Names and indexes in a directory.
 pub(super) fn children(directory: usize) -> impl Iterator<Item = (&'static str, usize)> {
     let nodes = NODES.iter().enumerate().skip(1);
-    nodes
-        .filter(move |(_, node)| node.0 == directory)
-        .map(|(index, node)| (node.1, index))
+    nodes.filter(move |(_, node)| node.0 == directory).map(|(index, node)| (node.1, index))
 }
 
 pub(super) fn child(directory: usize, name: &[u8]) -> Option<usize> {
@@ -161,11 +128,8 @@ fn cpuinfo(_: &ProcFs) -> String {
 }
 
 fn meminfo(proc: &ProcFs) -> String {
-    let (total, free) = proc
-        .processes()
-        .map_or((0, 0), |processes| processes.memory_bytes());
-    let line =
-        |name: &str, bytes: u64| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes / 1024);
+    let (total, free) = proc.processes().map_or((0, 0), |processes| processes.memory_bytes());
+    let line = |name: &str, bytes: u64| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes / 1024);
     [
         ("MemTotal", total),
         ("MemFree", free),
@@ -190,11 +154,7 @@ fn times(proc: &ProcFs) -> (u64, u64, usize) {
     let Some(processes) = proc.processes() else {
         return (0, 0, 0);
     };
-    let views: Vec<_> = processes
-        .all()
-        .into_iter()
-        .filter_map(|id| processes.view(id))
-        .collect();
+    let views: Vec<_> = processes.all().into_iter().filter_map(|id| processes.view(id)).collect();
     let user = views.iter().map(|view| view.user_ns).sum();
     let system = views.iter().map(|view| view.system_ns).sum();
     (user, system, views.len())
@@ -205,18 +165,13 @@ fn stat(proc: &ProcFs) -> String {
     let cores = gyre_machine::core_count() as u64;
     let idle = (monotonic_ns() * cores).saturating_sub(user + system);
     let line = |name: &str, share: u64| {
-        format!(
-            "{name} {} 0 {} {} 0 0 0 0 0 0\n",
-            ticks(user) / share,
-            ticks(system) / share,
-            ticks(idle) / share
-        )
+        format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", ticks(user) / share, ticks(system) / share, ticks(idle) / share)
     };
     let mut text = line("cpu ", 1);
     for core in 0..cores {
         text += &line(&format!("cpu{core}"), cores);
     }
-    let boot = (gyre_machine::wall_clock_ns().saturating_sub(monotonic_ns())) / SECOND_NS;
+    let boot = (gyre_machine::wall_clock_ns().saturating_sub(monotonic_ns())) / NS_PER_S;
     text + &format!("ctxt 0\nbtime {boot}\nprocesses 0\nprocs_running 1\nprocs_blocked 0\n")
 }
 
@@ -224,23 +179,18 @@ fn uptime(proc: &ProcFs) -> String {
     let (user, system, _) = times(proc);
     let up = monotonic_ns();
     let idle = (up * gyre_machine::core_count() as u64).saturating_sub(user + system);
-    let seconds = |ns: u64| format!("{}.{:02}", ns / SECOND_NS, ticks(ns) % 100);
+    let seconds = |ns: u64| format!("{}.{:02}", ns / NS_PER_S, ticks(ns) % 100);
     format!("{} {}\n", seconds(up), seconds(idle))
 }
 
 fn loadavg(proc: &ProcFs) -> String {
-    let all = proc
-        .processes()
-        .map(|processes| processes.all())
-        .unwrap_or_default();
+    let all = proc.processes().map(|processes| processes.all()).unwrap_or_default();
     let last = all.iter().max().copied().unwrap_or(0);
     format!("0.00 0.00 0.00 1/{} {last}\n", all.len())
 }
 
 fn hostname(proc: &ProcFs) -> String {
-    proc.processes()
-        .map_or_else(String::new, |processes| processes.host_name())
-        + "\n"
+    proc.processes().map_or_else(String::new, |processes| processes.host_name()) + "\n"
 }
 
 fn file_nr(proc: &ProcFs) -> String {
@@ -257,12 +207,5 @@ fn uuid() -> String {
     number = number & !(0x3 << 62) | 0x2 << 62;
     let digits = format!("{number:032x}");
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
-    format!(
-        "{}-{}-{}-{}-{}\n",
-        part(0, 8),
-        part(8, 12),
-        part(12, 16),
-        part(16, 20),
-        part(20, 32)
-    )
+    format!("{}-{}-{}-{}-{}\n", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }

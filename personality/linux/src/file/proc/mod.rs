@@ -8,6 +8,7 @@
 
 mod fixed;
 mod process_files;
+mod tenant;
 pub mod view;
 
 pub use view::{ProcessView, Processes};
@@ -17,9 +18,7 @@ use super::open_file::OpenFile;
 use super::tenant_files::TenantFiles;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use gyre_interface::files::{
-    Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind,
-};
+use gyre_interface::files::{Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind};
 use gyre_object::{Bytes, SpinLock};
 use process_files::Kind;
 
@@ -30,40 +29,23 @@ const MAGIC: u64 = 0x9fa0;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
     Fixed(usize),
-    Process {
-        id: i32,
-        kind: Kind,
-        descriptor: u32,
-    },
+    Process { id: i32, kind: Kind, descriptor: u32 },
 }
 
 impl Node {
     fn of(node: NodeId) -> Option<Node> {
         let id = i32::try_from(node.0 >> 32).ok()?;
         if id == 0 {
-            return usize::try_from(node.0)
-                .ok()
-                .and_then(|number| number.checked_sub(1))
-                .map(Node::Fixed);
+            return usize::try_from(node.0).ok().and_then(|number| number.checked_sub(1)).map(Node::Fixed);
         }
-        Some(Node::Process {
-            id,
-            kind: Kind::of_number((node.0 >> 24) as u8)?,
-            descriptor: node.0 as u32 & 0xff_ffff,
-        })
+        Some(Node::Process { id, kind: Kind::of_number((node.0 >> 24) as u8)?, descriptor: node.0 as u32 & 0xff_ffff })
     }
 
     fn number(self) -> NodeId {
         NodeId(match self {
             Node::Fixed(index) => index as u64 + 1,
-            Node::Process {
-                id,
-                kind,
-                descriptor,
-            } => {
-                u64::from(id.unsigned_abs()) << 32
-                    | u64::from(kind.number()) << 24
-                    | u64::from(descriptor)
+            Node::Process { id, kind, descriptor } => {
+                u64::from(id.unsigned_abs()) << 32 | u64::from(kind.number()) << 24 | u64::from(descriptor)
             }
         })
     }
@@ -94,9 +76,7 @@ impl ProcFs {
     }
 
     fn view(&self, id: i32) -> Answer<ProcessView> {
-        self.processes()
-            .and_then(|processes| processes.view(id))
-            .ok_or(FileError::NotFound)
+        self.processes().and_then(|processes| processes.view(id)).ok_or(FileError::NotFound)
     }
 
     /// The root's node.
@@ -118,11 +98,7 @@ impl ProcFs {
                 let (kind, mode) = fixed::shape(index).ok_or(FileError::NotFound)?;
                 (kind, mode, (0, 0))
             }
-            Node::Process {
-                id,
-                kind,
-                descriptor,
-            } => {
+            Node::Process { id, kind, descriptor } => {
                 let view = self.view(id)?;
                 if kind == Kind::Descriptor {
                     process_files::descriptor(&view, descriptor)?;
@@ -168,37 +144,23 @@ impl ProcFs {
         if self.attributes(node)?.kind != NodeKind::Directory {
             return Err(FileError::NotDirectory);
         }
-        let mut names: Vec<(Vec<u8>, Node)> =
-            alloc::vec![(b".".to_vec(), here), (b"..".to_vec(), parent(here))];
+        let mut names: Vec<(Vec<u8>, Node)> = alloc::vec![(b".".to_vec(), here), (b"..".to_vec(), parent(here))];
         match here {
             Node::Fixed(index) => {
-                names.extend(
-                    fixed::children(index)
-                        .map(|(name, child)| (name.as_bytes().to_vec(), Node::Fixed(child))),
-                );
+                names
+                    .extend(fixed::children(index).map(|(name, child)| (name.as_bytes().to_vec(), Node::Fixed(child))));
                 if index == 0 {
-                    let all = self
-                        .processes()
-                        .map(|processes| processes.all())
-                        .unwrap_or_default();
+                    let all = self.processes().map(|processes| processes.all()).unwrap_or_default();
                     names.extend(all.into_iter().map(|id| (decimal(id), directory_of(id))));
                 }
             }
             Node::Process { id, kind, .. } => {
-                let threads = self
-                    .processes()
-                    .map(|processes| processes.threads(id))
-                    .unwrap_or_default();
+                let threads = self.processes().map(|processes| processes.threads(id)).unwrap_or_default();
                 names.extend(process_files::children(&self.view(id)?, id, kind, &threads));
             }
         }
-        let entries = names
-            .into_iter()
-            .enumerate()
-            .skip(usize::try_from(from).unwrap_or(usize::MAX));
-        Ok(entries
-            .map(|(index, (name, node))| entry(index, name, node))
-            .collect())
+        let entries = names.into_iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX));
+        Ok(entries.map(|(index, (name, node))| entry(index, name, node)).collect())
     }
 
     /// The target of a symbolic link, but for those of "self", which [`ProcFs::own_link`] tells.
@@ -207,14 +169,8 @@ impl ProcFs {
     /// Invalid for what is no link; NotFound.
     pub fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
         match ProcFs::node(node)? {
-            Node::Fixed(index) => fixed::link(index)
-                .map(|target| target.as_bytes().to_vec())
-                .ok_or(FileError::Invalid),
-            Node::Process {
-                id,
-                kind,
-                descriptor,
-            } => process_files::link(&self.view(id)?, kind, descriptor),
+            Node::Fixed(index) => fixed::link(index).map(|target| target.as_bytes().to_vec()).ok_or(FileError::Invalid),
+            Node::Process { id, kind, descriptor } => process_files::link(&self.view(id)?, kind, descriptor),
         }
     }
 
@@ -235,11 +191,9 @@ impl ProcFs {
     /// NotFound.
     pub fn open_file(&self, node: NodeId) -> Answer<Option<Arc<OpenFile>>> {
         match ProcFs::node(node)? {
-            Node::Process {
-                id,
-                kind: Kind::Descriptor,
-                descriptor,
-            } => process_files::descriptor(&self.view(id)?, descriptor).map(Some),
+            Node::Process { id, kind: Kind::Descriptor, descriptor } => {
+                process_files::descriptor(&self.view(id)?, descriptor).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -251,21 +205,13 @@ impl ProcFs {
     pub fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
         let text = match ProcFs::node(node)? {
             Node::Fixed(index) => fixed::contents(self, index)?,
-            Node::Process {
-                id,
-                kind,
-                descriptor,
-            } => process_files::contents(self, &self.view(id)?, kind, descriptor)?,
+            Node::Process { id, kind, descriptor } => process_files::contents(self, &self.view(id)?, kind, descriptor)?,
         };
-        let start = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(text.len());
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let end = start.saturating_add(bytes).min(text.len());
         match text.get(start..end) {
             None | Some([]) => Ok(Vec::new()),
-            Some(part) => Ok(alloc::vec![
-                Bytes::copy_from(part).map_err(|_| FileError::OutOfMemory)?
-            ]),
+            Some(part) => Ok(alloc::vec![Bytes::copy_from(part).map_err(|_| FileError::OutOfMemory)?]),
         }
     }
 
@@ -275,44 +221,27 @@ impl ProcFs {
     /// ReadOnly for the rest.
     pub fn write(&self, node: NodeId, data: &[Bytes]) -> Answer<usize> {
         match ProcFs::node(node)? {
-            Node::Process {
-                kind: Kind::Comm | Kind::OomScoreAdjust,
-                ..
-            } => Ok(data.iter().map(Bytes::len).sum()),
+            Node::Process { kind: Kind::Comm | Kind::OomScoreAdjust, .. } => Ok(data.iter().map(Bytes::len).sum()),
             _ => Err(FileError::ReadOnly),
         }
     }
 
     /// Space and names.
     pub fn statistics(&self) -> FileSystemStatistics {
-        FileSystemStatistics {
-            block_bytes: 4096,
-            blocks: 0,
-            blocks_free: 0,
-            nodes: 0,
-            nodes_free: 0,
-            magic: MAGIC,
-        }
+        FileSystemStatistics { block_bytes: 4096, blocks: 0, blocks_free: 0, nodes: 0, nodes_free: 0, magic: MAGIC }
     }
 }
 
 fn parent(node: Node) -> Node {
     match node {
         Node::Fixed(index) => Node::Fixed(fixed::parent(index)),
-        Node::Process {
-            kind: Kind::Directory,
-            ..
-        } => Node::Fixed(0),
+        Node::Process { kind: Kind::Directory, .. } => Node::Fixed(0),
         Node::Process { id, .. } => directory_of(id),
     }
 }
 
 fn directory_of(id: i32) -> Node {
-    Node::Process {
-        id,
-        kind: Kind::Directory,
-        descriptor: 0,
-    }
+    Node::Process { id, kind: Kind::Directory, descriptor: 0 }
 }
 
 fn process_named(name: &[u8]) -> Option<Node> {
@@ -329,10 +258,5 @@ fn entry(index: usize, name: Vec<u8>, node: Node) -> DirectoryEntry {
         Node::Fixed(index) => fixed::shape(index).map_or(NodeKind::File, |shape| shape.0),
         Node::Process { kind, .. } => kind.shape().0,
     };
-    DirectoryEntry {
-        name,
-        node: node.number(),
-        kind,
-        next: index as u64 + 1,
-    }
+    DirectoryEntry { name, node: node.number(), kind, next: index as u64 + 1 }
 }

@@ -65,94 +65,50 @@ kinds! {
     25 NetworkUnix "" File 0o444,
 }
 
-const NETWORK: &[(&str, Kind)] = &[
-    ("tcp", Kind::NetworkTcp),
-    ("udp", Kind::NetworkUdp),
-    ("dev", Kind::NetworkDevices),
-    ("unix", Kind::NetworkUnix),
-];
+const NETWORK: &[(&str, Kind)] =
+    &[("tcp", Kind::NetworkTcp), ("udp", Kind::NetworkUdp), ("dev", Kind::NetworkDevices), ("unix", Kind::NetworkUnix)];
 
 fn file(id: i32, kind: Kind) -> Node {
-    Node::Process {
-        id,
-        kind,
-        descriptor: 0,
-    }
+    Node::Process { id, kind, descriptor: 0 }
 }
 
 fn number_of(name: &[u8]) -> Option<u32> {
-    core::str::from_utf8(name)
-        .ok()?
-        .parse()
-        .ok()
-        .filter(|number| *number < 1 << 24)
+    core::str::from_utf8(name).ok()?.parse().ok().filter(|number| *number < 1 << 24)
 }
 
 /// The node of a name in a process' directory.
 pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
     let in_list = |list: &[(&str, Kind)]| {
-        let found = list
-            .iter()
-            .find(|entry| !entry.0.is_empty() && entry.0.as_bytes() == name)?;
+        let found = list.iter().find(|entry| !entry.0.is_empty() && entry.0.as_bytes() == name)?;
         Some(file(id, found.1))
     };
     match kind {
         Kind::Directory => in_list(NAMES),
         Kind::Network => in_list(NETWORK),
-        Kind::Descriptors => Some(Node::Process {
-            id,
-            kind: Kind::Descriptor,
-            descriptor: number_of(name)?,
-        }),
-        Kind::DescriptorInfos => Some(Node::Process {
-            id,
-            kind: Kind::DescriptorInfo,
-            descriptor: number_of(name)?,
-        }),
-        Kind::Tasks => number_of(name)
-            .and_then(|thread| i32::try_from(thread).ok())
-            .map(directory_of),
+        Kind::Descriptors => Some(Node::Process { id, kind: Kind::Descriptor, descriptor: number_of(name)? }),
+        Kind::DescriptorInfos => Some(Node::Process { id, kind: Kind::DescriptorInfo, descriptor: number_of(name)? }),
+        Kind::Tasks => number_of(name).and_then(|thread| i32::try_from(thread).ok()).map(directory_of),
         _ => None,
     }
 }
 
 /// Names and nodes in a process' directory.
-pub(super) fn children(
-    view: &ProcessView,
-    id: i32,
-    kind: Kind,
-    threads: &[i32],
-) -> Vec<(Vec<u8>, Node)> {
+pub(super) fn children(view: &ProcessView, id: i32, kind: Kind, threads: &[i32]) -> Vec<(Vec<u8>, Node)> {
     let of_list = |list: &[(&str, Kind)]| {
         let named = list.iter().filter(|entry| !entry.0.is_empty());
-        named
-            .map(|(name, kind)| (name.as_bytes().to_vec(), file(id, *kind)))
-            .collect()
+        named.map(|(name, kind)| (name.as_bytes().to_vec(), file(id, *kind))).collect()
     };
     let of_descriptors = |kind: Kind| {
-        let all = view
-            .files
-            .as_ref()
-            .map(|files| files.table().all())
-            .unwrap_or_default();
-        let node = |descriptor: i32| Node::Process {
-            id,
-            kind,
-            descriptor: descriptor.unsigned_abs(),
-        };
-        all.into_iter()
-            .map(|(descriptor, _)| (decimal(descriptor), node(descriptor)))
-            .collect()
+        let all = view.files.as_ref().map(|files| files.table().all()).unwrap_or_default();
+        let node = |descriptor: i32| Node::Process { id, kind, descriptor: descriptor.unsigned_abs() };
+        all.into_iter().map(|(descriptor, _)| (decimal(descriptor), node(descriptor))).collect()
     };
     match kind {
         Kind::Directory => of_list(NAMES),
         Kind::Network => of_list(NETWORK),
         Kind::Descriptors => of_descriptors(Kind::Descriptor),
         Kind::DescriptorInfos => of_descriptors(Kind::DescriptorInfo),
-        Kind::Tasks => threads
-            .iter()
-            .map(|thread| (decimal(*thread), directory_of(*thread)))
-            .collect(),
+        Kind::Tasks => threads.iter().map(|thread| (decimal(*thread), directory_of(*thread))).collect(),
         _ => Vec::new(),
     }
 }
@@ -161,22 +117,14 @@ pub(super) fn children(
 pub(super) fn descriptor(view: &ProcessView, descriptor: u32) -> Result<Arc<OpenFile>, FileError> {
     let files = view.files.as_ref().ok_or(FileError::NotFound)?;
     let descriptor = i32::try_from(descriptor).map_err(|_| FileError::NotFound)?;
-    files
-        .table()
-        .get(descriptor)
-        .map_err(|_| FileError::NotFound)
+    files.table().get(descriptor).map_err(|_| FileError::NotFound)
 }
 
 /// The text of a link.
 pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     match kind {
         Kind::Program => Ok(view.program.clone()),
-        Kind::Current => Ok(view
-            .files
-            .as_ref()
-            .ok_or(FileError::NotFound)?
-            .current()
-            .path),
+        Kind::Current => Ok(view.files.as_ref().ok_or(FileError::NotFound)?.current().path),
         Kind::Root => Ok(b"/".to_vec()),
         Kind::Descriptor => {
             let open = descriptor(view, number)?;
@@ -187,12 +135,7 @@ pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8
 }
 
 /// The text of a file.
-pub(super) fn contents(
-    proc: &ProcFs,
-    view: &ProcessView,
-    kind: Kind,
-    number: u32,
-) -> Result<Vec<u8>, FileError> {
+pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     Ok(match kind {
         Kind::Stat => stat(view).into_bytes(),
         Kind::Status => status(view).into_bytes(),
@@ -210,11 +153,7 @@ pub(super) fn contents(
         Kind::NetworkTcp | Kind::NetworkUdp => NETWORK_HEADER.as_bytes().to_vec(),
         Kind::NetworkDevices => DEVICES_HEADER.as_bytes().to_vec(),
         Kind::NetworkUnix => b"Num       RefCount Protocol Flags    Type St Inode Path\n".to_vec(),
-        Kind::Directory
-        | Kind::Descriptors
-        | Kind::Tasks
-        | Kind::DescriptorInfos
-        | Kind::Network => {
+        Kind::Directory | Kind::Descriptors | Kind::Tasks | Kind::DescriptorInfos | Kind::Network => {
             return Err(FileError::IsDirectory);
         }
         Kind::Descriptor | Kind::Program | Kind::Current | Kind::Root => {
@@ -223,7 +162,8 @@ pub(super) fn contents(
     })
 }
 
-const NETWORK_HEADER: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+const NETWORK_HEADER: &str =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
 const DEVICES_HEADER: &str = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n";
 
 /// The 52 fields of proc(5).
@@ -282,12 +222,7 @@ fn status(view: &ProcessView) -> String {
 
 fn statm(view: &ProcessView) -> String {
     let pages = |bytes: u64| bytes / 4096;
-    format!(
-        "{} {} 0 0 0 {} 0\n",
-        pages(view.virtual_bytes),
-        pages(view.resident_bytes),
-        pages(view.virtual_bytes)
-    )
+    format!("{} {} 0 0 0 {} 0\n", pages(view.virtual_bytes), pages(view.resident_bytes), pages(view.virtual_bytes))
 }
 
 const LIMITS: &[(&str, &str)] = &[
@@ -311,64 +246,36 @@ const LIMITS: &[(&str, &str)] = &[
 
 fn limits(view: &ProcessView) -> String {
     let shown = |value: u64| {
-        if value == u64::MAX {
-            "unlimited".into()
-        } else {
-            format!("{value}")
-        }
+        if value == u64::MAX { "unlimited".into() } else { format!("{value}") }
     };
-    let mut text = format!(
-        "{:<26}{:<21}{:<21}{:<10}\n",
-        "Limit", "Soft Limit", "Hard Limit", "Units"
-    );
+    let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
     for ((name, unit), (soft, hard)) in LIMITS.iter().zip(&view.limits) {
-        text += &format!(
-            "{name:<26}{:<21}{:<21}{unit:<10}\n",
-            shown(*soft),
-            shown(*hard)
-        );
+        text += &format!("{name:<26}{:<21}{:<21}{unit:<10}\n", shown(*soft), shown(*hard));
     }
     text
 }
 
 fn mounts(proc: &ProcFs) -> String {
-    let all = proc
-        .tenant_files()
-        .map(|files| files.mounts.all())
-        .unwrap_or_default();
+    let all = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
     let line = |mount: &Arc<crate::file::mount::Mount>| {
         let path = String::from_utf8_lossy(&mount.path);
-        let source = if mount.covers.is_none() {
-            "/dev/root"
-        } else {
-            mount.kind
-        };
+        let source = if mount.covers.is_none() { "/dev/root" } else { mount.kind };
         format!("{source} {path} {} rw 0 0\n", mount.kind)
     };
     all.iter().map(line).collect()
 }
 
 fn mount_info(proc: &ProcFs) -> String {
-    let all = proc
-        .tenant_files()
-        .map(|files| files.mounts.all())
-        .unwrap_or_default();
+    let all = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
     let line = |mount: &Arc<crate::file::mount::Mount>| {
         let path = String::from_utf8_lossy(&mount.path);
         let parent = mount.covers.as_ref().map_or(0, |covered| covered.mount.id);
-        format!(
-            "{} {parent} 0:{} / {path} rw - {} {} rw\n",
-            mount.id, mount.id, mount.kind, mount.kind
-        )
+        format!("{} {parent} 0:{} / {path} rw - {} {} rw\n", mount.id, mount.id, mount.kind, mount.kind)
     };
     all.iter().map(line).collect()
 }
 
 fn descriptor_info(file: &OpenFile) -> String {
     let mount = file.place().map_or(0, |place| place.mount.id);
-    format!(
-        "pos:\t{}\nflags:\t0{:o}\nmnt_id:\t{mount}\n",
-        file.position.peek(),
-        file.flags()
-    )
+    format!("pos:\t{}\nflags:\t0{:o}\nmnt_id:\t{mount}\n", file.position.peek(), file.flags())
 }

@@ -94,10 +94,7 @@ fn parse_inet(rest: &[u8]) -> Result<Endpoint, Errno> {
     if rest.len() < 8 {
         return Err(Errno::EINVAL);
     }
-    Ok(Endpoint {
-        address: *address,
-        port: u16::from_be_bytes(*port),
-    })
+    Ok(Endpoint { address: *address, port: u16::from_be_bytes(*port) })
 }
 
 fn parse_unix(rest: &[u8]) -> Result<UnixName, Errno> {
@@ -108,14 +105,8 @@ fn parse_unix(rest: &[u8]) -> Result<UnixName, Errno> {
         None => Ok(UnixName::Unnamed),
         Some((0, name)) => Ok(UnixName::Abstract(name.to_vec())),
         Some(_) => {
-            let end = rest
-                .iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(rest.len());
-            Ok(UnixName::Path {
-                path: rest.get(..end).unwrap_or(rest).to_vec(),
-                node: None,
-            })
+            let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+            Ok(UnixName::Path { path: rest.get(..end).unwrap_or(rest).to_vec(), node: None })
         }
     }
 }

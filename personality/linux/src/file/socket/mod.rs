@@ -72,11 +72,7 @@ impl Data<'_> {
         {
             return Ok(piece);
         }
-        let joined: Vec<u8> = pieces
-            .iter()
-            .flat_map(|piece| piece.as_slice())
-            .copied()
-            .collect();
+        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect();
         Ok(Bytes::copy_from(&joined)?)
     }
 }
@@ -280,10 +276,7 @@ impl Socket {
     /// Bytes that can be read now (FIONREAD).
     pub async fn readable_bytes(&self) -> usize {
         match self {
-            Socket::Tcp(socket) => socket
-                .status()
-                .await
-                .map_or(0, |status| status.receive_queued_bytes),
+            Socket::Tcp(socket) => socket.status().await.map_or(0, |status| status.receive_queued_bytes),
             Socket::Udp(socket) => socket.readable_bytes().await,
             Socket::Unix(socket) => socket.readable_bytes(),
         }
@@ -311,11 +304,7 @@ impl Socket {
     fn check_room(&self) -> Result<(), Errno> {
         use gyre_interface::Ready;
         let open = Ready::WRITE | Ready::ERROR | Ready::HANG_UP;
-        if self.readiness().now().intersects(open) {
-            Ok(())
-        } else {
-            Err(Errno::EAGAIN)
-        }
+        if self.readiness().now().intersects(open) { Ok(()) } else { Err(Errno::EAGAIN) }
     }
 
     /// `read` on a socket.
@@ -328,11 +317,7 @@ impl Socket {
     }
 
     /// `write` on a socket.
-    pub(super) async fn write(
-        &self,
-        _file: &OpenFile,
-        buffer: &mut UserBuffer<'_>,
-    ) -> Result<usize, Errno> {
+    pub(super) async fn write(&self, _file: &OpenFile, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
         self.send_buffer(buffer, None, Vec::new()).await
     }
 
@@ -360,12 +345,7 @@ impl Socket {
             Data::Pieces(buffer.gather(bytes.min(TURN_BYTES)).await?)
         };
         let gathered = data.len();
-        let message = Outgoing {
-            data,
-            to,
-            rights,
-            sender,
-        };
+        let message = Outgoing { data, to, rights, sender };
         let sent = self.send(message).await;
         buffer.give_back(gathered - sent.unwrap_or(0).min(gathered));
         sent
@@ -379,12 +359,8 @@ impl Socket {
     /// Sends by reference, for sendfile and splice.
     pub(super) async fn give(&self, data: Vec<Bytes>) -> Result<usize, Errno> {
         self.check_room()?;
-        let message = Outgoing {
-            data: Data::Pieces(data),
-            to: None,
-            rights: Vec::new(),
-            sender: PeerCredentials::default(),
-        };
+        let message =
+            Outgoing { data: Data::Pieces(data), to: None, rights: Vec::new(), sender: PeerCredentials::default() };
         self.send(message).await
     }
 }

@@ -9,10 +9,7 @@ use gyre_message::Labels;
 use gyre_object::{Bytes, SpinLock};
 
 /// Any address and port.
-pub const ANY: Endpoint = Endpoint {
-    address: [0; 4],
-    port: 0,
-};
+pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
 /// Ports that the system chooses from (ip_local_port_range).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 /// Tries to find a free port.
@@ -50,11 +47,7 @@ impl TcpSocket {
     fn in_phase(client: tcp::tcp::Client, phase: Phase, local: Endpoint) -> TcpSocket {
         TcpSocket {
             client,
-            state: SpinLock::new(State {
-                phase,
-                local,
-                wanted: alloc::vec::Vec::new(),
-            }),
+            state: SpinLock::new(State { phase, local, wanted: alloc::vec::Vec::new() }),
             fresh: Readiness::new(Ready::WRITE | Ready::HANG_UP),
             options: Options::default(),
         }
@@ -72,9 +65,7 @@ impl TcpSocket {
     fn opened(&self) -> Option<tcp::Socket> {
         match self.phase() {
             Phase::Fresh => None,
-            Phase::Listening(socket) | Phase::Connecting(socket) | Phase::Connected(socket) => {
-                Some(socket)
-            }
+            Phase::Listening(socket) | Phase::Connecting(socket) | Phase::Connected(socket) => Some(socket),
         }
     }
 
@@ -87,16 +78,12 @@ impl TcpSocket {
 
     /// The client whose requests carry the connection's label.
     fn ask(&self, socket: &tcp::Socket) -> tcp::tcp::Client {
-        self.client.labelled(Labels {
-            affinity: socket.label,
-            dependency: socket.label,
-        })
+        self.client.labelled(Labels { affinity: socket.label, dependency: socket.label })
     }
 
     /// What it is ready for.
     pub fn readiness(&self) -> Arc<Readiness> {
-        self.opened()
-            .map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
+        self.opened().map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
     }
 
     /// Enters a phase; whoever watches the old readiness follows.
@@ -127,11 +114,7 @@ impl TcpSocket {
             let mut random = [0; 2];
             gyre_machine::fill_random(&mut random);
             let port = EPHEMERAL.0 + u16::from_le_bytes(random) % (EPHEMERAL.1 - EPHEMERAL.0);
-            match self
-                .client
-                .listen(Endpoint { port, ..local }, 1, false)
-                .await
-            {
+            match self.client.listen(Endpoint { port, ..local }, 1, false).await {
                 Err(NetError::InUse) => {}
                 Err(error) => return Err(error.into()),
                 Ok(socket) => {
@@ -152,10 +135,7 @@ impl TcpSocket {
         }
         let local = self.state.lock().local;
         let share = Options::flag(&self.options.reuse_port);
-        let socket = self
-            .client
-            .listen(local, backlog.clamp(1, 4096), share)
-            .await?;
+        let socket = self.client.listen(local, backlog.clamp(1, 4096), share).await?;
         self.enter(Phase::Listening(socket));
         Ok(())
     }
@@ -196,11 +176,7 @@ impl TcpSocket {
     }
 
     async fn finish_connect(&self, socket: tcp::Socket) -> Result<(), Errno> {
-        if !socket
-            .readiness
-            .now()
-            .intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP)
-        {
+        if !socket.readiness.now().intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
             return Err(Errno::EALREADY);
         }
         match self.take_error().await {
@@ -240,10 +216,7 @@ impl TcpSocket {
         if !bits.intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
             return Err(Errno::EAGAIN);
         }
-        Ok(self
-            .ask(&socket)
-            .send(socket.id, data.into_pieces()?)
-            .await?)
+        Ok(self.ask(&socket).send(socket.id, data.into_pieces()?).await?)
     }
 
     /// Takes or looks at what has come. Without anything there the resource is not asked.
@@ -259,11 +232,7 @@ impl TcpSocket {
             Receive::Peek => client.peek(socket.id, bytes_max).await?,
         };
         let whole_bytes = data.iter().map(Bytes::len).sum();
-        Ok(Incoming {
-            data,
-            whole_bytes,
-            ..Incoming::default()
-        })
+        Ok(Incoming { data, whole_bytes, ..Incoming::default() })
     }
 
     /// See shutdown(2).
@@ -277,8 +246,7 @@ impl TcpSocket {
 
     /// Its own end.
     pub fn local(&self) -> Endpoint {
-        self.opened()
-            .map_or_else(|| self.state.lock().local, |socket| socket.local)
+        self.opened().map_or_else(|| self.state.lock().local, |socket| socket.local)
     }
 
     /// The other end.

@@ -47,8 +47,7 @@ impl UdpSocket {
 
     /// What it is ready for.
     pub fn readiness(&self) -> Arc<Readiness> {
-        self.socket()
-            .map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
+        self.socket().map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
     }
 
     /// See bind(2).
@@ -60,8 +59,7 @@ impl UdpSocket {
     }
 
     async fn open(&self, local: Endpoint) -> Result<tcp::Socket, Errno> {
-        let share =
-            Options::flag(&self.options.reuse_port) || Options::flag(&self.options.reuse_address);
+        let share = Options::flag(&self.options.reuse_port) || Options::flag(&self.options.reuse_address);
         let socket = self.client.bind(local, share).await?;
         let earlier = {
             let mut state = self.state.lock();
@@ -98,9 +96,7 @@ impl UdpSocket {
         let to = match to {
             Some(Address::Inet(to)) => to,
             Some(Address::Unix(_)) => return Err(Errno::EAFNOSUPPORT),
-            Some(Address::Unspecified) | None => {
-                self.state.lock().peer.ok_or(Errno::EDESTADDRREQ)?
-            }
+            Some(Address::Unspecified) | None => self.state.lock().peer.ok_or(Errno::EDESTADDRREQ)?,
         };
         if self.state.lock().shut_write {
             return Err(Errno::EPIPE);

@@ -28,15 +28,8 @@ pub enum UnixKind {
 
 enum Phase {
     Fresh,
-    Listening {
-        backlog: VecDeque<Arc<Endpoint>>,
-        limit: usize,
-    },
-    Connected {
-        peer: Weak<Endpoint>,
-        name: UnixName,
-        credentials: PeerCredentials,
-    },
+    Listening { backlog: VecDeque<Arc<Endpoint>>, limit: usize },
+    Connected { peer: Weak<Endpoint>, name: UnixName, credentials: PeerCredentials },
 }
 
 struct State {
@@ -80,19 +73,11 @@ impl Endpoint {
     }
 
     fn borders(&self) -> Borders {
-        if self.kind == UnixKind::Stream {
-            Borders::None
-        } else {
-            Borders::Kept
-        }
+        if self.kind == UnixKind::Stream { Borders::None } else { Borders::Kept }
     }
 
     fn join(&self, peer: &Arc<Endpoint>, name: UnixName, credentials: PeerCredentials) {
-        self.state.lock().phase = Phase::Connected {
-            peer: Arc::downgrade(peer),
-            name,
-            credentials,
-        };
+        self.state.lock().phase = Phase::Connected { peer: Arc::downgrade(peer), name, credentials };
         self.readiness.clear(Ready::HANG_UP);
         self.readiness.set(Ready::WRITE);
     }
@@ -107,19 +92,12 @@ impl Endpoint {
     ) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if state.closed || state.shut_read {
-            return Err(if self.kind == UnixKind::Datagram {
-                Errno::ECONNREFUSED
-            } else {
-                Errno::EPIPE
-            });
+            return Err(if self.kind == UnixKind::Datagram { Errno::ECONNREFUSED } else { Errno::EPIPE });
         }
         let count = match state.inbox.admit(message.data.len(), self.borders()) {
             Err(Errno::EAGAIN) => {
                 from.readiness.clear(Ready::WRITE);
-                let known = state
-                    .senders
-                    .iter()
-                    .any(|other| core::ptr::eq(other.as_ptr(), Arc::as_ptr(from)));
+                let known = state.senders.iter().any(|other| core::ptr::eq(other.as_ptr(), Arc::as_ptr(from)));
                 if !known {
                     state.senders.push(Arc::downgrade(from));
                 }
@@ -127,14 +105,7 @@ impl Endpoint {
             }
             answer => answer?,
         };
-        state.inbox.push(
-            &message.data,
-            count,
-            self.borders(),
-            rights,
-            message.sender,
-            name,
-        )?;
+        state.inbox.push(&message.data, count, self.borders(), rights, message.sender, name)?;
         self.readiness.set(Ready::READ);
         Ok(count)
     }
@@ -154,10 +125,7 @@ impl Endpoint {
     }
 }
 
-type Rights = (
-    Vec<Arc<crate::file::open_file::OpenFile>>,
-    Option<crate::file::tenant_files::InFlight>,
-);
+type Rights = (Vec<Arc<crate::file::open_file::OpenFile>>, Option<crate::file::tenant_files::InFlight>);
 
 /// A local socket.
 pub struct UnixSocket {
@@ -173,26 +141,15 @@ impl UnixSocket {
     }
 
     fn of(end: Arc<Endpoint>, tenant: &Arc<TenantFiles>) -> UnixSocket {
-        UnixSocket {
-            end,
-            tenant: tenant.clone(),
-            options: Options::default(),
-        }
+        UnixSocket { end, tenant: tenant.clone(), options: Options::default() }
     }
 
     /// Two sockets connected to each other (socketpair(2)).
-    pub fn pair(
-        kind: UnixKind,
-        tenant: &Arc<TenantFiles>,
-        credentials: PeerCredentials,
-    ) -> (UnixSocket, UnixSocket) {
+    pub fn pair(kind: UnixKind, tenant: &Arc<TenantFiles>, credentials: PeerCredentials) -> (UnixSocket, UnixSocket) {
         let (first, second) = (Endpoint::new(kind), Endpoint::new(kind));
         first.join(&second, UnixName::Unnamed, credentials);
         second.join(&first, UnixName::Unnamed, credentials);
-        (
-            UnixSocket::of(first, tenant),
-            UnixSocket::of(second, tenant),
-        )
+        (UnixSocket::of(first, tenant), UnixSocket::of(second, tenant))
     }
 
     /// Its kind.
@@ -240,10 +197,7 @@ impl UnixSocket {
             Phase::Listening { limit: old, .. } => *old = limit,
             Phase::Connected { .. } => return Err(Errno::EINVAL),
             Phase::Fresh => {
-                state.phase = Phase::Listening {
-                    backlog: VecDeque::new(),
-                    limit,
-                };
+                state.phase = Phase::Listening { backlog: VecDeque::new(), limit };
                 self.end.readiness.clear(Ready::all());
             }
         }
@@ -317,11 +271,9 @@ impl UnixSocket {
                     return Err(Errno::EPIPE);
                 }
                 match &state.phase {
-                    Phase::Connected { peer, .. } => peer.upgrade().ok_or(if connected {
-                        Errno::EPIPE
-                    } else {
-                        Errno::ECONNREFUSED
-                    }),
+                    Phase::Connected { peer, .. } => {
+                        peer.upgrade().ok_or(if connected { Errno::EPIPE } else { Errno::ECONNREFUSED })
+                    }
                     _ if connected => Err(Errno::ENOTCONN),
                     _ => Err(Errno::ENOTCONN),
                 }
@@ -351,11 +303,7 @@ impl UnixSocket {
     pub(super) fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
         let mut state = self.end.state.lock();
         if self.end.kind != UnixKind::Datagram && !matches!(state.phase, Phase::Connected { .. }) {
-            return Err(if matches!(state.phase, Phase::Listening { .. }) {
-                Errno::EINVAL
-            } else {
-                Errno::ENOTCONN
-            });
+            return Err(if matches!(state.phase, Phase::Listening { .. }) { Errno::EINVAL } else { Errno::ENOTCONN });
         }
         let Some(mut message) = state.inbox.pop(bytes_max, self.end.borders(), how) else {
             return if state.shut_read || bytes_max == 0 && self.end.kind == UnixKind::Stream {
@@ -448,11 +396,7 @@ impl UnixSocket {
     /// Bytes that can be read now.
     pub(super) fn readable_bytes(&self) -> usize {
         let state = self.end.state.lock();
-        if self.keeps_borders() {
-            state.inbox.first_bytes()
-        } else {
-            state.inbox.len()
-        }
+        if self.keeps_borders() { state.inbox.first_bytes() } else { state.inbox.len() }
     }
 
     /// Its descriptor is closed for good: the peer and those who wait to be accepted are told, and what lies in the inbox is dropped.

@@ -113,13 +113,7 @@ impl Inbox {
             last.bytes += bytes;
             return Ok(());
         }
-        self.records.push_back(Record {
-            bytes,
-            rights,
-            _in_flight: in_flight,
-            sender,
-            from,
-        });
+        self.records.push_back(Record { bytes, rights, _in_flight: in_flight, sender, from });
         Ok(())
     }
 
@@ -132,11 +126,7 @@ impl Inbox {
         let front = self.records.front_mut()?;
         let bytes = front.bytes.min(bytes_max);
         let mut message = Incoming {
-            whole_bytes: if borders == Borders::Kept {
-                front.bytes
-            } else {
-                bytes
-            },
+            whole_bytes: if borders == Borders::Kept { front.bytes } else { bytes },
             sender: Some(front.sender),
             from: Some(super::Address::Unix(front.from.clone())),
             ends_record: borders == Borders::Kept,

@@ -17,10 +17,7 @@ enum Key {
 fn key_of(name: &UnixName) -> Option<Key> {
     match name {
         UnixName::Unnamed | UnixName::Path { node: None, .. } => None,
-        UnixName::Path {
-            node: Some((mount, node)),
-            ..
-        } => Some(Key::Node(*mount, *node)),
+        UnixName::Path { node: Some((mount, node)), .. } => Some(Key::Node(*mount, *node)),
         UnixName::Abstract(name) => Some(Key::Abstract(name.clone())),
     }
 }
