@@ -75,7 +75,10 @@ async fn work(client: &Client, directories: &[NodeId], world: &RefCell<World>, r
                 let of = |expectation: &&mut Expectation| expectation.paths.last() == Some(&path);
                 world.expectations.iter_mut().filter(of).for_each(|expectation| expectation.paths.push(target.clone()));
             }
-            client.rename(directories[path.0], path.1.clone().into(), directories[d], target.1.clone().into()).await.unwrap();
+            client
+                .rename(directories[path.0], path.1.clone().into(), directories[d], target.1.clone().into())
+                .await
+                .unwrap();
             let mut world = world.borrow_mut();
             world.files.remove(&path);
             world.files.insert(target, what);
@@ -93,12 +96,19 @@ async fn work(client: &Client, directories: &[NodeId], world: &RefCell<World>, r
             client.sync(node).await.unwrap();
             {
                 let mut world = world.borrow_mut();
-                world.expectations.push(Expectation { paths: vec![temporary.clone(), path.clone()], fills: vec![(fill, bytes)] });
+                world
+                    .expectations
+                    .push(Expectation { paths: vec![temporary.clone(), path.clone()], fills: vec![(fill, bytes)] });
                 // Whatever leads to the old file may lead to the new one from now on.
-                let of = |expectation: &&mut Expectation| expectation.fills.contains(&old) && expectation.paths.contains(&path);
+                let of = |expectation: &&mut Expectation| {
+                    expectation.fills.contains(&old) && expectation.paths.contains(&path)
+                };
                 world.expectations.iter_mut().filter(of).for_each(|expectation| expectation.fills.push((fill, bytes)));
             }
-            client.rename(directories[path.0], temporary.1.into(), directories[path.0], path.1.clone().into()).await.unwrap();
+            client
+                .rename(directories[path.0], temporary.1.into(), directories[path.0], path.1.clone().into())
+                .await
+                .unwrap();
             world.borrow_mut().files.insert(path, (fill, bytes));
         }
         10 => {
@@ -114,7 +124,10 @@ async fn work(client: &Client, directories: &[NodeId], world: &RefCell<World>, r
             client.sync_all().await.unwrap();
             let mut world = world.borrow_mut();
             let World { expectations, files, .. } = &mut *world;
-            *expectations = files.iter().map(|(path, what)| Expectation { paths: vec![path.clone()], fills: vec![*what] }).collect();
+            *expectations = files
+                .iter()
+                .map(|(path, what)| Expectation { paths: vec![path.clone()], fills: vec![*what] })
+                .collect();
         }
     }
 }
@@ -134,7 +147,10 @@ async fn check(image: Vec<u8>, expectations: Vec<Expectation>, fills: &BTreeMap<
             if entry.kind == NodeKind::File {
                 let data = read_all(&client, entry.node).await.unwrap();
                 let allowed = &fills[&name];
-                assert!(data.iter().all(|byte| *byte == 0 || allowed.contains(byte)), "{what}: {name} shows what another file held");
+                assert!(
+                    data.iter().all(|byte| *byte == 0 || allowed.contains(byte)),
+                    "{what}: {name} shows what another file held"
+                );
                 found.insert((d, name), data);
             }
         }
@@ -156,7 +172,8 @@ fn run(seed: u64, shape: &[&str]) {
         let root = client.root().await.unwrap();
         let mut directories = Vec::new();
         for d in 0..DIRECTORIES {
-            directories.push(client.create(root, format!("d{d}").into_bytes(), new(NodeKind::Directory)).await.unwrap().node);
+            directories
+                .push(client.create(root, format!("d{d}").into_bytes(), new(NodeKind::Directory)).await.unwrap().node);
         }
         client.sync_all().await.unwrap();
         let world = Rc::new(RefCell::new(World::default()));

@@ -94,7 +94,9 @@ fn survive(image: Vec<u8>, what: &str) -> usize {
 
 /// Byte ranges of an image that are metadata: where damage hurts.
 fn metadata_bytes(image: &[u8]) -> Vec<usize> {
-    (1024..image.len().min(64 * 1024)).chain((64 * 1024..image.len()).filter(|at| image[*at] != 0 && at % 7 == 0)).collect()
+    (1024..image.len().min(64 * 1024))
+        .chain((64 * 1024..image.len()).filter(|at| image[*at] != 0 && at % 7 == 0))
+        .collect()
 }
 
 #[test]

@@ -39,9 +39,15 @@ type Operation = fn(&'static gyre_ext2::Ext2, NodeId) -> Pin<Box<dyn Future<Outp
 fn operations() -> Vec<(&'static str, Operation)> {
     fn ignore<T>(_: T) {}
     vec![
-        ("create", |fs, dir| Box::pin(async move { ignore(fs.create(dir, b"new".to_vec(), new(NodeKind::File)).await) })),
-        ("mkdir", |fs, dir| Box::pin(async move { ignore(fs.create(dir, b"dir".to_vec(), new(NodeKind::Directory)).await) })),
-        ("symlink", |fs, dir| Box::pin(async move { ignore(fs.create(dir, b"sym".to_vec(), new(NodeKind::SymbolicLink)).await) })),
+        ("create", |fs, dir| {
+            Box::pin(async move { ignore(fs.create(dir, b"new".to_vec(), new(NodeKind::File)).await) })
+        }),
+        ("mkdir", |fs, dir| {
+            Box::pin(async move { ignore(fs.create(dir, b"dir".to_vec(), new(NodeKind::Directory)).await) })
+        }),
+        ("symlink", |fs, dir| {
+            Box::pin(async move { ignore(fs.create(dir, b"sym".to_vec(), new(NodeKind::SymbolicLink)).await) })
+        }),
         ("write", |fs, dir| {
             Box::pin(async move {
                 let node = fs.lookup(dir, b"old".to_vec()).await.unwrap().node;

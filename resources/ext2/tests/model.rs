@@ -69,7 +69,11 @@ async fn step(client: &Client, model: &mut Model, random: &mut Random) {
                 assert_eq!(made, Err(FileError::Exists));
             } else {
                 made.unwrap();
-                let fresh = if kind == NodeKind::Directory { Model::Directory(BTreeMap::new()) } else { Model::File(Vec::new()) };
+                let fresh = if kind == NodeKind::Directory {
+                    Model::Directory(BTreeMap::new())
+                } else {
+                    Model::File(Vec::new())
+                };
                 model.entries(&path).unwrap().insert(name, fresh);
             }
         }

@@ -5,9 +5,7 @@ use gyre_machine::{DeviceError, Mmio, PciDevice, pci_devices};
 
 /// The modern virtio devices of the zone.
 pub fn virtio_devices() -> impl Iterator<Item = &'static PciDevice> {
-    pci_devices()
-        .iter()
-        .filter(|device| device.id.vendor == VENDOR && device.id.device >= DEVICE_BASE)
+    pci_devices().iter().filter(|device| device.id.vendor == VENDOR && device.id.device >= DEVICE_BASE)
 }
 
 impl PciTransport<&'static PciDevice> {
@@ -36,8 +34,7 @@ impl PciFunction for &'static PciDevice {
     }
 
     fn each_capability(&self, visit: &mut dyn FnMut(u8, usize)) {
-        self.capabilities()
-            .for_each(|(id, offset)| visit(id, usize::from(offset)));
+        self.capabilities().for_each(|(id, offset)| visit(id, usize::from(offset)));
     }
 
     fn bar(&self, index: u8) -> Result<Mmio, DeviceError> {
