@@ -20,6 +20,8 @@ use hashbrown::{Equivalent, HashTable};
 const SHARDS: usize = 16;
 /// Entries of a queue that one eviction looks at in a shard, so that it is short.
 const LOOKS_MAX: usize = 64;
+/// Rounds through the shards before an eviction gives up.
+const ROUNDS_MAX: usize = 8;
 
 /// Bounds of a shelf.
 #[derive(Clone, Copy)]
@@ -136,7 +138,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     /// The first entry of the activity's queue that may go and was not used lately.
     fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Option<u32> {
         let position = self.queues.iter().position(|(owner, _)| *owner == activity)?;
-        let looks = self.queues.get(position).map_or(0, |(_, queue)| 2 * queue.count).min(LOOKS_MAX);
+        let looks = self.queues.get(position).map_or(0, |(_, queue)| queue.count).min(LOOKS_MAX);
         for _ in 0..looks {
             let index = self.queues.get(position).map_or(NONE, |(_, queue)| queue.first);
             let entry = self.entry(index)?;
@@ -312,8 +314,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     /// Drops one entry of an activity; false where none may go.
     pub fn evict(&self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> bool {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        // Twice around: the first round may only have cleared marks.
-        for step in 0..2 * SHARDS {
+        // Several times around: a round may only have cleared marks or passed by entries that stay.
+        for step in 0..ROUNDS_MAX * SHARDS {
             let Some(shard) = self.shards.get(start.wrapping_add(step) % SHARDS) else {
                 continue;
             };
