@@ -114,7 +114,7 @@ impl Ext2 {
 
     /// Forgets a node that is gone.
     pub(crate) fn forget_node(&self, id: u64) {
-        self.nodes.remove_if(&id, |_| true);
+        self.nodes.remove_if(&id, |_, _| true);
         self.metadata.lock().nodes.remove(&id);
     }
 

@@ -135,7 +135,7 @@ impl FileCache {
     }
 
     pub(crate) fn abandoned(&self, key: PageKey) {
-        self.shelf.remove_if(&key, |slot| matches!(slot, Slot::Fetching(_)));
+        self.shelf.remove_if(&key, |slot, _| matches!(slot, Slot::Fetching(_)));
     }
 
     /// Says that a page was written to; the current activity pays for writing it back if it was clean. False where the page is not here.
@@ -247,15 +247,15 @@ impl FileCache {
     }
 
     fn forget_one(&self, key: PageKey) {
-        self.shelf.with(&key, |slot, account| {
-            if let Slot::Here { dirty, .. } = slot
-                && core::mem::take(dirty)
-            {
+        // Clean and gone in one step, so that nobody makes it dirty in between.
+        self.shelf.remove_if(&key, |slot, account| {
+            let Slot::Here { dirty, .. } = slot else { return false };
+            if core::mem::take(dirty) {
                 account.remove_dirty();
                 self.dirty.lock().remove(key);
             }
+            true
         });
-        self.shelf.remove_if(&key, |slot| matches!(slot, Slot::Here { .. }));
     }
 
     /// Sets how many pages an activity may hold.

@@ -251,11 +251,16 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     }
 
     /// Removes an entry where `may` says so.
-    pub fn remove_if<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, may: impl FnOnce(&V) -> bool) -> Option<V> {
+    pub fn remove_if<Q: Hash + Equivalent<K> + ?Sized>(
+        &self,
+        key: &Q,
+        may: impl FnOnce(&mut V, &Account) -> bool,
+    ) -> Option<V> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let index = shard.find(hash, key)?;
-        if !may(&shard.entry(index)?.value) {
+        let entry = shard.entry(index)?;
+        if !may(&mut entry.value, &entry.account) {
             return None;
         }
         let value = shard.take(index);

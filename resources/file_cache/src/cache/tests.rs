@@ -4,12 +4,8 @@ use gyre_message::direct::block_on;
 use gyre_message::{select, sleep_ns, spawn};
 
 fn cache(pages: usize, per_activity: usize) -> &'static FileCache {
-    let options = CacheOptions {
-        pages,
-        pages_per_activity: per_activity,
-        dirty_per_activity: 4,
-        payer: |activity| activity,
-    };
+    let options =
+        CacheOptions { pages, pages_per_activity: per_activity, dirty_per_activity: 4, payer: |activity| activity };
     alloc::boxed::Box::leak(alloc::boxed::Box::new(FileCache::new(options)))
 }
 
