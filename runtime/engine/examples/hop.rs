@@ -41,12 +41,12 @@ const HOPS: u64 = 2 * LAYERS as u64;
 const REQUESTS: u64 = 512;
 const SAMPLES: usize = 300;
 
-fn measure(name: &str, quantum_ns: u64, batch: u32, in_flight: usize, tenants: usize) {
+fn measure(name: &str, mode: Mode, batch: u32, in_flight: usize, tenants: usize) {
     let accounts: &'static Accounts = Box::leak(Box::new(Accounts::new(1)));
     let resources = (0..LAYERS)
         .map(|level| ResourceConfig { batch, ..ResourceConfig::new(&format!("layer {level}")) })
         .collect();
-    let config = GridConfig { quantum_ns, ..GridConfig::new(resources) };
+    let config = GridConfig { has_turns: mode != Mode::Asked, inlines: mode == Mode::Inline, ..GridConfig::new(resources) };
     let engine = Engine::build(config, accounts).unwrap();
     let mut next: Option<layer::Client> = None;
     for level in (0..LAYERS).rev() {
@@ -95,17 +95,28 @@ fn measure(name: &str, quantum_ns: u64, batch: u32, in_flight: usize, tenants: u
     assert!(engine.accounts().activities.ids().len() == tenants + 1);
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    /// Calls run inside their senders.
+    Inline,
+    /// Every start and resumption is queued; the policy grants turns.
+    Turns,
+    /// The policy is asked before each message.
+    Asked,
+}
+
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("queued") {
-        return measure("queued", 0, 1, 1, 1);
+    match std::env::args().nth(1).as_deref() {
+        Some("inline") => return measure("inline", Mode::Inline, 1, 1, 1),
+        Some("queued") => return measure("queued", Mode::Turns, 1, 1, 1),
+        _ => {}
     }
-    if std::env::args().nth(1).as_deref() == Some("inline") {
-        return measure("inline", 100_000, 1, 1, 1);
+    measure("inline", Mode::Inline, 1, 1, 1);
+    measure("queued", Mode::Turns, 1, 1, 1);
+    measure("queued, policy asked for each", Mode::Asked, 1, 1, 1);
+    measure("inline, 32 requests of 8 tenants", Mode::Inline, 1, 32, 8);
+    measure("queued, 32 requests of 8 tenants", Mode::Turns, 1, 32, 8);
+    for batch in [1, 4, 8] {
+        measure(&format!("the same, policy asked, batch {batch}"), Mode::Asked, batch, 32, 8);
     }
-    measure("inline", 100_000, 1, 1, 1);
-    measure("every start and resumption queued", 0, 1, 1, 1);
-    measure("queued, 32 requests of 8 tenants", 0, 1, 32, 8);
-    measure("queued, 32 requests of 8 tenants, batch 4", 0, 4, 32, 8);
-    measure("queued, 32 requests of 8 tenants, batch 8", 0, 8, 32, 8);
-    measure("inline, 32 requests of 8 tenants", 100_000, 1, 32, 8);
 }

@@ -187,7 +187,7 @@ impl CoreState {
     }
 
     fn register_again(&mut self, queue: u32, facts: &crate::state::Facts<'_>, now_ns: u64) {
-        self.set_idle(queue);
+        self.withdraw(queue);
         let Some(known) = self.queues.get(queue) else {
             return;
         };

@@ -49,6 +49,7 @@ mod sync;
 mod task;
 mod thread;
 mod timer;
+mod turn;
 mod vtable;
 mod wake;
 mod waker;

@@ -290,7 +290,7 @@ where
             source,
             label: labels.dependency,
             ticket: 0,
-            may_run_inline: labels.dependency == 0,
+            may_run_inline: engine.inlines && labels.dependency == 0,
         };
         if labels.dependency != 0 {
             match engine.enter_label(self.resource, activity, labels.dependency, core) {

@@ -13,6 +13,8 @@ pub(crate) enum QueueState {
     Idle,
     /// In the ready set of its scheduler.
     Ready,
+    /// Waits for its place in the turn that is going on.
+    InTurn,
 }
 
 /// A queue.
@@ -145,6 +147,11 @@ impl Queues {
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Queue> {
         self.queues.get_mut(index as usize)
+    }
+
+    /// Places for queues, used or not.
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len()
     }
 
     /// The queues in use.

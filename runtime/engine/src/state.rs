@@ -1,5 +1,6 @@
 //! What a core owns: tasks, queues, timers, and its schedulers' state. Borrowed for moments in which no foreign code runs.
 
+use crate::engine::COMPUTE;
 use crate::limits::GATE_STREAK_MAX;
 use crate::placement::PlacementCache;
 use crate::queue::{QueueState, Queues, tag};
@@ -7,6 +8,7 @@ use crate::resource::Resource;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::task::{NIL, Tasks};
 use crate::timer::Timers;
+use crate::turn::Turn;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_schedulers::{Metric, Readiness, Record};
@@ -34,6 +36,7 @@ pub(crate) struct CoreState {
     pub(crate) movable: u32,
     /// Ready queues of the infrastructure below the CPU's policy.
     infrastructure_ready: u32,
+    pub(crate) turn: Turn,
 }
 
 /// How long a program has had the core.
@@ -69,6 +72,7 @@ impl CoreState {
             placements: PlacementCache::new(),
             movable: 0,
             infrastructure_ready: 0,
+            turn: Turn::new(),
         }
     }
 
@@ -98,6 +102,8 @@ impl CoreState {
         now_ns: u64,
     ) -> Option<u32> {
         let params = facts.resources.get(resource.index())?.queue_params();
+        // Every queue may wait in one turn.
+        self.turn.waiting.try_reserve(self.queues.len() + 1).ok()?;
         // A gate schedules what others ask; what a resource sends itself is a matter of cycles only.
         let is_gated = source != resource && matches!(self.gates.get(resource.index()), Some(Some(_)));
         let queue = self.queues.make(resource, source, activity, is_gated)?;
@@ -117,7 +123,7 @@ impl CoreState {
         };
         let (resource, is_gated) = (known.resource, known.is_gated);
         if known.tasks == 0 && known.len == 0 {
-            self.set_idle(queue);
+            self.withdraw(queue);
             let scheduler = self.scheduler_mut(resource, is_gated);
             // It was added when the queue was made.
             let _ = scheduler.policy.remove_client(queue, now_ns);
@@ -154,13 +160,18 @@ impl CoreState {
         let Some(known) = self.queues.get_mut(queue) else {
             return;
         };
-        if known.len == 0 || known.state == QueueState::Ready {
+        if known.len == 0 || known.state != QueueState::Idle {
             return;
         }
         let (resource, is_gated) = (known.resource, known.is_gated);
         // A suspended gate is not asked, so that its policy forgets nothing; other resources' queues leave the ready set. What a
         // resource sends itself (the work that ends the suspension, perhaps) is never held back.
         if self.suspended >> resource.0 & 1 == 1 && !is_gated && known.source != resource {
+            return;
+        }
+        if self.turn.is_open && !is_gated && known.activity == self.turn.activity && resource != COMPUTE {
+            known.state = QueueState::InTurn;
+            self.turn.waiting.push_back(queue);
             return;
         }
         known.state = QueueState::Ready;
@@ -174,7 +185,13 @@ impl CoreState {
 
     /// Chooses the queue to serve next.
     #[inline]
-    pub(crate) fn choose(&mut self, now_ns: u64) -> Option<u32> {
+    pub(crate) fn choose(&mut self, now: u64, now_ns: u64, facts: &Facts<'_>) -> Option<u32> {
+        if self.turn.is_open {
+            if let Some(queue) = self.next_of_turn(now, now_ns) {
+                return Some(queue);
+            }
+            self.close_turn(facts, now_ns);
+        }
         self.hold_until_ns = u64::MAX;
         if self.gates_waiting & !self.suspended != 0
             && (self.gate_streak < GATE_STREAK_MAX
@@ -194,9 +211,46 @@ impl CoreState {
         None
     }
 
+    /// The next queue of the turn, unless it is over or must end.
+    #[inline]
+    fn next_of_turn(&mut self, now: u64, now_ns: u64) -> Option<u32> {
+        let must_end = now >= self.turn.end
+            || (self.infrastructure_ready > 0 && self.turn.activity != ActivityId::INFRASTRUCTURE)
+            || (self.gates_waiting != 0 && self.is_gate_due(now_ns));
+        if must_end {
+            return None;
+        }
+        let queue = self.turn.waiting.pop_front()?;
+        self.queues.get_mut(queue)?.state = QueueState::Idle;
+        Some(queue)
+    }
+
+    /// Charges the turn and hands what is left of it back to the policy.
+    pub(crate) fn close_turn(&mut self, facts: &Facts<'_>, now_ns: u64) {
+        self.turn.is_open = false;
+        let (queue, activity, cycles) = (self.turn.queue, self.turn.activity, self.turn.unpaid);
+        self.charge_cycles(queue, activity, cycles, facts, now_ns);
+        // The queue that was served last may wait here too.
+        while let Some(queue) = self.turn.waiting.pop_front() {
+            if let Some(known) = self.queues.get_mut(queue) {
+                known.state = QueueState::Idle;
+            }
+            self.offer(queue, now_ns);
+        }
+    }
+
+    /// Takes a queue out of wherever it waits to be served; its scheduler is told by the caller.
+    pub(crate) fn withdraw(&mut self, queue: u32) {
+        if self.queues.get(queue).is_some_and(|known| known.state == QueueState::InTurn) {
+            self.turn.waiting.retain(|&waiting| waiting != queue);
+        }
+        self.set_idle(queue);
+    }
+
     /// True where `choose` would find a queue.
     pub(crate) fn has_work(&self, now_ns: u64) -> bool {
-        self.is_gate_due(now_ns) || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
+        (self.turn.is_open && !self.turn.waiting.is_empty())
+            || self.is_gate_due(now_ns) || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
     fn is_gate_due(&self, now_ns: u64) -> bool {
@@ -309,7 +363,7 @@ impl CoreState {
                 continue;
             };
             if known.source != resource && !known.is_gated {
-                self.set_idle(queue);
+                self.withdraw(queue);
                 self.cpu.policy.client_suspended(queue, now_ns);
             }
         }

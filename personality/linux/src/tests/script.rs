@@ -165,6 +165,10 @@ impl Compute for Scripts {
 pub(super) struct TestHost;
 
 impl Host for TestHost {
+    fn native(&'static self, _: Arc<Thread>, _: u64, _: crate::Arguments) -> crate::tenant::NativeCall {
+        Box::pin(async { Err(crate::Errno::ENOSYS) })
+    }
+
     fn start(&self, thread: Arc<Thread>, context: UserContext) -> Result<(), OutOfMemory> {
         let task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(run_thread(&SCRIPTS, thread, context));
         gyre_message::spawn(task);
