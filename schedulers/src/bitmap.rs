@@ -21,13 +21,18 @@ impl Bitmap {
     /// `NoMemory`.
     pub fn reserve(&mut self, client: ClientIndex) -> Result<(), PolicyError> {
         let mut index = client;
+        let mut below: Option<u64> = None;
         for level in &mut self.levels {
             index /= WORD_BITS;
             let missing = (index as usize + 1).saturating_sub(level.len());
-            level
-                .try_reserve(missing)
-                .map_err(|_| PolicyError::NoMemory)?;
-            level.extend((0..missing).map(|_| 0));
+            level.try_reserve(missing).map_err(|_| PolicyError::NoMemory)?;
+            // A level that was not needed before begins with the bit of the one word below.
+            let first = below.filter(|_| level.is_empty()).map_or(0, |word| u64::from(word != 0));
+            level.extend((0..missing).map(|at| if at == 0 { first } else { 0 }));
+            if level.len() == 1 {
+                return Ok(());
+            }
+            below = level.first().copied();
         }
         Ok(())
     }
@@ -46,15 +51,26 @@ impl Bitmap {
     /// Puts a client in; one without room is ignored.
     #[inline]
     pub fn insert(&mut self, client: ClientIndex) {
-        let mut index = client;
-        for (height, level) in self.levels.iter_mut().enumerate() {
+        let Some(word) = self.levels[0].get_mut((client / WORD_BITS) as usize) else {
+            return;
+        };
+        let bit = 1 << (client % WORD_BITS);
+        let before = *word;
+        *word |= bit;
+        self.len += usize::from(before & bit == 0);
+        if before == 0 {
+            self.mark_above(client / WORD_BITS);
+        }
+    }
+
+    /// Says upwards that a word of level 0 is no longer zero.
+    fn mark_above(&mut self, mut index: u32) {
+        for level in self.levels.iter_mut().skip(1) {
             let Some(word) = level.get_mut((index / WORD_BITS) as usize) else {
                 return;
             };
-            let bit = 1 << (index % WORD_BITS);
             let before = *word;
-            *word |= bit;
-            self.len += usize::from(height == 0 && before & bit == 0);
+            *word |= 1 << (index % WORD_BITS);
             if before != 0 {
                 return;
             }
@@ -65,14 +81,24 @@ impl Bitmap {
     /// Takes a client out.
     #[inline]
     pub fn remove(&mut self, client: ClientIndex) {
-        let mut index = client;
-        for (height, level) in self.levels.iter_mut().enumerate() {
+        let Some(word) = self.levels[0].get_mut((client / WORD_BITS) as usize) else {
+            return;
+        };
+        let bit = 1 << (client % WORD_BITS);
+        self.len -= usize::from(*word & bit != 0);
+        *word &= !bit;
+        if *word == 0 {
+            self.clear_above(client / WORD_BITS);
+        }
+    }
+
+    /// Says upwards that a word of level 0 has become zero.
+    fn clear_above(&mut self, mut index: u32) {
+        for level in self.levels.iter_mut().skip(1) {
             let Some(word) = level.get_mut((index / WORD_BITS) as usize) else {
                 return;
             };
-            let bit = 1 << (index % WORD_BITS);
-            self.len -= usize::from(height == 0 && *word & bit != 0);
-            *word &= !bit;
+            *word &= !(1 << (index % WORD_BITS));
             if *word != 0 {
                 return;
             }
@@ -83,13 +109,22 @@ impl Bitmap {
     /// Returns the first member at or after a client, without wrapping around.
     #[inline]
     pub fn next(&self, from: ClientIndex) -> Option<ClientIndex> {
-        let mut at = from;
-        for (height, level) in self.levels.iter().enumerate() {
+        let word = self.levels[0].get((from / WORD_BITS) as usize)?;
+        let later = word & (u64::MAX << (from % WORD_BITS));
+        if later == 0 {
+            return self.next_above(from / WORD_BITS + 1);
+        }
+        Some(from / WORD_BITS * WORD_BITS + later.trailing_zeros())
+    }
+
+    /// Returns the first member in or after a word of level 0.
+    fn next_above(&self, mut at: u32) -> Option<ClientIndex> {
+        for (height, level) in self.levels.iter().enumerate().skip(1) {
             let word = level.get((at / WORD_BITS) as usize)?;
             let later = word & (u64::MAX << (at % WORD_BITS));
             if later != 0 {
-                return self
-                    .first_below(height, at / WORD_BITS * WORD_BITS + later.trailing_zeros());
+                let bit = at / WORD_BITS * WORD_BITS + later.trailing_zeros();
+                return self.first_below(height, bit);
             }
             at = at / WORD_BITS + 1;
         }
@@ -97,16 +132,11 @@ impl Bitmap {
     }
 
     /// Returns the first member below a bit that is set at some height.
-    #[inline]
     fn first_below(&self, height: usize, bit: u32) -> Option<ClientIndex> {
-        self.levels
-            .iter()
-            .take(height)
-            .rev()
-            .try_fold(bit, |bit, level| {
-                let word = level.get(bit as usize)?;
-                Some(bit * WORD_BITS + word.trailing_zeros())
-            })
+        self.levels.iter().take(height).rev().try_fold(bit, |bit, level| {
+            let word = level.get(bit as usize)?;
+            Some(bit * WORD_BITS + word.trailing_zeros())
+        })
     }
 }
 
@@ -121,8 +151,8 @@ mod tests {
         fn the_bitmap_behaves_like_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..20_000, 0u32..20_100), 0..300)) {
             let mut bitmap = Bitmap::default();
             let mut model = BTreeSet::new();
-            bitmap.reserve(19_999).unwrap();
             for (insert, client, from) in steps {
+                bitmap.reserve(client).unwrap();
                 if insert {
                     bitmap.insert(client);
                     model.insert(client);

@@ -14,7 +14,7 @@
 //! **Starvation**: none: deadlines are absolute, so a ready client waits at most until newcomers are due later than it.
 //! **Work conserving**: yes.
 use crate::dense::Dense;
-use crate::heap::Heap;
+use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
@@ -32,9 +32,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("earliest-deadline", params.metric, move || {
-        EarliestDeadline::new(params)
-    })
+    Flat::new("earliest-deadline", params.metric, move || EarliestDeadline::new(params))
 }
 
 #[derive(Debug)]
@@ -90,9 +88,7 @@ impl Client {
         }
         let beyond = amount - self.budget_left;
         let periods = beyond / self.budget + 1;
-        self.due_at_ns = self
-            .due_at_ns
-            .saturating_add(periods.saturating_mul(self.period_ns));
+        self.due_at_ns = self.due_at_ns.saturating_add(periods.saturating_mul(self.period_ns));
         self.budget_left = self.budget - beyond % self.budget;
     }
 }
@@ -101,7 +97,7 @@ impl Client {
 #[derive(Debug)]
 pub struct EarliestDeadline {
     clients: Dense<Client>,
-    ready: Heap<u64>,
+    ready: FifoHeap,
     /// Client chosen last: if it comes back before another choice it has not slept.
     serving: Option<ClientIndex>,
     inline: Allowance,
@@ -112,7 +108,7 @@ impl EarliestDeadline {
     pub fn new(params: Params) -> Self {
         EarliestDeadline {
             clients: Dense::default(),
-            ready: Heap::default(),
+            ready: FifoHeap::default(),
             serving: None,
             inline: Allowance::new(params.slack),
         }
@@ -125,28 +121,15 @@ impl EarliestDeadline {
 }
 
 impl Order for EarliestDeadline {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let fresh = Client::new(params)?;
         self.ready.reserve(client)?;
         self.clients.insert(client, fresh)
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let fresh = Client::new(params)?;
-        let known = self
-            .clients
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+        let known = self.clients.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         // The deadline in force stays; the next release or budget follows the new parameters.
         *known = Client {
             budget_left: known.budget_left.min(fresh.budget),
@@ -180,7 +163,7 @@ impl Order for EarliestDeadline {
 
     fn take(&mut self, _: u64) -> Option<ClientIndex> {
         self.inline.renew();
-        self.serving = self.ready.take_least().map(|(_, client)| client);
+        self.serving = self.ready.take_least();
         self.serving
     }
 
@@ -190,17 +173,11 @@ impl Order for EarliestDeadline {
             return;
         };
         known.consume(amount);
-        if self.ready.contains(client) {
-            self.ready.change(client, known.due_at_ns);
-        }
+        self.ready.change(client, known.due_at_ns);
     }
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
@@ -209,15 +186,12 @@ impl Order for EarliestDeadline {
         };
         // A message that came now would be due then; a server keeps its deadline.
         let due_at_ns = match known.budget {
-            0 => known
-                .release_at_ns
-                .max(now_ns)
-                .saturating_add(known.deadline_ns),
+            0 => known.release_at_ns.max(now_ns).saturating_add(known.deadline_ns),
             _ => known.due_at_ns.max(now_ns),
         };
         match self.ready.least() {
             None => true,
-            Some((first_due_ns, _)) => due_at_ns <= first_due_ns && self.inline.is_left(),
+            Some(first_due_ns) => due_at_ns <= first_due_ns && self.inline.is_left(),
         }
     }
 }

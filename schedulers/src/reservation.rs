@@ -9,9 +9,9 @@
 //! is never exceeded.
 //!
 //! **Limit** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
-//! **Reservation** (from the moment a client becomes backlogged, capacity C, sum of reservations <= C; with a limit the burst
-//! must hold what flows in while the others have their turn, else waiting loses tokens):
-//! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - L.
+//! **Reservation** (any interval of t seconds in which the client is backlogged, capacity C, sum of reservations <= C; with a
+//! limit the burst must hold what flows in while the others have their turn, else waiting loses tokens):
+//! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - 2 L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
 //! **Work conserving**: but for limits.
@@ -38,9 +38,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("reservation", params.metric, move || {
-        Reservation::new(params)
-    })
+    Flat::new("reservation", params.metric, move || Reservation::new(params))
 }
 
 #[derive(Debug)]
@@ -93,9 +91,7 @@ impl Reservation {
             return Err(PolicyError::InvalidParams);
         }
         let others = self.reserved_per_s - before;
-        let all = others
-            .checked_add(params.reservation_per_s)
-            .ok_or(PolicyError::Overcommitted)?;
+        let all = others.checked_add(params.reservation_per_s).ok_or(PolicyError::Overcommitted)?;
         if self.params.capacity_per_s != 0 && all > self.params.capacity_per_s {
             return Err(PolicyError::Overcommitted);
         }
@@ -136,11 +132,8 @@ impl Reservation {
 
     /// Lets those go on whose limit allows it again.
     fn release(&mut self, now_ns: u64) {
-        while let Some((may_at_ns, client)) = self.limited.least() {
-            if may_at_ns > now_ns {
-                return;
-            }
-            self.limited.take_least();
+        let is_due = |may_at_ns| may_at_ns <= now_ns;
+        while let Some((_, client)) = self.limited.take_least_if(is_due) {
             if let Some(known) = self.clients.get_mut(client) {
                 known.share = known.share.max(self.virtual_time);
             }
@@ -150,12 +143,7 @@ impl Reservation {
 }
 
 impl Order for Reservation {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let fresh = self.check(params, 0)?;
         self.limited.reserve(client)?;
         self.reserved.reserve(client)?;
@@ -165,12 +153,7 @@ impl Order for Reservation {
         Ok(())
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError> {
         let known = self.clients.get(client).ok_or(PolicyError::UnknownClient)?;
         let before = known.reserved_per_s;
         let mut fresh = self.check(params, before)?;
@@ -200,7 +183,8 @@ impl Order for Reservation {
 
     fn enter(&mut self, client: ClientIndex, now_ns: u64) {
         if let Some(known) = self.clients.get_mut(client) {
-            known.share = known.share.max(self.virtual_time);
+            // The smallest step, so that clients whose service costs nothing take turns too.
+            known.share = known.share.saturating_add(1).max(self.virtual_time);
             if self.serving != Some(client) {
                 known.reservation.catch_up(now_ns);
             }
@@ -217,20 +201,16 @@ impl Order for Reservation {
     fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
         self.serving = None;
         self.release(now_ns);
-        let due = self
-            .reserved
-            .least()
-            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns);
-        let client = match due {
-            Some((_, client)) => client,
-            None => {
-                let (share, client) = self.shared.least()?;
-                self.virtual_time = self.virtual_time.max(share);
-                client
-            }
+        let due = self.reserved.take_least_if(|due_at_ns| due_at_ns <= now_ns);
+        let client = if let Some((_, client)) = due {
+            self.shared.remove(client);
+            client
+        } else {
+            let (share, client) = self.shared.take_least()?;
+            self.reserved.remove(client);
+            self.virtual_time = self.virtual_time.max(share);
+            client
         };
-        self.reserved.remove(client);
-        self.shared.remove(client);
         self.serving = Some(client);
         if let Some(known) = self.clients.get_mut(client) {
             known.is_reserved_turn = due.is_some();
@@ -256,8 +236,8 @@ impl Order for Reservation {
         match self.limited.least() {
             _ if !self.shared.is_empty() => Readiness::Now,
             None => Readiness::Never,
-            Some((may_at_ns, _)) if may_at_ns <= now_ns => Readiness::Now,
-            Some((may_at_ns, _)) => Readiness::At(may_at_ns),
+            Some(may_at_ns) if may_at_ns <= now_ns => Readiness::Now,
+            Some(may_at_ns) => Readiness::At(may_at_ns),
         }
     }
 
@@ -266,10 +246,7 @@ impl Order for Reservation {
             return false;
         };
         let is_within_limit = known.limit.due_at_ns() <= now_ns;
-        let is_another_due = self
-            .reserved
-            .least()
-            .is_some_and(|(due_at_ns, _)| due_at_ns <= now_ns);
+        let is_another_due = self.reserved.least().is_some_and(|due_at_ns| due_at_ns <= now_ns);
         let slack = known.weight.distance(self.params.slack);
         let is_within_share = known.share <= self.virtual_time.saturating_add(slack);
         let is_alone = self.readiness(now_ns) != Readiness::Now;

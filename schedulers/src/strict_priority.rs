@@ -4,11 +4,10 @@
 //! one is served at most once. **Starvation**: yes, of the less urgent, by intent: put the urgent ones below a token bucket or
 //! a share of a tree if they are not trusted. **Work conserving**: yes.
 use crate::dense::Dense;
-use crate::heap::Heap;
+use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
-use core::cmp::Reverse;
 
 /// Parameters of strict priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,16 +22,14 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("strict-priority", params.metric, move || {
-        StrictPriority::new(params)
-    })
+    Flat::new("strict-priority", params.metric, move || StrictPriority::new(params))
 }
 
 /// The order of one core.
 #[derive(Debug)]
 pub struct StrictPriority {
     priorities: Dense<u8>,
-    ready: Heap<Reverse<u8>>,
+    ready: FifoHeap,
     inline: Allowance,
 }
 
@@ -41,32 +38,27 @@ impl StrictPriority {
     pub fn new(params: Params) -> Self {
         StrictPriority {
             priorities: Dense::default(),
-            ready: Heap::default(),
+            ready: FifoHeap::default(),
             inline: Allowance::new(params.slack),
         }
     }
 }
 
+/// Turns a priority into a key: the least goes first.
+fn rank(priority: u8) -> u64 {
+    u64::from(u8::MAX - priority)
+}
+
 impl Order for StrictPriority {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         self.ready.reserve(client)?;
         self.priorities.insert(client, params.priority)
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let priority = self.priorities.get_mut(client);
         *priority.ok_or(PolicyError::UnknownClient)? = params.priority;
-        self.ready.change(client, Reverse(params.priority));
+        self.ready.change(client, rank(params.priority));
         Ok(())
     }
 
@@ -77,7 +69,7 @@ impl Order for StrictPriority {
     #[inline]
     fn enter(&mut self, client: ClientIndex, _: u64) {
         if let Some(&priority) = self.priorities.get(client) {
-            self.ready.insert(client, Reverse(priority));
+            self.ready.insert(client, rank(priority));
         }
     }
 
@@ -88,7 +80,7 @@ impl Order for StrictPriority {
     #[inline]
     fn take(&mut self, _: u64) -> Option<ClientIndex> {
         self.inline.renew();
-        self.ready.take_least().map(|(_, client)| client)
+        self.ready.take_least()
     }
 
     #[inline]
@@ -97,11 +89,7 @@ impl Order for StrictPriority {
     }
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, client: ClientIndex, _: u64) -> bool {
@@ -110,7 +98,7 @@ impl Order for StrictPriority {
         };
         match self.ready.least() {
             None => true,
-            Some((Reverse(first), _)) => own > first || own == first && self.inline.is_left(),
+            Some(first) => rank(own) < first || rank(own) == first && self.inline.is_left(),
         }
     }
 }

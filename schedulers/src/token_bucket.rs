@@ -9,7 +9,7 @@
 //! **Work conserving**: no. With every client over its limit the resource rests, and `poll_ready` says until when.
 //! To limit a group together, put a node with a limit into a tree.
 use crate::dense::Dense;
-use crate::heap::Heap;
+use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::limit::Limit;
 use crate::order::{Flat, Order};
@@ -28,9 +28,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("token-bucket", params.metric, move || {
-        TokenBucket::new(params)
-    })
+    Flat::new("token-bucket", params.metric, move || TokenBucket::new(params))
 }
 
 /// The order of one core.
@@ -38,43 +36,25 @@ pub fn policy(params: Params) -> impl Policy {
 pub struct TokenBucket {
     limits: Dense<Limit>,
     /// Ready clients by the time from which they may be served.
-    ready: Heap<u64>,
+    ready: FifoHeap,
     inline: Allowance,
 }
 
 impl TokenBucket {
     /// Makes an order without clients.
     pub fn new(params: Params) -> Self {
-        TokenBucket {
-            limits: Dense::default(),
-            ready: Heap::default(),
-            inline: Allowance::new(params.slack),
-        }
+        TokenBucket { limits: Dense::default(), ready: FifoHeap::default(), inline: Allowance::new(params.slack) }
     }
 }
 
 impl Order for TokenBucket {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         self.ready.reserve(client)?;
-        self.limits
-            .insert(client, Limit::new(params.limit_per_s, params.burst))
+        self.limits.insert(client, Limit::new(params.limit_per_s, params.burst))
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError> {
-        let known = self
-            .limits
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError> {
+        let known = self.limits.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         let mut fresh = Limit::new(params.limit_per_s, params.burst);
         fresh.inherit(known, now_ns);
         *known = fresh;
@@ -98,10 +78,7 @@ impl Order for TokenBucket {
 
     fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
         self.inline.renew();
-        self.ready
-            .least()
-            .filter(|&(due_at_ns, _)| due_at_ns <= now_ns)?;
-        self.ready.take_least().map(|(_, client)| client)
+        self.ready.take_least_up_to(now_ns)
     }
 
     fn charge(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
@@ -118,8 +95,8 @@ impl Order for TokenBucket {
     fn readiness(&self, now_ns: u64) -> Readiness {
         match self.ready.least() {
             None => Readiness::Never,
-            Some((due_at_ns, _)) if due_at_ns <= now_ns => Readiness::Now,
-            Some((due_at_ns, _)) => Readiness::At(due_at_ns),
+            Some(due_at_ns) if due_at_ns <= now_ns => Readiness::Now,
+            Some(due_at_ns) => Readiness::At(due_at_ns),
         }
     }
 

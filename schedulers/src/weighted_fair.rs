@@ -14,9 +14,13 @@
 //! **Starvation**: a ready client waits at most for one charge of each other client per unit of its own tag distance; none for ever.
 //! **Work conserving**: yes.
 //!
-//! The Vortex paper resets finish times every so often so that a demanding client is not shut out for long after others wake up
-//! (section V-A). Here debts are at most one charge plus the inline slack, so the reset is off unless `reset_ns` asks for it:
-//! each reset forgives debts, which a client could time.
+//! **Debts.** A client that is only served when chosen is at most one charge ahead of V. One that is charged for work nobody asked this
+//! policy about (another scheduler's, an interrupt's) can run up any debt while others are backlogged, and would wait for as
+//! long when it wakes. Two remedies, both off by default:
+//! * `reset_ns`: the Vortex paper resets finish times every so often for this reason (section V-A). Simple, but a client can time
+//!   its debts to be forgiven.
+//! * `debt_max`: on waking, a debt above this amount is forgiven; what is below is always paid. Cannot be timed; adds debt_max/w to
+//!   the bound once per waking.
 use crate::dense::Dense;
 use crate::heap::Heap;
 use crate::order::{Flat, Order};
@@ -34,13 +38,13 @@ pub struct Params {
     pub reset_ns: u64,
     /// Amount a client may be ahead of the others and still be served inline.
     pub slack: u64,
+    /// Largest amount a waking client still owes; 0 = it owes all.
+    pub debt_max: u64,
 }
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("weighted-fair", params.metric, move || {
-        WeightedFair::new(params)
-    })
+    Flat::new("weighted-fair", params.metric, move || WeightedFair::new(params))
 }
 
 #[derive(Debug)]
@@ -94,43 +98,22 @@ impl WeightedFair {
         }
         self.reset_at_ns = now_ns.saturating_add(self.params.reset_ns);
         let floor = self.virtual_time;
-        self.clients
-            .iter_mut()
-            .for_each(|(_, client)| client.tag = client.tag.min(floor));
+        self.clients.iter_mut().for_each(|(_, client)| client.tag = client.tag.min(floor));
         self.ready.change_all(|_, tag| tag.min(floor));
         self.finish_max = floor;
     }
 }
 
 impl Order for WeightedFair {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
         self.ready.reserve(client)?;
-        self.clients.insert(
-            client,
-            Client {
-                weight,
-                tag: self.virtual_time,
-            },
-        )
+        self.clients.insert(client, Client { weight, tag: self.virtual_time })
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
-        self.clients
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?
-            .weight = weight;
+        self.clients.get_mut(client).ok_or(PolicyError::UnknownClient)?.weight = weight;
         Ok(())
     }
 
@@ -141,7 +124,8 @@ impl Order for WeightedFair {
 
     #[inline]
     fn enter(&mut self, client: ClientIndex, _now_ns: u64) {
-        if self.serving == Some(client) {
+        let has_slept = self.serving != Some(client);
+        if !has_slept {
             self.serving = None;
         } else if self.ready.is_empty() && self.serving.is_none() {
             self.end_busy_period();
@@ -149,7 +133,12 @@ impl Order for WeightedFair {
         let Some(known) = self.clients.get_mut(client) else {
             return;
         };
-        known.tag = known.tag.max(self.virtual_time);
+        if has_slept && self.params.debt_max != 0 {
+            let debt = known.weight.distance(self.params.debt_max);
+            known.tag = known.tag.min(self.virtual_time.saturating_add(debt));
+        }
+        // The smallest step, so that clients whose service costs nothing take turns too.
+        known.tag = known.tag.saturating_add(1).max(self.virtual_time);
         self.ready.insert(client, known.tag);
     }
 
@@ -176,17 +165,11 @@ impl Order for WeightedFair {
         };
         known.tag = known.tag.saturating_add(known.weight.distance(amount));
         self.finish_max = self.finish_max.max(known.tag);
-        if self.ready.contains(client) {
-            self.ready.change(client, known.tag);
-        }
+        self.ready.change(client, known.tag);
     }
 
     fn readiness(&self, _now_ns: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     #[inline]

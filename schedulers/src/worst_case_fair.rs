@@ -33,19 +33,13 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Self {
-        Params {
-            metric: Metric::default(),
-            expected: 1,
-            slack: 0,
-        }
+        Params { metric: Metric::default(), expected: 1, slack: 0 }
     }
 }
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("worst-case-fair", params.metric, move || {
-        WorstCaseFair::new(params)
-    })
+    Flat::new("worst-case-fair", params.metric, move || WorstCaseFair::new(params))
 }
 
 #[derive(Debug)]
@@ -93,9 +87,7 @@ impl WorstCaseFair {
     /// Changes the sum of weights: below 2^40, for there are at most 2^20 clients of weight 2^20.
     fn reweigh(&mut self, less: u32, more: u32) {
         self.weights = self.weights - u64::from(less) + u64::from(more);
-        self.pace = (1_u64 << FRACTION_BITS)
-            .checked_div(self.weights)
-            .unwrap_or(0);
+        self.pace = (1_u64 << FRACTION_BITS).checked_div(self.weights).unwrap_or(0);
     }
 
     fn advance(&mut self, amount: u64) {
@@ -105,14 +97,11 @@ impl WorstCaseFair {
 
     /// Moves clients whose time has come, and makes one's time come if there is none.
     fn admit(&mut self) {
-        while let Some((start, client)) = self.early.least() {
-            if start > self.virtual_time {
-                if !self.eligible.is_empty() {
-                    return;
-                }
-                self.virtual_time = start;
-            }
-            self.early.take_least();
+        if let Some(start) = self.early.least().filter(|_| self.eligible.is_empty()) {
+            self.virtual_time = self.virtual_time.max(start);
+        }
+        let now = self.virtual_time;
+        while let Some((start, client)) = self.early.take_least_if(|start| start <= now) {
             if let Some(known) = self.clients.get(client) {
                 let finish = start.saturating_add(known.weight.distance(known.expected));
                 self.eligible.insert(client, finish);
@@ -122,37 +111,19 @@ impl WorstCaseFair {
 }
 
 impl Order for WorstCaseFair {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
         self.eligible.reserve(client)?;
         self.early.reserve(client)?;
-        let fresh = Client {
-            weight,
-            start: self.virtual_time,
-            expected: self.params.expected,
-            charged: 0,
-        };
+        let fresh = Client { weight, start: self.virtual_time, expected: self.params.expected, charged: 0 };
         self.clients.insert(client, fresh)?;
         self.reweigh(0, weight.value());
         Ok(())
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
-        let known = self
-            .clients
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+        let known = self.clients.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         let before = core::mem::replace(&mut known.weight, weight);
         let finish = known.start.saturating_add(weight.distance(known.expected));
         self.eligible.change(client, finish);
@@ -174,6 +145,8 @@ impl Order for WorstCaseFair {
         if known.charged > 0 {
             known.expected = known.charged;
         }
+        // The smallest step, so that clients whose service costs nothing take turns too.
+        known.start = known.start.saturating_add(1);
         if self.serving != Some(client) {
             known.start = known.start.max(self.virtual_time);
         }
@@ -206,17 +179,13 @@ impl Order for WorstCaseFair {
         if self.eligible.contains(client) {
             self.eligible.remove(client);
             self.early.insert(client, start);
-        } else if self.early.contains(client) {
+        } else {
             self.early.change(client, start);
         }
     }
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.eligible.is_empty() && self.early.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.eligible.is_empty() && self.early.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
@@ -224,8 +193,7 @@ impl Order for WorstCaseFair {
             return false;
         };
         let slack = known.weight.distance(self.params.slack);
-        self.readiness(now_ns) == Readiness::Never
-            || known.start <= self.virtual_time.saturating_add(slack)
+        self.readiness(now_ns) == Readiness::Never || known.start <= self.virtual_time.saturating_add(slack)
     }
 }
 

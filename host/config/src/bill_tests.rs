@@ -21,7 +21,13 @@ fn snapshot() -> Snapshot {
                 unattributed_cycles: 0,
                 handling: vec![span(0, 15), span(1, 20), span(2, 150), span(3, 300)],
             },
-            CoreTime { core: 1, elapsed_cycles: 1000, idle_cycles: 900, handling: vec![span(4, 100)], ..CoreTime::default() },
+            CoreTime {
+                core: 1,
+                elapsed_cycles: 1000,
+                idle_cycles: 900,
+                handling: vec![span(4, 100)],
+                ..CoreTime::default()
+            },
         ],
         activities: vec![
             activity(0, 0, "root", ActivityKind::Root),

@@ -13,7 +13,12 @@ impl Snapshot {
         let mut window = self.clone();
         window.uptime_ns = self.uptime_ns.saturating_sub(earlier.uptime_ns);
         for core in &mut window.cores {
-            earlier.cores.iter().find(|other| other.core == core.core).iter().for_each(|other| subtract_core(core, other));
+            earlier
+                .cores
+                .iter()
+                .find(|other| other.core == core.core)
+                .iter()
+                .for_each(|other| subtract_core(core, other));
         }
         for activity in &mut window.activities {
             let other = earlier.activities.iter().find(|other| other.id == activity.id);
@@ -24,7 +29,12 @@ impl Snapshot {
         }
         let same = |a: &Record, b: &Record| a.activity == b.activity && a.resource == b.resource;
         for record in &mut window.records {
-            earlier.records.iter().find(|other| same(record, other)).iter().for_each(|other| subtract_record(record, other));
+            earlier
+                .records
+                .iter()
+                .find(|other| same(record, other))
+                .iter()
+                .for_each(|other| subtract_record(record, other));
         }
         window
     }
@@ -40,8 +50,12 @@ fn subtract_core(core: &mut CoreTime, earlier: &CoreTime) {
     less(&mut core.interrupt_cycles, earlier.interrupt_cycles);
     less(&mut core.idle_cycles, earlier.idle_cycles);
     less(&mut core.unattributed_cycles, earlier.unattributed_cycles);
-    let before = |activity: u32| earlier.handling.iter().find(|span| span.activity == activity).map_or(0, |span| span.cycles);
-    let spans = core.handling.iter().map(|span| Handling { cycles: span.cycles.saturating_sub(before(span.activity)), ..*span });
+    let before =
+        |activity: u32| earlier.handling.iter().find(|span| span.activity == activity).map_or(0, |span| span.cycles);
+    let spans = core
+        .handling
+        .iter()
+        .map(|span| Handling { cycles: span.cycles.saturating_sub(before(span.activity)), ..*span });
     core.handling = spans.collect::<Vec<_>>();
 }
 
@@ -86,6 +100,9 @@ mod tests {
         later.cores[0].handling.push(Handling { activity: 2, cycles: 7 });
         let window = later.since(&earlier);
         assert_eq!((window.uptime_ns, window.cores[0].elapsed_cycles), (20, 200));
-        assert_eq!(window.cores[0].handling, [Handling { activity: 1, cycles: 40 }, Handling { activity: 2, cycles: 7 }]);
+        assert_eq!(
+            window.cores[0].handling,
+            [Handling { activity: 1, cycles: 40 }, Handling { activity: 2, cycles: 7 }]
+        );
     }
 }

@@ -14,25 +14,37 @@ use crate::{
 /// # Errors
 /// When it does not compile.
 pub fn kernel(project: &Project) -> Result<PathBuf> {
-    cargo(project, "the kernel", "gyre-kernel", "x86_64-unknown-none", "gyre-kernel")
+    cargo(project, "the kernel", "gyre-kernel", "x86_64-unknown-none", "gyre-kernel", &[])
 }
+
+/// The agent travels in the boot module: its symbols would be four fifths of it.
+const STRIPPED: &[&str] =
+    &["--config", "profile.release.strip=\"symbols\"", "--config", "profile.release.opt-level=\"s\""];
 
 /// Builds the agent and returns its path; silent when nothing changed.
 ///
 /// # Errors
 /// When it does not compile.
 pub fn agent(project: &Project) -> Result<PathBuf> {
-    cargo(project, "the agent", "gyre-agent", "x86_64-unknown-linux-musl", "gyre-agent")
+    cargo(project, "the agent", "gyre-agent", "x86_64-unknown-linux-musl", "gyre-agent", STRIPPED)
 }
 
-fn cargo(project: &Project, what: &str, package: &str, target: &str, binary: &str) -> Result<PathBuf> {
+fn cargo(project: &Project, what: &str, package: &str, target: &str, binary: &str, extra: &[&str]) -> Result<PathBuf> {
     let step = Step::start(format!("building {what}"));
-    let mut cargo = command::program("cargo").or_else(|_| home_cargo())?;
-    cargo.current_dir(&project.root).args(["build", "--release", "--package", package, "--target", target]);
+    let mut cargo = cargo_command()?;
+    cargo.current_dir(&project.root).args(["build", "--release", "--package", package, "--target", target]).args(extra);
     command::watched(&mut cargo, &step)?;
     step.done();
     let path = project.root.join("target").join(target).join("release").join(binary);
     if path.exists() { Ok(path) } else { Err(Failure::new(format!("{} was not built", path.display()))) }
+}
+
+/// Starts to describe a call of cargo.
+///
+/// # Errors
+/// When it is not installed.
+pub fn cargo_command() -> Result<std::process::Command> {
+    command::program("cargo").or_else(|_| home_cargo())
 }
 
 /// cargo where rustup puts it, for shells that have not read its settings yet.

@@ -57,8 +57,12 @@ pub fn images(arguments: &cli::Image) -> Result<ExitCode> {
     }
     if let Some(name) = arguments.name.as_ref().filter(|_| made.is_empty()) {
         let names = description.images.keys().map(String::as_str);
-        let help = file::closest(name, names).map_or_else(|| "gyre check shows what is there".into(), |near| format!("did you mean `{near}`?"));
-        return Err(crate::failure::Failure::with_help(format!("there is no image `{name}` in {}", arguments.file.display()), help));
+        let help = file::closest(name, names)
+            .map_or_else(|| "gyre check shows what is there".into(), |near| format!("did you mean `{near}`?"));
+        return Err(crate::failure::Failure::with_help(
+            format!("there is no image `{name}` in {}", arguments.file.display()),
+            help,
+        ));
     }
     if arguments.json {
         print_json(&made)?;
@@ -80,7 +84,10 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
 
 fn show(description: &Description) {
     let machine = &description.machine;
-    let rate = machine.link.rate_bits_per_second.map_or("unlimited".to_owned(), |rate| units::show_bits_per_second(rate as f64));
+    let rate = machine
+        .link
+        .rate_bits_per_second
+        .map_or("unlimited".to_owned(), |rate| units::show_bits_per_second(rate as f64));
     let cores = if machine.cores == 1 { "1 core".to_owned() } else { format!("{} cores", machine.cores) };
     let name = paint(Paint::Bold, &machine.name);
     println!("{name}: {cores}, {}, link {rate} in each direction", units::show_bytes(machine.memory_bytes));

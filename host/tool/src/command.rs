@@ -90,7 +90,9 @@ pub fn watched(command: &mut Command, step: &Step) -> Result<()> {
 fn short(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(OsStr::new("?")).to_string_lossy();
     let first = command.get_args().next().map(|arg| arg.to_string_lossy().into_owned());
-    first.filter(|arg| !arg.starts_with('-') && !arg.starts_with('/')).map_or(name.to_string(), |arg| format!("{name} {arg}"))
+    first
+        .filter(|arg| !arg.starts_with('-') && !arg.starts_with('/'))
+        .map_or(name.to_string(), |arg| format!("{name} {arg}"))
 }
 
 /// Returns the last lines of a text.

@@ -56,7 +56,8 @@ mod tests {
         let bytes = archive.finish();
         assert_eq!(bytes.len() % 4, 0);
         assert!(bytes.starts_with(b"07070100000001000041ED"));
-        let headers: Vec<usize> = bytes.windows(6).enumerate().filter(|(_, word)| word == b"070701").map(|(at, _)| at).collect();
+        let headers: Vec<usize> =
+            bytes.windows(6).enumerate().filter(|(_, word)| word == b"070701").map(|(at, _)| at).collect();
         assert_eq!(headers.len(), 3);
         assert!(headers.iter().all(|at| at % 4 == 0));
     }

@@ -70,7 +70,9 @@ pub fn unix(namespace: &Namespace, path: &Path, to: SocketAddr) -> Result<()> {
 
 fn taken(error: &io::Error, host: u16, whose: &str) -> Failure {
     let help = match error.kind() {
-        io::ErrorKind::AddrInUse => format!("another program uses it; change `ports` of tenant {whose}, or end that program"),
+        io::ErrorKind::AddrInUse => {
+            format!("another program uses it; change `ports` of tenant {whose}, or end that program")
+        }
         io::ErrorKind::PermissionDenied => "ports below 1024 need root".to_owned(),
         _ => "take another port".to_owned(),
     };

@@ -90,13 +90,27 @@ fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Resu
     let held = tree::bytes(tree)?;
     let size = image.size_bytes.unwrap_or((held + held / 3 + (8 << 20)).max(SIZE_BYTES_MIN));
     if size < held + held / 20 + (2 << 20) {
-        let message = format!("image {name} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
+        let message =
+            format!("image {name} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
         return Err(Failure::with_help(message, "raise `size`, or leave it out"));
     }
     let _ = std::fs::remove_file(path);
     // Only what ext2 had in 1993 plus file types and sparse superblocks: the kernel's ext2 refuses what it does not know.
     let mut make = command::program("mke2fs")?;
-    make.args(["-q", "-F", "-t", "ext2", "-b", "4096", "-I", "256", "-m", "0", "-O", "none,filetype,sparse_super,large_file"]);
+    make.args([
+        "-q",
+        "-F",
+        "-t",
+        "ext2",
+        "-b",
+        "4096",
+        "-I",
+        "256",
+        "-m",
+        "0",
+        "-O",
+        "none,filetype,sparse_super,large_file",
+    ]);
     make.args(["-L", &name[..name.len().min(16)], "-E", "root_owner=0:0"]).arg("-d").arg(tree).arg(path);
     make.arg((size / BLOCK_BYTES).to_string()).env("E2FSPROGS_FAKE_TIME", "1735689600");
     command::output(&mut make).map(drop)

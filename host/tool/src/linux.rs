@@ -21,8 +21,17 @@ use crate::{
 };
 
 /// Modules of the cloud kernel in the order of their dependencies; what is not there is built in.
-const MODULES: &[&str] =
-    &["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "failover", "net_failover", "virtio_net"];
+const MODULES: &[&str] = &[
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_blk",
+    "failover",
+    "net_failover",
+    "virtio_net",
+];
 
 /// A kernel and an initial RAM disk.
 pub struct Linux {
@@ -68,7 +77,13 @@ fn kernel_tree(project: &Project) -> Result<PathBuf> {
         return Ok(tree);
     }
     let step = Step::start("getting Debian's cloud kernel");
-    image::unpack_packages(project, &tree, &["linux-image-cloud-amd64", "busybox-static"], &["kmod", "initramfs-tools"], &step)?;
+    image::unpack_packages(
+        project,
+        &tree,
+        &["linux-image-cloud-amd64", "busybox-static"],
+        &["kmod", "initramfs-tools"],
+        &step,
+    )?;
     std::fs::write(tree.join("complete"), "").context(|| "cannot write to the cache".into())?;
     step.done();
     Ok(tree)
@@ -77,7 +92,8 @@ fn kernel_tree(project: &Project) -> Result<PathBuf> {
 fn newest(folder: &Path, prefix: &str) -> Result<PathBuf> {
     let entries = std::fs::read_dir(folder).context(|| format!("cannot read {}", folder.display()))?;
     let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
-    let mut found: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(named).collect();
+    let mut found: Vec<PathBuf> =
+        entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(named).collect();
     found.sort();
     found.pop().ok_or_else(|| Failure::new(format!("there is no {prefix}* in {}", folder.display())))
 }
@@ -139,13 +155,23 @@ fn customer(tenant: &Tenant, disk: u16, machine: &Machine) -> String {
         tenant.limits.memory_bytes
     );
     // Tenants share one network stack here: a server that listens everywhere listens at its tenant's address.
-    let _ = writeln!(text, "[ -e /tenants/{name}/etc/nginx/nginx.conf ] && sed -i 's/listen 80/listen {address}:80/' /tenants/{name}/etc/nginx/nginx.conf");
+    let _ = writeln!(
+        text,
+        "[ -e /tenants/{name}/etc/nginx/nginx.conf ] && sed -i 's/listen 80/listen {address}:80/' /tenants/{name}/etc/nginx/nginx.conf"
+    );
     if let Some(program) = &tenant.program {
         let words: Vec<String> = program.argv.iter().map(|word| quoted(word)).collect();
         let environment: Vec<String> = program.environment.iter().map(|word| quoted(word)).collect();
-        let run = format!("exec env -i PATH=/usr/sbin:/usr/bin TENANT_ADDRESS={address} {} /bin/busybox chroot /tenants/{name} {}", environment.join(" "), words.join(" "));
+        let run = format!(
+            "exec env -i PATH=/usr/sbin:/usr/bin TENANT_ADDRESS={address} {} /bin/busybox chroot /tenants/{name} {}",
+            environment.join(" "),
+            words.join(" ")
+        );
         // The shell moves itself into the group first: not a cycle of the tenant's runs outside.
-        let _ = writeln!(text, "(echo 0 > /sys/fs/cgroup/{name}/cgroup.procs; {run}) > /tenants/{name}/var/log/console 2>&1 &");
+        let _ = writeln!(
+            text,
+            "(echo 0 > /sys/fs/cgroup/{name}/cgroup.procs; {run}) > /tenants/{name}/var/log/console 2>&1 &"
+        );
     }
     text
 }

@@ -4,7 +4,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr},
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -90,8 +90,14 @@ fn spawn(path: &std::ffi::OsStr, address: Ipv4Addr, load: &Load) -> Result<Child
     let mut tool = command::program("setpriv")?;
     tool.args(["--pdeathsig", "KILL", "--"]).arg(path);
     match load.tool {
-        LoadTool::Wrk => tool.args(["--threads", "1", "--latency", "--timeout", "60s", "--connections", &connections]).arg("--duration").arg(FOREVER_S.to_string()),
-        LoadTool::Ab => tool.args(["-q", "-k", "-r", "-s", "60", "-n", "1000000000", "-c", &connections]).arg("-t").arg(FOREVER_S.to_string()),
+        LoadTool::Wrk => tool
+            .args(["--threads", "1", "--latency", "--timeout", "60s", "--connections", &connections])
+            .arg("--duration")
+            .arg(FOREVER_S.to_string()),
+        LoadTool::Ab => tool
+            .args(["-q", "-k", "-r", "-s", "60", "-n", "1000000000", "-c", &connections])
+            .arg("-t")
+            .arg(FOREVER_S.to_string()),
     };
     tool.arg(url).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     tool.spawn().context(|| "cannot start the clients".into())
@@ -117,7 +123,13 @@ fn watch(mut child: Child, current: &Mutex<Option<u32>>) -> String {
 ///
 /// # Errors
 /// When it does not answer in time, or `gone` says that the machine has ended.
-pub fn first_page(namespace: &Namespace, to: SocketAddr, path: &str, limit: Duration, gone: impl Fn() -> bool) -> Result<Duration> {
+pub fn first_page(
+    namespace: &Namespace,
+    to: SocketAddr,
+    path: &str,
+    limit: Duration,
+    gone: impl Fn() -> bool,
+) -> Result<Duration> {
     let started = Instant::now();
     while started.elapsed() < limit && !gone() {
         if page(namespace, to, path).is_ok() {
@@ -140,14 +152,4 @@ fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()
 /// Describes how a tool would be called, for `gyre check`.
 pub fn describe(load: &Load) -> String {
     format!("{} with {} connections to {}", name(load.tool), load.connections, load.path)
-}
-
-/// Prepares a command of another tool to be run in the namespace.
-///
-/// # Errors
-/// When the program is not installed.
-pub fn tool(name: &str, arguments: &[&str]) -> Result<Command> {
-    let mut command = command::program(name)?;
-    command.args(arguments);
-    Ok(command)
 }

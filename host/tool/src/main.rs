@@ -1,11 +1,16 @@
 //! `gyre`: builds, starts, watches and bills machines. `gyre --help` is the manual.
 #![forbid(unsafe_code)]
 
+mod agent;
+mod bill;
 mod build;
 mod check;
 mod cli;
 mod command;
 mod cpio;
+mod doctor;
+mod exec;
+mod exp;
 mod failure;
 mod forward;
 mod image;
@@ -17,14 +22,17 @@ mod project;
 mod qemu;
 mod run;
 mod stop;
+mod tests_command;
+mod top;
 mod ui;
+mod view;
 mod wire;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command};
-use failure::{Failure, Result};
+use failure::Result;
 
 fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
@@ -45,6 +53,12 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             clap_complete::generate(shell, &mut Cli::command(), "gyre", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(Failure::new("this command comes with the next commit")),
+        Command::Top(arguments) => top::top(&arguments),
+        Command::Exec(arguments) => exec::exec(&arguments),
+        Command::Logs(arguments) => exec::logs(&arguments),
+        Command::Bill(arguments) => bill::bill(&arguments),
+        Command::Exp(arguments) => exp::exp(&arguments),
+        Command::Test(arguments) => tests_command::test(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
     }
 }

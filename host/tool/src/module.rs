@@ -19,7 +19,8 @@ pub fn write(machine: &Machine, agent: &Path, to: &Path) -> Result<()> {
     let mut machine = machine.clone();
     machine.started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     machine.seed = entropy()?;
-    let bytes = boot::encode(&machine, &[("/agent", 0o755, &agent)]).map_err(|error| Failure::new(error.to_string()))?;
+    let bytes =
+        boot::encode(&machine, &[("/agent", 0o755, &agent)]).map_err(|error| Failure::new(error.to_string()))?;
     std::fs::write(to, bytes).context(|| format!("cannot write {}", to.display()))
 }
 

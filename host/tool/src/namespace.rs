@@ -8,7 +8,6 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpStream},
     os::unix::process::CommandExt as _,
-    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -102,19 +101,6 @@ impl Namespace {
         let here = self.clone();
         let connect = move || here.enter().and_then(|()| TcpStream::connect_timeout(&to, timeout));
         std::thread::spawn(connect).join().unwrap_or_else(|_| Err(io::Error::other("the connecting thread died")))
-    }
-
-    /// Runs a command inside to its end and returns what it wrote.
-    ///
-    /// # Errors
-    /// As [`command::output`].
-    pub fn output(&self, mut command: Command) -> Result<String> {
-        let here = self.clone();
-        let run = move || {
-            here.enter().context(|| "cannot enter the namespace".into())?;
-            command::output(&mut command)
-        };
-        std::thread::spawn(run).join().map_err(|_| Failure::new("the thread in the namespace died"))?
     }
 }
 

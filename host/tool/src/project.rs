@@ -22,7 +22,9 @@ impl Project {
         let is_root = |path: &&Path| path.join("host/tool/Cargo.toml").exists();
         let found = given.iter().map(PathBuf::as_path).chain(here.ancestors()).find(is_root).map(Path::to_owned);
         let help = "run it as ./gyre from the project's root, or set GYRE_ROOT";
-        found.map(|root| Self { root }).ok_or_else(|| Failure::with_help("the project's source tree was not found", help))
+        found
+            .map(|root| Self { root })
+            .ok_or_else(|| Failure::with_help("the project's source tree was not found", help))
     }
 
     /// What can be made again: images, packages, runs.

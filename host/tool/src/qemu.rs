@@ -18,8 +18,10 @@ use crate::{
     failure::{Context as _, Failure, Kind, Result},
 };
 
-/// What the debug-exit device turns a clean power-off into: (0x10 << 1) | 1.
-pub const EXIT_CLEAN: i32 = 33;
+/// The debug-exit device makes QEMU end with twice the kernel's code plus one: 0 becomes 1.
+const EXIT_CLEAN: i32 = 1;
+/// The kernel's code 101, as of a Rust program that panicked.
+const EXIT_PANIC: i32 = 203;
 
 /// A machine for QEMU.
 pub struct Machine<'a> {
@@ -51,9 +53,10 @@ pub struct Qemu {
 /// Whether this host can run guests on its processor: vmx or svm, and /dev/kvm opens.
 pub fn has_kvm() -> bool {
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let offers = flags.lines().find(|line| line.starts_with("flags")).is_some_and(|line| {
-        line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
-    });
+    let offers = flags
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .is_some_and(|line| line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm"));
     offers && File::options().read(true).write(true).open("/dev/kvm").is_ok()
 }
 
@@ -90,11 +93,6 @@ impl Qemu {
     /// When the host lost track of it.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context(|| "cannot wait for QEMU".into())
-    }
-
-    /// Its process number.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
     }
 }
 
@@ -145,9 +143,11 @@ pub fn unexpected_end(status: ExitStatus, console: &Path) -> Failure {
     let errors = std::fs::read_to_string(console.with_extension("qemu")).unwrap_or_default();
     let tail = [command::last_lines(&log, 30), command::last_lines(&errors, 5)].join("\n");
     let how = match status.code() {
-        Some(EXIT_CLEAN) => "the machine switched itself off".to_owned(),
-        Some(code) if code % 2 == 1 && code > 1 => format!("the machine stopped with code {:#x} (a panic)", code >> 1),
+        // QEMU's own failures end with 1 too, but with words.
+        Some(EXIT_CLEAN) if errors.trim().is_empty() => "the machine switched itself off".to_owned(),
+        Some(EXIT_PANIC) => "the machine's kernel panicked".to_owned(),
         _ => format!("QEMU ended ({status})"),
     };
-    Failure::with_help(how, format!("The console's last lines ({}):\n{}", console.display(), tail.trim())).kind(Kind::Machine)
+    Failure::with_help(how, format!("The console's last lines ({}):\n{}", console.display(), tail.trim()))
+        .kind(Kind::Machine)
 }

@@ -1,10 +1,12 @@
 //! `gyre run`: everything from a machine file to the bill.
 
 mod plain;
+mod result;
 mod start;
 
 use std::{
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,9 +17,11 @@ use crate::{
     project::Project,
     qemu,
     stop::Stop,
-    ui::{self, Paint, paint},
+    ui,
+    view::{Sampler, page, sampler::Sources, terminal},
 };
-pub use start::Running;
+pub use result::Outcome;
+pub use start::{Running, start};
 
 /// `gyre run FILE`.
 ///
@@ -29,20 +33,49 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     let description = check::read(&arguments.file)?;
     let stop = Stop::on_signals()?;
     let mut running = start::start(&project, description, arguments, &stop)?;
-    let watched = plain::watch(&mut running, arguments, &stop);
-    let said = running.stop_clients();
-    for (tenant, text) in &said {
-        ui::say(&format!("{} {}", paint(Paint::Bold, tenant), text.trim()));
+    let sampler = Sampler::start(sources(&running))?;
+    if arguments.page != 0 {
+        page::serve(arguments.page, sampler.clone())?;
+        ui::say(&format!("  live page at http://127.0.0.1:{}/", arguments.page));
     }
+    let watched = watch(&mut running, arguments, &stop, &sampler);
+    let outcome = Outcome::of(&mut running, &sampler);
+    outcome.show(arguments.json)?;
     watched?;
+    outcome.check()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a sampler looks at.
+pub fn sources(running: &Running) -> Sources {
+    let machine = &running.description.machine;
+    Sources {
+        machine: machine.name.clone(),
+        shares: machine.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.share)).collect(),
+        link_bits_per_second: machine.link.rate_bits_per_second,
+        wire: Some(running.wire.counters.clone()),
+        agent: running.agent.clone(),
+    }
+}
+
+fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc<Sampler>) -> Result<()> {
+    let started = Instant::now();
+    let name = running.description.machine.name.clone();
+    let mut over = || is_over(running, started, arguments.duration, stop);
+    match () {
+        () if arguments.console => {
+            plain::console(running, |running| is_over(running, started, arguments.duration, stop))
+        }
+        () if terminal::is_possible() && !arguments.json => terminal::watch(sampler, &name, over),
+        () => plain::watch(sampler, &mut over),
+    }
 }
 
 /// Whether a run is to end: by signal, by time, or because the machine has ended.
 ///
 /// # Errors
 /// When the machine stopped by itself.
-pub fn is_over(running: &mut Running, started: Instant, limit: Option<Duration>, stop: &Stop) -> Result<bool> {
+fn is_over(running: &mut Running, started: Instant, limit: Option<Duration>, stop: &Stop) -> Result<bool> {
     if let Some(status) = running.qemu.ended()? {
         return Err(qemu::unexpected_end(status, &running.console));
     }

@@ -28,11 +28,6 @@ impl Stop {
         Ok(Self(flag))
     }
 
-    /// Sets the flag.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
     /// Whether it is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -1,14 +1,21 @@
 //! A process: what its threads share.
 
 use crate::file::FileContext;
-use crate::{Tenant, tenant};
+use crate::signal::{Actions, Pending};
+use crate::task::limits::ResourceLimits;
+use crate::time::interval::IntervalTimers;
+use crate::time::posix::PosixTimers;
+use crate::{Tenant, Thread};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use gyre_account::ActivityId;
 use gyre_address_space::AddressSpace;
+use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 
 /// Who a process acts as.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Credentials {
     /// Real user.
     pub user: u32,
@@ -22,6 +29,37 @@ pub struct Credentials {
     pub group_effective: u32,
     /// Saved group.
     pub group_saved: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Credentials {
+    /// True where it may do what root may.
+    pub fn is_privileged(&self) -> bool {
+        self.user_effective == 0
+    }
+}
+
+/// Signals as all threads of a process see them.
+#[derive(Default)]
+pub struct ProcessSignals {
+    /// What to do with each.
+    pub actions: Actions,
+    /// Sent to the process, taken by any thread that does not block them.
+    pub pending: Pending,
+    /// True while SIGSTOP or the like holds all threads.
+    pub stopped: bool,
+}
+
+/// The program a process runs, for /proc.
+#[derive(Clone, Default)]
+pub struct Program {
+    /// Path of its file.
+    pub path: Vec<u8>,
+    /// Its arguments, each followed by NUL.
+    pub arguments: Vec<u8>,
+    /// Its first environment, each followed by NUL.
+    pub environment: Vec<u8>,
 }
 
 /// A process of a tenant.
@@ -32,24 +70,101 @@ pub struct Process {
     space: SpinLock<Arc<AddressSpace>>,
     files: SpinLock<Arc<FileContext>>,
     credentials: SpinLock<Credentials>,
+    limits: SpinLock<ResourceLimits>,
+    /// Its signals; see [`Thread::signals`] for the lock order.
+    pub signals: SpinLock<ProcessSignals>,
+    /// Woken when a stopped process goes on.
+    pub continued: WaitQueue,
+    /// Its threads.
+    pub threads: SpinLock<Vec<Arc<Thread>>>,
+    /// Threads that have not begun to leave.
+    pub(crate) alive_threads: AtomicUsize,
+    /// Woken when a thread has ended.
+    pub threads_changed: WaitQueue,
+    /// Woken when a child has changed (ended, stopped, continued).
+    pub children_changed: WaitQueue,
+    /// Woken when it has left its parent's memory (vfork), by execve or its end.
+    pub left_parent: WaitQueue,
+    borrows_memory: AtomicBool,
+    ending: SpinLock<Option<i32>>,
+    is_ending: AtomicBool,
+    /// Woken once it has ended and is a zombie or gone.
+    pub ended: WaitQueue,
+    /// What it runs.
+    pub program: SpinLock<Program>,
+    /// Interval timers (setitimer).
+    pub interval_timers: IntervalTimers,
+    /// Timers of timer_create.
+    pub timers: PosixTimers,
+    /// Its nice value, -20 to 19.
+    pub nice: AtomicI32,
+    /// PR_SET_DUMPABLE.
+    pub dumpable: AtomicU8,
+    /// Sent to it when its parent ends (PR_SET_PDEATHSIG).
+    pub parent_death_signal: AtomicI32,
+    /// Its children's orphans become its children (PR_SET_CHILD_SUBREAPER).
+    pub is_subreaper: AtomicBool,
+    /// PR_SET_NO_NEW_PRIVS.
+    pub no_new_privileges: AtomicBool,
+    /// When it began, cycles.
+    pub started_cycles: u64,
+    /// What reaped children have used.
+    pub children_used: SpinLock<crate::tenant::Consumption>,
+}
+
+/// What a new process begins with.
+pub struct NewProcess {
+    /// Who pays.
+    pub activity: ActivityId,
+    /// Its memory.
+    pub space: Arc<AddressSpace>,
+    /// Its descriptors and directories.
+    pub files: Arc<FileContext>,
+    /// Who it acts as.
+    pub credentials: Credentials,
+    /// Its limits.
+    pub limits: ResourceLimits,
+    /// Its signal actions.
+    pub actions: Actions,
+    /// What it runs.
+    pub program: Program,
+    /// True where the memory is its parent's (vfork).
+    pub borrows_memory: bool,
 }
 
 impl Process {
     /// A process without threads.
-    pub fn new(
-        id: i32,
-        tenant: Arc<Tenant>,
-        activity: ActivityId,
-        space: Arc<AddressSpace>,
-        files: Arc<FileContext>,
-    ) -> Arc<Process> {
+    pub fn new(id: i32, tenant: Arc<Tenant>, new: NewProcess) -> Arc<Process> {
+        new.space.join();
         Arc::new(Process {
             id,
             tenant,
-            activity,
-            space: SpinLock::new(space),
-            files: SpinLock::new(files),
-            credentials: SpinLock::default(),
+            activity: new.activity,
+            space: SpinLock::new(new.space),
+            files: SpinLock::new(new.files),
+            credentials: SpinLock::new(new.credentials),
+            limits: SpinLock::new(new.limits),
+            signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
+            continued: WaitQueue::new(),
+            threads: SpinLock::default(),
+            alive_threads: AtomicUsize::new(0),
+            threads_changed: WaitQueue::new(),
+            children_changed: WaitQueue::new(),
+            left_parent: WaitQueue::new(),
+            borrows_memory: AtomicBool::new(new.borrows_memory),
+            ending: SpinLock::new(None),
+            is_ending: AtomicBool::new(false),
+            ended: WaitQueue::new(),
+            program: SpinLock::new(new.program),
+            interval_timers: IntervalTimers::default(),
+            timers: PosixTimers::default(),
+            nice: AtomicI32::new(0),
+            dumpable: AtomicU8::new(1),
+            parent_death_signal: AtomicI32::new(0),
+            is_subreaper: AtomicBool::new(false),
+            no_new_privileges: AtomicBool::new(false),
+            started_cycles: gyre_machine::now(),
+            children_used: SpinLock::default(),
         })
     }
 
@@ -73,18 +188,98 @@ impl Process {
         self.space.lock().clone()
     }
 
+    /// Replaces its memory and answers the former; the caller leaves that.
+    pub(crate) fn replace_space(&self, space: Arc<AddressSpace>) -> Arc<AddressSpace> {
+        space.join();
+        core::mem::replace(&mut *self.space.lock(), space)
+    }
+
     /// Its descriptors and directories; replaced by execve and unshare.
     pub fn files(&self) -> Arc<FileContext> {
         self.files.lock().clone()
     }
 
+    /// Replaces its descriptors and directories.
+    pub fn set_files(&self, files: Arc<FileContext>) {
+        let before = core::mem::replace(&mut *self.files.lock(), files);
+        drop(before);
+    }
+
     /// Who it acts as.
     pub fn credentials(&self) -> Credentials {
-        *self.credentials.lock()
+        self.credentials.lock().clone()
+    }
+
+    /// Changes who it acts as.
+    pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> T {
+        change(&mut self.credentials.lock())
     }
 
     /// The soft limit of a resource (RLIMIT_*), for example RLIMIT_NOFILE.
     pub fn limit(&self, resource: u32) -> u64 {
-        tenant::default_limit(resource)
+        self.limits.lock().get(resource).soft
+    }
+
+    /// All its limits.
+    pub fn limits(&self) -> ResourceLimits {
+        *self.limits.lock()
+    }
+
+    /// Changes its limits.
+    pub(crate) fn change_limits<T>(&self, change: impl FnOnce(&mut ResourceLimits) -> T) -> T {
+        change(&mut self.limits.lock())
+    }
+
+    /// Adds a thread, which will run.
+    pub(crate) fn add_thread(&self, thread: Arc<Thread>) {
+        self.alive_threads.fetch_add(1, Ordering::AcqRel);
+        self.threads.lock().push(thread);
+    }
+
+    /// The name of its first thread (comm), without padding.
+    pub fn name(&self) -> Vec<u8> {
+        let first = self.threads.lock().first().cloned();
+        let name = first.map_or([0; 16], |thread| *thread.name.lock());
+        name.iter().copied().take_while(|byte| *byte != 0).collect()
+    }
+
+    /// Ends it: the first status counts (in wait's form); all threads are told.
+    pub fn end(&self, status: i32) {
+        self.ending.lock().get_or_insert(status);
+        self.is_ending.store(true, Ordering::Release);
+        let threads = self.threads.lock().clone();
+        threads.iter().for_each(|thread| thread.kill());
+        self.continued.wake_all();
+    }
+
+    /// True once it ends or has ended.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// The status that wait gives, once it ends.
+    pub fn end_status(&self) -> Option<i32> {
+        *self.ending.lock()
+    }
+
+    /// True once no thread of it is left.
+    pub fn is_over(&self) -> bool {
+        self.alive_threads.load(Ordering::Acquire) == 0 && self.end_status().is_some()
+    }
+
+    /// Sets the status of a process whose last thread ended by itself.
+    pub(crate) fn set_end_status(&self, status: i32) {
+        self.ending.lock().get_or_insert(status);
+    }
+
+    /// True while it runs in its parent's memory (vfork).
+    pub(crate) fn borrows_memory(&self) -> bool {
+        self.borrows_memory.load(Ordering::Acquire)
+    }
+
+    /// It has memory of its own now, or none.
+    pub(crate) fn stop_borrowing(&self) {
+        self.borrows_memory.store(false, Ordering::Release);
+        self.left_parent.wake_all();
     }
 }

@@ -1,11 +1,166 @@
 //! The loop of a thread: run, trap, serve, deliver signals.
 
+use crate::signal::frame::FaultNote;
+use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::table::{self, report_missing};
-use crate::{Arguments, Outcome, Thread, file};
+use crate::tenant::NATIVE_FIRST;
+use crate::task::exit;
+use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
 use alloc::sync::Arc;
+use core::future::Future;
+use gyre_address_space::{AddressSpace, FaultError};
+use gyre_machine::{Access, Trap, UserContext};
+use gyre_message::select;
+use gyre_message::wait::Either;
 
-/// Serves one system call.
+/// Runs programs: the engine's compute resource, or a script in host tests.
+pub trait Compute: Send + Sync + 'static {
+    /// Runs the program until it traps for another reason than an interrupt. Waits while others have the core. Dropping the
+    /// future while it waits leaves the context whole, so that a signal can be delivered.
+    fn run<'a>(
+        &'a self,
+        context: &'a mut UserContext,
+        space: &'a Arc<AddressSpace>,
+    ) -> impl Future<Output = Trap> + Send + 'a;
+}
+
+/// The part of a thread that only its own task sees.
+pub struct Running {
+    /// Registers.
+    pub context: UserContext,
+    /// The call that a signal interrupted, and how it wants to be restarted.
+    pub(crate) interrupted: Option<(u64, Errno)>,
+    /// The last fault, for the handler's frame.
+    pub(crate) fault: FaultNote,
+}
+
+impl Running {
+    /// A thread about to start with these registers.
+    pub fn new(context: UserContext) -> Running {
+        Running { context, interrupted: None, fault: FaultNote::default() }
+    }
+}
+
+/// Whether the thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    Continue,
+    End,
+}
+
+/// Removes a thread whose task was dropped (the activity was killed) from its process and tenant.
+struct Removal(Arc<Thread>);
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        exit::remove(&self.0);
+    }
+}
+
+/// The life of a thread. The future is `Send`; it may move between cores while it waits.
+pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, context: UserContext) {
+    let removal = Removal(thread.clone());
+    let mut running = Running::new(context);
+    while !thread.is_dying() {
+        match select(step(compute, &thread, &mut running), thread.death()).await {
+            Either::First(Flow::Continue) => {}
+            Either::First(Flow::End) | Either::Second(()) => break,
+        }
+    }
+    drop(running);
+    exit::leave(&thread).await;
+    drop(removal);
+}
+
+/// Runs the program to its next trap and deals with that.
+async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Running) -> Flow {
+    if thread.has_signal() || running.interrupted.is_some() {
+        if deliver::deliver(thread, running).await == Flow::End {
+            return Flow::End;
+        }
+    }
+    let space = thread.space();
+    let run = compute.run(&mut running.context, &space);
+    let Either::First(trap) = select(run, thread.signal_arrival()).await else {
+        return Flow::Continue;
+    };
+    match trap {
+        Trap::SystemCall => serve(thread, running).await,
+        Trap::PageFault { address, access, present } => {
+            on_page_fault(thread, running, &space, (address, access, present)).await;
+        }
+        Trap::Exception { vector, code } => on_exception(thread, running, vector, code),
+        Trap::Interrupt => {}
+    }
+    Flow::Continue
+}
+
+async fn serve(thread: &Arc<Thread>, running: &mut Running) {
+    let registers = &running.context.registers;
+    let number = registers.rax;
+    let arguments = Arguments([registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9]);
+    let outcome = match call_on_registers(thread, running, number, arguments).await {
+        Some(outcome) => outcome,
+        None => system_call(thread, number, arguments).await,
+    };
+    running.context.registers.rax = match outcome {
+        Ok(value) => value,
+        Err(error) => {
+            if error.asks_restart() {
+                running.interrupted = Some((number, error));
+                thread.notify();
+            }
+            (-i64::from(error.0)) as u64
+        }
+    };
+    if running.interrupted.is_none() && !thread.has_signal() {
+        thread.end_temporary_mask();
+    }
+}
+
+/// The calls that look at or change the caller's registers.
+async fn call_on_registers(thread: &Arc<Thread>, running: &mut Running, number: u64, a: Arguments) -> Option<Outcome> {
+    Some(match number {
+        15 => on_sigreturn(thread, running).await,
+        56 => task::clone::clone(thread, running, a).await,
+        57 => task::clone::fork(thread, running).await,
+        58 => task::clone::vfork(thread, running).await,
+        59 => exec::execve(thread, running, a).await,
+        131 => {
+            let stack_pointer = running.context.registers.rsp;
+            crate::signal::calls::sigaltstack(thread, a, stack_pointer).await
+        }
+        158 => task::arch::arch_prctl(thread, running, a).await,
+        322 => exec::execveat(thread, running, a).await,
+        _ => return None,
+    })
+}
+
+/// The numbers and names of those.
+pub const CALLS_ON_REGISTERS: &[(u64, &str)] = &[
+    (15, "rt_sigreturn"),
+    (56, "clone"),
+    (57, "fork"),
+    (58, "vfork"),
+    (59, "execve"),
+    (131, "sigaltstack"),
+    (158, "arch_prctl"),
+    (322, "execveat"),
+];
+
+async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
+    let outcome = frame::pop(thread, running).await;
+    if outcome.is_err() {
+        thread.force(SignalInfo::new(number::SIGSEGV, crate::signal::info::SI_KERNEL));
+    }
+    outcome
+}
+
+/// Serves one system call that does not touch registers.
 pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if number >= NATIVE_FIRST {
+        return thread.tenant().host().native(thread.clone(), number, arguments).await;
+    }
     if let Some(outcome) = file::table::dispatch(thread, number, arguments).await {
         return outcome;
     }
@@ -13,4 +168,64 @@ pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments
         return outcome;
     }
     report_missing(thread, number)
+}
+
+/// SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR (asm-generic/siginfo.h).
+const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
+const BUS_ADRERR: i32 = 2;
+
+async fn on_page_fault(
+    thread: &Arc<Thread>,
+    running: &mut Running,
+    space: &Arc<AddressSpace>,
+    (address, access, present): (u64, Access, bool),
+) {
+    let (signal, code) = match space.fault(address, access).await {
+        Ok(()) => return,
+        Err(FaultError::NotMapped) => (number::SIGSEGV, SEGV_MAPERR),
+        Err(FaultError::Denied) => (number::SIGSEGV, SEGV_ACCERR),
+        Err(FaultError::BeyondEnd | FaultError::Io) => (number::SIGBUS, BUS_ADRERR),
+        Err(FaultError::OutOfMemory) => return out_of_memory(thread),
+    };
+    // Bits of the error code: present, write, user, instruction (SDM vol. 3, 4.7).
+    let kind = match access {
+        Access::Read => 0,
+        Access::Write => 2,
+        Access::Execute => 16,
+    };
+    running.fault = FaultNote { trap: 14, error: 4 | kind | u64::from(present), address };
+    thread.force(SignalInfo::fault(signal, code, address));
+}
+
+/// The tenant's memory is used up: the process that wanted more ends, nobody else.
+fn out_of_memory(thread: &Arc<Thread>) {
+    let process = thread.process();
+    log::warn!("{}: process {} ends: the tenant's memory is used up", thread.tenant().name(), process.id());
+    process.end(number::SIGKILL);
+}
+
+/// FPE_INTDIV, FPE_FLTINV, ILL_ILLOPN, TRAP_BRKPT, TRAP_TRACE, BUS_ADRALN (asm-generic/siginfo.h).
+const FPE_INTDIV: i32 = 1;
+const FPE_FLTINV: i32 = 7;
+const ILL_ILLOPN: i32 = 2;
+const TRAP_TRACE: i32 = 2;
+const BUS_ADRALN: i32 = 1;
+
+fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u32) {
+    let at = running.context.registers.rip;
+    let kernel = crate::signal::info::SI_KERNEL;
+    let info = match vector {
+        0 => SignalInfo::fault(number::SIGFPE, FPE_INTDIV, at),
+        1 => SignalInfo::fault(number::SIGTRAP, TRAP_TRACE, at),
+        3 => SignalInfo::new(number::SIGTRAP, kernel),
+        6 => SignalInfo::fault(number::SIGILL, ILL_ILLOPN, at),
+        16 | 19 => SignalInfo::fault(number::SIGFPE, FPE_FLTINV, at),
+        17 => SignalInfo::fault(number::SIGBUS, BUS_ADRALN, 0),
+        12 => SignalInfo::new(number::SIGBUS, kernel),
+        _ => SignalInfo::new(number::SIGSEGV, kernel),
+    };
+    running.fault =
+        FaultNote { trap: u64::from(vector), error: if vector == 13 { 0 } else { u64::from(code) }, address: 0 };
+    thread.force(info);
 }

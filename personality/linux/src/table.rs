@@ -65,28 +65,121 @@ macro_rules! system_calls {
 
 /// The name of a system call, for reports.
 pub fn name_of(number: u64) -> &'static str {
-    usize::try_from(number)
-        .ok()
-        .and_then(syscalls::Sysno::new)
-        .map_or("unknown", |call| call.name())
+    usize::try_from(number).ok().and_then(syscalls::Sysno::new).map_or("unknown", |call| call.name())
 }
 
 /// Reports a call that is missing, once per tenant and number.
 pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
     if thread.tenant().first_miss(number) {
-        log::warn!(
-            "{}: system call {} ({number}) is missing: ENOSYS",
-            thread.tenant().name(),
-            name_of(number)
-        );
+        log::warn!("{}: system call {} ({number}) is missing: ENOSYS", thread.tenant().name(), name_of(number));
     }
     Err(Errno::ENOSYS)
 }
 
 mod calls {
-    use crate::task::identity;
+    use crate::futex::{calls as futex, robust};
+    use crate::memory;
+    use crate::signal::calls as signal;
+    use crate::task::{exit, identity, limits, prctl, schedule, system, usage, wait};
+    use crate::time::{clock, interval, posix, sleep};
     crate::system_calls! {
+        9 mmap waits memory::mmap;
+        10 mprotect waits memory::mprotect;
+        11 munmap waits memory::munmap;
+        12 brk waits memory::brk;
+        13 rt_sigaction waits signal::rt_sigaction;
+        14 rt_sigprocmask waits signal::rt_sigprocmask;
+        24 sched_yield waits schedule::sched_yield;
+        25 mremap waits memory::mremap;
+        26 msync waits memory::msync;
+        27 mincore waits memory::mincore;
+        28 madvise waits memory::madvise;
+        34 pause waits signal::pause;
+        35 nanosleep waits sleep::nanosleep;
+        36 getitimer waits interval::getitimer;
+        37 alarm plain interval::alarm;
+        38 setitimer waits interval::setitimer;
         39 getpid plain identity::getpid;
+        60 exit plain exit::exit;
+        61 wait4 waits wait::wait4;
+        62 kill plain signal::kill;
+        63 uname waits system::uname;
+        96 gettimeofday waits clock::gettimeofday;
+        97 getrlimit waits limits::getrlimit;
+        98 getrusage waits usage::getrusage;
+        99 sysinfo waits system::sysinfo;
+        100 times waits usage::times;
+        102 getuid plain identity::getuid;
+        104 getgid plain identity::getgid;
+        105 setuid plain identity::setuid;
+        106 setgid plain identity::setgid;
+        107 geteuid plain identity::geteuid;
+        108 getegid plain identity::getegid;
+        109 setpgid plain identity::setpgid;
+        110 getppid plain identity::getppid;
+        111 getpgrp plain identity::getpgrp;
+        112 setsid plain identity::setsid;
+        113 setreuid plain identity::setreuid;
+        114 setregid plain identity::setregid;
+        115 getgroups waits identity::getgroups;
+        116 setgroups waits identity::setgroups;
+        117 setresuid plain identity::setresuid;
+        118 getresuid waits identity::getresuid;
+        119 setresgid plain identity::setresgid;
+        120 getresgid waits identity::getresgid;
+        121 getpgid plain identity::getpgid;
+        122 setfsuid plain identity::setfsuid;
+        123 setfsgid plain identity::setfsgid;
+        124 getsid plain identity::getsid;
+        125 capget waits identity::capget;
+        126 capset plain identity::capset;
+        127 rt_sigpending waits signal::rt_sigpending;
+        128 rt_sigtimedwait waits signal::rt_sigtimedwait;
+        129 rt_sigqueueinfo waits signal::rt_sigqueueinfo;
+        130 rt_sigsuspend waits signal::rt_sigsuspend;
+        135 personality plain system::personality;
+        140 getpriority plain schedule::getpriority;
+        141 setpriority plain schedule::setpriority;
+        143 sched_getparam waits schedule::sched_getparam;
+        144 sched_setscheduler plain schedule::sched_setscheduler;
+        145 sched_getscheduler plain schedule::sched_getscheduler;
+        146 sched_get_priority_max plain schedule::sched_get_priority_max;
+        147 sched_get_priority_min plain schedule::sched_get_priority_min;
+        149 mlock waits memory::mlock;
+        150 munlock plain memory::munlock;
+        151 mlockall plain memory::mlockall;
+        152 munlockall plain memory::munlockall;
+        157 prctl waits prctl::prctl;
+        160 setrlimit waits limits::setrlimit;
+        170 sethostname waits system::sethostname;
+        186 gettid plain identity::gettid;
+        200 tkill plain signal::tkill;
+        201 time waits clock::time;
+        202 futex waits futex::futex;
+        203 sched_setaffinity waits schedule::sched_setaffinity;
+        204 sched_getaffinity waits schedule::sched_getaffinity;
+        218 set_tid_address plain identity::set_tid_address;
+        219 restart_syscall waits sleep::restart_syscall;
+        222 timer_create waits posix::timer_create;
+        223 timer_settime waits posix::timer_settime;
+        224 timer_gettime waits posix::timer_gettime;
+        225 timer_getoverrun plain posix::timer_getoverrun;
+        226 timer_delete plain posix::timer_delete;
+        227 clock_settime plain clock::clock_settime;
+        228 clock_gettime waits clock::clock_gettime;
+        229 clock_getres waits clock::clock_getres;
+        230 clock_nanosleep waits sleep::clock_nanosleep;
+        231 exit_group plain exit::exit_group;
+        234 tgkill plain signal::tgkill;
+        247 waitid waits wait::waitid;
+        273 set_robust_list plain robust::set_robust_list;
+        274 get_robust_list waits robust::get_robust_list;
+        297 rt_tgsigqueueinfo waits signal::rt_tgsigqueueinfo;
+        302 prlimit64 waits limits::prlimit64;
+        309 getcpu waits schedule::getcpu;
+        318 getrandom waits system::getrandom;
+        324 membarrier plain system::membarrier;
+        325 mlock2 waits memory::mlock;
     }
 }
 pub use calls::{CALLS, dispatch};

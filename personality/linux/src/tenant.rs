@@ -1,16 +1,87 @@
 //! A tenant as its processes see it: their numbers, its limits, and what the machine does for them.
 
-use crate::Thread;
+use crate::file::FileContext;
+use crate::futex::Futexes;
+use crate::task::tree::Tree;
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
-use gyre_machine::UserContext;
+use gyre_address_space::{AddressSpace, Flush};
+use gyre_machine::{OutOfMemory, UserContext};
+use gyre_object::SpinLock;
+
+/// What an activity has used so far, for getrusage and times.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Consumption {
+    /// Time in programs, ns.
+    pub user_ns: u64,
+    /// Time in the kernel for it, ns.
+    pub system_ns: u64,
+}
+
+impl Consumption {
+    /// The sum of two.
+    #[must_use]
+    pub fn plus(self, other: Consumption) -> Consumption {
+        Consumption {
+            user_ns: self.user_ns.saturating_add(other.user_ns),
+            system_ns: self.system_ns.saturating_add(other.system_ns),
+        }
+    }
+}
+
+/// Memory of the machine or of a tenant, bytes, for sysinfo and /proc/meminfo.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MemoryUse {
+    /// All that may be used.
+    pub total_bytes: u64,
+    /// Of it, free.
+    pub free_bytes: u64,
+}
+
+/// The first number of native calls.
+pub const NATIVE_FIRST: u64 = 0x1000;
+
+/// The future of a native call.
+pub type NativeCall = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// What the kernel's assembly does for the personality.
 pub trait Host: Send + Sync + 'static {
     /// Starts [`crate::run::run_thread`] for the thread as a task of the process' activity, on a core of its choice.
-    fn start(&self, thread: Arc<Thread>, context: UserContext);
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the thread was not started then and must not be.
+    fn start(&self, thread: Arc<Thread>, context: UserContext) -> Result<(), OutOfMemory>;
+    /// An activity for a process, below its tenant's.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where no more are to be had.
+    fn open_activity(&self, parent: ActivityId, name: &str) -> Result<ActivityId, OutOfMemory>;
+    /// The process of an activity has ended; its figures stay with the tenant's.
+    fn close_activity(&self, activity: ActivityId);
+    /// What an activity has used so far.
+    fn consumption(&self, activity: ActivityId) -> Consumption;
+    /// How much memory the tenant of this activity may use.
+    fn memory(&self, activity: ActivityId) -> MemoryUse;
+    /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.
+    fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall;
+    /// How flushes of other cores are done.
+    fn flush(&self) -> &'static dyn Flush;
+}
+
+/// What a tenant may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TenantLimits {
+    /// Processes, zombies included.
+    pub processes: usize,
+    /// Threads.
+    pub threads: usize,
 }
 
 /// Numbers of system calls that are watched for being missing.
@@ -19,23 +90,51 @@ const CALLS_WATCHED: u64 = 512;
 /// A tenant.
 pub struct Tenant {
     name: String,
+    /// What uname gives as node name.
+    pub host_name: SpinLock<Vec<u8>>,
     activity: ActivityId,
     host: &'static dyn Host,
+    /// What it may have.
+    pub limits: TenantLimits,
+    /// Its processes and threads.
+    pub tree: SpinLock<Tree>,
+    /// Who waits for words of memory.
+    pub futexes: Futexes,
+    /// Root directory and mounts of new processes that have no parent.
+    files: Arc<FileContext>,
+    /// The memory of processes that have ended: none.
+    void: Arc<AddressSpace>,
     missed: [AtomicU64; CALLS_WATCHED as usize / 64],
 }
 
 impl Tenant {
     /// A tenant without processes.
-    pub fn new(name: &str, activity: ActivityId, host: &'static dyn Host) -> Arc<Tenant> {
-        Arc::new(Tenant {
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn new(
+        name: &str,
+        activity: ActivityId,
+        host: &'static dyn Host,
+        files: Arc<FileContext>,
+        limits: TenantLimits,
+    ) -> Result<Arc<Tenant>, OutOfMemory> {
+        let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0 };
+        Ok(Arc::new(Tenant {
             name: name.into(),
+            host_name: SpinLock::new(name.into()),
             activity,
             host,
+            limits,
+            tree: SpinLock::default(),
+            futexes: Futexes::default(),
+            files,
+            void: AddressSpace::new(host.flush(), nothing)?,
             missed: Default::default(),
-        })
+        }))
     }
 
-    /// Its name, which is the host name too.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -50,23 +149,28 @@ impl Tenant {
         self.host
     }
 
+    /// Root directory and mounts of new processes that have no parent.
+    pub fn files(&self) -> &Arc<FileContext> {
+        &self.files
+    }
+
+    /// The memory of processes that have ended: none.
+    pub(crate) fn void(&self) -> Arc<AddressSpace> {
+        self.void.clone()
+    }
+
+    /// An activity for a new process.
+    ///
+    /// # Errors
+    /// EAGAIN where no more are to be had.
+    pub(crate) fn open_activity(&self, name: &str) -> Result<ActivityId, Errno> {
+        self.host.open_activity(self.activity, name).map_err(|OutOfMemory| Errno::EAGAIN)
+    }
+
     /// True the first time a number is asked for; numbers beyond the table count as one.
     pub(crate) fn first_miss(&self, number: u64) -> bool {
         let number = number.min(CALLS_WATCHED - 1);
         let bit = 1 << (number % 64);
-        self.missed
-            .get((number / 64) as usize)
-            .is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
-    }
-}
-
-/// The soft limits that a tenant's first process has (RLIMIT_*).
-pub fn default_limit(resource: u32) -> u64 {
-    use linux_raw_sys::general as raw;
-    match resource {
-        raw::RLIMIT_NOFILE => 1024,
-        raw::RLIMIT_STACK => 8 << 20,
-        raw::RLIMIT_CORE => 0,
-        _ => u64::MAX,
+        self.missed.get((number / 64) as usize).is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 }

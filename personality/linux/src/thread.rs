@@ -1,21 +1,64 @@
 //! A thread: one async task, which runs the program and serves its calls.
 
+use crate::signal::{AltStack, Pending, SignalSet};
 use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
 use core::future::Future;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use gyre_address_space::AddressSpace;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, select, sleep_until};
+use gyre_object::SpinLock;
+
+/// Signals as one thread sees them.
+#[derive(Default)]
+pub struct ThreadSignals {
+    /// Not delivered now.
+    pub blocked: SignalSet,
+    /// Sent to this thread.
+    pub pending: Pending,
+    /// The mask that a call replaced for its own time (sigsuspend, ppoll): back with the handler's frame or the call's end.
+    pub saved: Option<SignalSet>,
+    /// Waited for by sigtimedwait: arrives although blocked.
+    pub awaited: SignalSet,
+    /// Where handlers with SA_ONSTACK run.
+    pub stack: AltStack,
+}
+
+/// How a call that was interrupted without a handler goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RestartBlock {
+    /// Sleep on until the deadline (cycles); the rest goes to this address if interrupted again.
+    Sleep {
+        /// When it ends, cycles.
+        deadline_cycles: u64,
+        /// Where the remaining time goes, or 0.
+        remaining: u64,
+    },
+}
 
 /// A thread of a process. What other threads may look at is here; registers live in its task.
 pub struct Thread {
     id: AtomicI32,
     process: Arc<Process>,
-    /// True while a signal waits that this thread must act on.
+    /// True while there is a reason to look at signals: a hint, confirmed under the locks.
     attention: AtomicBool,
-    /// Woken with `attention`.
+    /// Woken with `attention` and `dying`.
     arrived: WaitQueue,
+    /// True once the thread must end, whatever it does.
+    dying: AtomicBool,
+    /// Its signals. Lock order: tree, process' signals, thread's signals.
+    pub signals: SpinLock<ThreadSignals>,
+    /// Cleared and woken at its end (set_tid_address).
+    pub clear_at_end: AtomicU64,
+    /// Head of the list of robust futexes.
+    pub robust_list: AtomicU64,
+    /// See [`RestartBlock`].
+    pub restart: SpinLock<Option<RestartBlock>>,
+    /// Its name (PR_SET_NAME), NUL-padded.
+    pub name: SpinLock<[u8; 16]>,
+    /// Cores it may run on, a bit each.
+    pub cores: AtomicU64,
 }
 
 impl Thread {
@@ -26,12 +69,24 @@ impl Thread {
             process,
             attention: AtomicBool::new(false),
             arrived: WaitQueue::new(),
+            dying: AtomicBool::new(false),
+            signals: SpinLock::default(),
+            clear_at_end: AtomicU64::new(0),
+            robust_list: AtomicU64::new(0),
+            restart: SpinLock::new(None),
+            name: SpinLock::new([0; 16]),
+            cores: AtomicU64::new(u64::MAX),
         })
     }
 
     /// Its number, unique in the tenant.
     pub fn id(&self) -> i32 {
         self.id.load(Ordering::Acquire)
+    }
+
+    /// Gives it another number: the thread that calls execve becomes the first of its process.
+    pub(crate) fn set_id(&self, id: i32) {
+        self.id.store(id, Ordering::Release);
     }
 
     /// The process it belongs to.
@@ -49,9 +104,36 @@ impl Thread {
         self.process.space()
     }
 
-    /// True while a signal waits that this thread must act on.
+    /// True while a signal may wait that this thread must act on.
     pub fn has_signal(&self) -> bool {
         self.attention.load(Ordering::Acquire)
+    }
+
+    /// Makes the thread look at its signals.
+    pub(crate) fn notify(&self) {
+        self.attention.store(true, Ordering::Release);
+        self.arrived.wake_all();
+    }
+
+    /// Says that nothing is left to look at. Call before looking, so that a signal in between is seen.
+    pub(crate) fn clear_attention(&self) {
+        self.attention.store(false, Ordering::Release);
+    }
+
+    /// True once it must end.
+    pub fn is_dying(&self) -> bool {
+        self.dying.load(Ordering::Acquire)
+    }
+
+    /// Makes it end: what it waits for is dropped.
+    pub(crate) fn kill(&self) {
+        self.dying.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    /// Completes when the thread must end.
+    pub(crate) async fn death(&self) {
+        self.arrived.until(|| self.is_dying().then_some(())).await;
     }
 
     /// Waits for `future` unless a signal comes first. A future that is ready wins over a signal.
@@ -80,17 +162,14 @@ impl Thread {
         let Some(deadline) = deadline_cycles else {
             return self.interruptible(future).await.map(Some);
         };
-        match self
-            .interruptible(select(future, sleep_until(deadline)))
-            .await?
-        {
+        match self.interruptible(select(future, sleep_until(deadline))).await? {
             Either::First(value) => Ok(Some(value)),
             Either::Second(()) => Ok(None),
         }
     }
 
     /// Completes when there is a signal that this thread must act on.
-    async fn signal_arrival(&self) {
-        self.arrived.until(|| self.has_signal().then_some(())).await;
+    pub(crate) async fn signal_arrival(&self) {
+        self.arrived.until(|| (self.has_signal() && self.must_act()).then_some(())).await;
     }
 }

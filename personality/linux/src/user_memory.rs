@@ -28,11 +28,7 @@ impl Thread {
     /// # Errors
     /// EFAULT; ENOMEM where the page cannot be had.
     pub async fn copy_in(&self, address: u64, into: &mut [u8]) -> Result<(), Errno> {
-        Ok(self
-            .space()
-            .copy_in(address, into)
-            .await
-            .map_err(|fault| fault.error)?)
+        Ok(self.space().copy_in(address, into).await.map_err(|fault| fault.error)?)
     }
 
     /// Copies up to `bytes` in one piece of kernel memory.
@@ -52,11 +48,7 @@ impl Thread {
     /// # Errors
     /// EFAULT; ENOMEM.
     pub async fn copy_out(&self, address: u64, from: &[u8]) -> Result<(), Errno> {
-        Ok(self
-            .space()
-            .copy_out(address, from)
-            .await
-            .map_err(|fault| fault.error)?)
+        Ok(self.space().copy_out(address, from).await.map_err(|fault| fault.error)?)
     }
 
     /// Copies views one after another to the program's memory. Answers the bytes copied, fewer where a later page cannot be written.
@@ -76,11 +68,7 @@ impl Thread {
     /// # Errors
     /// EFAULT; ENOMEM.
     pub async fn pin(&self, address: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
-        Ok(self
-            .space()
-            .pin(address, bytes)
-            .await
-            .map_err(|fault| fault.error)?)
+        Ok(self.space().pin(address, bytes).await.map_err(|fault| fault.error)?)
     }
 
     /// Reads a structure.
@@ -95,11 +83,7 @@ impl Thread {
     ///
     /// # Errors
     /// EFAULT; ENOMEM.
-    pub async fn write_struct<T: IntoBytes + Immutable>(
-        &self,
-        address: u64,
-        value: &T,
-    ) -> Result<(), Errno> {
+    pub async fn write_struct<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
         Ok(self.space().write_struct(address, value).await?)
     }
 
@@ -107,11 +91,7 @@ impl Thread {
     ///
     /// # Errors
     /// EFAULT; ENOMEM.
-    pub async fn write_optional<T: IntoBytes + Immutable>(
-        &self,
-        address: u64,
-        value: &T,
-    ) -> Result<(), Errno> {
+    pub async fn write_optional<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
         match address {
             0 => Ok(()),
             _ => self.write_struct(address, value).await,
@@ -123,24 +103,15 @@ impl Thread {
     /// # Errors
     /// EFAULT; ENAMETOOLONG.
     pub async fn read_path(&self, address: u64) -> Result<Vec<u8>, Errno> {
-        self.read_string(address, PATH_MAX, Errno::ENAMETOOLONG)
-            .await
+        self.read_string(address, PATH_MAX, Errno::ENAMETOOLONG).await
     }
 
     /// Reads a string of less than `max` bytes, without the NUL.
     ///
     /// # Errors
     /// EFAULT; `too_long`.
-    pub async fn read_string(
-        &self,
-        address: u64,
-        max: usize,
-        too_long: Errno,
-    ) -> Result<Vec<u8>, Errno> {
-        self.space()
-            .read_string(address, max)
-            .await?
-            .ok_or(too_long)
+    pub async fn read_string(&self, address: u64, max: usize, too_long: Errno) -> Result<Vec<u8>, Errno> {
+        self.space().read_string(address, max).await?.ok_or(too_long)
     }
 
     /// Reads the pieces of a vectored call; their lengths are cut so that the sum fits [`TRANSFER_MAX`].
@@ -153,9 +124,7 @@ impl Thread {
         }
         let mut pieces = Vec::with_capacity(count);
         let mut room = TRANSFER_MAX as u64;
-        let raw = self
-            .read_vec(address, count * size_of::<IoVector>())
-            .await?;
+        let raw = self.read_vec(address, count * size_of::<IoVector>()).await?;
         for bytes in raw.chunks_exact(size_of::<IoVector>()) {
             let mut piece = IoVector::read_from_bytes(bytes).map_err(|_| Errno::EFAULT)?;
             if piece.bytes > i64::MAX as u64 {

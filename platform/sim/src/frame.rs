@@ -3,6 +3,7 @@
 use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sets who is told of every byte that this machine takes; only the first call counts.
 pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
@@ -95,6 +96,16 @@ impl Frame {
             core::ptr::copy_nonoverlapping(from.as_ptr(), self.memory.as_ptr().add(offset), count)
         };
         count
+    }
+
+    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
+    pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
+        if !offset.is_multiple_of(4) || offset.checked_add(4)? > self.bytes() {
+            return None;
+        }
+        // SAFETY: aligned, inside the frame, and everybody else changes it by machine instructions or under no promise.
+        let word = unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) };
+        Some(word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire))
     }
 }
 

@@ -8,6 +8,10 @@ pub struct PageTable {
     pages: BTreeMap<u64, Mapping>,
 }
 
+/// What a core loads to run in an address space; stays whole as long as somebody holds it.
+#[derive(Clone)]
+pub struct TableRoot;
+
 impl PageTable {
     /// Makes a table without user mappings.
     ///
@@ -17,6 +21,11 @@ impl PageTable {
         Ok(PageTable {
             pages: BTreeMap::new(),
         })
+    }
+
+    /// What a core loads to run in this address space.
+    pub fn root(&self) -> TableRoot {
+        TableRoot
     }
 
     /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.

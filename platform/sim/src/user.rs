@@ -52,11 +52,15 @@ impl UserContext {
 
 /// Runs a program until it traps: computes for the cycles of the script's first entry, cut short by this core's timer and by events
 /// that are pending. An empty script computes until it is interrupted.
-pub fn enter_user(context: &mut UserContext, _table: &crate::PageTable) -> Exit {
+pub fn enter_user(context: &mut UserContext, _table: &crate::TableRoot) -> Exit {
     let core = crate::core_index();
     let now = crate::now();
     let until_timer = crate::armed_timer(core).map_or(u64::MAX, |at| at.saturating_sub(now));
-    let budget = if crate::events_pending(core) { 0 } else { until_timer };
+    let budget = if crate::events_pending(core) {
+        0
+    } else {
+        until_timer
+    };
     let trap = match context.script.front_mut() {
         Some((cycles, _)) if *cycles > budget => {
             *cycles -= budget;

@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 pub(crate) const KERNEL_CODE: u16 = 0x10;
 /// Kernel data.
 pub(crate) const KERNEL_DATA: u16 = 0x18;
-/// 32-bit user code, the base from which SYSRET counts.
+/// Where 32-bit user code would be: the base from which SYSRET counts. Not present.
 pub(crate) const USER_CODE_32: u16 = 0x23;
 /// User data.
 pub(crate) const USER_DATA: u16 = 0x2b;
@@ -57,7 +57,8 @@ impl GlobalDescriptors {
             0,
             0x00af_9b00_0000_ffff,
             0x00cf_9300_0000_ffff,
-            0x00cf_fb00_0000_ffff,
+            // 32-bit user code would be here; there is none, so that no program leaves 64-bit mode.
+            0,
             0x00cf_f300_0000_ffff,
             0x00af_fb00_0000_ffff,
             0,
@@ -223,5 +224,8 @@ pub(crate) fn protect_core() {
         | optional(extended[1] >> 20 & 1, 21);
     // SAFETY: each bit is offered; user pages are never touched through their user addresses.
     unsafe { write_cr4(cr4) };
+    // No breakpoints are left from the firmware; programs have no way to set any.
+    // SAFETY: DR7 with its constant bit only.
+    unsafe { asm!("mov dr7, {}", in(reg) 0x400u64, options(nomem, nostack)) };
     crate::core_local::this_core().has_smap.set(u64::from(extended[1] >> 20 & 1));
 }

@@ -101,9 +101,14 @@ pub(crate) fn block(key: &[u32; 8], counter: u32) -> [u8; 64] {
     start[4..12].copy_from_slice(key);
     let mut state = start;
     for _ in 0..10 {
-        for [a, b, c, d] in [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15], [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]] {
-            quarter(&mut state, a, b, c, d);
-        }
+        quarter::<0, 4, 8, 12>(&mut state);
+        quarter::<1, 5, 9, 13>(&mut state);
+        quarter::<2, 6, 10, 14>(&mut state);
+        quarter::<3, 7, 11, 15>(&mut state);
+        quarter::<0, 5, 10, 15>(&mut state);
+        quarter::<1, 6, 11, 12>(&mut state);
+        quarter::<2, 7, 8, 13>(&mut state);
+        quarter::<3, 4, 9, 14>(&mut state);
     }
     let mut bytes = [0; 64];
     for (index, chunk) in bytes.chunks_exact_mut(4).enumerate() {
@@ -112,9 +117,14 @@ pub(crate) fn block(key: &[u32; 8], counter: u32) -> [u8; 64] {
     bytes
 }
 
-fn quarter(state: &mut [u32; 16], a: usize, b: usize, c: usize, d: usize) {
-    for (x, y, z, turn) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
-        state[x] = state[x].wrapping_add(state[y]);
-        state[z] = (state[z] ^ state[x]).rotate_left(turn);
-    }
+#[inline(always)]
+fn quarter<const A: usize, const B: usize, const C: usize, const D: usize>(state: &mut [u32; 16]) {
+    state[A] = state[A].wrapping_add(state[B]);
+    state[D] = (state[D] ^ state[A]).rotate_left(16);
+    state[C] = state[C].wrapping_add(state[D]);
+    state[B] = (state[B] ^ state[C]).rotate_left(12);
+    state[A] = state[A].wrapping_add(state[B]);
+    state[D] = (state[D] ^ state[A]).rotate_left(8);
+    state[C] = state[C].wrapping_add(state[D]);
+    state[B] = (state[B] ^ state[C]).rotate_left(7);
 }

@@ -135,10 +135,18 @@ impl Extended {
         area[MXCSR..MXCSR + 4].copy_from_slice(&MXCSR_RESET.to_le_bytes());
     }
 
-    /// A copy.
-    pub(crate) fn duplicate(&mut self) -> Result<Extended, OutOfMemory> {
-        let mut copy = Extended::new()?;
-        self.read(copy.area());
+    /// A copy. The state may stay in the registers: it is saved straight into the copy's area.
+    pub(crate) fn duplicate(&self) -> Result<Extended, OutOfMemory> {
+        let copy = Extended::new()?;
+        if this_core().extended_owner.load(Ordering::Relaxed) == self.tag() {
+            // SAFETY: a save area of the full length.
+            unsafe { save(copy.tag()) };
+        } else {
+            // SAFETY: two areas of the same length.
+            unsafe {
+                core::ptr::copy_nonoverlapping(self.area.as_ptr(), copy.area.as_ptr(), Self::bytes());
+            };
+        }
         Ok(copy)
     }
 

@@ -59,8 +59,8 @@ macro_rules! ports {
 }
 ports!(inb outb u8, "al"; inw outw u16, "ax"; inl outl u32, "eax");
 
-macro_rules! control_registers {
-    ($($read:ident $write:ident $name:literal),*) => {$(
+macro_rules! read_registers {
+    ($($read:ident $name:literal),*) => {$(
         /// Reads the control register.
         #[inline(always)]
         pub(crate) fn $read() -> u64 {
@@ -69,6 +69,12 @@ macro_rules! control_registers {
             unsafe { asm!(concat!("mov {}, ", $name), out(reg) value, options(nomem, nostack, preserves_flags)) };
             value
         }
+    )*};
+}
+read_registers!(read_cr0 "cr0", read_cr2 "cr2", read_cr3 "cr3", read_cr4 "cr4");
+
+macro_rules! write_registers {
+    ($($write:ident $name:literal),*) => {$(
         /// Writes the control register.
         ///
         /// # Safety
@@ -80,7 +86,7 @@ macro_rules! control_registers {
         }
     )*};
 }
-control_registers!(read_cr0 write_cr0 "cr0", read_cr2 write_cr2 "cr2", read_cr3 write_cr3 "cr3", read_cr4 write_cr4 "cr4");
+write_registers!(write_cr0 "cr0", write_cr3 "cr3", write_cr4 "cr4");
 
 /// Drops one page from this core's TLB.
 #[inline(always)]

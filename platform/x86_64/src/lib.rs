@@ -6,10 +6,7 @@
 //! On a host target only the parts that touch no hardware exist, with their tests.
 #![no_std]
 #![warn(missing_docs)]
-#![cfg_attr(
-    not(target_os = "none"),
-    allow(dead_code, reason = "the pure parts are compiled for their tests")
-)]
+#![cfg_attr(not(target_os = "none"), allow(dead_code, reason = "the pure parts are compiled for their tests"))]
 
 #[cfg(target_os = "none")]
 extern crate alloc;
@@ -47,6 +44,7 @@ machine_modules! {
     mod paging;
     mod panic;
     mod pci;
+    mod pci_assign;
     mod power;
     mod rtc;
     mod smp;
@@ -64,12 +62,12 @@ pub use self::{
     dma::{DmaBuffer, dma_fence},
     entropy::{add_random, fill_random},
     interrupts::{idle, interrupt_window},
-    kernel_map::{check_rights, count_low_pages},
+    kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
     memory::frame::{Frame, set_memory_meter},
     memory::memory_statistics,
     mmio::Mmio,
     msix::{attach_interrupt, detach_interrupt, interrupt_entries},
-    page_table::{PageTable, flush_all_local, flush_page_local},
+    page_table::{PageTable, TableRoot, flush_all_local, flush_page_local},
     panic::PANIC_CODE,
     pci::{PciDevice, pci_devices},
     power::shut_down,
@@ -88,10 +86,7 @@ pub use memory::MemoryStatistics;
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
-        #[allow(
-            unsafe_code,
-            reason = "the platform finds the binary's main function by its name"
-        )]
+        #[allow(unsafe_code, reason = "the platform finds the binary's main function by its name")]
         #[unsafe(no_mangle)]
         fn gyre_kernel_main() -> ! {
             let main: fn() -> ! = $main;

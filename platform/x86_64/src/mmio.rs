@@ -63,7 +63,7 @@ impl Mmio {
     fn place(&self, offset: usize, bytes: usize) -> Option<u64> {
         let end = offset.checked_add(bytes)? as u64;
         let place = self.start + offset as u64;
-        (end <= self.bytes && place % bytes as u64 == 0).then_some(place)
+        (end <= self.bytes && place.is_multiple_of(bytes as u64)).then_some(place)
     }
 
     accessors!(read8 write8 u8, read16 write16 u16, read32 write32 u32, read64 write64 u64);

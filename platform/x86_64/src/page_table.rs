@@ -17,7 +17,38 @@ const USER_ENTRIES: u64 = 256;
 ///
 /// Holds no references to the frames it maps: callers do. Its own frames are charged to whoever caused them.
 pub struct PageTable {
-    root: u64,
+    root: TableRoot,
+}
+
+/// What a core loads to run in an address space: stays whole as long as somebody holds it, also while the [`PageTable`] is
+/// locked, changed or already dropped.
+///
+/// Holders are counted in the description of the root's frame, so that making a table allocates nothing that could not be refused.
+pub struct TableRoot(u64);
+
+impl Clone for TableRoot {
+    fn clone(&self) -> TableRoot {
+        let before = raw::info_of(self.0).prev.fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "too many holders of a page table");
+        TableRoot(self.0)
+    }
+}
+
+impl TableRoot {
+    /// Loads the table on this core, unless it is loaded.
+    #[inline]
+    pub(crate) fn load(&self) {
+        if this_core().loaded_root.load(Ordering::Relaxed) != self.0 {
+            load_root(self.0);
+        }
+    }
+
+    /// What is mapped at the page that holds `va`, at this moment.
+    #[inline]
+    pub(crate) fn query(&self, va: Va) -> Option<Mapping> {
+        let entry = find_user(self.0, va)?.get();
+        (entry & PRESENT != 0).then(|| mapping_of(entry))
+    }
 }
 
 impl PageTable {
@@ -27,13 +58,15 @@ impl PageTable {
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
         let root = take_table().ok_or(MapError::OutOfMemory)?;
-        for number in USER_ENTRIES..2 * USER_ENTRIES {
-            // SAFETY: the kernel's root is never freed.
-            let entry = unsafe { Slot::of(kernel_map::root(), number) }.get();
-            // SAFETY: the new root is ours.
-            unsafe { Slot::of(root, number) }.set(entry);
-        }
-        Ok(PageTable { root })
+        // SAFETY: the kernel's half of its root, which never changes any more, and that of a fresh root.
+        unsafe { copy_entries(kernel_map::root(), root, USER_ENTRIES, USER_ENTRIES) };
+        raw::info_of(root).prev.store(1, Ordering::Relaxed);
+        Ok(PageTable { root: TableRoot(root) })
+    }
+
+    /// What a core loads to run in this address space.
+    pub fn root(&self) -> TableRoot {
+        self.root.clone()
     }
 
     /// Maps one user page. Does not flush: a page that was not mapped is in no TLB.
@@ -41,11 +74,11 @@ impl PageTable {
     /// # Errors
     /// [`MapError`].
     pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
-        if va.0 >= USER_END || va.page_offset() != 0 || pa.0 % PAGE_BYTES as u64 != 0 || pa.0 & !ADDRESS != 0 {
+        if va.0 >= USER_END || va.page_offset() != 0 || !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0 {
             return Err(MapError::BadAddress);
         }
         // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
-        let slot = unsafe { find_or_make(self.root, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+        let slot = unsafe { find_or_make(self.root.0, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
         if slot.get() & PRESENT != 0 {
             return Err(MapError::Occupied);
         }
@@ -71,13 +104,12 @@ impl PageTable {
 
     /// What is mapped at the page that holds `va`.
     pub fn query(&self, va: Va) -> Option<Mapping> {
-        let entry = self.find(va)?.get();
-        (entry & PRESENT != 0).then(|| mapping_of(entry))
+        self.root.query(va)
     }
 
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).
     pub fn active_cores(&self) -> u64 {
-        active_cores(self.root)
+        active_cores(self.root.0)
     }
 
     /// Pages that a program could write and execute, for tests.
@@ -85,7 +117,7 @@ impl PageTable {
         let mut count = 0;
         // SAFETY: `&self` keeps the tables.
         unsafe {
-            for_each_leaf(self.root, 0, USER_ENTRIES, &mut |leaf| {
+            for_each_leaf(self.root.0, 0, USER_ENTRIES, &mut |leaf| {
                 count += usize::from(leaf.rights & WRITE != 0 && leaf.rights & NO_EXECUTE == 0);
             });
         }
@@ -94,37 +126,37 @@ impl PageTable {
 
     #[inline]
     fn find(&self, va: Va) -> Option<Slot> {
-        if va.0 >= USER_END {
-            return None;
-        }
-        // SAFETY: `&self` keeps the tables. Large pages are never made in the user half.
-        unsafe { find(self.root, va.0) }.map(|(slot, _)| slot)
-    }
-
-    /// Loads the table on this core, unless it is loaded.
-    #[inline]
-    pub(crate) fn load(&self) {
-        let core = this_core();
-        if core.loaded_root.load(Ordering::Relaxed) != self.root {
-            load_root(self.root);
-        }
+        find_user(self.root.0, va)
     }
 }
 
-impl Drop for PageTable {
+/// The slot of a user page below a root that somebody holds.
+#[inline]
+fn find_user(root: u64, va: Va) -> Option<Slot> {
+    if va.0 >= USER_END {
+        return None;
+    }
+    // SAFETY: inner tables live as long as their root. Large pages are never made in the user half.
+    unsafe { find(root, va.0) }.map(|(slot, _)| slot)
+}
+
+impl Drop for TableRoot {
     fn drop(&mut self) {
-        if this_core().loaded_root.load(Ordering::Relaxed) == self.root {
+        if raw::info_of(self.0).prev.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        if this_core().loaded_root.load(Ordering::Relaxed) == self.0 {
             load_root(kernel_map::root());
         }
-        let elsewhere = active_cores(self.root);
+        let elsewhere = active_cores(self.0);
         if elsewhere == 0 {
-            free_tables(self.root);
+            free_tables(self.0);
             return;
         }
         // Other cores still have it loaded, though none runs in it. They leave it when they look at their events; the last frees it.
         DROPPED.with(|head| {
-            raw::info_of(self.root).next.store(*head, Ordering::Relaxed);
-            *head = frame_number(self.root);
+            raw::info_of(self.0).next.store(*head, Ordering::Relaxed);
+            *head = frame_number(self.0);
         });
         DROPPED_COUNT.fetch_add(1, Ordering::SeqCst);
         (0..core_count()).filter(|core| elsewhere >> core & 1 == 1).for_each(crate::wake_core);
@@ -205,12 +237,12 @@ fn free_tables(root: u64) {
 /// # Safety
 /// The table of `level` must be a user table that nobody uses any more.
 unsafe fn free_below(table: u64, level: u32) {
-    let entries = if level == 4 { USER_ENTRIES } else { 2 * USER_ENTRIES };
-    for number in 0..if level > 1 { entries } else { 0 } {
-        // SAFETY: as the caller says.
-        let entry = unsafe { Slot::of(table, number) }.get();
-        if entry & PRESENT != 0 {
-            // SAFETY: a present entry of an upper level names a table of its own.
+    let count = if level == 4 { USER_ENTRIES } else { 2 * USER_ENTRIES };
+    if level > 1 {
+        // SAFETY: as the caller says; hardware does not look any more.
+        let entries = unsafe { entries_of(table, count as usize) };
+        for entry in entries.iter().filter(|entry| **entry != 0) {
+            // SAFETY: an entry of an upper level names a table of its own.
             unsafe { free_below(entry & ADDRESS, level - 1) };
         }
     }

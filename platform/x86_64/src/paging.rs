@@ -83,6 +83,25 @@ impl Slot {
     }
 }
 
+/// Copies `count` entries from `first` on from one table to another.
+///
+/// # Safety
+/// Both must be tables of this kernel; the target is the caller's alone and the source does not change meanwhile.
+pub(crate) unsafe fn copy_entries(from: u64, into: u64, first: u64, count: u64) {
+    let (from, into) = ((reach(from) as *const u64).wrapping_add(first as usize), (reach(into) as *mut u64).wrapping_add(first as usize));
+    // SAFETY: as the caller says.
+    unsafe { core::ptr::copy_nonoverlapping(from, into, count as usize) };
+}
+
+/// The first `count` entries of a table that nothing changes any more.
+///
+/// # Safety
+/// As said; the table must live as long as the slice is used.
+pub(crate) unsafe fn entries_of<'a>(table: u64, count: usize) -> &'a [u64] {
+    // SAFETY: as the caller says.
+    unsafe { core::slice::from_raw_parts(reach(table) as *const u64, count) }
+}
+
 /// Index into the table of `level` (4 is the root).
 #[inline(always)]
 pub(crate) fn index(va: u64, level: u32) -> u64 {
@@ -136,14 +155,8 @@ pub(crate) unsafe fn find_or_make(root: u64, va: u64, level: u32, upper: u64, mu
 
 /// A leaf that was found by [`for_each_leaf`].
 pub(crate) struct Leaf {
-    /// First address.
-    pub(crate) va: u64,
-    /// Entry.
-    pub(crate) entry: u64,
     /// Rights of all entries on the way: user and write as granted by all, no-execute if any says so.
     pub(crate) rights: u64,
-    /// 1 for small pages.
-    pub(crate) level: u32,
 }
 
 /// Calls `visit` for each present page of the root's entries `first..last`.
@@ -174,7 +187,7 @@ unsafe fn visit_table(table: u64, base: u64, level: u32, rights: u64, visit: &mu
         let va = base | number << (3 + 9 * level);
         let rights = rights & entry & (USER | WRITE) | (rights | entry) & NO_EXECUTE;
         if level == 1 || entry & LARGE != 0 {
-            visit(&Leaf { va, entry, rights, level });
+            visit(&Leaf { rights });
         } else {
             // SAFETY: a present entry that is no page names a table.
             unsafe { visit_table(entry & ADDRESS, va, level - 1, rights, visit) };

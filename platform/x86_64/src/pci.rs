@@ -4,6 +4,7 @@ use crate::acpi::Tables;
 use crate::instructions::{inb, inl, inw, outb, outl, outw};
 use crate::lock::{Once, SpinLock};
 use crate::mmio::Mmio;
+use crate::pci_assign::{self, MemoryRegister};
 use gyre_platform::{DeviceError, Pa, PciAddress, PciId};
 
 /// Functions that are kept.
@@ -46,6 +47,10 @@ pub(crate) fn start(tables: &Tables) {
     }
     let mut found = ([NOBODY; FUNCTIONS_MAX], 0);
     scan_bus(0, &mut found, 0);
+    let assigned = pci_assign::assign(&found.0[..found.1], tables);
+    if assigned > 0 {
+        log::info!(target: "platform", "{assigned} PCI registers had no address and got one");
+    }
     FUNCTIONS.set(found);
 }
 
@@ -169,24 +174,38 @@ impl PciDevice {
     /// Physical address and length of a memory base address register.
     ///
     /// # Errors
-    /// [`DeviceError::NoBar`] where it is absent, for ports, or not set by the firmware.
+    /// [`DeviceError::NoBar`] where it is absent, for ports, or without an address.
     pub fn bar_range(&self, number: u8) -> Result<(Pa, u64), DeviceError> {
-        if number > 5 {
+        self.memory_register(number)?.range()
+    }
+
+    /// Reads a memory register and measures its length.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoBar`] where it is none or for ports.
+    pub(crate) fn memory_register(&self, number: u8) -> Result<MemoryRegister, DeviceError> {
+        let limit = if self.config_read8(14) & 0x7f == 0 { 6 } else { 2 };
+        if number >= limit {
             return Err(DeviceError::NoBar);
         }
-        let register = 0x10 + u16::from(number) * 4;
-        let low = self.config_read32(register);
-        let wide = low >> 1 & 3 == 2;
-        if low & 1 == 1 || wide && number == 5 {
+        let place = 0x10 + u16::from(number) * 4;
+        let low = self.config_read32(place);
+        let is_wide = low >> 1 & 3 == 2;
+        if low & 1 == 1 || is_wide && number + 1 >= limit {
             return Err(DeviceError::NoBar);
         }
-        let high = if wide { self.config_read32(register + 4) } else { 0 };
-        let size = self.measure(register, low, wide.then_some(high));
-        let start = u64::from(high) << 32 | u64::from(low & !15);
-        if start == 0 || size == 0 || !size.is_power_of_two() || start % size != 0 {
-            return Err(DeviceError::NoBar);
+        let high = if is_wide { self.config_read32(place + 4) } else { 0 };
+        let bytes = self.measure(place, low, is_wide.then_some(high));
+        Ok(MemoryRegister { start: u64::from(high) << 32 | u64::from(low & !15), bytes, is_wide })
+    }
+
+    /// Sets the address of a memory register.
+    pub(crate) fn set_memory_register(&self, number: u8, start: u64, is_wide: bool) {
+        let place = 0x10 + u16::from(number) * 4;
+        self.config_write32(place, start as u32);
+        if is_wide {
+            self.config_write32(place + 4, (start >> 32) as u32);
         }
-        Ok((Pa(start), size))
     }
 
     /// Writes ones, sees which stick, writes the address back; decoding is off meanwhile.
@@ -203,7 +222,7 @@ impl PciDevice {
             mask
         });
         self.config_write16(COMMAND, command);
-        if low_mask == 0 && high.is_none() {
+        if low_mask == 0 && (high.is_none() || high_mask == 0) {
             return 0;
         }
         (u64::from(high_mask) << 32 | u64::from(low_mask)).wrapping_neg()

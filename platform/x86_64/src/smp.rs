@@ -7,7 +7,7 @@ use crate::boot::start::{low_page, zone};
 use crate::core_local::{core_count, count_core};
 use crate::descriptors::INTERRUPT_STACKS;
 use crate::instructions::{halt_forever, rdtsc};
-use crate::paging::{ACCESSED, GLOBAL, PRESENT, Slot, WRITE, find_or_make, reach};
+use crate::paging::{ACCESSED, GLOBAL, PRESENT, WRITE, copy_entries, find_or_make, reach};
 use crate::{apic, descriptors, kernel_map, memory, page_table, time, user};
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -121,12 +121,8 @@ fn prepare_trampoline() -> Result<(), OutOfMemory> {
     unsafe { core::ptr::copy_nonoverlapping(start, reach(page) as *mut u8, length) };
     let new_table = || memory::raw::take_frames(0, true);
     let root = new_table().filter(|root| *root < 1 << 32).ok_or(OutOfMemory)?;
-    for number in 256..512 {
-        // SAFETY: both roots are ours.
-        let entry = unsafe { Slot::of(kernel_map::root(), number) }.get();
-        // SAFETY: as above.
-        unsafe { Slot::of(root, number) }.set(entry);
-    }
+    // SAFETY: the kernel's half, and a fresh root.
+    unsafe { copy_entries(kernel_map::root(), root, 256, 256) };
     // SAFETY: the new root is ours.
     let slot = unsafe { find_or_make(root, page, 1, PRESENT | WRITE | ACCESSED, new_table) }.ok_or(OutOfMemory)?;
     slot.set((page | PRESENT | ACCESSED) & !GLOBAL);

@@ -4,7 +4,7 @@ use crate::core_local::{CoreBlock, this_core};
 use crate::descriptors::{KERNEL_CODE, USER_CODE_32};
 use crate::extended::{self, Extended};
 use crate::instructions::{read_cr2, wrmsr};
-use crate::page_table::PageTable;
+use crate::page_table::TableRoot;
 use crate::user_entry::{VECTOR_FIRST_EVENT, VECTOR_SYSTEM_CALL, gyre_enter_user, gyre_system_call};
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_platform::{Access, Exit, MapFlags, OutOfMemory, Registers, Trap, USER_END, Va};
@@ -73,7 +73,7 @@ impl UserContext {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn duplicate(&mut self) -> Result<UserContext, OutOfMemory> {
+    pub fn duplicate(&self) -> Result<UserContext, OutOfMemory> {
         Ok(UserContext::with(self.registers, self.extended.duplicate()?))
     }
 
@@ -136,7 +136,7 @@ fn clear_selectors() {
 ///
 /// Flags the program may not have are cleared first. A program whose rip is not a user address does not run: it gets the fault that
 /// the jump would have raised.
-pub fn enter_user(context: &mut UserContext, table: &PageTable) -> Exit {
+pub fn enter_user(context: &mut UserContext, table: &TableRoot) -> Exit {
     let core = this_core();
     if context.registers.rip >= USER_END {
         return Exit { trap: refuse(context.registers.rip), entered_at_cycles: crate::now() };
@@ -164,7 +164,7 @@ fn refuse(rip: u64) -> Trap {
 }
 
 #[inline]
-fn decode(core: &CoreBlock, table: &PageTable) -> Trap {
+fn decode(core: &CoreBlock, table: &TableRoot) -> Trap {
     match core.exit_vector.get() {
         VECTOR_SYSTEM_CALL => Trap::SystemCall,
         VECTOR_FIRST_EVENT.. => Trap::Interrupt,
@@ -180,7 +180,7 @@ fn decode(core: &CoreBlock, table: &PageTable) -> Trap {
 /// U=0 then means that an emulator read the program's stack with the kernel's rights (IRET, RET FAR). Where that page is missing it
 /// is an ordinary fault. Where it is present, SMAP refused, and mapping it will not help: that is a protection fault, so that no
 /// pager repeats it for ever.
-fn decode_page_fault(code: u64, table: &PageTable) -> Trap {
+fn decode_page_fault(code: u64, table: &TableRoot) -> Trap {
     let address = read_cr2();
     let access = match code {
         code if code & FAULT_FETCH != 0 => Access::Execute,

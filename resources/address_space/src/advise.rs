@@ -102,6 +102,36 @@ impl AddressSpace {
         checked(address, bytes).is_ok_and(|(start, end)| self.state.lock().regions.covers(start, end))
     }
 
+    /// The word at an address where its page is resident; 0 bits of it come from two moments.
+    pub fn peek_u32(&self, address: u64) -> Option<u32> {
+        let mut word = [0; 4];
+        let offset = (address % PAGE) as usize;
+        let read = self.with_present(address, Access::Read, |page, _| page.read(offset, &mut word))?;
+        (read == word.len()).then(|| u32::from_le_bytes(word))
+    }
+
+    /// Replaces the word at an address in one step, also beside the program's own instructions; answers what it was.
+    ///
+    /// # Errors
+    /// [`FaultError`]; [`FaultError::Denied`] for an address that is not aligned.
+    pub async fn update_u32(&self, address: u64, change: impl Fn(u32) -> u32) -> Result<u32, FaultError> {
+        loop {
+            let offset = (address % PAGE) as usize;
+            let done = self.with_present(address, Access::Write, |page, _| {
+                let mut word = [0; 4];
+                page.read(offset, &mut word);
+                let old = u32::from_le_bytes(word);
+                page.compare_exchange_u32(offset, old, change(old))
+            });
+            match done {
+                Some(Some(Ok(old))) => return Ok(old),
+                Some(Some(Err(_))) => {}
+                Some(None) => return Err(FaultError::Denied),
+                None => self.fault(address, Access::Write).await?,
+            }
+        }
+    }
+
     /// What a word of memory is called among all who can reach it, so that waiting for it works across programs (futex).
     pub fn word_name(&self, address: u64) -> Option<WordName> {
         let state = self.state.lock();
@@ -129,16 +159,8 @@ pub struct WordName {
 fn name_word(space: &AddressSpace, start: u64, region: &Region, address: u64) -> WordName {
     let offset = region.index_of(start, address) * PAGE + address % PAGE;
     match (&region.provider, region.is_shared()) {
-        (Provider::Memory(memory), true) => WordName {
-            object: Arc::as_ptr(memory).addr() as u64,
-            extra: 0,
-            offset,
-        },
-        (Provider::File(file), true) => WordName {
-            object: u64::MAX,
-            extra: file.node.0,
-            offset,
-        },
+        (Provider::Memory(memory), true) => WordName { object: Arc::as_ptr(memory).addr() as u64, extra: 0, offset },
+        (Provider::File(file), true) => WordName { object: u64::MAX, extra: file.node.0, offset },
         _ => space.private_word_name(address),
     }
 }
@@ -153,4 +175,3 @@ fn checked(address: u64, bytes: u64) -> Result<(u64, u64), SpaceError> {
         _ => Ok((address, end)),
     }
 }
-

@@ -57,9 +57,7 @@ impl State {
             let Some(page) = self.pages.get(address).cloned() else {
                 continue;
             };
-            child
-                .install(address, page, region)
-                .map_err(|_| SpaceError::NoMemory)?;
+            child.install(address, page, region).map_err(|_| SpaceError::NoMemory)?;
             if !region.is_shared() {
                 self.forbid_writing(address, shrunk);
             }

@@ -1,7 +1,7 @@
 //! Demand paging: making a page resident with the right that is needed.
 
-use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::region::Options;
+use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::space::{Shrunk, State, count};
 use crate::{AddressSpace, FaultError};
 use alloc::sync::Arc;
@@ -138,11 +138,7 @@ impl AddressSpace {
     }
 
     /// Sends requests for the absent pages around `address` that the same mapping shows.
-    fn ask_neighbours(
-        &self,
-        address: u64,
-        file: &Arc<MappedFile>,
-    ) -> Vec<(u64, u64, Call<Result<Page, FileError>>)> {
+    fn ask_neighbours(&self, address: u64, file: &Arc<MappedFile>) -> Vec<(u64, u64, Call<Result<Page, FileError>>)> {
         let wanted: Vec<(u64, u64)> = {
             let state = self.state.lock();
             let Some((start, region)) = state.regions.find(address) else {
@@ -157,20 +153,11 @@ impl AddressSpace {
                 .filter(|(_, index)| file.reaches(*index))
                 .collect()
         };
-        wanted
-            .into_iter()
-            .map(|(at, index)| (at, index, file.client.page(file.node, index)))
-            .collect()
+        wanted.into_iter().map(|(at, index)| (at, index, file.client.page(file.node, index))).collect()
     }
 
     /// Puts a file's page in place, unless the mapping changed meanwhile or another thread was faster.
-    fn accept(
-        &self,
-        address: u64,
-        file: &Arc<MappedFile>,
-        index: u64,
-        page: Page,
-    ) -> Result<(), FaultError> {
+    fn accept(&self, address: u64, file: &Arc<MappedFile>, index: u64, page: Page) -> Result<(), FaultError> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(region) = state.shows(address, file, index) else {
@@ -215,19 +202,13 @@ impl State {
             .filter(|(_, region)| region.options.contains(Options::GROWS_DOWN))
             .ok_or(FaultError::NotMapped)?;
         let too_long = stack.end - address > self.limits.stack_bytes;
-        let too_near = self
-            .regions
-            .last_below(address)
-            .is_some_and(|(_, below)| below.end + GUARD_BYTES > address);
+        let too_near = self.regions.last_below(address).is_some_and(|(_, below)| below.end + GUARD_BYTES > address);
         let grown = self.regions.bytes(|_| true) + (start - address);
         if too_long || too_near || grown > self.limits.mapped_bytes {
             return Err(FaultError::NotMapped);
         }
         self.regions.grow_down(start, address);
-        self.regions
-            .find(address)
-            .map(|(start, region)| (start, region.clone()))
-            .ok_or(FaultError::NotMapped)
+        self.regions.find(address).map(|(start, region)| (start, region.clone())).ok_or(FaultError::NotMapped)
     }
 
     /// A page that is not there: made, found, or to be asked for.

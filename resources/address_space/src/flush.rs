@@ -33,9 +33,7 @@ impl Flush for LocalFlush {
 /// Flushes the core that runs this.
 pub fn flush_here(stale: &Stale) {
     match stale {
-        Stale::Pages(pages) => pages
-            .iter()
-            .for_each(|page| gyre_machine::flush_page_local(gyre_machine::Va(*page))),
+        Stale::Pages(pages) => pages.iter().for_each(|page| gyre_machine::flush_page_local(gyre_machine::Va(*page))),
         Stale::All => gyre_machine::flush_all_local(),
     }
 }

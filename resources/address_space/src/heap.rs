@@ -1,8 +1,8 @@
 //! The heap of brk.
 
+use crate::AddressSpace;
 use crate::map::{MapRequest, Place};
 use crate::region::{Options, PAGE, Provider, Rights};
-use crate::AddressSpace;
 
 impl AddressSpace {
     /// Sets where the heap starts, empty: execve does, once the program is mapped.

@@ -26,6 +26,8 @@ mod pages;
 pub mod region;
 mod regions;
 pub mod space;
+#[cfg(test)]
+mod tests;
 pub mod user_memory;
 
 pub use advise::WordName;

@@ -144,13 +144,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`SpaceError`].
-    pub async fn remap(
-        &self,
-        address: u64,
-        old_bytes: u64,
-        new_bytes: u64,
-        target: Move,
-    ) -> Result<u64, SpaceError> {
+    pub async fn remap(&self, address: u64, old_bytes: u64, new_bytes: u64, target: Move) -> Result<u64, SpaceError> {
         let (start, old_end) = range(address, old_bytes)?;
         let new_bytes = pages_of(new_bytes).filter(|bytes| *bytes > 0 && *bytes < USER_END);
         let new_bytes = new_bytes.ok_or(SpaceError::Invalid)?;
@@ -177,13 +171,7 @@ impl AddressSpace {
         self.move_region(start, old_end, to, new_bytes).await
     }
 
-    async fn move_region(
-        &self,
-        start: u64,
-        old_end: u64,
-        to: Option<u64>,
-        new_bytes: u64,
-    ) -> Result<u64, SpaceError> {
+    async fn move_region(&self, start: u64, old_end: u64, to: Option<u64>, new_bytes: u64) -> Result<u64, SpaceError> {
         let overlap = |to: u64| to < old_end && start < to + new_bytes;
         if to.is_some_and(|to| overlap(to) || to < USER_START) {
             return Err(SpaceError::Invalid);
@@ -257,9 +245,7 @@ impl State {
         let mapped = self.regions.bytes(|_| true) - replaced + bytes;
         let private = !request.options.contains(Options::SHARED);
         let data = private && request.rights.contains(Rights::WRITE);
-        if mapped > self.limits.mapped_bytes
-            || self.regions.len() + 2 > REGIONS_MAX
-            || data && self.exceeds_data(bytes)
+        if mapped > self.limits.mapped_bytes || self.regions.len() + 2 > REGIONS_MAX || data && self.exceeds_data(bytes)
         {
             return Err(SpaceError::NoMemory);
         }
@@ -269,8 +255,7 @@ impl State {
     /// True where `bytes` more of private writable memory are beyond the limit.
     fn exceeds_data(&self, bytes: u64) -> bool {
         let private = |region: &Region| !region.is_shared() && region.rights.contains(Rights::WRITE);
-        self.limits.data_bytes != u64::MAX
-            && self.regions.bytes(private).saturating_add(bytes) > self.limits.data_bytes
+        self.limits.data_bytes != u64::MAX && self.regions.bytes(private).saturating_add(bytes) > self.limits.data_bytes
     }
 
     fn remove(&mut self, start: u64, end: u64) -> (Shrunk, Vec<(Arc<MappedFile>, u64)>) {
@@ -301,9 +286,7 @@ impl State {
     }
 
     fn is_writable(&self, address: u64) -> bool {
-        self.table
-            .query(Va(address))
-            .is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE))
+        self.table.query(Va(address)).is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE))
     }
 
     /// Gives the pages in the range the rights of their region, as far as these shrink; what grows comes by faults.

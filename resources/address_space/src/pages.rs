@@ -40,12 +40,10 @@ impl PageMap {
     /// Puts a page at `address` and returns what was there.
     pub(crate) fn insert(&mut self, address: u64, page: Page) -> Option<Page> {
         let (number, index) = place(address);
-        let block = self.blocks.entry(number).or_insert_with(|| {
-            Box::new(Block {
-                used: 0,
-                pages: [const { None }; BLOCK_PAGES as usize],
-            })
-        });
+        let block = self
+            .blocks
+            .entry(number)
+            .or_insert_with(|| Box::new(Block { used: 0, pages: [const { None }; BLOCK_PAGES as usize] }));
         let before = block.pages.get_mut(index)?.replace(page);
         if before.is_none() {
             block.used += 1;

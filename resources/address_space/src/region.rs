@@ -71,13 +71,7 @@ impl MappedFile {
         path: Vec<u8>,
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Arc<MappedFile> {
-        Arc::new(MappedFile {
-            client,
-            node,
-            size_bytes: AtomicU64::new(size_bytes),
-            path,
-            _keep: keep,
-        })
+        Arc::new(MappedFile { client, node, size_bytes: AtomicU64::new(size_bytes), path, _keep: keep })
     }
 
     /// True where the file has bytes in this page, by what is known.

@@ -41,10 +41,7 @@ impl Regions {
 
     /// True where some region has an address in the range.
     pub(crate) fn overlaps(&self, start: u64, end: u64) -> bool {
-        self.map
-            .range(..end)
-            .next_back()
-            .is_some_and(|(_, region)| region.end > start)
+        self.map.range(..end).next_back().is_some_and(|(_, region)| region.end > start)
     }
 
     /// True where the range has no hole.
@@ -90,10 +87,7 @@ impl Regions {
         self.split_at(start);
         self.split_at(end);
         let starts: Vec<u64> = self.map.range(start..end).map(|(start, _)| *start).collect();
-        starts
-            .into_iter()
-            .filter_map(|start| self.map.remove(&start).map(|region| (start, region)))
-            .collect()
+        starts.into_iter().filter_map(|start| self.map.remove(&start).map(|region| (start, region))).collect()
     }
 
     /// Adds a region where nothing is, and merges it with neighbours that it continues.
@@ -160,10 +154,6 @@ impl Regions {
 
     /// Bytes of all regions that `wanted` holds for.
     pub(crate) fn bytes(&self, wanted: impl Fn(&Region) -> bool) -> u64 {
-        self.map
-            .iter()
-            .filter(|(_, region)| wanted(region))
-            .map(|(start, region)| region.end - start)
-            .sum()
+        self.map.iter().filter(|(_, region)| wanted(region)).map(|(start, region)| region.end - start).sum()
     }
 }

@@ -8,7 +8,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, Va};
+use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
@@ -63,8 +63,11 @@ pub(crate) fn count(counter: &AtomicU64) {
 /// The memory of a program.
 pub struct AddressSpace {
     pub(crate) state: SpinLock<State>,
+    root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
+    /// How many programs live in it.
+    users: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -84,6 +87,7 @@ impl AddressSpace {
         layout: Layout,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
+        let root = table.root();
         Ok(Arc::new(AddressSpace {
             state: SpinLock::new(State {
                 table,
@@ -93,15 +97,29 @@ impl AddressSpace {
                 heap: (0, 0),
                 graveyard: Vec::new(),
             }),
+            root,
             flush,
             layout,
+            users: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
 
-    /// Works on the page table, for the engine that loads it.
-    pub fn with_table<T>(&self, work: impl FnOnce(&mut PageTable) -> T) -> T {
-        work(&mut self.state.lock().table)
+    /// What a core loads to run programs here.
+    pub fn root(&self) -> &TableRoot {
+        &self.root
+    }
+
+    /// One more program lives in it.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One program less; the last one clears it.
+    pub async fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.clear().await;
+        }
     }
 
     /// Where things go in this address space.
@@ -152,10 +170,7 @@ impl AddressSpace {
         if shrunk.stale.is_empty() {
             return;
         }
-        let mut graves = Graves {
-            space: self,
-            pages: shrunk.graves,
-        };
+        let mut graves = Graves { space: self, pages: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -247,12 +262,7 @@ impl State {
     }
 
     /// Puts a page where none is and maps it with the rights of its region.
-    pub(crate) fn install(
-        &mut self,
-        address: u64,
-        page: Page,
-        region: &Region,
-    ) -> Result<(), FaultError> {
+    pub(crate) fn install(&mut self, address: u64, page: Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(&page);
         let pa = page.pa();
         self.pages.insert(address, page);

@@ -37,11 +37,7 @@ impl AddressSpace {
         let mut done = 0;
         while done < into.len() {
             let rest = into.get_mut(done..).unwrap_or_default();
-            done += self
-                .reach(address, done, Access::Read, |page, offset, _| {
-                    page.read(offset, rest)
-                })
-                .await?;
+            done += self.reach(address, done, Access::Read, |page, offset, _| page.read(offset, rest)).await?;
         }
         Ok(())
     }
@@ -54,11 +50,7 @@ impl AddressSpace {
         let mut done = 0;
         while done < from.len() {
             let rest = from.get(done..).unwrap_or_default();
-            done += self
-                .reach(address, done, Access::Write, |page, offset, _| {
-                    page.write(offset, rest)
-                })
-                .await?;
+            done += self.reach(address, done, Access::Write, |page, offset, _| page.write(offset, rest)).await?;
         }
         Ok(())
     }
@@ -73,10 +65,7 @@ impl AddressSpace {
             let place = address.saturating_add(done as u64);
             self.copy_out(place, piece.as_slice())
                 .await
-                .map_err(|fault| UserFault {
-                    done: done + fault.done,
-                    ..fault
-                })?;
+                .map_err(|fault| UserFault { done: done + fault.done, ..fault })?;
             done += piece.len();
         }
         Ok(done)
@@ -92,8 +81,7 @@ impl AddressSpace {
         while done < bytes {
             let count = (bytes - done).min(ZEROES.len());
             let place = address.saturating_add(done as u64);
-            self.copy_out(place, ZEROES.get(..count).unwrap_or_default())
-                .await?;
+            self.copy_out(place, ZEROES.get(..count).unwrap_or_default()).await?;
             done += count;
         }
         Ok(())
@@ -110,14 +98,9 @@ impl AddressSpace {
         while done < bytes {
             let wanted = bytes - done;
             let view = self
-                .reach(address, done, Access::Read, |page, offset, writable| {
-                    view(page, offset, wanted, writable)
-                })
+                .reach(address, done, Access::Read, |page, offset, writable| view(page, offset, wanted, writable))
                 .await?
-                .map_err(|OutOfMemory| UserFault {
-                    done,
-                    error: FaultError::OutOfMemory,
-                })?;
+                .map_err(|OutOfMemory| UserFault { done, error: FaultError::OutOfMemory })?;
             done += view.len();
             views.push(view);
         }
@@ -128,10 +111,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`FaultError`].
-    pub async fn read_struct<T: FromBytes + IntoBytes>(
-        &self,
-        address: u64,
-    ) -> Result<T, FaultError> {
+    pub async fn read_struct<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, FaultError> {
         let mut value = T::new_zeroed();
         self.copy_in(address, value.as_mut_bytes()).await?;
         Ok(value)
@@ -141,11 +121,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`FaultError`].
-    pub async fn write_struct<T: IntoBytes + Immutable>(
-        &self,
-        address: u64,
-        value: &T,
-    ) -> Result<(), FaultError> {
+    pub async fn write_struct<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), FaultError> {
         Ok(self.copy_out(address, value.as_bytes()).await?)
     }
 
@@ -153,11 +129,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`FaultError`].
-    pub async fn read_string(
-        &self,
-        address: u64,
-        max: usize,
-    ) -> Result<Option<Vec<u8>>, FaultError> {
+    pub async fn read_string(&self, address: u64, max: usize) -> Result<Option<Vec<u8>>, FaultError> {
         let mut string = Vec::new();
         while string.len() < max {
             let done = string.len();
@@ -184,10 +156,8 @@ impl AddressSpace {
         work: impl FnOnce(&Page, usize, bool) -> T,
     ) -> Result<T, UserFault> {
         let failed = |error| UserFault { done, error };
-        let place = address
-            .checked_add(done as u64)
-            .filter(|place| *place < USER_END)
-            .ok_or(failed(FaultError::NotMapped))?;
+        let place =
+            address.checked_add(done as u64).filter(|place| *place < USER_END).ok_or(failed(FaultError::NotMapped))?;
         let mut work = Some(work);
         for _ in 0..TRIES_MAX {
             let attempt = self.with_present(place, access, |page, writable| {
@@ -210,12 +180,7 @@ fn view(page: &Page, offset: usize, bytes: usize, writable: bool) -> Result<Byte
     Ok(Bytes::new(page, offset, count))
 }
 
-fn take_until_nul(
-    page: &Page,
-    offset: usize,
-    count: usize,
-    string: &mut Vec<u8>,
-) -> ControlFlow<()> {
+fn take_until_nul(page: &Page, offset: usize, count: usize, string: &mut Vec<u8>) -> ControlFlow<()> {
     let mut buffer = [0; 256];
     let mut at = offset;
     while at < offset + count {

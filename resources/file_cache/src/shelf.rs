@@ -61,12 +61,19 @@ pub struct Shelf<K, V> {
 impl<K: Hash + Eq, V> Shard<K, V> {
     fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
         let entries = &self.entries;
-        let same = |index: &u32| entries.get(*index as usize).and_then(Option::as_ref).is_some_and(|entry| key.equivalent(&entry.key));
+        let same = |index: &u32| {
+            entries
+                .get(*index as usize)
+                .and_then(Option::as_ref)
+                .is_some_and(|entry| key.equivalent(&entry.key))
+        };
         self.table.find(hash, same).copied()
     }
 
     fn entry(&mut self, index: u32) -> Option<&mut Entry<K, V>> {
-        self.entries.get_mut(index as usize).and_then(Option::as_mut)
+        self.entries
+            .get_mut(index as usize)
+            .and_then(Option::as_mut)
     }
 
     fn queue(&mut self, activity: ActivityId) -> usize {
@@ -90,7 +97,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     fn dequeue(&mut self, activity: ActivityId, index: u32) {
         let position = self.queue(activity);
         let (entries, queues) = (&mut self.entries, &mut self.queues);
-        let Some((_, queue)) = queues.get_mut(position) else { return };
+        let Some((_, queue)) = queues.get_mut(position) else {
+            return;
+        };
         queue.remove(index, |of, act| with_links(entries, of, act));
         if queue.count == 0 {
             queues.swap_remove(position);
@@ -111,7 +120,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             *slot = Some(entry);
         }
         let entries = &self.entries;
-        let hash_of = |index: &u32| entries.get(*index as usize).and_then(Option::as_ref).map_or(0, |entry| entry.hash);
+        let hash_of = |index: &u32| {
+            entries
+                .get(*index as usize)
+                .and_then(Option::as_ref)
+                .map_or(0, |entry| entry.hash)
+        };
         self.table.insert_unique(hash, index, hash_of);
         self.enqueue(activity, index);
     }
@@ -131,10 +145,20 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// The first entry of the activity's queue that may go and was not used lately.
     fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Option<u32> {
-        let position = self.queues.iter().position(|(owner, _)| *owner == activity)?;
-        let looks = self.queues.get(position).map_or(0, |(_, queue)| 2 * queue.count).min(LOOKS_MAX);
+        let position = self
+            .queues
+            .iter()
+            .position(|(owner, _)| *owner == activity)?;
+        let looks = self
+            .queues
+            .get(position)
+            .map_or(0, |(_, queue)| 2 * queue.count)
+            .min(LOOKS_MAX);
         for _ in 0..looks {
-            let index = self.queues.get(position).map_or(NONE, |(_, queue)| queue.first);
+            let index = self
+                .queues
+                .get(position)
+                .map_or(NONE, |(_, queue)| queue.first);
             let entry = self.entry(index)?;
             let marked = core::mem::take(&mut entry.marked);
             if !marked && may_go(&entry.value) {
@@ -149,7 +173,11 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 }
 
-fn with_links<K, V>(entries: &mut [Option<Entry<K, V>>], index: u32, act: &mut dyn FnMut(&mut Links)) {
+fn with_links<K, V>(
+    entries: &mut [Option<Entry<K, V>>],
+    index: u32,
+    act: &mut dyn FnMut(&mut Links),
+) {
     if let Some(Some(entry)) = entries.get_mut(index as usize) {
         act(&mut entry.links);
     }
@@ -158,7 +186,14 @@ fn with_links<K, V>(entries: &mut [Option<Entry<K, V>>], index: u32, act: &mut d
 impl<K: Hash + Eq, V> Shelf<K, V> {
     /// An empty shelf.
     pub fn new(options: ShelfOptions) -> Shelf<K, V> {
-        let shard = || SpinLock::new(Shard { table: HashTable::new(), entries: Vec::new(), free: Vec::new(), queues: Vec::new() });
+        let shard = || {
+            SpinLock::new(Shard {
+                table: HashTable::new(),
+                entries: Vec::new(),
+                free: Vec::new(),
+                queues: Vec::new(),
+            })
+        };
         Shelf {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             hasher: Seed::random(),
@@ -175,7 +210,11 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     }
 
     /// Looks at an entry and marks it as used.
-    pub fn with<Q: Hash + Equivalent<K> + ?Sized, T>(&self, key: &Q, look: impl FnOnce(&mut V, &Arc<Account>) -> T) -> Option<T> {
+    pub fn with<Q: Hash + Equivalent<K> + ?Sized, T>(
+        &self,
+        key: &Q,
+        look: impl FnOnce(&mut V, &Arc<Account>) -> T,
+    ) -> Option<T> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let index = shard.find(hash, key)?;
@@ -192,8 +231,14 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         self.with(key, |value, _| value.clone())
     }
 
-    /// Looks at the entry, or adds one if there is none and it is wanted. Does not make room: see [`Shelf::make_room`].
-    pub fn with_or_add<T>(&self, key: K, account: Arc<Account>, look: impl FnOnce(&mut V) -> T, add: impl FnOnce() -> (V, T)) -> T {
+    /// Looks at the entry, or adds one where there is none and `add` gives one. Does not make room: see [`Shelf::make_room`].
+    pub fn with_or_add<T>(
+        &self,
+        key: K,
+        account: Arc<Account>,
+        look: impl FnOnce(&mut V) -> T,
+        add: impl FnOnce() -> (Option<V>, T),
+    ) -> T {
         let hash = self.hasher.hash_one(&key);
         let mut shard = self.shard(hash).lock();
         if let Some(index) = shard.find(hash, &key)
@@ -203,7 +248,18 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             return look(&mut entry.value);
         }
         let (value, answer) = add();
-        shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
+        let Some(value) = value else { return answer };
+        shard.add(Entry {
+            hash,
+            key,
+            value,
+            account,
+            links: Links {
+                previous: NONE,
+                next: NONE,
+            },
+            marked: false,
+        });
         self.total.fetch_add(1, Ordering::Relaxed);
         answer
     }
@@ -226,13 +282,27 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             return;
         }
         if let Some(value) = value {
-            shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
+            shard.add(Entry {
+                hash,
+                key,
+                value,
+                account,
+                links: Links {
+                    previous: NONE,
+                    next: NONE,
+                },
+                marked: false,
+            });
             self.total.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Removes an entry where `may` says so.
-    pub fn remove_if<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, may: impl FnOnce(&V) -> bool) -> Option<V> {
+    pub fn remove_if<Q: Hash + Equivalent<K> + ?Sized>(
+        &self,
+        key: &Q,
+        may: impl FnOnce(&V) -> bool,
+    ) -> Option<V> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let index = shard.find(hash, key)?;
@@ -251,7 +321,10 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             let mut shard = shard.lock();
             let indices: Vec<u32> = (0..shard.entries.len() as u32).collect();
             for index in indices {
-                if shard.entry(index).is_some_and(|entry| which(&entry.key, &entry.value)) {
+                if shard
+                    .entry(index)
+                    .is_some_and(|entry| which(&entry.key, &entry.value))
+                {
                     removed.extend(shard.take(index));
                     self.total.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -268,7 +341,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// The account that pays for what `activity` adds.
     pub fn account_of(&self, activity: ActivityId) -> Arc<Account> {
-        self.accounts.of((self.options.payer)(activity), self.options.budget)
+        self.accounts
+            .of((self.options.payer)(activity), self.options.budget)
     }
 
     /// Makes room for one more entry of `account`: from its own where it is at its budget, else from whoever is over theirs.
@@ -284,7 +358,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             let largest = || self.accounts.largest().map(|account| account.activity());
             let freed = over.is_some_and(|activity| self.evict(activity, may_go))
                 || self.evict(account.activity(), may_go)
-                || largest().is_some_and(|activity| account.held() == 0 && self.evict(activity, may_go));
+                || largest()
+                    .is_some_and(|activity| account.held() == 0 && self.evict(activity, may_go));
             if !freed {
                 return false;
             }
@@ -297,7 +372,9 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         // Twice around: the first round may only have cleared marks.
         for step in 0..2 * SHARDS {
-            let Some(shard) = self.shards.get(start.wrapping_add(step) % SHARDS) else { continue };
+            let Some(shard) = self.shards.get(start.wrapping_add(step) % SHARDS) else {
+                continue;
+            };
             let mut shard = shard.lock();
             if let Some(index) = shard.victim(activity, may_go) {
                 let value = shard.take(index);

@@ -14,8 +14,19 @@ pub struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page, payer: ActivityId) -> Writing {
-        Writing { cache, key, page, payer, ended: false }
+    pub(crate) fn new(
+        cache: &'static FileCache,
+        key: PageKey,
+        page: Page,
+        payer: ActivityId,
+    ) -> Writing {
+        Writing {
+            cache,
+            key,
+            page,
+            payer,
+            ended: false,
+        }
     }
 
     /// The page.
@@ -26,6 +37,11 @@ impl Writing {
     /// Which one it is.
     pub fn key(&self) -> PageKey {
         self.key
+    }
+
+    /// Who pays for writing it: who dirtied it.
+    pub fn payer(&self) -> ActivityId {
+        self.payer
     }
 
     /// It is written, or given up after an error of the device: clean, unless somebody wrote to it meanwhile.

@@ -1,8 +1,8 @@
 //! The counters: pure, no clock, no queue, no waiting.
 
 use crate::protocol::TallyError;
-use gyre_account::ActivityId;
 use alloc::collections::BTreeMap;
+use gyre_account::ActivityId;
 
 /// Counters of one activity: a limit, so that no tenant can fill the machine with them.
 pub const COUNTERS_MAX: usize = 1024;
@@ -20,7 +20,10 @@ impl Counters {
     /// # Errors
     /// [`TallyError::TooMany`] and [`TallyError::Overflow`]; nothing changes then.
     pub fn add(&mut self, payer: ActivityId, counter: u64, amount: u64) -> Result<u64, TallyError> {
-        let sum = self.value(payer, counter).checked_add(amount).ok_or(TallyError::Overflow)?;
+        let sum = self
+            .value(payer, counter)
+            .checked_add(amount)
+            .ok_or(TallyError::Overflow)?;
         let held = self.held.entry(payer).or_default();
         let new = !self.values.contains_key(&(payer, counter));
         if new && *held == COUNTERS_MAX {

@@ -1,7 +1,7 @@
 //! The books of an instance: its activities and, per core, time line and ledger.
 
-use crate::tree::Activities;
 use crate::timeline::TimeLine;
+use crate::tree::Activities;
 use alloc::boxed::Box;
 
 /// Activities, and the time line of each core.

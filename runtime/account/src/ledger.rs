@@ -47,7 +47,10 @@ impl Cell {
     #[inline]
     pub fn add(&self, column: Column, amount: u64) {
         let cell = &self.0[column as usize];
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        cell.store(
+            cell.load(Ordering::Relaxed).wrapping_add(amount),
+            Ordering::Relaxed,
+        );
     }
 
     /// Raises a column to a value. Only the cell's core may do so.
@@ -95,14 +98,17 @@ impl Table {
     /// An empty table for `activities` activities.
     pub fn new(activities: usize) -> Table {
         Table {
-            cells: (0..activities * RESOURCES_MAX).map(|_| Cell::default()).collect(),
+            cells: (0..activities * RESOURCES_MAX)
+                .map(|_| Cell::default())
+                .collect(),
         }
     }
 
     /// The number of a cell; wild ids share the last cell of the table, which is nobody's.
     #[inline]
     pub(crate) fn index(&self, activity: ActivityId, resource: ResourceId) -> usize {
-        (activity.index() * RESOURCES_MAX + resource.index() % RESOURCES_MAX).min(self.cells.len() - 1)
+        (activity.index() * RESOURCES_MAX + resource.index() % RESOURCES_MAX)
+            .min(self.cells.len() - 1)
     }
 
     /// The cell of an activity at a resource.
@@ -120,12 +126,15 @@ impl Table {
     pub fn merge(&self, from: ActivityId, into: ActivityId) {
         for resource in 0..RESOURCES_MAX {
             let resource = ResourceId(resource as u8);
-            self.cell(from, resource).pour_into(self.cell(into, resource));
+            self.cell(from, resource)
+                .pour_into(self.cell(into, resource));
         }
     }
 
     /// The sum of a column over all cells.
     pub fn sum(&self, column: Column) -> u64 {
-        self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.get(column)))
+        self.cells
+            .iter()
+            .fold(0, |sum, cell| sum.wrapping_add(cell.get(column)))
     }
 }

@@ -62,12 +62,14 @@ impl MemorySlot {
 
     fn add_own(&self, bytes: u64, ms: u64) {
         self.own.fetch_add(bytes, Ordering::Relaxed);
-        self.moment.fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
+        self.moment
+            .fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
     }
 
     fn remove_own(&self, bytes: u64, ms: u64) {
         self.own.fetch_sub(bytes, Ordering::Relaxed);
-        self.moment.fetch_sub(bytes.wrapping_mul(ms), Ordering::Relaxed);
+        self.moment
+            .fetch_sub(bytes.wrapping_mul(ms), Ordering::Relaxed);
     }
 }
 
@@ -107,7 +109,10 @@ impl Activities {
 
     fn lower_totals(&self, from: ActivityId, bytes: u64, levels: usize) {
         for payer in self.ancestors(from).take(levels) {
-            self.slots[payer.index()].memory.total.fetch_sub(bytes, Ordering::Relaxed);
+            self.slots[payer.index()]
+                .memory
+                .total
+                .fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
@@ -159,7 +164,8 @@ impl Activities {
 
 impl MemoryMeter for Activities {
     fn charge(&self, bytes: usize) -> Result<u32, OutOfMemory> {
-        self.charge_memory(current_activity(), bytes as u64).map(|id| id.0)
+        self.charge_memory(current_activity(), bytes as u64)
+            .map(|id| id.0)
     }
 
     fn credit(&self, owner: u32, bytes: usize) {

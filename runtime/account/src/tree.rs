@@ -3,9 +3,9 @@
 //! What the hot path asks (alive? weight? parent?) are atomics; changes go through one lock, which never holds while memory is
 //! taken, because taking memory asks this table.
 
+use crate::ActivityId;
 use crate::limits::{ACTIVITIES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 use crate::memory::MemorySlot;
-use crate::ActivityId;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,7 +25,11 @@ pub struct ActivityParams {
 
 impl Default for ActivityParams {
     fn default() -> Self {
-        ActivityParams { weight: 1, priority: 0, memory_bytes_max: u64::MAX }
+        ActivityParams {
+            weight: 1,
+            priority: 0,
+            memory_bytes_max: u64::MAX,
+        }
     }
 }
 
@@ -97,7 +101,12 @@ impl Activities {
             slots: (0..ACTIVITIES_MAX).map(|_| Slot::empty()).collect(),
             entries: SpinLock::new((0..ACTIVITIES_MAX).map(|_| Entry::EMPTY).collect()),
         };
-        activities.fill(0, ActivityId::INFRASTRUCTURE, NONE, ActivityParams::default());
+        activities.fill(
+            0,
+            ActivityId::INFRASTRUCTURE,
+            NONE,
+            ActivityParams::default(),
+        );
         let mut entries = activities.entries.lock();
         if let Some(entry) = entries.first_mut() {
             entry.occupy("infrastructure");
@@ -200,7 +209,10 @@ impl Activities {
         let slot = &self.slots[id.index()];
         slot.id.store(NONE, Ordering::Release);
         let heir = self.heir(id.index());
-        slot.memory.leave_to(&self.slots[heir.index()].memory, heir == ActivityId::INFRASTRUCTURE);
+        slot.memory.leave_to(
+            &self.slots[heir.index()].memory,
+            heir == ActivityId::INFRASTRUCTURE,
+        );
         let entry = &mut entries[id.index()];
         entry.used = false;
         entry.generation = entry.generation.wrapping_add(1) & 0x7fff;
@@ -235,7 +247,8 @@ impl Activities {
 
     /// The activity itself, its parent, and so on to the top.
     pub fn ancestors(&self, id: ActivityId) -> impl Iterator<Item = ActivityId> + '_ {
-        core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id)).take(DEPTH_MAX + 1)
+        core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id))
+            .take(DEPTH_MAX + 1)
     }
 
     /// Its entitlement.
@@ -251,7 +264,8 @@ impl Activities {
     /// [`ActivityError::Unknown`].
     pub fn set_params(&self, id: ActivityId, params: ActivityParams) -> Result<(), ActivityError> {
         let slot = self.slots.get(id.index()).filter(|_| self.exists(id));
-        slot.map(|slot| slot.set_params(params)).ok_or(ActivityError::Unknown)
+        slot.map(|slot| slot.set_params(params))
+            .ok_or(ActivityError::Unknown)
     }
 
     /// What is known of it.
@@ -263,7 +277,9 @@ impl Activities {
             name.copy_from_slice(&entry.name);
             usize::from(entry.name_bytes)
         };
-        let text = name.get(..bytes).and_then(|name| core::str::from_utf8(name).ok());
+        let text = name
+            .get(..bytes)
+            .and_then(|name| core::str::from_utf8(name).ok());
         Some(ActivityInfo {
             id,
             parent: self.parent(id),
@@ -317,8 +333,10 @@ impl Slot {
 
     fn set_params(&self, params: ActivityParams) {
         self.weight.store(params.weight.max(1), Ordering::Relaxed);
-        self.priority.store(u32::from(params.priority), Ordering::Relaxed);
-        self.memory_bytes_max.store(params.memory_bytes_max, Ordering::Relaxed);
+        self.priority
+            .store(u32::from(params.priority), Ordering::Relaxed);
+        self.memory_bytes_max
+            .store(params.memory_bytes_max, Ordering::Relaxed);
     }
 
     fn params(&self) -> ActivityParams {

@@ -62,6 +62,11 @@ impl Page {
         self.0.write_shared(offset, from)
     }
 
+    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
+    pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
+        self.0.compare_exchange_u32(offset, expected, new)
+    }
+
     /// A new page with the same contents (copy-on-write).
     ///
     /// # Errors

@@ -35,13 +35,23 @@ mod place {
 /// Counts a lock taken. Only this core writes its counter, so a load and a store will do.
 #[inline]
 pub(crate) fn enter() {
-    place::with(|held| held.store(held.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed));
+    place::with(|held| {
+        held.store(
+            held.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        )
+    });
 }
 
 /// Counts a lock released.
 #[inline]
 pub(crate) fn leave() {
-    place::with(|held| held.store(held.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed));
+    place::with(|held| {
+        held.store(
+            held.load(Ordering::Relaxed).wrapping_sub(1),
+            Ordering::Relaxed,
+        )
+    });
 }
 
 /// How many locks this core holds now.

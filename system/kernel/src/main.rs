@@ -1,30 +1,37 @@
-//! The bootable kernel.
+//! The bootable kernel: puts the system together from the machine description that came as boot module.
+//!
+//! Reading order: [`assembly`] (what happens at boot, in order), `grid` (resources and their schedulers), `storage`, `network`,
+//! `tenants` (what each tenant gets), `native` (calls of the system tenant), `snapshot` (figures for the monitor).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![deny(unsafe_code)]
 
 #[cfg(target_os = "none")]
-mod machine {
-    gyre_x86_64::entry!(main);
+extern crate alloc;
 
-    fn main() -> ! {
-        log::info!("command line: {}", gyre_x86_64::command_line());
-        let cores = gyre_x86_64::start_cores(|core| {
-            log::info!("core {core} is up");
-            loop {
-                gyre_x86_64::idle();
-                gyre_x86_64::take_events();
-            }
-        });
-        log::info!("{cores} cores");
-        gyre_x86_64::shut_down(0)
-    }
-}
+#[cfg(target_os = "none")]
+mod assembly;
+#[cfg(target_os = "none")]
+mod grid;
+#[cfg(target_os = "none")]
+mod host;
+#[cfg(target_os = "none")]
+mod native;
+#[cfg(target_os = "none")]
+mod network;
+#[cfg(target_os = "none")]
+mod pci;
+#[cfg(target_os = "none")]
+mod snapshot;
+#[cfg(target_os = "none")]
+mod storage;
+#[cfg(target_os = "none")]
+mod tenants;
+#[cfg(target_os = "none")]
+mod tree;
 
 /// On a host there is nothing to run.
 #[cfg(not(target_os = "none"))]
 fn main() {
-    eprintln!(
-        "this is a kernel: build it with --target x86_64-unknown-none, run it with the gyre tool"
-    );
+    eprintln!("this is a kernel: build it with --target x86_64-unknown-none, run it with the gyre tool");
     std::process::exit(2);
 }

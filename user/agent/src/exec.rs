@@ -20,7 +20,12 @@ type Out = Arc<Mutex<TcpStream>>;
 ///
 /// # Errors
 /// When the client has gone.
-pub fn run(request: &Request, reader: &mut BufReader<TcpStream>, stream: &TcpStream, source: &Arc<dyn Source>) -> io::Result<bool> {
+pub fn run(
+    request: &Request,
+    reader: &mut BufReader<TcpStream>,
+    stream: &TcpStream,
+    source: &Arc<dyn Source>,
+) -> io::Result<bool> {
     let mut out = stream;
     let Ok(wanted) = serde_json::from_slice::<ExecRequest>(&request.body) else {
         let why = "the body must be {\"tenant\": \"...\", \"argv\": [\"...\"], \"env\": [\"NAME=value\"]}";
@@ -38,7 +43,12 @@ pub fn run(request: &Request, reader: &mut BufReader<TcpStream>, stream: &TcpStr
     sent.map(|()| false)
 }
 
-fn converse(wanted: &ExecRequest, reader: &mut BufReader<TcpStream>, out: &Out, source: &Arc<dyn Source>) -> io::Result<i32> {
+fn converse(
+    wanted: &ExecRequest,
+    reader: &mut BufReader<TcpStream>,
+    out: &Out,
+    source: &Arc<dyn Source>,
+) -> io::Result<i32> {
     let (stdin, input) = io::pipe()?;
     let (output, stdout) = io::pipe()?;
     let (errors, stderr) = io::pipe()?;

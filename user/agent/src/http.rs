@@ -31,7 +31,9 @@ pub fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
 }
 
 fn parse(reader: &mut impl io::BufRead) -> io::Result<Option<Request>> {
-    let Some(first) = line(reader)? else { return Ok(None) };
+    let Some(first) = line(reader)? else {
+        return Ok(None);
+    };
     let mut words = first.split_whitespace();
     let (method, target) = (words.next().ok_or_else(bad)?, words.next().ok_or_else(bad)?);
     if !words.next().is_some_and(|version| version.starts_with("HTTP/1.")) {
@@ -128,7 +130,16 @@ mod tests {
         let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(9000));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65));
         let giant = "POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n";
-        for text in ["\r\n", "GET /\r\n\r\n", "GET / SPDY\r\n\r\n", "GET / HTTP/1.1\r\nnonsense\r\n\r\n", "GET", &long, &many, giant] {
+        for text in [
+            "\r\n",
+            "GET /\r\n\r\n",
+            "GET / SPDY\r\n\r\n",
+            "GET / HTTP/1.1\r\nnonsense\r\n\r\n",
+            "GET",
+            &long,
+            &many,
+            giant,
+        ] {
             assert!(parsed(text).is_err(), "{text:.40}");
         }
     }

@@ -28,7 +28,9 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return http::refuse(&mut stream, "404 Not Found", &format!("there is no tenant `{tenant}`"));
         }
-        Err(error) => return http::refuse(&mut stream, "500 Internal Server Error", &error.to_string()),
+        Err(error) => {
+            return http::refuse(&mut stream, "500 Internal Server Error", &error.to_string());
+        }
     };
     http::start_stream(&mut stream, "text/plain; charset=utf-8")?;
     loop {

@@ -31,7 +31,8 @@ impl Page {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in samples {
-            let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+            let labels: Vec<String> =
+                labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
             let _ = writeln!(self.text, "{name}{labels} {value}");
         }
@@ -42,12 +43,42 @@ impl Page {
         let cycle = self.seconds_per_cycle;
         let lines = || bill.tenants.iter();
         let tenant = |name: &String| vec![("name", name.clone())];
-        self.family("container_cpu_usage_seconds_total", "counter", "CPU time of the tenant, kernel work on its behalf included.", lines().map(|line| (tenant(&line.tenant), line.cycles as f64 * cycle)));
-        self.family("container_cpu_user_seconds_total", "counter", "CPU time of the tenant in user mode.", lines().map(|line| (tenant(&line.tenant), line.user_cycles as f64 * cycle)));
-        self.family("container_network_transmit_bytes_total", "counter", "Bytes sent to the wire.", lines().map(|line| (tenant(&line.tenant), line.sent_bytes as f64)));
-        self.family("container_network_receive_bytes_total", "counter", "Bytes received from the wire.", lines().map(|line| (tenant(&line.tenant), line.received_bytes as f64)));
-        self.family("container_fs_reads_bytes_total", "counter", "Bytes read from the disk.", lines().map(|line| (tenant(&line.tenant), line.read_bytes as f64)));
-        self.family("container_fs_writes_bytes_total", "counter", "Bytes written to the disk.", lines().map(|line| (tenant(&line.tenant), line.written_bytes as f64)));
+        self.family(
+            "container_cpu_usage_seconds_total",
+            "counter",
+            "CPU time of the tenant, kernel work on its behalf included.",
+            lines().map(|line| (tenant(&line.tenant), line.cycles as f64 * cycle)),
+        );
+        self.family(
+            "container_cpu_user_seconds_total",
+            "counter",
+            "CPU time of the tenant in user mode.",
+            lines().map(|line| (tenant(&line.tenant), line.user_cycles as f64 * cycle)),
+        );
+        self.family(
+            "container_network_transmit_bytes_total",
+            "counter",
+            "Bytes sent to the wire.",
+            lines().map(|line| (tenant(&line.tenant), line.sent_bytes as f64)),
+        );
+        self.family(
+            "container_network_receive_bytes_total",
+            "counter",
+            "Bytes received from the wire.",
+            lines().map(|line| (tenant(&line.tenant), line.received_bytes as f64)),
+        );
+        self.family(
+            "container_fs_reads_bytes_total",
+            "counter",
+            "Bytes read from the disk.",
+            lines().map(|line| (tenant(&line.tenant), line.read_bytes as f64)),
+        );
+        self.family(
+            "container_fs_writes_bytes_total",
+            "counter",
+            "Bytes written to the disk.",
+            lines().map(|line| (tenant(&line.tenant), line.written_bytes as f64)),
+        );
         self.memory(snapshot);
     }
 
@@ -57,13 +88,48 @@ impl Page {
         let each = |value: fn(&Activity) -> f64| -> Vec<Sample> {
             tenants.iter().map(|tenant| (vec![("name", tenant.name.clone())], value(tenant))).collect()
         };
-        self.family("container_memory_usage_bytes", "gauge", "Memory held, kernel objects and cache included.", each(|tenant| tenant.memory_bytes as f64));
-        self.family("container_memory_max_usage_bytes", "gauge", "The most memory held.", each(|tenant| tenant.memory_bytes_max as f64));
-        self.family("container_memory_cache", "gauge", "Pages of the file cache.", each(|tenant| tenant.cache_bytes as f64));
-        self.family("container_spec_memory_limit_bytes", "gauge", "Memory that may be held.", each(|tenant| tenant.memory_bytes_limit as f64));
-        self.family("container_spec_cpu_shares", "gauge", "Weight of the tenant.", each(|tenant| f64::from(tenant.share)));
-        self.family("container_processes", "gauge", "Processes and threads.", each(|tenant| f64::from(tenant.processes)));
-        self.family("container_network_receive_packets_dropped_total", "counter", "Frames for the tenant that were dropped.", each(|tenant| tenant.dropped_frames as f64));
+        self.family(
+            "container_memory_usage_bytes",
+            "gauge",
+            "Memory held, kernel objects and cache included.",
+            each(|tenant| tenant.memory_bytes as f64),
+        );
+        self.family(
+            "container_memory_max_usage_bytes",
+            "gauge",
+            "The most memory held.",
+            each(|tenant| tenant.memory_bytes_max as f64),
+        );
+        self.family(
+            "container_memory_cache",
+            "gauge",
+            "Pages of the file cache.",
+            each(|tenant| tenant.cache_bytes as f64),
+        );
+        self.family(
+            "container_spec_memory_limit_bytes",
+            "gauge",
+            "Memory that may be held.",
+            each(|tenant| tenant.memory_bytes_limit as f64),
+        );
+        self.family(
+            "container_spec_cpu_shares",
+            "gauge",
+            "Weight of the tenant.",
+            each(|tenant| f64::from(tenant.share)),
+        );
+        self.family(
+            "container_processes",
+            "gauge",
+            "Processes and threads.",
+            each(|tenant| f64::from(tenant.processes)),
+        );
+        self.family(
+            "container_network_receive_packets_dropped_total",
+            "counter",
+            "Frames for the tenant that were dropped.",
+            each(|tenant| tenant.dropped_frames as f64),
+        );
     }
 
     fn cores(&mut self, snapshot: &Snapshot) {
@@ -81,7 +147,13 @@ impl Page {
             parts.map(|(state, cycles)| (labels(state), cycles as f64 * cycle))
         });
         self.family("gyre_core_seconds_total", "counter", "A gapless partition of each core's time.", parts);
-        let name = |id: u32| snapshot.activities.iter().find(|activity| activity.id == id).map_or(id.to_string(), |activity| activity.name.clone());
+        let name = |id: u32| {
+            snapshot
+                .activities
+                .iter()
+                .find(|activity| activity.id == id)
+                .map_or(id.to_string(), |activity| activity.name.clone())
+        };
         let spans = snapshot.cores.iter().flat_map(|core| {
             let labels = move |id| vec![("core", core.core.to_string()), ("activity", name(id))];
             core.handling.iter().map(move |span| (labels(span.activity), span.cycles as f64 * cycle))
@@ -91,19 +163,53 @@ impl Page {
 
     fn records(&mut self, snapshot: &Snapshot) {
         let cycle = self.seconds_per_cycle;
-        let activity = |id: u32| snapshot.activities.iter().find(|one| one.id == id).map_or(id.to_string(), |one| one.name.clone());
+        let activity = |id: u32| {
+            snapshot.activities.iter().find(|one| one.id == id).map_or(id.to_string(), |one| one.name.clone())
+        };
         let resource = |at: u16| snapshot.resources.get(usize::from(at)).map_or(at.to_string(), |one| one.name.clone());
         let each = |value: &dyn Fn(&gyre_config::monitor::Record) -> f64| -> Vec<Sample> {
-            let labels = |record: &gyre_config::monitor::Record| vec![("activity", activity(record.activity)), ("resource", resource(record.resource))];
+            let labels = |record: &gyre_config::monitor::Record| {
+                vec![("activity", activity(record.activity)), ("resource", resource(record.resource))]
+            };
             snapshot.records.iter().map(|record| (labels(record), value(record))).collect()
         };
-        self.family("gyre_resource_cpu_seconds_total", "counter", "CPU time handling messages.", each(&|record| record.cycles as f64 * cycle));
-        self.family("gyre_resource_messages_total", "counter", "Messages handled.", each(&|record| record.messages as f64));
-        self.family("gyre_resource_inline_messages_total", "counter", "Messages handled without having been queued.", each(&|record| record.inline_messages as f64));
+        self.family(
+            "gyre_resource_cpu_seconds_total",
+            "counter",
+            "CPU time handling messages.",
+            each(&|record| record.cycles as f64 * cycle),
+        );
+        self.family(
+            "gyre_resource_messages_total",
+            "counter",
+            "Messages handled.",
+            each(&|record| record.messages as f64),
+        );
+        self.family(
+            "gyre_resource_inline_messages_total",
+            "counter",
+            "Messages handled without having been queued.",
+            each(&|record| record.inline_messages as f64),
+        );
         self.family("gyre_resource_bytes_total", "counter", "Bytes moved.", each(&|record| record.bytes as f64));
-        self.family("gyre_resource_queue_seconds_total", "counter", "Time that messages waited.", each(&|record| record.queued_ns as f64 / 1e9));
-        self.family("gyre_resource_queue_length", "gauge", "Messages waiting.", each(&|record| f64::from(record.queue_length)));
-        self.family("gyre_resource_refused_total", "counter", "Messages refused because of a limit.", each(&|record| record.refused as f64));
+        self.family(
+            "gyre_resource_queue_seconds_total",
+            "counter",
+            "Time that messages waited.",
+            each(&|record| record.queued_ns as f64 / 1e9),
+        );
+        self.family(
+            "gyre_resource_queue_length",
+            "gauge",
+            "Messages waiting.",
+            each(&|record| f64::from(record.queue_length)),
+        );
+        self.family(
+            "gyre_resource_refused_total",
+            "counter",
+            "Messages refused because of a limit.",
+            each(&|record| record.refused as f64),
+        );
     }
 
     fn machine(&mut self, snapshot: &Snapshot) {
@@ -111,19 +217,49 @@ impl Page {
         let resources = |value: &dyn Fn(&gyre_config::monitor::Resource) -> f64| -> Vec<Sample> {
             snapshot.resources.iter().map(|one| (vec![("resource", one.name.clone())], value(one))).collect()
         };
-        self.family("gyre_resource_scheduling_seconds_total", "counter", "CPU time of the resource's scheduler.", resources(&|one| one.scheduling_cycles as f64 * cycle));
-        self.family("gyre_resource_longest_message_seconds", "gauge", "The longest message.", resources(&|one| one.longest_cycles as f64 * cycle));
-        self.family("gyre_resource_suspensions_total", "counter", "Times that the resource was full.", resources(&|one| one.suspensions as f64));
+        self.family(
+            "gyre_resource_scheduling_seconds_total",
+            "counter",
+            "CPU time of the resource's scheduler.",
+            resources(&|one| one.scheduling_cycles as f64 * cycle),
+        );
+        self.family(
+            "gyre_resource_longest_message_seconds",
+            "gauge",
+            "The longest message.",
+            resources(&|one| one.longest_cycles as f64 * cycle),
+        );
+        self.family(
+            "gyre_resource_suspensions_total",
+            "counter",
+            "Times that the resource was full.",
+            resources(&|one| one.suspensions as f64),
+        );
         let locks = snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.contended as f64));
         self.family("gyre_lock_contended_total", "counter", "Times that the lock was not free at once.", locks);
         let pools = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
         self.family("gyre_pool_objects", "gauge", "Objects of the type.", pools);
         let calls = snapshot.missing_calls.iter().map(|call| (vec![("call", call.name.clone())], call.count as f64));
         self.family("gyre_missing_calls_total", "counter", "System calls that the machine does not have.", calls);
-        self.family("gyre_memory_total_bytes", "gauge", "Memory of the machine.", [(vec![], snapshot.memory.total_bytes as f64)]);
+        self.family(
+            "gyre_memory_total_bytes",
+            "gauge",
+            "Memory of the machine.",
+            [(vec![], snapshot.memory.total_bytes as f64)],
+        );
         self.family("gyre_memory_free_bytes", "gauge", "Free memory.", [(vec![], snapshot.memory.free_bytes as f64)]);
-        self.family("gyre_kernel_heap_bytes", "gauge", "Kernel heap in use.", [(vec![], snapshot.memory.heap_bytes as f64)]);
-        self.family("gyre_uptime_seconds", "gauge", "Time since the kernel started.", [(vec![], snapshot.uptime_ns as f64 / 1e9)]);
+        self.family(
+            "gyre_kernel_heap_bytes",
+            "gauge",
+            "Kernel heap in use.",
+            [(vec![], snapshot.memory.heap_bytes as f64)],
+        );
+        self.family(
+            "gyre_uptime_seconds",
+            "gauge",
+            "Time since the kernel started.",
+            [(vec![], snapshot.uptime_ns as f64 / 1e9)],
+        );
     }
 }
 

@@ -79,17 +79,32 @@ fn converse(stream: TcpStream, source: &Arc<dyn Source>) -> io::Result<()> {
 }
 
 /// Answers one request; says whether the connection can take another.
-fn answer(request: &Request, reader: &mut BufReader<TcpStream>, stream: &TcpStream, source: &Arc<dyn Source>) -> io::Result<bool> {
+fn answer(
+    request: &Request,
+    reader: &mut BufReader<TcpStream>,
+    stream: &TcpStream,
+    source: &Arc<dyn Source>,
+) -> io::Result<bool> {
     let mut out = stream;
     match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/events") => return events::stream(stream, source).map(|()| false),
         ("POST", "/exec") => return exec::run(request, reader, stream, source),
-        ("GET", path) if path.starts_with("/logs/") => return logs::stream(request, stream, source).map(|()| false),
-        ("GET", "/metrics") => figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?,
-        ("GET", "/snapshot") => figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(snapshot)?))?,
-        ("GET", "/bill") => figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?,
+        ("GET", path) if path.starts_with("/logs/") => {
+            return logs::stream(request, stream, source).map(|()| false);
+        }
+        ("GET", "/metrics") => {
+            figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?
+        }
+        ("GET", "/snapshot") => {
+            figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(snapshot)?))?
+        }
+        ("GET", "/bill") => {
+            figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?
+        }
         ("GET", "/") => http::refuse(&mut out, "200 OK", "metrics snapshot bill events exec logs/TENANT")?,
-        ("GET" | "POST", _) => http::refuse(&mut out, "404 Not Found", "there is: /metrics /snapshot /bill /events /exec /logs/TENANT")?,
+        ("GET" | "POST", _) => {
+            http::refuse(&mut out, "404 Not Found", "there is: /metrics /snapshot /bill /events /exec /logs/TENANT")?
+        }
         _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec")?,
     }
     Ok(true)

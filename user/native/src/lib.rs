@@ -36,7 +36,10 @@ fn decode(encoded: &[u8]) -> io::Result<Snapshot> {
     // The version stands first, so that another one is seen before the rest is misread.
     let version: u32 = postcard::take_from_bytes(encoded).map_err(|error| wrong(error.to_string()))?.0;
     if version != gyre_config::monitor::VERSION {
-        return Err(wrong(format!("the kernel's figures have version {version}, expected {}", gyre_config::monitor::VERSION)));
+        return Err(wrong(format!(
+            "the kernel's figures have version {version}, expected {}",
+            gyre_config::monitor::VERSION
+        )));
     }
     postcard::from_bytes(encoded).map_err(|error| wrong(error.to_string()))
 }
@@ -47,9 +50,16 @@ fn decode(encoded: &[u8]) -> io::Result<Snapshot> {
 /// What the kernel answers.
 pub fn spawn(tenant: &str, argv: &[String], environment: &[String], streams: [RawFd; 3]) -> io::Result<i32> {
     let [stdin, stdout, stderr] = streams;
-    let request =
-        SpawnRequest { tenant: tenant.into(), argv: argv.to_vec(), environment: environment.to_vec(), stdin, stdout, stderr };
-    let bytes = postcard::to_allocvec(&request).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    let request = SpawnRequest {
+        tenant: tenant.into(),
+        argv: argv.to_vec(),
+        environment: environment.to_vec(),
+        stdin,
+        stdout,
+        stderr,
+    };
+    let bytes = postcard::to_allocvec(&request)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
     let pid = call::with_input(native::SPAWN, &bytes)?;
     i32::try_from(pid).map_err(io::Error::other)
 }

@@ -41,7 +41,14 @@ impl Checker {
     }
 
     /// Reads a whole number within a range, or takes the default.
-    pub(super) fn number(&mut self, number: Option<&raw::At<i64>>, what: &str, low: i64, high: i64, default: i64) -> i64 {
+    pub(super) fn number(
+        &mut self,
+        number: Option<&raw::At<i64>>,
+        what: &str,
+        low: i64,
+        high: i64,
+        default: i64,
+    ) -> i64 {
         let Some(number) = number else { return default };
         let value = *number.get_ref();
         if (low..=high).contains(&value) {
@@ -149,7 +156,11 @@ fn link(checker: &mut Checker, link: &raw::Link) -> Link {
     if let (Some(text), Some(rate)) = (&link.rate, rate)
         && (1..10_000).contains(&rate)
     {
-        checker.wrong(Problem::new(text.span(), "the link is too slow for one frame a second", "expected 10 kbit/s or more"));
+        checker.wrong(Problem::new(
+            text.span(),
+            "the link is too slow for one frame a second",
+            "expected 10 kbit/s or more",
+        ));
     }
     Link {
         mac: address::MACHINE_MAC,
@@ -189,7 +200,7 @@ pub(super) fn parent(checker: &mut Checker, name: &raw::At<String>, known: &[Act
 pub(super) fn unique(checker: &mut Checker, what: &str, name: &raw::At<String>, all: &[&raw::At<String>]) {
     let first = all.iter().find(|other| other.get_ref() == name.get_ref());
     if let Some(first) = first.filter(|first| first.span().start < name.span().start) {
-        let message = format!("two of the kind {what} are named `{}`", name.get_ref());
+        let message = format!("the {what} `{}` is declared twice", name.get_ref());
         checker.wrong(Problem::new(name.span(), message, "the second").and(first.span(), "the first"));
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn resource(checker: &mut Checker, name: &At<String>) -> Option<Strin
     if RESOURCES.contains(&wanted.as_str()) {
         return Some(wanted);
     }
-    let help = suggest::help(name.get_ref(), RESOURCES.iter().copied());
+    let help = suggest::help(name.get_ref(), RESOURCES.iter().copied()).replace('_', "-");
     let message = format!("there is no resource `{}`", name.get_ref());
     checker.wrong(Problem::new(name.span(), message, "unknown resource").help(help));
     None

@@ -101,7 +101,9 @@ fn sum_is_100(checker: &mut Checker, all: &[raw::Tenant], shares: &[u32]) {
         for raw in all.iter().rev().skip(1) {
             problem = problem.and(raw.share.span(), "");
         }
-        checker.wrong(problem.help("change one of them, or write weights without % (share = 3), whose sum does not matter"));
+        checker.wrong(
+            problem.help("change one of them, or write weights without % (share = 3), whose sum does not matter"),
+        );
     }
 }
 
@@ -118,7 +120,11 @@ pub(super) fn plain_share(checker: &mut Checker, share: &At<Share>) -> u32 {
         },
     };
     if value == 0 || value > 1_000_000 {
-        let problem = Problem::new(share.span(), "this share makes no sense", "expected a weight of 1 to 1000000, or a percentage above 0");
+        let problem = Problem::new(
+            share.span(),
+            "this share makes no sense",
+            "expected a weight of 1 to 1000000, or a percentage above 0",
+        );
         checker.wrong(problem.help("a tenant with no share would never run"));
     }
     u32::try_from(value).unwrap_or(1).max(1)
@@ -176,7 +182,9 @@ fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
 
 fn address(checker: &mut Checker, raw: &raw::Tenant, index: usize) -> Address {
     let default = address::tenant(index).unwrap_or(address::FIRST_TENANT);
-    let Some(text) = &raw.address else { return default };
+    let Some(text) = &raw.address else {
+        return default;
+    };
     let Ok(parsed) = text.get_ref().parse::<Ipv4Addr>() else {
         let message = format!("`{}` is not an IPv4 address", text.get_ref());
         checker.wrong(Problem::new(text.span(), message, "expected an address such as \"10.77.0.11\""));
@@ -192,8 +200,12 @@ fn address(checker: &mut Checker, raw: &raw::Tenant, index: usize) -> Address {
 
 fn addresses_differ(checker: &mut Checker, raw: &[raw::Tenant], all: &[Tenant]) {
     for (at, tenant) in all.iter().enumerate() {
-        let Some(other) = all.iter().take(at).find(|other| other.address == tenant.address) else { continue };
-        let Some(raw) = at.checked_sub(1).and_then(|at| raw.get(at)) else { continue };
+        let Some(other) = all.iter().take(at).find(|other| other.address == tenant.address) else {
+            continue;
+        };
+        let Some(raw) = at.checked_sub(1).and_then(|at| raw.get(at)) else {
+            continue;
+        };
         let span = raw.address.as_ref().map_or(raw.name.span(), At::span);
         let message = format!("the address {} is taken", Ipv4Addr::from(tenant.address));
         checker.wrong(Problem::new(span, message, format!("it is {}'s", other.name)));
@@ -206,13 +218,18 @@ fn program(checker: &mut Checker, raw: &raw::Tenant) -> Option<Program> {
     }
     let directory = raw.directory.as_ref().map_or("/".into(), |path| path.get_ref().clone());
     let environment = raw.environment.iter().map(|(name, value)| format!("{}={value}", name.get_ref())).collect();
-    for name in raw.environment.keys().filter(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0'])) {
+    for name in raw.environment.keys().filter(|name| name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']))
+    {
         checker.wrong(Problem::new(name.span(), "not the name of an environment variable", "empty, or holds ="));
     }
     let command = raw.command.as_ref()?;
     match command.get_ref().first() {
         Some(first) => check::absolute_text(checker, first, command.span()),
-        None => checker.wrong(Problem::new(command.span(), "the command is empty", "expected [\"/path/of/program\", \"argument\", ...]")),
+        None => checker.wrong(Problem::new(
+            command.span(),
+            "the command is empty",
+            "expected [\"/path/of/program\", \"argument\", ...]",
+        )),
     }
     Some(Program { argv: command.get_ref().clone(), environment, directory })
 }
@@ -247,7 +264,9 @@ fn forward(text: &At<String>) -> Option<Forward> {
 fn ports_differ(checker: &mut Checker, all: &[raw::Tenant]) {
     let mut seen: BTreeMap<u16, (std::ops::Range<usize>, &str)> = BTreeMap::new();
     for (tenant, text) in all.iter().flat_map(|tenant| tenant.ports.iter().map(move |text| (tenant, text))) {
-        let Some(forward) = forward(text) else { continue };
+        let Some(forward) = forward(text) else {
+            continue;
+        };
         match seen.get(&forward.host) {
             Some((span, name)) => {
                 let message = format!("port {} of the host is forwarded twice", forward.host);

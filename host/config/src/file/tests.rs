@@ -93,7 +93,7 @@ fn an_unknown_policy_is_named_and_the_right_one_suggested() {
 fn an_unknown_resource_is_named_and_the_right_one_suggested() {
     let (message, under, _, help) = complaint("[policy.network-write]", "[policy.netwrok-write]");
     assert_eq!((message.as_str(), under.as_str()), ("there is no resource `netwrok-write`", "netwrok-write"));
-    assert_eq!(help, "did you mean `network_write`?");
+    assert_eq!(help, "did you mean `network-write`?");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_missing_key_is_named_where_it_should_stand() {
 #[test]
 fn two_tenants_of_one_name_are_both_shown() {
     let (message, under, label, _) = complaint("name = \"silver\"", "name = \"gold\"");
-    assert_eq!(message, "two of the kind tenant are named `gold`");
+    assert_eq!(message, "the tenant `gold` is declared twice");
     assert_eq!((under.as_str(), label.as_str()), ("\"gold\"", "the second"));
 }
 

@@ -135,7 +135,13 @@ fn show(value: f64, step: f64, units: &[&str]) -> String {
         at += 1;
     }
     let unit = units.get(at).unwrap_or(&"");
-    let digits = if at == 0 || value >= 99.95 { 0 } else if value >= 9.995 { 1 } else { 2 };
+    let digits = if at == 0 || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{value:.digits$} {unit}")
 }
 
@@ -160,7 +166,9 @@ mod tests {
         assert!(bytes("lots").unwrap_err().contains("512 MiB"));
         assert!(bytes("12 parsecs").unwrap_err().contains("no unit `parsecs`"));
         assert!(bits_per_second("20").unwrap_err().contains("unit is missing"));
-        for text in ["", ".", "1.", ".5 MiB", "-1 MiB", "1..2 MiB", "99999999999999999999 GB", "18446744073709551615 GiB"] {
+        for text in
+            ["", ".", "1.", ".5 MiB", "-1 MiB", "1..2 MiB", "99999999999999999999 GB", "18446744073709551615 GiB"]
+        {
             assert!(bytes(text).is_err(), "{text:?}");
         }
     }

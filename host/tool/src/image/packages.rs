@@ -47,7 +47,13 @@ fn resolve(archives: &Path, status: &Path, packages: &[String]) -> Result<Vec<St
 
 fn apt(archives: &Path, status: &Path) -> Result<std::process::Command> {
     let mut apt = command::program("apt-get")?;
-    for option in ["Debug::NoLocking=1", "APT::Install-Recommends=0", "APT::Sandbox::User=root", "Dir::Cache::pkgcache=", "Dir::Cache::srcpkgcache="] {
+    for option in [
+        "Debug::NoLocking=1",
+        "APT::Install-Recommends=0",
+        "APT::Sandbox::User=root",
+        "Dir::Cache::pkgcache=",
+        "Dir::Cache::srcpkgcache=",
+    ] {
         apt.args(["-o", option]);
     }
     apt.arg("-o").arg(format!("Dir::State::status={}", status.display()));
@@ -76,7 +82,12 @@ fn advice(failure: &Failure) -> String {
 /// When the package is damaged.
 pub fn unpack(package: &Path, tree: &Path) -> Result<()> {
     let failed = || Failure::new(format!("cannot unpack {}", package.display()));
-    let mut read = command::program("dpkg-deb")?.arg("--fsys-tarfile").arg(package).stdout(Stdio::piped()).spawn().map_err(|_| failed())?;
+    let mut read = command::program("dpkg-deb")?
+        .arg("--fsys-tarfile")
+        .arg(package)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|_| failed())?;
     let stdout = read.stdout.take().ok_or_else(failed)?;
     let mut write = command::program("tar")?;
     write.args(["--extract", "--keep-directory-symlink", "--file=-", "--directory"]).arg(tree).stdin(stdout);

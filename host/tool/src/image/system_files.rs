@@ -31,13 +31,8 @@ const FOLDERS: &[(&str, u32)] = &[
 ];
 
 /// /bin and friends are links into /usr, as in every Debian since 12.
-const LINKS: &[(&str, &str)] = &[
-    ("bin", "usr/bin"),
-    ("sbin", "usr/sbin"),
-    ("lib", "usr/lib"),
-    ("lib64", "usr/lib64"),
-    ("var/run", "/run"),
-];
+const LINKS: &[(&str, &str)] =
+    &[("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("var/run", "/run")];
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
     daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\

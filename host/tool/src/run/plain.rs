@@ -1,45 +1,60 @@
-//! One line a second, for output that is no terminal.
+//! For output that is no terminal: a line each second, or the machine's console as it comes.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read as _, Write as _},
+    time::Duration,
+};
 
 use gyre_config::file::units;
 
-use super::{Running, is_over};
+use super::Running;
 use crate::{
-    cli,
-    failure::Result,
-    stop::Stop,
+    failure::{Context as _, Result},
     ui,
-    wire::Figures,
+    view::{Sample, Sampler},
 };
 
-/// Watches a machine until it is to end.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Says a line for each sample until it is over.
 ///
 /// # Errors
-/// When the machine stops by itself.
-pub fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop) -> Result<()> {
-    let started = Instant::now();
-    let mut before = running.wire.counters.read();
-    let mut last = started;
-    while !is_over(running, started, arguments.duration, stop)? {
-        std::thread::sleep(Duration::from_millis(50));
-        if last.elapsed() >= Duration::from_secs(1) {
-            let now = running.wire.counters.read();
-            ui::say(&line(started.elapsed(), last.elapsed(), &before, &now));
-            (before, last) = (now, Instant::now());
+/// What `over` says.
+pub fn watch(sampler: &Sampler, over: &mut impl FnMut() -> Result<bool>) -> Result<()> {
+    let mut samples = sampler.subscribe();
+    while !over()? {
+        while let Ok(sample) = samples.try_recv() {
+            ui::say(&line(&sample));
         }
+        std::thread::sleep(STEP);
     }
     Ok(())
 }
 
-fn line(since: Duration, window: Duration, before: &[Figures], now: &[Figures]) -> String {
-    let sent: Vec<(&str, u64)> =
-        now.iter().zip(before).map(|(now, before)| (now.name.as_str(), now.sent_bytes - before.sent_bytes)).collect();
-    let sum: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    let rate = units::show_bits_per_second(sum as f64 * 8.0 / window.as_secs_f64());
-    let mut text = format!("{:4.0} s  {rate:>12}", since.as_secs_f64());
-    for (name, bytes) in sent.iter().filter(|(name, _)| *name != "system" && *name != "other") {
-        text += &format!("  {name} {:4.1} %", *bytes as f64 * 100.0 / sum.max(1) as f64);
+fn line(sample: &Sample) -> String {
+    let rate = units::show_bits_per_second(sample.sent_bits_per_second);
+    let mut text = format!("{:4.0} s  {rate:>12}", sample.at_s);
+    for tenant in sample.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0) {
+        text += &format!("  {} {:4.1} %", tenant.name, tenant.sent_percent);
     }
     text
+}
+
+/// Copies the console to standard output until it is over.
+///
+/// # Errors
+/// What `over` says.
+pub fn console(running: &mut Running, mut over: impl FnMut(&mut Running) -> Result<bool>) -> Result<()> {
+    let reading = || "cannot read the console".to_owned();
+    let mut file = std::fs::File::open(&running.console).context(reading)?;
+    loop {
+        let ended = over(running);
+        let mut bytes = vec![];
+        file.read_to_end(&mut bytes).context(reading)?;
+        std::io::stdout().write_all(&bytes).context(|| "cannot write to standard output".into())?;
+        if ended? {
+            return Ok(());
+        }
+        std::thread::sleep(STEP);
+    }
 }

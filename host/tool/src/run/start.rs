@@ -15,6 +15,7 @@ use gyre_config::{
 };
 
 use crate::{
+    agent::Agent,
     build, cli,
     failure::{Failure, Result},
     forward, image, linux,
@@ -42,6 +43,8 @@ pub struct Running {
     pub namespace: Namespace,
     /// The log of its console.
     pub console: PathBuf,
+    /// A client of its agent.
+    pub agent: Agent,
     /// When QEMU was started.
     pub started: Instant,
     /// From QEMU's start to the first page served.
@@ -85,9 +88,12 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         extra: &arguments.qemu,
     })?;
     let counters = Counters::new(machine.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.address)));
-    let options = wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
+    let options =
+        wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
     let wire = Wire::start(ours, tap, Arc::new(counters), &options)?;
-    let mut running = Running { description, qemu, wire, namespace, console, started, first_page: None, clients: vec![] };
+    let agent = Agent::at(&folder.join("agent.sock"));
+    let mut running =
+        Running { description, qemu, wire, namespace, console, agent, started, first_page: None, clients: vec![] };
     running.wait_for_pages(stop)?;
     if !arguments.no_load {
         running.start_clients()?;
@@ -98,7 +104,7 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
 fn boot(project: &Project, description: &Description, arguments: &cli::Run, folder: &Path) -> Result<Boot> {
     let machine = &description.machine;
     if arguments.on == cli::Kernel::Linux {
-        let linux = linux::prepare(project, machine, folder, None)?;
+        let linux = linux::prepare(project, machine, folder, Some(&build::agent(project)?))?;
         let command_line = format!("{} {}", linux::COMMAND_LINE, arguments.append);
         return Ok(Boot { kernel: linux.kernel, module: linux.initrd, command_line });
     }
@@ -115,7 +121,8 @@ fn disks(project: &Project, description: &Description, folder: &Path) -> Result<
     for tenant in &description.tenants {
         let name = tenant.image.as_str();
         if !images.contains_key(name) {
-            let image = description.images.get(name).ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
+            let image =
+                description.images.get(name).ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
             images.insert(name, image::build(project, name, image)?);
         }
         let disk = folder.join(format!("{}.ext2", tenant.name));
@@ -178,8 +185,11 @@ impl Running {
     fn silent(&self, failure: &Failure) -> Failure {
         let log = std::fs::read(&self.console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let tail = crate::command::last_lines(&log.unwrap_or_default(), 20);
-        Failure::with_help(failure.report.to_string(), format!("The console's last lines ({}):\n{tail}", self.console.display()))
-            .kind(crate::failure::Kind::Machine)
+        Failure::with_help(
+            failure.report.to_string(),
+            format!("The console's last lines ({}):\n{tail}", self.console.display()),
+        )
+        .kind(crate::failure::Kind::Machine)
     }
 
     fn start_clients(&mut self) -> Result<()> {

@@ -52,7 +52,8 @@ pub struct Figures {
 impl Counters {
     /// Makes counters at zero.
     pub fn new<'a>(tenants: impl IntoIterator<Item = (&'a str, Address)>) -> Self {
-        let row = |name: &str, address| Row { name: name.into(), address, sent: Cell::default(), received: Cell::default() };
+        let row =
+            |name: &str, address| Row { name: name.into(), address, sent: Cell::default(), received: Cell::default() };
         let mut rows: Vec<Row> = tenants.into_iter().map(|(name, address)| row(name, Some(address))).collect();
         rows.push(row("other", None));
         Self { rows }
@@ -62,7 +63,9 @@ impl Counters {
     pub fn count(&self, direction: Direction, frame: &[u8]) {
         let address = frame::tenant_address(frame, direction == Direction::FromMachine);
         let found = self.rows.iter().find(|row| address.is_some() && row.address == address);
-        let Some(row) = found.or(self.rows.last()) else { return };
+        let Some(row) = found.or(self.rows.last()) else {
+            return;
+        };
         let cell = if direction == Direction::FromMachine { &row.sent } else { &row.received };
         cell.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
         cell.frames.fetch_add(1, Ordering::Relaxed);

@@ -1,1 +1,220 @@
 //! Starting programs: ELF files, scripts, the initial stack.
+//!
+//! The new memory is built beside the old one; only when nothing can fail any more do the other threads end and the new
+//! memory takes the old one's place. A program that cannot be started leaves its caller as it was.
+
+pub mod elf;
+mod load;
+mod script;
+mod stack;
+
+use crate::file::Executable;
+use crate::process::Program;
+use crate::run::Running;
+use crate::task::prctl::set_comm;
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_address_space::AddressSpace;
+use gyre_machine::Registers;
+use linux_raw_sys::general as raw;
+
+/// The current directory, as in openat.
+pub const CURRENT_DIRECTORY: i32 = raw::AT_FDCWD;
+/// Longest argument or environment string (Linux: 32 pages).
+const STRING_BYTES_MAX: usize = 32 * 4096;
+/// Most arguments or environment strings.
+const STRINGS_MAX: usize = 1 << 16;
+/// Most bytes of both together, where the stack's limit allows it (a quarter of it).
+const STRINGS_BYTES_MAX: u64 = 2 << 20;
+/// Interrupts on, and the bit that is always 1.
+const FLAGS_AT_START: u64 = 0x202;
+
+/// What execve is asked for.
+pub struct Request {
+    /// Directory of a relative path.
+    pub directory: i32,
+    /// The path.
+    pub path: Vec<u8>,
+    /// Flags of execveat.
+    pub flags: u32,
+    /// Arguments.
+    pub arguments: Vec<Vec<u8>>,
+    /// Environment.
+    pub environment: Vec<Vec<u8>>,
+}
+
+/// `execve(path, arguments, environment)`.
+pub async fn execve(thread: &Arc<Thread>, running: &mut Running, a: Arguments) -> Outcome {
+    let place = (CURRENT_DIRECTORY, a.word(0), 0);
+    execute(thread, running, place, a.word(1), a.word(2)).await
+}
+
+/// `execveat(directory, path, arguments, environment, flags)`.
+pub async fn execveat(thread: &Arc<Thread>, running: &mut Running, a: Arguments) -> Outcome {
+    let flags = a.unsigned(4);
+    if flags & !(raw::AT_EMPTY_PATH | raw::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let place = (a.int(0), a.word(1), flags);
+    execute(thread, running, place, a.word(2), a.word(3)).await
+}
+
+async fn execute(
+    thread: &Arc<Thread>,
+    running: &mut Running,
+    (directory, path, flags): (i32, u64, u32),
+    arguments: u64,
+    environment: u64,
+) -> Outcome {
+    let path = thread.read_path(path).await?;
+    let limit = (thread.process().limit(raw::RLIMIT_STACK) / 4).min(STRINGS_BYTES_MAX);
+    let mut room = usize::try_from(limit).unwrap_or(usize::MAX);
+    let request = Request {
+        directory,
+        path,
+        flags,
+        arguments: read_strings(thread, arguments, &mut room).await?,
+        environment: read_strings(thread, environment, &mut room).await?,
+    };
+    replace_program(thread, running, request).await?;
+    Ok(0)
+}
+
+/// Reads an array of string pointers that ends with null.
+async fn read_strings(thread: &Thread, address: u64, room: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut strings = Vec::new();
+    let mut at = address;
+    while address != 0 {
+        let pointer: u64 = thread.read_struct(at).await?;
+        if pointer == 0 {
+            break;
+        }
+        let string = thread.read_string(pointer, STRING_BYTES_MAX, Errno::E2BIG).await?;
+        let needed = string.len() + 1 + size_of::<u64>();
+        *room = room.checked_sub(needed).ok_or(Errno::E2BIG)?;
+        strings.push(string);
+        if strings.len() >= STRINGS_MAX {
+            return Err(Errno::E2BIG);
+        }
+        at = at.checked_add(size_of::<u64>() as u64).ok_or(Errno::EFAULT)?;
+    }
+    Ok(strings)
+}
+
+/// A program ready to take over.
+struct Prepared {
+    space: Arc<AddressSpace>,
+    registers: Registers,
+    program: Program,
+    name: Vec<u8>,
+    /// Set-user-id and set-group-id of the file: the new effective ids.
+    identity: (Option<u32>, Option<u32>),
+}
+
+/// Replaces the program of the thread's process.
+///
+/// # Errors
+/// Those of execve; the process is as it was then.
+pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, request: Request) -> Result<(), Errno> {
+    let mut prepared = prepare(thread, request, running.context.extended_bytes()).await?;
+    let files = thread.process().files().executed().await?;
+    end_other_threads(thread).await?;
+    // From here on nothing fails.
+    let process = thread.process();
+    process.set_files(files);
+    let former = process.replace_space(prepared.space.clone());
+    *process.program.lock() = core::mem::take(&mut prepared.program);
+    process.change_credentials(|who| {
+        who.user_effective = prepared.identity.0.unwrap_or(who.user_effective);
+        who.group_effective = prepared.identity.1.unwrap_or(who.group_effective);
+        who.user_saved = who.user_effective;
+        who.group_saved = who.group_effective;
+    });
+    reset(thread, &prepared);
+    running.context.reset_extended();
+    running.context.registers = prepared.registers;
+    process.stop_borrowing();
+    former.leave().await;
+    Ok(())
+}
+
+/// What a new program does not inherit.
+fn reset(thread: &Thread, prepared: &Prepared) {
+    let process = thread.process();
+    process.signals.lock().actions.reset_for_new_program();
+    thread.signals.lock().stack = Default::default();
+    thread.clear_at_end.store(0, Ordering::Release);
+    thread.robust_list.store(0, Ordering::Release);
+    process.timers.stop();
+    process.dumpable.store(1, Ordering::Relaxed);
+    set_comm(thread, &prepared.name);
+    process.tenant().tree.lock().note_executed(process.id());
+}
+
+/// Ends all threads of the process but this one, which becomes the first.
+async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
+    let process = thread.process();
+    let others = || -> Vec<Arc<Thread>> {
+        let threads = process.threads.lock();
+        threads.iter().filter(|other| !Arc::ptr_eq(other, thread)).cloned().collect()
+    };
+    others().iter().for_each(|other| other.kill());
+    process.threads_changed.until(|| others().is_empty().then_some(())).await;
+    if thread.is_dying() {
+        return Err(Errno::EINTR);
+    }
+    if thread.id() != process.id() {
+        let mut tree = process.tenant().tree.lock();
+        tree.remove_thread(thread.id());
+        thread.set_id(process.id());
+        tree.add_thread(thread.clone());
+    }
+    Ok(())
+}
+
+async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) -> Result<Prepared, Errno> {
+    let process = thread.process();
+    let files = process.files();
+    let first = files.open_executable(thread, request.directory, &request.path, request.flags).await?;
+    let identity = identity_of(thread, &first);
+    let given_path = request.path.clone();
+    let started = script::resolve(thread, first, request).await?;
+    let space = AddressSpace::new(thread.tenant().host().flush(), process.limits().of_memory())?;
+    let loaded = load::load(thread, &space, &started.file).await?;
+    let secure = identity != (None, None);
+    let start = stack::Start {
+        arguments: &started.arguments,
+        environment: &started.environment,
+        path: &given_path,
+        loaded: &loaded,
+        credentials: &process.credentials(),
+        is_secure: secure,
+        frame_bytes_min: crate::signal::frame::stack_bytes_min(extended_bytes),
+    };
+    let stack_pointer = stack::build(&space, &start).await?;
+    let name = given_path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    Ok(Prepared {
+        space,
+        registers: Registers { rip: loaded.start, rsp: stack_pointer, rflags: FLAGS_AT_START, ..Registers::default() },
+        program: Program {
+            path: started.file.path.clone(),
+            arguments: stack::joined(&started.arguments),
+            environment: stack::joined(&started.environment),
+        },
+        name,
+        identity,
+    })
+}
+
+/// Set-user-id and set-group-id bits, unless the process gave up new privileges.
+fn identity_of(thread: &Thread, file: &Executable) -> (Option<u32>, Option<u32>) {
+    let attributes = &file.attributes;
+    if thread.process().no_new_privileges.load(Ordering::Relaxed) {
+        return (None, None);
+    }
+    let user = (attributes.mode & 0o4000 != 0).then_some(attributes.user);
+    let group = (attributes.mode & 0o2010 == 0o2010).then_some(attributes.group);
+    (user, group)
+}

@@ -15,11 +15,7 @@ pub struct AsyncLock<T> {
 impl<T: Copy> AsyncLock<T> {
     /// An open lock.
     pub const fn new(value: T) -> AsyncLock<T> {
-        AsyncLock {
-            held: AtomicBool::new(false),
-            free: WaitQueue::new(),
-            value: SpinLock::new(value),
-        }
+        AsyncLock { held: AtomicBool::new(false), free: WaitQueue::new(), value: SpinLock::new(value) }
     }
 
     /// Waits until nobody holds it. Dropping the answer, also in a killed task, frees it.

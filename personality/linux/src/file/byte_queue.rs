@@ -48,12 +48,7 @@ impl ByteQueue {
         for part in tail.chunks(PAGE_BYTES) {
             let page = Page::zeroed()?;
             page.write(0, part);
-            fresh.push(Segment {
-                page,
-                start: 0,
-                end: part.len(),
-                own: true,
-            });
+            fresh.push(Segment { page, start: 0, end: part.len(), own: true });
         }
         if let Some(last) = self.segments.back_mut().filter(|_| !head.is_empty()) {
             last.page.write(last.end, head);
@@ -68,12 +63,7 @@ impl ByteQueue {
     pub fn push_bytes(&mut self, data: &Bytes) {
         let (page, start) = data.location();
         self.bytes += data.len();
-        self.segments.push_back(Segment {
-            page: page.clone(),
-            start,
-            end: start + data.len(),
-            own: false,
-        });
+        self.segments.push_back(Segment { page: page.clone(), start, end: start + data.len(), own: false });
     }
 
     /// Takes up to `into.len()` bytes by copying.

@@ -1,10 +1,21 @@
 //! What a process holds of files, as the rest of the personality sees it.
 
+use super::descriptors::DescriptorTable;
+use super::mount::Place;
+use super::object::Object;
+use super::open_file::{Location, OpenFile};
+use super::permission::{Asker, EXECUTE};
+use super::tenant_files::TenantFiles;
+use super::terminal::TerminalSide;
+use super::walk::{Found, LastLink, Start, Walked, Walker};
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::files::{Attributes, NodeId, NodeKind, files};
+use gyre_object::SpinLock;
+use linux_raw_sys::general as raw;
 
 /// A program file that execve may read.
 pub struct Executable {
@@ -34,16 +45,72 @@ pub struct FileMapping {
     pub keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
+/// Root, current directory and mask, shared by CLONE_FS.
+pub struct Directories {
+    state: SpinLock<DirectoryState>,
+    mask: AtomicU32,
+}
+
+#[derive(Clone)]
+struct DirectoryState {
+    root: Place,
+    current: Start,
+}
+
 /// Descriptors, current and root directory, mask.
 pub struct FileContext {
-    client: files::Client,
-    root: NodeId,
+    tenant: Arc<TenantFiles>,
+    table: Arc<DescriptorTable>,
+    directories: Arc<Directories>,
+    /// The process that took POSIX locks, 0 while none did.
+    lock_owner: AtomicI32,
+    /// True once its process has ended: it uses the descriptors no more.
+    left: AtomicBool,
 }
 
 impl FileContext {
-    /// The context of a tenant's first process: no descriptors, root and current directory at `root`.
-    pub fn new(client: files::Client, root: NodeId) -> Arc<FileContext> {
-        Arc::new(FileContext { client, root })
+    /// The context of a tenant's first process: root and current directory at the tenant's root, the console as
+    /// descriptors 0, 1 and 2.
+    ///
+    /// # Errors
+    /// ENOENT without a root; ENFILE.
+    pub fn new(tenant: &Arc<TenantFiles>) -> Result<Arc<FileContext>, Errno> {
+        let context = FileContext::bare(tenant)?;
+        let end = tenant.console.end(TerminalSide::Slave);
+        let console = OpenFile::new(tenant, Object::Terminal(end), raw::O_RDWR, None)?;
+        for _ in 0..3 {
+            context.table.install(console.clone(), false, 0, 3)?;
+        }
+        Ok(context)
+    }
+
+    /// The same without descriptors, for `gyre exec`.
+    ///
+    /// # Errors
+    /// ENOENT without a root.
+    pub fn bare(tenant: &Arc<TenantFiles>) -> Result<Arc<FileContext>, Errno> {
+        let root = tenant.mounts.root().ok_or(Errno::ENOENT)?;
+        let current = Start { place: root.clone(), path: b"/".to_vec() };
+        Ok(Arc::new(FileContext {
+            tenant: tenant.clone(),
+            table: Arc::new(DescriptorTable::default()),
+            directories: Arc::new(Directories {
+                state: SpinLock::new(DirectoryState { root, current }),
+                mask: AtomicU32::new(0o022),
+            }),
+            lock_owner: AtomicI32::new(0),
+            left: AtomicBool::new(false),
+        }))
+    }
+
+    /// The tenant's files.
+    pub fn tenant(&self) -> &Arc<TenantFiles> {
+        &self.tenant
+    }
+
+    /// The descriptors.
+    pub fn table(&self) -> &DescriptorTable {
+        &self.table
     }
 
     /// The context of a new process, by clone's flags (CLONE_FILES, CLONE_FS share; otherwise copies).
@@ -51,56 +118,252 @@ impl FileContext {
     /// # Errors
     /// ENOMEM.
     pub fn duplicate(self: &Arc<Self>, clone_flags: u64) -> Result<Arc<FileContext>, Errno> {
-        let _ = clone_flags;
-        Ok(self.clone())
+        let table = if clone_flags & u64::from(raw::CLONE_FILES) != 0 {
+            self.table.join();
+            self.table.clone()
+        } else {
+            Arc::new(self.table.copy())
+        };
+        let directories = if clone_flags & u64::from(raw::CLONE_FS) != 0 {
+            self.directories.clone()
+        } else {
+            Arc::new(Directories {
+                state: SpinLock::new(self.directories.state.lock().clone()),
+                mask: AtomicU32::new(self.mask()),
+            })
+        };
+        Ok(Arc::new(FileContext {
+            tenant: self.tenant.clone(),
+            table,
+            directories,
+            lock_owner: AtomicI32::new(0),
+            left: AtomicBool::new(false),
+        }))
     }
 
-    /// What execve does: ends sharing, closes descriptors marked close-on-exec. The caller installs the answer in the process.
+    /// What execve does: ends sharing of descriptors, closes those marked close-on-exec. The caller installs the answer in the process.
     ///
     /// # Errors
     /// ENOMEM.
     pub async fn executed(self: &Arc<Self>) -> Result<Arc<FileContext>, Errno> {
-        Ok(self.clone())
+        let table = Arc::new(self.table.copy());
+        drop(table.remove_for_exec());
+        Ok(Arc::new(FileContext {
+            tenant: self.tenant.clone(),
+            table,
+            directories: self.directories.clone(),
+            lock_owner: AtomicI32::new(self.lock_owner.load(Ordering::Acquire)),
+            left: AtomicBool::new(false),
+        }))
     }
 
-    /// What the end of a process does: closes all descriptors, if nobody shares them.
-    pub async fn ended(self: Arc<Self>) {}
+    /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them. A zombie holds
+    /// nothing open.
+    pub async fn ended(self: Arc<Self>) {
+        self.leave();
+    }
+
+    fn leave(&self) {
+        if self.left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let owner = self.lock_owner.load(Ordering::Acquire);
+        if owner != 0 {
+            self.tenant.locks.release_process(owner);
+        }
+        self.table.leave();
+    }
+
+    /// Notes that this process takes POSIX locks.
+    pub(super) fn note_lock_owner(&self, process: i32) {
+        self.lock_owner.store(process, Ordering::Release);
+    }
+
+    /// The file mode creation mask.
+    pub fn mask(&self) -> u32 {
+        self.directories.mask.load(Ordering::Acquire)
+    }
+
+    /// Replaces the mask; answers the old one.
+    pub fn set_mask(&self, mask: u32) -> u32 {
+        self.directories.mask.swap(mask & 0o777, Ordering::AcqRel)
+    }
+
+    /// The root directory.
+    pub fn root(&self) -> Place {
+        self.directories.state.lock().root.clone()
+    }
+
+    /// The current directory.
+    pub fn current(&self) -> Start {
+        self.directories.state.lock().current.clone()
+    }
+
+    /// Moves the current directory.
+    pub fn set_current(&self, found: Found) {
+        let current = Start { place: found.place, path: found.path };
+        let before = core::mem::replace(&mut self.directories.state.lock().current, current);
+        drop(before);
+    }
+
+    /// Moves the root directory (chroot).
+    pub fn set_root(&self, found: Found) {
+        let before = core::mem::replace(&mut self.directories.state.lock().root, found.place);
+        drop(before);
+    }
+
+    /// Walks a path for a thread with its effective identity.
+    ///
+    /// # Errors
+    /// Those of [`Walker::walk`]; EBADF, ENOTDIR for `directory`.
+    pub async fn walk(&self, thread: &Thread, directory: i32, path: &[u8], last: LastLink) -> Result<Walked, Errno> {
+        self.walk_as(Asker::of(thread), thread, directory, path, last).await
+    }
+
+    /// Walks a path with a given identity.
+    ///
+    /// # Errors
+    /// As [`FileContext::walk`].
+    pub async fn walk_as(
+        &self,
+        asker: Asker,
+        thread: &Thread,
+        directory: i32,
+        path: &[u8],
+        last: LastLink,
+    ) -> Result<Walked, Errno> {
+        let start = self.start(directory, path)?;
+        let mut walker = Walker::new(&self.tenant.mounts, self.root(), asker, thread.process().id());
+        walker.walk(&start, path, last).await
+    }
+
+    /// Where a path begins.
+    fn start(&self, directory: i32, path: &[u8]) -> Result<Start, Errno> {
+        if directory == raw::AT_FDCWD || path.first() == Some(&b'/') {
+            return Ok(self.current());
+        }
+        let file = self.table.get(directory)?;
+        match file.place() {
+            Some(place) if matches!(file.object(), Object::Directory) => {
+                Ok(Start { place: place.clone(), path: file.path().to_vec() })
+            }
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// What a path leads to, or with AT_EMPTY_PATH and an empty path what the descriptor is.
+    ///
+    /// # Errors
+    /// As [`FileContext::walk`]; ENOENT where nothing is there.
+    pub async fn find(&self, thread: &Thread, directory: i32, path: &[u8], flags: u32) -> Result<Target, Errno> {
+        if path.is_empty() && flags & raw::AT_EMPTY_PATH != 0 {
+            if directory == raw::AT_FDCWD {
+                let start = self.current();
+                let attributes = start.place.system().attributes(start.place.node).await?;
+                return Ok(Target::Node(Found { place: start.place, attributes, path: start.path }));
+            }
+            return Target::of_file(self.table.get(directory)?).await;
+        }
+        let last = if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { LastLink::Keep } else { LastLink::Follow };
+        let mut walked = self.walk(thread, directory, path, last).await?;
+        match walked.open_file.take() {
+            Some(file) => Target::of_file(file).await,
+            None => walked.existing().map(Target::Node),
+        }
+    }
 
     /// Opens a program for execve: `directory` as in openat, `flags` of execveat (AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW).
     ///
     /// # Errors
-    /// Those of execve: ENOENT, EACCES for what is no regular file or not executable, ...
+    /// Those of execve: ENOENT, EACCES for what is no regular file or not executable, ELOOP for a link that may not be followed.
     pub async fn open_executable(
         &self,
-        _thread: &Thread,
-        _directory: i32,
+        thread: &Thread,
+        directory: i32,
         path: &[u8],
-        _flags: u32,
+        flags: u32,
     ) -> Result<Executable, Errno> {
-        let mut node = self.root;
-        for name in path
-            .split(|byte| *byte == b'/')
-            .filter(|name| !name.is_empty())
-        {
-            node = self.client.lookup(node, name.to_vec()).await?.node;
+        let found = match self.find(thread, directory, path, flags).await? {
+            Target::Node(found) => found,
+            Target::Open(_) => return Err(Errno::EACCES),
+        };
+        if found.attributes.kind == NodeKind::SymbolicLink {
+            return Err(Errno::ELOOP);
         }
-        let attributes = self.client.attributes(node).await?;
-        if attributes.kind != NodeKind::File || attributes.mode & 0o111 == 0 {
+        if found.attributes.kind != NodeKind::File {
             return Err(Errno::EACCES);
         }
-        Ok(Executable {
-            client: self.client,
-            attributes,
-            path: path.to_vec(),
-            keep: None,
-        })
+        Asker::of(thread).check(&found.attributes, EXECUTE)?;
+        let client = found.place.system().client().ok_or(Errno::EACCES)?;
+        let attributes = client.open(found.place.node).await?;
+        let path = found.path.clone();
+        let location = Location { place: found.place, path: found.path };
+        let file = OpenFile::new(&self.tenant, Object::Regular, raw::O_RDONLY, Some(location))?;
+        Ok(Executable { client, attributes, path, keep: Some(file) })
     }
 
     /// The file behind a descriptor, for mmap.
     ///
     /// # Errors
-    /// EBADF; ENODEV for what cannot be mapped.
-    pub fn mapping(&self, _descriptor: i32) -> Result<FileMapping, Errno> {
-        Err(Errno::EBADF)
+    /// EBADF; EACCES where it is not open for reading; ENODEV for what cannot be mapped.
+    pub fn mapping(&self, descriptor: i32) -> Result<FileMapping, Errno> {
+        let file = self.table.get(descriptor)?;
+        if file.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        let place = file.place().filter(|_| matches!(file.object(), Object::Regular));
+        let client = place.and_then(|place| place.system().client());
+        let (Some(place), Some(client)) = (place, client) else {
+            return Err(Errno::ENODEV);
+        };
+        Ok(FileMapping {
+            client,
+            node: place.node,
+            readable: file.is_readable(),
+            writable: file.is_writable(),
+            path: file.path().to_vec(),
+            keep: Some(file.clone()),
+        })
+    }
+}
+
+impl Drop for FileContext {
+    fn drop(&mut self) {
+        if !self.left.swap(true, Ordering::AcqRel) {
+            self.table.leave();
+        }
+    }
+}
+
+/// What a path or descriptor names.
+pub enum Target {
+    /// A node of a file system.
+    Node(Found),
+    /// Something open without a place.
+    Open(Arc<OpenFile>),
+}
+
+impl Target {
+    /// What an open file is.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub async fn of_file(file: Arc<OpenFile>) -> Result<Target, Errno> {
+        let Some(place) = file.place().cloned() else {
+            return Ok(Target::Open(file));
+        };
+        let attributes = place.system().attributes(place.node).await?;
+        Ok(Target::Node(Found { place, attributes, path: file.path().to_vec() }))
+    }
+
+    /// The node.
+    ///
+    /// # Errors
+    /// `otherwise` where it has none.
+    pub fn node(self, otherwise: Errno) -> Result<Found, Errno> {
+        match self {
+            Target::Node(found) => Ok(found),
+            Target::Open(_) => Err(otherwise),
+        }
     }
 }

@@ -1,6 +1,60 @@
 //! Files of a process: descriptors, directories, mask. What the rest of the personality needs of it is [`FileContext`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`table`], [`calls`] | the system calls |
+//! | [`context`], [`descriptors`], [`open_file`] | what a process has open |
+//! | [`object`] | the kinds of open things, one module each beside it |
+//! | [`mount`], [`filesystem`], [`walk`], [`permission`] | names |
+//! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
+//! | [`transfer`] | buffers of programs |
 
+pub mod async_lock;
+pub mod attributes;
+mod bridge;
+pub mod byte_queue;
+pub mod calls;
 pub mod context;
+pub mod descriptors;
+pub mod device;
+pub mod directory;
+pub mod epoll;
+pub mod event_counter;
+pub mod filesystem;
+pub mod inotify;
+pub mod locks;
+pub mod log_ring;
+pub mod mount;
+pub mod object;
+pub mod open_file;
+pub mod permission;
+pub mod pipe;
+pub mod proc;
+pub mod regular;
+pub mod signal_file;
+pub mod socket;
 pub mod table;
+pub mod tenant_files;
+pub mod terminal;
+pub mod termios;
+pub mod timer_file;
+pub mod transfer;
+pub mod walk;
 
 pub use context::{Executable, FileContext, FileMapping};
+pub use tenant_files::{Setup, TenantFiles};
+
+#[cfg(test)]
+mod tests;
+
+use crate::Thread;
+
+/// Who a thread is for its peers.
+pub(crate) fn credentials_of(thread: &Thread) -> socket::PeerCredentials {
+    let credentials = thread.process().credentials();
+    socket::PeerCredentials {
+        process: thread.process().id(),
+        user: credentials.user_effective,
+        group: credentials.group_effective,
+    }
+}

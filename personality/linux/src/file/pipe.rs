@@ -7,6 +7,7 @@ use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
+use gyre_message::WaitQueue;
 use gyre_object::{Bytes, SpinLock};
 
 /// Writes up to here are atomic (POSIX PIPE_BUF on Linux), bytes.
@@ -21,6 +22,8 @@ struct State {
     capacity: usize,
     readers: usize,
     writers: usize,
+    /// Times that a reading and a writing end was opened, so that an opener sees a partner that came and went.
+    openings: (u64, u64),
 }
 
 impl State {
@@ -50,6 +53,7 @@ pub struct Pipe {
     readable: Arc<Readiness>,
     writable: Arc<Readiness>,
     both: Arc<Readiness>,
+    opened: WaitQueue,
 }
 
 impl Pipe {
@@ -61,7 +65,9 @@ impl Pipe {
                 capacity: CAPACITY_BYTES,
                 readers: 0,
                 writers: 0,
+                openings: (0, 0),
             }),
+            opened: WaitQueue::new(),
             readable: Readiness::new(Ready::empty()),
             writable: Readiness::new(Ready::WRITE),
             both: Readiness::new(Ready::WRITE),
@@ -86,12 +92,32 @@ impl Pipe {
         let mut state = self.state.lock();
         state.readers += usize::from(side != Side::Write);
         state.writers += usize::from(side != Side::Read);
-        self.publish(&state, Ready::READ | Ready::WRITE);
+        state.openings.0 += u64::from(side != Side::Write);
+        state.openings.1 += u64::from(side != Side::Read);
+        self.publish(&state, Ready::empty());
         drop(state);
-        PipeEnd {
-            pipe: self.clone(),
-            side,
-        }
+        self.opened.wake_all();
+        PipeEnd { pipe: self.clone(), side }
+    }
+
+    /// How often reading and writing ends were opened.
+    pub fn openings(&self) -> (u64, u64) {
+        self.state.lock().openings
+    }
+
+    /// Waits for the other side of a named pipe: one that is open, or was opened since `seen`.
+    pub async fn partner(&self, side: Side, seen: (u64, u64)) {
+        self.opened
+            .until(|| {
+                let state = self.state.lock();
+                let there = match side {
+                    Side::Read => state.writers > 0 || state.openings.1 > seen.1,
+                    Side::Write => state.readers > 0 || state.openings.0 > seen.0,
+                    Side::Both => true,
+                };
+                there.then_some(())
+            })
+            .await;
     }
 
     /// Open ends: readers and writers.
@@ -229,9 +255,12 @@ impl PipeEnd {
         self.pipe.state.lock().queue.len()
     }
 
-    /// Bytes that fit now.
-    pub fn room(&self) -> usize {
-        self.pipe.state.lock().room()
+    /// Tells whether a write of `bytes` could go on now, before its data are copied.
+    ///
+    /// # Errors
+    /// EPIPE without readers; EAGAIN without room.
+    pub fn check_room(&self, bytes: usize) -> Result<usize, Errno> {
+        self.pipe.state.lock().admit(bytes)
     }
 
     /// Capacity in bytes (F_GETPIPE_SZ).

@@ -47,25 +47,14 @@ impl<'a> UserBuffer<'a> {
     /// One range; a length beyond [`CALL_BYTES_MAX`] is cut.
     pub fn new(thread: &'a Thread, address: u64, bytes: usize) -> UserBuffer<'a> {
         let bytes = bytes.min(CALL_BYTES_MAX);
-        UserBuffer {
-            thread,
-            ranges: Ranges::One(Range { address, bytes }),
-            index: 0,
-            offset: 0,
-            left: bytes,
-            done: 0,
-        }
+        UserBuffer { thread, ranges: Ranges::One(Range { address, bytes }), index: 0, offset: 0, left: bytes, done: 0 }
     }
 
     /// The list of `count` iovecs at `address`, each read once.
     ///
     /// # Errors
     /// EINVAL for more than [`IOVECS_MAX`] entries or lengths whose sum overflows ssize_t; EFAULT.
-    pub async fn from_iovecs(
-        thread: &'a Thread,
-        address: u64,
-        count: usize,
-    ) -> Result<UserBuffer<'a>, Errno> {
+    pub async fn from_iovecs(thread: &'a Thread, address: u64, count: usize) -> Result<UserBuffer<'a>, Errno> {
         if count > IOVECS_MAX {
             return Err(Errno::EINVAL);
         }
@@ -76,10 +65,7 @@ impl<'a> UserBuffer<'a> {
         for entry in raw.chunks_exact(16) {
             let address = word(entry, 0);
             let bytes = word(entry, 8) as usize;
-            total = total
-                .checked_add(bytes)
-                .filter(|total| isize::try_from(*total).is_ok())
-                .ok_or(Errno::EINVAL)?;
+            total = total.checked_add(bytes).filter(|total| isize::try_from(*total).is_ok()).ok_or(Errno::EINVAL)?;
             ranges.push(Range { address, bytes });
         }
         Ok(UserBuffer {
@@ -212,6 +198,14 @@ impl<'a> UserBuffer<'a> {
             Err(error) if self.done == before => Err(error),
             _ => Ok(Bytes::new(page, 0, self.done - before)),
         }
+    }
+
+    /// Uses up the whole buffer without touching it; answers its length.
+    pub fn skip(&mut self) -> usize {
+        let skipped = self.left;
+        self.done += skipped;
+        self.left = 0;
+        skipped
     }
 
     /// Takes back the use of the last `bytes` bytes, which went nowhere.

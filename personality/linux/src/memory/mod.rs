@@ -1,1 +1,209 @@
 //! Memory calls: mmap, brk and their family.
+
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use gyre_address_space::{MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError};
+use gyre_machine::PAGE_BYTES;
+use linux_raw_sys::general as raw;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Rights by PROT_ bits. Unknown bits are refused but for those that stacks use.
+fn rights(protection: u32) -> Result<Rights, Errno> {
+    let known = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+    if protection & !(known | raw::PROT_GROWSDOWN | raw::PROT_GROWSUP | raw::PROT_SEM) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut rights = Rights::empty();
+    rights.set(Rights::READ, protection & raw::PROT_READ != 0);
+    rights.set(Rights::WRITE, protection & raw::PROT_WRITE != 0);
+    rights.set(Rights::EXECUTE, protection & raw::PROT_EXEC != 0);
+    Ok(rights)
+}
+
+fn place(address: u64, flags: u32) -> Place {
+    match (flags & raw::MAP_FIXED_NOREPLACE != 0, flags & raw::MAP_FIXED != 0) {
+        (true, _) => Place::FixedNew(address),
+        (_, true) => Place::Fixed(address),
+        _ => Place::Anywhere(address),
+    }
+}
+
+fn options(flags: u32, shared: bool) -> Options {
+    let mut options = Options::empty();
+    options.set(Options::SHARED, shared);
+    options.set(Options::GROWS_DOWN, flags & raw::MAP_GROWSDOWN != 0);
+    options.set(Options::STACK, flags & raw::MAP_STACK != 0);
+    options.set(Options::LOCKED, flags & raw::MAP_LOCKED != 0);
+    options
+}
+
+/// `mmap(address, bytes, protection, flags, descriptor, offset)`.
+pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let (flags, offset) = (a.unsigned(3), a.word(5));
+    let rights = rights(a.unsigned(2))?;
+    if !offset.is_multiple_of(PAGE) || offset.checked_add(a.word(1)).is_none() {
+        return Err(Errno::EINVAL);
+    }
+    let shared = match flags & raw::MAP_TYPE {
+        raw::MAP_PRIVATE => false,
+        raw::MAP_SHARED | raw::MAP_SHARED_VALIDATE => true,
+        _ => return Err(Errno::EINVAL),
+    };
+    if flags & raw::MAP_HUGETLB != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (provider, rights_max) = match (flags & raw::MAP_ANONYMOUS != 0, shared) {
+        (true, false) => (Provider::Anonymous, Rights::all()),
+        (true, true) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all()),
+        (false, _) => file_provider(thread, a.int(4), rights, shared)?,
+    };
+    let request = MapRequest {
+        place: place(a.word(0), flags),
+        bytes: a.word(1),
+        rights,
+        rights_max,
+        options: options(flags, shared),
+        provider,
+        first_index: if flags & raw::MAP_ANONYMOUS != 0 { 0 } else { offset / PAGE },
+    };
+    let space = thread.space();
+    let start = space.map(request).await?;
+    if flags & (raw::MAP_POPULATE | raw::MAP_LOCKED) != 0 {
+        // Linux ignores failures here too: what is missing comes by faults.
+        let _ = space.populate(start, a.word(1)).await;
+    }
+    Ok(start)
+}
+
+fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool) -> Result<(Provider, Rights), Errno> {
+    let file = thread.process().files().mapping(descriptor)?;
+    if !file.readable {
+        return Err(Errno::EACCES);
+    }
+    let mut rights_max = Rights::all();
+    if shared && !file.writable {
+        rights_max -= Rights::WRITE;
+    }
+    if !rights_max.contains(rights) {
+        return Err(Errno::EACCES);
+    }
+    let mapped = MappedFile::new(file.client, file.node, 0, file.path, file.keep);
+    Ok((Provider::File(mapped), rights_max))
+}
+
+/// `munmap(address, bytes)`.
+pub async fn munmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    thread.space().unmap(a.word(0), a.word(1)).await?;
+    Ok(0)
+}
+
+/// `mprotect(address, bytes, protection)`.
+pub async fn mprotect(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let rights = rights(a.unsigned(2))?;
+    if !a.word(0).is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let result = thread.space().protect(a.word(0), a.word(1), rights).await;
+    match result {
+        Err(SpaceError::Invalid) => Err(Errno::ENOMEM),
+        other => Ok(other.map(|()| 0)?),
+    }
+}
+
+/// `mremap(address, old_bytes, new_bytes, flags, new_address)`.
+pub async fn mremap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let flags = a.unsigned(3);
+    let target = match (flags & raw::MREMAP_MAYMOVE != 0, flags & raw::MREMAP_FIXED != 0) {
+        _ if flags & !(raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED) != 0 => return Err(Errno::EINVAL),
+        (false, true) => return Err(Errno::EINVAL),
+        (true, true) => Move::To(a.word(4)),
+        (true, false) => Move::IfNeeded,
+        (false, false) => Move::Never,
+    };
+    Ok(thread.space().remap(a.word(0), a.word(1), a.word(2), target).await?)
+}
+
+/// `brk(address)`.
+pub async fn brk(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    Ok(thread.space().set_break(a.word(0)).await)
+}
+
+/// `madvise(address, bytes, advice)`.
+pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let (address, bytes) = (a.word(0), a.word(1));
+    let space = thread.space();
+    let set = |set, clear| space.set_options(address, bytes, set, clear);
+    match a.unsigned(2) {
+        raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => space.discard(address, bytes).await?,
+        raw::MADV_WILLNEED | raw::MADV_POPULATE_READ | raw::MADV_POPULATE_WRITE => {
+            space.populate(address, bytes).await.map_err(|_| Errno::ENOMEM)?;
+        }
+        raw::MADV_DONTFORK => set(Options::NOT_INHERITED, Options::empty())?,
+        raw::MADV_DOFORK => set(Options::empty(), Options::NOT_INHERITED)?,
+        raw::MADV_WIPEONFORK => set(Options::WIPED, Options::empty())?,
+        raw::MADV_KEEPONFORK => set(Options::empty(), Options::WIPED)?,
+        raw::MADV_NORMAL
+        | raw::MADV_RANDOM
+        | raw::MADV_SEQUENTIAL
+        | raw::MADV_HUGEPAGE
+        | raw::MADV_NOHUGEPAGE
+        | raw::MADV_MERGEABLE
+        | raw::MADV_UNMERGEABLE
+        | raw::MADV_DONTDUMP
+        | raw::MADV_DODUMP
+        | raw::MADV_COLD => set(Options::empty(), Options::empty())?,
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+/// `msync(address, bytes, flags)`.
+pub async fn msync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let flags = a.unsigned(2);
+    let both = raw::MS_ASYNC | raw::MS_SYNC;
+    if flags & !(both | raw::MS_INVALIDATE) != 0 || flags & both == both {
+        return Err(Errno::EINVAL);
+    }
+    thread.space().sync(a.word(0), a.word(1)).await?;
+    Ok(0)
+}
+
+/// `mincore(address, bytes, vector)`.
+pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let residency = thread.space().residency(a.word(0), a.word(1))?;
+    thread.copy_out(a.word(2), &residency).await?;
+    Ok(0)
+}
+
+/// `mlock(address, bytes)` and `mlock2`: makes the pages resident; they stay anyway, nothing is ever swapped.
+pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let start = a.word(0) & !(PAGE - 1);
+    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
+    let space = thread.space();
+    space.set_options(start, bytes, Options::LOCKED, Options::empty())?;
+    space.populate(start, bytes).await.map_err(|_| Errno::ENOMEM)?;
+    Ok(0)
+}
+
+/// `munlock(address, bytes)`.
+pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let start = a.word(0) & !(PAGE - 1);
+    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
+    thread.space().set_options(start, bytes, Options::empty(), Options::LOCKED)?;
+    Ok(0)
+}
+
+/// `mlockall(flags)`: what is resident stays anyway.
+pub fn mlockall(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    match a.unsigned(0) {
+        0 => Err(Errno::EINVAL),
+        flags if flags & !7 != 0 => Err(Errno::EINVAL),
+        _ => Ok(0),
+    }
+}
+
+/// `munlockall()`.
+pub fn munlockall(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
+    Ok(0)
+}

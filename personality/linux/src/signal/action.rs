@@ -69,10 +69,7 @@ impl Actions {
     pub fn reset_for_new_program(&mut self) {
         for action in &mut self.0 {
             let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
-            *action = Action {
-                handler,
-                ..Action::default()
-            };
+            *action = Action { handler, ..Action::default() };
         }
     }
 }

@@ -36,20 +36,11 @@ fn pair(low: u32, high: u32) -> u64 {
 impl SignalInfo {
     /// A signal without details.
     pub fn new(signal: i32, code: i32) -> SignalInfo {
-        SignalInfo {
-            signal,
-            errno: 0,
-            code,
-            padding: 0,
-            detail: [0; 14],
-        }
+        SignalInfo { signal, errno: 0, code, padding: 0, detail: [0; 14] }
     }
 
     fn with(mut self, details: &[u64]) -> SignalInfo {
-        self.detail
-            .iter_mut()
-            .zip(details)
-            .for_each(|(slot, detail)| *slot = *detail);
+        self.detail.iter_mut().zip(details).for_each(|(slot, detail)| *slot = *detail);
         self
     }
 
@@ -65,8 +56,7 @@ impl SignalInfo {
 
     /// A child changed (SIGCHLD): `code` is CLD_EXITED and so on.
     pub fn child(code: i32, process: i32, user: u32, status: i32) -> SignalInfo {
-        SignalInfo::new(number::SIGCHLD, code)
-            .with(&[pair(process as u32, user), u64::from(status as u32)])
+        SignalInfo::new(number::SIGCHLD, code).with(&[pair(process as u32, user), u64::from(status as u32)])
     }
 
     /// A timer expired.

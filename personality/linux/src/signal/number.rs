@@ -40,14 +40,7 @@ pub fn default_of(signal: i32) -> Default {
 /// Those that cannot be blocked, caught or ignored.
 pub const UNSTOPPABLE: SignalSet = SignalSet::of_all(&[raw::SIGKILL, raw::SIGSTOP]);
 /// Those that stop by default.
-pub const STOPPING: SignalSet =
-    SignalSet::of_all(&[raw::SIGSTOP, raw::SIGTSTP, raw::SIGTTIN, raw::SIGTTOU]);
+pub const STOPPING: SignalSet = SignalSet::of_all(&[raw::SIGSTOP, raw::SIGTSTP, raw::SIGTTIN, raw::SIGTTOU]);
 /// Those that the program causes by an instruction; delivered first.
-pub const SYNCHRONOUS: SignalSet = SignalSet::of_all(&[
-    raw::SIGSEGV,
-    raw::SIGBUS,
-    raw::SIGILL,
-    raw::SIGTRAP,
-    raw::SIGFPE,
-    raw::SIGSYS,
-]);
+pub const SYNCHRONOUS: SignalSet =
+    SignalSet::of_all(&[raw::SIGSEGV, raw::SIGBUS, raw::SIGILL, raw::SIGTRAP, raw::SIGFPE, raw::SIGSYS]);

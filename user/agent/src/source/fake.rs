@@ -101,7 +101,8 @@ fn at(ns: u64) -> Snapshot {
 fn one_core(core: u16, elapsed: u64) -> CoreTime {
     let part = |per_mille: u64| elapsed / 1000 * per_mille;
     let infrastructure = [Handling { activity: 1, cycles: part(8) }];
-    let tenants = TENANTS.iter().zip(2..).map(|((_, share), id)| Handling { activity: id, cycles: part(u64::from(*share) * 8) });
+    let tenants =
+        TENANTS.iter().zip(2..).map(|((_, share), id)| Handling { activity: id, cycles: part(u64::from(*share) * 8) });
     let handling: Vec<Handling> = infrastructure.into_iter().chain(tenants).collect();
     let used: u64 = handling.iter().map(|span| span.cycles).sum();
     let (scheduling, interrupt) = (part(25), part(5));
@@ -117,7 +118,8 @@ fn one_core(core: u16, elapsed: u64) -> CoreTime {
 }
 
 fn activities(ns: u64, elapsed: u64) -> Vec<Activity> {
-    let own = |id, name: &str, kind| Activity { id, name: name.into(), kind, share: 1, alive: true, ..Activity::default() };
+    let own =
+        |id, name: &str, kind| Activity { id, name: name.into(), kind, share: 1, alive: true, ..Activity::default() };
     let mut all = vec![own(0, "root", ActivityKind::Root), own(1, "infrastructure", ActivityKind::Infrastructure)];
     for ((name, share), id) in TENANTS.iter().zip(2..) {
         let kind = if *name == "system" { ActivityKind::System } else { ActivityKind::Tenant };
@@ -141,12 +143,19 @@ fn activities(ns: u64, elapsed: u64) -> Vec<Activity> {
 
 fn one_resource(name: &str, elapsed: u64) -> Resource {
     let policy = "weighted-fair".into();
-    Resource { name: name.into(), policy, scheduling_cycles: elapsed / 1000 * 12, longest_cycles: 123_456, suspensions: 3 }
+    Resource {
+        name: name.into(),
+        policy,
+        scheduling_cycles: elapsed / 1000 * 12,
+        longest_cycles: 123_456,
+        suspensions: 3,
+    }
 }
 
 fn records(ns: u64, elapsed: u64) -> Vec<Record> {
     let tenants = TENANTS.iter().zip(2u32..);
-    let all = tenants.flat_map(|((_, share), id)| (0u16..).zip(RESOURCES).map(move |(resource, _)| (*share, id, resource)));
+    let all =
+        tenants.flat_map(|((_, share), id)| (0u16..).zip(RESOURCES).map(move |(resource, _)| (*share, id, resource)));
     let record = |(share, activity, resource): (u32, u32, u16)| Record {
         activity,
         resource,

@@ -38,8 +38,12 @@ impl Source for Linux {
         for (name, id) in self.names()?.iter().zip(1..) {
             activities.push(self.activity(name, id)?);
         }
-        let handling: Vec<Handling> =
-            activities.iter().skip(1).zip(self.names()?).map(|(activity, name)| self.handling(activity.id, &name)).collect();
+        let handling: Vec<Handling> = activities
+            .iter()
+            .skip(1)
+            .zip(self.names()?)
+            .map(|(activity, name)| self.handling(activity.id, &name))
+            .collect();
         Ok(Snapshot {
             version: VERSION,
             machine: "linux".into(),

@@ -1,0 +1,98 @@
+//! `gyre exec` and `gyre logs`.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    os::unix::net::UnixStream,
+    process::ExitCode,
+};
+
+use gyre_config::session::{self, ExecRequest};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::{
+    agent::Agent,
+    cli,
+    failure::{Context as _, Failure, Result},
+    project::Project,
+};
+
+/// `gyre exec TENANT COMMAND`: its streams are ours, its exit code is ours.
+///
+/// # Errors
+/// When no machine runs, or the program cannot be started there.
+pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
+    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
+    let request =
+        ExecRequest { tenant: arguments.tenant.clone(), argv: arguments.command.clone(), env: arguments.env.clone() };
+    let body = serde_json::to_string(&request).context(|| "cannot write JSON".into())?;
+    let mut frames = agent.upgrade("/exec", &body)?;
+    let cut = || "the machine closed the connection".to_owned();
+    let stream = frames.get_ref().try_clone().context(cut)?;
+    pass_signals(stream.try_clone().context(cut)?)?;
+    std::thread::spawn(move || pass_input(stream));
+    loop {
+        let mut header = [0; session::HEADER_BYTES];
+        frames.read_exact(&mut header).context(cut)?;
+        let (kind, length) =
+            session::parse(header).ok_or_else(|| Failure::new("the agent sent a frame of impossible length"))?;
+        let mut bytes = vec![0; length];
+        frames.read_exact(&mut bytes).context(cut)?;
+        if let Some(code) = take(kind, &bytes)? {
+            return Ok(code);
+        }
+    }
+}
+
+/// Handles one frame; the last one holds the exit code.
+fn take(kind: u8, bytes: &[u8]) -> Result<Option<ExitCode>> {
+    let closed = || "cannot write to standard output".to_owned();
+    match kind {
+        session::STDOUT => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).context(closed)?,
+        session::STDERR => io::stderr().write_all(bytes).context(closed)?,
+        session::EXIT => return Ok(Some(ExitCode::from(bytes.last().copied().unwrap_or(255)))),
+        session::FAILED => {
+            return Err(Failure::new(format!("cannot start it: {}", String::from_utf8_lossy(bytes))));
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+fn pass_input(mut stream: UnixStream) {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let bytes = io::stdin().read(&mut buffer).unwrap_or(0);
+        let frame = [&session::header(session::STDIN, bytes)[..], buffer.get(..bytes).unwrap_or_default()].concat();
+        if stream.write_all(&frame).is_err() || bytes == 0 {
+            return;
+        }
+    }
+}
+
+/// Ctrl-C is for the program in the tenant, as if it ran here.
+fn pass_signals(mut stream: UnixStream) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context(|| "cannot handle signals".into())?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let number = u8::try_from(signal).unwrap_or(15);
+            let _ = stream.write_all(&[&session::header(session::SIGNAL, 1)[..], &[number]].concat());
+        }
+    });
+    Ok(())
+}
+
+/// `gyre logs TENANT`.
+///
+/// # Errors
+/// When no machine runs, or there is no such tenant.
+pub fn logs(arguments: &cli::Logs) -> Result<ExitCode> {
+    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
+    let follow = if arguments.follow { "?follow=1" } else { "" };
+    let mut text = agent.stream(&format!("/logs/{}{follow}", arguments.tenant))?;
+    // Standard output closed early (`gyre logs gold | head`) is a normal end.
+    let _ = io::copy(&mut text, &mut io::stdout());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,110 @@
+//! `gyre exp NAME`: a paper's experiment, its figure beside ours, and a plot.
+
+mod accuracy;
+mod flood;
+mod html;
+mod overhead;
+mod plot;
+mod report;
+mod rig;
+mod shares;
+
+use std::process::ExitCode;
+
+use crate::{
+    check::print_json,
+    cli,
+    failure::{Context as _, Failure, Result},
+    namespace,
+    project::Project,
+    stop::Stop,
+    ui::{self, Paint, paint, say},
+};
+use report::Report;
+use rig::Rig;
+
+/// One experiment.
+struct Experiment {
+    name: &'static str,
+    title: &'static str,
+    run: fn(&Rig) -> Result<Report>,
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { name: "cpu-shares", title: "Three CPU hogs on every core (Fig. 8)", run: shares::cpu },
+    Experiment { name: "file-shares", title: "Three readers of cached files (Figs 9-11)", run: shares::files },
+    Experiment { name: "web-shares", title: "Three web servers on a saturated link (Figs 12-14)", run: shares::web },
+    Experiment {
+        name: "overhead",
+        title: "Cost of scheduling everything, batching 1, 4, 8 (Figs 17-19)",
+        run: overhead::run,
+    },
+    Experiment {
+        name: "flood",
+        title: "A packet flood at a neighbour, beside Linux with control groups",
+        run: flood::run,
+    },
+    Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
+];
+
+/// `gyre exp [NAME | all]`.
+///
+/// # Errors
+/// When there is no such experiment, or a machine does not run.
+pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
+    let Some(name) = &arguments.name else {
+        let rows: Vec<Vec<String>> =
+            EXPERIMENTS.iter().map(|one| vec![one.name.into(), format!(" {}", one.title)]).collect();
+        rows.iter().for_each(|row| println!("{:<12} {}", row[0], row[1].trim()));
+        println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
+        return Ok(ExitCode::SUCCESS);
+    };
+    namespace::become_root_in_namespace()?;
+    let chosen = choose(name)?;
+    let project = Project::find()?;
+    let folder = project.report_folder()?;
+    let rig = Rig { project, stop: Stop::on_signals()?, seconds: arguments.seconds };
+    let mut reports = vec![];
+    for experiment in chosen {
+        let outcome = (experiment.run)(&rig);
+        let report = match outcome {
+            Ok(report) => report,
+            // One experiment that cannot run must not cost the others of `all` their results.
+            Err(failure) if name == "all" => Report::failed(experiment.name, experiment.title, &failure),
+            Err(failure) => return Err(failure),
+        };
+        report.save(&folder)?;
+        if !arguments.json {
+            print!("{}", report.text());
+        }
+        reports.push(report);
+        if rig.stop.is_set() {
+            break;
+        }
+    }
+    if arguments.json {
+        print_json(&reports)?;
+    }
+    let page = folder.join("index.html");
+    std::fs::write(&page, html::page(&reports)).context(|| format!("cannot write {}", page.display()))?;
+    say(&format!("{} {}", paint(Paint::Dim, "plots and report:"), page.display()));
+    Ok(ExitCode::from(u8::from(reports.iter().any(|report| !report.is_met()))))
+}
+
+fn choose(name: &str) -> Result<Vec<&'static Experiment>> {
+    let found: Vec<&Experiment> = EXPERIMENTS.iter().filter(|one| name == "all" || one.name == name).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names = || EXPERIMENTS.iter().map(|one| one.name).chain(["all"]);
+    let help = match gyre_config::file::closest(name, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there is: {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Failure::with_help(format!("there is no experiment `{name}`"), help))
+}
+
+/// Says a line of an experiment's progress.
+fn note(text: &str) {
+    ui::say(&paint(Paint::Dim, text));
+}

@@ -1,0 +1,152 @@
+//! Machines for experiments: booted, warmed up, measured second by second.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use gyre_config::{bill::Bill, boot::Machine, file, monitor::Snapshot};
+
+use crate::{
+    cli,
+    failure::{Failure, Kind, Result},
+    project::Project,
+    qemu,
+    run::{self, Running},
+    stop::Stop,
+    ui::Step,
+    view::{Sample, Sampler},
+};
+
+/// Where experiments run.
+pub struct Rig {
+    /// The source tree.
+    pub project: Project,
+    /// Ctrl-C.
+    pub stop: Stop,
+    /// Seconds of measurement, where the user chose them.
+    pub seconds: Option<u32>,
+}
+
+/// What was measured.
+pub struct Measured {
+    /// One sample for each second, warm-up left out.
+    pub samples: Vec<Sample>,
+    /// What happened in the machine between the first and the last sample.
+    pub window: Snapshot,
+    /// From QEMU's start to the first page.
+    pub first_page: Option<Duration>,
+}
+
+impl Measured {
+    /// The bill of the measured time only.
+    pub fn bill(&self) -> Bill {
+        Bill::of(&self.window)
+    }
+
+    /// Each customer's share in each second: (name, entitled percent, percents).
+    pub fn shares(&self, value: impl Fn(&crate::view::sample::Tenant) -> f64) -> Vec<(String, f64, Vec<f64>)> {
+        let Some(last) = self.samples.last() else { return vec![] };
+        let customers = last.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
+        let of = |sample: &Sample, name: &str| {
+            let customers = || sample.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
+            let sum: f64 = customers().map(&value).sum();
+            let own = customers().find(|tenant| tenant.name == name).map_or(0.0, &value);
+            if sum > 0.0 { own * 100.0 / sum } else { 0.0 }
+        };
+        customers
+            .map(|tenant| {
+                (
+                    tenant.name.clone(),
+                    tenant.entitled_percent,
+                    self.samples.iter().map(|sample| of(sample, &tenant.name)).collect(),
+                )
+            })
+            .collect()
+    }
+}
+
+/// One machine to measure.
+pub struct Plan<'a> {
+    /// The machine file in `experiments/`.
+    pub file: &'a str,
+    /// The kernel under the tenants.
+    pub on: cli::Kernel,
+    /// Seconds that are not measured.
+    pub warm_up: u32,
+    /// Seconds that are measured, unless the user chose others.
+    pub seconds: u32,
+    /// Changes to the machine.
+    pub change: &'a dyn Fn(&mut Machine),
+    /// What goes on besides during the measurement; ends when dropped.
+    pub besides: &'a dyn Fn(&Running) -> Result<Option<Box<dyn std::any::Any>>>,
+}
+
+/// No change.
+pub fn as_it_is(_: &mut Machine) {}
+
+/// Nothing besides.
+pub fn nothing(_: &Running) -> Result<Option<Box<dyn std::any::Any>>> {
+    Ok(None)
+}
+
+impl Rig {
+    /// Boots a machine, lets it warm up, and measures it.
+    ///
+    /// # Errors
+    /// When it does not boot, its agent does not answer, or the user ends it.
+    pub fn measure(&self, plan: &Plan) -> Result<Measured> {
+        let path: PathBuf = self.project.root.join("experiments").join(plan.file);
+        let mut description = file::read(&path)?;
+        (plan.change)(&mut description.machine);
+        let mut running = run::start(&self.project, description, &arguments(path, plan.on), &self.stop)?;
+        let _besides = (plan.besides)(&running)?;
+        let seconds = self.seconds.unwrap_or(plan.seconds);
+        let step = Step::start(format!("measuring {} on {:?}", plan.file.trim_end_matches(".toml"), plan.on));
+        self.wait(&mut running, plan.warm_up, &step)?;
+        let sampler = Sampler::start(run::sources(&running))?;
+        let before = running.agent.snapshot().map_err(silent)?;
+        self.wait(&mut running, seconds, &step)?;
+        let after = running.agent.snapshot().map_err(silent)?;
+        step.done();
+        Ok(Measured { samples: sampler.history(), window: after.since(&before), first_page: running.first_page })
+    }
+
+    fn wait(&self, running: &mut Running, seconds: u32, step: &Step) -> Result<()> {
+        let started = Instant::now();
+        let limit = Duration::from_secs(seconds.into());
+        while started.elapsed() < limit {
+            if self.stop.is_set() {
+                return Err(Failure::new("ended by the user"));
+            }
+            if let Some(status) = running.qemu.ended()? {
+                return Err(qemu::unexpected_end(status, &running.console));
+            }
+            step.detail(&format!("{} of {seconds} s", started.elapsed().as_secs()));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
+fn silent(failure: Failure) -> Failure {
+    let help = "without the agent's figures there is nothing to measure; the console's log is in .gyre/run";
+    Failure::with_help(format!("the machine runs, but {}", failure.report), help).kind(Kind::Machine)
+}
+
+fn arguments(file: PathBuf, on: cli::Kernel) -> cli::Run {
+    cli::Run {
+        file,
+        duration: None,
+        on,
+        kernel: None,
+        cores: None,
+        pcap: None,
+        no_load: false,
+        console: false,
+        page: 0,
+        qemu: vec![],
+        append: String::new(),
+        json: false,
+    }
+}

@@ -1,0 +1,146 @@
+//! What a run comes to: shares of the link, the clients' words, the bill.
+
+use std::collections::BTreeMap;
+
+use gyre_config::{bill::Bill, file::units};
+use serde::Serialize;
+
+use super::Running;
+use crate::{
+    bill,
+    check::print_json,
+    failure::Result,
+    ui::{self, Paint, paint},
+    view::{Sample, Sampler},
+    wire::Figures,
+};
+
+/// The result of a run, as `--json` writes it.
+#[derive(Serialize)]
+pub struct Outcome {
+    /// The machine's name.
+    pub machine: String,
+    /// Seconds from QEMU's start to the first page served.
+    pub first_page_s: Option<f64>,
+    /// The link's rate in each direction.
+    pub link_bits_per_second: Option<u64>,
+    /// The wire's counters from the machine's start on.
+    pub wire: Vec<Figures>,
+    /// Mean parts of the link over the run in percent, by customer.
+    pub sent_percent: BTreeMap<String, f64>,
+    /// Mean part of the link that was used, in percent.
+    pub link_used_percent: Option<f64>,
+    /// What each tenant's load tool said.
+    pub clients: BTreeMap<String, String>,
+    /// The bill, where the machine's agent answers.
+    pub bill: Option<Bill>,
+    /// Every second.
+    pub samples: Vec<Sample>,
+}
+
+impl Outcome {
+    /// Ends the clients and takes stock.
+    pub fn of(running: &mut Running, sampler: &Sampler) -> Self {
+        // The figures first: without the clients the machine is idle, and the bill would show that.
+        let snapshot = running.agent.snapshot().ok().or_else(|| sampler.latest());
+        let wire = running.wire.counters.read();
+        let samples = sampler.history();
+        Self {
+            machine: running.description.machine.name.clone(),
+            first_page_s: running.first_page.map(|time| time.as_secs_f64()),
+            link_bits_per_second: running.description.machine.link.rate_bits_per_second,
+            wire,
+            sent_percent: mean_parts(&samples),
+            link_used_percent: mean_used(&samples),
+            clients: running.stop_clients().into_iter().collect(),
+            bill: snapshot.as_ref().map(Bill::of),
+            samples,
+        }
+    }
+
+    /// Writes the result for people, or as JSON.
+    ///
+    /// # Errors
+    /// When standard output is closed.
+    pub fn show(&self, json: bool) -> Result<()> {
+        if json {
+            return print_json(self);
+        }
+        if self.samples.len() > 1 {
+            println!("{}\n{}", paint(Paint::Bold, "Part of the link over the run"), ui::table(&self.rows()));
+        }
+        match &self.bill {
+            Some(bill) => print!("{}", bill::table(bill)),
+            None => ui::warn("the machine's agent did not answer: no bill"),
+        }
+        Ok(())
+    }
+
+    /// Checks that the bill, where there is one, adds up.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check(&self) -> Result<()> {
+        self.bill.as_ref().map_or(Ok(()), bill::check)
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head = ["", "entitled", "got", "sent", "requests/s", "p50", "p99"].map(str::to_owned).to_vec();
+        let tenants = self.samples.last().map_or(&[][..], |sample| &sample.tenants);
+        let customers = tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
+        let rows = customers.map(|tenant| self.row(&tenant.name, tenant.entitled_percent));
+        let used = self.link_used_percent.map(|used| vec!["link used".into(), String::new(), format!("{used:.2} %")]);
+        [head].into_iter().chain(rows).chain(used).collect()
+    }
+
+    fn row(&self, name: &str, entitled: f64) -> Vec<String> {
+        let got = self.sent_percent.get(name).copied().unwrap_or(0.0);
+        let sent = self.wire.iter().find(|row| row.name == name).map_or(0, |row| row.sent_bytes);
+        let said = self.clients.get(name).map_or("", String::as_str);
+        let words = ["Requests/sec:", "50%", "99%"].map(|word| word_after(said, word));
+        let figures = [format!("{entitled:.1} %"), format!("{got:.2} %"), units::show_bytes(sent)];
+        [name.to_owned()].into_iter().chain(figures).chain(words).collect()
+    }
+}
+
+/// Finds the word after another one in what wrk says ("Requests/sec:  24.09"); ab says it otherwise and gives nothing here.
+fn word_after(said: &str, word: &str) -> String {
+    let found = said.lines().find_map(|line| line.trim().strip_prefix(word));
+    found.map_or("-".into(), |rest| rest.trim().to_owned())
+}
+
+/// The first seconds, in which connections are made, are left out where there are others.
+fn steady(samples: &[Sample]) -> &[Sample] {
+    if samples.len() > 6 { samples.get(2..).unwrap_or(samples) } else { samples }
+}
+
+fn mean_parts(samples: &[Sample]) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+    for tenant in
+        steady(samples).iter().flat_map(|sample| &sample.tenants).filter(|tenant| tenant.entitled_percent > 0.0)
+    {
+        *sums.entry(tenant.name.clone()).or_default() += tenant.sent_bits_per_second;
+    }
+    let all: f64 = sums.values().sum();
+    sums.into_iter().map(|(name, sum)| (name, if all > 0.0 { sum * 100.0 / all } else { 0.0 })).collect()
+}
+
+fn mean_used(samples: &[Sample]) -> Option<f64> {
+    let samples = steady(samples);
+    let rate = samples.last()?.link_bits_per_second? as f64;
+    let mean = samples.iter().map(|sample| sample.sent_bits_per_second).sum::<f64>() / samples.len() as f64;
+    Some(mean * 100.0 / rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_wrk_are_found() {
+        let said = "  Latency Distribution\n     50%  730.00ms\n     99%  784.09ms\nRequests/sec:     24.09\n";
+        assert_eq!(word_after(said, "99%"), "784.09ms");
+        assert_eq!(word_after(said, "Requests/sec:"), "24.09");
+        assert_eq!(word_after("", "99%"), "-");
+    }
+}

@@ -1,0 +1,127 @@
+//! epoll_create, epoll_ctl, epoll_wait.
+
+use super::poll::{Timeout, with_mask};
+use super::{answer, file_of, install, usable_file};
+use crate::file::epoll::{Epoll, Event};
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::file::transfer::{half, word};
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::Ready;
+use linux_raw_sys::general as raw;
+
+/// `struct epoll_event` is packed on x86-64, bytes.
+const EVENT_BYTES: usize = 12;
+/// Events of one call.
+const EVENTS_MAX: usize = 4096;
+
+/// `epoll_create(size)`.
+pub fn epoll_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if a.int(0) <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    create(thread, 0)
+}
+
+/// `epoll_create1(flags)`.
+pub fn epoll_create1(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if a.unsigned(0) & !raw::EPOLL_CLOEXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    create(thread, a.unsigned(0))
+}
+
+fn create(thread: &Thread, flags: u32) -> Outcome {
+    let files = thread.process().files();
+    let file = OpenFile::new(files.tenant(), Object::Epoll(Epoll::new()), raw::O_RDWR, None)?;
+    answer(install(thread, file, flags & raw::EPOLL_CLOEXEC != 0)?)
+}
+
+fn list_of(file: &OpenFile) -> Result<&Arc<Epoll>, Errno> {
+    match file.object() {
+        Object::Epoll(list) => Ok(list),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `epoll_ctl(list, operation, fd, event)`.
+pub async fn epoll_ctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let holder = file_of(thread, a.int(0))?;
+    let file = usable_file(thread, a.int(2))?;
+    let list = list_of(&holder)?;
+    if Arc::ptr_eq(&holder, &file) {
+        return Err(Errno::EINVAL);
+    }
+    if a.unsigned(1) == raw::EPOLL_CTL_DEL {
+        list.remove(a.int(2), &file)?;
+        return Ok(0);
+    }
+    let mut text = [0; EVENT_BYTES];
+    thread.copy_in(a.word(3), &mut text).await?;
+    let event = Event { events: half(&text, 0), data: word(&text, 4) };
+    match a.unsigned(1) {
+        raw::EPOLL_CTL_ADD => {
+            if let Object::Epoll(inner) = file.object() {
+                if event.events & raw::EPOLLEXCLUSIVE != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                list.check_nesting(inner)?;
+            }
+            list.add(a.int(2), &file, event)?;
+        }
+        raw::EPOLL_CTL_MOD => list.modify(a.int(2), &file, event)?,
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+/// `epoll_wait(list, out, count, ms)`.
+pub async fn epoll_wait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    wait(thread, a, Timeout::from_ms(a.int(3))).await
+}
+
+/// `epoll_pwait(list, out, count, ms, mask, mask_bytes)`.
+pub async fn epoll_pwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let call = wait(thread, a, Timeout::from_ms(a.int(3)));
+    with_mask(thread, a.word(4), a.word(5), call).await
+}
+
+/// `epoll_pwait2(list, out, count, timeout, mask, mask_bytes)`.
+pub async fn epoll_pwait2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let timeout = Timeout::from_timespec(thread, a.word(3)).await?;
+    with_mask(thread, a.word(4), a.word(5), wait(thread, a, timeout)).await
+}
+
+async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
+    let holder = file_of(thread, a.int(0))?;
+    let list = list_of(&holder)?;
+    let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?.min(EVENTS_MAX);
+    let deadline = timeout.deadline();
+    loop {
+        let events = list.collect(count);
+        if !events.is_empty() {
+            thread.copy_out(a.word(1), &bytes_of(&events)).await?;
+            return Ok(events.len() as u64);
+        }
+        if timeout.is_zero() {
+            return Ok(0);
+        }
+        let ready = list.readiness().wait(Ready::READ);
+        let waited = thread.interruptible_until(deadline, ready).await;
+        // epoll_wait is never restarted by a handler (signal(7)).
+        if waited.map_err(|_| Errno::ERESTARTNOHAND)?.is_none() {
+            return Ok(0);
+        }
+    }
+}
+
+fn bytes_of(events: &[Event]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(events.len() * EVENT_BYTES);
+    for event in events {
+        out.extend_from_slice(&event.events.to_le_bytes());
+        out.extend_from_slice(&event.data.to_le_bytes());
+    }
+    out
+}

@@ -1,0 +1,76 @@
+//! The calls on descriptors and names, a file per family.
+
+pub mod attributes;
+pub mod descriptors;
+pub mod directories;
+pub mod epoll;
+pub mod ioctl;
+pub mod links;
+pub mod lock;
+pub mod message;
+pub mod moving;
+pub mod names;
+pub mod open;
+pub mod poll;
+pub mod read_write;
+pub mod seek;
+pub mod socket;
+pub mod socket_options;
+pub mod space;
+pub mod special;
+pub mod stat;
+pub mod sync;
+pub mod timer;
+
+use super::open_file::OpenFile;
+use crate::{Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use gyre_interface::Ready;
+use linux_raw_sys::general as raw;
+
+/// The open file of a descriptor.
+fn file_of(thread: &Thread, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
+    thread.process().files().table().get(descriptor)
+}
+
+/// The same for calls that need more than a name (not O_PATH).
+fn usable_file(thread: &Thread, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
+    let file = file_of(thread, descriptor)?;
+    if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file) }
+}
+
+/// Gives a new open file the lowest descriptor.
+fn install(thread: &Thread, file: Arc<OpenFile>, close_on_exec: bool) -> Result<i32, Errno> {
+    let limit = thread.process().limit(raw::RLIMIT_NOFILE);
+    thread.process().files().table().install(file, close_on_exec, 0, limit)
+}
+
+/// A descriptor as a call's answer.
+fn answer(descriptor: i32) -> Outcome {
+    Ok(u64::from(descriptor.unsigned_abs()))
+}
+
+/// Waits until a file may be ready for `wanted`, a signal comes, or the time is over (EAGAIN).
+async fn wait_ready(
+    thread: &Thread,
+    file: &OpenFile,
+    wanted: Ready,
+    deadline_cycles: Option<u64>,
+) -> Result<(), Errno> {
+    let readiness = file.readiness().ok_or(Errno::EAGAIN)?;
+    let waited = thread.interruptible_until(deadline_cycles, readiness.wait(wanted)).await?;
+    waited.map(|_| ()).ok_or(Errno::EAGAIN)
+}
+
+/// Counts attempts that ended with EAGAIN although the readiness had promised more: from the second on others go first.
+#[derive(Default)]
+struct Patience(u32);
+
+impl Patience {
+    async fn again(&mut self) {
+        self.0 += 1;
+        if self.0 > 1 {
+            gyre_message::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! read, write and their vectored and positioned forms.
+
+use super::{Patience, usable_file, wait_ready};
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::file::transfer::UserBuffer;
+use crate::time::cycles_from_now;
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use gyre_interface::Ready;
+
+/// `read(fd, buffer, bytes)`.
+pub async fn read(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut buffer = UserBuffer::new(thread, a.word(1), a.size(2));
+    read_file(thread, &file, &mut buffer, None).await
+}
+
+/// `write(fd, buffer, bytes)`.
+pub async fn write(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut buffer = UserBuffer::new(thread, a.word(1), a.size(2));
+    write_file(thread, &file, &mut buffer, None).await
+}
+
+/// `readv(fd, pieces, count)`.
+pub async fn readv(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut buffer = UserBuffer::from_iovecs(thread, a.word(1), a.size(2)).await?;
+    read_file(thread, &file, &mut buffer, None).await
+}
+
+/// `writev(fd, pieces, count)`.
+pub async fn writev(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut buffer = UserBuffer::from_iovecs(thread, a.word(1), a.size(2)).await?;
+    write_file(thread, &file, &mut buffer, None).await
+}
+
+/// `pread64(fd, buffer, bytes, offset)`.
+pub async fn pread64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let offset = offset_in(&file, a.signed(3))?;
+    let mut buffer = UserBuffer::new(thread, a.word(1), a.size(2));
+    read_file(thread, &file, &mut buffer, Some(offset)).await
+}
+
+/// `pwrite64(fd, buffer, bytes, offset)`.
+pub async fn pwrite64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let offset = offset_in(&file, a.signed(3))?;
+    let mut buffer = UserBuffer::new(thread, a.word(1), a.size(2));
+    write_file(thread, &file, &mut buffer, Some(offset)).await
+}
+
+/// `preadv(fd, pieces, count, offset)`.
+pub async fn preadv(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let offset = offset_in(&file, a.signed(3))?;
+    let mut buffer = UserBuffer::from_iovecs(thread, a.word(1), a.size(2)).await?;
+    read_file(thread, &file, &mut buffer, Some(offset)).await
+}
+
+/// `pwritev(fd, pieces, count, offset)`.
+pub async fn pwritev(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let offset = offset_in(&file, a.signed(3))?;
+    let mut buffer = UserBuffer::from_iovecs(thread, a.word(1), a.size(2)).await?;
+    write_file(thread, &file, &mut buffer, Some(offset)).await
+}
+
+/// Flags of preadv2 and pwritev2 that hold for everything here: priority and durability hints.
+const HINTS: u32 =
+    linux_raw_sys::general::RWF_HIPRI | linux_raw_sys::general::RWF_DSYNC | linux_raw_sys::general::RWF_SYNC;
+
+/// `preadv2(fd, pieces, count, offset, -, flags)`; offset -1 is the position.
+pub async fn preadv2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    check_hints(a.unsigned(5))?;
+    if a.signed(3) == -1 { readv(thread, a).await } else { preadv(thread, a).await }
+}
+
+/// `pwritev2(fd, pieces, count, offset, -, flags)`; offset -1 is the position.
+pub async fn pwritev2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    check_hints(a.unsigned(5))?;
+    if a.signed(3) == -1 { writev(thread, a).await } else { pwritev(thread, a).await }
+}
+
+fn check_hints(flags: u32) -> Result<(), Errno> {
+    if flags & !HINTS != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
+/// The offset of a positioned call.
+fn offset_in(file: &OpenFile, offset: i64) -> Result<u64, Errno> {
+    if !file.object().is_seekable() {
+        return Err(Errno::ESPIPE);
+    }
+    u64::try_from(offset).map_err(|_| Errno::EINVAL)
+}
+
+/// When a wait for a socket ends (SO_RCVTIMEO, SO_SNDTIMEO).
+pub(super) fn deadline_of(file: &OpenFile, wanted: Ready) -> Option<u64> {
+    let Object::Socket(socket) = file.object() else {
+        return None;
+    };
+    let options = socket.options();
+    let timeout = if wanted == Ready::READ { &options.receive_timeout_ns } else { &options.send_timeout_ns };
+    match timeout.load(Ordering::Relaxed) {
+        0 => None,
+        ns => Some(cycles_from_now(ns)),
+    }
+}
+
+/// Reads once there is something, or at once without waiting.
+pub(super) async fn read_file(
+    thread: &Thread,
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    at: Option<u64>,
+) -> Outcome {
+    let deadline = deadline_of(file, Ready::READ);
+    let mut patience = Patience::default();
+    loop {
+        match file.read(buffer, at).await {
+            Err(Errno::EAGAIN) if !file.is_nonblocking() => {
+                patience.again().await;
+                wait_ready(thread, file, Ready::READ, deadline).await?;
+            }
+            outcome => return outcome.map(|count| count as u64),
+        }
+    }
+}
+
+/// Writes everything, or what goes in without waiting. What was written before an error or signal is the answer.
+pub(super) async fn write_file(
+    thread: &Thread,
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    at: Option<u64>,
+) -> Outcome {
+    let deadline = deadline_of(file, Ready::WRITE);
+    let mut patience = Patience::default();
+    loop {
+        let at = at.map(|at| at + buffer.done() as u64);
+        let outcome = match file.write(buffer, at).await {
+            Ok(0) => return Ok(buffer.done() as u64),
+            Ok(_) if buffer.left() == 0 || !goes_on(file) => return Ok(buffer.done() as u64),
+            Ok(_) => {
+                patience = Patience::default();
+                continue;
+            }
+            Err(Errno::EAGAIN) if !file.is_nonblocking() => {
+                patience.again().await;
+                wait_ready(thread, file, Ready::WRITE, deadline).await
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(_) if buffer.done() > 0 => return Ok(buffer.done() as u64),
+            Err(error) => return Err(broken_pipe(thread, error)),
+        }
+    }
+}
+
+/// True where a short write is followed by another one: streams, which wait for room.
+fn goes_on(file: &OpenFile) -> bool {
+    match file.object() {
+        Object::Pipe(_) | Object::Terminal(_) => true,
+        Object::Socket(socket) => !socket.keeps_borders(),
+        _ => false,
+    }
+}
+
+/// Sends SIGPIPE with the error EPIPE.
+pub(super) fn broken_pipe(thread: &Thread, error: Errno) -> Errno {
+    if error == Errno::EPIPE {
+        thread.broken_pipe();
+    }
+    error
+}

@@ -1,0 +1,56 @@
+//! lseek.
+
+use super::usable_file;
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::file::regular::OFFSET_MAX;
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
+
+/// `lseek(fd, offset, from)`.
+pub async fn lseek(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    if !file.object().is_seekable() {
+        return Err(Errno::ESPIPE);
+    }
+    if let Object::Device(_) = file.object() {
+        return Ok(0);
+    }
+    let position = file.position.hold().await;
+    let offset = a.signed(1);
+    let target = match a.unsigned(2) {
+        raw::SEEK_SET => Some(offset),
+        raw::SEEK_CUR => position.get().try_into().ok().and_then(|at: i64| at.checked_add(offset)),
+        raw::SEEK_END => i64::try_from(size_of(&file).await?).ok().and_then(|end| end.checked_add(offset)),
+        raw::SEEK_DATA => Some(data_or_hole(&file, offset, Part::Data).await?),
+        raw::SEEK_HOLE => Some(data_or_hole(&file, offset, Part::Hole).await?),
+        _ => return Err(Errno::EINVAL),
+    };
+    let target = target.ok_or(Errno::EOVERFLOW)?;
+    let target = u64::try_from(target).ok().filter(|target| *target <= OFFSET_MAX);
+    position.set(target.ok_or(Errno::EINVAL)?);
+    Ok(position.get())
+}
+
+async fn size_of(file: &OpenFile) -> Result<u64, Errno> {
+    let place = file.place().ok_or(Errno::EINVAL)?;
+    Ok(place.system().attributes(place.node).await?.size_bytes)
+}
+
+enum Part {
+    Data,
+    Hole,
+}
+
+/// File systems do not tell holes apart: everything before the end is data (allowed by lseek(2)).
+async fn data_or_hole(file: &OpenFile, offset: i64, part: Part) -> Result<i64, Errno> {
+    let size = i64::try_from(size_of(file).await?).map_err(|_| Errno::EOVERFLOW)?;
+    if offset < 0 || offset >= size {
+        return Err(Errno::ENXIO);
+    }
+    Ok(match part {
+        Part::Data => offset,
+        Part::Hole => size,
+    })
+}

@@ -1,0 +1,123 @@
+//! truncate, fallocate and advice about contents.
+
+use super::usable_file;
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::file::permission::{Asker, WRITE};
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::files::{AttributeChange, NodeKind};
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+use linux_raw_sys::general as raw;
+
+fn size_change(size: u64) -> AttributeChange {
+    AttributeChange { size_bytes: Some(size), ..AttributeChange::default() }
+}
+
+/// `truncate(path, size)`.
+pub async fn truncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let size = u64::try_from(a.signed(1)).map_err(|_| Errno::EINVAL)?;
+    let path = thread.read_path(a.word(0)).await?;
+    let target = thread.process().files().find(thread, raw::AT_FDCWD, &path, 0).await?;
+    let found = target.node(Errno::EINVAL)?;
+    match found.attributes.kind {
+        NodeKind::File => {}
+        NodeKind::Directory => return Err(Errno::EISDIR),
+        _ => return Err(Errno::EINVAL),
+    }
+    Asker::of(thread).check(&found.attributes, WRITE)?;
+    found.place.system().set_attributes(found.place.node, size_change(size)).await?;
+    Ok(0)
+}
+
+/// `ftruncate(fd, size)`.
+pub async fn ftruncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let size = u64::try_from(a.signed(1)).map_err(|_| Errno::EINVAL)?;
+    let file = usable_file(thread, a.int(0))?;
+    let (Some(place), Object::Regular, true) = (file.place(), file.object(), file.is_writable()) else {
+        return Err(Errno::EINVAL);
+    };
+    place.system().set_attributes(place.node, size_change(size)).await?;
+    Ok(0)
+}
+
+/// `fallocate(fd, mode, offset, bytes)`: growing, keeping the size, and zeroing or punching, which both write zeroes here.
+pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    if !file.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    let offset = u64::try_from(a.signed(2)).map_err(|_| Errno::EINVAL)?;
+    let bytes = u64::try_from(a.signed(3)).ok().filter(|bytes| *bytes > 0).ok_or(Errno::EINVAL)?;
+    let end = offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok()).ok_or(Errno::EFBIG)?;
+    match file.object() {
+        Object::Regular => {}
+        Object::Pipe(_) | Object::Socket(_) => return Err(Errno::ESPIPE),
+        Object::Directory => return Err(Errno::EISDIR),
+        _ => return Err(Errno::ENODEV),
+    }
+    let keep = a.unsigned(1) & raw::FALLOC_FL_KEEP_SIZE != 0;
+    match a.unsigned(1) & !raw::FALLOC_FL_KEEP_SIZE {
+        0 if keep => Ok(0),
+        0 => grow(&file, end).await,
+        raw::FALLOC_FL_PUNCH_HOLE if keep => zero(&file, offset, end).await,
+        raw::FALLOC_FL_ZERO_RANGE => {
+            if !keep {
+                grow(&file, end).await?;
+            }
+            zero(&file, offset, end).await
+        }
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+async fn grow(file: &OpenFile, end: u64) -> Outcome {
+    let place = file.place().ok_or(Errno::EBADF)?;
+    let attributes = place.system().attributes(place.node).await?;
+    if attributes.size_bytes < end {
+        place.system().set_attributes(place.node, size_change(end)).await?;
+    }
+    Ok(0)
+}
+
+/// Writes zeroes up to the end of the file.
+async fn zero(file: &OpenFile, offset: u64, end: u64) -> Outcome {
+    let place = file.place().ok_or(Errno::EBADF)?;
+    let end = end.min(place.system().attributes(place.node).await?.size_bytes);
+    let page = Page::zeroed()?;
+    let mut at = offset;
+    while at < end {
+        let wanted = (end - at).min(16 * PAGE_BYTES as u64) as usize;
+        let pieces: Vec<Bytes> =
+            (0..wanted).step_by(PAGE_BYTES).map(|from| Bytes::new(page.clone(), 0, wanted - from)).collect();
+        let written = place.system().write(place.node, at, pieces).await?;
+        if written == 0 {
+            return Err(Errno::ENOSPC);
+        }
+        at += written as u64;
+    }
+    Ok(0)
+}
+
+/// `fadvise64(fd, offset, bytes, advice)`: taken note of by nobody.
+pub fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    match file.object() {
+        Object::Pipe(_) | Object::Socket(_) => Err(Errno::ESPIPE),
+        _ if a.unsigned(3) > raw::POSIX_FADV_NOREUSE => Err(Errno::EINVAL),
+        _ => Ok(0),
+    }
+}
+
+/// `readahead(fd, offset, bytes)`: brings the pages into the cache.
+pub async fn readahead(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let (Some(place), Object::Regular, true) = (file.place(), file.object(), file.is_readable()) else {
+        return Err(Errno::EINVAL);
+    };
+    let bytes = a.size(2).min(crate::file::object::TURN_BYTES);
+    place.system().read(place.node, a.word(1), bytes).await?;
+    Ok(0)
+}

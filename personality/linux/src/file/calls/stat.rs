@@ -1,0 +1,164 @@
+//! stat and its family, access, statfs.
+
+use super::file_of;
+use crate::file::attributes::{device_number, device_of, nameless, stat_bytes, statx_bytes};
+use crate::file::context::Target;
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::file::permission::Asker;
+use crate::file::walk::LastLink;
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use gyre_interface::files::{Attributes, FileSystemStatistics};
+use linux_raw_sys::general as raw;
+
+/// `stat(path, out)`.
+pub async fn stat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    stat_at(thread, raw::AT_FDCWD, a.word(0), a.word(1), 0).await
+}
+
+/// `lstat(path, out)`.
+pub async fn lstat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    stat_at(thread, raw::AT_FDCWD, a.word(0), a.word(1), raw::AT_SYMLINK_NOFOLLOW).await
+}
+
+/// `fstat(fd, out)`.
+pub async fn fstat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let target = Target::of_file(file_of(thread, a.int(0))?).await?;
+    let (device, attributes, _) = shown(&target);
+    thread.copy_out(a.word(1), &stat_bytes(device, &attributes)).await?;
+    Ok(0)
+}
+
+/// `newfstatat(directory, path, out, flags)`.
+pub async fn newfstatat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let known = raw::AT_SYMLINK_NOFOLLOW | raw::AT_EMPTY_PATH | raw::AT_NO_AUTOMOUNT;
+    if a.unsigned(3) & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    stat_at(thread, a.int(0), a.word(1), a.word(2), a.unsigned(3)).await
+}
+
+async fn stat_at(thread: &Arc<Thread>, directory: i32, path: u64, out: u64, flags: u32) -> Outcome {
+    let path = thread.read_path(path).await?;
+    let target = thread.process().files().find(thread, directory, &path, flags).await?;
+    let (device, attributes, _) = shown(&target);
+    thread.copy_out(out, &stat_bytes(device, &attributes)).await?;
+    Ok(0)
+}
+
+/// `statx(directory, path, flags, mask, out)`.
+pub async fn statx(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let path = match a.word(1) {
+        0 if a.unsigned(2) & raw::AT_EMPTY_PATH != 0 => alloc::vec::Vec::new(),
+        address => thread.read_path(address).await?,
+    };
+    let files = thread.process().files();
+    let target = files.find(thread, a.int(0), &path, a.unsigned(2)).await?;
+    let (device, attributes, is_root) = shown(&target);
+    thread.copy_out(a.word(4), &statx_bytes(device, &attributes, is_root)).await?;
+    Ok(0)
+}
+
+/// Device, attributes, and whether it is the root of a mount.
+fn shown(target: &Target) -> (u64, Attributes, bool) {
+    match target {
+        Target::Node(found) => (device_of(Some(&found.place)), found.attributes, found.place.is_mount_root()),
+        Target::Open(file) => (device_of(None), attributes_of_open(file), false),
+    }
+}
+
+/// Attributes of an open file without a node.
+pub(super) fn attributes_of_open(file: &OpenFile) -> Attributes {
+    let mode = match file.object() {
+        Object::Socket(_) => 0o777,
+        Object::Terminal(_) => 0o620,
+        _ => 0o600,
+    };
+    let mut attributes = nameless(file.object().kind(), mode);
+    if let Object::Terminal(end) = file.object() {
+        attributes.device = end.terminal().number.map_or(device_number(5, 1), |number| device_number(136, number));
+    }
+    attributes
+}
+
+/// `access(path, mode)`.
+pub async fn access(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    access_at(thread, raw::AT_FDCWD, a.word(0), a.unsigned(1), 0).await
+}
+
+/// `faccessat(directory, path, mode)`.
+pub async fn faccessat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    access_at(thread, a.int(0), a.word(1), a.unsigned(2), 0).await
+}
+
+/// `faccessat2(directory, path, mode, flags)`.
+pub async fn faccessat2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let known = raw::AT_EACCESS | raw::AT_EMPTY_PATH | raw::AT_SYMLINK_NOFOLLOW;
+    if a.unsigned(3) & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    access_at(thread, a.int(0), a.word(1), a.unsigned(2), a.unsigned(3)).await
+}
+
+async fn access_at(thread: &Arc<Thread>, directory: i32, path: u64, mode: u32, flags: u32) -> Outcome {
+    if mode & !7 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = thread.read_path(path).await?;
+    let files = thread.process().files();
+    let asker = if flags & raw::AT_EACCESS != 0 { Asker::of(thread) } else { Asker::real(thread) };
+    if path.is_empty() && flags & raw::AT_EMPTY_PATH != 0 {
+        let target = files.find(thread, directory, &path, flags).await?;
+        asker.check(&shown(&target).1, mode as u16)?;
+        return Ok(0);
+    }
+    let last = if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { LastLink::Keep } else { LastLink::Follow };
+    let mut walked = files.walk_as(asker.clone(), thread, directory, &path, last).await?;
+    let attributes = match walked.open_file.take() {
+        Some(file) => attributes_of_open(&file),
+        None => walked.existing()?.attributes,
+    };
+    asker.check(&attributes, mode as u16)?;
+    Ok(0)
+}
+
+/// `statfs(path, out)`.
+pub async fn statfs(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let path = thread.read_path(a.word(0)).await?;
+    let target = thread.process().files().find(thread, raw::AT_FDCWD, &path, 0).await?;
+    put_statistics(thread, target, a.word(1)).await
+}
+
+/// `fstatfs(fd, out)`.
+pub async fn fstatfs(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let target = Target::of_file(file_of(thread, a.int(0))?).await?;
+    put_statistics(thread, target, a.word(1)).await
+}
+
+async fn put_statistics(thread: &Thread, target: Target, out: u64) -> Outcome {
+    let found = target.node(Errno::ENOSYS)?;
+    let statistics = found.place.system().statistics().await?;
+    thread.copy_out(out, &statfs_bytes(&statistics, found.place.mount.id)).await?;
+    Ok(0)
+}
+
+/// `struct statfs`: 15 words.
+fn statfs_bytes(statistics: &FileSystemStatistics, id: u32) -> [u8; 120] {
+    let words = [
+        statistics.magic,
+        u64::from(statistics.block_bytes),
+        statistics.blocks,
+        statistics.blocks_free,
+        statistics.blocks_free,
+        statistics.nodes,
+        statistics.nodes_free,
+        u64::from(id),
+        gyre_interface::files::NAME_BYTES_MAX as u64,
+        u64::from(statistics.block_bytes),
+        0x20,
+    ];
+    let mut out = [0; 120];
+    out.chunks_exact_mut(8).zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_le_bytes()));
+    out
+}

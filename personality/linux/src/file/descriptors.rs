@@ -1,0 +1,183 @@
+//! Descriptors of a process: small numbers for open files.
+
+use super::open_file::OpenFile;
+use crate::Errno;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use gyre_object::SpinLock;
+
+/// Descriptors of a process, whatever its limit says (Linux: nr_open).
+pub const DESCRIPTORS_MAX: usize = 1 << 20;
+
+#[derive(Clone)]
+struct Slot {
+    file: Arc<OpenFile>,
+    close_on_exec: bool,
+}
+
+/// A table of descriptors, shared by threads and CLONE_FILES.
+pub struct DescriptorTable {
+    slots: SpinLock<Vec<Option<Slot>>>,
+    /// Contexts that use it; the last to leave closes everything.
+    users: AtomicUsize,
+}
+
+impl Default for DescriptorTable {
+    fn default() -> DescriptorTable {
+        DescriptorTable { slots: SpinLock::default(), users: AtomicUsize::new(1) }
+    }
+}
+
+fn index_of(descriptor: i32) -> Result<usize, Errno> {
+    usize::try_from(descriptor).map_err(|_| Errno::EBADF)
+}
+
+impl DescriptorTable {
+    /// The open file of a descriptor.
+    ///
+    /// # Errors
+    /// EBADF.
+    pub fn get(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
+        let index = index_of(descriptor)?;
+        match self.slots.lock().get(index) {
+            Some(Some(slot)) => Ok(slot.file.clone()),
+            _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// Gives an open file the lowest free number from `lowest` on and below `limit`.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn install(&self, file: Arc<OpenFile>, close_on_exec: bool, lowest: usize, limit: u64) -> Result<i32, Errno> {
+        let limit = usize::try_from(limit).unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+        let mut slots = self.slots.lock();
+        let free = slots.iter().skip(lowest).position(Option::is_none);
+        let index = free.map_or(slots.len().max(lowest), |offset| lowest + offset);
+        if index >= limit {
+            // The file is dropped by the caller's frame, after this lock.
+            drop(slots);
+            return Err(Errno::EMFILE);
+        }
+        if index >= slots.len() {
+            slots.resize(index + 1, None);
+        }
+        if let Some(slot) = slots.get_mut(index) {
+            *slot = Some(Slot { file, close_on_exec });
+        }
+        i32::try_from(index).map_err(|_| Errno::EMFILE)
+    }
+
+    /// Gives an open file a certain number; answers what had it before.
+    ///
+    /// # Errors
+    /// EBADF beyond `limit`.
+    pub fn replace(
+        &self,
+        file: Arc<OpenFile>,
+        close_on_exec: bool,
+        descriptor: i32,
+        limit: u64,
+    ) -> Result<Option<Arc<OpenFile>>, Errno> {
+        let index = index_of(descriptor)?;
+        if index as u64 >= limit || index >= DESCRIPTORS_MAX {
+            return Err(Errno::EBADF);
+        }
+        let mut slots = self.slots.lock();
+        if index >= slots.len() {
+            slots.resize(index + 1, None);
+        }
+        let slot = slots.get_mut(index).ok_or(Errno::EBADF)?;
+        let before = slot.replace(Slot { file, close_on_exec });
+        Ok(before.map(|slot| slot.file))
+    }
+
+    /// Takes a descriptor out of the table.
+    ///
+    /// # Errors
+    /// EBADF.
+    pub fn remove(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
+        let index = index_of(descriptor)?;
+        let mut slots = self.slots.lock();
+        let slot = slots.get_mut(index).and_then(Option::take);
+        slot.map(|slot| slot.file).ok_or(Errno::EBADF)
+    }
+
+    /// Takes all descriptors from `first` to `last` out of the table.
+    pub fn remove_range(&self, first: u32, last: u32) -> Vec<Arc<OpenFile>> {
+        let mut slots = self.slots.lock();
+        let end = slots.len().min((last as usize).saturating_add(1));
+        let range = slots.get_mut((first as usize).min(end)..end).unwrap_or_default();
+        range.iter_mut().filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
+    }
+
+    /// Marks all descriptors from `first` to `last` close-on-exec.
+    pub fn mark_range(&self, first: u32, last: u32) {
+        let mut slots = self.slots.lock();
+        let end = slots.len().min((last as usize).saturating_add(1));
+        let range = slots.get_mut((first as usize).min(end)..end).unwrap_or_default();
+        range.iter_mut().flatten().for_each(|slot| slot.close_on_exec = true);
+    }
+
+    /// True where execve closes it.
+    ///
+    /// # Errors
+    /// EBADF.
+    pub fn closes_on_exec(&self, descriptor: i32) -> Result<bool, Errno> {
+        let index = index_of(descriptor)?;
+        match self.slots.lock().get(index) {
+            Some(Some(slot)) => Ok(slot.close_on_exec),
+            _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// Sets whether execve closes it.
+    ///
+    /// # Errors
+    /// EBADF.
+    pub fn set_close_on_exec(&self, descriptor: i32, close: bool) -> Result<(), Errno> {
+        let index = index_of(descriptor)?;
+        match self.slots.lock().get_mut(index) {
+            Some(Some(slot)) => {
+                slot.close_on_exec = close;
+                Ok(())
+            }
+            _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// A copy, as fork makes it.
+    pub fn copy(&self) -> DescriptorTable {
+        DescriptorTable { slots: SpinLock::new(self.slots.lock().clone()), users: AtomicUsize::new(1) }
+    }
+
+    /// Takes out what execve closes.
+    pub fn remove_for_exec(&self) -> Vec<Arc<OpenFile>> {
+        let mut slots = self.slots.lock();
+        let closing = slots.iter_mut().filter(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec));
+        closing.filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
+    }
+
+    /// One more context uses it.
+    pub(super) fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A context uses it no more.
+    pub(super) fn leave(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            drop(self.remove_range(0, u32::MAX));
+        }
+    }
+
+    /// All descriptors in use.
+    pub fn all(&self) -> Vec<(i32, Arc<OpenFile>)> {
+        let slots = self.slots.lock();
+        let used = slots.iter().enumerate().filter_map(|(index, slot)| {
+            let slot = slot.as_ref()?;
+            Some((i32::try_from(index).ok()?, slot.file.clone()))
+        });
+        used.collect()
+    }
+}

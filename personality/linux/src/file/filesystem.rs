@@ -1,0 +1,222 @@
+//! What can be mounted: file systems served by resources, and /proc, which this crate makes up.
+
+use super::proc::ProcFs;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::files::{
+    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, files,
+};
+use gyre_object::Bytes;
+
+/// A file system.
+#[derive(Clone)]
+pub enum FileSystem {
+    /// A resource's.
+    Served(files::Client),
+    /// /proc.
+    Proc(Arc<ProcFs>),
+}
+
+type Answer<T> = Result<T, FileError>;
+
+impl FileSystem {
+    /// The resource behind it, where there is one: for mappings and programs.
+    pub fn client(&self) -> Option<files::Client> {
+        match self {
+            FileSystem::Served(client) => Some(*client),
+            FileSystem::Proc(_) => None,
+        }
+    }
+
+    fn writable(&self) -> Answer<files::Client> {
+        self.client().ok_or(FileError::ReadOnly)
+    }
+
+    /// See [`files::Client::root`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn root(&self) -> Answer<NodeId> {
+        match self {
+            FileSystem::Served(client) => client.root().await,
+            FileSystem::Proc(proc) => Ok(proc.root()),
+        }
+    }
+
+    /// See [`files::Client::lookup`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn lookup(&self, directory: NodeId, name: &[u8]) -> Answer<Attributes> {
+        match self {
+            FileSystem::Served(client) => client.lookup(directory, name.to_vec()).await,
+            FileSystem::Proc(proc) => proc.lookup(directory, name),
+        }
+    }
+
+    /// See [`files::Client::attributes`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn attributes(&self, node: NodeId) -> Answer<Attributes> {
+        match self {
+            FileSystem::Served(client) => client.attributes(node).await,
+            FileSystem::Proc(proc) => proc.attributes(node),
+        }
+    }
+
+    /// See [`files::Client::set_attributes`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn set_attributes(&self, node: NodeId, change: AttributeChange) -> Answer<Attributes> {
+        self.writable()?.set_attributes(node, change).await
+    }
+
+    /// See [`files::Client::read_directory`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn read_directory(&self, node: NodeId, from: u64, bytes_max: usize) -> Answer<Vec<DirectoryEntry>> {
+        match self {
+            FileSystem::Served(client) => client.read_directory(node, from, bytes_max).await,
+            FileSystem::Proc(proc) => proc.read_directory(node, from),
+        }
+    }
+
+    /// See [`files::Client::create`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn create(&self, directory: NodeId, name: Name, new: NewNode) -> Answer<Attributes> {
+        self.writable()?.create(directory, name, new).await
+    }
+
+    /// See [`files::Client::link`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn link(&self, node: NodeId, directory: NodeId, name: Name) -> Answer<()> {
+        self.writable()?.link(node, directory, name).await
+    }
+
+    /// See [`files::Client::unlink`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn unlink(&self, directory: NodeId, name: Name) -> Answer<()> {
+        self.writable()?.unlink(directory, name).await
+    }
+
+    /// See [`files::Client::remove_directory`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn remove_directory(&self, directory: NodeId, name: Name) -> Answer<()> {
+        self.writable()?.remove_directory(directory, name).await
+    }
+
+    /// See [`files::Client::rename`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn rename(&self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Answer<()> {
+        self.writable()?.rename(from, from_name, to, to_name).await
+    }
+
+    /// See [`files::Client::read_link`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
+        match self {
+            FileSystem::Served(client) => client.read_link(node).await,
+            FileSystem::Proc(proc) => proc.read_link(node),
+        }
+    }
+
+    /// See [`files::Client::open`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn open(&self, node: NodeId) -> Answer<Attributes> {
+        match self {
+            FileSystem::Served(client) => client.open(node).await,
+            FileSystem::Proc(proc) => proc.attributes(node),
+        }
+    }
+
+    /// See [`files::Client::close`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn close(&self, node: NodeId) -> Answer<()> {
+        match self {
+            FileSystem::Served(client) => client.close(node).await,
+            FileSystem::Proc(_) => Ok(()),
+        }
+    }
+
+    /// See [`files::Client::read`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
+        match self {
+            FileSystem::Served(client) => client.read(node, offset, bytes).await,
+            FileSystem::Proc(proc) => proc.read(node, offset, bytes),
+        }
+    }
+
+    /// See [`files::Client::write`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn write(&self, node: NodeId, offset: u64, data: Vec<Bytes>) -> Answer<usize> {
+        match self {
+            FileSystem::Served(client) => client.write(node, offset, data).await,
+            FileSystem::Proc(proc) => proc.write(node, &data),
+        }
+    }
+
+    /// See [`files::Client::append`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn append(&self, node: NodeId, data: Vec<Bytes>) -> Answer<u64> {
+        self.writable()?.append(node, data).await
+    }
+
+    /// See [`files::Client::sync`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn sync(&self, node: NodeId) -> Answer<()> {
+        match self {
+            FileSystem::Served(client) => client.sync(node).await,
+            FileSystem::Proc(_) => Err(FileError::Invalid),
+        }
+    }
+
+    /// See [`files::Client::sync_all`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn sync_all(&self) -> Answer<()> {
+        match self {
+            FileSystem::Served(client) => client.sync_all().await,
+            FileSystem::Proc(_) => Ok(()),
+        }
+    }
+
+    /// See [`files::Client::statistics`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn statistics(&self) -> Answer<FileSystemStatistics> {
+        match self {
+            FileSystem::Served(client) => client.statistics().await,
+            FileSystem::Proc(proc) => Ok(proc.statistics()),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What can be behind a descriptor, and how each kind is read, written and asked. Nothing here waits for a peer: what
+//! cannot go on answers EAGAIN, and the caller waits on the readiness.
+
+use super::device::Device;
+use super::directory;
+use super::epoll::Epoll;
+use super::event_counter::EventCounter;
+use super::inotify::Inotify;
+use super::mount::Place;
+use super::open_file::OpenFile;
+use super::pipe::PipeEnd;
+use super::regular;
+use super::socket::Socket;
+use super::terminal::TerminalEnd;
+use super::timer_file::TimerFile;
+use super::transfer::UserBuffer;
+use crate::Errno;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::Readiness;
+use gyre_interface::files::NodeKind;
+use gyre_object::Bytes;
+
+/// Reads and writes up to here go through the stack instead of pages, bytes.
+const SMALL_BYTES: usize = 512;
+/// Bytes that one turn of a large transfer moves.
+pub const TURN_BYTES: usize = 128 * 1024;
+
+/// Something open.
+pub enum Object {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A name without contents: O_PATH of what is no file or directory, symbolic links.
+    Name,
+    /// An end of a pipe.
+    Pipe(PipeEnd),
+    /// A character device of /dev.
+    Device(Device),
+    /// A terminal's end.
+    Terminal(TerminalEnd),
+    /// A socket.
+    Socket(Socket),
+    /// An interest list.
+    Epoll(Arc<Epoll>),
+    /// An event counter.
+    Event(EventCounter),
+    /// A timer.
+    Timer(TimerFile),
+    /// File system events.
+    Inotify(Inotify),
+}
+
+impl Object {
+    /// What it is ready for; `None` for what never waits.
+    pub fn readiness(&self) -> Option<Arc<Readiness>> {
+        match self {
+            Object::Regular | Object::Directory | Object::Name | Object::Device(_) => None,
+            Object::Pipe(end) => Some(end.readiness().clone()),
+            Object::Terminal(end) => Some(end.readiness().clone()),
+            Object::Socket(socket) => Some(socket.readiness()),
+            Object::Epoll(epoll) => Some(epoll.readiness().clone()),
+            Object::Event(event) => Some(event.readiness().clone()),
+            Object::Timer(timer) => Some(timer.readiness().clone()),
+            Object::Inotify(inotify) => Some(inotify.readiness().clone()),
+        }
+    }
+
+    /// Brings a readiness up to date that is not kept exact all the time.
+    pub fn refresh(&self) {
+        if let Object::Epoll(epoll) = self {
+            epoll.refresh();
+        }
+    }
+
+    /// The kind that stat shows for things without a node.
+    pub fn kind(&self) -> NodeKind {
+        match self {
+            Object::Directory => NodeKind::Directory,
+            Object::Pipe(_) => NodeKind::Pipe,
+            Object::Device(_) | Object::Terminal(_) => NodeKind::CharacterDevice,
+            Object::Socket(_) => NodeKind::Socket,
+            _ => NodeKind::File,
+        }
+    }
+
+    /// How /proc shows things without a path.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Object::Pipe(_) => "pipe:[0]",
+            Object::Socket(_) => "socket:[0]",
+            Object::Epoll(_) => "anon_inode:[eventpoll]",
+            Object::Event(_) => "anon_inode:[eventfd]",
+            Object::Timer(_) => "anon_inode:[timerfd]",
+            Object::Inotify(_) => "anon_inode:inotify",
+            Object::Terminal(_) => "/dev/console",
+            _ => "/",
+        }
+    }
+
+    /// True where it has a position that lseek moves.
+    pub fn is_seekable(&self) -> bool {
+        matches!(self, Object::Regular | Object::Directory | Object::Device(_))
+    }
+
+    /// Ends its use: sends what must be told to resources.
+    pub(super) fn close(&self, place: Option<Place>, path_only: bool) {
+        match (self, place) {
+            (Object::Regular | Object::Directory, Some(place)) if !path_only => regular::close(place),
+            (Object::Socket(socket), _) => socket.close(),
+            _ => {}
+        }
+    }
+}
+
+impl OpenFile {
+    /// Reads into a program's buffer, at `at` or the position.
+    ///
+    /// # Errors
+    /// EBADF, EISDIR, EAGAIN where there is nothing yet, those of the object.
+    pub async fn read(&self, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+        if !self.is_readable() {
+            return Err(Errno::EBADF);
+        }
+        match self.object() {
+            Object::Regular => regular::read(self, buffer, at).await,
+            Object::Directory => Err(Errno::EISDIR),
+            Object::Name => Err(Errno::EBADF),
+            Object::Pipe(end) => read_stream(buffer, |into| end.read(into), |bytes| end.take(bytes)).await,
+            Object::Device(device) => device.read(buffer).await,
+            Object::Terminal(end) => read_small(buffer, |into| end.read(into)).await,
+            Object::Socket(socket) => socket.read(buffer).await,
+            Object::Epoll(_) => Err(Errno::EINVAL),
+            Object::Event(event) => read_small(buffer, |into| event.read(into)).await,
+            Object::Timer(timer) => read_small(buffer, |into| timer.read(into)).await,
+            Object::Inotify(inotify) => read_small(buffer, |into| inotify.read(into)).await,
+        }
+    }
+
+    /// Writes from a program's buffer, at `at` or the position (or the end, with O_APPEND).
+    ///
+    /// # Errors
+    /// EBADF, EAGAIN where there is no room, those of the object.
+    pub async fn write(&self, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+        if !self.is_writable() {
+            return Err(Errno::EBADF);
+        }
+        match self.object() {
+            Object::Regular => regular::write(self, buffer, at).await,
+            Object::Directory => Err(Errno::EISDIR),
+            Object::Name => Err(Errno::EBADF),
+            Object::Pipe(end) => write_pipe(buffer, end).await,
+            Object::Device(device) => device.write(buffer).await,
+            Object::Terminal(end) => write_terminal(buffer, end).await,
+            Object::Socket(socket) => socket.write(self, buffer).await,
+            Object::Event(event) => {
+                let mut value = [0; 8];
+                if buffer.get(&mut value).await? < value.len() {
+                    return Err(Errno::EINVAL);
+                }
+                event.add(u64::from_le_bytes(value)).inspect_err(|_| buffer.give_back(8))?;
+                Ok(value.len())
+            }
+            Object::Epoll(_) | Object::Timer(_) | Object::Inotify(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Reads by reference, for sendfile and splice.
+    ///
+    /// # Errors
+    /// EINVAL for what cannot be read so; as [`OpenFile::read`].
+    pub async fn take(&self, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
+        if !self.is_readable() {
+            return Err(Errno::EBADF);
+        }
+        match self.object() {
+            Object::Regular => regular::take(self, at, bytes).await,
+            Object::Pipe(end) => end.take(bytes),
+            Object::Socket(socket) => socket.take(bytes).await,
+            Object::Device(device) => device.take(bytes),
+            Object::Directory => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Writes by reference. Answers how many bytes were taken.
+    ///
+    /// # Errors
+    /// EINVAL for what cannot be written so; as [`OpenFile::write`].
+    pub async fn give(&self, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
+        if !self.is_writable() {
+            return Err(Errno::EBADF);
+        }
+        match self.object() {
+            Object::Regular => regular::give(self, at, data).await,
+            Object::Pipe(end) => end.give(&data),
+            Object::Socket(socket) => socket.give(data).await,
+            Object::Device(device) => device.give(&data),
+            Object::Terminal(end) => {
+                let mut done = 0;
+                for piece in &data {
+                    match end.write(piece.as_slice()) {
+                        Ok(count) => done += count,
+                        Err(error) if done == 0 => return Err(error),
+                        Err(_) => break,
+                    }
+                }
+                Ok(done)
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Entries of a directory in the form of getdents64, up to `bytes_max`.
+    ///
+    /// # Errors
+    /// ENOTDIR; EINVAL where not even one entry fits; those of the file system.
+    pub async fn read_entries(&self, bytes_max: usize) -> Result<Vec<u8>, Errno> {
+        match self.object() {
+            Object::Directory if self.is_readable() => directory::read_entries(self, bytes_max).await,
+            Object::Directory => Err(Errno::EBADF),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+}
+
+/// Reads a stream of bytes: small reads by copying through the stack, large ones by reference.
+pub(super) async fn read_stream(
+    buffer: &mut UserBuffer<'_>,
+    copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+    take: impl FnOnce(usize) -> Result<Vec<Bytes>, Errno>,
+) -> Result<usize, Errno> {
+    if buffer.left() == 0 {
+        return Ok(0);
+    }
+    if buffer.left() <= SMALL_BYTES {
+        return read_small(buffer, copy).await;
+    }
+    let pieces = take(buffer.left())?;
+    buffer.put_pieces(&pieces).await
+}
+
+/// Reads at most [`SMALL_BYTES`].
+pub(super) async fn read_small(
+    buffer: &mut UserBuffer<'_>,
+    copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut small = [0; SMALL_BYTES];
+    let into = small.get_mut(..buffer.left().min(SMALL_BYTES)).unwrap_or_default();
+    let count = copy(into)?;
+    buffer.put(small.get(..count).unwrap_or(&[])).await
+}
+
+/// Writes once to a pipe: all of a small write or nothing, what fits of a large one.
+async fn write_pipe(buffer: &mut UserBuffer<'_>, end: &PipeEnd) -> Result<usize, Errno> {
+    let bytes = buffer.left();
+    if bytes == 0 {
+        return Ok(0);
+    }
+    end.check_room(bytes)?;
+    if bytes <= SMALL_BYTES {
+        let mut small = [0; SMALL_BYTES];
+        let into = small.get_mut(..bytes).unwrap_or_default();
+        let count = buffer.get(into).await?;
+        let written = end.write(small.get(..count).unwrap_or(&[]));
+        return written.inspect_err(|_| buffer.give_back(count));
+    }
+    let pieces = buffer.gather(bytes.min(TURN_BYTES)).await?;
+    let gathered: usize = pieces.iter().map(Bytes::len).sum();
+    let written = end.give(&pieces);
+    buffer.give_back(gathered - written.unwrap_or(0));
+    written
+}
+
+async fn write_terminal(buffer: &mut UserBuffer<'_>, end: &TerminalEnd) -> Result<usize, Errno> {
+    let before = buffer.done();
+    while buffer.left() > 0 {
+        let mut small = [0; SMALL_BYTES];
+        let count = match buffer.get(&mut small).await {
+            Err(error) if buffer.done() == before => return Err(error),
+            Err(_) => break,
+            Ok(count) => count,
+        };
+        let written = end.write(small.get(..count).unwrap_or(&[]));
+        buffer.give_back(count - written.unwrap_or(0));
+        match written {
+            Err(error) if buffer.done() == before => return Err(error),
+            Err(_) => break,
+            Ok(written) if written < count => break,
+            Ok(_) => {}
+        }
+    }
+    Ok(buffer.done() - before)
+}

@@ -1,0 +1,173 @@
+//! An open file description: what a descriptor refers to, shared by dup, fork and SCM_RIGHTS (open(2)).
+
+use super::async_lock::AsyncLock;
+use super::epoll::Item;
+use super::mount::Place;
+use super::object::Object;
+use super::tenant_files::{OpenCount, TenantFiles};
+use crate::Errno;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use gyre_interface::{Readiness, Ready};
+use gyre_object::SpinLock;
+use linux_raw_sys::general as raw;
+
+/// Flags that F_SETFL may change.
+pub const STATUS_FLAGS: u32 = raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
+
+/// Where a file was opened.
+pub struct Location {
+    /// The node.
+    pub place: Place,
+    /// Its path as the process that opened it saw it.
+    pub path: Vec<u8>,
+}
+
+/// An open file description.
+pub struct OpenFile {
+    object: Object,
+    location: Option<Location>,
+    flags: AtomicU32,
+    /// The position of reads and writes, held while one of them is under way.
+    pub position: AsyncLock<u64>,
+    /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
+    pub owner: AtomicI32,
+    watchers: SpinLock<Vec<Weak<Item>>>,
+    tenant: Arc<TenantFiles>,
+    _count: OpenCount,
+}
+
+impl OpenFile {
+    /// A description of `object` with the flags of open(2).
+    ///
+    /// # Errors
+    /// ENFILE where the tenant has too many.
+    pub fn new(
+        tenant: &Arc<TenantFiles>,
+        object: Object,
+        flags: u32,
+        location: Option<Location>,
+    ) -> Result<Arc<OpenFile>, Errno> {
+        let count = tenant.count_open()?;
+        let kept = STATUS_FLAGS | raw::O_ACCMODE | raw::O_PATH | raw::O_DIRECTORY | raw::O_SYNC;
+        Ok(Arc::new(OpenFile {
+            object,
+            location,
+            flags: AtomicU32::new(flags & kept),
+            position: AsyncLock::new(0),
+            owner: AtomicI32::new(0),
+            watchers: SpinLock::default(),
+            tenant: tenant.clone(),
+            _count: count,
+        }))
+    }
+
+    /// What it is.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The tenant's files.
+    pub fn tenant(&self) -> &Arc<TenantFiles> {
+        &self.tenant
+    }
+
+    /// The node, where it was opened by name.
+    pub fn place(&self) -> Option<&Place> {
+        self.location.as_ref().map(|location| &location.place)
+    }
+
+    /// Its path, or empty.
+    pub fn path(&self) -> &[u8] {
+        self.location.as_ref().map_or(&[], |location| &location.path)
+    }
+
+    /// How /proc shows it.
+    pub fn shown_path(&self) -> Vec<u8> {
+        match &self.location {
+            Some(location) => location.path.clone(),
+            None => self.object.label().as_bytes().to_vec(),
+        }
+    }
+
+    /// Access mode and status flags (F_GETFL).
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Acquire)
+    }
+
+    /// Sets the status flags (F_SETFL); the rest stays.
+    pub fn set_flags(&self, flags: u32) {
+        let keep = self.flags() & !STATUS_FLAGS;
+        self.flags.store(keep | flags & STATUS_FLAGS, Ordering::Release);
+    }
+
+    /// Sets or clears some status flags.
+    pub fn change_flags(&self, which: u32, on: bool) {
+        let flags = self.flags() & !which;
+        self.set_flags(if on { flags | which } else { flags });
+    }
+
+    /// True with O_NONBLOCK.
+    pub fn is_nonblocking(&self) -> bool {
+        self.flags() & raw::O_NONBLOCK != 0
+    }
+
+    /// True with O_APPEND.
+    pub fn appends(&self) -> bool {
+        self.flags() & raw::O_APPEND != 0
+    }
+
+    /// True with O_PATH: a name without contents.
+    pub fn is_path_only(&self) -> bool {
+        self.flags() & raw::O_PATH != 0
+    }
+
+    /// True where it may be read.
+    pub fn is_readable(&self) -> bool {
+        !self.is_path_only() && self.flags() & raw::O_ACCMODE != raw::O_WRONLY
+    }
+
+    /// True where it may be written.
+    pub fn is_writable(&self) -> bool {
+        !self.is_path_only() && self.flags() & raw::O_ACCMODE != raw::O_RDONLY
+    }
+
+    /// What it is ready for now; things without a readiness are always ready.
+    pub fn ready(&self) -> Ready {
+        match self.object.readiness() {
+            Some(readiness) => {
+                self.object.refresh();
+                readiness.now()
+            }
+            None => Ready::READ | Ready::WRITE,
+        }
+    }
+
+    /// Its readiness now; a socket gets another one when it connects.
+    pub fn readiness(&self) -> Option<Arc<Readiness>> {
+        self.object.readiness()
+    }
+
+    /// Notes an epoll item, so that closing ends its interest.
+    pub fn watch(&self, item: &Arc<Item>) {
+        let mut watchers = self.watchers.lock();
+        watchers.retain(|other| other.strong_count() > 0);
+        watchers.push(Arc::downgrade(item));
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let watchers = core::mem::take(&mut *self.watchers.lock());
+        for item in watchers.iter().filter_map(Weak::upgrade) {
+            item.file_closed(self.object.readiness().as_deref());
+        }
+        let owner = super::locks::Owner::of_description(self);
+        if let Some(place) = self.place() {
+            self.tenant.locks.release_owner(place.key(), owner);
+        }
+        let place = self.location.as_ref().map(|location| location.place.clone());
+        self.object.close(place, self.is_path_only());
+    }
+}

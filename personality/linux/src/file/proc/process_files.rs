@@ -1,0 +1,281 @@
+//! Files of /proc/PID.
+
+use super::fixed::ticks;
+use super::view::ProcessView;
+use super::{Node, ProcFs, decimal, directory_of};
+use crate::file::open_file::OpenFile;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::files::{FileError, NodeKind};
+
+macro_rules! kinds {
+    ($($number:literal $kind:ident $name:literal $shape:ident $mode:literal,)*) => {
+        /// Which file of a process.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(super) enum Kind { $($kind),* }
+
+        impl Kind {
+            pub(super) fn of_number(number: u8) -> Option<Kind> {
+                match number { $($number => Some(Kind::$kind),)* _ => None }
+            }
+
+            pub(super) fn number(self) -> u8 {
+                match self { $(Kind::$kind => $number),* }
+            }
+
+            /// Kind of node and permission bits.
+            pub(super) fn shape(self) -> (NodeKind, u16) {
+                match self { $(Kind::$kind => (NodeKind::$shape, $mode)),* }
+            }
+        }
+
+        /// Names in /proc/PID; those that are elsewhere have none.
+        const NAMES: &[(&str, Kind)] = &[$(($name, Kind::$kind)),*];
+    };
+}
+
+kinds! {
+    0 Directory "" Directory 0o555,
+    1 Stat "stat" File 0o444,
+    2 Status "status" File 0o444,
+    3 CommandLine "cmdline" File 0o444,
+    4 Comm "comm" File 0o644,
+    5 Maps "maps" File 0o444,
+    6 Descriptors "fd" Directory 0o500,
+    7 Descriptor "" SymbolicLink 0o700,
+    8 Program "exe" SymbolicLink 0o777,
+    9 Current "cwd" SymbolicLink 0o777,
+    10 Root "root" SymbolicLink 0o777,
+    11 Limits "limits" File 0o444,
+    12 Mounts "mounts" File 0o444,
+    13 MountInfo "mountinfo" File 0o444,
+    14 Statm "statm" File 0o444,
+    15 Environment "environ" File 0o400,
+    16 Tasks "task" Directory 0o555,
+    17 OomScoreAdjust "oom_score_adj" File 0o644,
+    18 Cgroup "cgroup" File 0o444,
+    19 DescriptorInfos "fdinfo" Directory 0o555,
+    20 DescriptorInfo "" File 0o444,
+    21 Network "net" Directory 0o555,
+    22 NetworkTcp "" File 0o444,
+    23 NetworkUdp "" File 0o444,
+    24 NetworkDevices "" File 0o444,
+    25 NetworkUnix "" File 0o444,
+}
+
+const NETWORK: &[(&str, Kind)] =
+    &[("tcp", Kind::NetworkTcp), ("udp", Kind::NetworkUdp), ("dev", Kind::NetworkDevices), ("unix", Kind::NetworkUnix)];
+
+fn file(id: i32, kind: Kind) -> Node {
+    Node::Process { id, kind, descriptor: 0 }
+}
+
+fn number_of(name: &[u8]) -> Option<u32> {
+    core::str::from_utf8(name).ok()?.parse().ok().filter(|number| *number < 1 << 24)
+}
+
+/// The node of a name in a process' directory.
+pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
+    let in_list = |list: &[(&str, Kind)]| {
+        let found = list.iter().find(|entry| !entry.0.is_empty() && entry.0.as_bytes() == name)?;
+        Some(file(id, found.1))
+    };
+    match kind {
+        Kind::Directory => in_list(NAMES),
+        Kind::Network => in_list(NETWORK),
+        Kind::Descriptors => Some(Node::Process { id, kind: Kind::Descriptor, descriptor: number_of(name)? }),
+        Kind::DescriptorInfos => Some(Node::Process { id, kind: Kind::DescriptorInfo, descriptor: number_of(name)? }),
+        Kind::Tasks => number_of(name).and_then(|thread| i32::try_from(thread).ok()).map(directory_of),
+        _ => None,
+    }
+}
+
+/// Names and nodes in a process' directory.
+pub(super) fn children(view: &ProcessView, id: i32, kind: Kind, threads: &[i32]) -> Vec<(Vec<u8>, Node)> {
+    let of_list = |list: &[(&str, Kind)]| {
+        let named = list.iter().filter(|entry| !entry.0.is_empty());
+        named.map(|(name, kind)| (name.as_bytes().to_vec(), file(id, *kind))).collect()
+    };
+    let of_descriptors = |kind: Kind| {
+        let all = view.files.as_ref().map(|files| files.table().all()).unwrap_or_default();
+        let node = |descriptor: i32| Node::Process { id, kind, descriptor: descriptor.unsigned_abs() };
+        all.into_iter().map(|(descriptor, _)| (decimal(descriptor), node(descriptor))).collect()
+    };
+    match kind {
+        Kind::Directory => of_list(NAMES),
+        Kind::Network => of_list(NETWORK),
+        Kind::Descriptors => of_descriptors(Kind::Descriptor),
+        Kind::DescriptorInfos => of_descriptors(Kind::DescriptorInfo),
+        Kind::Tasks => threads.iter().map(|thread| (decimal(*thread), directory_of(*thread))).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The open file of a descriptor.
+pub(super) fn descriptor(view: &ProcessView, descriptor: u32) -> Result<Arc<OpenFile>, FileError> {
+    let files = view.files.as_ref().ok_or(FileError::NotFound)?;
+    let descriptor = i32::try_from(descriptor).map_err(|_| FileError::NotFound)?;
+    files.table().get(descriptor).map_err(|_| FileError::NotFound)
+}
+
+/// The text of a link.
+pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
+    match kind {
+        Kind::Program => Ok(view.program.clone()),
+        Kind::Current => Ok(view.files.as_ref().ok_or(FileError::NotFound)?.current().path),
+        Kind::Root => Ok(b"/".to_vec()),
+        Kind::Descriptor => {
+            let open = descriptor(view, number)?;
+            Ok(open.shown_path())
+        }
+        _ => Err(FileError::Invalid),
+    }
+}
+
+/// The text of a file.
+pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
+    Ok(match kind {
+        Kind::Stat => stat(view).into_bytes(),
+        Kind::Status => status(view).into_bytes(),
+        Kind::CommandLine => view.arguments.clone(),
+        Kind::Comm => [&view.name[..], b"\n"].concat(),
+        Kind::Maps => view.maps.clone().into_bytes(),
+        Kind::Limits => limits(view).into_bytes(),
+        Kind::Mounts => mounts(proc).into_bytes(),
+        Kind::MountInfo => mount_info(proc).into_bytes(),
+        Kind::Statm => statm(view).into_bytes(),
+        Kind::Environment => view.environment.clone(),
+        Kind::OomScoreAdjust => b"0\n".to_vec(),
+        Kind::Cgroup => b"0::/\n".to_vec(),
+        Kind::DescriptorInfo => descriptor_info(&*descriptor(view, number)?).into_bytes(),
+        Kind::NetworkTcp | Kind::NetworkUdp => NETWORK_HEADER.as_bytes().to_vec(),
+        Kind::NetworkDevices => DEVICES_HEADER.as_bytes().to_vec(),
+        Kind::NetworkUnix => b"Num       RefCount Protocol Flags    Type St Inode Path\n".to_vec(),
+        Kind::Directory | Kind::Descriptors | Kind::Tasks | Kind::DescriptorInfos | Kind::Network => {
+            return Err(FileError::IsDirectory);
+        }
+        Kind::Descriptor | Kind::Program | Kind::Current | Kind::Root => {
+            return Err(FileError::Invalid);
+        }
+    })
+}
+
+const NETWORK_HEADER: &str =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+const DEVICES_HEADER: &str = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n";
+
+/// The 52 fields of proc(5).
+fn stat(view: &ProcessView) -> String {
+    let name = String::from_utf8_lossy(&view.name);
+    let (minor, major) = view.faults;
+    format!(
+        "{} ({name}) {} {} {} {} 0 -1 0 {minor} 0 {major} 0 {} {} 0 0 20 0 {} 0 {} {} {} {} 0 0 0 0 0 {} {} {} {} 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+        view.thread,
+        view.state,
+        view.parent,
+        view.group_id,
+        view.session,
+        ticks(view.user_ns),
+        ticks(view.system_ns),
+        view.threads,
+        ticks(view.started_ns),
+        view.virtual_bytes,
+        view.resident_bytes / 4096,
+        u64::MAX,
+        view.signals[0],
+        view.signals[1],
+        view.signals[2],
+        view.signals[3],
+    )
+}
+
+fn status(view: &ProcessView) -> String {
+    let name = String::from_utf8_lossy(&view.name);
+    let word = match view.state {
+        'R' => "running",
+        'T' => "stopped",
+        'Z' => "zombie",
+        'D' => "disk sleep",
+        _ => "sleeping",
+    };
+    let four = |id: u32| format!("{id}\t{id}\t{id}\t{id}");
+    let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
+    format!(
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t\nVmSize:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+        view.state,
+        view.process,
+        view.thread,
+        view.parent,
+        four(view.user),
+        four(view.group),
+        view.virtual_bytes / 1024,
+        view.resident_bytes / 1024,
+        view.threads,
+        view.signals[0],
+        view.signals[1],
+        view.signals[2],
+        view.signals[3],
+    )
+}
+
+fn statm(view: &ProcessView) -> String {
+    let pages = |bytes: u64| bytes / 4096;
+    format!("{} {} 0 0 0 {} 0\n", pages(view.virtual_bytes), pages(view.resident_bytes), pages(view.virtual_bytes))
+}
+
+const LIMITS: &[(&str, &str)] = &[
+    ("Max cpu time", "seconds"),
+    ("Max file size", "bytes"),
+    ("Max data size", "bytes"),
+    ("Max stack size", "bytes"),
+    ("Max core file size", "bytes"),
+    ("Max resident set", "bytes"),
+    ("Max processes", "processes"),
+    ("Max open files", "files"),
+    ("Max locked memory", "bytes"),
+    ("Max address space", "bytes"),
+    ("Max file locks", "locks"),
+    ("Max pending signals", "signals"),
+    ("Max msgqueue size", "bytes"),
+    ("Max nice priority", ""),
+    ("Max realtime priority", ""),
+    ("Max realtime timeout", "us"),
+];
+
+fn limits(view: &ProcessView) -> String {
+    let shown = |value: u64| {
+        if value == u64::MAX { "unlimited".into() } else { format!("{value}") }
+    };
+    let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+    for ((name, unit), (soft, hard)) in LIMITS.iter().zip(&view.limits) {
+        text += &format!("{name:<26}{:<21}{:<21}{unit:<10}\n", shown(*soft), shown(*hard));
+    }
+    text
+}
+
+fn mounts(proc: &ProcFs) -> String {
+    let all = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
+    let line = |mount: &Arc<crate::file::mount::Mount>| {
+        let path = String::from_utf8_lossy(&mount.path);
+        let source = if mount.covers.is_none() { "/dev/root" } else { mount.kind };
+        format!("{source} {path} {} rw 0 0\n", mount.kind)
+    };
+    all.iter().map(line).collect()
+}
+
+fn mount_info(proc: &ProcFs) -> String {
+    let all = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
+    let line = |mount: &Arc<crate::file::mount::Mount>| {
+        let path = String::from_utf8_lossy(&mount.path);
+        let parent = mount.covers.as_ref().map_or(0, |covered| covered.mount.id);
+        format!("{} {parent} 0:{} / {path} rw - {} {} rw\n", mount.id, mount.id, mount.kind, mount.kind)
+    };
+    all.iter().map(line).collect()
+}
+
+fn descriptor_info(file: &OpenFile) -> String {
+    let mount = file.place().map_or(0, |place| place.mount.id);
+    format!("pos:\t{}\nflags:\t0{:o}\nmnt_id:\t{mount}\n", file.position.peek(), file.flags())
+}

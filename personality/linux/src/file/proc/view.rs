@@ -1,0 +1,71 @@
+//! What /proc must be told of processes. The tables of processes implement it.
+
+use crate::file::context::FileContext;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A process (or thread) as /proc shows it, taken at one moment.
+#[derive(Clone, Default)]
+pub struct ProcessView {
+    /// Number of the process.
+    pub process: i32,
+    /// Number of the thread that was asked for.
+    pub thread: i32,
+    /// Parent.
+    pub parent: i32,
+    /// Process group.
+    pub group_id: i32,
+    /// Session.
+    pub session: i32,
+    /// R, S, D, T, Z.
+    pub state: char,
+    /// Effective user and group.
+    pub user: u32,
+    /// Effective group.
+    pub group: u32,
+    /// Name, at most 15 bytes.
+    pub name: Vec<u8>,
+    /// Arguments, each ended by NUL.
+    pub arguments: Vec<u8>,
+    /// Environment, each ended by NUL.
+    pub environment: Vec<u8>,
+    /// Path of the program.
+    pub program: Vec<u8>,
+    /// Threads.
+    pub threads: usize,
+    /// Mapped bytes.
+    pub virtual_bytes: u64,
+    /// Resident bytes.
+    pub resident_bytes: u64,
+    /// Time in the program, ns.
+    pub user_ns: u64,
+    /// Time in the kernel, ns.
+    pub system_ns: u64,
+    /// Start, ns since the machine started.
+    pub started_ns: u64,
+    /// Minor and major page faults.
+    pub faults: (u64, u64),
+    /// The text of `maps`.
+    pub maps: String,
+    /// Soft and hard limits, RLIMIT_* as index.
+    pub limits: Vec<(u64, u64)>,
+    /// Descriptors and directories; none for a zombie.
+    pub files: Option<Arc<FileContext>>,
+    /// Signals: pending, blocked, ignored, caught.
+    pub signals: [u64; 4],
+}
+
+/// The processes of a tenant.
+pub trait Processes: Send + Sync {
+    /// Their numbers.
+    fn all(&self) -> Vec<i32>;
+    /// The threads of a process.
+    fn threads(&self, process: i32) -> Vec<i32>;
+    /// What is known of a process or thread.
+    fn view(&self, id: i32) -> Option<ProcessView>;
+    /// The tenant's host name.
+    fn host_name(&self) -> String;
+    /// Total and free memory of the tenant, bytes.
+    fn memory_bytes(&self) -> (u64, u64);
+}

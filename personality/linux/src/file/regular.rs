@@ -1,0 +1,145 @@
+//! Regular files: contents by reference from the file system's server, positions kept here.
+
+use super::mount::Place;
+use super::object::TURN_BYTES;
+use super::open_file::OpenFile;
+use super::transfer::UserBuffer;
+use crate::Errno;
+use alloc::vec::Vec;
+use gyre_object::Bytes;
+
+/// Largest offset (off_t).
+pub const OFFSET_MAX: u64 = i64::MAX as u64;
+
+fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
+    file.place().ok_or(Errno::EBADF)
+}
+
+/// Reads at `at` or the position.
+pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+    let place = place_of(file)?;
+    if let Some(offset) = at {
+        return read_at(place, buffer, offset).await;
+    }
+    let position = file.position.hold().await;
+    let count = read_at(place, buffer, position.get()).await?;
+    position.set(position.get() + count as u64);
+    Ok(count)
+}
+
+async fn read_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+    let before = buffer.done();
+    while buffer.left() > 0 {
+        let wanted = buffer.left().min(TURN_BYTES);
+        let at = offset.saturating_add((buffer.done() - before) as u64);
+        let pieces = match place.system().read(place.node, at, wanted).await {
+            Err(error) if buffer.done() == before => return Err(error.into()),
+            Err(_) => break,
+            Ok(pieces) => pieces,
+        };
+        let count: usize = pieces.iter().map(Bytes::len).sum();
+        match buffer.put_pieces(&pieces).await {
+            Err(error) if buffer.done() == before => return Err(error),
+            Err(_) => break,
+            Ok(copied) if copied < wanted || count < wanted => break,
+            Ok(_) => {}
+        }
+    }
+    Ok(buffer.done() - before)
+}
+
+/// Writes at `at`, the position, or the end with O_APPEND.
+pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
+    let place = place_of(file)?;
+    if file.appends() {
+        return append(file, place, buffer).await;
+    }
+    if let Some(offset) = at {
+        return write_at(place, buffer, offset).await;
+    }
+    let position = file.position.hold().await;
+    let count = write_at(place, buffer, position.get()).await?;
+    position.set(position.get() + count as u64);
+    Ok(count)
+}
+
+async fn write_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+    let before = buffer.done();
+    while buffer.left() > 0 {
+        let at = offset.saturating_add((buffer.done() - before) as u64);
+        if at >= OFFSET_MAX {
+            return Err(Errno::EFBIG);
+        }
+        let head = TURN_BYTES - at as usize % TURN_BYTES;
+        let pieces = buffer.gather(head).await;
+        let sent = match pieces {
+            Ok(pieces) => send(place, Some(at), pieces).await.map(Some),
+            Err(error) => Err(error),
+        };
+        match sent {
+            Err(error) if buffer.done() == before => return Err(error),
+            Err(_) | Ok(None) => break,
+            Ok(Some((gathered, written))) => {
+                buffer.give_back(gathered - written);
+                if written < gathered {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(buffer.done() - before)
+}
+
+/// Bytes offered and bytes taken.
+async fn send(place: &Place, at: Option<u64>, pieces: Vec<Bytes>) -> Result<(usize, usize), Errno> {
+    let gathered = pieces.iter().map(Bytes::len).sum();
+    let written = match at {
+        Some(at) => place.system().write(place.node, at, pieces).await?,
+        None => {
+            place.system().append(place.node, pieces).await?;
+            gathered
+        }
+    };
+    Ok((gathered, written.min(gathered)))
+}
+
+async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
+    let before = buffer.done();
+    let position = file.position.hold().await;
+    while buffer.left() > 0 {
+        let pieces = buffer.gather(TURN_BYTES).await?;
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        match place.system().append(place.node, pieces).await {
+            Ok(offset) => position.set(offset + bytes as u64),
+            Err(error) => {
+                buffer.give_back(bytes);
+                if buffer.done() == before {
+                    return Err(error.into());
+                }
+                break;
+            }
+        }
+    }
+    Ok(buffer.done() - before)
+}
+
+/// Reads by reference.
+pub(super) async fn take(file: &OpenFile, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
+    let place = place_of(file)?;
+    Ok(place.system().read(place.node, at, bytes).await?)
+}
+
+/// Writes by reference, at `at` or the end.
+pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
+    let place = place_of(file)?;
+    let at = at.filter(|_| !file.appends());
+    send(place, at, data).await.map(|(_, written)| written)
+}
+
+/// Tells the server that this use has ended. The file may be dropped anywhere, so a task of its own does it.
+pub(super) fn close(place: Place) {
+    gyre_message::spawn(async move {
+        // The server may be gone at the end of a tenant; then there is nothing left to close.
+        let _ = place.system().close(place.node).await;
+    });
+}

@@ -1,0 +1,1 @@
+//! Signals as messages (signalfd(2)).

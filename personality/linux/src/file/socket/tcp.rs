@@ -1,0 +1,294 @@
+//! TCP sockets: phases of one descriptor over the requests of `interface::tcp`.
+
+use super::{Address, Data, Incoming, Options, Receive, Socket};
+use crate::Errno;
+use alloc::sync::Arc;
+use gyre_interface::tcp::{self, Direction, Endpoint, NetError, TcpOption, TcpStatus};
+use gyre_interface::{Readiness, Ready};
+use gyre_message::Labels;
+use gyre_object::{Bytes, SpinLock};
+
+/// Any address and port.
+pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
+/// Ports that the system chooses from (ip_local_port_range).
+const EPHEMERAL: (u16, u16) = (32_768, 60_999);
+/// Tries to find a free port.
+const PORT_TRIES: usize = 64;
+
+#[derive(Clone)]
+enum Phase {
+    Fresh,
+    Listening(tcp::Socket),
+    Connecting(tcp::Socket),
+    Connected(tcp::Socket),
+}
+
+struct State {
+    phase: Phase,
+    local: Endpoint,
+    /// What was set before there was a connection, in order.
+    wanted: alloc::vec::Vec<TcpOption>,
+}
+
+/// A TCP socket.
+pub struct TcpSocket {
+    client: tcp::tcp::Client,
+    state: SpinLock<State>,
+    fresh: Arc<Readiness>,
+    options: Options,
+}
+
+impl TcpSocket {
+    /// A socket without an address.
+    pub fn new(client: tcp::tcp::Client) -> TcpSocket {
+        TcpSocket::in_phase(client, Phase::Fresh, ANY)
+    }
+
+    fn in_phase(client: tcp::tcp::Client, phase: Phase, local: Endpoint) -> TcpSocket {
+        TcpSocket {
+            client,
+            state: SpinLock::new(State { phase, local, wanted: alloc::vec::Vec::new() }),
+            fresh: Readiness::new(Ready::WRITE | Ready::HANG_UP),
+            options: Options::default(),
+        }
+    }
+
+    /// Common options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn phase(&self) -> Phase {
+        self.state.lock().phase.clone()
+    }
+
+    fn opened(&self) -> Option<tcp::Socket> {
+        match self.phase() {
+            Phase::Fresh => None,
+            Phase::Listening(socket) | Phase::Connecting(socket) | Phase::Connected(socket) => Some(socket),
+        }
+    }
+
+    fn connection(&self) -> Result<tcp::Socket, Errno> {
+        match self.phase() {
+            Phase::Fresh | Phase::Listening(_) => Err(Errno::ENOTCONN),
+            Phase::Connecting(socket) | Phase::Connected(socket) => Ok(socket),
+        }
+    }
+
+    /// The client whose requests carry the connection's label.
+    fn ask(&self, socket: &tcp::Socket) -> tcp::tcp::Client {
+        self.client.labelled(Labels { affinity: socket.label, dependency: socket.label })
+    }
+
+    /// What it is ready for.
+    pub fn readiness(&self) -> Arc<Readiness> {
+        self.opened().map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
+    }
+
+    /// Enters a phase; whoever watches the old readiness follows.
+    fn enter(&self, phase: Phase) {
+        self.state.lock().phase = phase;
+        if let Some(socket) = self.opened() {
+            self.fresh.hand_over(&socket.readiness);
+        }
+    }
+
+    /// See bind(2). Port 0 gets a free one now, so that getsockname can tell it.
+    pub(super) async fn bind(&self, mut local: Endpoint) -> Result<(), Errno> {
+        {
+            let state = self.state.lock();
+            if !matches!(state.phase, Phase::Fresh) || state.local != ANY {
+                return Err(Errno::EINVAL);
+            }
+        }
+        if local.port == 0 {
+            local.port = self.free_port(local).await?;
+        }
+        self.state.lock().local = local;
+        Ok(())
+    }
+
+    async fn free_port(&self, local: Endpoint) -> Result<u16, Errno> {
+        for _ in 0..PORT_TRIES {
+            let mut random = [0; 2];
+            gyre_machine::fill_random(&mut random);
+            let port = EPHEMERAL.0 + u16::from_le_bytes(random) % (EPHEMERAL.1 - EPHEMERAL.0);
+            match self.client.listen(Endpoint { port, ..local }, 1, false).await {
+                Err(NetError::InUse) => {}
+                Err(error) => return Err(error.into()),
+                Ok(socket) => {
+                    self.client.close(socket.id).await?;
+                    return Ok(port);
+                }
+            }
+        }
+        Err(Errno::EADDRINUSE)
+    }
+
+    /// See listen(2). A second call leaves the backlog as it is.
+    pub(super) async fn listen(&self, backlog: u32) -> Result<(), Errno> {
+        match self.phase() {
+            Phase::Listening(_) => return Ok(()),
+            Phase::Fresh => {}
+            Phase::Connecting(_) | Phase::Connected(_) => return Err(Errno::EINVAL),
+        }
+        let local = self.state.lock().local;
+        let share = Options::flag(&self.options.reuse_port);
+        let socket = self.client.listen(local, backlog.clamp(1, 4096), share).await?;
+        self.enter(Phase::Listening(socket));
+        Ok(())
+    }
+
+    /// See accept(2).
+    pub(super) async fn accept(&self) -> Result<(Socket, Address), Errno> {
+        let Phase::Listening(listener) = self.phase() else {
+            return Err(Errno::EINVAL);
+        };
+        if listener.readiness.now().is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        let socket = self.ask(&listener).accept(listener.id).await?;
+        let remote = Address::Inet(socket.remote);
+        let local = socket.local;
+        let accepted = TcpSocket::in_phase(self.client, Phase::Connected(socket), local);
+        Ok((Socket::Tcp(accepted), remote))
+    }
+
+    /// See connect(2).
+    pub(super) async fn connect(&self, remote: Endpoint) -> Result<(), Errno> {
+        match self.phase() {
+            Phase::Connected(_) | Phase::Listening(_) => Err(Errno::EISCONN),
+            Phase::Connecting(socket) => self.finish_connect(socket).await,
+            Phase::Fresh => {
+                let (local, wanted) = {
+                    let mut state = self.state.lock();
+                    (state.local, core::mem::take(&mut state.wanted))
+                };
+                let socket = self.client.connect(local, remote).await?;
+                self.enter(Phase::Connecting(socket.clone()));
+                for option in wanted {
+                    self.ask(&socket).set_option(socket.id, option).await?;
+                }
+                Err(Errno::EINPROGRESS)
+            }
+        }
+    }
+
+    async fn finish_connect(&self, socket: tcp::Socket) -> Result<(), Errno> {
+        if !socket.readiness.now().intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
+            return Err(Errno::EALREADY);
+        }
+        match self.take_error().await {
+            Some(error) => Err(error),
+            None => {
+                self.state.lock().phase = Phase::Connected(socket);
+                Ok(())
+            }
+        }
+    }
+
+    /// The pending error, taken. A failed connection can be tried again.
+    pub(super) async fn take_error(&self) -> Option<Errno> {
+        let error = Errno::from(self.status().await?.error?);
+        if let Phase::Connecting(socket) = self.phase() {
+            self.state.lock().phase = Phase::Fresh;
+            socket.readiness.hand_over(&self.fresh);
+            let client = self.client;
+            gyre_message::spawn(async move {
+                // It never was connected: nothing is lost if the resource is gone.
+                let _ = client.close(socket.id).await;
+            });
+        }
+        Some(error)
+    }
+
+    /// Sends what fits.
+    pub(super) async fn send(&self, data: Data<'_>) -> Result<usize, Errno> {
+        let socket = match self.connection() {
+            Err(_) => return Err(Errno::EPIPE),
+            Ok(socket) => socket,
+        };
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let bits = socket.readiness.now();
+        if !bits.intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(self.ask(&socket).send(socket.id, data.into_pieces()?).await?)
+    }
+
+    /// Takes or looks at what has come. Without anything there the resource is not asked.
+    pub(super) async fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
+        let socket = self.connection()?;
+        let some = Ready::READ | Ready::ERROR | Ready::HANG_UP | Ready::READ_HANG_UP;
+        if !socket.readiness.now().intersects(some) {
+            return Err(Errno::EAGAIN);
+        }
+        let client = self.ask(&socket);
+        let data = match how {
+            Receive::Take => client.receive(socket.id, bytes_max).await?,
+            Receive::Peek => client.peek(socket.id, bytes_max).await?,
+        };
+        let whole_bytes = data.iter().map(Bytes::len).sum();
+        Ok(Incoming { data, whole_bytes, ..Incoming::default() })
+    }
+
+    /// See shutdown(2).
+    pub(super) async fn shut_down(&self, direction: Direction) -> Result<(), Errno> {
+        let socket = match self.phase() {
+            Phase::Listening(socket) => socket,
+            _ => self.connection()?,
+        };
+        Ok(self.ask(&socket).shut_down(socket.id, direction).await?)
+    }
+
+    /// Its own end.
+    pub fn local(&self) -> Endpoint {
+        self.opened().map_or_else(|| self.state.lock().local, |socket| socket.local)
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    /// ENOTCONN.
+    pub fn remote(&self) -> Result<Endpoint, Errno> {
+        self.connection().map(|socket| socket.remote)
+    }
+
+    /// State and figures, where it is open.
+    pub async fn status(&self) -> Option<TcpStatus> {
+        let socket = self.opened()?;
+        self.ask(&socket).status(socket.id).await.ok()
+    }
+
+    /// True while it listens (SO_ACCEPTCONN).
+    pub fn is_listening(&self) -> bool {
+        matches!(self.phase(), Phase::Listening(_))
+    }
+
+    /// Sets an option now, or at the connection.
+    ///
+    /// # Errors
+    /// Those of the resource.
+    pub async fn set_option(&self, option: TcpOption) -> Result<(), Errno> {
+        match self.opened() {
+            Some(socket) => Ok(self.ask(&socket).set_option(socket.id, option).await?),
+            None => {
+                self.state.lock().wanted.push(option);
+                Ok(())
+            }
+        }
+    }
+
+    /// Its descriptor is closed for good.
+    pub(super) fn close(&self) {
+        let Some(socket) = self.opened() else { return };
+        let client = self.ask(&socket);
+        gyre_message::spawn(async move {
+            // A resource that is gone has closed everything already.
+            let _ = client.close(socket.id).await;
+        });
+    }
+}

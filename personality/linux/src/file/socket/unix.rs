@@ -1,0 +1,453 @@
+//! Local sockets: stream, datagram and record (unix(7)).
+//!
+//! What is sent lies in the receiver's inbox. WRITE of a sender is set and cleared under the lock of the inbox that it writes
+//! to, so that a reader that makes room never misses a sender that found none. One endpoint's lock is never taken while
+//! another's is held.
+
+use super::unix_inbox::{Borders, Inbox};
+use super::{Address, Incoming, Options, Outgoing, PeerCredentials, Receive, Socket, UnixName};
+use crate::Errno;
+use crate::file::tenant_files::TenantFiles;
+use alloc::collections::VecDeque;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use gyre_interface::tcp::Direction;
+use gyre_interface::{Readiness, Ready};
+use gyre_object::SpinLock;
+
+/// SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnixKind {
+    /// A connected stream of bytes.
+    Stream,
+    /// Messages to whom it may concern.
+    Datagram,
+    /// A connected stream of messages.
+    Record,
+}
+
+enum Phase {
+    Fresh,
+    Listening { backlog: VecDeque<Arc<Endpoint>>, limit: usize },
+    Connected { peer: Weak<Endpoint>, name: UnixName, credentials: PeerCredentials },
+}
+
+struct State {
+    phase: Phase,
+    name: UnixName,
+    inbox: Inbox,
+    /// No more will come, or be read.
+    shut_read: bool,
+    shut_write: bool,
+    closed: bool,
+    /// Who found the inbox full.
+    senders: Vec<Weak<Endpoint>>,
+}
+
+/// What a descriptor stands for, reached by peers and by name.
+pub struct Endpoint {
+    kind: UnixKind,
+    state: SpinLock<State>,
+    readiness: Arc<Readiness>,
+}
+
+impl Endpoint {
+    fn new(kind: UnixKind) -> Arc<Endpoint> {
+        let initial = match kind {
+            UnixKind::Datagram => Ready::WRITE,
+            UnixKind::Stream | UnixKind::Record => Ready::WRITE | Ready::HANG_UP,
+        };
+        Arc::new(Endpoint {
+            kind,
+            state: SpinLock::new(State {
+                phase: Phase::Fresh,
+                name: UnixName::Unnamed,
+                inbox: Inbox::default(),
+                shut_read: false,
+                shut_write: false,
+                closed: false,
+                senders: Vec::new(),
+            }),
+            readiness: Readiness::new(initial),
+        })
+    }
+
+    fn borders(&self) -> Borders {
+        if self.kind == UnixKind::Stream { Borders::None } else { Borders::Kept }
+    }
+
+    fn join(&self, peer: &Arc<Endpoint>, name: UnixName, credentials: PeerCredentials) {
+        self.state.lock().phase = Phase::Connected { peer: Arc::downgrade(peer), name, credentials };
+        self.readiness.clear(Ready::HANG_UP);
+        self.readiness.set(Ready::WRITE);
+    }
+
+    /// Puts a message into this endpoint's inbox for `sender`.
+    fn deliver(
+        &self,
+        from: &Arc<Endpoint>,
+        name: UnixName,
+        message: Outgoing<'_>,
+        rights: Rights,
+    ) -> Result<usize, Errno> {
+        let mut state = self.state.lock();
+        if state.closed || state.shut_read {
+            return Err(if self.kind == UnixKind::Datagram { Errno::ECONNREFUSED } else { Errno::EPIPE });
+        }
+        let count = match state.inbox.admit(message.data.len(), self.borders()) {
+            Err(Errno::EAGAIN) => {
+                from.readiness.clear(Ready::WRITE);
+                let known = state.senders.iter().any(|other| core::ptr::eq(other.as_ptr(), Arc::as_ptr(from)));
+                if !known {
+                    state.senders.push(Arc::downgrade(from));
+                }
+                return Err(Errno::EAGAIN);
+            }
+            answer => answer?,
+        };
+        state.inbox.push(&message.data, count, self.borders(), rights, message.sender, name)?;
+        self.readiness.set(Ready::READ);
+        Ok(count)
+    }
+
+    /// The peer will send no more; with `gone`, it will not read either.
+    fn peer_ended(&self, gone: bool) {
+        let mut state = self.state.lock();
+        state.shut_read = true;
+        if gone {
+            state.shut_write = true;
+        }
+        let mut bits = Ready::READ | Ready::READ_HANG_UP;
+        if state.shut_write {
+            bits |= Ready::HANG_UP | Ready::WRITE;
+        }
+        self.readiness.set(bits);
+    }
+}
+
+type Rights = (Vec<Arc<crate::file::open_file::OpenFile>>, Option<crate::file::tenant_files::InFlight>);
+
+/// A local socket.
+pub struct UnixSocket {
+    end: Arc<Endpoint>,
+    tenant: Arc<TenantFiles>,
+    options: Options,
+}
+
+impl UnixSocket {
+    /// A socket without name and peer.
+    pub fn new(kind: UnixKind, tenant: &Arc<TenantFiles>) -> UnixSocket {
+        UnixSocket::of(Endpoint::new(kind), tenant)
+    }
+
+    fn of(end: Arc<Endpoint>, tenant: &Arc<TenantFiles>) -> UnixSocket {
+        UnixSocket { end, tenant: tenant.clone(), options: Options::default() }
+    }
+
+    /// Two sockets connected to each other (socketpair(2)).
+    pub fn pair(kind: UnixKind, tenant: &Arc<TenantFiles>, credentials: PeerCredentials) -> (UnixSocket, UnixSocket) {
+        let (first, second) = (Endpoint::new(kind), Endpoint::new(kind));
+        first.join(&second, UnixName::Unnamed, credentials);
+        second.join(&first, UnixName::Unnamed, credentials);
+        (UnixSocket::of(first, tenant), UnixSocket::of(second, tenant))
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> UnixKind {
+        self.end.kind
+    }
+
+    /// Common options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What it is ready for.
+    pub fn readiness(&self) -> Arc<Readiness> {
+        self.end.readiness.clone()
+    }
+
+    /// See bind(2). Paths are made and resolved by the caller.
+    pub(super) fn bind(&self, name: UnixName) -> Result<(), Errno> {
+        if self.end.state.lock().name != UnixName::Unnamed {
+            return Err(Errno::EINVAL);
+        }
+        let name = match name {
+            UnixName::Unnamed => self.tenant.unix_names.choose(&self.end)?,
+            name => {
+                self.tenant.unix_names.bind(&name, &self.end)?;
+                name
+            }
+        };
+        self.end.state.lock().name = name;
+        Ok(())
+    }
+
+    /// See listen(2).
+    pub(super) fn listen(&self, backlog: u32) -> Result<(), Errno> {
+        if self.end.kind == UnixKind::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let limit = backlog.clamp(1, 4096) as usize;
+        let mut state = self.end.state.lock();
+        if state.name == UnixName::Unnamed {
+            return Err(Errno::EINVAL);
+        }
+        match &mut state.phase {
+            Phase::Listening { limit: old, .. } => *old = limit,
+            Phase::Connected { .. } => return Err(Errno::EINVAL),
+            Phase::Fresh => {
+                state.phase = Phase::Listening { backlog: VecDeque::new(), limit };
+                self.end.readiness.clear(Ready::all());
+            }
+        }
+        Ok(())
+    }
+
+    /// See accept(2).
+    pub(super) fn accept(&self) -> Result<(Socket, Address), Errno> {
+        let end = {
+            let mut state = self.end.state.lock();
+            let shut = state.shut_read;
+            let Phase::Listening { backlog, .. } = &mut state.phase else {
+                return Err(Errno::EINVAL);
+            };
+            let end = backlog.pop_front();
+            if backlog.is_empty() {
+                self.end.readiness.clear(Ready::READ);
+            }
+            end.ok_or(if shut { Errno::EINVAL } else { Errno::EAGAIN })?
+        };
+        let socket = UnixSocket::of(end, &self.tenant);
+        let name = socket.peer_name().unwrap_or_default();
+        Ok((Socket::Unix(socket), Address::Unix(name)))
+    }
+
+    /// See connect(2). A full backlog answers EAGAIN.
+    pub(super) fn connect(&self, name: &UnixName, sender: PeerCredentials) -> Result<(), Errno> {
+        let target = self.tenant.unix_names.find(name)?;
+        if target.kind != self.end.kind {
+            return Err(Errno::EPROTOTYPE);
+        }
+        if self.end.kind == UnixKind::Datagram {
+            let target_name = target.state.lock().name.clone();
+            self.end.join(&target, target_name, sender);
+            return Ok(());
+        }
+        let own_name = {
+            let state = self.end.state.lock();
+            match state.phase {
+                Phase::Fresh => state.name.clone(),
+                Phase::Connected { .. } => return Err(Errno::EISCONN),
+                Phase::Listening { .. } => return Err(Errno::EINVAL),
+            }
+        };
+        let accepted = Endpoint::new(self.end.kind);
+        accepted.join(&self.end, own_name, sender);
+        let listener = enter_backlog(&target, &accepted)?;
+        self.end.join(&accepted, listener, sender);
+        target.readiness.set(Ready::READ);
+        Ok(())
+    }
+
+    /// Forgets the peer of a datagram socket.
+    pub(super) fn disconnect(&self) -> Result<(), Errno> {
+        if self.end.kind != UnixKind::Datagram {
+            return Err(Errno::EINVAL);
+        }
+        self.end.state.lock().phase = Phase::Fresh;
+        Ok(())
+    }
+
+    fn receiver(&self, to: Option<Address>) -> Result<Arc<Endpoint>, Errno> {
+        let connected = self.end.kind != UnixKind::Datagram;
+        match to {
+            Some(Address::Unix(name)) if !connected => self.tenant.unix_names.find(&name),
+            Some(_) if !connected => Err(Errno::EAFNOSUPPORT),
+            Some(_) => Err(Errno::EISCONN),
+            None => {
+                let state = self.end.state.lock();
+                if state.shut_write {
+                    return Err(Errno::EPIPE);
+                }
+                match &state.phase {
+                    Phase::Connected { peer, .. } => {
+                        peer.upgrade().ok_or(if connected { Errno::EPIPE } else { Errno::ECONNREFUSED })
+                    }
+                    _ if connected => Err(Errno::ENOTCONN),
+                    _ => Err(Errno::ENOTCONN),
+                }
+            }
+        }
+    }
+
+    /// Sends.
+    pub(super) fn send(&self, mut message: Outgoing<'_>) -> Result<usize, Errno> {
+        let to = self.receiver(message.to.take())?;
+        if to.kind != self.end.kind {
+            return Err(Errno::EPROTOTYPE);
+        }
+        if message.data.is_empty() && self.end.kind == UnixKind::Stream {
+            return Ok(0);
+        }
+        let name = self.end.state.lock().name.clone();
+        let files = core::mem::take(&mut message.rights);
+        let in_flight = match files.len() {
+            0 => None,
+            count => Some(self.tenant.count_in_flight(count)?),
+        };
+        to.deliver(&self.end, name, message, (files, in_flight))
+    }
+
+    /// Receives.
+    pub(super) fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
+        let mut state = self.end.state.lock();
+        if self.end.kind != UnixKind::Datagram && !matches!(state.phase, Phase::Connected { .. }) {
+            return Err(if matches!(state.phase, Phase::Listening { .. }) { Errno::EINVAL } else { Errno::ENOTCONN });
+        }
+        let Some(mut message) = state.inbox.pop(bytes_max, self.end.borders(), how) else {
+            return if state.shut_read || bytes_max == 0 && self.end.kind == UnixKind::Stream {
+                Ok(Incoming::default())
+            } else {
+                Err(Errno::EAGAIN)
+            };
+        };
+        if state.inbox.is_empty() && !state.shut_read {
+            self.end.readiness.clear(Ready::READ);
+        }
+        if state.inbox.has_room() {
+            let senders = core::mem::take(&mut state.senders);
+            for sender in senders.iter().filter_map(Weak::upgrade) {
+                sender.readiness.set(Ready::WRITE);
+            }
+        }
+        drop(state);
+        if !Options::flag(&self.options.pass_credentials) {
+            message.sender = None;
+        }
+        Ok(message)
+    }
+
+    /// See shutdown(2).
+    pub(super) fn shut_down(&self, direction: Direction) -> Result<(), Errno> {
+        let peer = {
+            let mut state = self.end.state.lock();
+            let peer = match &state.phase {
+                Phase::Connected { peer, .. } => peer.upgrade(),
+                Phase::Listening { .. } => None,
+                Phase::Fresh => return Err(Errno::ENOTCONN),
+            };
+            state.shut_read |= direction != Direction::Send;
+            state.shut_write |= direction != Direction::Receive;
+            if direction != Direction::Send {
+                self.end.readiness.set(Ready::READ | Ready::READ_HANG_UP);
+            }
+            if state.shut_read && state.shut_write {
+                self.end.readiness.set(Ready::HANG_UP);
+            }
+            peer
+        };
+        if let Some(peer) = peer.filter(|_| self.end.kind != UnixKind::Datagram) {
+            if direction != Direction::Receive {
+                peer.peer_ended(false);
+            }
+            if direction != Direction::Send {
+                peer.state.lock().shut_write = true;
+                peer.readiness.set(Ready::WRITE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> UnixName {
+        self.end.state.lock().name.clone()
+    }
+
+    /// The peer's name.
+    ///
+    /// # Errors
+    /// ENOTCONN.
+    pub fn peer_name(&self) -> Result<UnixName, Errno> {
+        match &self.end.state.lock().phase {
+            Phase::Connected { name, .. } => Ok(name.clone()),
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+
+    /// Who connected (SO_PEERCRED).
+    pub fn peer_credentials(&self) -> Option<PeerCredentials> {
+        match &self.end.state.lock().phase {
+            Phase::Connected { credentials, .. } => Some(*credentials),
+            _ => None,
+        }
+    }
+
+    /// True while it listens (SO_ACCEPTCONN).
+    pub fn is_listening(&self) -> bool {
+        matches!(self.end.state.lock().phase, Phase::Listening { .. })
+    }
+
+    /// True where messages keep their borders.
+    pub fn keeps_borders(&self) -> bool {
+        self.end.kind != UnixKind::Stream
+    }
+
+    /// Bytes that can be read now.
+    pub(super) fn readable_bytes(&self) -> usize {
+        let state = self.end.state.lock();
+        if self.keeps_borders() { state.inbox.first_bytes() } else { state.inbox.len() }
+    }
+
+    /// Its descriptor is closed for good: the peer and those who wait to be accepted are told, and what lies in the inbox is dropped.
+    pub(super) fn close(&self) {
+        let mut state = self.end.state.lock();
+        state.closed = true;
+        let phase = core::mem::replace(&mut state.phase, Phase::Fresh);
+        let inbox = core::mem::take(&mut state.inbox);
+        let senders = core::mem::take(&mut state.senders);
+        let name = core::mem::take(&mut state.name);
+        drop(state);
+        drop(inbox);
+        self.tenant.unix_names.release(&name);
+        for sender in senders.iter().filter_map(Weak::upgrade) {
+            sender.readiness.set(Ready::WRITE);
+        }
+        match phase {
+            Phase::Connected { peer, .. } if self.end.kind != UnixKind::Datagram => {
+                if let Some(peer) = peer.upgrade() {
+                    peer.peer_ended(true);
+                }
+            }
+            Phase::Listening { backlog, .. } => backlog.iter().for_each(|end| refuse(end)),
+            _ => {}
+        }
+    }
+}
+
+/// Puts a new connection into a listener's backlog; answers the listener's name.
+fn enter_backlog(target: &Arc<Endpoint>, accepted: &Arc<Endpoint>) -> Result<UnixName, Errno> {
+    let mut state = target.state.lock();
+    let name = state.name.clone();
+    let shut = state.shut_read;
+    match &mut state.phase {
+        Phase::Listening { backlog, limit } if !shut => {
+            if backlog.len() > *limit {
+                return Err(Errno::EAGAIN);
+            }
+            backlog.push_back(accepted.clone());
+            Ok(name)
+        }
+        _ => Err(Errno::ECONNREFUSED),
+    }
+}
+
+/// Ends a connection that nobody accepted.
+fn refuse(end: &Arc<Endpoint>) {
+    let phase = core::mem::replace(&mut end.state.lock().phase, Phase::Fresh);
+    if let Phase::Connected { peer, .. } = phase
+        && let Some(peer) = peer.upgrade()
+    {
+        peer.peer_ended(true);
+    }
+}

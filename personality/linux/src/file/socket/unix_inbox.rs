@@ -1,0 +1,153 @@
+//! What has been sent to a local socket and not been received yet.
+
+use super::super::byte_queue::ByteQueue;
+use super::super::open_file::OpenFile;
+use super::super::tenant_files::InFlight;
+use super::{Data, Incoming, PeerCredentials, Receive, UnixName};
+use crate::Errno;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Bytes that a socket holds for its reader.
+pub const INBOX_BYTES: usize = 208 * 1024;
+/// Datagrams that a socket holds (net.unix.max_dgram_qlen is 10 or 512; this is between).
+const RECORDS_MAX: usize = 256;
+
+/// What is known of a piece of the queue.
+struct Record {
+    bytes: usize,
+    rights: Vec<Arc<OpenFile>>,
+    _in_flight: Option<InFlight>,
+    sender: PeerCredentials,
+    from: UnixName,
+}
+
+/// How messages are kept apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Borders {
+    /// A stream of bytes.
+    None,
+    /// One read, one message.
+    Kept,
+}
+
+/// Messages or bytes waiting for a reader.
+#[derive(Default)]
+pub struct Inbox {
+    queue: ByteQueue,
+    records: VecDeque<Record>,
+}
+
+impl Inbox {
+    /// True where nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Length of the first message.
+    pub fn first_bytes(&self) -> usize {
+        self.records.front().map_or(0, |record| record.bytes)
+    }
+
+    /// True where a usual message has room.
+    pub fn has_room(&self) -> bool {
+        self.queue.len() + 4096 <= INBOX_BYTES && self.records.len() < RECORDS_MAX
+    }
+
+    /// Bytes of a message of `bytes` that go in now.
+    ///
+    /// # Errors
+    /// EAGAIN; EMSGSIZE for a message with borders that never fits.
+    pub fn admit(&self, bytes: usize, borders: Borders) -> Result<usize, Errno> {
+        let room = INBOX_BYTES.saturating_sub(self.queue.len());
+        if borders == Borders::Kept && bytes > INBOX_BYTES {
+            return Err(Errno::EMSGSIZE);
+        }
+        if borders == Borders::Kept && (room < bytes || self.records.len() >= RECORDS_MAX) {
+            return Err(Errno::EAGAIN);
+        }
+        if room == 0 || self.records.len() >= RECORDS_MAX * 4 {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(bytes.min(room))
+    }
+
+    /// Adds the first `bytes` bytes of a message that was admitted.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn push(
+        &mut self,
+        data: &Data<'_>,
+        bytes: usize,
+        borders: Borders,
+        rights: (Vec<Arc<OpenFile>>, Option<InFlight>),
+        sender: PeerCredentials,
+        from: UnixName,
+    ) -> Result<(), Errno> {
+        match data {
+            Data::Small(slice) => self.queue.push_slice(slice.get(..bytes).unwrap_or(slice))?,
+            Data::Pieces(pieces) => {
+                let mut left = bytes;
+                for piece in pieces {
+                    let part = piece.slice(0, left);
+                    left -= part.len();
+                    if !part.is_empty() {
+                        self.queue.push_bytes(&part);
+                    }
+                }
+            }
+        }
+        let (rights, in_flight) = rights;
+        if let Some(last) = self.records.back_mut()
+            && borders == Borders::None
+            && rights.is_empty()
+            && last.sender == sender
+        {
+            last.bytes += bytes;
+            return Ok(());
+        }
+        self.records.push_back(Record { bytes, rights, _in_flight: in_flight, sender, from });
+        Ok(())
+    }
+
+    /// Takes or looks at the first message, or up to `bytes_max` bytes of a stream. Files that came along end a read: what
+    /// follows them waits for the next one.
+    pub fn pop(&mut self, bytes_max: usize, borders: Borders, how: Receive) -> Option<Incoming> {
+        if borders == Borders::None && bytes_max == 0 {
+            return None;
+        }
+        let front = self.records.front_mut()?;
+        let bytes = front.bytes.min(bytes_max);
+        let mut message = Incoming {
+            whole_bytes: if borders == Borders::Kept { front.bytes } else { bytes },
+            sender: Some(front.sender),
+            from: Some(super::Address::Unix(front.from.clone())),
+            ends_record: borders == Borders::Kept,
+            ..Incoming::default()
+        };
+        if how == Receive::Peek {
+            message.data = self.queue.peek(bytes);
+            message.rights = front.rights.clone();
+            return Some(message);
+        }
+        message.rights = core::mem::take(&mut front.rights);
+        front._in_flight = None;
+        message.data = self.queue.take(bytes);
+        front.bytes -= bytes;
+        let rest = front.bytes;
+        if borders == Borders::Kept && rest > 0 {
+            drop(self.queue.take(rest));
+        }
+        if borders == Borders::Kept || rest == 0 {
+            self.records.pop_front();
+        }
+        Some(message)
+    }
+}

@@ -1,0 +1,76 @@
+//! Names of a tenant's local sockets.
+
+use super::UnixName;
+use super::unix::Endpoint;
+use crate::Errno;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use gyre_object::SpinLock;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Node(u32, u64),
+    Abstract(Vec<u8>),
+}
+
+fn key_of(name: &UnixName) -> Option<Key> {
+    match name {
+        UnixName::Unnamed | UnixName::Path { node: None, .. } => None,
+        UnixName::Path { node: Some((mount, node)), .. } => Some(Key::Node(*mount, *node)),
+        UnixName::Abstract(name) => Some(Key::Abstract(name.clone())),
+    }
+}
+
+/// The names of one tenant: no other tenant's sockets can be reached.
+#[derive(Default)]
+pub struct UnixNames(SpinLock<BTreeMap<Key, Weak<Endpoint>>>);
+
+impl UnixNames {
+    /// Gives a name to a socket.
+    ///
+    /// # Errors
+    /// EADDRINUSE; EINVAL for a path that was not resolved.
+    pub fn bind(&self, name: &UnixName, socket: &Arc<Endpoint>) -> Result<(), Errno> {
+        let key = key_of(name).ok_or(Errno::EINVAL)?;
+        let mut names = self.0.lock();
+        names.retain(|_, socket| socket.strong_count() > 0);
+        if names.contains_key(&key) {
+            return Err(Errno::EADDRINUSE);
+        }
+        names.insert(key, Arc::downgrade(socket));
+        Ok(())
+    }
+
+    /// Chooses a free abstract name of five hexadecimal digits (unix(7), autobind).
+    ///
+    /// # Errors
+    /// EADDRINUSE where all are taken.
+    pub fn choose(&self, socket: &Arc<Endpoint>) -> Result<UnixName, Errno> {
+        for number in 0..0x1000u32 {
+            let text = alloc::format!("{number:05x}");
+            let name = UnixName::Abstract(text.into_bytes());
+            if self.bind(&name, socket).is_ok() {
+                return Ok(name);
+            }
+        }
+        Err(Errno::EADDRINUSE)
+    }
+
+    /// The socket of a name.
+    ///
+    /// # Errors
+    /// ECONNREFUSED.
+    pub fn find(&self, name: &UnixName) -> Result<Arc<Endpoint>, Errno> {
+        let key = key_of(name).ok_or(Errno::ECONNREFUSED)?;
+        let socket = self.0.lock().get(&key).and_then(Weak::upgrade);
+        socket.ok_or(Errno::ECONNREFUSED)
+    }
+
+    /// Forgets a name.
+    pub fn release(&self, name: &UnixName) {
+        if let Some(key) = key_of(name) {
+            self.0.lock().remove(&key);
+        }
+    }
+}

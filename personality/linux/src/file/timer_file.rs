@@ -1,0 +1,177 @@
+//! Timers as descriptors (timerfd_create(2)).
+//!
+//! A task per armed timer sleeps until the next expiry and sets the readiness; how often it expired is computed at each read.
+
+use crate::Errno;
+use crate::time::{monotonic_ns, ns_to_cycles};
+use alloc::sync::Arc;
+use gyre_interface::{Readiness, Ready};
+use gyre_message::wait::Either;
+use gyre_message::{WaitQueue, select, sleep_until};
+use gyre_object::SpinLock;
+
+/// Which clock a timer goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// CLOCK_MONOTONIC and CLOCK_BOOTTIME, which never stops here.
+    Monotonic,
+    /// CLOCK_REALTIME.
+    Real,
+}
+
+impl Clock {
+    /// Nanoseconds that it shows.
+    pub fn now_ns(self) -> u64 {
+        match self {
+            Clock::Monotonic => monotonic_ns(),
+            Clock::Real => gyre_machine::wall_clock_ns(),
+        }
+    }
+}
+
+/// Next expiry and period.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Setting {
+    /// Nanoseconds of the monotonic clock at the next expiry; `None` while disarmed.
+    pub next_ns: Option<u64>,
+    /// Nanoseconds between expiries; 0 expires once.
+    pub period_ns: u64,
+}
+
+#[derive(Default)]
+struct State {
+    setting: Setting,
+    /// Counts settings, so that the task of an older one ends.
+    generation: u64,
+    closed: bool,
+}
+
+struct Shared {
+    state: SpinLock<State>,
+    changed: WaitQueue,
+    readiness: Arc<Readiness>,
+}
+
+/// A timer.
+pub struct TimerFile {
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+impl TimerFile {
+    /// A disarmed timer.
+    pub fn new(clock: Clock) -> TimerFile {
+        TimerFile {
+            clock,
+            shared: Arc::new(Shared {
+                state: SpinLock::default(),
+                changed: WaitQueue::new(),
+                readiness: Readiness::new(Ready::empty()),
+            }),
+        }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What it is ready for.
+    pub fn readiness(&self) -> &Arc<Readiness> {
+        &self.shared.readiness
+    }
+
+    /// Arms or disarms it; answers what was set before.
+    pub fn set(&self, setting: Setting) -> Setting {
+        let mut state = self.shared.state.lock();
+        let before = remaining(state.setting);
+        state.setting = setting;
+        state.generation += 1;
+        let generation = state.generation;
+        self.shared.readiness.clear(Ready::READ);
+        drop(state);
+        self.shared.changed.wake_all();
+        if setting.next_ns.is_some() {
+            gyre_message::spawn(ring(self.shared.clone(), generation));
+        }
+        before
+    }
+
+    /// What is set, with the next expiry in the future.
+    pub fn get(&self) -> Setting {
+        remaining(self.shared.state.lock().setting)
+    }
+
+    /// Takes the number of expiries since the last read.
+    ///
+    /// # Errors
+    /// EINVAL for less than 8 bytes; EAGAIN without an expiry.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        let into = into.get_mut(..8).ok_or(Errno::EINVAL)?;
+        let mut state = self.shared.state.lock();
+        let (count, next) = expired(state.setting, monotonic_ns());
+        if count == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        state.setting = next;
+        self.shared.readiness.clear(Ready::READ);
+        into.copy_from_slice(&count.to_le_bytes());
+        let (generation, armed) = (state.generation, next.next_ns.is_some());
+        drop(state);
+        if armed {
+            gyre_message::spawn(ring(self.shared.clone(), generation));
+        }
+        Ok(8)
+    }
+}
+
+impl Drop for TimerFile {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.changed.wake_all();
+    }
+}
+
+/// Expiries until `now_ns`, and what is set after them.
+fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
+    let Some(next) = setting.next_ns.filter(|next| *next <= now_ns) else {
+        return (0, setting);
+    };
+    match (now_ns - next).checked_div(setting.period_ns) {
+        None => (1, Setting { next_ns: None, ..setting }),
+        Some(more) => {
+            let next_ns = Some(next + (more + 1) * setting.period_ns);
+            (more + 1, Setting { next_ns, ..setting })
+        }
+    }
+}
+
+/// The setting as timerfd_gettime shows it: the next expiry that is still to come.
+fn remaining(setting: Setting) -> Setting {
+    expired(setting, monotonic_ns()).1
+}
+
+/// Sleeps until the next expiry of the setting `generation` and tells the readers once; a read starts the next one.
+async fn ring(shared: Arc<Shared>, generation: u64) {
+    loop {
+        let changed = shared.changed.wait();
+        let next = {
+            let state = shared.state.lock();
+            if state.closed || state.generation != generation {
+                return;
+            }
+            state.setting.next_ns
+        };
+        let Some(next) = next else { return };
+        match select(sleep_until(ns_to_cycles(next)), changed).await {
+            Either::Second(()) => {}
+            Either::First(()) => {
+                let state = shared.state.lock();
+                if !state.closed && state.generation == generation {
+                    shared.readiness.set(Ready::READ);
+                }
+                return;
+            }
+        }
+    }
+}

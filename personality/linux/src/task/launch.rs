@@ -1,0 +1,101 @@
+//! Starting a program from outside: a tenant's first process, or one for `gyre exec`.
+
+use super::limits::ResourceLimits;
+use crate::exec;
+use crate::file::FileContext;
+use crate::process::{Credentials, NewProcess, Program};
+use crate::run::Running;
+use crate::signal::number;
+use crate::{Errno, Process, Tenant, Thread};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_address_space::AddressSpace;
+use gyre_machine::UserContext;
+
+/// A program to start.
+pub struct Launch {
+    /// Its path in the tenant's root.
+    pub path: Vec<u8>,
+    /// Its arguments, the name first.
+    pub arguments: Vec<Vec<u8>>,
+    /// Its environment.
+    pub environment: Vec<Vec<u8>>,
+    /// Its descriptors and directories.
+    pub files: Arc<FileContext>,
+    /// Who it acts as.
+    pub credentials: Credentials,
+    /// Its limits.
+    pub limits: ResourceLimits,
+}
+
+/// A process in the tree that has not started: taken out again unless kept.
+struct Unstarted(Option<Arc<Thread>>);
+
+impl Drop for Unstarted {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let tenant = thread.tenant();
+            tenant.host().close_activity(thread.process().activity());
+            let mut tree = tenant.tree.lock();
+            tree.remove_thread(thread.id());
+            tree.remove_process(thread.process().id());
+        }
+    }
+}
+
+impl Tenant {
+    /// Starts a program whose parent is the tenant itself. [`Process::ended`] and [`Process::end_status`] tell how it ends;
+    /// it is reaped by itself.
+    ///
+    /// # Errors
+    /// Those of execve; EAGAIN at the tenant's limits.
+    pub async fn launch(self: &Arc<Tenant>, launch: Launch) -> Result<Arc<Process>, Errno> {
+        let thread = self.prepare(&launch)?;
+        let mut unstarted = Unstarted(Some(thread.clone()));
+        let mut running = Running::new(UserContext::new()?);
+        let request = exec::Request {
+            directory: exec::CURRENT_DIRECTORY,
+            path: launch.path,
+            flags: 0,
+            arguments: launch.arguments,
+            environment: launch.environment,
+        };
+        exec::replace_program(&thread, &mut running, request).await?;
+        let process = thread.process().clone();
+        process.add_thread(thread.clone());
+        let started = self.host().start(thread, running.context);
+        if started.is_err() {
+            process.alive_threads.store(0, core::sync::atomic::Ordering::Release);
+            process.threads.lock().clear();
+            return Err(Errno::ENOMEM);
+        }
+        unstarted.0 = None;
+        Ok(process)
+    }
+
+    fn prepare(self: &Arc<Tenant>, launch: &Launch) -> Result<Arc<Thread>, Errno> {
+        let name = String::from_utf8_lossy(launch.path.rsplit(|byte| *byte == b'/').next().unwrap_or(b"")).into_owned();
+        let space = AddressSpace::new(self.host().flush(), launch.limits.of_memory())?;
+        let new = NewProcess {
+            activity: self.open_activity(&name)?,
+            space,
+            files: launch.files.clone(),
+            credentials: launch.credentials.clone(),
+            limits: launch.limits,
+            actions: Default::default(),
+            program: Program::default(),
+            borrows_memory: false,
+        };
+        let activity = new.activity;
+        let mut tree = self.tree.lock();
+        let id = tree.reserve(&self.limits, true).inspect_err(|_| {
+            self.host().close_activity(activity);
+        })?;
+        let process = Process::new(id, self.clone(), new);
+        let thread = Thread::new(id, process.clone());
+        tree.add_process(process, 0, number::SIGCHLD);
+        tree.add_thread(thread.clone());
+        Ok(thread)
+    }
+}

@@ -1,0 +1,120 @@
+//! Resource limits: prlimit64 and what the kernel asks of them.
+
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// "No limit".
+pub const INFINITE: u64 = u64::MAX;
+const COUNT: usize = 16;
+/// Descriptors that even root may not exceed (fs.nr_open).
+const DESCRIPTORS_MAX: u64 = 1 << 20;
+
+/// `struct rlimit64`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Limit {
+    /// What counts now.
+    pub soft: u64,
+    /// What it may be raised to.
+    pub hard: u64,
+}
+
+/// The limits of a process, by RLIMIT_ number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResourceLimits([Limit; COUNT]);
+
+impl Default for ResourceLimits {
+    fn default() -> ResourceLimits {
+        let mut limits = ResourceLimits([Limit { soft: INFINITE, hard: INFINITE }; COUNT]);
+        let mut set = |resource: u32, soft, hard| limits.set(resource, Limit { soft, hard });
+        set(raw::RLIMIT_NOFILE, 1024, 1 << 20);
+        set(raw::RLIMIT_STACK, 8 << 20, INFINITE);
+        set(raw::RLIMIT_CORE, 0, INFINITE);
+        set(raw::RLIMIT_SIGPENDING, 1024, 1024);
+        set(raw::RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
+        set(raw::RLIMIT_MSGQUEUE, 819_200, 819_200);
+        set(raw::RLIMIT_NICE, 0, 0);
+        set(raw::RLIMIT_RTPRIO, 0, 0);
+        limits
+    }
+}
+
+impl ResourceLimits {
+    /// One of them; none where the number is unknown.
+    pub fn get(&self, resource: u32) -> Limit {
+        let none = Limit { soft: INFINITE, hard: INFINITE };
+        self.0.get(resource as usize).copied().unwrap_or(none)
+    }
+
+    fn set(&mut self, resource: u32, limit: Limit) {
+        if let Some(slot) = self.0.get_mut(resource as usize) {
+            *slot = limit;
+        }
+    }
+
+    /// Those that its memory must know.
+    pub fn of_memory(&self) -> gyre_address_space::Limits {
+        gyre_address_space::Limits {
+            mapped_bytes: self.get(raw::RLIMIT_AS).soft,
+            data_bytes: self.get(raw::RLIMIT_DATA).soft,
+            stack_bytes: self.get(raw::RLIMIT_STACK).soft,
+        }
+    }
+}
+
+/// `prlimit64(pid, resource, new, old)`.
+pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let (target, resource, new, old) = (a.int(0), a.unsigned(1), a.word(2), a.word(3));
+    if resource as usize >= COUNT {
+        return Err(Errno::EINVAL);
+    }
+    let process = match target {
+        0 => thread.process().clone(),
+        id => thread.tenant().tree.lock().process(id).ok_or(Errno::ESRCH)?,
+    };
+    let wanted = match new {
+        0 => None,
+        address => Some(thread.read_struct::<Limit>(address).await?),
+    };
+    let privileged = thread.process().credentials().is_privileged();
+    let before = process.change_limits(|limits| {
+        let before = limits.get(resource);
+        let Some(wanted) = wanted else {
+            return Ok::<Limit, Errno>(before);
+        };
+        check(resource, before, wanted, privileged)?;
+        limits.set(resource, wanted);
+        Ok(before)
+    })?;
+    if wanted.is_some() {
+        process.space().set_limits(process.limits().of_memory());
+    }
+    thread.write_optional(old, &before).await?;
+    Ok(0)
+}
+
+fn check(resource: u32, before: Limit, wanted: Limit, privileged: bool) -> Result<(), Errno> {
+    if wanted.soft > wanted.hard {
+        return Err(Errno::EINVAL);
+    }
+    let too_many = resource == raw::RLIMIT_NOFILE && wanted.hard > DESCRIPTORS_MAX;
+    if too_many || wanted.hard > before.hard && !privileged {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// `getrlimit(resource, limit)`.
+pub async fn getrlimit(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    prlimit64(thread, Arguments([0, a.word(0), 0, a.word(1), 0, 0])).await
+}
+
+/// `setrlimit(resource, limit)`.
+pub async fn setrlimit(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    match a.word(1) {
+        0 => Err(Errno::EFAULT),
+        limit => prlimit64(thread, Arguments([0, a.word(0), limit, 0, 0, 0])).await,
+    }
+}

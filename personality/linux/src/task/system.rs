@@ -1,0 +1,116 @@
+//! What the system says of itself: uname, sysinfo, random bytes.
+
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use alloc::vec;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const FIELD_BYTES: usize = 65;
+/// The Linux release whose interface is offered, so that C libraries do not refuse to start.
+const RELEASE: &[u8] = b"6.1.0-gyre";
+/// Most random bytes prepared at once.
+const RANDOM_CHUNK_BYTES: usize = 4096;
+
+/// `uname(buffer)`.
+pub async fn uname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let host_name = thread.tenant().host_name.lock().clone();
+    let version = concat!("#1 Gyre ", env!("CARGO_PKG_VERSION")).as_bytes();
+    let fields: [&[u8]; 6] = [b"Linux", &host_name, RELEASE, version, b"x86_64", b"(none)"];
+    let mut all = vec![0; FIELD_BYTES * fields.len()];
+    for (slot, field) in all.chunks_exact_mut(FIELD_BYTES).zip(fields) {
+        slot.iter_mut().take(FIELD_BYTES - 1).zip(field).for_each(|(slot, byte)| *slot = *byte);
+    }
+    thread.copy_out(a.word(0), &all).await?;
+    Ok(0)
+}
+
+/// `sethostname(name, bytes)`.
+pub async fn sethostname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if !thread.process().credentials().is_privileged() {
+        return Err(Errno::EPERM);
+    }
+    if a.size(1) >= FIELD_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let name = thread.read_vec(a.word(0), a.size(1)).await?;
+    *thread.tenant().host_name.lock() = name;
+    Ok(0)
+}
+
+/// `struct sysinfo`.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct SystemInfo {
+    uptime_s: i64,
+    loads: [u64; 3],
+    total: u64,
+    free: u64,
+    shared: u64,
+    buffers: u64,
+    swap_total: u64,
+    swap_free: u64,
+    processes: u16,
+    padding: u16,
+    padding2: u32,
+    high_total: u64,
+    high_free: u64,
+    unit: u32,
+    padding3: u32,
+}
+
+const _: () = assert!(size_of::<SystemInfo>() == 112);
+
+/// `sysinfo(buffer)`: as far as the tenant goes.
+pub async fn sysinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let memory = thread.tenant().host().memory(thread.tenant().activity());
+    let processes = thread.tenant().tree.lock().thread_count();
+    let info = SystemInfo {
+        uptime_s: (crate::time::monotonic_ns() / 1_000_000_000) as i64,
+        total: memory.total_bytes,
+        free: memory.free_bytes,
+        processes: u16::try_from(processes).unwrap_or(u16::MAX),
+        unit: 1,
+        ..SystemInfo::default()
+    };
+    thread.write_struct(a.word(0), &info).await?;
+    Ok(0)
+}
+
+/// `getrandom(buffer, bytes, flags)`.
+pub async fn getrandom(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    // GRND_NONBLOCK, GRND_RANDOM, GRND_INSECURE; the second and third exclude each other.
+    if a.unsigned(2) & !7 != 0 || a.unsigned(2) & 6 == 6 {
+        return Err(Errno::EINVAL);
+    }
+    let wanted = a.size(1).min(crate::user_memory::TRANSFER_MAX);
+    let mut chunk = vec![0; wanted.min(RANDOM_CHUNK_BYTES)];
+    let mut done = 0;
+    while done < wanted && !(done > 0 && thread.has_signal()) {
+        let part = chunk.get_mut(..(wanted - done).min(RANDOM_CHUNK_BYTES)).unwrap_or_default();
+        gyre_machine::fill_random(part);
+        match thread.copy_out(a.word(0).saturating_add(done as u64), part).await {
+            Ok(()) => done += part.len(),
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+        gyre_message::yield_now().await;
+    }
+    Ok(done as u64)
+}
+
+/// `personality(persona)`: only Linux's own, with flags that change nothing here.
+pub fn personality(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    match a.unsigned(0) {
+        u32::MAX => Ok(0),
+        persona if persona & 0xff == 0 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `membarrier(command, flags)`: every core enters the kernel between two threads' accesses only by chance, so it is not offered.
+pub fn membarrier(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    match a.int(0) {
+        0 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}

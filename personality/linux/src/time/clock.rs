@@ -1,0 +1,89 @@
+//! Reading clocks.
+
+use super::{TimeSpec, TimeVal, monotonic_ns, realtime_ns};
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
+
+/// Clocks of the coarse kind tell the same time; this is the resolution they claim (a tick of 250 Hz, as Debian's kernel).
+const COARSE_NS: u64 = 4_000_000;
+
+/// What a clock shows, ns.
+///
+/// # Errors
+/// EINVAL for clocks that there are not.
+pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
+    if clock < 0 {
+        return read_of_process(thread, clock);
+    }
+    Ok(match clock as u32 {
+        raw::CLOCK_REALTIME | raw::CLOCK_REALTIME_COARSE | raw::CLOCK_REALTIME_ALARM | raw::CLOCK_TAI => realtime_ns(),
+        raw::CLOCK_MONOTONIC
+        | raw::CLOCK_MONOTONIC_RAW
+        | raw::CLOCK_MONOTONIC_COARSE
+        | raw::CLOCK_BOOTTIME
+        | raw::CLOCK_BOOTTIME_ALARM => monotonic_ns(),
+        // One activity a process: a thread's own time is not told apart yet.
+        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread, thread.process().activity()),
+        _ => return Err(Errno::EINVAL),
+    })
+}
+
+fn used_ns(thread: &Thread, activity: gyre_account::ActivityId) -> u64 {
+    let used = thread.tenant().host().consumption(activity);
+    used.user_ns.saturating_add(used.system_ns)
+}
+
+/// Clocks of other processes and threads: the number's complement in the upper bits (clock_getcpuclockid).
+fn read_of_process(thread: &Thread, clock: i32) -> Result<u64, Errno> {
+    let id = !(clock >> 3);
+    if clock & 3 > 2 {
+        return Err(Errno::EINVAL);
+    }
+    let tree = thread.tenant().tree.lock();
+    let process = match (id, clock & 4 != 0) {
+        (0, _) => Some(thread.process().clone()),
+        (_, true) => tree.thread(id).map(|other| other.process().clone()),
+        (_, false) => tree.process(id),
+    };
+    drop(tree);
+    let process = process.ok_or(Errno::EINVAL)?;
+    Ok(used_ns(thread, process.activity()))
+}
+
+/// `clock_gettime(clock, time)`.
+pub async fn clock_gettime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let now = TimeSpec::from_ns(read(thread, a.int(0))?);
+    thread.write_struct(a.word(1), &now).await?;
+    Ok(0)
+}
+
+/// `clock_getres(clock, resolution)`.
+pub async fn clock_getres(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    read(thread, a.int(0))?;
+    let ns = match a.unsigned(0) {
+        raw::CLOCK_REALTIME_COARSE | raw::CLOCK_MONOTONIC_COARSE => COARSE_NS,
+        _ => 1,
+    };
+    thread.write_optional(a.word(1), &TimeSpec::from_ns(ns)).await?;
+    Ok(0)
+}
+
+/// `clock_settime(clock, time)`: the clock is the machine's, not a tenant's.
+pub fn clock_settime(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
+    Err(Errno::EPERM)
+}
+
+/// `gettimeofday(time, zone)`.
+pub async fn gettimeofday(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    thread.write_optional(a.word(0), &TimeVal::from_ns(realtime_ns())).await?;
+    thread.write_optional(a.word(1), &[0u32; 2]).await?;
+    Ok(0)
+}
+
+/// `time(seconds)`.
+pub async fn time(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let seconds = realtime_ns() / super::NS_PER_S;
+    thread.write_optional(a.word(0), &seconds).await?;
+    Ok(seconds)
+}

@@ -1,0 +1,75 @@
+//! The list of checks and the verdict.
+
+use crate::{attacks, bench, cores, crash, devices, memory, tables, time, users};
+use alloc::string::String;
+use gyre_x86_64 as machine;
+
+/// What a check returns: why it failed.
+pub type Verdict = Result<(), String>;
+/// A check with its name, a sentence.
+pub type Check = (&'static str, fn() -> Verdict);
+
+/// Fails the check with a text unless the condition holds.
+#[macro_export]
+macro_rules! check {
+    ($condition:expr, $($text:tt)*) => {
+        if !$condition {
+            return Err(alloc::format!($($text)*));
+        }
+    };
+}
+
+/// Runs everything.
+pub fn main() -> ! {
+    if let Some(name) = machine::command_line_value("crash") {
+        crash::run(name);
+    }
+    if machine::command_line_value("bench").is_some() {
+        bench::run();
+    }
+    if machine::command_line_value("echo").is_some() {
+        echo();
+    }
+    let cores = machine::start_cores(cores::serve);
+    log::info!("{cores} cores");
+    let lists =
+        [memory::CHECKS, tables::CHECKS, time::CHECKS, cores::CHECKS, users::CHECKS, attacks::CHECKS, devices::CHECKS];
+    let (mut good, mut bad) = (0, 0);
+    for (name, check) in lists.into_iter().flatten() {
+        match check() {
+            Ok(()) => {
+                good += 1;
+                log::info!("ok {name}");
+            }
+            Err(why) => {
+                bad += 1;
+                log::error!("FAILED {name}: {why}");
+            }
+        }
+    }
+    log::info!("{} bytes of the stack were never used", machine::stack_bytes_unused());
+    log::info!("{good} passed, {bad} failed");
+    machine::shut_down(u8::from(bad > 0))
+}
+
+/// Writes what comes in from the console in upper case until a full stop, waiting by halting only.
+fn echo() -> ! {
+    loop {
+        machine::idle();
+        if !machine::take_events().has(gyre_platform::Events::CONSOLE) {
+            continue;
+        }
+        let mut bytes = [0; 64];
+        loop {
+            let count = machine::console_read(&mut bytes);
+            bytes[..count].make_ascii_uppercase();
+            machine::console_write(&bytes[..count]);
+            if bytes[..count].contains(&b'.') {
+                machine::shut_down(0);
+            }
+            if count == 0 {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Clocks, timers and random bytes.
+
+use crate::check;
+use crate::suite::{Check, Verdict};
+use gyre_platform::Events;
+use gyre_x86_64::{
+    clear_timer, cycles_per_ms, fill_random, idle, interrupt_window, now, set_timer, take_events, wall_clock_ns,
+};
+
+/// All checks of this file.
+pub const CHECKS: &[Check] = &[
+    ("a_timer_fires_after_its_deadline_and_once", a_timer_fires_after_its_deadline),
+    ("a_past_deadline_fires_at_once", a_past_deadline_fires_at_once),
+    ("a_cleared_timer_is_silent", a_cleared_timer_is_silent),
+    ("the_wall_clock_is_of_this_century_and_runs", the_wall_clock_runs),
+    ("random_bytes_differ", random_bytes_differ),
+];
+
+/// Waits for events until `deadline`, by halting; a timer must be armed or the time be short.
+fn wait_until(deadline: u64) -> u64 {
+    let mut seen = 0;
+    while now() < deadline && seen & Events::TIMER == 0 {
+        idle();
+        seen |= take_events().0;
+    }
+    seen
+}
+
+fn a_timer_fires_after_its_deadline() -> Verdict {
+    for ms in [1, 3, 20] {
+        let deadline = now() + ms * cycles_per_ms();
+        set_timer(deadline);
+        let seen = wait_until(deadline + 2000 * cycles_per_ms());
+        let after = now();
+        check!(seen & Events::TIMER != 0, "{ms} ms: no event");
+        check!(after >= deadline, "{ms} ms: {} cycles early", deadline - after);
+    }
+    let end = now() + 5 * cycles_per_ms();
+    while now() < end {
+        interrupt_window();
+        check!(!take_events().has(Events::TIMER), "it fired twice");
+    }
+    Ok(())
+}
+
+fn a_past_deadline_fires_at_once() -> Verdict {
+    set_timer(now() - 1000);
+    let seen = wait_until(now() + 1000 * cycles_per_ms());
+    check!(seen & Events::TIMER != 0, "no event");
+    set_timer(0);
+    let seen = wait_until(now() + 1000 * cycles_per_ms());
+    check!(seen & Events::TIMER != 0, "no event for deadline 0");
+    Ok(())
+}
+
+fn a_cleared_timer_is_silent() -> Verdict {
+    set_timer(now() + 3 * cycles_per_ms());
+    clear_timer();
+    let end = now() + 10 * cycles_per_ms();
+    while now() < end {
+        interrupt_window();
+        check!(!take_events().has(Events::TIMER), "it fired");
+    }
+    Ok(())
+}
+
+fn the_wall_clock_runs() -> Verdict {
+    let (start, start_cycles) = (wall_clock_ns(), now());
+    while now() < start_cycles + 20 * cycles_per_ms() {}
+    let passed = wall_clock_ns() - start;
+    let by_cycles = (now() - start_cycles) * 1_000_000 / cycles_per_ms();
+    check!(passed.abs_diff(by_cycles) < by_cycles / 50, "{passed} ns by the clock, {by_cycles} ns by cycles");
+    let seconds = start / 1_000_000_000;
+    check!((1_700_000_000..4_100_000_000).contains(&seconds), "{seconds} s since 1970");
+    Ok(())
+}
+
+fn random_bytes_differ() -> Verdict {
+    let (mut first, mut second) = ([0u8; 100], [0u8; 100]);
+    fill_random(&mut first);
+    fill_random(&mut second);
+    let ones: u32 = first.iter().map(|byte| byte.count_ones()).sum();
+    check!(first != second && (250..550).contains(&ones), "{ones} of 800 bits are set");
+    let same = first.iter().zip(second).filter(|(a, b)| **a == *b).count();
+    check!(same < 20, "{same} bytes are equal");
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! A lock that is a queue: held across waits, by many readers or one writer, given in order of arrival.
+//!
+//! Whoever waits takes the lock itself when it is first in line; whoever leaves (done, or killed while waiting) wakes the first.
+//! So a wake-up given to a task that dies is passed on.
+
+use alloc::collections::VecDeque;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use gyre_object::SpinLock;
+
+#[derive(Default)]
+struct State {
+    readers: u32,
+    writer: bool,
+    next_ticket: u64,
+    queue: VecDeque<(u64, Waker)>,
+}
+
+/// The lock.
+#[derive(Default)]
+pub(crate) struct Gate {
+    state: SpinLock<State>,
+}
+
+/// Holds a [`Gate`]; opens it when dropped.
+pub(crate) struct Pass<'a> {
+    gate: &'a Gate,
+    exclusive: bool,
+}
+
+impl State {
+    fn take(&mut self, exclusive: bool) -> bool {
+        let free = !self.writer && (!exclusive || self.readers == 0);
+        if free {
+            self.writer = exclusive;
+            self.readers += u32::from(!exclusive);
+        }
+        free
+    }
+
+    fn first(&self) -> Option<Waker> {
+        self.queue.front().map(|(_, waker)| waker.clone())
+    }
+}
+
+impl Gate {
+    /// Waits for the right to read.
+    pub(crate) fn shared(&self) -> Entry<'_> {
+        Entry {
+            gate: self,
+            exclusive: false,
+            ticket: None,
+        }
+    }
+
+    /// Waits for the right to change.
+    pub(crate) fn exclusive(&self) -> Entry<'_> {
+        Entry {
+            gate: self,
+            exclusive: true,
+            ticket: None,
+        }
+    }
+
+    /// The right to change, if nobody holds or waits for the gate.
+    pub(crate) fn try_exclusive(&self) -> Option<Pass<'_>> {
+        let mut state = self.state.lock();
+        (state.queue.is_empty() && state.take(true)).then_some(Pass {
+            gate: self,
+            exclusive: true,
+        })
+    }
+}
+
+/// The future of a [`Pass`].
+pub(crate) struct Entry<'a> {
+    gate: &'a Gate,
+    exclusive: bool,
+    ticket: Option<u64>,
+}
+
+impl<'a> Future for Entry<'a> {
+    type Output = Pass<'a>;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Pass<'a>> {
+        let (gate, exclusive) = (self.gate, self.exclusive);
+        let mut state = gate.state.lock();
+        let first = state.queue.front().map(|(ticket, _)| *ticket);
+        let is_next = first.is_none() || first == self.ticket;
+        if is_next && state.take(exclusive) {
+            if self.ticket.take().is_some() {
+                state.queue.pop_front();
+            }
+            // Readers enter together: the next one looks whether it may.
+            let next = if exclusive { None } else { state.first() };
+            drop(state);
+            if let Some(waker) = next {
+                waker.wake();
+            }
+            return Poll::Ready(Pass { gate, exclusive });
+        }
+        let waker = context.waker().clone();
+        match self.ticket {
+            Some(own) => state
+                .queue
+                .iter_mut()
+                .filter(|(ticket, _)| *ticket == own)
+                .for_each(|entry| entry.1 = waker.clone()),
+            None => {
+                let ticket = state.next_ticket;
+                state.next_ticket += 1;
+                state.queue.push_back((ticket, waker));
+                drop(state);
+                self.ticket = Some(ticket);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let Some(own) = self.ticket else { return };
+        let mut state = self.gate.state.lock();
+        state.queue.retain(|(ticket, _)| *ticket != own);
+        let next = state.first();
+        drop(state);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.state.lock();
+        if self.exclusive {
+            state.writer = false;
+        } else {
+            state.readers -= 1;
+        }
+        let next = state.first();
+        drop(state);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use gyre_message::direct::block_on;
+    use gyre_message::{select, sleep_ns, spawn};
+
+    #[test]
+    fn a_writer_waits_for_readers_and_later_readers_wait_for_it() {
+        let gate = Arc::new(Gate::default());
+        let log = Arc::new(SpinLock::new(alloc::vec::Vec::new()));
+        block_on(async {
+            let first = gate.shared().await;
+            for (name, exclusive) in [("writer", true), ("reader", false), ("reader", false)] {
+                let (gate, log) = (gate.clone(), log.clone());
+                spawn(async move {
+                    let _pass = if exclusive {
+                        gate.exclusive().await
+                    } else {
+                        gate.shared().await
+                    };
+                    log.lock().push(name);
+                    sleep_ns(10).await;
+                });
+                sleep_ns(1).await;
+            }
+            assert!(log.lock().is_empty());
+            drop(first);
+            sleep_ns(100).await;
+            assert_eq!(*log.lock(), ["writer", "reader", "reader"]);
+            assert!(gate.try_exclusive().is_some());
+        });
+    }
+
+    #[test]
+    fn one_that_gives_up_waiting_lets_the_next_in() {
+        let gate = Gate::default();
+        block_on(async {
+            let reader = gate.shared().await;
+            let impatient = async { drop(gate.exclusive().await) };
+            select(impatient, async {
+                let second = gate.shared();
+                sleep_ns(10).await;
+                drop(second);
+            })
+            .await;
+            drop(gate.shared().await);
+            drop(reader);
+            assert!(gate.try_exclusive().is_some());
+        });
+    }
+}

@@ -1,0 +1,187 @@
+//! Giving blocks to files and directories.
+
+use crate::Ext2;
+use crate::map::Path;
+use crate::metadata::Class;
+use crate::node::Node;
+use gyre_file_cache::Begin;
+use gyre_interface::files::FileError;
+use gyre_object::Page;
+
+impl Ext2 {
+    /// A block of metadata that was just taken: zeroed, without reading what the disk has.
+    pub(crate) async fn fresh_block(&'static self, block: u32) -> Result<Page, FileError> {
+        let key = self.device_key(block);
+        loop {
+            match self.cache.begin(key).map_err(|_| FileError::OutOfMemory)? {
+                Begin::Here(page) => {
+                    page.write(0, &[0; gyre_machine::PAGE_BYTES]);
+                    return Ok(page);
+                }
+                Begin::Wait(waiting) => waiting.done().await,
+                Begin::Lead(fetch) => return Ok(fetch.done()),
+            }
+        }
+    }
+
+    /// Where to look for a free block for a node: behind its last one, or in its group.
+    fn goal(&self, node: &Node, before: u32) -> u32 {
+        if before != 0 {
+            return before + 1;
+        }
+        let group = (node.id.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32;
+        self.geometry
+            .group_blocks(group.min(self.geometry.group_count - 1))
+            .0
+    }
+
+    /// The block behind a block of a node, taken if it is a hole; true where it was. `pointing` is called right before something points to
+    /// a block that was just taken: the moment at which contents must be dirty and the size right.
+    /// The caller holds the gate exclusively.
+    pub(crate) async fn ensure(
+        &'static self,
+        node: &Node,
+        index: u64,
+        pointing: impl FnOnce(),
+    ) -> Result<(u32, bool), FileError> {
+        self.ensure_leaf(node, index, None, pointing).await
+    }
+
+    /// Puts a block that was claimed behind a block of a node that is a hole.
+    pub(crate) async fn ensure_with(
+        &'static self,
+        node: &Node,
+        index: u64,
+        block: Claimed,
+        pointing: impl FnOnce(),
+    ) -> Result<(), FileError> {
+        match self.ensure_leaf(node, index, Some(block), pointing).await? {
+            (_, true) => Ok(()),
+            (_, false) => Err(FileError::Damaged),
+        }
+    }
+
+    async fn ensure_leaf(
+        &'static self,
+        node: &Node,
+        index: u64,
+        mut claimed: Option<Claimed>,
+        pointing: impl FnOnce(),
+    ) -> Result<(u32, bool), FileError> {
+        let path = self.path(index)?;
+        let before = if index > 0 {
+            self.map(node, index - 1).await?
+        } else {
+            0
+        };
+        let goal = self.goal(node, before);
+        let mut parent: Option<(u32, Page)> = None;
+        for level in 0..=path.depth {
+            let slot = slot(&path, level);
+            let present = match &parent {
+                None => self.checked(
+                    node.state
+                        .lock()
+                        .inode
+                        .pointers
+                        .get(slot)
+                        .copied()
+                        .unwrap_or(0),
+                )?,
+                Some((_, page)) => self.checked(self.pointer(page, slot))?,
+            };
+            let is_leaf = level == path.depth;
+            if is_leaf && present != 0 {
+                return Ok((present, false));
+            }
+            let (block, page) = match (present, is_leaf) {
+                (0, true) => match claimed.take() {
+                    Some(claimed) => (claimed.keep(), None),
+                    None => (self.take_block(goal).await?, None),
+                },
+                (0, false) => self.take_indirect(goal).await?,
+                (present, _) => (present, Some(self.block(present).await?)),
+            };
+            if present == 0 {
+                if is_leaf {
+                    pointing();
+                    self.point(node, parent.as_ref(), slot, block);
+                    return Ok((block, true));
+                }
+                // From here to the end of the step nothing waits: the block belongs to somebody at any moment.
+                self.point(node, parent.as_ref(), slot, block);
+            }
+            parent = page.map(|page| (block, page));
+        }
+        Err(FileError::Damaged)
+    }
+
+    /// A taken, zeroed indirect block, dirty already.
+    async fn take_indirect(&'static self, goal: u32) -> Result<(u32, Option<Page>), FileError> {
+        let block = Claimed {
+            file_system: self,
+            block: self.take_block(goal).await?,
+            kept: false,
+        };
+        let page = self.fresh_block(block.block).await?;
+        self.touch(block.block, &page, Class::Fresh);
+        Ok((block.keep(), Some(page)))
+    }
+
+    /// Makes a pointer, in the inode or in an indirect block.
+    fn point(&self, node: &Node, parent: Option<&(u32, Page)>, slot: usize, block: u32) {
+        if let Some((parent, page)) = parent {
+            page.write(slot * 4, &block.to_le_bytes());
+            self.touch(*parent, page, Class::Early);
+        }
+        let sectors = self.geometry.sectors_per_block() as u32;
+        self.change(node, |inode| {
+            if parent.is_none()
+                && let Some(pointer) = inode.pointers.get_mut(slot)
+            {
+                *pointer = block;
+            }
+            inode.sectors = inode.sectors.saturating_add(sectors);
+        });
+    }
+
+    /// A block that was just taken, held until something points to it.
+    pub(crate) async fn claim_block(&'static self, goal_of: &Node) -> Result<Claimed, FileError> {
+        let block = self.take_block(self.goal(goal_of, 0)).await?;
+        Ok(Claimed {
+            file_system: self,
+            block,
+            kept: false,
+        })
+    }
+}
+
+fn slot(path: &Path, level: usize) -> usize {
+    match level {
+        0 => path.root,
+        _ => path.steps().get(level - 1).copied().unwrap_or(0),
+    }
+}
+
+/// A block that nothing points to yet; free again when dropped.
+pub(crate) struct Claimed {
+    file_system: &'static Ext2,
+    pub(crate) block: u32,
+    kept: bool,
+}
+
+impl Claimed {
+    /// Something points to it now.
+    pub(crate) fn keep(mut self) -> u32 {
+        self.kept = true;
+        self.block
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.file_system.free_block(self.block);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The ext2 file system, revisions 0 and 1, as mke2fs makes it: serves the files protocol over a block device.
+//!
+//! ```text
+//!   files::Request --> server --> names (cache), nodes (in-memory inodes, one gate each)
+//!                                   |               |
+//!                              directory          data --> FileCache (pages of files)
+//!                                   |               |
+//!                                 metadata (blocks, also in the FileCache, dirty ones pinned here)
+//!                                   |
+//!                                 commit: writes in an order that e2fsck can repair --> block::Client
+//! ```
+//!
+//! What is on the disk is never trusted: every number is checked before it is used, damage answers
+//! [`gyre_interface::files::FileError::Damaged`], and no walk is longer than the device.
+//!
+//! Order of writes (see `commit`): contents before the pointers to them, inodes before names, new names before the removal of old ones,
+//! removal of names before the release of inodes, release on disk before reuse. A crash at any moment leaves an image that
+//! `e2fsck -fy` repairs without losing what was synced.
+//!
+//! Locks: a node's gate (a queue, held across waits) for its contents; gates are taken from the root downwards, two
+//! directories of one rename under the rename gate, unrelated ones by number. Spin locks guard single changes and are never held across a wait.
+//! Nobody waits for a commit or a write-back while holding a gate.
+//!
+//! Left out: journals, extents, extended attributes (kept, never read), hashed directories (read linearly; the index is dropped when
+//! one is changed), access times (as mounted with `noatime`), fragments, quotas.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+mod allocate;
+mod bitmap;
+mod change;
+mod commit;
+mod directory;
+mod gate;
+mod geometry;
+mod grow;
+mod inode;
+mod life;
+mod map;
+mod metadata;
+mod mount;
+mod names;
+mod namespace;
+mod node;
+mod raw;
+mod read;
+mod rename;
+mod server;
+mod tables;
+mod truncate;
+mod walk;
+mod write;
+
+pub use mount::{Ext2, MountOptions};

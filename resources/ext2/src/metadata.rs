@@ -1,0 +1,134 @@
+//! Blocks of metadata: in the file cache under a node number of their own, dirty ones pinned here until they are committed.
+
+use crate::Ext2;
+use crate::node::Node;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use gyre_account::ActivityId;
+use gyre_file_cache::{Begin, PageKey};
+use gyre_interface::block::BlockError;
+use gyre_interface::files::FileError;
+use gyre_message::WaitQueue;
+use gyre_object::{Bytes, Page};
+
+/// The node number under which the cache keeps blocks of the device.
+pub(crate) const DEVICE_NODE: u64 = u64::MAX;
+
+/// When a block is written in a commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Class {
+    /// First: indirect blocks, targets of links and blocks of directories to which nothing on the disk leads yet.
+    Fresh,
+    /// Indirect blocks that the disk knows already.
+    Early,
+    /// Inode tables: before any name that leads to them.
+    Inodes,
+    /// Blocks of directories, in the order of their dependencies.
+    Directories,
+}
+
+pub(crate) struct DirtyBlock {
+    pub(crate) class: Class,
+    pub(crate) page: Page,
+}
+
+/// The dirty blocks.
+#[derive(Default)]
+pub(crate) struct Metadata {
+    pub(crate) blocks: BTreeMap<u32, DirtyBlock>,
+    /// The first block of directory entries is written before the second: a moved name appears before it disappears.
+    pub(crate) order: Vec<(u32, u32)>,
+    /// Nodes whose inode is not in the table's block yet.
+    pub(crate) nodes: BTreeMap<u64, Arc<Node>>,
+    /// Nodes that got blocks: their contents are written before their inodes.
+    pub(crate) ordered: BTreeSet<u64>,
+    /// Since when there is something to commit, and who made it first.
+    pub(crate) since: Option<(u64, ActivityId)>,
+}
+
+impl Metadata {
+    /// Notes that something is to be committed.
+    pub(crate) fn note(&mut self, changed: &WaitQueue) {
+        if self.since.is_none() {
+            self.since = Some((gyre_machine::now(), gyre_account::current_activity()));
+            changed.wake_all();
+        }
+    }
+
+    /// True where `from` must reach the disk before `to` already.
+    pub(crate) fn precedes(&self, from: u32, to: u32) -> bool {
+        let mut reached = vec![from];
+        let mut next = 0;
+        while let Some(block) = reached.get(next).copied() {
+            next += 1;
+            if block == to {
+                return true;
+            }
+            for (before, after) in &self.order {
+                if *before == block && !reached.contains(after) {
+                    reached.push(*after);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The file error that a block error becomes.
+pub(crate) fn from_block(error: BlockError) -> FileError {
+    match error {
+        BlockError::Io | BlockError::OutOfRange => FileError::Io,
+        BlockError::Unsupported => FileError::ReadOnly,
+        BlockError::OutOfMemory => FileError::OutOfMemory,
+        BlockError::Gone => FileError::Gone,
+    }
+}
+
+impl Ext2 {
+    pub(crate) fn device_key(&self, block: u32) -> PageKey {
+        PageKey {
+            file_system: self.file_system,
+            node: DEVICE_NODE,
+            index: u64::from(block),
+        }
+    }
+
+    pub(crate) fn sector(&self, block: u32) -> u64 {
+        u64::from(block) * self.geometry.sectors_per_block()
+    }
+
+    /// A block of metadata, read where it is not cached. Who holds the page keeps it cached.
+    pub(crate) async fn block(&'static self, block: u32) -> Result<Page, FileError> {
+        let key = self.device_key(block);
+        loop {
+            match self.cache.begin(key).map_err(|_| FileError::OutOfMemory)? {
+                Begin::Here(page) => return Ok(page),
+                Begin::Wait(waiting) => waiting.done().await,
+                Begin::Lead(fetch) => {
+                    let view = Bytes::new(fetch.page().clone(), 0, self.geometry.block_bytes);
+                    self.disk
+                        .read(self.sector(block), vec![view])
+                        .await
+                        .map_err(from_block)?;
+                    return Ok(fetch.done());
+                }
+            }
+        }
+    }
+
+    /// The contents of a block of metadata, for who holds its gate.
+    pub(crate) fn contents<'a>(&self, page: &'a Page) -> &'a [u8] {
+        page.as_slice()
+            .get(..self.geometry.block_bytes)
+            .unwrap_or(&[])
+    }
+
+    /// A number in a block of metadata.
+    pub(crate) fn pointer(&self, page: &Page, index: usize) -> u32 {
+        let mut raw = [0; 4];
+        page.read(index * 4, &mut raw);
+        u32::from_le_bytes(raw)
+    }
+}

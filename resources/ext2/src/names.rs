@@ -1,0 +1,63 @@
+//! Names that were looked up lately, present or absent, bounded per activity.
+
+use alloc::boxed::Box;
+use core::hash::Hash;
+use gyre_file_cache::{Shelf, ShelfOptions};
+use hashbrown::Equivalent;
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    directory: u64,
+    name: Box<[u8]>,
+}
+
+#[derive(Hash)]
+struct KeyRef<'a> {
+    directory: u64,
+    name: &'a [u8],
+}
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.directory == key.directory && *self.name == *key.name
+    }
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Known {
+    /// It leads to this node.
+    Node(u64),
+    /// There is no such name.
+    Absent,
+}
+
+/// The cache. Changed only by who holds the directory's gate, so that it never disagrees with the directory.
+pub(crate) struct Names(Shelf<Key, Known>);
+
+impl Names {
+    pub(crate) fn new(options: ShelfOptions) -> Names {
+        Names(Shelf::new(options))
+    }
+
+    pub(crate) fn get(&self, directory: u64, name: &[u8]) -> Option<Known> {
+        self.0.get(&KeyRef { directory, name })
+    }
+
+    pub(crate) fn set(&self, directory: u64, name: &[u8], known: Known) {
+        // Removed first: where there is no room for the new fact, the old one must not stay.
+        self.0.remove_if(&KeyRef { directory, name }, |_| true);
+        self.0.set(
+            Key {
+                directory,
+                name: name.into(),
+            },
+            known,
+        );
+    }
+
+    /// Forgets everything about a directory that is removed.
+    pub(crate) fn forget_directory(&self, directory: u64) {
+        self.0.remove_all(|key, _| key.directory == directory);
+    }
+}

@@ -1,0 +1,171 @@
+//! Inodes in memory, shared by all who use them.
+
+use crate::Ext2;
+use crate::gate::Gate;
+use crate::inode::Inode;
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
+use gyre_object::SpinLock;
+
+/// No page.
+pub(crate) const NO_PAGE: u64 = u64::MAX;
+
+/// What changes about a node.
+pub(crate) struct State {
+    pub(crate) inode: Inode,
+    /// How often it is open.
+    pub(crate) opens: u32,
+    /// No name leads here any more (`links` is 0), or the directory was removed.
+    pub(crate) deleted: bool,
+    /// The inode differs from the one in the table's block.
+    pub(crate) dirty: bool,
+    /// The table's place holds what was there before: it is cleared first.
+    pub(crate) fresh: bool,
+}
+
+/// A file, directory or other node.
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) kind: NodeKind,
+    /// Held while contents are read from the disk (shared) or changed (exclusive).
+    pub(crate) gate: Gate,
+    pub(crate) state: SpinLock<State>,
+    /// Page whose reading starts the next read-ahead.
+    pub(crate) ahead_mark: AtomicU64,
+    /// Page up to which was read ahead.
+    pub(crate) ahead_end: AtomicU64,
+    /// Blocks behind the end are still to be freed.
+    pub(crate) trim: AtomicBool,
+    /// The reaper frees what it holds.
+    pub(crate) reaping: AtomicBool,
+    pub(crate) me: Weak<Node>,
+    /// A write-back failed and nobody was told yet.
+    pub(crate) write_failed: AtomicBool,
+}
+
+impl Node {
+    pub(crate) fn new(id: u64, inode: Inode) -> Arc<Node> {
+        Arc::new_cyclic(|me| Node {
+            me: me.clone(),
+            trim: AtomicBool::new(false),
+            reaping: AtomicBool::new(false),
+            id,
+            kind: inode.kind,
+            gate: Gate::default(),
+            state: SpinLock::new(State {
+                inode,
+                opens: 0,
+                deleted: false,
+                dirty: false,
+                fresh: false,
+            }),
+            ahead_mark: AtomicU64::new(NO_PAGE),
+            ahead_end: AtomicU64::new(0),
+            write_failed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes {
+        let state = self.state.lock();
+        let inode = &state.inode;
+        let is_device = matches!(self.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
+        Attributes {
+            node: NodeId(self.id),
+            kind: self.kind,
+            mode: inode.permissions,
+            links: u32::from(inode.links),
+            user: inode.user,
+            group: inode.group,
+            size_bytes: inode.size,
+            blocks_512: u64::from(inode.sectors),
+            device: if is_device { inode.device() } else { 0 },
+            accessed_ns: inode.accessed_ns,
+            modified_ns: inode.modified_ns,
+            changed_ns: inode.changed_ns,
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.state.lock().inode.size
+    }
+
+    /// Nobody uses it and the disk's copy is as good: it may be forgotten.
+    pub(crate) fn may_go(node: &Arc<Node>) -> bool {
+        if Arc::strong_count(node) > 1 {
+            return false;
+        }
+        let state = node.state.lock();
+        state.opens == 0 && !state.dirty && !state.deleted && !node.trim.load(Ordering::Acquire)
+    }
+
+    /// True once for each failure.
+    pub(crate) fn take_write_failure(&self) -> bool {
+        self.write_failed.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn expect(&self, kind: NodeKind) -> Result<(), FileError> {
+        match (kind, self.kind) {
+            _ if kind == self.kind => Ok(()),
+            (NodeKind::Directory, _) => Err(FileError::NotDirectory),
+            (_, NodeKind::Directory) => Err(FileError::IsDirectory),
+            _ => Err(FileError::Invalid),
+        }
+    }
+}
+
+impl Ext2 {
+    /// The node, read from the disk where it is not in memory. Nodes without names are found only while they are open.
+    pub(crate) async fn node(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
+        let id = id.0;
+        if let Some(node) = self.nodes.get(&id) {
+            return living(node);
+        }
+        let (block, offset) = self
+            .geometry
+            .inode_place(id)
+            .filter(|_| self.geometry.is_usable_inode(id))
+            .ok_or(FileError::Damaged)?;
+        let page = self.block(block).await?;
+        let account = self.nodes.account();
+        if !self.nodes.make_room(&account, &Node::may_go) {
+            return Err(FileError::OutOfMemory);
+        }
+        // Decoded under the table's lock: the block holds the newest inode while no node is in memory.
+        let decode = || {
+            let mut raw = [0; 1024];
+            let raw = raw
+                .get_mut(..self.geometry.inode_bytes.min(1024))
+                .unwrap_or(&mut []);
+            page.read(offset, raw);
+            match Inode::decode(raw) {
+                Ok(inode) => {
+                    let node = Node::new(id, inode);
+                    (Some(node.clone()), Ok(node))
+                }
+                Err(error) => (None, Err(error)),
+            }
+        };
+        self.nodes
+            .with_or_add(id, account, |node| Ok(node.clone()), decode)
+            .and_then(living)
+    }
+
+    /// The node as a directory.
+    pub(crate) async fn directory(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
+        let node = self.node(id).await?;
+        node.expect(NodeKind::Directory)?;
+        Ok(node)
+    }
+}
+
+fn living(node: Arc<Node>) -> Result<Arc<Node>, FileError> {
+    let state = node.state.lock();
+    let gone = state.deleted && state.opens == 0;
+    drop(state);
+    if gone {
+        Err(FileError::NotFound)
+    } else {
+        Ok(node)
+    }
+}

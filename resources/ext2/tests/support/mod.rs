@@ -1,0 +1,273 @@
+//! A disk in memory with faults, images by mke2fs, and checks by e2fsck.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use gyre_ext2::{Ext2, MountOptions};
+use gyre_file_cache::{CacheOptions, FileCache};
+use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
+use gyre_interface::files::{FileError, files};
+use gyre_message::direct::direct_link;
+use gyre_message::sleep_ns;
+use gyre_object::{Bytes, SpinLock};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Small deterministic random numbers (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+pub struct DiskState {
+    pub data: Vec<u8>,
+    pub durable: Vec<u8>,
+    /// Writes since the last flush.
+    pub volatile: Vec<(usize, Vec<u8>)>,
+    /// Sectors that were ever written, for checks of order.
+    pub requests: u64,
+    /// The request with this number fails, and so do that many after it.
+    pub fail_at: Option<(u64, u64)>,
+    pub latency_ns: u64,
+    pub largest_request: usize,
+}
+
+/// A disk in memory with a volatile cache.
+pub struct RamDisk(pub SpinLock<DiskState>);
+
+impl RamDisk {
+    pub fn leak(image: Vec<u8>) -> &'static RamDisk {
+        let state = DiskState {
+            durable: image.clone(),
+            data: image,
+            volatile: Vec::new(),
+            requests: 0,
+            fail_at: None,
+            latency_ns: 1000,
+            largest_request: 0,
+        };
+        Box::leak(Box::new(RamDisk(SpinLock::new(state))))
+    }
+
+    pub fn client(&'static self) -> block::Client {
+        block::Client::new(direct_link(move |request| {
+            Box::pin(block::serve(self, request))
+        }))
+    }
+
+    pub fn image(&self) -> Vec<u8> {
+        self.0.lock().data.clone()
+    }
+
+    /// What a crash now leaves: all that was flushed, and a random part of what was not, sector by sector.
+    pub fn crash_image(&self, random: &mut Random) -> Vec<u8> {
+        let state = self.0.lock();
+        let mut image = state.durable.clone();
+        for (at, bytes) in &state.volatile {
+            for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                if random.next() & 1 == 0 {
+                    let at = at + index * SECTOR_BYTES;
+                    image[at..at + sector.len()].copy_from_slice(sector);
+                }
+            }
+        }
+        image
+    }
+
+    async fn begin(&self) -> Result<(), BlockError> {
+        let (latency, fails) = {
+            let mut state = self.0.lock();
+            state.requests += 1;
+            let number = state.requests;
+            (
+                state.latency_ns,
+                state
+                    .fail_at
+                    .is_some_and(|(at, count)| (at..at + count).contains(&number)),
+            )
+        };
+        sleep_ns(latency).await;
+        if fails { Err(BlockError::Io) } else { Ok(()) }
+    }
+}
+
+impl block::Server for RamDisk {
+    async fn geometry(&'static self) -> Result<Geometry, BlockError> {
+        Ok(Geometry {
+            sectors: (self.0.lock().data.len() / SECTOR_BYTES) as u64,
+            read_only: false,
+        })
+    }
+    async fn read(
+        &'static self,
+        first_sector: u64,
+        into: Vec<Bytes>,
+    ) -> Result<Vec<Bytes>, BlockError> {
+        self.begin().await?;
+        let mut state = self.0.lock();
+        let mut at = first_sector as usize * SECTOR_BYTES;
+        let total: usize = into.iter().map(Bytes::len).sum();
+        assert!(
+            total > 0 && total <= gyre_interface::block::REQUEST_BYTES_MAX,
+            "a request of {total} bytes"
+        );
+        state.largest_request = state.largest_request.max(total);
+        if at + total > state.data.len() {
+            return Err(BlockError::OutOfRange);
+        }
+        for view in &into {
+            let (page, start) = view.location();
+            assert!(start % SECTOR_BYTES == 0 && view.len() % SECTOR_BYTES == 0);
+            page.write(start, &state.data[at..at + view.len()]);
+            at += view.len();
+        }
+        Ok(into)
+    }
+    async fn write(&'static self, first_sector: u64, from: Vec<Bytes>) -> Result<(), BlockError> {
+        self.begin().await?;
+        let mut state = self.0.lock();
+        let mut at = first_sector as usize * SECTOR_BYTES;
+        for view in &from {
+            let mut bytes = vec![0; view.len()];
+            let (page, start) = view.location();
+            page.read(start, &mut bytes);
+            if at + bytes.len() > state.data.len() {
+                return Err(BlockError::OutOfRange);
+            }
+            state.data[at..at + bytes.len()].copy_from_slice(&bytes);
+            state.volatile.push((at, bytes));
+            at += view.len();
+        }
+        Ok(())
+    }
+    async fn flush(&'static self) -> Result<(), BlockError> {
+        self.begin().await?;
+        let mut state = self.0.lock();
+        let state = &mut *state;
+        for (at, bytes) in state.volatile.drain(..) {
+            state.durable[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+}
+
+static SERIAL: AtomicU64 = AtomicU64::new(0);
+
+pub fn temporary(name: &str) -> PathBuf {
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("gyre-ext2-{}-{serial}-{name}", std::process::id()))
+}
+
+/// An image by mke2fs with these further arguments, of `kib` KiB.
+pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
+    let path = temporary("image");
+    let output = Command::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext2"])
+        .args(arguments)
+        .arg(&path)
+        .arg(kib.to_string())
+        .output();
+    let output = output.expect("mke2fs runs (Debian package e2fsprogs)");
+    assert!(
+        output.status.success(),
+        "mke2fs: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let image = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    image
+}
+
+/// Exit code and words of e2fsck; the image is replaced by what it leaves.
+pub fn e2fsck(image: &mut Vec<u8>, arguments: &[&str]) -> (i32, String) {
+    let path = temporary("check");
+    std::fs::write(&path, &image).unwrap();
+    let output = Command::new("e2fsck")
+        .args(arguments)
+        .arg(&path)
+        .output()
+        .expect("e2fsck runs");
+    *image = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+/// The image is without fault.
+pub fn assert_clean(image: Vec<u8>) {
+    let mut image = image;
+    let (code, words) = e2fsck(&mut image, &["-fn"]);
+    assert_eq!(code, 0, "{words}");
+}
+
+pub fn new_cache(pages: usize) -> &'static FileCache {
+    let options = CacheOptions {
+        pages,
+        pages_per_activity: pages,
+        dirty_per_activity: pages / 4,
+        payer: |activity| activity,
+    };
+    Box::leak(Box::new(FileCache::new(options)))
+}
+
+static FILE_SYSTEMS: AtomicU32 = AtomicU32::new(1);
+
+pub async fn mount_on(
+    disk: &'static RamDisk,
+    cache: &'static FileCache,
+) -> Result<&'static Ext2, FileError> {
+    gyre_machine::set_virtual_time(gyre_machine::now().min(1 << 50));
+    let options = MountOptions::new(FILE_SYSTEMS.fetch_add(1, Ordering::Relaxed));
+    Ext2::mount(disk.client(), options, cache).await
+}
+
+pub fn client_of(file_system: &'static Ext2) -> files::Client {
+    files::Client::new(direct_link(move |request| {
+        Box::pin(files::serve(file_system, request))
+    }))
+}
+
+pub async fn mount(image: Vec<u8>) -> (&'static RamDisk, &'static Ext2, files::Client) {
+    let disk = RamDisk::leak(image);
+    let file_system = mount_on(disk, new_cache(4096)).await.expect("mounts");
+    (disk, file_system, client_of(file_system))
+}
+
+pub fn flatten(views: &[Bytes]) -> Vec<u8> {
+    views
+        .iter()
+        .flat_map(|view| view.as_slice().to_vec())
+        .collect()
+}
+
+/// The whole file.
+pub async fn read_all(
+    client: &files::Client,
+    node: gyre_interface::files::NodeId,
+) -> Result<Vec<u8>, FileError> {
+    let mut data = Vec::new();
+    loop {
+        let views = client.read(node, data.len() as u64, 100_000).await?;
+        let part = flatten(&views);
+        if part.is_empty() {
+            return Ok(data);
+        }
+        data.extend(part);
+    }
+}
+
+pub fn views_of(data: &[u8]) -> Vec<Bytes> {
+    data.chunks(3000)
+        .map(|part| Bytes::copy_from(part).unwrap())
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! Wake-ups from other cores: a bit per task. Setting one cannot fail, takes no memory, and twice is once.
+
+use crate::sync::{AtomicU64, Ordering};
+use alloc::boxed::Box;
+
+/// A set of small numbers that others add to and one takes out of.
+pub(crate) struct WakeBits {
+    words: Box<[AtomicU64]>,
+    /// A bit per word that may hold something.
+    summary: Box<[AtomicU64]>,
+}
+
+impl WakeBits {
+    /// An empty set of numbers below `count`.
+    pub(crate) fn new(count: usize) -> WakeBits {
+        let words = count.div_ceil(64);
+        let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
+        WakeBits {
+            words: zeros(words),
+            summary: zeros(words.div_ceil(64)),
+        }
+    }
+
+    /// Adds a number; one beyond the set's end is ignored.
+    pub(crate) fn set(&self, number: u32) {
+        let word = number as usize / 64;
+        let (Some(bits), Some(summary)) = (self.words.get(word), self.summary.get(word / 64)) else {
+            return;
+        };
+        // The summary last: whoever sees its bit sees the number.
+        bits.fetch_or(1 << (number % 64), Ordering::Release);
+        summary.fetch_or(1 << (word % 64), Ordering::Release);
+    }
+
+    /// True where `take` would find something.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.summary.iter().any(|summary| summary.load(Ordering::Acquire) != 0)
+    }
+
+    /// Takes all numbers out, smallest first within what it finds.
+    pub(crate) fn take(&self, mut found: impl FnMut(u32)) {
+        for (group, summary) in self.summary.iter().enumerate() {
+            if summary.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            for word in ones(summary.swap(0, Ordering::AcqRel)) {
+                let word = group * 64 + word as usize;
+                let Some(bits) = self.words.get(word) else {
+                    continue;
+                };
+                for bit in ones(bits.swap(0, Ordering::AcqRel)) {
+                    found(word as u32 * 64 + bit);
+                }
+            }
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let bit = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn what_was_set_is_taken_once() {
+        let bits = WakeBits::new(10_000);
+        for number in [0, 63, 64, 9_999, 63, 10_000_000] {
+            bits.set(number);
+        }
+        assert!(bits.is_ready());
+        let mut taken = Vec::new();
+        bits.take(|number| taken.push(number));
+        assert_eq!(taken, [0, 63, 64, 9_999]);
+        assert!(!bits.is_ready());
+    }
+}

@@ -1,0 +1,293 @@
+//! The CPU for programs: threads ask for it without messages, the scheduler gives it in slices (V6, V17).
+
+use crate::engine::{COMPUTE, Engine};
+use crate::inbox::Message;
+use crate::state::TurnAge;
+use crate::task::{NIL, State};
+use crate::vtable::Movable;
+use alloc::boxed::Box;
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::Ordering;
+use core::task::{Context, Poll};
+use gyre_account::{ActivityId, ResourceId, Span, current, set_current};
+use gyre_machine::{TableRoot, Trap, UserContext, core_index, enter_user};
+
+/// Where a thread may run, and who works for it in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadParams {
+    /// Cores that may run it, a bit each.
+    pub cores: u64,
+    /// The resource that its kernel time belongs to: the personality. Its own time belongs to [`COMPUTE`].
+    pub kernel: ResourceId,
+}
+
+/// The future of [`run`].
+#[must_use = "runs only when awaited"]
+pub struct Run<'a> {
+    context: &'a mut UserContext,
+    table: &'a TableRoot,
+}
+
+/// Runs a user program until it traps for something that the kernel must do. Inside a thread that [`Engine::spawn_thread`] started
+/// the program may change cores meanwhile; interrupts and slices are dealt with here.
+pub fn run<'a>(context: &'a mut UserContext, table: &'a TableRoot) -> Run<'a> {
+    Run { context, table }
+}
+
+impl Future for Run<'_> {
+    type Output = Trap;
+    fn poll(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Trap> {
+        let this = &mut *self;
+        match Engine::current().and_then(|engine| engine.run_user(this.context, this.table)) {
+            Some(trap) => Poll::Ready(trap),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Engine {
+    /// Starts a thread: on the core where its tenant has the fewest, among those it may use. Its future is dropped at once where the
+    /// activity has ended; false where there is no place for it.
+    pub fn spawn_thread(&'static self, activity: ActivityId, params: ThreadParams, thread: Movable) -> bool {
+        let root = self.root_of(activity);
+        let allowed = self
+            .resources
+            .get(COMPUTE.index())
+            .map_or(0, |compute| compute.cores.load(Ordering::Relaxed));
+        let cores = match params.cores & allowed {
+            0 => allowed,
+            cores => cores,
+        };
+        let Some(core) = self.threads.best_core(root, cores, self.cores) else {
+            return false;
+        };
+        let Some(number) = self.threads.begin(root, core) else {
+            return false;
+        };
+        self.settle(core, Traveller { activity, params: ThreadParams { cores, ..params }, number, thread });
+        true
+    }
+
+    /// The top-level activity above one.
+    pub(crate) fn root_of(&self, activity: ActivityId) -> ActivityId {
+        self.accounts.activities.ancestors(activity).last().unwrap_or(activity)
+    }
+
+    /// Makes a thread a task of `core`.
+    fn settle(&self, core: usize, traveller: Traveller) {
+        if core != core_index() {
+            self.post(core, Message::Errand(Box::new(move |engine| engine.settle(core, traveller))));
+            return;
+        }
+        let Traveller { activity, params, number, thread } = traveller;
+        let root = self.root_of(activity);
+        let threads = &self.threads;
+        let started = self.start_in(COMPUTE, params.kernel, activity, thread, |state, task| {
+            if let Some(header) = state.tasks.get_mut(task) {
+                header.thread = number;
+                header.movable = true;
+                header.cores = params.cores as u8;
+            }
+            state.movable += 1;
+            threads.set_place(number, core, task);
+            threads.set_queued(core, state.movable);
+        });
+        if started.is_none() {
+            self.threads.end(number, root, core);
+        }
+    }
+
+    /// Runs the program of the task being polled until it traps, or `None` where it must wait for its next turn.
+    fn run_user(&'static self, context: &mut UserContext, table: &TableRoot) -> Option<Trap> {
+        let (activity, kernel) = current();
+        let line = self.line();
+        let inbox = self.inboxes.get(core_index())?;
+        let mut now = line.stamp(Span::Handling(activity, COMPUTE));
+        loop {
+            if self.is_killed() {
+                return None;
+            }
+            if self.must_leave(now) || self.is_woken() {
+                context.park();
+                self.leave_core();
+                return None;
+            }
+            let slice_end = self.hot.here().quantum_end.get();
+            let timer = self.state.here().borrow().timers.next();
+            self.arm(Some(timer.map_or(slice_end, |timer| timer.min(slice_end))));
+            set_current(activity, COMPUTE);
+            inbox.sleeper.leave();
+            let entered_at = if inbox.is_ready() {
+                gyre_machine::now()
+            } else {
+                let exit = enter_user(context, table);
+                if exit.trap != Trap::Interrupt {
+                    inbox.sleeper.come_back();
+                    line.stamp_at(exit.entered_at_cycles, Span::Handling(activity, kernel));
+                    set_current(activity, kernel);
+                    return Some(exit.trap);
+                }
+                exit.entered_at_cycles
+            };
+            inbox.sleeper.come_back();
+            now = self.interrupted(entered_at, activity);
+            set_current(activity, kernel);
+        }
+    }
+
+    /// Handles an interrupt of a program; its time is the interrupt's, not the program's. Returns the time after it.
+    fn interrupted(&'static self, entered_at: u64, activity: ActivityId) -> u64 {
+        let line = self.line();
+        let now = line.stamp_at(entered_at, Span::Interrupt);
+        self.charge_turn(activity, now);
+        let events = gyre_machine::take_events();
+        self.take_interrupts(events, gyre_machine::now().max(now));
+        if self.inboxes.get(core_index()).is_some_and(|inbox| inbox.is_ready()) {
+            self.drain();
+        }
+        let now = line.stamp(Span::Handling(activity, COMPUTE));
+        self.hot.here().mark.set(now);
+        now
+    }
+
+    fn is_killed(&self) -> bool {
+        let task = self.hot.here().running.get();
+        let state = self.state.here().borrow();
+        state.tasks.get(task).is_some_and(|header| header.killed)
+    }
+
+    /// True where the running thread was woken meanwhile: a signal for a program that computes must not wait for its next trap.
+    fn is_woken(&self) -> bool {
+        let task = self.hot.here().running.get();
+        let state = self.state.here().borrow();
+        state.tasks.get(task).is_some_and(|header| header.woken)
+    }
+
+    /// True where somebody else should have the core now. A slice that nobody wants is extended.
+    fn must_leave(&self, now: u64) -> bool {
+        let hot = self.hot.here();
+        let turn = if now >= hot.quantum_end.get() {
+            TurnAge::Over
+        } else if now >= hot.turn_start.get().saturating_add(self.granularity_cycles) {
+            // Who is entitled depends on what this turn has used already; asked only where somebody waits.
+            if self.state.here().borrow().has_work(self.ns(now)) {
+                self.charge_turn(current().0, now);
+            }
+            TurnAge::Grown
+        } else {
+            TurnAge::Young
+        };
+        let others = self.state.here().borrow().others_are_due(hot.queue.get(), turn, self.ns(now));
+        if turn == TurnAge::Over && !others {
+            hot.turn_start.set(now);
+            hot.quantum_end.set(now.saturating_add(self.slice_cycles));
+        }
+        others
+    }
+
+    /// The running thread goes to the end of its queue, and may move to another core from there.
+    fn leave_core(&self) {
+        let task = self.hot.here().running.get();
+        if let Some(header) = self.state.here().borrow_mut().tasks.get_mut(task) {
+            header.movable = header.thread != NIL;
+            header.woken = true;
+        }
+    }
+
+    /// A core that is about to idle asks one that has threads waiting for one of them.
+    pub(crate) fn ask_for_thread(&'static self) {
+        let here = core_index();
+        let hot = self.hot.here();
+        let may_run = self.resources.get(COMPUTE.index()).is_some_and(|compute| compute.runs_on(here));
+        if hot.is_asking.get() || !may_run {
+            return;
+        }
+        let busiest = (0..self.cores)
+            .filter(|&core| core != here)
+            .max_by_key(|&core| self.threads.queued(core))
+            .filter(|&core| self.threads.queued(core) > 0);
+        if let Some(core) = busiest {
+            hot.is_asking.set(true);
+            self.post(core, Message::Errand(Box::new(move |engine| engine.give_thread(here))));
+        }
+    }
+
+    /// Sends a waiting thread to a core that has nothing to do.
+    fn give_thread(&'static self, to: usize) {
+        let found = self.take_movable(to);
+        self.post(to, Message::Errand(Box::new(move |engine| {
+            engine.hot.here().is_asking.set(false);
+            if let Some(traveller) = found {
+                engine.settle(core_index(), traveller);
+            }
+        })));
+    }
+
+    /// Offers waiting threads to cores that idle. Cheap where none waits.
+    pub(crate) fn share_threads(&'static self) {
+        let here = core_index();
+        if self.state.here().borrow().movable == 0 {
+            return;
+        }
+        let idle = (0..self.cores).find(|&core| {
+            core != here && self.is_idle[core].load(Ordering::Relaxed)
+        });
+        if let Some(core) = idle
+            && let Some(traveller) = self.take_movable(core)
+        {
+            self.is_idle[core].store(false, Ordering::Relaxed);
+            self.settle(core, traveller);
+        }
+    }
+
+    /// Takes the first thread that waits here and may run on `to` out of its queue.
+    fn take_movable(&self, to: usize) -> Option<Traveller> {
+        let here = core_index();
+        let traveller = {
+            let mut state = self.state.here().borrow_mut();
+            let state = &mut *state;
+            let compute = state.queues_of(COMPUTE);
+            let task = compute
+                .into_iter()
+                .flat_map(|queue| state.queues.members(&state.tasks, queue))
+                .find(|&task| {
+                    state.tasks.get(task).is_some_and(|header| {
+                        header.state == State::Queued && header.movable && header.cores >> to & 1 == 1
+                    })
+                })?;
+            state.queues.unlink(&mut state.tasks, task);
+            state.movable -= 1;
+            self.threads.set_queued(here, state.movable);
+            let header = state.tasks.get(task)?;
+            // SAFETY: only `settle` sets `movable`, on tasks whose future is a Movable; the task is queued, so nobody polls it, and
+            // `release` below forgets the memory without dropping what was moved out.
+            let thread = unsafe { header.memory.cast::<Movable>().read() };
+            let traveller = Traveller {
+                activity: header.activity,
+                params: ThreadParams { cores: u64::from(header.cores), kernel: header.resource },
+                number: header.thread,
+                thread,
+            };
+            state.release(task, self.line().last());
+            traveller
+        };
+        let root = self.root_of(traveller.activity);
+        self.threads.set_place(traveller.number, here, NIL);
+        self.threads.count(root, here, u32::MAX);
+        self.threads.count(root, to, 1);
+        Some(traveller)
+    }
+}
+
+/// A thread on its way to a core.
+struct Traveller {
+    activity: ActivityId,
+    params: ThreadParams,
+    number: u32,
+    thread: Movable,
+}
+
+/// A thread moves between cores inside its future.
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Run<'static>>();

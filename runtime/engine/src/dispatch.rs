@@ -1,0 +1,397 @@
+//! The loop of a core: look, choose, serve, account.
+
+use crate::engine::Engine;
+use crate::task::{NIL, State, TaskRef};
+use crate::vtable::Vtable;
+use crate::waker::waker;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+use core::task::Context;
+use gyre_account::{ActivityId, Column, ResourceId, Span, set_current};
+use gyre_machine::core_index;
+
+/// What a step of a core came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It handled something; call again.
+    Worked,
+    /// There is nothing to do before this time (cycles), or before an event.
+    Idle {
+        /// The next deadline, if there is one.
+        until_cycles: Option<u64>,
+    },
+}
+
+/// A task taken from its queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) task: u32,
+    pub(crate) name: TaskRef,
+    pub(crate) memory: NonNull<u8>,
+    pub(crate) vtable: &'static Vtable,
+    pub(crate) activity: ActivityId,
+    pub(crate) resource: ResourceId,
+    queued_at: u64,
+}
+
+impl Engine {
+    /// The loop of a core; never returns. Call it on each core once the grid and its servers are set up.
+    pub fn run_core(&'static self) -> ! {
+        loop {
+            gyre_machine::interrupt_window();
+            if let Step::Idle { until_cycles } = self.step() {
+                self.wait(until_cycles);
+            }
+        }
+    }
+
+    /// Handles what interrupts and other cores left, then serves one queue. The simulator calls this.
+    pub fn step(&'static self) -> Step {
+        self.look_around();
+        let line = self.line();
+        let now = line.last();
+        let chosen = self.state.here().borrow_mut().choose(now, self.ns(now), &self.facts());
+        match chosen {
+            Some(queue) => {
+                self.serve(queue);
+                Step::Worked
+            }
+            None => self.rest(),
+        }
+    }
+
+    #[cold]
+    fn rest(&'static self) -> Step {
+        // Nobody is served: this look at the clock ends the span, and may find that a point in time has passed.
+        let now = self.line().stamp(Span::Scheduling);
+        self.sweep(now);
+        self.expire_timers(now);
+        let (timer, hold_ns) = {
+            let state = self.state.here().borrow();
+            (state.timers.next(), state.hold_until_ns)
+        };
+        let hold = (hold_ns != u64::MAX).then(|| self.cycles(hold_ns).saturating_add(1));
+        let until_cycles = match (timer, hold) {
+            (Some(timer), Some(hold)) => Some(timer.min(hold)),
+            (timer, hold) => timer.or(hold),
+        };
+        let is_ready = self.state.here().borrow().has_work(self.ns(now));
+        match is_ready || until_cycles.is_some_and(|until| until <= now) {
+            true => Step::Worked,
+            false => Step::Idle { until_cycles },
+        }
+    }
+
+    /// Waits for an interrupt, unless something came in meanwhile: what follows [`Step::Idle`].
+    pub fn wait(&'static self, until_cycles: Option<u64>) {
+        if self.doze(until_cycles) {
+            gyre_machine::idle();
+            self.rouse();
+        }
+    }
+
+    /// Prepares to idle until a deadline or an event. False where there is something to do after all.
+    pub(crate) fn doze(&'static self, until_cycles: Option<u64>) -> bool {
+        let core = core_index();
+        self.ask_for_thread();
+        self.arm(until_cycles);
+        let Some(inbox) = self.inboxes.get(core) else {
+            return false;
+        };
+        inbox.sleeper.leave();
+        if inbox.is_ready() {
+            inbox.sleeper.come_back();
+            return false;
+        }
+        self.set_idle(core, true);
+        self.line().stamp(Span::Idle);
+        true
+    }
+
+    /// The core was interrupted.
+    pub(crate) fn rouse(&'static self) {
+        let core = core_index();
+        self.line().stamp(Span::Interrupt);
+        self.set_idle(core, false);
+        if let Some(inbox) = self.inboxes.get(core) {
+            inbox.sleeper.come_back();
+        }
+    }
+
+    fn set_idle(&self, core: usize, is_idle: bool) {
+        if let Some(flag) = self.is_idle.get(core) {
+            flag.store(is_idle, Ordering::Relaxed);
+        }
+    }
+
+    /// Arms the hardware timer for a deadline, if it is not armed for it already.
+    pub(crate) fn arm(&self, deadline: Option<u64>) {
+        let hot = self.hot.here();
+        let deadline = deadline.unwrap_or(u64::MAX);
+        if hot.armed.replace(deadline) == deadline {
+            return;
+        }
+        match deadline {
+            u64::MAX => gyre_machine::clear_timer(),
+            deadline => gyre_machine::set_timer(deadline),
+        }
+    }
+
+    /// Sees to it that the hardware timer fires at a deadline at the latest: timers expire on busy cores too.
+    pub(crate) fn arm_by(&self, deadline: Option<u64>) {
+        if deadline.is_some_and(|deadline| deadline < self.hot.here().armed.get()) {
+            self.arm(deadline);
+        }
+    }
+
+    /// Serves a queue that was chosen: up to the batching factor of messages.
+    fn serve(&'static self, queue: u32) {
+        let line = self.line();
+        let Some(mut job) = self.pop(queue) else {
+            self.end_service(queue, line.last());
+            return;
+        };
+        let now = line.stamp(Span::Handling(job.activity, job.resource));
+        let hot = self.hot.here();
+        hot.depth.set(1);
+        hot.queue.set(queue);
+        hot.callee.set(queue);
+        hot.mark.set(now);
+        self.enter_turn(queue, &job, now);
+        set_current(job.activity, job.resource);
+        let mut left = self.batch_of(&job);
+        loop {
+            self.count_start(&job, now);
+            self.poll(&job);
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+            // What follows in the batch has the same payer, whatever this one found out.
+            gyre_account::set_current_activity(job.activity);
+            match self.pop_of_batch(queue, job.resource) {
+                Some(next) => job = next,
+                None => break,
+            }
+        }
+        let payer = gyre_account::current_activity();
+        let now = line.stamp(Span::Scheduling);
+        set_current(ActivityId::INFRASTRUCTURE, ResourceId::RUNTIME);
+        hot.depth.set(0);
+        hot.running.set(NIL);
+        if !self.put_on_turn(payer, now) {
+            self.charge_turn(payer, now);
+        }
+        self.end_service(queue, now);
+    }
+
+    /// The turn that a service belongs to: the one that goes on, or a new one of this queue's activity.
+    #[inline]
+    fn enter_turn(&self, queue: u32, job: &Job, now: u64) {
+        let hot = self.hot.here();
+        let mut state = self.state.here().borrow_mut();
+        if state.turn.is_open {
+            return;
+        }
+        let length = if job.name.is_thread { self.slice_cycles } else { self.quantum_cycles };
+        let end = now.saturating_add(length);
+        hot.turn_start.set(now);
+        hot.quantum_end.set(end);
+        let is_gated = state.queues.get(queue).is_none_or(|known| known.is_gated);
+        if self.has_turns && !is_gated && !job.name.is_thread {
+            state.turn.open(queue, job.activity, end);
+        }
+    }
+
+    /// Notes a service on the turn's account; false where it must be charged by itself.
+    #[inline]
+    fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
+        let mut state = self.state.here().borrow_mut();
+        let turn = &mut state.turn;
+        let is_its = turn.is_open && turn.activity == payer;
+        if is_its {
+            let hot = self.hot.here();
+            turn.unpaid += now.saturating_sub(hot.mark.replace(now));
+        }
+        is_its
+    }
+
+    fn batch_of(&self, job: &Job) -> u32 {
+        match job.name.is_thread {
+            true => 1,
+            false => self
+                .resources
+                .get(job.resource.index())
+                .map_or(1, |resource| resource.batch.load(Ordering::Relaxed)),
+        }
+    }
+
+    #[inline]
+    fn count_start(&self, job: &Job, now: u64) {
+        let cell = self.line().table().cell(job.activity, job.resource);
+        cell.add(Column::Messages, 1);
+        let waited_ns = self.ns(now.saturating_sub(job.queued_at));
+        cell.add(Column::QueueNs, waited_ns);
+        cell.raise(Column::QueueNsMax, waited_ns);
+    }
+
+    /// The next message of a batch; none where the one before could not be taken by its device.
+    fn pop_of_batch(&self, queue: u32, resource: ResourceId) -> Option<Job> {
+        let is_suspended = self.state.here().borrow().is_suspended(resource);
+        if is_suspended { None } else { self.pop(queue) }
+    }
+
+    /// Takes the first living task out of a queue and marks it running.
+    #[inline]
+    fn pop(&self, queue: u32) -> Option<Job> {
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        loop {
+            let task = state.queues.pop(&state.tasks, queue)?;
+            let header = state.tasks.get_mut(task)?;
+            if header.state == State::Dead {
+                state.release(task, self.line().last());
+                continue;
+            }
+            header.state = State::Running;
+            let was_movable = core::mem::replace(&mut header.movable, false);
+            let job = Job {
+                task,
+                name: name_of(header.thread, task, header.generation),
+                memory: header.memory,
+                vtable: header.vtable?,
+                activity: header.activity,
+                resource: header.resource,
+                queued_at: header.queued_at,
+            };
+            if was_movable {
+                state.movable -= 1;
+                self.threads.set_queued(core_index(), state.movable);
+            }
+            return Some(job);
+        }
+    }
+
+    fn end_service(&'static self, queue: u32, now: u64) {
+        {
+            let mut state = self.state.here().borrow_mut();
+            if let Some(known) = state.queues.get_mut(queue) {
+                known.used_at = now;
+                state.offer(queue, self.ns(now));
+            }
+            if state.movable == 0 {
+                return;
+            }
+        }
+        self.share_threads();
+    }
+
+    /// Polls a task that is marked running, and does what its answer asks for. Nothing is borrowed while it runs.
+    #[inline]
+    pub(crate) fn poll(&'static self, job: &Job) {
+        let hot = self.hot.here();
+        let outer = hot.running.replace(job.task);
+        let waker = waker(job.name);
+        // SAFETY: the task's header is in the state Running, which this call alone holds, so that the future is valid and ours.
+        let answer = unsafe { (job.vtable.poll)(job.memory, &mut Context::from_waker(&waker)) };
+        debug_assert_eq!(gyre_object::locks_held(), 0, "a handler suspended while it held a lock");
+        hot.running.set(outer);
+        if answer.is_ready() || !self.suspend_task(job.task) {
+            self.finish(job.task, job.memory, job.vtable);
+        }
+    }
+
+    /// A task waits for something: notes it, or queues it again where it was woken meanwhile. False where it was killed.
+    fn suspend_task(&self, task: u32) -> bool {
+        let now = self.line().last();
+        let mut state = self.state.here().borrow_mut();
+        let Some(header) = state.tasks.get_mut(task) else {
+            return true;
+        };
+        if header.killed {
+            return false;
+        }
+        header.state = State::Waiting;
+        let (woken, front, movable) = (header.woken, header.front, header.movable);
+        header.woken = false;
+        header.front = false;
+        match (woken, front) {
+            (true, true) => state.enqueue_front(task, now, self.ns(now)),
+            (true, false) => state.enqueue(task, now, self.ns(now)),
+            (false, _) => {}
+        }
+        if movable {
+            state.movable += 1;
+            self.threads.set_queued(core_index(), state.movable);
+        }
+        true
+    }
+
+    /// Drops the future of a task that is marked running and frees everything.
+    pub(crate) fn finish(&'static self, task: u32, memory: NonNull<u8>, vtable: &'static Vtable) {
+        // SAFETY: the state Running is held by the caller; after this the memory is not touched as a future again.
+        unsafe { (vtable.drop)(memory) };
+        let (label, thread) = {
+            let mut state = self.state.here().borrow_mut();
+            let Some(header) = state.tasks.get(task) else {
+                return;
+            };
+            let label = (header.label != 0)
+                .then_some((header.resource, header.activity, header.label, header.ticket));
+            let thread = (header.thread != NIL).then_some((header.thread, header.activity));
+            state.release(task, self.line().last());
+            (label, thread)
+        };
+        if let Some((resource, activity, label, ticket)) = label {
+            self.leave_label(resource, activity, label, ticket);
+        }
+        if let Some((thread, activity)) = thread {
+            self.threads.end(thread, self.root_of(activity), core_index());
+        }
+    }
+
+    /// Forgets queues that nobody has used for long.
+    fn sweep(&self, now: u64) {
+        let hot = self.hot.here();
+        if now < hot.sweep_at.get() {
+            return;
+        }
+        let idle_cycles = self.cycles(crate::limits::QUEUE_IDLE_NS);
+        hot.sweep_at.set(now.saturating_add(idle_cycles));
+        let mut state = self.state.here().borrow_mut();
+        let old: alloc::vec::Vec<u32> = state
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.tasks == 0 && queue.used_at.saturating_add(idle_cycles) <= now)
+            .map(|(index, _)| index)
+            .collect();
+        for queue in old {
+            state.forget_queue(queue, self.ns(now));
+        }
+    }
+}
+
+/// The name of a task for wakers: a thread is known by its number, since it may move.
+#[inline]
+pub(crate) fn name_of(thread: u32, task: u32, generation: u32) -> TaskRef {
+    let core = core_index() as u8;
+    match thread {
+        NIL => TaskRef { core, is_thread: false, index: task, generation },
+        thread => TaskRef { core: 0, is_thread: true, index: thread, generation: 0 },
+    }
+}
+
+impl Job {
+    /// A task that is started without having been queued.
+    #[inline]
+    pub(crate) fn inline(
+        task: u32,
+        name: TaskRef,
+        memory: NonNull<u8>,
+        vtable: &'static Vtable,
+        activity: ActivityId,
+        resource: ResourceId,
+    ) -> Job {
+        Job { task, name, memory, vtable, activity, resource, queued_at: 0 }
+    }
+}

@@ -1,0 +1,290 @@
+//! The engine of an instance: what its cores share, and each core's own.
+
+use crate::entitlement::EntitlementTable;
+use crate::event::Handlers;
+use crate::grid::{GridConfig, ResourceConfig, as_tree};
+use crate::hot::Hot;
+use crate::inbox::{Inbox, Message};
+use crate::labels::LabelTable;
+use crate::limits::{GRANULARITY_NS, THREADS_MAX};
+use crate::local::{Borrowed, CoreLocal};
+use crate::placement::Placements;
+use crate::resource::Resource;
+use crate::scheduler::Scheduler;
+use crate::state::{CoreState, Facts};
+use crate::thread::ThreadTable;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use gyre_account::limits::RESOURCES_MAX;
+use gyre_account::{Accounts, ResourceId, TimeLine};
+use gyre_machine::CORES_MAX;
+use gyre_object::SpinLock;
+use gyre_schedulers::{CoreLoad, Metric, Policy, PolicyError};
+
+/// The resource that user threads' own cycles belong to.
+pub const COMPUTE: ResourceId = ResourceId(1);
+/// The number of the first resource of the configuration.
+pub const FIRST_RESOURCE: u8 = 2;
+
+/// Why a grid could not be built, or changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GridError {
+    /// More resources than the tables have room for.
+    TooManyResources,
+    /// Two resources have the same name.
+    DuplicateName,
+    /// There is no such resource.
+    UnknownResource,
+    /// A resource may run on no core at all.
+    NoCore,
+    /// The policy refused.
+    Policy(PolicyError),
+}
+
+impl From<PolicyError> for GridError {
+    fn from(error: PolicyError) -> GridError {
+        GridError::Policy(error)
+    }
+}
+
+/// Queues, tasks and time of an instance. Lives as long as the instance.
+pub struct Engine {
+    pub(crate) accounts: &'static Accounts,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) cpu_policy: SpinLock<Arc<dyn Policy>>,
+    pub(crate) entitlements: EntitlementTable,
+    pub(crate) cores: usize,
+    pub(crate) state: Borrowed<CoreState>,
+    pub(crate) hot: CoreLocal<Hot>,
+    pub(crate) inboxes: Box<[Inbox]>,
+    pub(crate) handlers: Handlers,
+    pub(crate) threads: ThreadTable,
+    /// Cores that have nothing to do.
+    pub(crate) is_idle: [AtomicBool; CORES_MAX],
+    /// Changes when placements must be asked for again.
+    pub(crate) placement_epoch: AtomicU64,
+    pub(crate) quantum_cycles: u64,
+    pub(crate) has_turns: bool,
+    pub(crate) inlines: bool,
+    pub(crate) slice_cycles: u64,
+    pub(crate) granularity_cycles: u64,
+    /// Nanoseconds per 2^32 cycles.
+    ns_per_4g_cycles: u64,
+}
+
+#[cfg(target_os = "none")]
+static CURRENT: gyre_object::SetOnce<&'static Engine> = gyre_object::SetOnce::new();
+
+#[cfg(not(target_os = "none"))]
+std::thread_local! {
+    static CURRENT: core::cell::Cell<Option<&'static Engine>> = const { core::cell::Cell::new(None) };
+}
+
+impl Engine {
+    /// Builds the grid for the cores of this machine and makes it this instance's runtime.
+    ///
+    /// # Errors
+    /// [`GridError`].
+    pub fn build(config: GridConfig, accounts: &'static Accounts) -> Result<&'static Engine, GridError> {
+        crate::map::seed();
+        let cores = gyre_machine::core_count().min(CORES_MAX);
+        let cpu = as_tree(config.cpu, Metric::Cycles)?;
+        let built_in = [
+            ResourceConfig::new("runtime"),
+            ResourceConfig { cores: config.thread_cores, ..ResourceConfig::new("compute") },
+        ];
+        let resources = built_in
+            .into_iter()
+            .chain(config.resources)
+            .map(|resource| make_resource(resource, &cpu, cores))
+            .collect::<Result<Vec<_>, _>>()?;
+        check_names(&resources)?;
+        let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
+        let cycles = |ns: u64| (u128::from(ns) * u128::from(cycles_per_ms) / 1_000_000) as u64;
+        let state = CoreLocal::new(|core| RefCell::new(CoreState::new(
+            Scheduler::new(&*cpu, core),
+            resources.iter().map(|resource| gate_of(resource, core)).collect(),
+        )));
+        let engine = Box::new(Engine {
+            accounts,
+            cpu_policy: SpinLock::new(cpu),
+            entitlements: EntitlementTable::new(config.infrastructure_weight),
+            cores,
+            state,
+            hot: CoreLocal::new(|_| Hot::new()),
+            inboxes: (0..cores).map(|_| Inbox::new()).collect(),
+            handlers: Handlers::new(),
+            threads: ThreadTable::new(THREADS_MAX),
+            is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
+            placement_epoch: AtomicU64::new(0),
+            quantum_cycles: cycles(config.quantum_ns),
+            has_turns: config.has_turns,
+            inlines: config.inlines,
+            slice_cycles: cycles(config.slice_ns),
+            granularity_cycles: cycles(GRANULARITY_NS),
+            ns_per_4g_cycles: ((1_000_000u128 << 32) / u128::from(cycles_per_ms)) as u64,
+            resources,
+        });
+        let engine: &'static Engine = Box::leak(engine);
+        engine.install();
+        let now = gyre_machine::now();
+        accounts.lines().iter().for_each(|line| line.begin(now));
+        Ok(engine)
+    }
+
+    /// Makes this engine the runtime of this instance; on a host, of this thread (each thread that plays a core calls it).
+    pub fn install(&'static self) {
+        #[cfg(target_os = "none")]
+        CURRENT.set(self);
+        #[cfg(not(target_os = "none"))]
+        CURRENT.set(Some(self));
+        gyre_message::set_runtime(self);
+        gyre_account::current::set_switch_hook(crate::hot::on_switch);
+    }
+
+    /// The engine of this instance, once it is built.
+    #[inline]
+    pub fn current() -> Option<&'static Engine> {
+        CURRENT.get()
+    }
+
+    /// The books.
+    pub fn accounts(&self) -> &'static Accounts {
+        self.accounts
+    }
+
+    /// How many cores it has.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// The resource of that name.
+    pub fn resource(&self, name: &str) -> Option<ResourceId> {
+        self.resources
+            .iter()
+            .position(|resource| resource.name == name)
+            .map(|index| ResourceId(index as u8))
+    }
+
+    /// The name of a resource.
+    pub fn resource_name(&self, id: ResourceId) -> &str {
+        self.resources.get(id.index()).map_or("?", |resource| resource.name.as_str())
+    }
+
+    /// The resources, by number.
+    pub fn resource_ids(&self) -> impl Iterator<Item = ResourceId> + use<> {
+        (0..self.resources.len()).map(|index| ResourceId(index as u8))
+    }
+
+    #[inline]
+    pub(crate) fn line(&self) -> &'static TimeLine {
+        self.accounts.line(gyre_machine::core_index())
+    }
+
+    /// Cycles as nanoseconds.
+    #[inline]
+    pub(crate) fn ns(&self, cycles: u64) -> u64 {
+        ((u128::from(cycles) * u128::from(self.ns_per_4g_cycles)) >> 32) as u64
+    }
+
+    /// Nanoseconds as cycles.
+    pub(crate) fn cycles(&self, ns: u64) -> u64 {
+        let cycles = (u128::from(ns) << 32) / u128::from(self.ns_per_4g_cycles.max(1));
+        u64::try_from(cycles).unwrap_or(u64::MAX)
+    }
+
+    #[inline]
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts { resources: &self.resources, entitlements: self }
+    }
+
+    /// Sends a message to another core and sees to it that it looks. False where there is no memory.
+    pub(crate) fn post(&self, core: usize, message: Message) -> bool {
+        let Some(inbox) = self.inboxes.get(core) else {
+            return false;
+        };
+        let sent = inbox.push(message).is_ok();
+        self.nudge(core);
+        sent
+    }
+
+    /// Interrupts a core that would not look by itself.
+    pub(crate) fn nudge(&self, core: usize) {
+        if self.inboxes.get(core).is_some_and(|inbox| inbox.sleeper.must_interrupt()) {
+            gyre_machine::wake_core(core);
+        }
+    }
+
+    /// What a policy is told of the cores that a resource may use.
+    pub(crate) fn loads(&self, resource: &Resource) -> Vec<CoreLoad> {
+        (0..self.cores)
+            .filter(|&core| resource.runs_on(core))
+            .map(|core| CoreLoad {
+                core,
+                clients: self.threads.homed(core),
+                ready: self.threads.queued(core),
+                busy_permille: self.busy_permille(core),
+            })
+            .collect()
+    }
+
+    fn busy_permille(&self, core: usize) -> u32 {
+        let partition = self.accounts.line(core).partition_quick();
+        let elapsed = partition.0.max(1);
+        1000 - (u128::from(partition.1.min(elapsed)) * 1000 / u128::from(elapsed)) as u32
+    }
+
+    pub(crate) fn bump_placements(&self) {
+        self.placement_epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+fn gate_of(resource: &Resource, core: usize) -> Option<Scheduler> {
+    resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core))
+}
+
+fn make_resource(
+    config: ResourceConfig,
+    cpu: &Arc<dyn Policy>,
+    cores: usize,
+) -> Result<Resource, GridError> {
+    let cores = config.cores & (u64::MAX >> (64 - cores.max(1)));
+    if cores == 0 {
+        return Err(GridError::NoCore);
+    }
+    let is_gate = config.policy.is_some();
+    let policy = match config.policy {
+        Some(policy) => as_tree(policy, config.metric)?,
+        None => cpu.clone(),
+    };
+    Ok(Resource {
+        name: config.name,
+        is_gate,
+        metric: config.metric,
+        policy: SpinLock::new(policy),
+        cores: cores.into(),
+        batch: config.batch.max(1).into(),
+        queue_bound: config.queue_bound.max(1).into(),
+        weight: config.weight.into(),
+        priority: u32::from(config.priority).into(),
+        suspended_cores: AtomicU64::new(0),
+        placements: Placements::new(),
+        labels: SpinLock::new(LabelTable::new()),
+    })
+}
+
+fn check_names(resources: &[Resource]) -> Result<(), GridError> {
+    if resources.len() > RESOURCES_MAX {
+        return Err(GridError::TooManyResources);
+    }
+    let is_duplicate = |(index, resource): (usize, &Resource)| {
+        resources.iter().take(index).any(|other| other.name == resource.name)
+    };
+    match resources.iter().enumerate().any(is_duplicate) {
+        true => Err(GridError::DuplicateName),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,76 @@
+//! What a core is doing right now. Cells, because handlers are called inside of handlers.
+
+use crate::engine::Engine;
+use crate::task::NIL;
+use core::cell::Cell;
+use gyre_account::{ActivityId, Span, current_resource};
+
+/// The turn that a core is in.
+pub(crate) struct Hot {
+    /// Handlers running inside each other: 0 between turns.
+    pub(crate) depth: Cell<u32>,
+    /// The task being polled, innermost.
+    pub(crate) running: Cell<u32>,
+    /// The queue being served by the scheduler.
+    pub(crate) queue: Cell<u32>,
+    /// The queue of the innermost handler: what its reports are charged to.
+    pub(crate) callee: Cell<u32>,
+    /// Up to when cycles of this turn were charged.
+    pub(crate) mark: Cell<u64>,
+    /// When the turn began, in cycles.
+    pub(crate) turn_start: Cell<u64>,
+    /// When the turn ends, in cycles: no inline calls after it.
+    pub(crate) quantum_end: Cell<u64>,
+    /// The deadline for which the hardware timer is armed.
+    pub(crate) armed: Cell<u64>,
+    /// Asked another core for a thread and has no answer yet.
+    pub(crate) is_asking: Cell<bool>,
+    /// Next time to look for queues to forget, in cycles.
+    pub(crate) sweep_at: Cell<u64>,
+    /// Messages started inline.
+    pub(crate) inline: Cell<u64>,
+}
+
+impl Hot {
+    pub(crate) fn new() -> Hot {
+        Hot {
+            depth: Cell::new(0),
+            running: Cell::new(NIL),
+            queue: Cell::new(NIL),
+            callee: Cell::new(NIL),
+            mark: Cell::new(0),
+            turn_start: Cell::new(0),
+            quantum_end: Cell::new(0),
+            armed: Cell::new(u64::MAX),
+            is_asking: Cell::new(false),
+            sweep_at: Cell::new(0),
+            inline: Cell::new(0),
+        }
+    }
+}
+
+/// A handler has found out for whom it works: what it used so far is charged to the one, what follows to the other.
+pub(crate) fn on_switch(before: ActivityId, after: ActivityId) {
+    let Some(engine) = Engine::current() else {
+        return;
+    };
+    if engine.hot.here().depth.get() > 0 {
+        let now = engine.line().stamp(Span::Handling(after, current_resource()));
+        engine.charge_turn(before, now);
+    }
+}
+
+impl Engine {
+    /// Charges what the turn used since it was last charged.
+    pub(crate) fn charge_turn(&self, activity: ActivityId, now: u64) {
+        let hot = self.hot.here();
+        let cycles = now.saturating_sub(hot.mark.replace(now));
+        self.state.here().borrow_mut().charge_cycles(
+            hot.queue.get(),
+            activity,
+            cycles,
+            &self.facts(),
+            self.ns(now),
+        );
+    }
+}

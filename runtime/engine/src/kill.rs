@@ -1,0 +1,197 @@
+//! Ending an activity at any moment: everything that it holds is released by drop.
+//!
+//! First nobody may send for it any more; then each core drops its tasks, queued or waiting, until none is left; then the
+//! ledgers go to its parent, and its place is free. Children end before their parents.
+
+use crate::engine::Engine;
+use crate::task::State;
+use crate::vtable::Vtable;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+use gyre_account::{ActivityError, ActivityId, ResourceId};
+use gyre_message::{Call, Gone, reply_pair, sleep_ns, yield_now};
+
+/// How long to wait for a core where a task of the activity runs right now, ns.
+const RETRY_NS: u64 = 50_000;
+
+/// The activity could not be ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KillError {
+    /// It does not exist, or may not end.
+    Activity(ActivityError),
+    /// The engine is going down.
+    Gone,
+}
+
+impl From<Gone> for KillError {
+    fn from(_: Gone) -> KillError {
+        KillError::Gone
+    }
+}
+
+/// What a core found of the activities that end.
+struct Sweep {
+    /// Tasks that cannot be dropped now, because they are being polled.
+    running: usize,
+}
+
+impl Engine {
+    /// Ends an activity and all below it, wherever their work is; answers when everything is released. The work of ending is the
+    /// infrastructure's, so an activity may end itself: then nobody is left to hear the answer.
+    pub fn kill(&'static self, activity: ActivityId) -> Call<Result<(), KillError>> {
+        let (reply, call) = reply_pair();
+        self.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, async move {
+            reply.send(self.end(activity).await);
+        });
+        call
+    }
+
+    async fn end(&'static self, activity: ActivityId) -> Result<(), KillError> {
+        let activities = &self.accounts.activities;
+        if activity == ActivityId::INFRASTRUCTURE {
+            return Err(KillError::Activity(ActivityError::Infrastructure));
+        }
+        if !activities.exists(activity) {
+            return Err(KillError::Activity(ActivityError::Unknown));
+        }
+        // New children cannot appear once their parent has ended; until then look again.
+        let mut members = activities.subtree(activity);
+        loop {
+            let fresh: usize = members.iter().map(|&member| usize::from(activities.end(member))).sum();
+            if fresh == 0 {
+                break;
+            }
+            members = activities.subtree(activity);
+        }
+        let members: Arc<[ActivityId]> = members.into();
+        // Twice: what was between two cores in the first round has arrived by the second.
+        for _round in 0..2 {
+            for core in 0..self.cores {
+                while self.sweep_core(core, members.clone()).await?.running > 0 {
+                    sleep_ns(RETRY_NS).await;
+                }
+                yield_now().await;
+            }
+        }
+        for core in 0..self.cores {
+            self.close_on(core, members.clone()).await?;
+        }
+        for &member in members.iter() {
+            self.entitlements.forget(member);
+            match activities.close(member) {
+                Ok(()) | Err(ActivityError::Unknown) => {}
+                Err(error) => return Err(KillError::Activity(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sweep_core(&'static self, core: usize, members: Arc<[ActivityId]>) -> Call<Result<Sweep, KillError>> {
+        let (reply, call) = reply_pair();
+        self.errand(core, move |engine| reply.send(Ok(engine.drop_tasks(&members))));
+        call
+    }
+
+    fn close_on(&'static self, core: usize, members: Arc<[ActivityId]>) -> Call<Result<(), KillError>> {
+        let (reply, call) = reply_pair();
+        self.errand(core, move |engine| {
+            engine.close_here(&members);
+            reply.send(Ok(()));
+        });
+        call
+    }
+
+    /// Runs a piece of the engine's own work on a core, here at once.
+    pub(crate) fn errand(&'static self, core: usize, work: impl FnOnce(&'static Engine) + Send + 'static) {
+        match core == gyre_machine::core_index() {
+            true => work(self),
+            false => {
+                self.post(core, crate::inbox::Message::Errand(Box::new(work)));
+            }
+        }
+    }
+
+    /// Drops every task of these activities on this core, except those being polled: they go when their poll returns.
+    fn drop_tasks(&'static self, members: &[ActivityId]) -> Sweep {
+        loop {
+            let (found, running) = self.claim(members);
+            let is_done = found.is_empty();
+            for (task, memory, vtable) in found {
+                self.finish(task, memory, vtable);
+            }
+            // Dropping one may have let another go on (the next of a label), so look until there is none.
+            if is_done {
+                return Sweep { running };
+            }
+        }
+    }
+
+    /// Marks all tasks of these activities as ours; those being polled end by themselves.
+    fn claim(&self, members: &[ActivityId]) -> (Vec<(u32, NonNull<u8>, &'static Vtable)>, usize) {
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        let mut found = Vec::new();
+        let mut running = 0;
+        for task in 0..state.tasks.len() {
+            let Some(header) = state.tasks.get_mut(task) else {
+                continue;
+            };
+            if !members.contains(&header.activity) {
+                continue;
+            }
+            match header.state {
+                State::Running => {
+                    header.killed = true;
+                    running += 1;
+                    continue;
+                }
+                State::Queued | State::Waiting | State::Parked => {}
+                State::Free | State::Starting | State::Dead => continue,
+            }
+            let was_queued = header.state == State::Queued;
+            let was_movable = core::mem::replace(&mut header.movable, false);
+            header.state = State::Running;
+            if let Some(vtable) = header.vtable {
+                found.push((task, header.memory, vtable));
+            }
+            if was_movable {
+                state.movable -= 1;
+                self.threads.set_queued(gyre_machine::core_index(), state.movable);
+            }
+            if was_queued {
+                state.queues.unlink(&mut state.tasks, task);
+            }
+        }
+        (found, running)
+    }
+
+    /// Forgets the queues, nodes and figures of these activities on this core.
+    fn close_here(&self, members: &[ActivityId]) {
+        let now_ns = self.ns(self.line().last());
+        let activities = &self.accounts.activities;
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        if state.turn.is_open && members.contains(&state.turn.activity) {
+            state.close_turn(&self.facts(), now_ns);
+        }
+        let queues: Vec<u32> = state
+            .queues
+            .iter()
+            .filter(|(_, queue)| members.contains(&queue.activity))
+            .map(|(index, _)| index)
+            .collect();
+        for queue in queues {
+            state.forget_queue(queue, now_ns);
+        }
+        for &member in members {
+            for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
+                scheduler.remove_activity(member, now_ns);
+            }
+            let heir = activities.parent(member).unwrap_or(ActivityId::INFRASTRUCTURE);
+            self.line().table().merge(member, heir);
+        }
+    }
+}
+

@@ -1,0 +1,63 @@
+//! The engine: queues in front of resources, a scheduler before each, tasks, timers, the loop of a core, accounting.
+//!
+//! See README.md for how a kernel is wired together with it. Reading order: [`grid`], [`port`](Engine::port), `dispatch`, `state`,
+//! then the primitives `task`, `slab`, `queue`, `ring`, `sleep`.
+//!
+//! Invariants:
+//! * A core's state is borrowed only for moments in which no foreign code runs; no handler, drop or waker runs under a borrow.
+//! * A future is polled, or dropped, by whoever put its header into the state Running.
+//! * Every start and every resumption is a queued, scheduled, stamped and charged message, or an inline call charged as such.
+//! * The spans of a core sum up to its elapsed time, exactly.
+#![no_std]
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
+
+mod bits;
+pub mod compute;
+pub mod control;
+mod dispatch;
+mod engine;
+mod entitlement;
+mod event;
+pub mod grid;
+mod hot;
+mod inbox;
+pub mod kill;
+mod labels;
+pub mod limits;
+mod local;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod map;
+mod placement;
+mod port;
+mod queue;
+mod record;
+mod resource;
+mod ring;
+mod runtime;
+mod scheduler;
+#[cfg(not(target_os = "none"))]
+pub mod simulate;
+mod slab;
+mod sleep;
+pub mod snapshot;
+mod state;
+mod suspend;
+mod sync;
+mod task;
+mod thread;
+mod timer;
+mod turn;
+mod vtable;
+mod wake;
+mod waker;
+
+pub use compute::{Run, ThreadParams};
+pub use dispatch::Step;
+pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
+pub use event::InterruptHandler;
+pub use grid::{GridConfig, ResourceConfig};
+pub use suspend::{ResourceHandle, UntilAccepted};
+

@@ -1,0 +1,28 @@
+//! Bounds of the engine's tables, and how they relate.
+
+/// Most tasks alive on one core: requests queued or being handled, and spawned tasks.
+pub const TASKS_MAX: usize = 1 << 15;
+/// Most threads (movable tasks) of an instance.
+pub const THREADS_MAX: usize = 1 << 13;
+/// Requests that a queue takes before it drops more, where the configuration says nothing.
+pub const QUEUE_BOUND: u32 = 1024;
+/// Handlers started inside each other at most; each takes stack.
+pub const INLINE_DEPTH_MAX: u32 = 8;
+/// Messages from other cores that need no memory but the inbox's own.
+pub const INBOX_SLOTS: usize = 256;
+/// Messages of gates served one after the other while the CPU's policy has somebody ready.
+pub const GATE_STREAK_MAX: u32 = 16;
+/// Placements of affinity labels kept per resource; beyond, all are asked for again.
+pub const PLACEMENTS_MAX: usize = 1 << 16;
+/// A queue that stayed empty for so long is forgotten, ns.
+pub const QUEUE_IDLE_NS: u64 = 10_000_000_000;
+/// Length of a turn of kernel work before the scheduler is asked again, ns.
+pub const QUANTUM_NS: u64 = 100_000;
+/// A program runs at least so long before another activity that is entitled to more gets the core, ns; the infrastructure's work and
+/// gates do not wait. Bounds the switches between programs that make many system calls.
+pub const GRANULARITY_NS: u64 = 200_000;
+/// Time slice of a user thread, ns, where the configuration says nothing.
+pub const SLICE_NS: u64 = 2_000_000;
+
+const _: () = assert!(TASKS_MAX <= 1 << 24, "a task's index has 24 bits in a waker");
+const _: () = assert!(INBOX_SLOTS.is_power_of_two());

@@ -1,0 +1,326 @@
+//! From a sender to a queue: routing, the inline short cut, labels, other cores.
+
+use crate::dispatch::{Job, name_of};
+use crate::engine::Engine;
+use crate::inbox::{Message, Parcel};
+use crate::limits::INLINE_DEPTH_MAX;
+use crate::task::State;
+use crate::vtable::{Erased, Vtable};
+use alloc::boxed::Box;
+use core::future::Future;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+use gyre_account::{ActivityId, Column, ResourceId, Span, current, set_current};
+use gyre_machine::core_index;
+use gyre_message::{Labels, Port};
+use gyre_schedulers::{Metric, Record};
+
+/// The queues of a resource, for requests of one protocol.
+struct QueuePort<S: 'static> {
+    engine: &'static Engine,
+    resource: ResourceId,
+    serve: &'static S,
+}
+
+impl<S> Clone for QueuePort<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for QueuePort<S> {}
+
+/// Who sends, for whom, with which ticket.
+#[derive(Clone, Copy)]
+struct Envelope {
+    activity: ActivityId,
+    source: ResourceId,
+    label: u64,
+    ticket: u64,
+    may_run_inline: bool,
+}
+
+/// Where a request's future goes.
+struct Seat {
+    task: u32,
+    memory: NonNull<u8>,
+    queue: u32,
+    runs_inline: bool,
+}
+
+/// A request on its way to another core.
+struct Travelling<R: 'static, S: 'static> {
+    port: QueuePort<S>,
+    request: R,
+    envelope: Envelope,
+}
+
+impl Engine {
+    /// Makes the port of a resource for one protocol: `serve` makes the handler of a request, usually
+    /// `|request| protocol::serve(server, request)`. Ports live as long as the instance.
+    pub fn port<R, F, S>(&'static self, resource: ResourceId, serve: S) -> &'static dyn Port<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = ()> + 'static,
+        S: Fn(R) -> F + Send + Sync + 'static,
+    {
+        let serve = Box::leak(Box::new(serve));
+        Box::leak(Box::new(QueuePort { engine: self, resource, serve }))
+    }
+
+    /// The core that handles a request.
+    #[inline]
+    fn route(&self, resource: ResourceId, activity: ActivityId, labels: Labels) -> Option<usize> {
+        let known = self.resources.get(resource.index())?;
+        let here = core_index();
+        if labels.affinity == 0 {
+            if known.runs_on(here) {
+                return Some(here);
+            }
+            return self.place(resource, activity, u64::from(activity.0) | 1 << 63);
+        }
+        let epoch = self.placement_epoch.load(Ordering::Acquire);
+        let now_ns = self.ns(self.line().last());
+        let cached = self.state.here().borrow_mut().placements.get(
+            labels.affinity,
+            resource.0,
+            now_ns,
+            epoch,
+        );
+        cached.or_else(|| self.place(resource, activity, labels.affinity))
+    }
+
+    #[cold]
+    fn place(&self, resource: ResourceId, activity: ActivityId, label: u64) -> Option<usize> {
+        let known = self.resources.get(resource.index())?;
+        let policy = known.policy.lock().clone();
+        let loads = self.loads(known);
+        let now_ns = self.ns(self.line().last());
+        let (core, until_ns) = known.placements.find(label, activity.0, now_ns, &*policy, &loads);
+        self.state.here().borrow_mut().placements.put(label, resource.0, core, until_ns);
+        Some(core)
+    }
+
+    fn count_dropped(&self, activity: ActivityId, resource: ResourceId) {
+        self.line().table().cell(activity, resource).add(Column::Dropped, 1);
+    }
+
+    /// Finds a queue and memory for a request's future, or `None` where there is no place: then the request is dropped.
+    #[inline]
+    fn seat(
+        &self,
+        resource: ResourceId,
+        envelope: &Envelope,
+        vtable: &'static Vtable,
+    ) -> Option<Seat> {
+        if !self.accounts.activities.is_alive(envelope.activity) {
+            return None;
+        }
+        let now = self.line().last();
+        let now_ns = self.ns(now);
+        let hot = self.hot.here();
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        let queue =
+            state.queue(&self.facts(), resource, envelope.source, envelope.activity, now_ns)?;
+        let known = state.queues.get_mut(queue)?;
+        let bound = self.resources.get(resource.index())?.queue_bound.load(Ordering::Relaxed);
+        if known.tasks >= bound && known.len >= bound {
+            return None;
+        }
+        let depth = hot.depth.get();
+        let (is_empty, is_gated) = (known.len == 0, known.is_gated);
+        let runs_inline = envelope.may_run_inline
+            && is_empty
+            && (1..INLINE_DEPTH_MAX).contains(&depth)
+            && now < hot.quantum_end.get()
+            && gyre_object::locks_held() == 0
+            && !state.is_suspended(resource)
+            && state.gate_agrees(resource, queue, is_gated, now_ns);
+        let (task, memory) = state.tasks.allocate(vtable, queue, envelope.activity, resource)?;
+        state.queues.get_mut(queue)?.tasks += 1;
+        if envelope.label != 0 {
+            let header = state.tasks.get_mut(task)?;
+            header.label = envelope.label;
+            header.ticket = envelope.ticket;
+        }
+        Some(Seat { task, memory, queue, runs_inline })
+    }
+
+    /// Queues a task whose memory is filled.
+    #[inline]
+    fn admit(&self, task: u32) {
+        let now = self.line().last();
+        self.state.here().borrow_mut().enqueue(task, now, self.ns(now));
+    }
+
+    /// Queues a task whose turn among those of its label has come, unless it is being killed: then its end lets the next one go.
+    fn admit_parked(&self, task: u32) {
+        let is_parked = {
+            let state = self.state.here().borrow();
+            state.tasks.get(task).is_some_and(|header| header.state == State::Parked)
+        };
+        if is_parked {
+            self.admit(task);
+        }
+    }
+
+    /// Handles a request inside its sender's turn, stamped and charged as if it had been queued.
+    fn run_inline(&'static self, seat: &Seat, resource: ResourceId, vtable: &'static Vtable) {
+        let hot = self.hot.here();
+        let line = self.line();
+        let (activity, caller) = current();
+        let generation = {
+            let mut state = self.state.here().borrow_mut();
+            let Some(header) = state.tasks.get_mut(seat.task) else {
+                return;
+            };
+            header.state = State::Running;
+            header.generation
+        };
+        line.stamp(Span::Handling(activity, resource));
+        set_current(activity, resource);
+        hot.depth.set(hot.depth.get() + 1);
+        let outer_callee = hot.callee.replace(seat.queue);
+        let cell = line.table().cell(activity, resource);
+        cell.add(Column::Messages, 1);
+        let cycles_before = cell.get(Column::Cycles);
+        hot.inline.set(hot.inline.get().wrapping_add(1));
+        self.poll(&Job::inline(
+            seat.task,
+            name_of(crate::task::NIL, seat.task, generation),
+            seat.memory,
+            vtable,
+            activity,
+            resource,
+        ));
+        hot.callee.set(outer_callee);
+        hot.depth.set(hot.depth.get() - 1);
+        // A callee that switched to another payer must not leave its caller with it.
+        gyre_account::set_current_activity(activity);
+        let now = line.stamp(Span::Handling(activity, caller));
+        set_current(activity, caller);
+        if self.resources.get(resource.index()).is_some_and(|known| known.is_gate) {
+            let amount = cell.get(Column::Cycles).wrapping_sub(cycles_before);
+            let record = Record { kind: Metric::Cycles, amount };
+            self.state.here().borrow_mut().charge_gate(seat.queue, record, self.ns(now));
+        }
+    }
+
+    /// A labelled request has ended: the next of its label may start.
+    pub(crate) fn leave_label(&self, resource: ResourceId, activity: ActivityId, label: u64, ticket: u64) {
+        let known = self.resources.get(resource.index()).filter(|_| label != 0);
+        let next = known.and_then(|known| known.labels.lock().leave(activity.0, label, ticket));
+        match next {
+            Some((core, task)) if core == core_index() => self.admit_parked(task),
+            // A request that never reached its core ended here.
+            Some((core, task)) => {
+                self.post(core, Message::Errand(Box::new(move |engine| engine.admit_parked(task))));
+            }
+            None => {}
+        }
+    }
+
+    #[cold]
+    fn enter_label(
+        &self,
+        resource: ResourceId,
+        activity: ActivityId,
+        label: u64,
+        core: usize,
+    ) -> Option<(u64, usize)> {
+        let known = self.resources.get(resource.index())?;
+        known.labels.lock().enter(activity.0, label, core)
+    }
+
+    /// True where the request is the next of its label; else it is parked until it is.
+    fn is_next_of_label(&self, resource: ResourceId, envelope: &Envelope, task: u32) -> bool {
+        let Some(known) = self.resources.get(resource.index()) else {
+            return true;
+        };
+        // The header says parked before the table knows the task: the one before may end on this core only.
+        if let Some(header) = self.state.here().borrow_mut().tasks.get_mut(task) {
+            header.state = State::Parked;
+        }
+        known.labels.lock().arrive(envelope.activity.0, envelope.label, envelope.ticket, task)
+    }
+}
+
+impl<S> QueuePort<S> {
+    #[inline]
+    fn send_here<R, F>(&self, request: R, envelope: Envelope)
+    where
+        F: Future<Output = ()> + 'static,
+        S: Fn(R) -> F,
+    {
+        let engine = self.engine;
+        let vtable = &<F as Erased>::VTABLE;
+        let Some(seat) = engine.seat(self.resource, &envelope, vtable) else {
+            engine.count_dropped(envelope.activity, self.resource);
+            // The request's reply token answers `Gone`; its ticket counts out.
+            drop(request);
+            engine.leave_label(self.resource, envelope.activity, envelope.label, envelope.ticket);
+            return;
+        };
+        // SAFETY: `seat` took this memory for an F, and nothing else knows of it while the state is Starting.
+        unsafe { seat.memory.cast::<F>().write((self.serve)(request)) };
+        if seat.runs_inline {
+            engine.run_inline(&seat, self.resource, vtable);
+        } else if envelope.label == 0 || engine.is_next_of_label(self.resource, &envelope, seat.task) {
+            engine.admit(seat.task);
+        }
+    }
+}
+
+impl<R, F, S> Port<R> for QueuePort<S>
+where
+    R: Send + 'static,
+    F: Future<Output = ()> + 'static,
+    S: Fn(R) -> F + Send + Sync + 'static,
+{
+    #[inline]
+    fn send(&self, request: R, labels: Labels) {
+        let engine = self.engine;
+        let (activity, source) = current();
+        let Some(mut core) = engine.route(self.resource, activity, labels) else {
+            return;
+        };
+        let mut envelope = Envelope {
+            activity,
+            source,
+            label: labels.dependency,
+            ticket: 0,
+            may_run_inline: engine.inlines && labels.dependency == 0,
+        };
+        if labels.dependency != 0 {
+            match engine.enter_label(self.resource, activity, labels.dependency, core) {
+                Some((ticket, home)) => {
+                    envelope.ticket = ticket;
+                    core = home;
+                }
+                None => return,
+            }
+        }
+        if core == core_index() {
+            return self.send_here(request, envelope);
+        }
+        envelope.may_run_inline = false;
+        let parcel = Travelling { port: *self, request, envelope };
+        if !engine.post(core, Message::Request(Box::new(parcel))) {
+            engine.count_dropped(activity, self.resource);
+            engine.leave_label(self.resource, activity, envelope.label, envelope.ticket);
+        }
+    }
+}
+
+impl<R, F, S> Parcel for Travelling<R, S>
+where
+    R: Send + 'static,
+    F: Future<Output = ()> + 'static,
+    S: Fn(R) -> F + Send + Sync + 'static,
+{
+    fn deliver(self: Box<Self>) {
+        let Travelling { port, request, envelope } = *self;
+        port.send_here(request, envelope);
+    }
+}

@@ -1,0 +1,51 @@
+//! What resources report themselves (V5): bytes, device time, queue depth.
+
+use crate::engine::Engine;
+use gyre_account::{ActivityId, Column, ResourceId, current};
+use gyre_schedulers::{Metric, Record};
+
+fn column(kind: Metric) -> Option<Column> {
+    match kind {
+        Metric::Bytes => Some(Column::Bytes),
+        Metric::DeviceTimeNs => Some(Column::DeviceNs),
+        // Cycles and messages are measured by the engine, memory by the meter; a depth is a level, for the policy only.
+        Metric::Cycles | Metric::Messages | Metric::QueueDepth | Metric::MemoryBytes => None,
+    }
+}
+
+impl Engine {
+    /// Reports what the request being handled used besides cycles, to the ledger and to its scheduler.
+    pub fn report(&self, kind: Metric, amount: u64) {
+        let (activity, resource) = current();
+        self.note(activity, resource, kind, amount);
+        let queue = self.hot.here().callee.get();
+        self.charge(queue, kind, amount);
+    }
+
+    /// Reports what an activity used at a resource, from wherever that becomes known (a device's completion).
+    pub fn report_for(&self, activity: ActivityId, resource: ResourceId, kind: Metric, amount: u64) {
+        self.note(activity, resource, kind, amount);
+        let queue = self
+            .state
+            .here()
+            .borrow()
+            .queues
+            .iter()
+            .find(|(_, queue)| queue.resource == resource && queue.activity == activity && queue.is_gated)
+            .map(|(index, _)| index);
+        if let Some(queue) = queue {
+            self.charge(queue, kind, amount);
+        }
+    }
+
+    fn note(&self, activity: ActivityId, resource: ResourceId, kind: Metric, amount: u64) {
+        if let Some(column) = column(kind) {
+            self.line().table().cell(activity, resource).add(column, amount);
+        }
+    }
+
+    fn charge(&self, queue: u32, kind: Metric, amount: u64) {
+        let now_ns = self.ns(self.line().last());
+        self.state.here().borrow_mut().charge_gate(queue, Record { kind, amount }, now_ns);
+    }
+}

@@ -1,0 +1,43 @@
+//! What all cores know of a resource.
+
+use crate::labels::LabelTable;
+use crate::placement::Placements;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use gyre_object::SpinLock;
+use gyre_schedulers::{ClientParams, Metric, Policy};
+
+/// A resource of the grid.
+pub(crate) struct Resource {
+    pub(crate) name: String,
+    pub(crate) is_gate: bool,
+    pub(crate) metric: Metric,
+    /// The gate's policy, or the CPU's, which also answers where requests go.
+    pub(crate) policy: SpinLock<Arc<dyn Policy>>,
+    pub(crate) cores: AtomicU64,
+    pub(crate) batch: AtomicU32,
+    pub(crate) queue_bound: AtomicU32,
+    pub(crate) weight: AtomicU32,
+    pub(crate) priority: AtomicU32,
+    /// Cores on which it is suspended, a bit each.
+    pub(crate) suspended_cores: AtomicU64,
+    pub(crate) placements: Placements,
+    pub(crate) labels: SpinLock<LabelTable>,
+}
+
+impl Resource {
+    /// True where a core may handle its requests.
+    #[inline]
+    pub(crate) fn runs_on(&self, core: usize) -> bool {
+        self.cores.load(Ordering::Relaxed) >> core & 1 == 1
+    }
+
+    /// Parameters of its queues below their activity's node.
+    pub(crate) fn queue_params(&self) -> ClientParams {
+        ClientParams {
+            priority: self.priority.load(Ordering::Relaxed) as u8,
+            ..ClientParams::weighted(self.weight.load(Ordering::Relaxed).max(1))
+        }
+    }
+}

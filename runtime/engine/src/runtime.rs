@@ -1,0 +1,145 @@
+//! What `gyre-message` asks of its runtime: tasks, timers.
+
+use crate::engine::{COMPUTE, Engine};
+use crate::inbox::Message;
+use crate::state::CoreState;
+use crate::vtable::{Erased, Vtable};
+use alloc::boxed::Box;
+use core::future::Future;
+use core::ptr::NonNull;
+use core::task::Waker;
+use gyre_account::{ActivityId, ResourceId, current_resource};
+use gyre_machine::core_index;
+use gyre_message::Runtime;
+use gyre_message::runtime::{LocalTask, TaskMaker};
+
+/// A timer's name: core, slot, generation.
+fn timer_name(core: usize, slot: u32, generation: u32) -> u64 {
+    (core as u64) << 56 | u64::from(slot & 0xff_ffff) << 32 | u64::from(generation)
+}
+
+impl Runtime for Engine {
+    fn spawn(&self, activity: ActivityId, task: LocalTask) {
+        self.spawn_for(current_resource(), activity, task);
+    }
+
+    fn spawn_on(&self, core: usize, activity: ActivityId, maker: TaskMaker) {
+        let resource = current_resource();
+        if core == core_index() {
+            return self.spawn_for(resource, activity, maker());
+        }
+        let errand = move |engine: &'static Engine| engine.spawn_for(resource, activity, maker());
+        self.post(core, Message::Errand(Box::new(errand)));
+    }
+
+    fn wake_at(&self, deadline_cycles: u64, waker: Waker) -> u64 {
+        let armed = self.state.here().borrow_mut().timers.arm(deadline_cycles, waker);
+        match armed {
+            Ok((slot, generation)) => {
+                self.arm_by(Some(deadline_cycles));
+                timer_name(core_index(), slot, generation)
+            }
+            Err(waker) => {
+                // Without memory for a timer the sleeper looks at the clock at each turn: slower, never lost.
+                waker.wake();
+                u64::MAX
+            }
+        }
+    }
+
+    fn cancel_wake(&self, timer: u64) {
+        let (core, slot) = ((timer >> 56) as usize, (timer >> 32 & 0xff_ffff) as u32);
+        match core == core_index() {
+            true => self.cancel_here(slot, timer as u32),
+            false => {
+                self.post(core, Message::CancelTimer(slot, timer as u32));
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Starts a task of `activity` on this core that works for `resource`. Dropped at once where the activity has ended or there is
+    /// no place.
+    pub fn spawn_for(&self, resource: ResourceId, activity: ActivityId, task: impl Future<Output = ()> + 'static) {
+        self.start(resource, activity, task, |_, _| {});
+    }
+
+    /// Starts a task on another core; `make` runs there.
+    pub fn spawn_for_on<F: Future<Output = ()> + 'static>(
+        &self,
+        core: usize,
+        resource: ResourceId,
+        activity: ActivityId,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) {
+        if core == core_index() {
+            return self.spawn_for(resource, activity, make());
+        }
+        let errand = move |engine: &'static Engine| engine.spawn_for(resource, activity, make());
+        self.post(core, Message::Errand(Box::new(errand)));
+    }
+
+    /// Starts a task here; `prepare` fills in its header before it is queued. Gives its index where it was started.
+    pub(crate) fn start<F: Future<Output = ()> + 'static>(
+        &self,
+        resource: ResourceId,
+        activity: ActivityId,
+        future: F,
+        prepare: impl FnOnce(&mut CoreState, u32),
+    ) -> Option<u32> {
+        self.start_in(resource, resource, activity, future, prepare)
+    }
+
+    /// The same with a queue of another resource than the one that the task's cycles go to.
+    pub(crate) fn start_in<F: Future<Output = ()> + 'static>(
+        &self,
+        queue_of: ResourceId,
+        resource: ResourceId,
+        activity: ActivityId,
+        future: F,
+        prepare: impl FnOnce(&mut CoreState, u32),
+    ) -> Option<u32> {
+        let (task, memory) = self.seat_task(queue_of, resource, activity, &<F as Erased>::VTABLE)?;
+        // SAFETY: `seat_task` took this memory for an F, and nothing else knows of it while the state is Starting.
+        unsafe { memory.cast::<F>().write(future) };
+        let now = self.line().last();
+        let mut state = self.state.here().borrow_mut();
+        prepare(&mut state, task);
+        state.enqueue(task, now, self.ns(now));
+        Some(task)
+    }
+
+    fn seat_task(
+        &self,
+        queue_of: ResourceId,
+        resource: ResourceId,
+        activity: ActivityId,
+        vtable: &'static Vtable,
+    ) -> Option<(u32, NonNull<u8>)> {
+        if !self.accounts.activities.is_alive(activity) {
+            return None;
+        }
+        let now_ns = self.ns(self.line().last());
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        let queue = state.queue(&self.facts(), queue_of, resource, activity, now_ns)?;
+        let seat = state.tasks.allocate(vtable, queue, activity, resource)?;
+        state.queues.get_mut(queue)?.tasks += 1;
+        Some(seat)
+    }
+
+    /// Sends `closure` to a core, where it runs as a message of the current activity; the answer comes back.
+    pub fn on_core<T: Send + 'static>(
+        &self,
+        core: usize,
+        closure: impl FnOnce() -> T + Send + 'static,
+    ) -> gyre_message::Call<Result<T, gyre_message::Gone>> {
+        let (reply, call) = gyre_message::reply_pair();
+        let (activity, resource) = gyre_account::current();
+        self.spawn_for_on(core, resource, activity, move || async move { reply.send(Ok(closure())) });
+        call
+    }
+}
+
+const _: () = assert!(COMPUTE.0 == 1, "the grid builds its own resources in this order");

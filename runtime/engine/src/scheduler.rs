@@ -1,0 +1,121 @@
+//! A policy on one core, with the nodes of activities that it knows.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use gyre_account::{Activities, ActivityId};
+use gyre_schedulers::{ClientParams, CorePolicy, NodeIndex, Policy, PolicyError, Record};
+
+/// No activity has a node here.
+const NONE: u32 = u32::MAX;
+
+/// A core's scheduler: of the CPU, or of a gate.
+pub(crate) struct Scheduler {
+    pub(crate) policy: Box<dyn CorePolicy>,
+    /// The activity of each node, by slot.
+    nodes: Vec<u32>,
+}
+
+/// Who is entitled to what at a scheduler.
+pub(crate) trait Entitlements {
+    /// Parameters of an activity among its siblings.
+    fn of(&self, activity: ActivityId) -> ClientParams;
+    /// The tree.
+    fn activities(&self) -> &Activities;
+}
+
+/// Node 0 is the root.
+fn node(activity: ActivityId) -> NodeIndex {
+    activity.index() as NodeIndex + 1
+}
+
+impl Scheduler {
+    pub(crate) fn new(policy: &dyn Policy, core: usize) -> Scheduler {
+        Scheduler { policy: policy.init_core(core), nodes: Vec::new() }
+    }
+
+    fn has_node(&self, activity: ActivityId) -> bool {
+        self.nodes.get(activity.index()) == Some(&activity.0)
+    }
+
+    /// Makes the node of an activity, and those of all above it.
+    fn ensure_node(
+        &mut self,
+        activity: ActivityId,
+        entitlements: &dyn Entitlements,
+        now_ns: u64,
+    ) -> Result<NodeIndex, PolicyError> {
+        if self.has_node(activity) {
+            return Ok(node(activity));
+        }
+        if !entitlements.activities().exists(activity) {
+            return Err(PolicyError::UnknownNode);
+        }
+        if let Some(&old) = self.nodes.get(activity.index()).filter(|&&old| old != NONE) {
+            self.remove_activity(ActivityId(old), now_ns);
+        }
+        let parent = match entitlements.activities().parent(activity) {
+            Some(parent) => Some(self.ensure_node(parent, entitlements, now_ns)?),
+            None => None,
+        };
+        if self.nodes.len() <= activity.index() {
+            let missing = activity.index() + 1 - self.nodes.len();
+            self.nodes.try_reserve(missing).map_err(|_| PolicyError::NoMemory)?;
+            self.nodes.resize(activity.index() + 1, NONE);
+        }
+        let params = ClientParams { parent, ..entitlements.of(activity) };
+        self.policy.add_node(node(activity), &params, None, now_ns)?;
+        if let Some(known) = self.nodes.get_mut(activity.index()) {
+            *known = activity.0;
+        }
+        Ok(node(activity))
+    }
+
+    /// Registers a queue below its activity.
+    pub(crate) fn add_queue(
+        &mut self,
+        queue: u32,
+        activity: ActivityId,
+        params: ClientParams,
+        entitlements: &dyn Entitlements,
+        now_ns: u64,
+    ) -> Result<(), PolicyError> {
+        let node = self.ensure_node(activity, entitlements, now_ns)?;
+        self.policy.add_client(queue, &params.under(node), now_ns)
+    }
+
+    /// Changes a queue's parameters; a policy that cannot keep them keeps the old ones.
+    pub(crate) fn update_queue(&mut self, queue: u32, activity: ActivityId, params: &ClientParams, now_ns: u64) {
+        let _ = self.policy.update_client(queue, &params.under(node(activity)), now_ns);
+    }
+
+    /// Changes what an activity is entitled to.
+    pub(crate) fn update_activity(&mut self, activity: ActivityId, params: &ClientParams, parent: Option<ActivityId>, now_ns: u64) {
+        if self.has_node(activity) {
+            let params = ClientParams { parent: parent.map(node), ..*params };
+            // A policy that cannot keep the new promise keeps the old one; the check is made before it is spread to cores.
+            let _ = self.policy.update_node(node(activity), &params, now_ns);
+        }
+    }
+
+    /// Forgets an activity without queues and children.
+    pub(crate) fn remove_activity(&mut self, activity: ActivityId, now_ns: u64) {
+        if self.has_node(activity) && self.policy.remove_node(node(activity), now_ns).is_ok()
+            && let Some(known) = self.nodes.get_mut(activity.index())
+        {
+            *known = NONE;
+        }
+    }
+
+    /// Charges an activity for what no queue of this scheduler caused.
+    pub(crate) fn charge_activity(
+        &mut self,
+        activity: ActivityId,
+        record: Record,
+        entitlements: &dyn Entitlements,
+        now_ns: u64,
+    ) {
+        if let Ok(node) = self.ensure_node(activity, entitlements, now_ns) {
+            self.policy.node_record(node, record, now_ns);
+        }
+    }
+}

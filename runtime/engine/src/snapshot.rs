@@ -1,0 +1,177 @@
+//! All figures at once, for the monitor: each core copies its own between two messages, so that its parts sum up exactly.
+
+use crate::engine::Engine;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_account::ledger::COLUMNS;
+use gyre_account::{ActivityId, ActivityInfo, MemoryUse, Partition, ResourceId, Span};
+use gyre_message::{Call, Gone, reply_pair};
+
+/// The figures of an activity at a resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// On which core.
+    pub core: usize,
+    /// Whose.
+    pub activity: ActivityId,
+    /// Where.
+    pub resource: ResourceId,
+    /// What, in the order of [`gyre_account::Column`].
+    pub columns: [u64; COLUMNS],
+}
+
+/// A core at one moment.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CoreSnapshot {
+    /// Which one.
+    pub core: usize,
+    /// How its time was divided; nothing is left over.
+    pub partition: Partition,
+    /// Time of the copy, cycles.
+    pub at_cycles: u64,
+    /// Tasks alive: requests queued or handled, and spawned tasks.
+    pub tasks: usize,
+    /// Queues that exist.
+    pub queues: usize,
+    /// Tasks that wait in them.
+    pub queued: usize,
+    /// Timers armed.
+    pub timers: usize,
+    /// Messages started inline.
+    pub inline: u64,
+    /// Queue look-ups answered by the small table, and those that went on to the hash table.
+    pub route_hits: u64,
+    /// See `route_hits`.
+    pub route_misses: u64,
+    /// Threads at home here.
+    pub threads: u32,
+    /// Its rows that are not all zero.
+    pub rows: Vec<Row>,
+}
+
+/// What a resource is and does, whoever for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResourceInfo {
+    /// Its number.
+    pub id: ResourceId,
+    /// Its name.
+    pub name: String,
+    /// The name of its policy.
+    pub policy: &'static str,
+    /// True where that policy is its own, not the CPU's.
+    pub is_gate: bool,
+    /// Messages per decision.
+    pub batch: u32,
+    /// Cores that it runs on, a bit each.
+    pub cores: u64,
+    /// Cores on which it is suspended, a bit each.
+    pub suspended_cores: u64,
+    /// Affinity labels whose core is known.
+    pub placements: usize,
+    /// Dependency labels with requests on their way.
+    pub labels: usize,
+}
+
+/// All figures of an instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// Per core.
+    pub cores: Vec<CoreSnapshot>,
+    /// Who exists, and what they hold.
+    pub activities: Vec<(ActivityInfo, MemoryUse)>,
+    /// The grid.
+    pub resources: Vec<ResourceInfo>,
+    /// Cycles per millisecond, to make times of cycles.
+    pub cycles_per_ms: u64,
+}
+
+impl Engine {
+    /// Collects all figures. Each core's are of one moment; those of two cores lie a few messages apart.
+    ///
+    /// # Errors
+    /// [`Gone`] where a core does not answer for want of memory.
+    pub async fn snapshot(&'static self) -> Result<Snapshot, Gone> {
+        let mut cores = Vec::new();
+        for core in 0..self.cores {
+            cores.push(self.core_snapshot(core).await?);
+        }
+        let activities = &self.accounts.activities;
+        Ok(Snapshot {
+            cores,
+            activities: activities
+                .ids()
+                .into_iter()
+                .filter_map(|id| Some((activities.info(id)?, activities.memory(id))))
+                .collect(),
+            resources: self.resource_ids().filter_map(|id| self.resource_info(id)).collect(),
+            cycles_per_ms: gyre_machine::cycles_per_ms(),
+        })
+    }
+
+    fn core_snapshot(&'static self, core: usize) -> Call<Result<CoreSnapshot, Gone>> {
+        let (reply, call) = reply_pair();
+        self.errand(core, move |engine| reply.send(Ok(engine.copy_figures())));
+        call
+    }
+
+    /// The figures of this core up to now.
+    pub fn copy_figures(&self) -> CoreSnapshot {
+        let core = gyre_machine::core_index();
+        let line = self.line();
+        let (activity, resource) = gyre_account::current();
+        // Between turns the span goes on as it was: scheduling.
+        let span = match self.hot.here().depth.get() {
+            0 => Span::Scheduling,
+            _ => Span::Handling(activity, resource),
+        };
+        let at_cycles = line.stamp(span);
+        let rows = self.rows(core);
+        let state = self.state.here().borrow();
+        CoreSnapshot {
+            core,
+            partition: line.partition(),
+            at_cycles,
+            tasks: state.tasks.live(),
+            queues: state.queues.iter().count(),
+            queued: state.queues.iter().map(|(_, queue)| queue.len as usize).sum(),
+            timers: state.timers.armed(),
+            inline: self.hot.here().inline.get(),
+            route_hits: state.queues.hits,
+            route_misses: state.queues.misses,
+            threads: self.threads.homed(core),
+            rows,
+        }
+    }
+
+    /// The rows of a core's ledger that are not all zero.
+    pub fn rows(&self, core: usize) -> Vec<Row> {
+        let table = self.accounts.line(core).table();
+        let mut rows = Vec::new();
+        for activity in self.accounts.activities.ids() {
+            for resource in self.resource_ids() {
+                let columns = table.cell(activity, resource).read();
+                if columns.iter().any(|&column| column != 0) {
+                    rows.push(Row { core, activity, resource, columns });
+                }
+            }
+        }
+        rows
+    }
+
+    /// What a resource is and does.
+    pub fn resource_info(&self, id: ResourceId) -> Option<ResourceInfo> {
+        let known = self.resources.get(id.index())?;
+        Some(ResourceInfo {
+            id,
+            name: known.name.clone(),
+            policy: known.policy.lock().name(),
+            is_gate: known.is_gate,
+            batch: known.batch.load(Ordering::Relaxed),
+            cores: known.cores.load(Ordering::Relaxed),
+            suspended_cores: known.suspended_cores.load(Ordering::Relaxed),
+            placements: known.placements.len(),
+            labels: known.labels.lock().len(),
+        })
+    }
+}

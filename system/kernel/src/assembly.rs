@@ -1,0 +1,101 @@
+//! What happens at boot, in order.
+
+use crate::{grid, host, network, storage, tenants, tree};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use gyre_account::{Accounts, ActivityId};
+use gyre_config::boot::{Machine, Module};
+use gyre_engine::Engine;
+use gyre_x86_64::{boot_module, shut_down, start_cores};
+
+gyre_x86_64::entry!(main);
+
+/// The exit code of a machine that could not start.
+const EXIT_NO_START: u8 = 3;
+
+/// What the parts of the system are put together from.
+pub struct System {
+    /// Queues, schedulers, tasks.
+    pub engine: &'static Engine,
+    /// The description.
+    pub machine: &'static Machine,
+    /// Its embedded files.
+    pub module: &'static Module<'static>,
+    /// The activities of the tenants, in the description's order.
+    pub activities: &'static [ActivityId],
+}
+
+fn main() -> ! {
+    match start() {
+        Ok(engine) => engine.run_core(),
+        Err(reason) => {
+            log::error!("the machine cannot start: {reason}");
+            shut_down(EXIT_NO_START)
+        }
+    }
+}
+
+fn start() -> Result<&'static Engine, &'static str> {
+    let module: &'static Module<'static> = Box::leak(Box::new(read_module()?));
+    let machine = &module.machine;
+    log::set_max_level(level(machine.log_level));
+    let cores = bring_up_cores(usize::from(machine.cores));
+    let accounts: &'static Accounts = Box::leak(Box::new(Accounts::new(cores)));
+    gyre_x86_64::set_memory_meter(&accounts.activities);
+    let activities: Vec<ActivityId> = tree::plant(accounts, machine)?;
+    let config = grid::configure(machine).map_err(|_| "a policy of the description cannot be built")?;
+    let engine = Engine::build(config, accounts).map_err(|_| "the grid of the description cannot be built")?;
+    let system: &'static System =
+        Box::leak(Box::new(System { engine, machine, module, activities: activities.leak() }));
+    host::remember_tenants(system.activities);
+    log::info!("{}: {cores} cores, {} tenants", machine.name, machine.tenants.len());
+    let disks = storage::start(system);
+    let net = network::start(system);
+    tenants::start(system, disks, net);
+    release_cores(engine);
+    Ok(engine)
+}
+
+fn read_module() -> Result<Module<'static>, &'static str> {
+    Module::decode(boot_module()).map_err(|error| {
+        log::error!("{error}");
+        "give the boot module that 'gyre' made for this kernel"
+    })
+}
+
+fn level(configured: gyre_config::boot::LogLevel) -> log::LevelFilter {
+    use gyre_config::boot::LogLevel;
+    match configured {
+        LogLevel::Error => log::LevelFilter::Error,
+        LogLevel::Warn => log::LevelFilter::Warn,
+        LogLevel::Info => log::LevelFilter::Info,
+        LogLevel::Debug => log::LevelFilter::Debug,
+        LogLevel::Trace => log::LevelFilter::Trace,
+    }
+}
+
+/// The engine for the other cores, which wait for it.
+static CORES: gyre_object::SetOnce<&'static Engine> = gyre_object::SetOnce::new();
+
+/// Starts the cores; each waits halted until the grid stands.
+fn bring_up_cores(wanted: usize) -> usize {
+    let found = start_cores(|_| {
+        loop {
+            if let Some(engine) = CORES.get() {
+                engine.run_core();
+            }
+            gyre_x86_64::idle();
+            gyre_x86_64::take_events();
+        }
+    });
+    if found < wanted {
+        log::warn!("the description asks for {wanted} cores, the machine has {found}");
+    }
+    found
+}
+
+/// Wakes the cores that wait for the grid.
+fn release_cores(engine: &'static Engine) {
+    CORES.set(engine);
+    (1..engine.cores()).for_each(gyre_x86_64::wake_core);
+}

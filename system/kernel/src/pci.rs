@@ -1,0 +1,64 @@
+//! The platform's PCI functions as the virtio resources want them.
+
+use gyre_machine::DeviceError;
+use gyre_virtio::pci::{PciFunction, Registers, VENDOR};
+use gyre_x86_64::{Mmio, PciDevice};
+
+/// A PCI function of this machine.
+pub struct Function(pub &'static PciDevice);
+
+/// A mapped region of one.
+pub struct Region(Mmio);
+
+impl PciFunction for Function {
+    type Registers = Region;
+
+    fn device_id(&self) -> u16 {
+        self.0.id.device
+    }
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.config_read8(offset as u16)
+    }
+    fn read32(&self, offset: usize) -> u32 {
+        self.0.config_read32(offset as u16)
+    }
+    fn each_capability(&self, visit: &mut dyn FnMut(u8, usize)) {
+        self.0.capabilities().for_each(|(id, offset)| visit(id, usize::from(offset)));
+    }
+    fn bar(&self, index: u8) -> Result<Region, DeviceError> {
+        self.0.bar(index).map(Region)
+    }
+    fn enable_bus_master(&self) {
+        self.0.enable_bus_master();
+    }
+    fn attach_interrupt(&self, table_entry: u16, core: usize) -> Result<u32, DeviceError> {
+        gyre_x86_64::attach_interrupt(self.0, table_entry, core)
+    }
+}
+
+macro_rules! accesses {
+    ($($read:ident $write:ident $type:ty),*) => {$(
+        fn $read(&self, offset: usize) -> $type {
+            self.0.$read(offset)
+        }
+        fn $write(&self, offset: usize, value: $type) {
+            self.0.$write(offset, value);
+        }
+    )*};
+}
+
+impl Registers for Region {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+    accesses!(read8 write8 u8, read16 write16 u16, read32 write32 u32);
+}
+
+/// Virtio devices of a type (2 block, 1 network), in PCI order.
+pub fn virtio_devices(kind: u16) -> impl Iterator<Item = Function> {
+    let modern = 0x1040 + kind;
+    gyre_x86_64::pci_devices()
+        .iter()
+        .filter(move |device| device.id.vendor == VENDOR && device.id.device == modern)
+        .map(Function)
+}

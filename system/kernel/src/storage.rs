@@ -1,0 +1,98 @@
+//! The storage path: virtio block devices behind a gate, a file cache that all file systems share.
+
+use crate::assembly::System;
+use crate::host::tenant_of;
+use crate::pci::{Function, virtio_devices};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use gyre_account::{ActivityId, ResourceId};
+use gyre_engine::{Engine, ResourceHandle};
+use gyre_file_cache::{CacheOptions, FileCache};
+use gyre_interface::block::block;
+use gyre_machine::{DeviceError, PAGE_BYTES};
+use gyre_message::{Link, WaitQueue};
+use gyre_object::Bytes;
+use gyre_schedulers::Metric;
+use gyre_virtio::pci::PciTransport;
+use gyre_virtio_block::{BlockOptions, VirtioBlock};
+
+/// The type of block devices.
+const BLOCK: u16 = 2;
+
+/// Disks in PCI order, and the cache above them.
+pub struct Disks {
+    /// Clients of the disks; `None` where a device could not be started.
+    pub clients: Vec<Option<block::Client>>,
+    /// The pages of all file systems.
+    pub cache: &'static FileCache,
+}
+
+/// Starts all block devices. One that fails is reported and left out.
+pub fn start(system: &'static System) -> Disks {
+    let clients = virtio_devices(BLOCK).enumerate().map(|(index, function)| start_disk(system, index, function)).collect();
+    let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES / 2;
+    let tenants = system.activities.len().max(1);
+    let options = CacheOptions {
+        pages,
+        pages_per_activity: pages / tenants,
+        dirty_per_activity: (pages / tenants / 4).max(16),
+        payer: tenant_of,
+    };
+    Disks { clients, cache: Box::leak(Box::new(FileCache::new(options))) }
+}
+
+fn start_disk(system: &'static System, index: usize, function: Function) -> Option<block::Client> {
+    let core = index % system.engine.cores();
+    match open(function, core) {
+        Ok(device) => Some(connect(system.engine, core, Box::leak(Box::new(device)))),
+        Err(error) => {
+            log::error!("disk {index}: {error:?}");
+            None
+        }
+    }
+}
+
+fn open(function: Function, core: usize) -> Result<VirtioBlock, DeviceError> {
+    let transport = PciTransport::new(function)?;
+    VirtioBlock::new(Box::new(transport), core, BlockOptions::default())
+}
+
+/// Gives a device its port, its interrupt and its watchman.
+fn connect(engine: &'static Engine, core: usize, device: &'static VirtioBlock) -> block::Client {
+    let resource = engine.resource("block").unwrap_or(ResourceId(0));
+    let interrupts = engine.resource("device_interrupt").unwrap_or(ResourceId(0));
+    let handle = engine.handle(resource);
+    let completed: &'static WaitQueue = Box::leak(Box::default());
+    engine.on_interrupt(core, device.line(), Box::new(|| completed.wake_all()));
+    let infrastructure = ActivityId::INFRASTRUCTURE;
+    engine.spawn_for_on(core, interrupts, infrastructure, move || complete(device, completed, handle));
+    engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch());
+    block::Client::new(Link::new(engine.port(resource, move |request| serve(engine, handle, device, request))))
+}
+
+/// Answers what the device is done with, after each of its interrupts.
+async fn complete(device: &'static VirtioBlock, completed: &'static WaitQueue, handle: ResourceHandle) {
+    loop {
+        let next = completed.wait();
+        device.on_interrupt();
+        handle.resume();
+        next.await;
+    }
+}
+
+/// Hands a request to the device once that has room; until then the gate's scheduler keeps the others in order.
+async fn serve(engine: &'static Engine, handle: ResourceHandle, device: &'static VirtioBlock, request: block::Request) {
+    handle.until_accepted(|| device.has_room().then_some(())).await;
+    engine.report(Metric::Bytes, bytes_of(&request));
+    block::serve(device, request).await;
+}
+
+fn bytes_of(request: &block::Request) -> u64 {
+    let total = |views: &Vec<Bytes>| views.iter().map(|view| view.len() as u64).sum();
+    match request {
+        block::Request::read { into, .. } => total(into),
+        block::Request::write { from, .. } => total(from),
+        block::Request::geometry { .. } | block::Request::flush { .. } => 0,
+    }
+}
+

@@ -1,0 +1,214 @@
+//! What each tenant gets: a root file system, memory file systems, a console, its first program.
+
+use crate::assembly::System;
+use crate::host::{Personality, tenant_of};
+use crate::network::Network;
+use crate::storage::Disks;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use gyre_account::{ActivityId, ResourceId};
+use gyre_config::boot::{EmbeddedFile, Program, Root, Tenant as Description, TenantKind};
+use gyre_ext2::{Ext2, MountOptions};
+use gyre_file_cache::ShelfOptions;
+use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
+use gyre_linux::file::FileContext;
+use gyre_linux::file::tenant_files::{Setup, TenantFiles};
+use gyre_linux::task::launch::Launch;
+use gyre_linux::tenant::TenantLimits;
+use gyre_linux::{Errno, Tenant};
+use gyre_message::Link;
+use gyre_object::{Bytes, SetOnce};
+use gyre_tmpfs::{Limits, Tmpfs};
+
+/// Nodes and names of a tenant that its file system remembers.
+const NODES_MAX: usize = 8 * 1024;
+/// Nodes of one memory file system.
+const MEMORY_NODES_MAX: u64 = 16 * 1024;
+
+/// A running tenant.
+pub struct Running {
+    /// Its processes.
+    pub tenant: Arc<Tenant>,
+    /// Its files.
+    pub files: Arc<TenantFiles>,
+}
+
+/// The tenants, in the description's order; each is set when it runs.
+static RUNNING: SetOnce<&'static [SetOnce<&'static Running>]> = SetOnce::new();
+
+/// A tenant by its index in the description, once it runs.
+pub fn running(index: usize) -> Option<&'static Running> {
+    RUNNING.get().and_then(|all| all.get(index)).and_then(|slot| slot.get())
+}
+
+/// Why a tenant could not start.
+#[derive(Debug)]
+enum StartError {
+    NoDisk,
+    Files(FileError),
+    Linux(Errno),
+    OutOfMemory,
+}
+
+impl From<FileError> for StartError {
+    fn from(error: FileError) -> StartError {
+        StartError::Files(error)
+    }
+}
+
+impl From<Errno> for StartError {
+    fn from(error: Errno) -> StartError {
+        StartError::Linux(error)
+    }
+}
+
+/// Starts all tenants, each as work of its own activity.
+pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
+    let disks: &'static Disks = Box::leak(Box::new(disks));
+    let slots: Vec<SetOnce<&'static Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
+    RUNNING.set(slots.leak());
+    let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
+    let host: &'static Personality = Box::leak(Box::new(Personality { system, engine: system.engine, resource }));
+    for (index, activity) in system.activities.iter().enumerate() {
+        let task = async move {
+            if let Err(error) = start_tenant(system, disks, net, host, index).await {
+                log::error!("tenant {index}: {error:?}");
+            }
+        };
+        system.engine.spawn_for(resource, *activity, task);
+    }
+}
+
+async fn start_tenant(
+    system: &'static System,
+    disks: &'static Disks,
+    net: Option<Network>,
+    host: &'static Personality,
+    index: usize,
+) -> Result<(), StartError> {
+    let (Some(description), Some(activity)) = (system.machine.tenants.get(index), system.activities.get(index)) else {
+        return Ok(());
+    };
+    let files = open_files(system, disks, net, description, index).await?;
+    let limits = TenantLimits {
+        processes: description.limits.processes as usize,
+        threads: description.limits.processes as usize,
+    };
+    let bare = FileContext::bare(&files)?;
+    let tenant = Tenant::new(&description.name, *activity, host, bare, limits).map_err(|_| StartError::OutOfMemory)?;
+    if let Some(slot) = RUNNING.get().and_then(|all| all.get(index)) {
+        slot.set(Box::leak(Box::new(Running { tenant: tenant.clone(), files: files.clone() })));
+    }
+    let Some(program) = &description.program else { return Ok(()) };
+    let process = tenant.launch(launch(program, FileContext::new(&files)?)).await?;
+    log::info!("{}: {} runs as process {}", description.name, program_name(program), process.id());
+    Ok(())
+}
+
+fn program_name(program: &Program) -> &str {
+    program.argv.first().map_or("", String::as_str)
+}
+
+/// The first program of a tenant as the personality wants it.
+fn launch(program: &Program, files: Arc<FileContext>) -> Launch {
+    let bytes = |list: &Vec<String>| list.iter().map(|text| text.as_bytes().to_vec()).collect();
+    Launch {
+        path: program_name(program).as_bytes().to_vec(),
+        arguments: bytes(&program.argv),
+        environment: bytes(&program.environment),
+        files,
+        credentials: Default::default(),
+        limits: Default::default(),
+    }
+}
+
+async fn open_files(
+    system: &'static System,
+    disks: &'static Disks,
+    net: Option<Network>,
+    description: &Description,
+    index: usize,
+) -> Result<Arc<TenantFiles>, StartError> {
+    let pages = description.limits.memory_bytes / 4096 / 2;
+    let memory = |mode| memory_file_system(system, pages, mode);
+    let (root, root_kind) = match description.root {
+        Root::Embedded => (embedded_root(system, memory(0o755)).await?, "tmpfs"),
+        Root::Disk(disk) => (mount(system, disks, usize::from(disk), index).await?, "ext2"),
+    };
+    let shared = memory(0o1777);
+    let setup = Setup {
+        root,
+        root_kind,
+        temporary: vec![
+            (b"/dev", memory(0o755)),
+            (b"/dev/shm", shared),
+            (b"/tmp", memory(0o1777)),
+            (b"/run", memory(0o755)),
+        ],
+        memory: shared,
+        tcp: net.map(|net| net.tcp),
+        udp: net.map(|net| net.udp),
+        echo_console: description.kind == TenantKind::System || system.machine.tenants.len() <= 2,
+    };
+    Ok(TenantFiles::new(setup).await?)
+}
+
+fn memory_file_system(system: &'static System, pages_max: u64, mode: u16) -> files::Client {
+    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(Limits { pages_max, nodes_max: MEMORY_NODES_MAX }, mode)));
+    let resource = system.engine.resource("tmpfs").unwrap_or(ResourceId(0));
+    files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request))))
+}
+
+async fn mount(
+    system: &'static System,
+    disks: &'static Disks,
+    disk: usize,
+    index: usize,
+) -> Result<files::Client, StartError> {
+    let client = disks.clients.get(disk).copied().flatten().ok_or(StartError::NoDisk)?;
+    let bounds = ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as fn(ActivityId) -> ActivityId };
+    let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
+    let server = Ext2::mount(client, options, disks.cache).await?;
+    let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
+    Ok(files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request)))))
+}
+
+/// Fills a memory file system with the files of the boot module.
+async fn embedded_root(system: &'static System, client: files::Client) -> Result<files::Client, StartError> {
+    let root = client.root().await?;
+    for file in &system.machine.files {
+        let contents = system.module.contents(file).ok_or(StartError::NoDisk)?;
+        place(client, root, file, contents).await?;
+    }
+    Ok(client)
+}
+
+async fn place(client: files::Client, root: NodeId, file: &EmbeddedFile, contents: &[u8]) -> Result<(), StartError> {
+    let mut parts: Vec<&str> = file.path.split('/').filter(|part| !part.is_empty()).collect();
+    let Some(name) = parts.pop() else { return Ok(()) };
+    let mut directory = root;
+    for part in parts {
+        directory = match client.lookup(directory, part.as_bytes().to_vec()).await {
+            Ok(found) => found.node,
+            Err(FileError::NotFound) => {
+                client.create(directory, part.as_bytes().to_vec(), new(NodeKind::Directory, 0o755)).await?.node
+            }
+            Err(error) => return Err(error.into()),
+        };
+    }
+    let node = client.create(directory, name.as_bytes().to_vec(), new(NodeKind::File, file.mode)).await?.node;
+    let mut offset = 0;
+    for chunk in contents.chunks(32 * 1024) {
+        let data = Bytes::copy_from(chunk).map_err(|_| StartError::OutOfMemory)?;
+        client.write(node, offset, vec![data]).await?;
+        offset += chunk.len() as u64;
+    }
+    Ok(())
+}
+
+fn new(kind: NodeKind, mode: u16) -> NewNode {
+    NewNode { kind, mode, user: 0, group: 0, target: Vec::new(), device: 0 }
+}

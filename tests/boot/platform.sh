@@ -1,0 +1,91 @@
+#!/bin/sh
+# Boots the platform's test kernel on several machines and checks that it passes, and that it dies as it should of each crash.
+# Speaks as `cargo test` does: a line for each check on each machine.
+# usage: tests/boot/platform.sh [quick]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120)
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+target=${CARGO_TARGET_DIR:-target}
+if [ -z "${KERNEL:-}" ]; then
+    cargo build --quiet -j1 -p gyre-boot-test --target x86_64-unknown-none || exit 2
+    KERNEL=$target/x86_64-unknown-none/debug/gyre-boot-test
+fi
+log=$(mktemp) || exit 2
+failures=$(mktemp) || exit 2
+trap 'rm -f "$log" "$failures"' EXIT
+
+# boot EXPECTED_CODE NAME MACHINE CPU CORES MEMORY_MB COMMAND_LINE [more arguments of QEMU]
+boot() {
+    expected=$1 name=$2 machine=$3 cpu=$4 cores=$5 memory=$6 line=$7
+    shift 7
+    timeout "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M "$machine" -accel tcg,thread=multi -cpu "$cpu" -smp "$cores" -m "$memory" \
+        -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 \
+        -kernel "$KERNEL" -append "$line" "$@" < /dev/null > "$log" 2>&1
+    code=$?
+    sed -n "s/^.*: ok \([a-z0-9_]*\).*\$/test boot: $name: \1 ... ok/p; s/^.*: FAILED \([a-z0-9_]*\).*\$/test boot: $name: \1 ... FAILED/p" "$log"
+    if [ "$code" -eq "$expected" ] && { [ -z "${wanted:-}" ] || grep -q "$wanted" "$log"; }; then
+        echo "test boot: $name ... ok"
+    else
+        echo "test boot: $name ... FAILED"
+        {
+            echo "$name: exit code $code, expected $expected${wanted:+ and \"$wanted\"}"
+            grep -E 'FAILED|panic|exception|trace' "$log" || tail -n 5 "$log"
+        } >> "$failures"
+    fi
+}
+
+usual=max,-la57,-erms
+# QEMU's exit code is twice the kernel's plus one: 1 is success, 203 a kernel that died and said why.
+wanted=' 0 failed'
+boot 1 "q35, 4 cores" q35 $usual 4 256 "" -device virtio-rng-pci
+if [ "${1:-}" != quick ]; then
+    for cores in 1 2 8; do
+        boot 1 "q35, $cores cores" q35 $usual $cores 256 "" -device virtio-rng-pci
+    done
+    for memory in 64 128 2048 4096; do
+        boot 1 "q35, $memory MB" q35 $usual 2 $memory "" -device virtio-rng-pci
+    done
+    boot 1 "q35, device behind a bridge" q35 $usual 2 256 "" -device pcie-root-port,id=root1 -device virtio-rng-pci,bus=root1
+    boot 1 "pc, qemu64" pc qemu64 2 256 "" -device virtio-rng-pci
+    boot 1 "q35, max as it is" q35 max 2 256 "" -device virtio-rng-pci
+    boot 1 "q35, qboot" q35 $usual 4 256 "" -device virtio-rng-pci -bios qboot.rom
+    boot 1 "microvm" microvm $usual 4 256 ""
+    boot 1 "microvm without ACPI" microvm,acpi=off $usual 2 256 ""
+    # The image must run wherever it is loaded.
+    linked=$KERNEL
+    KERNEL=$(mktemp) || exit 2
+    python3 tests/boot/move_image.py "$linked" "$KERNEL" 0x4000000 || exit 2
+    boot 1 "q35, loaded 64 MB higher" q35 $usual 2 256 "" -device virtio-rng-pci
+    rm -f "$KERNEL"
+    KERNEL=$linked
+    boot 1 "two cores of four wanted" q35 $usual 4 256 "cores=2" -device virtio-rng-pci
+fi
+
+# What is typed arrives as an event and comes back upper case, in order.
+typed=$( (sleep 2; echo 'gyre at your service.'; sleep 1) | timeout 60 qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
+    -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1)
+case $typed in
+*'GYRE AT YOUR SERVICE.'*) echo "test boot: console input ... ok" ;;
+*)
+    echo "test boot: console input ... FAILED"
+    echo "console input: $typed" >> "$failures"
+    ;;
+esac
+
+crash() {
+    wanted=$2
+    boot 203 "crash: $1" q35 $usual 2 128 "crash=$1"
+}
+crash panic 'as asked at '
+crash null 'page fault (vector 14, code 0x0) in the kernel, cr2 0x8'
+crash text 'page fault (vector 14, code 0x3)'
+crash data 'page fault (vector 14, code 0x11)'
+crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000'
+crash stack 'double fault'
+crash elsewhere 'core 1 as asked at '
+crash undefined 'invalid opcode'
+
+if [ -s "$failures" ]; then
+    echo "failures:"
+    cat "$failures"
+    exit 1
+fi
