@@ -3,8 +3,8 @@
 //! `cargo run --release -p gyre-schedulers --example bench`
 //! Best of 20 samples; the machine's other load only makes samples slower.
 use gyre_schedulers::{
-    ClientParams, CorePolicy, Metric, PolicyConfig, Record, build, earliest_deadline, reservation,
-    round_robin, strict_priority, token_bucket, weighted_fair, worst_case_fair,
+    ClientParams, CorePolicy, Metric, PolicyConfig, Record, build, earliest_deadline, reservation, round_robin,
+    strict_priority, token_bucket, weighted_fair, worst_case_fair,
 };
 use std::time::Instant;
 
@@ -12,13 +12,9 @@ const TURNS: u64 = 50_000;
 const SAMPLES: u32 = 20;
 
 fn main() {
-    println!(
-        "{:<34}{:>8}{:>8}{:>8}",
-        "ns per choice and charge, n =", 3, 30, 3000
-    );
+    println!("{:<34}{:>8}{:>8}{:>8}", "ns per choice and charge, n =", 3, 30, 3000);
     for (name, config, nodes) in policies() {
-        let cells =
-            [3, 30, 3000].map(|clients| format!("{:>8.1}", measure(&config, clients, nodes)));
+        let cells = [3, 30, 3000].map(|clients| format!("{:>8.1}", measure(&config, clients, nodes)));
         println!("{name:<34}{}", cells.concat());
     }
 }
@@ -37,26 +33,10 @@ fn policies() -> Vec<(&'static str, PolicyConfig, u32)> {
         ("round robin", turns.clone(), 0),
         ("strict priority", urgent.clone(), 0),
         ("weighted fair", fair.clone(), 0),
-        (
-            "worst-case fair",
-            PolicyConfig::WorstCaseFair(worst_case_fair::Params::default()),
-            0,
-        ),
-        (
-            "earliest deadline",
-            PolicyConfig::EarliestDeadline(earliest_deadline::Params::default()),
-            0,
-        ),
-        (
-            "token bucket",
-            PolicyConfig::TokenBucket(token_bucket::Params::default()),
-            0,
-        ),
-        (
-            "reservation, limit and share",
-            PolicyConfig::Reservation(reservation::Params::default()),
-            0,
-        ),
+        ("worst-case fair", PolicyConfig::WorstCaseFair(worst_case_fair::Params::default()), 0),
+        ("earliest deadline", PolicyConfig::EarliestDeadline(earliest_deadline::Params::default()), 0),
+        ("token bucket", PolicyConfig::TokenBucket(token_bucket::Params::default()), 0),
+        ("reservation, limit and share", PolicyConfig::Reservation(reservation::Params::default()), 0),
         ("tree: 3 fair nodes of turns", tree(&turns), 3),
         ("tree: 3 fair nodes of priorities", tree(&urgent), 3),
         ("tree: 3 fair nodes of fair", tree(&fair), 3),
@@ -69,19 +49,15 @@ fn measure(config: &PolicyConfig, clients: u32, nodes: u32) -> f64 {
         Err(error) => panic!("{error}"),
     };
     for node in 1..=nodes {
-        core.add_node(node, &ClientParams::weighted(node), None, 0)
-            .expect("a node under the root fits");
+        core.add_node(node, &ClientParams::weighted(node), None, 0).expect("a node under the root fits");
     }
     for client in 0..clients {
-        core.add_client(client, &params(client, nodes), 0)
-            .expect("the parameters are within every policy's range");
+        core.add_client(client, &params(client, nodes), 0).expect("the parameters are within every policy's range");
         core.client_ready(client, 0);
     }
     let mut now_ns = 0;
     run(&mut *core, &mut now_ns);
-    (0..SAMPLES)
-        .map(|_| run(&mut *core, &mut now_ns))
-        .fold(f64::MAX, f64::min)
+    (0..SAMPLES).map(|_| run(&mut *core, &mut now_ns)).fold(f64::MAX, f64::min)
 }
 
 /// Weights 1 to 4, two priorities, deadlines, a hundredth of the time reserved for every tenth, limits out of reach.
@@ -90,11 +66,7 @@ fn params(client: u32, nodes: u32) -> ClientParams {
         weight: 1 + client % 4,
         priority: (client % 2) as u8,
         deadline_ns: u64::from(client % 7) * 1000,
-        reservation_per_s: if client.is_multiple_of(10) {
-            1_000_000
-        } else {
-            0
-        },
+        reservation_per_s: if client.is_multiple_of(10) { 1_000_000 } else { 0 },
         limit_per_s: 1_000_000_000_000,
         burst: 0,
         parent: (nodes > 0).then(|| client % nodes + 1),
@@ -105,19 +77,10 @@ fn params(client: u32, nodes: u32) -> ClientParams {
 fn run(core: &mut dyn CorePolicy, now_ns: &mut u64) -> f64 {
     let start = Instant::now();
     for turn in 0..TURNS {
-        let Some(client) = core.schedule(*now_ns) else {
-            panic!("a backlogged client is always found")
-        };
+        let Some(client) = core.schedule(*now_ns) else { panic!("a backlogged client is always found") };
         let amount = 500 + turn * 7919 % 1000;
         *now_ns += amount;
-        core.resource_record(
-            client,
-            Record {
-                kind: Metric::Cycles,
-                amount,
-            },
-            *now_ns,
-        );
+        core.resource_record(client, Record { kind: Metric::Cycles, amount }, *now_ns);
         core.client_ready(client, *now_ns);
     }
     start.elapsed().as_nanos() as f64 / TURNS as f64

@@ -21,11 +21,7 @@ struct Tickets {
 
 impl Lottery {
     fn new() -> Self {
-        Lottery {
-            tickets: Dense::default(),
-            ready: 0,
-            random: 0x9E37_79B9_7F4A_7C15,
-        }
+        Lottery { tickets: Dense::default(), ready: 0, random: 0x9E37_79B9_7F4A_7C15 }
     }
 
     /// Draws a ticket below `ready` with a xorshift generator; a policy is pure, so its randomness comes from a seed.
@@ -66,37 +62,18 @@ impl Lottery {
 }
 
 impl Order for Lottery {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         if params.weight == 0 {
             return Err(PolicyError::InvalidParams);
         }
-        self.tickets.insert(
-            client,
-            Tickets {
-                held: params.weight,
-                is_ready: false,
-            },
-        )
+        self.tickets.insert(client, Tickets { held: params.weight, is_ready: false })
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         if params.weight == 0 {
             return Err(PolicyError::InvalidParams);
         }
-        let tickets = self
-            .tickets
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+        let tickets = self.tickets.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         let before = std::mem::replace(&mut tickets.held, params.weight);
         if tickets.is_ready {
             self.ready = self.ready - u64::from(before) + u64::from(params.weight);
@@ -130,11 +107,7 @@ impl Order for Lottery {
     fn charge(&mut self, _: ClientIndex, _: u64, _: u64) {}
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.ready == 0 {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready == 0 { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, _: ClientIndex, _: u64) -> bool {
@@ -146,28 +119,18 @@ fn main() {
     let policy = Flat::new("lottery", Metric::Messages, Lottery::new);
     let mut core = policy.init_core(0);
     for (client, weight) in [(0, 50), (1, 33), (2, 17)] {
-        core.add_client(client, &ClientParams::weighted(weight), 0)
-            .expect("three small weights are accepted");
+        core.add_client(client, &ClientParams::weighted(weight), 0).expect("three small weights are accepted");
         core.client_ready(client, 0);
     }
     for now_ns in 0..100_000 {
         let Some(client) = core.schedule(now_ns) else {
             break;
         };
-        core.resource_record(
-            client,
-            Record {
-                kind: Metric::Messages,
-                amount: 1,
-            },
-            now_ns,
-        );
+        core.resource_record(client, Record { kind: Metric::Messages, amount: 1 }, now_ns);
         core.client_ready(client, now_ns);
     }
     for client in 0..3 {
-        let turns = core
-            .client_statistics(client)
-            .map_or(0, |statistics| statistics.chosen);
+        let turns = core.client_statistics(client).map_or(0, |statistics| statistics.chosen);
         println!("client {client}: {turns} turns");
     }
 }
@@ -181,8 +144,7 @@ mod tests {
         let mut core = Flat::new("lottery", Metric::Messages, Lottery::new).init_core(0);
         let mut turns = [0i64; 3];
         for (client, weight) in [(0, 50), (1, 33), (2, 17)] {
-            core.add_client(client, &ClientParams::weighted(weight), 0)
-                .unwrap();
+            core.add_client(client, &ClientParams::weighted(weight), 0).unwrap();
             core.client_ready(client, 0);
         }
         for _ in 0..100_000 {
@@ -199,8 +161,7 @@ mod tests {
     fn who_is_not_ready_is_never_drawn() {
         let mut core = Flat::new("lottery", Metric::Messages, Lottery::new).init_core(0);
         for client in 0..3 {
-            core.add_client(client, &ClientParams::weighted(1), 0)
-                .unwrap();
+            core.add_client(client, &ClientParams::weighted(1), 0).unwrap();
         }
         core.client_ready(0, 0);
         core.client_ready(1, 0);

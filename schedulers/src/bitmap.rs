@@ -25,13 +25,9 @@ impl Bitmap {
         for level in &mut self.levels {
             index /= WORD_BITS;
             let missing = (index as usize + 1).saturating_sub(level.len());
-            level
-                .try_reserve(missing)
-                .map_err(|_| PolicyError::NoMemory)?;
+            level.try_reserve(missing).map_err(|_| PolicyError::NoMemory)?;
             // A level that was not needed before begins with the bit of the one word below.
-            let first = below
-                .filter(|_| level.is_empty())
-                .map_or(0, |word| u64::from(word != 0));
+            let first = below.filter(|_| level.is_empty()).map_or(0, |word| u64::from(word != 0));
             level.extend((0..missing).map(|at| if at == 0 { first } else { 0 }));
             if level.len() == 1 {
                 return Ok(());
@@ -137,14 +133,10 @@ impl Bitmap {
 
     /// Returns the first member below a bit that is set at some height.
     fn first_below(&self, height: usize, bit: u32) -> Option<ClientIndex> {
-        self.levels
-            .iter()
-            .take(height)
-            .rev()
-            .try_fold(bit, |bit, level| {
-                let word = level.get(bit as usize)?;
-                Some(bit * WORD_BITS + word.trailing_zeros())
-            })
+        self.levels.iter().take(height).rev().try_fold(bit, |bit, level| {
+            let word = level.get(bit as usize)?;
+            Some(bit * WORD_BITS + word.trailing_zeros())
+        })
     }
 }
 

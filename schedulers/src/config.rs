@@ -2,8 +2,7 @@
 use crate::policy::{ClientParams, NodeIndex, Policy, PolicyError};
 use crate::tree::{DEPTH_MAX, StaticNode, Tree};
 use crate::{
-    earliest_deadline, reservation, round_robin, strict_priority, token_bucket, weighted_fair,
-    worst_case_fair,
+    earliest_deadline, reservation, round_robin, strict_priority, token_bucket, weighted_fair, worst_case_fair,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -76,29 +75,65 @@ fn build_at(config: &PolicyConfig, depth: usize) -> Result<Box<dyn Policy>, Poli
         PolicyConfig::EarliestDeadline(params) => Box::new(earliest_deadline::policy(*params)),
         PolicyConfig::TokenBucket(params) => Box::new(token_bucket::policy(*params)),
         PolicyConfig::Reservation(params) => Box::new(reservation::policy(*params)),
-        PolicyConfig::Tree {
-            root,
-            default,
-            nodes,
-        } => {
-            let below = |config: &PolicyConfig| build_at(config, depth + 1);
-            let nodes = nodes
-                .iter()
-                .map(|node| build_node(node, &below))
-                .collect::<Result<_, _>>()?;
-            Box::new(Tree::new(below(root)?, below(default)?.into(), nodes)?)
+        PolicyConfig::Tree { root, default, nodes } => {
+            let nodes = nodes.iter().map(|node| build_node(node, depth + 1)).collect::<Result<_, _>>()?;
+            let default = build_at(default, depth + 1)?.into();
+            Box::new(Tree::new(build_at(root, depth + 1)?, default, nodes)?)
         }
     })
 }
 
-fn build_node(
-    config: &NodeConfig,
-    below: &dyn Fn(&PolicyConfig) -> Result<Box<dyn Policy>, PolicyError>,
-) -> Result<StaticNode, PolicyError> {
-    let children = config.children.as_deref().map(below).transpose()?;
-    Ok(StaticNode {
-        node: config.node,
-        params: config.params,
-        children,
-    })
+fn build_node(config: &NodeConfig, depth: usize) -> Result<StaticNode, PolicyError> {
+    let build_children = |children: &PolicyConfig| build_at(children, depth);
+    let children = config.children.as_deref().map(build_children).transpose()?;
+    Ok(StaticNode { node: config.node, params: config.params, children })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::ClientParams;
+    use alloc::vec;
+
+    fn nested(depth: usize) -> PolicyConfig {
+        (0..depth).fold(PolicyConfig::default(), |inner, _| PolicyConfig::Tree {
+            root: Box::new(PolicyConfig::default()),
+            default: Box::new(inner),
+            nodes: vec![],
+        })
+    }
+
+    #[test]
+    fn trees_within_trees_are_built_up_to_a_depth() {
+        assert_eq!(build(&nested(DEPTH_MAX)).map(|policy| policy.name()).ok(), Some("tree"));
+        assert_eq!(build(&nested(DEPTH_MAX + 1)).err(), Some(PolicyError::TooDeep));
+    }
+
+    #[test]
+    fn a_node_under_an_unknown_one_is_refused_when_the_policy_is_made() {
+        let orphan = NodeConfig { node: 1, params: ClientParams::default().under(7), children: None };
+        let config = PolicyConfig::Tree {
+            root: Box::new(PolicyConfig::default()),
+            default: Box::new(PolicyConfig::default()),
+            nodes: vec![orphan],
+        };
+        assert_eq!(build(&config).err(), Some(PolicyError::UnknownNode));
+    }
+
+    #[test]
+    fn every_configuration_makes_the_policy_it_names() {
+        let all = [
+            (PolicyConfig::WeightedFair(Default::default()), "weighted-fair"),
+            (PolicyConfig::WorstCaseFair(Default::default()), "worst-case-fair"),
+            (PolicyConfig::RoundRobin(Default::default()), "round-robin"),
+            (PolicyConfig::StrictPriority(Default::default()), "strict-priority"),
+            (PolicyConfig::EarliestDeadline(Default::default()), "earliest-deadline"),
+            (PolicyConfig::TokenBucket(Default::default()), "token-bucket"),
+            (PolicyConfig::Reservation(Default::default()), "reservation"),
+            (nested(1), "tree"),
+        ];
+        for (config, name) in all {
+            assert_eq!(build(&config).unwrap().name(), name);
+        }
+    }
 }

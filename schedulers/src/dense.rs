@@ -11,10 +11,7 @@ pub struct Dense<T> {
 
 impl<T> Default for Dense<T> {
     fn default() -> Self {
-        Dense {
-            slots: Vec::new(),
-            len: 0,
-        }
+        Dense { slots: Vec::new(), len: 0 }
     }
 }
 
@@ -29,9 +26,7 @@ impl<T> Dense<T> {
         }
         let index = client as usize;
         if let Some(missing) = (index + 1).checked_sub(self.slots.len()) {
-            self.slots
-                .try_reserve(missing)
-                .map_err(|_| PolicyError::NoMemory)?;
+            self.slots.try_reserve(missing).map_err(|_| PolicyError::NoMemory)?;
             self.slots.extend((0..missing).map(|_| None));
         }
         match self.slots.get_mut(index) {
@@ -73,15 +68,11 @@ impl<T> Dense<T> {
 
     /// Visits all values in the order of their clients.
     pub fn iter(&self) -> impl Iterator<Item = (ClientIndex, &T)> {
-        (0..)
-            .zip(&self.slots)
-            .filter_map(|(client, slot)| Some((client, slot.as_ref()?)))
+        (0..).zip(&self.slots).filter_map(|(client, slot)| Some((client, slot.as_ref()?)))
     }
 
     /// Visits all values for changing.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (ClientIndex, &mut T)> {
-        (0..)
-            .zip(&mut self.slots)
-            .filter_map(|(client, slot)| Some((client, slot.as_mut()?)))
+        (0..).zip(&mut self.slots).filter_map(|(client, slot)| Some((client, slot.as_mut()?)))
     }
 }

@@ -32,9 +32,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("earliest-deadline", params.metric, move || {
-        EarliestDeadline::new(params)
-    })
+    Flat::new("earliest-deadline", params.metric, move || EarliestDeadline::new(params))
 }
 
 #[derive(Debug)]
@@ -90,9 +88,7 @@ impl Client {
         }
         let beyond = amount - self.budget_left;
         let periods = beyond / self.budget + 1;
-        self.due_at_ns = self
-            .due_at_ns
-            .saturating_add(periods.saturating_mul(self.period_ns));
+        self.due_at_ns = self.due_at_ns.saturating_add(periods.saturating_mul(self.period_ns));
         self.budget_left = self.budget - beyond % self.budget;
     }
 }
@@ -125,28 +121,15 @@ impl EarliestDeadline {
 }
 
 impl Order for EarliestDeadline {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let fresh = Client::new(params)?;
         self.ready.reserve(client)?;
         self.clients.insert(client, fresh)
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let fresh = Client::new(params)?;
-        let known = self
-            .clients
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+        let known = self.clients.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         // The deadline in force stays; the next release or budget follows the new parameters.
         *known = Client {
             budget_left: known.budget_left.min(fresh.budget),
@@ -194,11 +177,7 @@ impl Order for EarliestDeadline {
     }
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
@@ -207,10 +186,7 @@ impl Order for EarliestDeadline {
         };
         // A message that came now would be due then; a server keeps its deadline.
         let due_at_ns = match known.budget {
-            0 => known
-                .release_at_ns
-                .max(now_ns)
-                .saturating_add(known.deadline_ns),
+            0 => known.release_at_ns.max(now_ns).saturating_add(known.deadline_ns),
             _ => known.due_at_ns.max(now_ns),
         };
         match self.ready.least() {

@@ -30,11 +30,7 @@ pub struct Heap<K> {
 
 impl<K> Default for Heap<K> {
     fn default() -> Self {
-        Heap {
-            entries: Vec::new(),
-            positions: Vec::new(),
-            gap: false,
-        }
+        Heap { entries: Vec::new(), positions: Vec::new(), gap: false }
     }
 }
 
@@ -46,15 +42,11 @@ impl<K: Ord + Copy> Heap<K> {
     pub fn reserve(&mut self, client: ClientIndex) -> Result<(), PolicyError> {
         let slots = client as usize + 1;
         let missing = slots.saturating_sub(self.positions.len());
-        self.positions
-            .try_reserve(missing)
-            .map_err(|_| PolicyError::NoMemory)?;
+        self.positions.try_reserve(missing).map_err(|_| PolicyError::NoMemory)?;
         self.positions.extend((0..missing).map(|_| ABSENT));
         // One more than clients: a gap may stand beside all of them.
         let room = (self.positions.len() + 1).saturating_sub(self.entries.len());
-        self.entries
-            .try_reserve(room)
-            .map_err(|_| PolicyError::NoMemory)
+        self.entries.try_reserve(room).map_err(|_| PolicyError::NoMemory)
     }
 
     /// Returns the number of clients in the heap.
@@ -78,11 +70,7 @@ impl<K: Ord + Copy> Heap<K> {
     /// Returns the least key.
     #[inline]
     pub fn least(&self) -> Option<K> {
-        let entry = if self.gap {
-            self.least_of(1).and_then(|at| self.entries.get(at))
-        } else {
-            self.entries.first()
-        };
+        let entry = if self.gap { self.least_of(1).and_then(|at| self.entries.get(at)) } else { self.entries.first() };
         entry.map(|entry| entry.key)
     }
 
@@ -156,9 +144,7 @@ impl<K: Ord + Copy> Heap<K> {
 
     /// Returns the key of a client in the heap.
     pub fn key(&self, client: ClientIndex) -> Option<K> {
-        self.entries
-            .get(self.position(client)?)
-            .map(|entry| entry.key)
+        self.entries.get(self.position(client)?).map(|entry| entry.key)
     }
 
     /// Gives every client in the heap the key `change` makes of its own. O(n).
@@ -176,10 +162,7 @@ impl<K: Ord + Copy> Heap<K> {
 
     #[inline]
     fn position(&self, client: ClientIndex) -> Option<usize> {
-        self.positions
-            .get(client as usize)
-            .filter(|&&at| at != ABSENT)
-            .map(|&at| at as usize)
+        self.positions.get(client as usize).filter(|&&at| at != ABSENT).map(|&at| at as usize)
     }
 
     #[inline]
@@ -213,9 +196,7 @@ impl<K: Ord + Copy> Heap<K> {
     }
 
     fn settle(&mut self, at: usize, entry: Entry<K>) {
-        let parent = at
-            .checked_sub(1)
-            .and_then(|below| self.entries.get(below / ARITY));
+        let parent = at.checked_sub(1).and_then(|below| self.entries.get(below / ARITY));
         if parent.is_some_and(|parent| entry.key < parent.key) {
             self.sift_up(at, entry);
         } else {
@@ -262,14 +243,7 @@ impl<K: Ord + Copy> Heap<K> {
         };
         let (left, left_at) = if b.key < a.key { (b, 1) } else { (a, 0) };
         let (right, right_at) = if d.key < c.key { (d, 3) } else { (c, 2) };
-        Some(
-            first
-                + if right.key < left.key {
-                    right_at
-                } else {
-                    left_at
-                },
-        )
+        Some(first + if right.key < left.key { right_at } else { left_at })
     }
 
     #[inline]
@@ -333,8 +307,7 @@ impl FifoHeap {
     #[inline]
     pub fn insert(&mut self, client: ClientIndex, key: u64) {
         self.insertions += 1;
-        self.heap
-            .insert(client, u128::from(key) << 64 | u128::from(self.insertions));
+        self.heap.insert(client, u128::from(key) << 64 | u128::from(self.insertions));
     }
 
     /// Takes a client out, wherever it stands; one that is not there is left alone.
@@ -361,69 +334,4 @@ impl FifoHeap {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::collections::BTreeMap;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn the_heap_behaves_like_a_sorted_map(steps in prop::collection::vec((0u8..5, 0u32..40, 0u64..50), 0..400)) {
-            let mut heap = FifoHeap::default();
-            let mut model: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-            for client in 0..40 {
-                heap.reserve(client).unwrap();
-            }
-            for (sequence, (action, client, key)) in (0u64..).zip(steps) {
-                match action {
-                    0 | 1 if !model.contains_key(&client) => {
-                        heap.insert(client, key);
-                        model.insert(client, (key, sequence));
-                    }
-                    2 => {
-                        heap.remove(client);
-                        model.remove(&client);
-                    }
-                    3 => {
-                        heap.change(client, key);
-                        model.entry(client).and_modify(|held| held.0 = key);
-                    }
-                    _ => {
-                        let expected = model.iter().map(|(&client, &order)| (order, client)).min();
-                        prop_assert_eq!(heap.take_least(), expected.map(|(_, client)| client));
-                        model.retain(|&client, _| Some(client) != expected.map(|(_, client)| client));
-                    }
-                }
-                prop_assert_eq!(heap.heap.len(), model.len());
-                prop_assert_eq!(heap.key(client), model.get(&client).map(|held| held.0));
-                let least = model.values().min();
-                prop_assert_eq!(heap.least(), least.map(|&(key, _)| key));
-            }
-            heap.heap.change_all(|client, _| u128::from(client / 3) << 64);
-            let mut before = 0;
-            while let Some(key) = heap.least() {
-                prop_assert!(before <= key);
-                prop_assert_eq!(heap.take_least_up_to(key.saturating_sub(1)).is_some(), key == 0);
-                let Some(client) = heap.take_least_up_to(key) else { continue };
-                prop_assert_eq!(key, u64::from(client / 3));
-                model.remove(&client);
-                before = key;
-            }
-            model.retain(|&client, _| client / 3 != 0);
-            prop_assert!(model.is_empty());
-        }
-    }
-
-    #[test]
-    fn a_client_without_room_is_ignored() {
-        let mut heap = Heap::default();
-        heap.reserve(2).unwrap();
-        heap.insert(3, 1u64);
-        assert_eq!(heap.take_least(), None);
-        heap.insert(2, 1);
-        heap.insert(2, 7);
-        assert_eq!(heap.least(), Some(7));
-        assert_eq!(heap.take_least_if(|key| key < 7), None);
-        assert_eq!(heap.take_least(), Some((7, 2)));
-    }
-}
+mod tests;

@@ -10,10 +10,7 @@ pub struct Allowance {
 impl Allowance {
     /// Allows an amount per choice; 0 = no inline service while others wait.
     pub fn new(per_choice: u64) -> Self {
-        Allowance {
-            per_choice,
-            left: per_choice,
-        }
+        Allowance { per_choice, left: per_choice }
     }
 
     /// Counts an amount; what a chosen client itself consumes counts too.

@@ -38,8 +38,8 @@ pub mod worst_case_fair;
 
 pub use config::{NodeConfig, PolicyConfig, build};
 pub use policy::{
-    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, NodeIndex,
-    Placement, Policy, PolicyError, Readiness, Record,
+    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, NodeIndex, Placement, Policy,
+    PolicyError, Readiness, Record,
 };
 
 #[cfg(test)]

@@ -19,11 +19,7 @@ impl Limit {
     /// Begins with a full bucket; `limit_per_s` = 0 is no limit.
     pub fn new(limit_per_s: u64, burst: u64) -> Self {
         let pace = Pace::at_most(limit_per_s);
-        Limit {
-            pace,
-            burst,
-            charge_max: 0,
-        }
+        Limit { pace, burst, charge_max: 0 }
     }
 
     /// Takes the tokens an earlier limit held, or its debt.

@@ -8,8 +8,8 @@
 //! * `charge` carries amounts of the policy's own metric only.
 use crate::dense::Dense;
 use crate::policy::{
-    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, Placement, Policy,
-    PolicyError, Readiness, Record,
+    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, Placement, Policy, PolicyError,
+    Readiness, Record,
 };
 use alloc::boxed::Box;
 
@@ -19,23 +19,13 @@ pub trait Order: Send {
     ///
     /// # Errors
     /// `InvalidParams`, `Overcommitted`, `IndexTooLarge`, `NoMemory`; nothing has changed then.
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError>;
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError>;
 
     /// Takes new parameters of a client, ready or not.
     ///
     /// # Errors
     /// `InvalidParams`, `Overcommitted`, `NoMemory`; nothing has changed then.
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError>;
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError>;
 
     /// Forgets a client that is not in the ready set.
     fn remove(&mut self, client: ClientIndex, now_ns: u64);
@@ -85,11 +75,7 @@ pub struct Core<O> {
 impl<O: Order> Core<O> {
     /// Makes a core policy without clients that counts `metric`.
     pub fn new(order: O, metric: Metric) -> Self {
-        Core {
-            order,
-            metric,
-            clients: Dense::default(),
-        }
+        Core { order, metric, clients: Dense::default() }
     }
 
     /// Returns the order inside, for tests and inspection.
@@ -99,38 +85,21 @@ impl<O: Order> Core<O> {
 }
 
 impl<O: Order> CorePolicy for Core<O> {
-    fn add_client(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError> {
-        let fresh = Client {
-            state: State::Away,
-            ready_since_ns: 0,
-            statistics: ClientStatistics::default(),
-        };
+    fn add_client(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError> {
+        let fresh = Client { state: State::Away, ready_since_ns: 0, statistics: ClientStatistics::default() };
         self.clients.insert(client, fresh)?;
         self.order.add(client, params, now_ns).inspect_err(|_| {
             self.clients.remove(client);
         })
     }
 
-    fn update_client(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn update_client(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError> {
         self.clients.get(client).ok_or(PolicyError::UnknownClient)?;
         self.order.update(client, params, now_ns)
     }
 
     fn remove_client(&mut self, client: ClientIndex, now_ns: u64) -> Result<(), PolicyError> {
-        let removed = self
-            .clients
-            .remove(client)
-            .ok_or(PolicyError::UnknownClient)?;
+        let removed = self.clients.remove(client).ok_or(PolicyError::UnknownClient)?;
         if removed.state == State::Ready {
             self.order.leave(client, now_ns);
         }
@@ -192,11 +161,7 @@ impl<O: Order> CorePolicy for Core<O> {
             return;
         };
         if let Some(used) = known.statistics.used.get_mut(record.kind as usize) {
-            *used = if record.kind.is_level() {
-                record.amount
-            } else {
-                used.saturating_add(record.amount)
-            };
+            *used = if record.kind.is_level() { record.amount } else { used.saturating_add(record.amount) };
         }
         if record.kind == self.metric {
             self.order.charge(client, record.amount, now_ns);
@@ -206,18 +171,11 @@ impl<O: Order> CorePolicy for Core<O> {
     fn client_statistics(&self, client: ClientIndex) -> Option<ClientStatistics> {
         let known = self.clients.get(client)?;
         let (ready, suspended) = (known.state == State::Ready, known.state == State::Suspended);
-        Some(ClientStatistics {
-            ready,
-            suspended,
-            ..known.statistics
-        })
+        Some(ClientStatistics { ready, suspended, ..known.statistics })
     }
 
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
-        let served = self
-            .clients
-            .get(client)
-            .is_some_and(|known| known.state != State::Suspended);
+        let served = self.clients.get(client).is_some_and(|known| known.state != State::Suspended);
         served && self.order.entitled(client, now_ns)
     }
 }
@@ -236,12 +194,7 @@ pub struct Flat<M> {
 impl<O: Order + 'static, M: Fn() -> O + Send + Sync> Flat<M> {
     /// Makes a policy whose cores each get an order from `make_order`; placement is by the fewest clients.
     pub fn new(name: &'static str, metric: Metric, make_order: M) -> Self {
-        Flat {
-            name,
-            metric,
-            load_share: crate::placement::least_clients,
-            make_order,
-        }
+        Flat { name, metric, load_share: crate::placement::least_clients, make_order }
     }
 
     /// Answers `load_share` with another function of [`crate::placement`], or your own.

@@ -7,24 +7,12 @@ pub const LIFETIME_US_SHORT: u64 = 10_000;
 /// Places on the core with the fewest clients and keeps it there for ever, as the Vortex paper does for threads (section V-C).
 /// Ties are broken by the affinity label, or by the activity where there is no label, so that equal labels meet.
 pub fn least_clients(affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {
-    least(
-        affinity,
-        client_activity,
-        cores,
-        |load| load.clients,
-        u64::MAX,
-    )
+    least(affinity, client_activity, cores, |load| load.clients, u64::MAX)
 }
 
 /// Places on the core that was idle most, for a short time.
 pub fn least_busy(affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {
-    least(
-        affinity,
-        client_activity,
-        cores,
-        |load| load.busy_permille,
-        LIFETIME_US_SHORT,
-    )
+    least(affinity, client_activity, cores, |load| load.busy_permille, LIFETIME_US_SHORT)
 }
 
 /// Places by the label alone: equal labels always meet on one core, whatever the load.
@@ -32,25 +20,10 @@ pub fn by_affinity(affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> P
     least(affinity, client_activity, cores, |_| 0, u64::MAX)
 }
 
-fn least(
-    affinity: u64,
-    activity: u32,
-    cores: &[CoreLoad],
-    load: fn(&CoreLoad) -> u32,
-    lifetime_us: u64,
-) -> Placement {
-    let label = if affinity == 0 {
-        u64::from(activity)
-    } else {
-        affinity
-    };
-    let best = cores
-        .iter()
-        .min_by_key(|core| (load(core), mix(label ^ mix(core.core as u64))));
-    Placement {
-        core: best.map_or(0, |best| best.core),
-        lifetime_us,
-    }
+fn least(affinity: u64, activity: u32, cores: &[CoreLoad], load: fn(&CoreLoad) -> u32, lifetime_us: u64) -> Placement {
+    let label = if affinity == 0 { u64::from(activity) } else { affinity };
+    let best = cores.iter().min_by_key(|core| (load(core), mix(label ^ mix(core.core as u64))));
+    Placement { core: best.map_or(0, |best| best.core), lifetime_us }
 }
 
 /// Spreads the bits of a label (the finaliser of SplitMix64), so that the choice among equals is even and repeatable.
@@ -67,35 +40,18 @@ mod tests {
     use alloc::vec::Vec;
 
     fn cores(clients: &[u32]) -> Vec<CoreLoad> {
-        let load = |(core, &clients)| CoreLoad {
-            core,
-            clients,
-            ready: 0,
-            busy_permille: 1000 - clients,
-        };
+        let load = |(core, &clients)| CoreLoad { core, clients, ready: 0, busy_permille: 1000 - clients };
         clients.iter().enumerate().map(load).collect()
     }
 
     #[test]
     fn the_core_with_the_fewest_clients_is_chosen() {
-        assert_eq!(
-            least_clients(7, 1, &cores(&[3, 1, 2])),
-            Placement {
-                core: 1,
-                lifetime_us: u64::MAX
-            }
-        );
+        assert_eq!(least_clients(7, 1, &cores(&[3, 1, 2])), Placement { core: 1, lifetime_us: u64::MAX });
     }
 
     #[test]
     fn the_most_idle_core_is_chosen_for_a_short_time() {
-        assert_eq!(
-            least_busy(7, 1, &cores(&[3, 1, 9])),
-            Placement {
-                core: 2,
-                lifetime_us: LIFETIME_US_SHORT
-            }
-        );
+        assert_eq!(least_busy(7, 1, &cores(&[3, 1, 9])), Placement { core: 2, lifetime_us: LIFETIME_US_SHORT });
     }
 
     #[test]

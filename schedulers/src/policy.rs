@@ -109,26 +109,17 @@ impl Default for ClientParams {
 impl ClientParams {
     /// Makes parameters with the given weight and defaults elsewhere.
     pub fn weighted(weight: u32) -> Self {
-        ClientParams {
-            weight,
-            ..ClientParams::default()
-        }
+        ClientParams { weight, ..ClientParams::default() }
     }
 
     /// Makes parameters with the given urgency and defaults elsewhere.
     pub fn urgent(priority: u8) -> Self {
-        ClientParams {
-            priority,
-            ..ClientParams::default()
-        }
+        ClientParams { priority, ..ClientParams::default() }
     }
 
     /// Hangs the client under a node of a tree policy.
     pub fn under(self, node: NodeIndex) -> Self {
-        ClientParams {
-            parent: Some(node),
-            ..self
-        }
+        ClientParams { parent: Some(node), ..self }
     }
 }
 
@@ -266,23 +257,13 @@ pub trait CorePolicy: Send {
     ///
     /// # Errors
     /// `DuplicateClient`, `IndexTooLarge`, `InvalidParams`, `Overcommitted`, `NoMemory`; with a tree also `UnknownNode`.
-    fn add_client(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError>;
+    fn add_client(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError>;
 
     /// Changes the parameters of a client; past consumption stays charged. A tree refuses a change of `parent`.
     ///
     /// # Errors
     /// `UnknownClient`, `InvalidParams`, `Overcommitted`.
-    fn update_client(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError>;
+    fn update_client(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError>;
 
     /// Unregisters a client in whatever state it is; the index is free afterwards.
     ///
@@ -334,12 +315,7 @@ pub trait CorePolicy: Send {
     ///
     /// # Errors
     /// `NotATree`, `UnknownNode`, and those of the parent's policy.
-    fn update_node(
-        &mut self,
-        _node: NodeIndex,
-        _params: &ClientParams,
-        _now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn update_node(&mut self, _node: NodeIndex, _params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
         Err(PolicyError::NotATree)
     }
 

@@ -9,9 +9,9 @@
 //! is never exceeded.
 //!
 //! **Limit** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
-//! **Reservation** (from the moment a client becomes backlogged, capacity C, sum of reservations <= C; with a limit the burst
-//! must hold what flows in while the others have their turn, else waiting loses tokens):
-//! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - L.
+//! **Reservation** (any interval of t seconds in which the client is backlogged, capacity C, sum of reservations <= C; with a
+//! limit the burst must hold what flows in while the others have their turn, else waiting loses tokens):
+//! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - 2 L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
 //! **Work conserving**: but for limits.
@@ -38,9 +38,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("reservation", params.metric, move || {
-        Reservation::new(params)
-    })
+    Flat::new("reservation", params.metric, move || Reservation::new(params))
 }
 
 #[derive(Debug)]
@@ -93,9 +91,7 @@ impl Reservation {
             return Err(PolicyError::InvalidParams);
         }
         let others = self.reserved_per_s - before;
-        let all = others
-            .checked_add(params.reservation_per_s)
-            .ok_or(PolicyError::Overcommitted)?;
+        let all = others.checked_add(params.reservation_per_s).ok_or(PolicyError::Overcommitted)?;
         if self.params.capacity_per_s != 0 && all > self.params.capacity_per_s {
             return Err(PolicyError::Overcommitted);
         }
@@ -147,12 +143,7 @@ impl Reservation {
 }
 
 impl Order for Reservation {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let fresh = self.check(params, 0)?;
         self.limited.reserve(client)?;
         self.reserved.reserve(client)?;
@@ -162,12 +153,7 @@ impl Order for Reservation {
         Ok(())
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError> {
         let known = self.clients.get(client).ok_or(PolicyError::UnknownClient)?;
         let before = known.reserved_per_s;
         let mut fresh = self.check(params, before)?;
@@ -260,10 +246,7 @@ impl Order for Reservation {
             return false;
         };
         let is_within_limit = known.limit.due_at_ns() <= now_ns;
-        let is_another_due = self
-            .reserved
-            .least()
-            .is_some_and(|due_at_ns| due_at_ns <= now_ns);
+        let is_another_due = self.reserved.least().is_some_and(|due_at_ns| due_at_ns <= now_ns);
         let slack = known.weight.distance(self.params.slack);
         let is_within_share = known.share <= self.virtual_time.saturating_add(slack);
         let is_alone = self.readiness(now_ns) != Readiness::Now;

@@ -21,9 +21,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("round-robin", params.metric, move || {
-        RoundRobin::new(params)
-    })
+    Flat::new("round-robin", params.metric, move || RoundRobin::new(params))
 }
 
 /// The order of one core.
@@ -38,11 +36,7 @@ pub struct RoundRobin {
 impl RoundRobin {
     /// Makes an order without clients.
     pub fn new(params: Params) -> Self {
-        RoundRobin {
-            ready: Bitmap::default(),
-            next: 0,
-            inline: Allowance::new(params.slack),
-        }
+        RoundRobin { ready: Bitmap::default(), next: 0, inline: Allowance::new(params.slack) }
     }
 }
 
@@ -82,11 +76,7 @@ impl Order for RoundRobin {
 
     #[inline]
     fn readiness(&self, _: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, _: ClientIndex, _: u64) -> bool {

@@ -22,9 +22,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("strict-priority", params.metric, move || {
-        StrictPriority::new(params)
-    })
+    Flat::new("strict-priority", params.metric, move || StrictPriority::new(params))
 }
 
 /// The order of one core.
@@ -52,22 +50,12 @@ fn rank(priority: u8) -> u64 {
 }
 
 impl Order for StrictPriority {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         self.ready.reserve(client)?;
         self.priorities.insert(client, params.priority)
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let priority = self.priorities.get_mut(client);
         *priority.ok_or(PolicyError::UnknownClient)? = params.priority;
         self.ready.change(client, rank(params.priority));
@@ -101,11 +89,7 @@ impl Order for StrictPriority {
     }
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, client: ClientIndex, _: u64) -> bool {

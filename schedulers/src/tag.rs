@@ -26,10 +26,7 @@ impl Weight {
     /// `InvalidParams` outside 1 ..= [`WEIGHT_MAX`].
     pub fn new(value: u32) -> Result<Self, PolicyError> {
         match value {
-            1..=WEIGHT_MAX => Ok(Weight {
-                value,
-                inverse: (1 << FRACTION_BITS) / u64::from(value),
-            }),
+            1..=WEIGHT_MAX => Ok(Weight { value, inverse: (1 << FRACTION_BITS) / u64::from(value) }),
             _ => Err(PolicyError::InvalidParams),
         }
     }

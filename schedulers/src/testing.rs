@@ -14,12 +14,7 @@ pub struct Bench {
 impl Bench {
     pub fn new(policy: impl Policy, metric: Metric) -> Self {
         let core = policy.init_core(0);
-        Bench {
-            core,
-            now_ns: 0,
-            used: BTreeMap::new(),
-            metric,
-        }
+        Bench { core, now_ns: 0, used: BTreeMap::new(), metric }
     }
 
     pub fn add(&mut self, client: ClientIndex, params: ClientParams) {
@@ -32,10 +27,7 @@ impl Bench {
 
     pub fn charge(&mut self, client: ClientIndex, amount: u64) {
         *self.used.entry(client).or_default() += amount;
-        let record = Record {
-            kind: self.metric,
-            amount,
-        };
+        let record = Record { kind: self.metric, amount };
         self.core.resource_record(client, record, self.now_ns);
     }
 

@@ -28,9 +28,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("token-bucket", params.metric, move || {
-        TokenBucket::new(params)
-    })
+    Flat::new("token-bucket", params.metric, move || TokenBucket::new(params))
 }
 
 /// The order of one core.
@@ -45,36 +43,18 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// Makes an order without clients.
     pub fn new(params: Params) -> Self {
-        TokenBucket {
-            limits: Dense::default(),
-            ready: FifoHeap::default(),
-            inline: Allowance::new(params.slack),
-        }
+        TokenBucket { limits: Dense::default(), ready: FifoHeap::default(), inline: Allowance::new(params.slack) }
     }
 }
 
 impl Order for TokenBucket {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         self.ready.reserve(client)?;
-        self.limits
-            .insert(client, Limit::new(params.limit_per_s, params.burst))
+        self.limits.insert(client, Limit::new(params.limit_per_s, params.burst))
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        now_ns: u64,
-    ) -> Result<(), PolicyError> {
-        let known = self
-            .limits
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError> {
+        let known = self.limits.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         let mut fresh = Limit::new(params.limit_per_s, params.burst);
         fresh.inherit(known, now_ns);
         *known = fresh;

@@ -44,9 +44,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("weighted-fair", params.metric, move || {
-        WeightedFair::new(params)
-    })
+    Flat::new("weighted-fair", params.metric, move || WeightedFair::new(params))
 }
 
 #[derive(Debug)]
@@ -100,43 +98,22 @@ impl WeightedFair {
         }
         self.reset_at_ns = now_ns.saturating_add(self.params.reset_ns);
         let floor = self.virtual_time;
-        self.clients
-            .iter_mut()
-            .for_each(|(_, client)| client.tag = client.tag.min(floor));
+        self.clients.iter_mut().for_each(|(_, client)| client.tag = client.tag.min(floor));
         self.ready.change_all(|_, tag| tag.min(floor));
         self.finish_max = floor;
     }
 }
 
 impl Order for WeightedFair {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
         self.ready.reserve(client)?;
-        self.clients.insert(
-            client,
-            Client {
-                weight,
-                tag: self.virtual_time,
-            },
-        )
+        self.clients.insert(client, Client { weight, tag: self.virtual_time })
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _now_ns: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
-        self.clients
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?
-            .weight = weight;
+        self.clients.get_mut(client).ok_or(PolicyError::UnknownClient)?.weight = weight;
         Ok(())
     }
 
@@ -192,11 +169,7 @@ impl Order for WeightedFair {
     }
 
     fn readiness(&self, _now_ns: u64) -> Readiness {
-        if self.ready.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.ready.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     #[inline]

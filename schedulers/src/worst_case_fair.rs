@@ -33,19 +33,13 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Self {
-        Params {
-            metric: Metric::default(),
-            expected: 1,
-            slack: 0,
-        }
+        Params { metric: Metric::default(), expected: 1, slack: 0 }
     }
 }
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("worst-case-fair", params.metric, move || {
-        WorstCaseFair::new(params)
-    })
+    Flat::new("worst-case-fair", params.metric, move || WorstCaseFair::new(params))
 }
 
 #[derive(Debug)]
@@ -93,9 +87,7 @@ impl WorstCaseFair {
     /// Changes the sum of weights: below 2^40, for there are at most 2^20 clients of weight 2^20.
     fn reweigh(&mut self, less: u32, more: u32) {
         self.weights = self.weights - u64::from(less) + u64::from(more);
-        self.pace = (1_u64 << FRACTION_BITS)
-            .checked_div(self.weights)
-            .unwrap_or(0);
+        self.pace = (1_u64 << FRACTION_BITS).checked_div(self.weights).unwrap_or(0);
     }
 
     fn advance(&mut self, amount: u64) {
@@ -119,37 +111,19 @@ impl WorstCaseFair {
 }
 
 impl Order for WorstCaseFair {
-    fn add(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn add(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
         self.eligible.reserve(client)?;
         self.early.reserve(client)?;
-        let fresh = Client {
-            weight,
-            start: self.virtual_time,
-            expected: self.params.expected,
-            charged: 0,
-        };
+        let fresh = Client { weight, start: self.virtual_time, expected: self.params.expected, charged: 0 };
         self.clients.insert(client, fresh)?;
         self.reweigh(0, weight.value());
         Ok(())
     }
 
-    fn update(
-        &mut self,
-        client: ClientIndex,
-        params: &ClientParams,
-        _: u64,
-    ) -> Result<(), PolicyError> {
+    fn update(&mut self, client: ClientIndex, params: &ClientParams, _: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
-        let known = self
-            .clients
-            .get_mut(client)
-            .ok_or(PolicyError::UnknownClient)?;
+        let known = self.clients.get_mut(client).ok_or(PolicyError::UnknownClient)?;
         let before = core::mem::replace(&mut known.weight, weight);
         let finish = known.start.saturating_add(weight.distance(known.expected));
         self.eligible.change(client, finish);
@@ -211,11 +185,7 @@ impl Order for WorstCaseFair {
     }
 
     fn readiness(&self, _: u64) -> Readiness {
-        if self.eligible.is_empty() && self.early.is_empty() {
-            Readiness::Never
-        } else {
-            Readiness::Now
-        }
+        if self.eligible.is_empty() && self.early.is_empty() { Readiness::Never } else { Readiness::Now }
     }
 
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
@@ -223,8 +193,7 @@ impl Order for WorstCaseFair {
             return false;
         };
         let slack = known.weight.distance(self.params.slack);
-        self.readiness(now_ns) == Readiness::Never
-            || known.start <= self.virtual_time.saturating_add(slack)
+        self.readiness(now_ns) == Readiness::Never || known.start <= self.virtual_time.saturating_add(slack)
     }
 }
 

@@ -61,10 +61,7 @@ impl Checked {
 
     fn add(&mut self, client: u32, params: &ClientParams) {
         let before = *self.state(client);
-        let params = ClientParams {
-            parent: params.parent.filter(|_| self.is_tree()),
-            ..*params
-        };
+        let params = ClientParams { parent: params.parent.filter(|_| self.is_tree()), ..*params };
         match self.core.add_client(client, &params, self.now_ns) {
             Ok(()) => {
                 assert_eq!(before, State::Absent);
@@ -72,10 +69,7 @@ impl Checked {
                 self.chosen[client as usize] = 0;
             }
             Err(PolicyError::DuplicateClient) => assert_ne!(before, State::Absent),
-            Err(error) => assert!(matches!(
-                error,
-                PolicyError::InvalidParams | PolicyError::Overcommitted
-            )),
+            Err(error) => assert!(matches!(error, PolicyError::InvalidParams | PolicyError::Overcommitted)),
         }
     }
 
@@ -89,11 +83,7 @@ impl Checked {
         match chosen {
             Some(client) => {
                 assert_eq!(before, Readiness::Now);
-                assert_eq!(
-                    *self.state(client),
-                    State::Ready,
-                    "client {client} was not ready"
-                );
+                assert_eq!(*self.state(client), State::Ready, "client {client} was not ready");
                 *self.state(client) = State::Away;
                 self.chosen[client as usize] += 1;
             }
@@ -109,17 +99,11 @@ impl Checked {
             Step::Add(client, params) => self.add(client, &params),
             Step::Update(client, params) => {
                 let result = self.core.update_client(client, &params, now_ns);
-                assert_eq!(
-                    *self.state(client) == State::Absent,
-                    result == Err(PolicyError::UnknownClient)
-                );
+                assert_eq!(*self.state(client) == State::Absent, result == Err(PolicyError::UnknownClient));
             }
             Step::Remove(client) => {
                 let result = self.core.remove_client(client, now_ns);
-                assert_eq!(
-                    *self.state(client) == State::Absent,
-                    result == Err(PolicyError::UnknownClient)
-                );
+                assert_eq!(*self.state(client) == State::Absent, result == Err(PolicyError::UnknownClient));
                 *self.state(client) = State::Absent;
             }
             Step::Ready(client) => {
@@ -132,18 +116,9 @@ impl Checked {
             }
             Step::Idle(client) => {
                 self.core.client_idle(client, now_ns);
-                self.move_present(client, |state| {
-                    if state == State::Ready {
-                        State::Away
-                    } else {
-                        state
-                    }
-                });
+                self.move_present(client, |state| if state == State::Ready { State::Away } else { state });
             }
-            Step::Record(client, kind, amount) => {
-                self.core
-                    .resource_record(client, Record { kind, amount }, now_ns)
-            }
+            Step::Record(client, kind, amount) => self.core.resource_record(client, Record { kind, amount }, now_ns),
             Step::Schedule => drop(self.schedule()),
             Step::Pass(ns) => self.now_ns += ns,
         }
@@ -159,12 +134,7 @@ impl Checked {
     fn check(&self) {
         let is_any_ready = self.states.contains(&State::Ready);
         let readiness = self.core.poll_ready(self.now_ns);
-        assert_eq!(
-            readiness != Readiness::Never,
-            is_any_ready,
-            "{readiness:?}, {:?}",
-            self.states
-        );
+        assert_eq!(readiness != Readiness::Never, is_any_ready, "{readiness:?}, {:?}", self.states);
         for (client, &state) in (0..).zip(&self.states) {
             let Some(statistics) = self.core.client_statistics(client) else {
                 assert_eq!(state, State::Absent);
@@ -219,21 +189,9 @@ fn the_index_of_a_client_has_a_limit_and_a_refused_one_leaves_nothing() {
     for (name, config) in configurations() {
         let mut core = build(&config).unwrap().init_core(0);
         let params = ClientParams::default();
-        assert_eq!(
-            core.add_client(CLIENTS_MAX, &params, 0),
-            Err(PolicyError::IndexTooLarge),
-            "{name}"
-        );
-        assert_eq!(
-            core.add_client(u32::MAX, &params, 0),
-            Err(PolicyError::IndexTooLarge),
-            "{name}"
-        );
-        assert_eq!(
-            core.add_client(CLIENTS_MAX - 1, &params, 0),
-            Ok(()),
-            "{name}"
-        );
+        assert_eq!(core.add_client(CLIENTS_MAX, &params, 0), Err(PolicyError::IndexTooLarge), "{name}");
+        assert_eq!(core.add_client(u32::MAX, &params, 0), Err(PolicyError::IndexTooLarge), "{name}");
+        assert_eq!(core.add_client(CLIENTS_MAX - 1, &params, 0), Ok(()), "{name}");
         core.client_ready(CLIENTS_MAX - 1, 0);
         core.client_ready(u32::MAX, 0);
         assert_eq!(core.schedule(0), Some(CLIENTS_MAX - 1), "{name}");
@@ -247,8 +205,7 @@ fn a_hundred_years_at_full_speed_overflow_nothing() {
     for (name, config) in configurations() {
         let mut core = build(&config).unwrap().init_core(0);
         for client in 0..2 {
-            core.add_client(client, &ClientParams::default(), 0)
-                .unwrap();
+            core.add_client(client, &ClientParams::default(), 0).unwrap();
             core.client_ready(client, 0);
         }
         // A century in a thousand steps, each charged with 5 units per nanosecond.
@@ -257,19 +214,9 @@ fn a_hundred_years_at_full_speed_overflow_nothing() {
         for step in 0..1000 {
             let client = core.schedule(step * step_ns).unwrap();
             used[client as usize] += 1;
-            core.resource_record(
-                client,
-                Record {
-                    kind: Metric::Cycles,
-                    amount: step_ns * 5,
-                },
-                (step + 1) * step_ns,
-            );
+            core.resource_record(client, Record { kind: Metric::Cycles, amount: step_ns * 5 }, (step + 1) * step_ns);
             core.client_ready(client, (step + 1) * step_ns);
         }
-        assert!(
-            name.contains("priority") || used[0].abs_diff(used[1]) <= 2,
-            "{name}: {used:?}"
-        );
+        assert!(name.contains("priority") || used[0].abs_diff(used[1]) <= 2, "{name}: {used:?}");
     }
 }

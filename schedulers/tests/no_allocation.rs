@@ -35,12 +35,8 @@ fn nothing_but_adding_takes_memory() {
     for (name, config) in configurations() {
         let mut core = build(&config).unwrap().init_core(0);
         for client in 0..300 {
-            let params = ClientParams {
-                limit_per_s: u64::from(client % 3) * 1000,
-                ..ClientParams::default()
-            };
-            core.add_client(client, &params.under(client % 3), 0)
-                .unwrap();
+            let params = ClientParams { limit_per_s: u64::from(client % 3) * 1000, ..ClientParams::default() };
+            core.add_client(client, &params.under(client % 3), 0).unwrap();
         }
         let before = TAKEN.get();
         assert!(before > 0, "the counter counts");
@@ -49,25 +45,11 @@ fn nothing_but_adding_takes_memory() {
             match now_ns % 7 {
                 0 => core.client_suspended(any, now_ns),
                 1 => core.client_idle(any, now_ns),
-                2 => core.resource_record(
-                    any,
-                    Record {
-                        kind: Metric::Cycles,
-                        amount: now_ns,
-                    },
-                    now_ns,
-                ),
+                2 => core.resource_record(any, Record { kind: Metric::Cycles, amount: now_ns }, now_ns),
                 _ => core.client_ready(any, now_ns),
             }
             if let Some(chosen) = core.schedule(now_ns * 1000) {
-                core.resource_record(
-                    chosen,
-                    Record {
-                        kind: Metric::Cycles,
-                        amount: 100,
-                    },
-                    now_ns * 1000,
-                );
+                core.resource_record(chosen, Record { kind: Metric::Cycles, amount: 100 }, now_ns * 1000);
                 core.client_ready(chosen, now_ns * 1000);
             }
             core.poll_ready(now_ns * 1000);

@@ -38,3 +38,6 @@ pub use process::Process;
 pub use table::{Arguments, Outcome};
 pub use tenant::{Host, Tenant};
 pub use thread::Thread;
+
+#[cfg(test)]
+mod tests;

@@ -262,6 +262,11 @@ impl Process {
         *self.ending.lock()
     }
 
+    /// True once no thread of it is left.
+    pub fn is_over(&self) -> bool {
+        self.alive_threads.load(Ordering::Acquire) == 0 && self.end_status().is_some()
+    }
+
     /// Sets the status of a process whose last thread ended by itself.
     pub(crate) fn set_end_status(&self, status: i32) {
         self.ending.lock().get_or_insert(status);

@@ -3,6 +3,7 @@
 use crate::signal::frame::FaultNote;
 use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::table::{self, report_missing};
+use crate::tenant::NATIVE_FIRST;
 use crate::task::exit;
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
 use alloc::sync::Arc;
@@ -157,6 +158,9 @@ async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
 
 /// Serves one system call that does not touch registers.
 pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if number >= NATIVE_FIRST {
+        return thread.tenant().host().native(thread.clone(), number, arguments).await;
+    }
     if let Some(outcome) = file::table::dispatch(thread, number, arguments).await {
         return outcome;
     }

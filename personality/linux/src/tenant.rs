@@ -3,10 +3,13 @@
 use crate::file::FileContext;
 use crate::futex::Futexes;
 use crate::task::tree::Tree;
-use crate::{Errno, Thread};
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush};
@@ -42,6 +45,12 @@ pub struct MemoryUse {
     pub free_bytes: u64,
 }
 
+/// The first number of native calls.
+pub const NATIVE_FIRST: u64 = 0x1000;
+
+/// The future of a native call.
+pub type NativeCall = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
 /// What the kernel's assembly does for the personality.
 pub trait Host: Send + Sync + 'static {
     /// Starts [`crate::run::run_thread`] for the thread as a task of the process' activity, on a core of its choice.
@@ -60,6 +69,8 @@ pub trait Host: Send + Sync + 'static {
     fn consumption(&self, activity: ActivityId) -> Consumption;
     /// How much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;
+    /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.
+    fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall;
     /// How flushes of other cores are done.
     fn flush(&self) -> &'static dyn Flush;
 }

@@ -10,31 +10,13 @@ use gyre_x86_64::Frame;
 
 /// All checks of this file.
 pub const CHECKS: &[Check] = &[
-    (
-        "privileged_instructions_fault",
-        privileged_instructions_fault,
-    ),
-    (
-        "far_returns_with_kernel_stacks_fault_and_tell_nothing",
-        far_returns_with_kernel_stacks_fault,
-    ),
-    (
-        "far_returns_on_user_stacks_end",
-        far_returns_on_user_stacks_end,
-    ),
-    (
-        "a_far_return_on_a_missing_page_asks_for_it",
-        a_far_return_on_a_missing_page_asks_for_it,
-    ),
-    (
-        "a_call_in_the_last_bytes_returns_safely",
-        a_call_in_the_last_bytes_returns_safely,
-    ),
+    ("privileged_instructions_fault", privileged_instructions_fault),
+    ("far_returns_with_kernel_stacks_fault_and_tell_nothing", far_returns_with_kernel_stacks_fault),
+    ("far_returns_on_user_stacks_end", far_returns_on_user_stacks_end),
+    ("a_far_return_on_a_missing_page_asks_for_it", a_far_return_on_a_missing_page_asks_for_it),
+    ("a_call_in_the_last_bytes_returns_safely", a_call_in_the_last_bytes_returns_safely),
     ("a_wild_rip_never_runs", a_wild_rip_never_runs),
-    (
-        "a_wild_stack_does_not_matter_to_a_call",
-        a_wild_stack_does_not_matter,
-    ),
+    ("a_wild_stack_does_not_matter_to_a_call", a_wild_stack_does_not_matter),
     ("there_is_no_32_bit_mode", there_is_no_32_bit_mode),
 ];
 
@@ -67,13 +49,7 @@ program!(p_int_fault, "int 14");
 program!(p_int_double, "int 8");
 program!(p_wbinvd, "wbinvd");
 program!(p_clts, "clts");
-program!(
-    p_xsetbv,
-    "xor ecx, ecx",
-    "xor eax, eax",
-    "xor edx, edx",
-    "xsetbv"
-);
+program!(p_xsetbv, "xor ecx, ecx", "xor eax, eax", "xor edx, edx", "xsetbv");
 program!(p_wrfsbase, "wrfsbase rax");
 program!(p_stac, "stac");
 program!(p_monitor, "monitor");
@@ -121,12 +97,7 @@ program!(lretl, "mov rsp, rdi", ".byte 0xcb", "syscall");
 program!(iretq, "mov rsp, rdi", "iretq", "syscall");
 program!(iretl, "mov rsp, rdi", ".byte 0xcf", "syscall");
 
-const RETURNS: [(&str, Code); 4] = [
-    ("lretq", lretq),
-    ("lretl", lretl),
-    ("iretq", iretq),
-    ("iretl", iretl),
-];
+const RETURNS: [(&str, Code); 4] = [("lretq", lretq), ("lretl", lretl), ("iretq", iretq), ("iretl", iretl)];
 
 /// The emulator reads these stacks with the kernel's rights: what it finds must not come out.
 fn far_returns_with_kernel_stacks_fault() -> Verdict {
@@ -145,10 +116,7 @@ fn far_returns_with_kernel_stacks_fault() -> Verdict {
             let trap = process.run();
             let told = match trap {
                 Trap::Exception { vector: 13, code } => code != 0,
-                Trap::Exception {
-                    vector: 11 | 12,
-                    code,
-                } => code == 0x4748 & !7 || code == 0x4546 & !7,
+                Trap::Exception { vector: 11 | 12, code } => code == 0x4748 & !7 || code == 0x4546 & !7,
                 Trap::PageFault { present, .. } => present,
                 Trap::Exception { .. } => false,
                 Trap::SystemCall | Trap::Interrupt => true,
@@ -166,8 +134,7 @@ fn far_returns_on_user_stacks_end() -> Verdict {
         process.context.registers.rdi = STACK_TOP - 64;
         let trap = process.run();
         check!(
-            !matches!(trap, Trap::Interrupt)
-                && !matches!(trap, Trap::PageFault { present: true, .. }),
+            !matches!(trap, Trap::Interrupt) && !matches!(trap, Trap::PageFault { present: true, .. }),
             "{name}: {trap:?}"
         );
     }
@@ -178,32 +145,15 @@ fn a_far_return_on_a_missing_page_asks_for_it() -> Verdict {
     let mut process = Process::new(lretq());
     process.context.registers.rdi = 0x1234_5000;
     let trap = process.run();
-    check!(
-        matches!(
-            trap,
-            Trap::PageFault {
-                address: 0x1234_5000,
-                present: false,
-                ..
-            }
-        ),
-        "{trap:?}"
-    );
+    check!(matches!(trap, Trap::PageFault { address: 0x1234_5000, present: false, .. }), "{trap:?}");
     let frame = Frame::allocate(0).map_err(|_| "no frame")?;
     process
         .table
-        .map(
-            Va(0x1234_5000),
-            frame.pa(),
-            MapFlags::USER | MapFlags::WRITE,
-        )
+        .map(Va(0x1234_5000), frame.pa(), MapFlags::USER | MapFlags::WRITE)
         .map_err(|error| format!("{error:?}"))?;
     // Once the page is there it must not come back as the same fault: a pager would repeat it for ever.
     let trap = process.run();
-    check!(
-        matches!(trap, Trap::Exception { .. }),
-        "with the page: {trap:?}"
-    );
+    check!(matches!(trap, Trap::Exception { .. }), "with the page: {trap:?}");
     Ok(())
 }
 
@@ -215,11 +165,7 @@ fn a_call_in_the_last_bytes_returns_safely() -> Verdict {
     page.write_shared(4094, bare_call());
     process
         .table
-        .map(
-            Va(USER_END - 4096),
-            page.pa(),
-            MapFlags::USER | MapFlags::EXECUTE,
-        )
+        .map(Va(USER_END - 4096), page.pa(), MapFlags::USER | MapFlags::EXECUTE)
         .map_err(|error| format!("{error:?}"))?;
     process.context.registers.rip = USER_END - 2;
     let trap = process.run();
@@ -229,45 +175,21 @@ fn a_call_in_the_last_bytes_returns_safely() -> Verdict {
         process.context.registers.rip
     );
     let trap = process.run();
-    check!(
-        matches!(
-            trap,
-            Trap::PageFault {
-                address: USER_END,
-                present: false,
-                ..
-            }
-        ),
-        "going on: {trap:?}"
-    );
+    check!(matches!(trap, Trap::PageFault { address: USER_END, present: false, .. }), "going on: {trap:?}");
     Ok(())
 }
 
 fn a_wild_rip_never_runs() -> Verdict {
     let kernel = a_wild_rip_never_runs as *const () as u64;
-    for rip in [
-        USER_END,
-        0x7fff_ffff_ffff,
-        0x8000_0000_0000,
-        1 << 63,
-        0xffff_8000_0000_0000,
-        kernel,
-        u64::MAX,
-    ] {
+    for rip in [USER_END, 0x7fff_ffff_ffff, 0x8000_0000_0000, 1 << 63, 0xffff_8000_0000_0000, kernel, u64::MAX] {
         let mut process = Process::new(bare_call());
         process.context.registers.rip = rip;
         process.context.registers.rcx = rip;
         let trap = process.run();
         let canonical = !(1 << 47..0xffff_8000_0000_0000).contains(&rip);
-        let fits = if canonical {
-            matches!(trap, Trap::PageFault { address, .. } if address == rip)
-        } else {
-            is_fault(&trap)
-        };
-        check!(
-            fits && process.context.registers.rip == rip,
-            "{rip:#x}: {trap:?}"
-        );
+        let fits =
+            if canonical { matches!(trap, Trap::PageFault { address, .. } if address == rip) } else { is_fault(&trap) };
+        check!(fits && process.context.registers.rip == rip, "{rip:#x}: {trap:?}");
     }
     Ok(())
 }
@@ -277,22 +199,12 @@ fn a_wild_stack_does_not_matter() -> Verdict {
         let mut process = Process::new(bare_call());
         process.context.registers.rsp = rsp;
         let trap = process.run();
-        check!(
-            trap == Trap::SystemCall && process.context.registers.rsp == rsp,
-            "{rsp:#x}: {trap:?}"
-        );
+        check!(trap == Trap::SystemCall && process.context.registers.rsp == rsp, "{rsp:#x}: {trap:?}");
     }
     Ok(())
 }
 
-program!(
-    go_32,
-    "push 0x23",
-    "lea rax, [rip + 2f]",
-    "push rax",
-    ".byte 0x48, 0xcb",
-    "2: syscall"
-);
+program!(go_32, "push 0x23", "lea rax, [rip + 2f]", "push rax", ".byte 0x48, 0xcb", "2: syscall");
 
 fn there_is_no_32_bit_mode() -> Verdict {
     let trap = Process::new(go_32()).run();

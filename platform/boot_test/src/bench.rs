@@ -6,8 +6,8 @@ use alloc::boxed::Box;
 use core::hint::black_box;
 use gyre_platform::{MapFlags, Pa, Va};
 use gyre_x86_64::{
-    Frame, PageTable, clear_timer, cycles_per_ms, enter_user, fill_random, interrupt_window, now,
-    set_timer, shut_down, take_events,
+    Frame, PageTable, clear_timer, cycles_per_ms, enter_user, fill_random, interrupt_window, now, set_timer, shut_down,
+    take_events,
 };
 
 const ROUNDS: usize = 7;
@@ -113,16 +113,11 @@ fn measure_copies() {
         ("copy 32 KiB", 32768),
     ] {
         measure(name, 500, || {
-            black_box(&mut into.as_mut_slice()[..bytes])
-                .copy_from_slice(black_box(&from.as_slice()[..bytes]))
+            black_box(&mut into.as_mut_slice()[..bytes]).copy_from_slice(black_box(&from.as_slice()[..bytes]))
         });
     }
-    measure("fill 4 KiB", 500, || {
-        black_box(&mut into.as_mut_slice()[..4096]).fill(0)
-    });
-    measure("fill 40 bytes", 500, || {
-        black_box(&mut into.as_mut_slice()[..40]).fill(0)
-    });
+    measure("fill 4 KiB", 500, || black_box(&mut into.as_mut_slice()[..4096]).fill(0));
+    measure("fill 40 bytes", 500, || black_box(&mut into.as_mut_slice()[..40]).fill(0));
     measure("copy 32 KiB by rep movsq", 50, || {
         let (to, of) = (into.as_mut_slice().as_mut_ptr(), from.as_slice().as_ptr());
         // SAFETY: both frames are 128 KiB long.

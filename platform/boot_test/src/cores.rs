@@ -9,39 +9,21 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_platform::{CORES_MAX, Events, Trap};
 use gyre_x86_64::{
-    Frame, clear_timer, core_count, core_index, cycles_per_ms, fill_random, idle,
-    memory_statistics, now, set_timer, take_events, wake_core,
+    Frame, clear_timer, core_count, core_index, cycles_per_ms, fill_random, idle, memory_statistics, now, set_timer,
+    take_events, wake_core,
 };
 
 /// All checks of this file.
 pub const CHECKS: &[Check] = &[
-    (
-        "every_core_runs_under_its_own_index",
-        every_core_runs_under_its_own_index,
-    ),
+    ("every_core_runs_under_its_own_index", every_core_runs_under_its_own_index),
     ("no_wake_up_is_lost", no_wake_up_is_lost),
     ("every_core_has_its_own_timer", every_core_has_its_own_timer),
-    (
-        "time_never_goes_back_between_cores",
-        time_never_goes_back_between_cores,
-    ),
-    (
-        "objects_freed_by_other_cores_return",
-        objects_freed_by_other_cores_return,
-    ),
+    ("time_never_goes_back_between_cores", time_never_goes_back_between_cores),
+    ("objects_freed_by_other_cores_return", objects_freed_by_other_cores_return),
     ("all_cores_allocate_at_once", all_cores_allocate_at_once),
-    (
-        "cores_draw_different_random_bytes",
-        cores_draw_different_random_bytes,
-    ),
-    (
-        "a_thread_moves_with_its_vector_registers",
-        a_thread_moves_with_its_vector_registers,
-    ),
-    (
-        "a_table_dropped_while_another_core_has_it_is_freed",
-        a_table_dropped_while_loaded_elsewhere,
-    ),
+    ("cores_draw_different_random_bytes", cores_draw_different_random_bytes),
+    ("a_thread_moves_with_its_vector_registers", a_thread_moves_with_its_vector_registers),
+    ("a_table_dropped_while_another_core_has_it_is_freed", a_table_dropped_while_loaded_elsewhere),
 ];
 
 type Job = fn(usize) -> u64;
@@ -96,16 +78,9 @@ fn everywhere(job: Job) -> Result<Vec<u64>, alloc::string::String> {
 fn every_core_runs_under_its_own_index() -> Verdict {
     check!(core_index() == 0, "the boot core is {}", core_index());
     let found = everywhere(|_| core_index() as u64)?;
-    check!(
-        found.iter().copied().eq(1..core_count() as u64),
-        "{found:?}"
-    );
+    check!(found.iter().copied().eq(1..core_count() as u64), "{found:?}");
     let listed = gyre_x86_64::zone().core_count;
-    check!(
-        core_count() == listed,
-        "{} of {listed} cores run",
-        core_count()
-    );
+    check!(core_count() == listed, "{} of {listed} cores run", core_count());
     Ok(())
 }
 
@@ -133,10 +108,7 @@ fn no_wake_up_is_lost() -> Verdict {
     if core_count() == 1 {
         wake_core(0);
         idle();
-        check!(
-            take_events().has(Events::WAKE),
-            "a core does not wake itself"
-        );
+        check!(take_events().has(Events::WAKE), "a core does not wake itself");
         return Ok(());
     }
     TURN.store(1, Ordering::Release);
@@ -151,11 +123,7 @@ fn no_wake_up_is_lost() -> Verdict {
         } else {
             idle();
         }
-        check!(
-            !take_events().has(Events::TIMER),
-            "stuck at turn {}",
-            TURN.load(Ordering::Acquire)
-        );
+        check!(!take_events().has(Events::TIMER), "stuck at turn {}", TURN.load(Ordering::Acquire));
     }
     clear_timer();
     TURN.store(2 * ROUNDS, Ordering::Release);
@@ -172,10 +140,7 @@ fn every_core_has_its_own_timer() -> Verdict {
         }
         now().saturating_sub(deadline)
     })?;
-    check!(
-        found.iter().all(|late| *late > 0),
-        "a timer was early: {found:?}"
-    );
+    check!(found.iter().all(|late| *late > 0), "a timer was early: {found:?}");
     Ok(())
 }
 
@@ -225,10 +190,7 @@ fn objects_freed_by_other_cores_return() -> Verdict {
             sum
         });
         let sum = finish(1)?;
-        check!(
-            sum == (0..3000).sum::<u64>() + 3000 * round,
-            "contents changed: {sum}"
-        );
+        check!(sum == (0..3000).sum::<u64>() + 3000 * round, "contents changed: {sum}");
     }
     let slabs = memory_statistics().heap_bytes;
     check!(
@@ -236,10 +198,7 @@ fn objects_freed_by_other_cores_return() -> Verdict {
         "{} bytes lost",
         memory_statistics().heap_used_bytes - before
     );
-    check!(
-        slabs < 2 << 20,
-        "objects freed by another core are not used again: {slabs} bytes of slabs"
-    );
+    check!(slabs < 2 << 20, "objects freed by another core are not used again: {slabs} bytes of slabs");
     Ok(())
 }
 
@@ -252,18 +211,12 @@ fn all_cores_allocate_at_once() -> Verdict {
             let Ok(mut frame) = Frame::allocate(order) else {
                 continue;
             };
-            wrong += frame.as_slice()[..64]
-                .iter()
-                .filter(|byte| **byte != 0)
-                .count() as u64;
+            wrong += frame.as_slice()[..64].iter().filter(|byte| **byte != 0).count() as u64;
             frame.as_mut_slice()[..64].fill(core as u8 + 1);
             held.push((frame, alloc::vec![core as u8; 24 + round % 500]));
             if held.len() > 40 {
                 let (frame, bytes) = held.swap_remove((round * 13) % 40);
-                wrong += frame.as_slice()[..64]
-                    .iter()
-                    .filter(|byte| **byte != core as u8 + 1)
-                    .count() as u64;
+                wrong += frame.as_slice()[..64].iter().filter(|byte| **byte != core as u8 + 1).count() as u64;
                 wrong += bytes.iter().filter(|byte| **byte != core as u8).count() as u64;
             }
         }
@@ -319,11 +272,7 @@ fn step(_core: usize) -> u64 {
     let process = unsafe { &mut *(MOVING.load(Ordering::Acquire) as *mut Process) };
     let trap = process.run();
     process.context.park();
-    if trap == Trap::SystemCall {
-        process.context.registers.rdi
-    } else {
-        u64::MAX
-    }
+    if trap == Trap::SystemCall { process.context.registers.rdi } else { u64::MAX }
 }
 
 fn a_thread_moves_with_its_vector_registers() -> Verdict {
@@ -341,11 +290,7 @@ fn a_thread_moves_with_its_vector_registers() -> Verdict {
         check!(count == round, "round {round} on core {core}: {count}");
         if round.is_multiple_of(5) {
             check!(other.run() == Trap::SystemCall, "the other one trapped");
-            check!(
-                other.context.registers.rdi == round / 5,
-                "the other one has {}",
-                other.context.registers.rdi
-            );
+            check!(other.context.registers.rdi == round / 5, "the other one has {}", other.context.registers.rdi);
         }
     }
     Ok(())
@@ -364,11 +309,7 @@ fn a_table_dropped_while_loaded_elsewhere() -> Verdict {
         MOVING.store((&raw mut process) as u64, Ordering::Release);
         start(1, step);
         check!(finish(1)? == 1, "it did not run");
-        check!(
-            process.table.active_cores() == 2,
-            "loaded on {:b}",
-            process.table.active_cores()
-        );
+        check!(process.table.active_cores() == 2, "loaded on {:b}", process.table.active_cores());
     }
     start(1, |_| 0);
     finish(1)?;

@@ -1,8 +1,9 @@
-//! Forbidden things, of which the kernel must die with a dump. `tests/boot/run.sh` checks how.
+//! Forbidden things, of which the kernel must die with a dump. `tests/boot/platform.sh` checks how.
 
+use crate::program::Process;
 use core::arch::asm;
 use gyre_platform::{MapFlags, Va};
-use gyre_x86_64::{Frame, PageTable, UserContext, enter_user, shut_down};
+use gyre_x86_64::{Frame, PageTable, UserContext, cycles_per_ms, enter_user, now, shut_down};
 
 /// Does it. Comes back with exit code 77 where the machine let it pass.
 pub fn run(name: &str) -> ! {
@@ -20,10 +21,22 @@ pub fn run(name: &str) -> ! {
         "stack" => log::info!("{}", deepen(1)),
         // SAFETY: none: an undefined instruction.
         "undefined" => unsafe { asm!("ud2") },
+        "elsewhere" => die_elsewhere(),
         _ => {}
     }
     log::error!("nothing stopped it");
     shut_down(77)
+}
+
+/// A core panics while the boot core runs a program that never ends by itself.
+fn die_elsewhere() {
+    gyre_x86_64::start_cores(|core| {
+        let end = now() + 50 * cycles_per_ms();
+        while now() < end {}
+        panic!("core {core} as asked");
+    });
+    let mut process = Process::new(crate::program::endless());
+    enter_user(&mut process.context, &process.table.root());
 }
 
 /// Runs what is no code.
@@ -38,9 +51,7 @@ fn run_data() {
 fn touch_user_page() {
     let mut table = PageTable::new().expect("memory");
     let frame = Frame::allocate(0).expect("memory");
-    table
-        .map(Va(0x40_0000), frame.pa(), MapFlags::USER | MapFlags::WRITE)
-        .expect("free");
+    table.map(Va(0x40_0000), frame.pa(), MapFlags::USER | MapFlags::WRITE).expect("free");
     let mut context = UserContext::new().expect("memory");
     context.registers.rip = 0x40_0000;
     enter_user(&mut context, &table.root());
@@ -51,9 +62,5 @@ fn touch_user_page() {
 fn deepen(level: u64) -> u64 {
     let mut room = [level; 64];
     core::hint::black_box(&mut room);
-    if level == 0 {
-        0
-    } else {
-        deepen(level + 1) + room[(level % 64) as usize]
-    }
+    if level == 0 { 0 } else { deepen(level + 1) + room[(level % 64) as usize] }
 }

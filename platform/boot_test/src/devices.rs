@@ -1,5 +1,5 @@
 //! PCI, device memory and MSI-X, by means of a virtio entropy device (virtio 1.2, 4.1 and 5.4). Without one the checks that need it
-//! say so and pass: `run.sh` gives the machine one wherever it has PCI.
+//! say so and pass: `platform.sh` gives the machine one wherever it has PCI.
 
 use crate::check;
 use crate::suite::{Check, Verdict};
@@ -7,84 +7,40 @@ use alloc::format;
 use alloc::string::String;
 use gyre_platform::{DeviceError, PciAddress};
 use gyre_x86_64::{
-    DmaBuffer, Mmio, PciDevice, attach_interrupt, core_count, cycles_per_ms, detach_interrupt,
-    dma_fence, idle, interrupt_entries, now, pci_devices, set_timer, take_events,
+    DmaBuffer, Mmio, PciDevice, attach_interrupt, core_count, cycles_per_ms, detach_interrupt, dma_fence, idle,
+    interrupt_entries, now, pci_devices, set_timer, take_events,
 };
 
 /// All checks of this file.
 pub const CHECKS: &[Check] = &[
-    (
-        "pci_functions_are_found_once_each",
-        pci_functions_are_found_once_each,
-    ),
-    (
-        "bars_that_are_not_there_are_errors",
-        bars_that_are_not_there_are_errors,
-    ),
-    (
-        "lines_of_a_core_run_out_and_return",
-        lines_of_a_core_run_out_and_return,
-    ),
-    (
-        "a_device_writes_memory_and_interrupts",
-        a_device_writes_memory_and_interrupts,
-    ),
+    ("pci_functions_are_found_once_each", pci_functions_are_found_once_each),
+    ("bars_that_are_not_there_are_errors", bars_that_are_not_there_are_errors),
+    ("lines_of_a_core_run_out_and_return", lines_of_a_core_run_out_and_return),
+    ("a_device_writes_memory_and_interrupts", a_device_writes_memory_and_interrupts),
 ];
 
 fn pci_functions_are_found_once_each() -> Verdict {
     let list = pci_devices();
     for (number, device) in list.iter().enumerate() {
-        check!(
-            device.id.vendor != 0xffff,
-            "{:?} is not there",
-            device.address
-        );
-        check!(
-            !list[..number]
-                .iter()
-                .any(|other| other.address == device.address),
-            "{:?} twice",
-            device.address
-        );
-        check!(
-            device.config_read16(0) == device.id.vendor,
-            "{:?} changed",
-            device.address
-        );
-        check!(
-            device.config_read32(0) as u16 == device.id.vendor,
-            "widths differ"
-        );
+        check!(device.id.vendor != 0xffff, "{:?} is not there", device.address);
+        check!(!list[..number].iter().any(|other| other.address == device.address), "{:?} twice", device.address);
+        check!(device.config_read16(0) == device.id.vendor, "{:?} changed", device.address);
+        check!(device.config_read32(0) as u16 == device.id.vendor, "widths differ");
         let count = device.capabilities().count();
         check!(count < 48, "{:?} has a list without end", device.address);
     }
     let absent = PciDevice {
-        address: PciAddress {
-            bus: 0,
-            device: 29,
-            function: 7,
-        },
+        address: PciAddress { bus: 0, device: 29, function: 7 },
         ..list.first().copied().unwrap_or_else(nobody)
     };
-    check!(
-        absent.config_read32(0) == u32::MAX,
-        "something answers where nothing is"
-    );
+    check!(absent.config_read32(0) == u32::MAX, "something answers where nothing is");
     Ok(())
 }
 
 fn nobody() -> PciDevice {
     PciDevice {
-        address: PciAddress {
-            bus: 0,
-            device: 29,
-            function: 7,
-        },
-        id: gyre_platform::PciId {
-            vendor: 0xffff,
-            device: 0xffff,
-            class: 0xffff,
-        },
+        address: PciAddress { bus: 0, device: 29, function: 7 },
+        id: gyre_platform::PciId { vendor: 0xffff, device: 0xffff, class: 0xffff },
     }
 }
 
@@ -101,20 +57,11 @@ fn bars_that_are_not_there_are_errors() -> Verdict {
         return Ok(());
     };
     for number in [2, 3, 6, 255] {
-        check!(
-            device.bar(number).err() == Some(DeviceError::NoBar),
-            "bar {number}"
-        );
+        check!(device.bar(number).err() == Some(DeviceError::NoBar), "bar {number}");
     }
     let memory = device.bar(4).map_err(|error| format!("{error:?}"))?;
-    check!(
-        memory.read32(memory.bytes()) == u32::MAX && memory.read32(usize::MAX) == u32::MAX,
-        "read beyond the end"
-    );
-    check!(
-        memory.part(0, memory.bytes() + 1).is_none(),
-        "a part beyond the end"
-    );
+    check!(memory.read32(memory.bytes()) == u32::MAX && memory.read32(usize::MAX) == u32::MAX, "read beyond the end");
+    check!(memory.part(0, memory.bytes() + 1).is_none(), "a part beyond the end");
     Ok(())
 }
 
@@ -124,24 +71,14 @@ fn lines_of_a_core_run_out_and_return() -> Verdict {
         return Ok(());
     };
     let entries = interrupt_entries(&device);
-    check!(
-        attach_interrupt(&device, entries, 0) == Err(DeviceError::NoInterrupt),
-        "an entry beyond the table"
-    );
-    check!(
-        attach_interrupt(&device, 0, core_count()) == Err(DeviceError::NoInterrupt),
-        "a core that does not run"
-    );
+    check!(attach_interrupt(&device, entries, 0) == Err(DeviceError::NoInterrupt), "an entry beyond the table");
+    check!(attach_interrupt(&device, 0, core_count()) == Err(DeviceError::NoInterrupt), "a core that does not run");
     for _ in 0..2 {
         for expected in 8..64 {
-            let line = attach_interrupt(&device, 0, 0)
-                .map_err(|error| format!("line {expected}: {error:?}"))?;
+            let line = attach_interrupt(&device, 0, 0).map_err(|error| format!("line {expected}: {error:?}"))?;
             check!(line == expected, "line {line} for {expected}");
         }
-        check!(
-            attach_interrupt(&device, 0, 0) == Err(DeviceError::NoLine),
-            "a line too many"
-        );
+        check!(attach_interrupt(&device, 0, 0) == Err(DeviceError::NoLine), "a line too many");
         (8..64).for_each(|line| detach_interrupt(&device, 0, 0, line));
     }
     Ok(())
@@ -155,23 +92,11 @@ fn find_registers(device: &PciDevice) -> Result<(Mmio, Mmio), String> {
         if kind != 1 && kind != 2 {
             continue;
         }
-        let bar = device
-            .bar(device.config_read8(place + 4))
-            .map_err(|error| format!("{error:?}"))?;
-        let part = bar.part(
-            device.config_read32(place + 8) as usize,
-            device.config_read32(place + 12) as usize,
-        );
-        if kind == 1 {
-            common = part
-        } else {
-            notify = part
-        }
+        let bar = device.bar(device.config_read8(place + 4)).map_err(|error| format!("{error:?}"))?;
+        let part = bar.part(device.config_read32(place + 8) as usize, device.config_read32(place + 12) as usize);
+        if kind == 1 { common = part } else { notify = part }
     }
-    Ok((
-        common.ok_or("no common registers")?,
-        notify.ok_or("no notification registers")?,
-    ))
+    Ok((common.ok_or("no common registers")?, notify.ok_or("no notification registers")?))
 }
 
 fn a_device_writes_memory_and_interrupts() -> Verdict {
@@ -231,9 +156,6 @@ fn a_device_writes_memory_and_interrupts() -> Verdict {
         detach_interrupt(&device, 1, target, line);
     }
     check!(seen, "no interrupt on line {line}; used index {used}");
-    check!(
-        used == 1 && drawn.iter().filter(|byte| **byte == 0).count() < 16,
-        "used {used}, bytes {drawn:?}"
-    );
+    check!(used == 1 && drawn.iter().filter(|byte| **byte == 0).count() < 16, "used {used}, bytes {drawn:?}");
     moved.map(|_| ())
 }

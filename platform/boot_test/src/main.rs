@@ -1,6 +1,6 @@
 //! A kernel that does nothing but test the platform below it: prints `ok NAME` or `FAILED NAME: why` for each check and ends the
 //! machine with 0 where all passed. With `crash=NAME` on the command line it does one forbidden thing instead and must die of it.
-//! `tests/boot/run.sh` runs it on several machines.
+//! `tests/boot/platform.sh` runs it on several machines.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -35,8 +35,6 @@ gyre_x86_64::entry!(suite::main);
 /// On a host there is nothing to test.
 #[cfg(not(target_os = "none"))]
 fn main() {
-    eprintln!(
-        "this is a kernel: build it with --target x86_64-unknown-none and run tests/boot/run.sh"
-    );
+    eprintln!("this is a kernel: build it with --target x86_64-unknown-none and run tests/boot/platform.sh");
     std::process::exit(2);
 }

@@ -1,10 +1,7 @@
 //! Small programs in assembly and what is needed to run them.
 
 use gyre_platform::{Exit, MapFlags, PAGE_BYTES, Trap, Va};
-use gyre_x86_64::{
-    Frame, PageTable, UserContext, clear_timer, cycles_per_ms, enter_user, now, set_timer,
-    take_events,
-};
+use gyre_x86_64::{Frame, PageTable, UserContext, clear_timer, cycles_per_ms, enter_user, now, set_timer, take_events};
 
 /// A function that [`program!`] defines.
 pub type Code = fn() -> &'static [u8];
@@ -22,6 +19,7 @@ macro_rules! program {
     ($name:ident, $($line:literal),+ $(,)?) => {
         core::arch::global_asm!(
             concat!(".section .rodata.", stringify!($name), ", \"a\""),
+            concat!(".globl program_", stringify!($name), ", program_", stringify!($name), "_end"),
             concat!("program_", stringify!($name), ":"),
             $($line,)+
             concat!("program_", stringify!($name), "_end:"),
@@ -39,6 +37,13 @@ macro_rules! program {
             unsafe { core::slice::from_raw_parts(start, end as usize - start as usize) }
         }
     };
+}
+
+program!(spin, "2: jmp 2b");
+
+/// A program that does nothing for ever.
+pub fn endless() -> &'static [u8] {
+    spin()
 }
 
 /// A program in an address space of its own.
@@ -59,28 +64,16 @@ impl Process {
         let mut table = PageTable::new().expect("memory");
         let frame = Frame::allocate(0).expect("memory");
         frame.write_shared(0, code);
-        table
-            .map(Va(CODE), frame.pa(), MapFlags::USER | MapFlags::EXECUTE)
-            .expect("free");
+        table.map(Va(CODE), frame.pa(), MapFlags::USER | MapFlags::EXECUTE).expect("free");
         let data = Frame::allocate(0).expect("memory");
-        table
-            .map(Va(DATA), data.pa(), MapFlags::USER | MapFlags::WRITE)
-            .expect("free");
+        table.map(Va(DATA), data.pa(), MapFlags::USER | MapFlags::WRITE).expect("free");
         let stack = Frame::allocate(0).expect("memory");
         let bottom = STACK_TOP - PAGE_BYTES as u64;
-        table
-            .map(Va(bottom), stack.pa(), MapFlags::USER | MapFlags::WRITE)
-            .expect("free");
+        table.map(Va(bottom), stack.pa(), MapFlags::USER | MapFlags::WRITE).expect("free");
         let mut context = UserContext::new().expect("memory");
         context.registers.rip = CODE;
         context.registers.rsp = STACK_TOP - 64;
-        Process {
-            context,
-            table,
-            data,
-            _code: frame,
-            _stack: stack,
-        }
+        Process { context, table, data, _code: frame, _stack: stack }
     }
 
     /// Runs until something but an interrupt happens; gives up on a program after half a second.

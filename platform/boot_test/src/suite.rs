@@ -32,15 +32,8 @@ pub fn main() -> ! {
     }
     let cores = machine::start_cores(cores::serve);
     log::info!("{cores} cores");
-    let lists = [
-        memory::CHECKS,
-        tables::CHECKS,
-        time::CHECKS,
-        cores::CHECKS,
-        users::CHECKS,
-        attacks::CHECKS,
-        devices::CHECKS,
-    ];
+    let lists =
+        [memory::CHECKS, tables::CHECKS, time::CHECKS, cores::CHECKS, users::CHECKS, attacks::CHECKS, devices::CHECKS];
     let (mut good, mut bad) = (0, 0);
     for (name, check) in lists.into_iter().flatten() {
         match check() {
@@ -54,6 +47,7 @@ pub fn main() -> ! {
             }
         }
     }
+    log::info!("{} bytes of the stack were never used", machine::stack_bytes_unused());
     log::info!("{good} passed, {bad} failed");
     machine::shut_down(u8::from(bad > 0))
 }

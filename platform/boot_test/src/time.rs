@@ -4,25 +4,15 @@ use crate::check;
 use crate::suite::{Check, Verdict};
 use gyre_platform::Events;
 use gyre_x86_64::{
-    clear_timer, cycles_per_ms, fill_random, idle, interrupt_window, now, set_timer, take_events,
-    wall_clock_ns,
+    clear_timer, cycles_per_ms, fill_random, idle, interrupt_window, now, set_timer, take_events, wall_clock_ns,
 };
 
 /// All checks of this file.
 pub const CHECKS: &[Check] = &[
-    (
-        "a_timer_fires_after_its_deadline_and_once",
-        a_timer_fires_after_its_deadline,
-    ),
-    (
-        "a_past_deadline_fires_at_once",
-        a_past_deadline_fires_at_once,
-    ),
+    ("a_timer_fires_after_its_deadline_and_once", a_timer_fires_after_its_deadline),
+    ("a_past_deadline_fires_at_once", a_past_deadline_fires_at_once),
     ("a_cleared_timer_is_silent", a_cleared_timer_is_silent),
-    (
-        "the_wall_clock_is_of_this_century_and_runs",
-        the_wall_clock_runs,
-    ),
+    ("the_wall_clock_is_of_this_century_and_runs", the_wall_clock_runs),
     ("random_bytes_differ", random_bytes_differ),
 ];
 
@@ -43,11 +33,7 @@ fn a_timer_fires_after_its_deadline() -> Verdict {
         let seen = wait_until(deadline + 2000 * cycles_per_ms());
         let after = now();
         check!(seen & Events::TIMER != 0, "{ms} ms: no event");
-        check!(
-            after >= deadline,
-            "{ms} ms: {} cycles early",
-            deadline - after
-        );
+        check!(after >= deadline, "{ms} ms: {} cycles early", deadline - after);
     }
     let end = now() + 5 * cycles_per_ms();
     while now() < end {
@@ -83,15 +69,9 @@ fn the_wall_clock_runs() -> Verdict {
     while now() < start_cycles + 20 * cycles_per_ms() {}
     let passed = wall_clock_ns() - start;
     let by_cycles = (now() - start_cycles) * 1_000_000 / cycles_per_ms();
-    check!(
-        passed.abs_diff(by_cycles) < by_cycles / 50,
-        "{passed} ns by the clock, {by_cycles} ns by cycles"
-    );
+    check!(passed.abs_diff(by_cycles) < by_cycles / 50, "{passed} ns by the clock, {by_cycles} ns by cycles");
     let seconds = start / 1_000_000_000;
-    check!(
-        (1_700_000_000..4_100_000_000).contains(&seconds),
-        "{seconds} s since 1970"
-    );
+    check!((1_700_000_000..4_100_000_000).contains(&seconds), "{seconds} s since 1970");
     Ok(())
 }
 
@@ -100,10 +80,7 @@ fn random_bytes_differ() -> Verdict {
     fill_random(&mut first);
     fill_random(&mut second);
     let ones: u32 = first.iter().map(|byte| byte.count_ones()).sum();
-    check!(
-        first != second && (250..550).contains(&ones),
-        "{ones} of 800 bits are set"
-    );
+    check!(first != second && (250..550).contains(&ones), "{ones} of 800 bits are set");
     let same = first.iter().zip(second).filter(|(a, b)| **a == *b).count();
     check!(same < 20, "{same} bytes are equal");
     Ok(())

@@ -62,21 +62,15 @@ pub(crate) fn set_tables(tables: Tables) {
 }
 
 fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(
-        bytes.get(offset..offset.checked_add(2)?)?.try_into().ok()?,
-    ))
+    Some(u16::from_le_bytes(bytes.get(offset..offset.checked_add(2)?)?.try_into().ok()?))
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(
-        bytes.get(offset..offset.checked_add(4)?)?.try_into().ok()?,
-    ))
+    Some(u32::from_le_bytes(bytes.get(offset..offset.checked_add(4)?)?.try_into().ok()?))
 }
 
 fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(
-        bytes.get(offset..offset.checked_add(8)?)?.try_into().ok()?,
-    ))
+    Some(u64::from_le_bytes(bytes.get(offset..offset.checked_add(8)?)?.try_into().ok()?))
 }
 
 fn sum(bytes: &[u8]) -> u8 {
@@ -86,11 +80,7 @@ fn sum(bytes: &[u8]) -> u8 {
 /// Reads the tables. `root_pointer` is what the loader says, or 0 to search the BIOS area.
 pub(crate) fn read(view: &dyn PhysicalView, root_pointer: u64) -> Tables {
     let mut tables = Tables::EMPTY;
-    let found = if root_pointer != 0 {
-        Some(root_pointer)
-    } else {
-        find_root_pointer(view)
-    };
+    let found = if root_pointer != 0 { Some(root_pointer) } else { find_root_pointer(view) };
     if let Some(address) = found {
         let _ = read_root(view, address, &mut tables);
     }
@@ -100,36 +90,24 @@ pub(crate) fn read(view: &dyn PhysicalView, root_pointer: u64) -> Tables {
 /// Searches 0xe0000 to 0xfffff for the root pointer (ACPI 6.5, 5.2.5.1); Firecracker and some BIOSes leave it to that.
 fn find_root_pointer(view: &dyn PhysicalView) -> Option<u64> {
     let area = view.bytes(0xe_0000, 0x2_0000)?;
-    let place = area
-        .chunks_exact(16)
-        .position(|chunk| chunk.starts_with(b"RSD PTR "))?;
+    let place = area.chunks_exact(16).position(|chunk| chunk.starts_with(b"RSD PTR "))?;
     Some(0xe_0000 + place as u64 * 16)
 }
 
 fn read_root(view: &dyn PhysicalView, address: u64, tables: &mut Tables) -> Option<()> {
-    let pointer = view
-        .bytes(address, 36)
-        .or_else(|| view.bytes(address, 20))?;
+    let pointer = view.bytes(address, 36).or_else(|| view.bytes(address, 20))?;
     if !pointer.starts_with(b"RSD PTR ") || sum(pointer.get(..20)?) != 0 {
         return None;
     }
     let extended = pointer.get(15).copied().unwrap_or(0) >= 2;
-    let long = if extended {
-        u64_at(pointer, 24).filter(|address| *address != 0)
-    } else {
-        None
-    };
+    let long = if extended { u64_at(pointer, 24).filter(|address| *address != 0) } else { None };
     let (root, entry_bytes) = match long {
         Some(root) => (root, 8),
         None => (u64::from(u32_at(pointer, 16)?), 4),
     };
     let entries = table(view, root)?.get(36..)?;
     for entry in entries.chunks_exact(entry_bytes) {
-        let address = if entry_bytes == 8 {
-            u64_at(entry, 0)?
-        } else {
-            u64::from(u32_at(entry, 0)?)
-        };
+        let address = if entry_bytes == 8 { u64_at(entry, 0)? } else { u64::from(u32_at(entry, 0)?) };
         let Some(bytes) = table(view, address) else {
             continue;
         };
@@ -159,10 +137,7 @@ fn read_madt(bytes: &[u8], tables: &mut Tables) {
     }
     let mut rest = bytes.get(44..).unwrap_or(&[]);
     while let [kind, length, ..] = *rest {
-        let Some(entry) = rest
-            .get(..usize::from(length))
-            .filter(|entry| entry.len() >= 2)
-        else {
+        let Some(entry) = rest.get(..usize::from(length)).filter(|entry| entry.len() >= 2) else {
             return;
         };
         let _ = read_madt_entry(kind, entry, tables);
@@ -173,9 +148,7 @@ fn read_madt(bytes: &[u8], tables: &mut Tables) {
 fn read_madt_entry(kind: u8, entry: &[u8], tables: &mut Tables) -> Option<()> {
     match kind {
         0 if u32_at(entry, 4)? & 1 == 1 => add_core(tables, u32::from(*entry.get(3)?)),
-        1 if tables.io_apic.is_none() => {
-            tables.io_apic = Some((u64::from(u32_at(entry, 4)?), u32_at(entry, 8)?))
-        }
+        1 if tables.io_apic.is_none() => tables.io_apic = Some((u64::from(u32_at(entry, 4)?), u32_at(entry, 8)?)),
         2 if *entry.get(3)? == 4 => {
             let flags = u16_at(entry, 8)?;
             tables.serial_interrupt = (u32_at(entry, 4)?, flags >> 2 & 3 == 3, flags & 3 == 3);
@@ -206,9 +179,7 @@ fn read_mcfg(bytes: &[u8], tables: &mut Tables) {
 
 /// ACPI 6.5, 5.2.9: the PM1a control port, and `_S5_` of the DSDT, found by its bytes.
 fn read_fadt(view: &dyn PhysicalView, bytes: &[u8]) -> Option<(u16, u16)> {
-    let port = u16::try_from(u32_at(bytes, 64)?)
-        .ok()
-        .filter(|port| *port != 0)?;
+    let port = u16::try_from(u32_at(bytes, 64)?).ok().filter(|port| *port != 0)?;
     let code = table(view, u64::from(u32_at(bytes, 40)?))?;
     let name = code.windows(4).position(|window| window == b"_S5_")?;
     // NameOp "_S5_" PackageOp(0x12) PkgLength NumElements, then the value: BytePrefix(0x0a) byte, ZeroOp or OneOp.

@@ -50,16 +50,8 @@ fn machine() -> Memory {
     fadt[4..8].copy_from_slice(&0x5000u32.to_le_bytes());
     fadt[28..32].copy_from_slice(&0x604u32.to_le_bytes());
     put_table(&mut memory, 0x4000, b"FACP", &fadt);
-    put_table(
-        &mut memory,
-        0x5000,
-        b"DSDT",
-        b"xx\x08_S5_\x12\x06\x04\x0a\x05\0\0\0",
-    );
-    let entries: Vec<u8> = [0x2000u32, 0x3000, 0x4000]
-        .iter()
-        .flat_map(|entry| entry.to_le_bytes())
-        .collect();
+    put_table(&mut memory, 0x5000, b"DSDT", b"xx\x08_S5_\x12\x06\x04\x0a\x05\0\0\0");
+    let entries: Vec<u8> = [0x2000u32, 0x3000, 0x4000].iter().flat_map(|entry| entry.to_le_bytes()).collect();
     put_table(&mut memory, 0x1000, b"RSDT", &entries);
     put_root(&mut memory, 0xe_0040, 0x1000);
     memory
@@ -88,11 +80,8 @@ fn a_table_with_a_wrong_checksum_counts_as_absent() {
 #[test]
 fn any_damaged_byte_is_survived() {
     let whole = machine().0;
-    for place in (0xe_0040..0xe_0060)
-        .chain(0x1000..0x1060)
-        .chain(0x2000..0x2060)
-        .chain(0x3000..0x3060)
-        .chain(0x4000..0x5040)
+    for place in
+        (0xe_0040..0xe_0060).chain(0x1000..0x1060).chain(0x2000..0x2060).chain(0x3000..0x3060).chain(0x4000..0x5040)
     {
         for value in [0, 1, 0x7f, 0xff] {
             let mut memory = Memory(whole.clone());

@@ -118,10 +118,12 @@ pub(crate) fn has_deadline_mode() -> bool {
 }
 
 /// Chooses how the timer is driven: by ticks at this rate, or by deadlines of the time stamp counter where 0.
+/// The write of the mode must be over before the first deadline is written (SDM vol. 3, 11.5.4.1), hence the fence.
 pub(crate) fn set_timer_rate(ticks_per_cycle_shifted: u64) {
     write(TIMER_INITIAL, 0);
     TICKS_PER_CYCLE.store(ticks_per_cycle_shifted, Ordering::Release);
     write(TIMER, if ticks_per_cycle_shifted == 0 { 2 << 17 | VECTOR_TIMER } else { VECTOR_TIMER });
+    crate::dma_fence();
 }
 
 /// Arms the one-shot timer of this core; a deadline that has passed fires at once.

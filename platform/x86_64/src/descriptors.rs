@@ -224,5 +224,8 @@ pub(crate) fn protect_core() {
         | optional(extended[1] >> 20 & 1, 21);
     // SAFETY: each bit is offered; user pages are never touched through their user addresses.
     unsafe { write_cr4(cr4) };
+    // No breakpoints are left from the firmware; programs have no way to set any.
+    // SAFETY: DR7 with its constant bit only.
+    unsafe { asm!("mov dr7, {}", in(reg) 0x400u64, options(nomem, nostack)) };
     crate::core_local::this_core().has_smap.set(u64::from(extended[1] >> 20 & 1));
 }

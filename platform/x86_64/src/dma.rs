@@ -43,7 +43,7 @@ macro_rules! accessors {
 }
 
 impl DmaBuffer {
-    /// Takes at least `bytes` of it, up to 4 MiB.
+    /// Takes at least `bytes` of it, up to 128 MiB.
     ///
     /// # Errors
     /// [`OutOfMemory`] where there is none.

@@ -194,3 +194,11 @@ pub fn count_low_pages() -> usize {
     unsafe { for_each_leaf(root(), 0, 256, &mut |_| count += 1) };
     count
 }
+
+/// Bytes of this core's stack that were never used; the lower end of a stack starts as zeros.
+pub fn stack_bytes_unused() -> usize {
+    let start = STACKS + crate::core_index() as u64 * STACK_STRIDE + STACK_STRIDE / 2;
+    // SAFETY: the core's own stack, mapped at boot; words below the stack pointer are only read.
+    let word = |place: u64| unsafe { (place as *const u64).read_volatile() };
+    (start..start + STACK_BYTES).step_by(8).take_while(|place| word(*place) == 0).count() * 8
+}

@@ -6,10 +6,7 @@
 //! On a host target only the parts that touch no hardware exist, with their tests.
 #![no_std]
 #![warn(missing_docs)]
-#![cfg_attr(
-    not(target_os = "none"),
-    allow(dead_code, reason = "the pure parts are compiled for their tests")
-)]
+#![cfg_attr(not(target_os = "none"), allow(dead_code, reason = "the pure parts are compiled for their tests"))]
 
 #[cfg(target_os = "none")]
 extern crate alloc;
@@ -65,7 +62,7 @@ pub use self::{
     dma::{DmaBuffer, dma_fence},
     entropy::{add_random, fill_random},
     interrupts::{idle, interrupt_window},
-    kernel_map::{check_rights, count_low_pages},
+    kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
     memory::frame::{Frame, set_memory_meter},
     memory::memory_statistics,
     mmio::Mmio,
@@ -89,10 +86,7 @@ pub use memory::MemoryStatistics;
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
-        #[allow(
-            unsafe_code,
-            reason = "the platform finds the binary's main function by its name"
-        )]
+        #[allow(unsafe_code, reason = "the platform finds the binary's main function by its name")]
         #[unsafe(no_mangle)]
         fn gyre_kernel_main() -> ! {
             let main: fn() -> ! = $main;

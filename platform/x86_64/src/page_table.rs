@@ -6,7 +6,6 @@ use crate::kernel_map;
 use crate::lock::SpinLock;
 use crate::memory::{buddy::NONE, frame::Frame, raw};
 use crate::paging::*;
-use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_platform::{MapError, MapFlags, Mapping, PAGE_BYTES, Pa, USER_END, Va};
 
@@ -23,25 +22,31 @@ pub struct PageTable {
 
 /// What a core loads to run in an address space: stays whole as long as somebody holds it, also while the [`PageTable`] is
 /// locked, changed or already dropped.
-#[derive(Clone)]
-pub struct TableRoot(Arc<Root>);
+///
+/// Holders are counted in the description of the root's frame, so that making a table allocates nothing that could not be refused.
+pub struct TableRoot(u64);
 
-/// Frees the tables with the last holder.
-struct Root(u64);
+impl Clone for TableRoot {
+    fn clone(&self) -> TableRoot {
+        let before = raw::info_of(self.0).prev.fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "too many holders of a page table");
+        TableRoot(self.0)
+    }
+}
 
 impl TableRoot {
     /// Loads the table on this core, unless it is loaded.
     #[inline]
     pub(crate) fn load(&self) {
-        if this_core().loaded_root.load(Ordering::Relaxed) != self.0.0 {
-            load_root(self.0.0);
+        if this_core().loaded_root.load(Ordering::Relaxed) != self.0 {
+            load_root(self.0);
         }
     }
 
     /// What is mapped at the page that holds `va`, at this moment.
     #[inline]
     pub(crate) fn query(&self, va: Va) -> Option<Mapping> {
-        let entry = find_user(self.0.0, va)?.get();
+        let entry = find_user(self.0, va)?.get();
         (entry & PRESENT != 0).then(|| mapping_of(entry))
     }
 }
@@ -55,7 +60,8 @@ impl PageTable {
         let root = take_table().ok_or(MapError::OutOfMemory)?;
         // SAFETY: the kernel's half of its root, which never changes any more, and that of a fresh root.
         unsafe { copy_entries(kernel_map::root(), root, USER_ENTRIES, USER_ENTRIES) };
-        Ok(PageTable { root: TableRoot(Arc::new(Root(root))) })
+        raw::info_of(root).prev.store(1, Ordering::Relaxed);
+        Ok(PageTable { root: TableRoot(root) })
     }
 
     /// What a core loads to run in this address space.
@@ -72,7 +78,7 @@ impl PageTable {
             return Err(MapError::BadAddress);
         }
         // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
-        let slot = unsafe { find_or_make(self.root.0.0, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+        let slot = unsafe { find_or_make(self.root.0, va.0, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
         if slot.get() & PRESENT != 0 {
             return Err(MapError::Occupied);
         }
@@ -103,7 +109,7 @@ impl PageTable {
 
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).
     pub fn active_cores(&self) -> u64 {
-        active_cores(self.root.0.0)
+        active_cores(self.root.0)
     }
 
     /// Pages that a program could write and execute, for tests.
@@ -111,7 +117,7 @@ impl PageTable {
         let mut count = 0;
         // SAFETY: `&self` keeps the tables.
         unsafe {
-            for_each_leaf(self.root.0.0, 0, USER_ENTRIES, &mut |leaf| {
+            for_each_leaf(self.root.0, 0, USER_ENTRIES, &mut |leaf| {
                 count += usize::from(leaf.rights & WRITE != 0 && leaf.rights & NO_EXECUTE == 0);
             });
         }
@@ -120,7 +126,7 @@ impl PageTable {
 
     #[inline]
     fn find(&self, va: Va) -> Option<Slot> {
-        find_user(self.root.0.0, va)
+        find_user(self.root.0, va)
     }
 }
 
@@ -134,8 +140,11 @@ fn find_user(root: u64, va: Va) -> Option<Slot> {
     unsafe { find(root, va.0) }.map(|(slot, _)| slot)
 }
 
-impl Drop for Root {
+impl Drop for TableRoot {
     fn drop(&mut self) {
+        if raw::info_of(self.0).prev.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
         if this_core().loaded_root.load(Ordering::Relaxed) == self.0 {
             load_root(kernel_map::root());
         }

@@ -46,7 +46,7 @@ pub(crate) fn stop_machine() -> ! {
     shut_down(PANIC_CODE)
 }
 
-/// Prints return addresses, found through frame pointers, as lines `trace: N 0xADDRESS`. The host tool turns them into names with
+/// Prints the places of calls, found through frame pointers, as lines `trace: N 0xADDRESS`. The host tool turns them into names with
 /// the kernel's ELF file; every line can be symbolised by itself.
 pub(crate) fn print_trace(rip: u64, mut rbp: u64) {
     error!(target: "trace", "0 {rip:#018x}");
@@ -59,7 +59,8 @@ pub(crate) fn print_trace(rip: u64, mut rbp: u64) {
         if !crate::kernel_map::in_text(address) {
             return;
         }
-        error!(target: "trace", "{depth} {address:#018x}");
+        // One less: the last byte of the call, not the line after it.
+        error!(target: "trace", "{depth} {:#018x}", address - 1);
         if next <= rbp {
             return;
         }

@@ -10,6 +10,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use gyre_interface::files::FileError;
 use gyre_object::{Bytes, Page};
 
@@ -47,6 +48,7 @@ impl Freed {
 }
 
 /// The state of all groups.
+#[derive(Default)]
 pub(crate) struct Allocator {
     pub(crate) groups: Vec<GroupState>,
     /// Freed since the last commit began.
@@ -72,17 +74,34 @@ impl Allocator {
             directories: u32::from(group.directories),
             dirty: false,
         };
-        Allocator { groups: geometry.groups.iter().map(state).collect(), freed: Freed::default(), doomed: Vec::new() }
+        Allocator {
+            groups: geometry.groups.iter().map(state).collect(),
+            freed: Freed::default(),
+            doomed: Vec::new(),
+        }
     }
 
     fn take_block(&mut self, geometry: &Geometry, goal: u32) -> Search {
-        let first = geometry.group_of_block(goal.clamp(geometry.first_data_block, geometry.blocks - 1));
+        let first =
+            geometry.group_of_block(goal.clamp(geometry.first_data_block, geometry.blocks - 1));
         for step in 0..geometry.group_count {
             let number = (first + step) % geometry.group_count;
-            let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.blocks_free > 0) else { continue };
-            let Some(bitmaps) = &mut group.bitmaps else { return Search::Load(number) };
+            let Some(group) = self
+                .groups
+                .get_mut(number as usize)
+                .filter(|group| group.blocks_free > 0)
+            else {
+                continue;
+            };
+            let Some(bitmaps) = &mut group.bitmaps else {
+                return Search::Load(number);
+            };
             let (start, _) = geometry.group_blocks(number);
-            let from = if step == 0 { goal.saturating_sub(start) } else { 0 };
+            let from = if step == 0 {
+                goal.saturating_sub(start)
+            } else {
+                0
+            };
             let Some(bit) = bitmaps.blocks.first_clear(from) else {
                 group.blocks_free = 0;
                 continue;
@@ -98,8 +117,16 @@ impl Allocator {
     fn take_inode(&mut self, geometry: &Geometry, first: u32, directory: bool) -> Search {
         for step in 0..geometry.group_count {
             let number = (first + step) % geometry.group_count;
-            let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.inodes_free > 0) else { continue };
-            let Some(bitmaps) = &mut group.bitmaps else { return Search::Load(number) };
+            let Some(group) = self
+                .groups
+                .get_mut(number as usize)
+                .filter(|group| group.inodes_free > 0)
+            else {
+                continue;
+            };
+            let Some(bitmaps) = &mut group.bitmaps else {
+                return Search::Load(number);
+            };
             let Some(bit) = bitmaps.inodes.first_clear(0) else {
                 group.inodes_free = 0;
                 continue;
@@ -115,26 +142,48 @@ impl Allocator {
 
     /// The group for a new directory: the emptiest that has inodes.
     fn emptiest(&self) -> u32 {
-        let candidates = self.groups.iter().enumerate().filter(|(_, group)| group.inodes_free > 0);
-        candidates.max_by_key(|(_, group)| group.blocks_free).map_or(0, |(number, _)| number as u32)
+        let candidates = self
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| group.inodes_free > 0);
+        candidates
+            .max_by_key(|(_, group)| group.blocks_free)
+            .map_or(0, |(number, _)| number as u32)
     }
 
     /// Gives a block back; its group's bitmaps are loaded. False where it was free already: the image is damaged.
     pub(crate) fn release_block(&mut self, geometry: &Geometry, block: u32) -> bool {
         let number = geometry.group_of_block(block);
         let (start, _) = geometry.group_blocks(number);
-        let Some(group) = self.groups.get_mut(number as usize) else { return false };
-        let Some(bitmaps) = &mut group.bitmaps else { return false };
+        let Some(group) = self.groups.get_mut(number as usize) else {
+            return false;
+        };
+        let Some(bitmaps) = &mut group.bitmaps else {
+            return false;
+        };
         let was_taken = bitmaps.blocks.put(block - start, false);
         group.blocks_free += u32::from(was_taken);
         group.dirty = true;
         was_taken
     }
 
-    pub(crate) fn release_inode(&mut self, geometry: &Geometry, inode: u32, directory: bool) -> bool {
+    pub(crate) fn release_inode(
+        &mut self,
+        geometry: &Geometry,
+        inode: u32,
+        directory: bool,
+    ) -> bool {
         let index = inode.saturating_sub(1);
-        let Some(group) = self.groups.get_mut((index / geometry.inodes_per_group) as usize) else { return false };
-        let Some(bitmaps) = &mut group.bitmaps else { return false };
+        let Some(group) = self
+            .groups
+            .get_mut((index / geometry.inodes_per_group) as usize)
+        else {
+            return false;
+        };
+        let Some(bitmaps) = &mut group.bitmaps else {
+            return false;
+        };
         let was_taken = bitmaps.inodes.put(index % geometry.inodes_per_group, false);
         group.inodes_free += u32::from(was_taken);
         group.directories = group.directories.saturating_sub(u32::from(directory));
@@ -160,18 +209,33 @@ impl Ext2 {
     }
 
     /// Takes a free inode: of a file near its directory, of a directory where there is most room.
-    pub(crate) async fn take_inode(&'static self, parent: u64, directory: bool) -> Result<Taken, FileError> {
-        let near = (parent.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32 % self.geometry.group_count;
+    pub(crate) async fn take_inode(
+        &'static self,
+        parent: u64,
+        directory: bool,
+    ) -> Result<Taken, FileError> {
+        let near = (parent.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32
+            % self.geometry.group_count;
         loop {
             let search = {
                 let mut allocator = self.allocator.lock();
-                let first = if directory { allocator.emptiest() } else { near };
+                let first = if directory {
+                    allocator.emptiest()
+                } else {
+                    near
+                };
                 allocator.take_inode(&self.geometry, first, directory)
             };
             match search {
                 Search::Found(inode) => {
                     self.note_change();
-                    return Ok(Taken { file_system: self, inode, directory, block: None, kept: false });
+                    return Ok(Taken {
+                        file_system: self,
+                        inode,
+                        directory,
+                        block: None,
+                        kept: false,
+                    });
                 }
                 Search::Load(group) => self.load_group(group).await?,
                 Search::Full => return Err(FileError::NoSpace),
@@ -181,18 +245,41 @@ impl Ext2 {
 
     /// Reads the bitmaps of a group. Bits of the group's own parts count as taken, whatever the disk says.
     pub(crate) async fn load_group(&'static self, number: u32) -> Result<(), FileError> {
-        let group = *self.geometry.groups.get(number as usize).ok_or(FileError::Damaged)?;
-        if self.allocator.lock().groups.get(number as usize).is_some_and(|state| state.bitmaps.is_some()) {
+        let group = *self
+            .geometry
+            .groups
+            .get(number as usize)
+            .ok_or(FileError::Damaged)?;
+        if self
+            .allocator
+            .lock()
+            .groups
+            .get(number as usize)
+            .is_some_and(|state| state.bitmaps.is_some())
+        {
             return Ok(());
         }
         let (start, end) = self.geometry.group_blocks(number);
         let mut blocks = Bitmap::decode(&self.read_raw(group.block_bitmap).await?, end - start);
-        let mut inodes = Bitmap::decode(&self.read_raw(group.inode_bitmap).await?, self.geometry.inodes_per_group);
-        (start..end).filter(|block| !self.geometry.is_data_block(*block)).for_each(|block| _ = blocks.put(block - start, true));
-        let reserved = if number == 0 { self.geometry.first_inode - 1 } else { 0 };
+        let mut inodes = Bitmap::decode(
+            &self.read_raw(group.inode_bitmap).await?,
+            self.geometry.inodes_per_group,
+        );
+        (start..end)
+            .filter(|block| !self.geometry.is_data_block(*block))
+            .for_each(|block| _ = blocks.put(block - start, true));
+        let reserved = if number == 0 {
+            self.geometry.first_inode - 1
+        } else {
+            0
+        };
         (0..reserved).for_each(|bit| _ = inodes.put(bit, true));
         let mut allocator = self.allocator.lock();
-        if let Some(state) = allocator.groups.get_mut(number as usize).filter(|state| state.bitmaps.is_none()) {
+        if let Some(state) = allocator
+            .groups
+            .get_mut(number as usize)
+            .filter(|state| state.bitmaps.is_none())
+        {
             (state.blocks_free, state.inodes_free) = (blocks.count_clear(), inodes.count_clear());
             state.bitmaps = Some(Bitmaps { blocks, inodes });
         }
@@ -203,14 +290,37 @@ impl Ext2 {
     async fn read_raw(&'static self, block: u32) -> Result<Vec<u8>, FileError> {
         let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
         let view = Bytes::new(page, 0, self.geometry.block_bytes);
-        let views = self.disk.read(self.sector(block), vec![view]).await.map_err(from_block)?;
+        let views = self
+            .disk
+            .read(self.sector(block), vec![view])
+            .await
+            .map_err(from_block)?;
         Ok(views.first().map_or(&[][..], Bytes::as_slice).to_vec())
+    }
+
+    /// As [`Ext2::free_block`], of a node: what the reaper takes from it can be used as soon as its commit is done.
+    pub(crate) fn free_block_of(&self, node: &Node, block: u32) -> bool {
+        if !node.reaping.load(Ordering::Acquire) {
+            return self.free_block(block);
+        }
+        self.forget_block(block);
+        self.reaped.lock().insert(block)
+    }
+
+    fn forget_block(&self, block: u32) {
+        self.metadata.lock().blocks.remove(&block);
+        let number = u64::from(block);
+        self.cache.forget(
+            self.file_system,
+            crate::metadata::DEVICE_NODE,
+            number,
+            number + 1,
+        );
     }
 
     /// Says that a block belongs to nobody any more. False where that was said before: the image is damaged.
     pub(crate) fn free_block(&self, block: u32) -> bool {
-        self.metadata.lock().blocks.remove(&block);
-        self.cache.forget(self.file_system, crate::metadata::DEVICE_NODE, u64::from(block), u64::from(block) + 1);
+        self.forget_block(block);
         self.note_change();
         self.allocator.lock().freed.blocks.insert(block)
     }
@@ -240,6 +350,12 @@ impl Drop for Taken {
         if let Some(block) = self.block {
             self.file_system.free_block(block);
         }
-        self.file_system.allocator.lock().freed.inodes.push((self.inode, self.directory));
+        self.file_system
+            .allocator
+            .lock()
+            .freed
+            .inodes
+            .push((self.inode, self.directory));
+        self.file_system.note_change();
     }
 }

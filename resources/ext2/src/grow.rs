@@ -30,21 +30,64 @@ impl Ext2 {
             return before + 1;
         }
         let group = (node.id.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32;
-        self.geometry.group_blocks(group.min(self.geometry.group_count - 1)).0
+        self.geometry
+            .group_blocks(group.min(self.geometry.group_count - 1))
+            .0
     }
 
-    /// The block behind a block of a node, taken if it is a hole; true where it was. `pointed` is called when something points to a
-    /// block that was just taken, `pointing` right before that: the moment at which contents must be dirty and the size right.
+    /// The block behind a block of a node, taken if it is a hole; true where it was. `pointing` is called right before something points to
+    /// a block that was just taken: the moment at which contents must be dirty and the size right.
     /// The caller holds the gate exclusively.
-    pub(crate) async fn ensure(&'static self, node: &Node, index: u64, pointing: impl Fn(u32)) -> Result<(u32, bool), FileError> {
+    pub(crate) async fn ensure(
+        &'static self,
+        node: &Node,
+        index: u64,
+        pointing: impl FnOnce(),
+    ) -> Result<(u32, bool), FileError> {
+        self.ensure_leaf(node, index, None, pointing).await
+    }
+
+    /// Puts a block that was claimed behind a block of a node that is a hole.
+    pub(crate) async fn ensure_with(
+        &'static self,
+        node: &Node,
+        index: u64,
+        block: Claimed,
+        pointing: impl FnOnce(),
+    ) -> Result<(), FileError> {
+        match self.ensure_leaf(node, index, Some(block), pointing).await? {
+            (_, true) => Ok(()),
+            (_, false) => Err(FileError::Damaged),
+        }
+    }
+
+    async fn ensure_leaf(
+        &'static self,
+        node: &Node,
+        index: u64,
+        mut claimed: Option<Claimed>,
+        pointing: impl FnOnce(),
+    ) -> Result<(u32, bool), FileError> {
         let path = self.path(index)?;
-        let before = if index > 0 { self.map(node, index - 1).await? } else { 0 };
+        let before = if index > 0 {
+            self.map(node, index - 1).await?
+        } else {
+            0
+        };
         let goal = self.goal(node, before);
         let mut parent: Option<(u32, Page)> = None;
         for level in 0..=path.depth {
             let slot = slot(&path, level);
             let present = match &parent {
-                None => self.checked(node.state.lock().inode.pointers.get(slot).copied().unwrap_or(0))?,
+                None => self.checked(
+                    node.state
+                        .lock()
+                        .inode
+                        .pointers
+                        .get(slot)
+                        .copied()
+                        .unwrap_or(0),
+                )?,
                 Some((_, page)) => self.checked(self.pointer(page, slot))?,
             };
             let is_leaf = level == path.depth;
@@ -52,19 +95,21 @@ impl Ext2 {
                 return Ok((present, false));
             }
             let (block, page) = match (present, is_leaf) {
-                (0, true) => (self.take_block(goal).await?, None),
+                (0, true) => match claimed.take() {
+                    Some(claimed) => (claimed.keep(), None),
+                    None => (self.take_block(goal).await?, None),
+                },
                 (0, false) => self.take_indirect(goal).await?,
                 (present, _) => (present, Some(self.block(present).await?)),
             };
             if present == 0 {
-                // From here to the end of the step nothing waits: the block belongs to somebody at any moment.
                 if is_leaf {
-                    pointing(block);
+                    pointing();
+                    self.point(node, parent.as_ref(), slot, block);
+                    return Ok((block, true));
                 }
+                // From here to the end of the step nothing waits: the block belongs to somebody at any moment.
                 self.point(node, parent.as_ref(), slot, block);
-            }
-            if is_leaf {
-                return Ok((block, true));
             }
             parent = page.map(|page| (block, page));
         }
@@ -73,7 +118,11 @@ impl Ext2 {
 
     /// A taken, zeroed indirect block, dirty already.
     async fn take_indirect(&'static self, goal: u32) -> Result<(u32, Option<Page>), FileError> {
-        let block = Claimed { file_system: self, block: self.take_block(goal).await?, kept: false };
+        let block = Claimed {
+            file_system: self,
+            block: self.take_block(goal).await?,
+            kept: false,
+        };
         let page = self.fresh_block(block.block).await?;
         self.touch(block.block, &page, Class::Fresh);
         Ok((block.keep(), Some(page)))
@@ -99,7 +148,11 @@ impl Ext2 {
     /// A block that was just taken, held until something points to it.
     pub(crate) async fn claim_block(&'static self, goal_of: &Node) -> Result<Claimed, FileError> {
         let block = self.take_block(self.goal(goal_of, 0)).await?;
-        Ok(Claimed { file_system: self, block, kept: false })
+        Ok(Claimed {
+            file_system: self,
+            block,
+            kept: false,
+        })
     }
 }
 

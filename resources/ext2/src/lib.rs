@@ -27,18 +27,29 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod allocate;
+mod bitmap;
+mod change;
+mod commit;
 mod directory;
 mod gate;
 mod geometry;
+mod grow;
 mod inode;
+mod life;
 mod map;
 mod metadata;
 mod mount;
 mod names;
+mod namespace;
 mod node;
 mod raw;
 mod read;
+mod rename;
 mod server;
+mod tables;
+mod truncate;
 mod walk;
+mod write;
 
 pub use mount::{Ext2, MountOptions};

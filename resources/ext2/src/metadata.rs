@@ -1,7 +1,9 @@
 //! Blocks of metadata: in the file cache under a node number of their own, dirty ones pinned here until they are committed.
 
 use crate::Ext2;
-use alloc::collections::BTreeMap;
+use crate::node::Node;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
@@ -17,7 +19,9 @@ pub(crate) const DEVICE_NODE: u64 = u64::MAX;
 /// When a block is written in a commit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Class {
-    /// Before any inode that leads to it: indirect blocks, targets of links, blocks of new directories.
+    /// First: indirect blocks, targets of links and blocks of directories to which nothing on the disk leads yet.
+    Fresh,
+    /// Indirect blocks that the disk knows already.
     Early,
     /// Inode tables: before any name that leads to them.
     Inodes,
@@ -36,6 +40,10 @@ pub(crate) struct Metadata {
     pub(crate) blocks: BTreeMap<u32, DirtyBlock>,
     /// The first block of directory entries is written before the second: a moved name appears before it disappears.
     pub(crate) order: Vec<(u32, u32)>,
+    /// Nodes whose inode is not in the table's block yet.
+    pub(crate) nodes: BTreeMap<u64, Arc<Node>>,
+    /// Nodes that got blocks: their contents are written before their inodes.
+    pub(crate) ordered: BTreeSet<u64>,
     /// Since when there is something to commit, and who made it first.
     pub(crate) since: Option<(u64, ActivityId)>,
 }
@@ -80,7 +88,11 @@ pub(crate) fn from_block(error: BlockError) -> FileError {
 
 impl Ext2 {
     pub(crate) fn device_key(&self, block: u32) -> PageKey {
-        PageKey { file_system: self.file_system, node: DEVICE_NODE, index: u64::from(block) }
+        PageKey {
+            file_system: self.file_system,
+            node: DEVICE_NODE,
+            index: u64::from(block),
+        }
     }
 
     pub(crate) fn sector(&self, block: u32) -> u64 {
@@ -96,7 +108,10 @@ impl Ext2 {
                 Begin::Wait(waiting) => waiting.done().await,
                 Begin::Lead(fetch) => {
                     let view = Bytes::new(fetch.page().clone(), 0, self.geometry.block_bytes);
-                    self.disk.read(self.sector(block), vec![view]).await.map_err(from_block)?;
+                    self.disk
+                        .read(self.sector(block), vec![view])
+                        .await
+                        .map_err(from_block)?;
                     return Ok(fetch.done());
                 }
             }
@@ -105,7 +120,9 @@ impl Ext2 {
 
     /// The contents of a block of metadata, for who holds its gate.
     pub(crate) fn contents<'a>(&self, page: &'a Page) -> &'a [u8] {
-        page.as_slice().get(..self.geometry.block_bytes).unwrap_or(&[])
+        page.as_slice()
+            .get(..self.geometry.block_bytes)
+            .unwrap_or(&[])
     }
 
     /// A number in a block of metadata.

@@ -1,13 +1,18 @@
 //! Mounting: reads the superblock and the group descriptors, checks them, and makes the file system.
 
-use crate::geometry::{DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
+use crate::allocate::Allocator;
+use crate::gate::Gate;
+use crate::geometry::{
+    DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET,
+};
 use crate::metadata::{Metadata, from_block};
 use crate::names::Names;
 use crate::node::Node;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use gyre_file_cache::{FileCache, Shelf, ShelfOptions};
 use gyre_interface::block::{SECTOR_BYTES, block};
 use gyre_interface::files::FileError;
@@ -21,6 +26,10 @@ pub struct MountOptions {
     pub file_system_id: u32,
     /// Refuses all changes.
     pub read_only: bool,
+    /// How long changes may stay in memory only, ms.
+    pub age_ms: u64,
+    /// Dirty blocks of metadata from which on writers wait for a commit.
+    pub dirty_blocks_max: usize,
     /// Nodes in memory: in all and for each activity.
     pub nodes: ShelfOptions,
     /// Remembered names: in all and for each activity.
@@ -30,8 +39,19 @@ pub struct MountOptions {
 impl MountOptions {
     /// The usual bounds, paid for by the activity that asks.
     pub fn new(file_system_id: u32) -> MountOptions {
-        let bounds = |capacity| ShelfOptions { capacity, budget: capacity, payer: |activity| activity };
-        MountOptions { file_system_id, read_only: false, nodes: bounds(16 * 1024), names: bounds(32 * 1024) }
+        let bounds = |capacity| ShelfOptions {
+            capacity,
+            budget: capacity,
+            payer: |activity| activity,
+        };
+        MountOptions {
+            file_system_id,
+            read_only: false,
+            age_ms: 5_000,
+            dirty_blocks_max: 1024,
+            nodes: bounds(16 * 1024),
+            names: bounds(32 * 1024),
+        }
     }
 }
 
@@ -46,6 +66,17 @@ pub struct Ext2 {
     pub(crate) names: Names,
     pub(crate) metadata: SpinLock<Metadata>,
     pub(crate) metadata_changed: WaitQueue,
+    pub(crate) allocator: SpinLock<Allocator>,
+    /// Blocks of nodes that the running commit has reaped.
+    pub(crate) reaped: SpinLock<BTreeSet<u32>>,
+    pub(crate) rename_gate: Gate,
+    pub(crate) commit_gate: Gate,
+    pub(crate) commits_begun: AtomicU64,
+    pub(crate) commits_done: AtomicU64,
+    pub(crate) marked_unclean: AtomicBool,
+    pub(crate) large_files: AtomicBool,
+    pub(crate) dirty_blocks_max: usize,
+    pub(crate) age_ns: u64,
 }
 
 impl Ext2 {
@@ -54,22 +85,35 @@ impl Ext2 {
     /// # Errors
     /// [`FileError::Invalid`] where there is no ext2, [`FileError::Unsupported`] where it has features that are not known here,
     /// [`FileError::Damaged`] where its numbers make no sense, and errors of the device.
-    pub async fn mount(disk: block::Client, options: MountOptions, cache: &'static FileCache) -> Result<&'static Ext2, FileError> {
+    pub async fn mount(
+        disk: block::Client,
+        options: MountOptions,
+        cache: &'static FileCache,
+    ) -> Result<&'static Ext2, FileError> {
         let device = disk.geometry().await.map_err(from_block)?;
         let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
         let view = Bytes::new(page, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
         let first_sector = (SUPERBLOCK_OFFSET / SECTOR_BYTES) as u64;
-        let views = disk.read(first_sector, vec![view]).await.map_err(from_block)?;
+        let views = disk
+            .read(first_sector, vec![view])
+            .await
+            .map_err(from_block)?;
         let raw = views.first().map_or(&[][..], Bytes::as_slice);
         let geometry = Geometry::parse(raw, device.sectors)?;
         let read_only = options.read_only || device.read_only || geometry.only_readable;
         if geometry.only_readable {
-            log::warn!("ext2 {}: unknown features, mounted read-only", options.file_system_id);
+            log::warn!(
+                "ext2 {}: unknown features, mounted read-only",
+                options.file_system_id
+            );
         }
         if geometry.state & STATE_VALID == 0 {
-            log::warn!("ext2 {}: was not unmounted in order, e2fsck is advised", options.file_system_id);
+            log::warn!(
+                "ext2 {}: was not unmounted in order, e2fsck is advised",
+                options.file_system_id
+            );
         }
-        let file_system = Box::leak(Box::new(Ext2 {
+        let mut file_system = Box::new(Ext2 {
             disk,
             cache,
             file_system: options.file_system_id,
@@ -79,9 +123,20 @@ impl Ext2 {
             names: Names::new(options.names),
             metadata: SpinLock::default(),
             metadata_changed: WaitQueue::new(),
-        }));
+            allocator: SpinLock::new(Allocator::default()),
+            reaped: SpinLock::default(),
+            rename_gate: Gate::default(),
+            commit_gate: Gate::default(),
+            commits_begun: AtomicU64::new(0),
+            commits_done: AtomicU64::new(0),
+            marked_unclean: AtomicBool::new(false),
+            large_files: AtomicBool::new(false),
+            dirty_blocks_max: options.dirty_blocks_max,
+            age_ns: options.age_ms.saturating_mul(1_000_000),
+        });
         file_system.read_groups().await?;
-        Ok(file_system)
+        *file_system.allocator.get_mut() = Allocator::new(&file_system.geometry);
+        Ok(Box::leak(file_system))
     }
 
     async fn read_groups(&mut self) -> Result<(), FileError> {
@@ -90,7 +145,11 @@ impl Ext2 {
             let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
             let view = Bytes::new(page, 0, self.geometry.block_bytes);
             let sector = self.sector(self.geometry.descriptors_start() + index);
-            let views = self.disk.read(sector, vec![view]).await.map_err(from_block)?;
+            let views = self
+                .disk
+                .read(sector, vec![view])
+                .await
+                .map_err(from_block)?;
             let raw = views.first().map_or(&[][..], Bytes::as_slice);
             let missing = self.geometry.group_count as usize - self.geometry.groups.len();
             for descriptor in raw.chunks(DESCRIPTOR_BYTES).take(per_block.min(missing)) {

@@ -3,7 +3,7 @@
 use crate::Ext2;
 use crate::gate::Gate;
 use crate::inode::Inode;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_object::SpinLock;
@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub(crate) deleted: bool,
     /// The inode differs from the one in the table's block.
     pub(crate) dirty: bool,
+    /// The table's place holds what was there before: it is cleared first.
+    pub(crate) fresh: bool,
 }
 
 /// A file, directory or other node.
@@ -33,17 +35,31 @@ pub(crate) struct Node {
     pub(crate) ahead_mark: AtomicU64,
     /// Page up to which was read ahead.
     pub(crate) ahead_end: AtomicU64,
+    /// Blocks behind the end are still to be freed.
+    pub(crate) trim: AtomicBool,
+    /// The reaper frees what it holds.
+    pub(crate) reaping: AtomicBool,
+    pub(crate) me: Weak<Node>,
     /// A write-back failed and nobody was told yet.
     pub(crate) write_failed: AtomicBool,
 }
 
 impl Node {
     pub(crate) fn new(id: u64, inode: Inode) -> Arc<Node> {
-        Arc::new(Node {
+        Arc::new_cyclic(|me| Node {
+            me: me.clone(),
+            trim: AtomicBool::new(false),
+            reaping: AtomicBool::new(false),
             id,
             kind: inode.kind,
             gate: Gate::default(),
-            state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false }),
+            state: SpinLock::new(State {
+                inode,
+                opens: 0,
+                deleted: false,
+                dirty: false,
+                fresh: false,
+            }),
             ahead_mark: AtomicU64::new(NO_PAGE),
             ahead_end: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
@@ -80,7 +96,7 @@ impl Node {
             return false;
         }
         let state = node.state.lock();
-        state.opens == 0 && !state.dirty && !state.deleted
+        state.opens == 0 && !state.dirty && !state.deleted && !node.trim.load(Ordering::Acquire)
     }
 
     /// True once for each failure.
@@ -105,7 +121,11 @@ impl Ext2 {
         if let Some(node) = self.nodes.get(&id) {
             return living(node);
         }
-        let (block, offset) = self.geometry.inode_place(id).filter(|_| self.geometry.is_usable_inode(id)).ok_or(FileError::Damaged)?;
+        let (block, offset) = self
+            .geometry
+            .inode_place(id)
+            .filter(|_| self.geometry.is_usable_inode(id))
+            .ok_or(FileError::Damaged)?;
         let page = self.block(block).await?;
         let account = self.nodes.account();
         if !self.nodes.make_room(&account, &Node::may_go) {
@@ -114,7 +134,9 @@ impl Ext2 {
         // Decoded under the table's lock: the block holds the newest inode while no node is in memory.
         let decode = || {
             let mut raw = [0; 1024];
-            let raw = raw.get_mut(..self.geometry.inode_bytes.min(1024)).unwrap_or(&mut []);
+            let raw = raw
+                .get_mut(..self.geometry.inode_bytes.min(1024))
+                .unwrap_or(&mut []);
             page.read(offset, raw);
             match Inode::decode(raw) {
                 Ok(inode) => {
@@ -124,7 +146,9 @@ impl Ext2 {
                 Err(error) => (None, Err(error)),
             }
         };
-        self.nodes.with_or_add(id, account, |node| Ok(node.clone()), decode).and_then(living)
+        self.nodes
+            .with_or_add(id, account, |node| Ok(node.clone()), decode)
+            .and_then(living)
     }
 
     /// The node as a directory.
@@ -139,5 +163,9 @@ fn living(node: Arc<Node>) -> Result<Arc<Node>, FileError> {
     let state = node.state.lock();
     let gone = state.deleted && state.opens == 0;
     drop(state);
-    if gone { Err(FileError::NotFound) } else { Ok(node) }
+    if gone {
+        Err(FileError::NotFound)
+    } else {
+        Ok(node)
+    }
 }

@@ -6,6 +6,7 @@ use crate::node::{NO_PAGE, Node};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::block::REQUEST_BYTES_MAX;
 use gyre_interface::files::FileError;
@@ -21,14 +22,27 @@ pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 
 impl Ext2 {
     pub(crate) fn page_key(&self, node: u64, index: u64) -> PageKey {
-        PageKey { file_system: self.file_system, node, index }
+        PageKey {
+            file_system: self.file_system,
+            node,
+            index,
+        }
     }
 
     /// A page of a file that is not in the cache; `wanted` pages from there on are needed.
-    pub(crate) async fn page_missed(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
+    pub(crate) async fn page_missed(
+        &'static self,
+        node: &Arc<Node>,
+        index: u64,
+        wanted: u64,
+    ) -> Result<Page, FileError> {
         loop {
             let pass = node.gate.shared().await;
-            match self.cache.begin(self.page_key(node.id, index)).map_err(|_| FileError::OutOfMemory)? {
+            match self
+                .cache
+                .begin(self.page_key(node.id, index))
+                .map_err(|_| FileError::OutOfMemory)?
+            {
                 Begin::Here(page) => return Ok(page),
                 Begin::Wait(waiting) => {
                     drop(pass);
@@ -51,10 +65,17 @@ impl Ext2 {
     fn cluster(&'static self, node: &Node, first: Fetch, wanted: u64) -> Vec<Fetch> {
         let index = first.key().index;
         let sequential = index == 0 || node.ahead_end.load(Ordering::Relaxed) == index;
-        let count = if sequential { CLUSTER_PAGES } else { wanted.clamp(1, CLUSTER_PAGES) };
+        let count = if sequential {
+            CLUSTER_PAGES
+        } else {
+            wanted.clamp(1, CLUSTER_PAGES)
+        };
         let end = (index + count).min(pages(node.size()));
         let mut cluster = Vec::from([first]);
-        cluster.extend((index + 1..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))));
+        cluster.extend(
+            (index + 1..end)
+                .map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))),
+        );
         cluster
     }
 
@@ -69,7 +90,9 @@ impl Ext2 {
 
     /// A cached page was read: where it carries the mark, the pages behind those that were read ahead are fetched.
     pub(crate) fn page_was_read(&'static self, node: &Arc<Node>, index: u64) {
-        if node.ahead_mark.load(Ordering::Relaxed) != index || node.ahead_mark.swap(NO_PAGE, Ordering::Relaxed) != index {
+        if node.ahead_mark.load(Ordering::Relaxed) != index
+            || node.ahead_mark.swap(NO_PAGE, Ordering::Relaxed) != index
+        {
             return;
         }
         let node = node.clone();
@@ -86,7 +109,8 @@ impl Ext2 {
         let mut next = start;
         while next < end {
             let until = (next + CLUSTER_PAGES).min(end);
-            let absent = (next..until).filter_map(|index| self.cache.begin_absent(self.page_key(node.id, index)));
+            let absent = (next..until)
+                .filter_map(|index| self.cache.begin_absent(self.page_key(node.id, index)));
             let cluster: Vec<Fetch> = absent.collect();
             self.fill(node, cluster).await?;
             node.ahead_end.store(until, Ordering::Relaxed);
@@ -99,21 +123,39 @@ impl Ext2 {
     }
 
     /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate.
-    pub(crate) async fn fill(&'static self, node: &Node, cluster: Vec<Fetch>) -> Result<(), FileError> {
+    pub(crate) async fn fill(
+        &'static self,
+        node: &Node,
+        cluster: Vec<Fetch>,
+    ) -> Result<(), FileError> {
         let size = node.size();
+        let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
         let mut rest = &cluster[..];
         while let Some(first) = rest.first() {
             let start = first.key().index;
-            let count = rest.iter().zip(start..).take_while(|(fetch, index)| fetch.key().index == *index).count();
+            let count = rest
+                .iter()
+                .zip(start..)
+                .take_while(|(fetch, index)| fetch.key().index == *index)
+                .count();
             let (together, others) = rest.split_at(count);
             let used = self.blocks_until(start, count, size);
-            let blocks = self.map_run(node, start * self.blocks_per_page(), used).await?;
+            let blocks = self
+                .map_run(node, start * self.blocks_per_page(), used)
+                .await?;
             let views = together.iter().flat_map(|fetch| self.parts(fetch.page()));
-            blocks.into_iter().zip(views).for_each(|(block, view)| runs.add(block, view));
+            blocks
+                .into_iter()
+                .zip(views)
+                .for_each(|(block, view)| runs.add(block, view, payer));
             rest = others;
         }
-        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(self.sector(run.block), run.views)).collect();
+        let calls: Vec<_> = runs
+            .0
+            .into_iter()
+            .map(|run| self.disk.read(self.sector(run.block), run.views))
+            .collect();
         for call in calls {
             call.await.map_err(from_block)?;
         }
@@ -129,10 +171,12 @@ impl Ext2 {
     }
 
     /// Blocks of `count` pages from page `start` on that lie before the end of the file.
-    fn blocks_until(&self, start: u64, count: usize, size: u64) -> usize {
+    pub(crate) fn blocks_until(&self, start: u64, count: usize, size: u64) -> usize {
         let block_bytes = self.geometry.block_bytes as u64;
         let first = start * self.blocks_per_page();
-        let end = size.div_ceil(block_bytes).min(first + count as u64 * self.blocks_per_page());
+        let end = size
+            .div_ceil(block_bytes)
+            .min(first + count as u64 * self.blocks_per_page());
         end.saturating_sub(first) as usize
     }
 
@@ -150,7 +194,9 @@ pub(crate) fn pages(size: u64) -> u64 {
 
 /// Zeroes what lies behind the end of the file in a page of it.
 pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
-    let start = size.saturating_sub(index.saturating_mul(PAGE_BYTES as u64)).min(PAGE_BYTES as u64) as usize;
+    let start = size
+        .saturating_sub(index.saturating_mul(PAGE_BYTES as u64))
+        .min(PAGE_BYTES as u64) as usize;
     page.write(start, &[0; PAGE_BYTES]);
 }
 
@@ -159,27 +205,42 @@ pub(crate) struct Run {
     pub(crate) block: u32,
     next: u32,
     bytes: usize,
+    pub(crate) payer: ActivityId,
     pub(crate) views: Vec<Bytes>,
 }
 
-/// Requests in the making: neighbours are merged up to [`REQUEST_BYTES_MAX`].
+/// Requests in the making: neighbours of one payer are merged up to [`REQUEST_BYTES_MAX`].
 #[derive(Default)]
 pub(crate) struct Runs(pub(crate) Vec<Run>);
 
 impl Runs {
     /// Adds a block; holes (0) are skipped.
-    pub(crate) fn add(&mut self, block: u32, view: Bytes) {
-        if block == 0 {
-            return;
+    pub(crate) fn add(&mut self, block: u32, view: Bytes, payer: ActivityId) {
+        if block != 0 {
+            self.add_any(block, view, payer);
         }
+    }
+
+    /// Adds a block, the first of the device too.
+    pub(crate) fn add_any(&mut self, block: u32, view: Bytes, payer: ActivityId) {
         let bytes = view.len();
         match self.0.last_mut() {
-            Some(run) if run.next == block && run.bytes + bytes <= REQUEST_BYTES_MAX => {
+            Some(run)
+                if run.payer == payer
+                    && run.next == block
+                    && run.bytes + bytes <= REQUEST_BYTES_MAX =>
+            {
                 run.next += 1;
                 run.bytes += bytes;
                 run.views.push(view);
             }
-            _ => self.0.push(Run { block, next: block + 1, bytes, views: Vec::from([view]) }),
+            _ => self.0.push(Run {
+                block,
+                next: block + 1,
+                bytes,
+                payer,
+                views: Vec::from([view]),
+            }),
         }
     }
 }

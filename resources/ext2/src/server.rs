@@ -15,7 +15,9 @@ use gyre_object::{Bytes, Page};
 pub(crate) fn check_name(name: &[u8]) -> Result<(), FileError> {
     match name.len() {
         0 => Err(FileError::NotFound),
-        1..=NAME_BYTES_MAX if name.iter().any(|byte| matches!(byte, 0 | b'/')) => Err(FileError::Invalid),
+        1..=NAME_BYTES_MAX if name.iter().any(|byte| matches!(byte, 0 | b'/')) => {
+            Err(FileError::Invalid)
+        }
         1..=NAME_BYTES_MAX => Ok(()),
         _ => Err(FileError::NameTooLong),
     }
@@ -41,14 +43,22 @@ impl Server for Ext2 {
             let _pass = parent.gate.shared().await;
             self.find(&parent, &name).await?
         };
-        Ok(self.node(NodeId(id.ok_or(FileError::NotFound)?)).await?.attributes())
+        Ok(self
+            .node(NodeId(id.ok_or(FileError::NotFound)?))
+            .await?
+            .attributes())
     }
 
     async fn attributes(&'static self, node: NodeId) -> Result<Attributes, FileError> {
         Ok(self.node(node).await?.attributes())
     }
 
-    async fn read_directory(&'static self, node: NodeId, from: u64, bytes_max: usize) -> Result<Vec<DirectoryEntry>, FileError> {
+    async fn read_directory(
+        &'static self,
+        node: NodeId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<DirectoryEntry>, FileError> {
         let node = self.directory(node).await?;
         let _pass = node.gate.shared().await;
         self.list(&node, from, bytes_max).await
@@ -74,11 +84,18 @@ impl Server for Ext2 {
         self.page_at(&node, index, 1).await
     }
 
-    async fn read(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
+    async fn read(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Vec<Bytes>, FileError> {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
         let page_bytes = PAGE_BYTES as u64;
-        let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
+        let end = node
+            .size()
+            .min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
         let mut views = Vec::with_capacity((end.saturating_sub(offset) / page_bytes) as usize + 2);
         let mut at = offset;
         while at < end {
@@ -92,25 +109,127 @@ impl Server for Ext2 {
         Ok(views)
     }
 
-    async fn set_attributes(&'static self, _n: NodeId, _c: AttributeChange) -> Result<Attributes, FileError> { Err(FileError::ReadOnly) }
-    async fn create(&'static self, _d: NodeId, _n: Name, _w: NewNode) -> Result<Attributes, FileError> { Err(FileError::ReadOnly) }
-    async fn link(&'static self, _n: NodeId, _d: NodeId, _a: Name) -> Result<(), FileError> { Err(FileError::ReadOnly) }
-    async fn unlink(&'static self, _d: NodeId, _a: Name) -> Result<(), FileError> { Err(FileError::ReadOnly) }
-    async fn remove_directory(&'static self, _d: NodeId, _a: Name) -> Result<(), FileError> { Err(FileError::ReadOnly) }
-    async fn rename(&'static self, _f: NodeId, _n: Name, _t: NodeId, _o: Name) -> Result<(), FileError> { Err(FileError::ReadOnly) }
-    async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> { self.attributes(node).await }
-    async fn close(&'static self, _n: NodeId) -> Result<(), FileError> { Ok(()) }
-    async fn page_dirtied(&'static self, _n: NodeId, _i: u64) -> Result<(), FileError> { Err(FileError::ReadOnly) }
-    async fn write(&'static self, _n: NodeId, _o: u64, _d: Vec<Bytes>) -> Result<usize, FileError> { Err(FileError::ReadOnly) }
-    async fn append(&'static self, _n: NodeId, _d: Vec<Bytes>) -> Result<u64, FileError> { Err(FileError::ReadOnly) }
-    async fn sync(&'static self, _n: NodeId) -> Result<(), FileError> { Ok(()) }
-    async fn sync_all(&'static self) -> Result<(), FileError> { Ok(()) }
-    async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> { Err(FileError::Unsupported) }
+    async fn set_attributes(
+        &'static self,
+        node: NodeId,
+        change: AttributeChange,
+    ) -> Result<Attributes, FileError> {
+        self.with_space(async || self.change_attributes(node, change).await)
+            .await
+    }
+
+    async fn create(
+        &'static self,
+        directory: NodeId,
+        name: Name,
+        new: NewNode,
+    ) -> Result<Attributes, FileError> {
+        self.throttle().await?;
+        self.with_space(async || self.create_node(directory, &name, &new).await)
+            .await
+    }
+
+    async fn link(
+        &'static self,
+        node: NodeId,
+        directory: NodeId,
+        name: Name,
+    ) -> Result<(), FileError> {
+        self.with_space(async || self.link_node(node, directory, &name).await)
+            .await
+    }
+
+    async fn unlink(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
+        self.unlink_name(directory, &name).await
+    }
+
+    async fn remove_directory(
+        &'static self,
+        directory: NodeId,
+        name: Name,
+    ) -> Result<(), FileError> {
+        self.remove_empty(directory, &name).await
+    }
+
+    async fn rename(
+        &'static self,
+        from: NodeId,
+        from_name: Name,
+        to: NodeId,
+        to_name: Name,
+    ) -> Result<(), FileError> {
+        self.with_space(async || self.rename_node(from, &from_name, to, &to_name).await)
+            .await
+    }
+
+    async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> {
+        self.open_node(node).await
+    }
+
+    async fn close(&'static self, node: NodeId) -> Result<(), FileError> {
+        self.close_node(node).await
+    }
+
+    async fn page_dirtied(&'static self, node: NodeId, index: u64) -> Result<(), FileError> {
+        let node = self.file_to_change(node).await?;
+        self.with_space(async || self.dirtied(&node, index).await)
+            .await
+    }
+
+    async fn write(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        data: Vec<Bytes>,
+    ) -> Result<usize, FileError> {
+        self.throttle().await?;
+        let node = self.file_to_change(node).await?;
+        let write = async || {
+            let _pass = node.gate.exclusive().await;
+            self.write_at(&node, offset, &data).await
+        };
+        self.with_space(write).await
+    }
+
+    async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
+        self.throttle().await?;
+        let node = self.file_to_change(node).await?;
+        let append = async || {
+            let _pass = node.gate.exclusive().await;
+            let offset = node.size();
+            let total: usize = data.iter().map(Bytes::len).sum();
+            let written = self.write_at(&node, offset, &data).await?;
+            if written < total {
+                // All or nothing: the answer has no place for a part.
+                self.resize(&node, offset).await?;
+                return Err(FileError::NoSpace);
+            }
+            Ok(offset)
+        };
+        self.with_space(append).await
+    }
+
+    async fn sync(&'static self, node: NodeId) -> Result<(), FileError> {
+        self.sync_node(node).await
+    }
+
+    async fn sync_all(&'static self) -> Result<(), FileError> {
+        self.settle().await
+    }
+
+    async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {
+        Ok(self.statistics_now())
+    }
 }
 
 impl Ext2 {
     /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
-    pub(crate) async fn page_at(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
+    pub(crate) async fn page_at(
+        &'static self,
+        node: &Arc<Node>,
+        index: u64,
+        wanted: u64,
+    ) -> Result<Page, FileError> {
         if let Some(page) = self.cache.get(self.page_key(node.id, index)) {
             self.page_was_read(node, index);
             return Ok(page);

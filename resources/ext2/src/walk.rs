@@ -29,7 +29,11 @@ impl Ext2 {
     }
 
     /// A block of a directory; directories have no holes.
-    pub(crate) async fn directory_block(&'static self, node: &Node, index: u64) -> Result<DirectoryBlock, FileError> {
+    pub(crate) async fn directory_block(
+        &'static self,
+        node: &Node,
+        index: u64,
+    ) -> Result<DirectoryBlock, FileError> {
         if index % BLOCKS_PER_TURN == BLOCKS_PER_TURN - 1 {
             gyre_message::yield_now().await;
         }
@@ -37,23 +41,38 @@ impl Ext2 {
         if block == 0 {
             return Err(FileError::Damaged);
         }
-        Ok(DirectoryBlock { block, page: self.block(block).await? })
+        Ok(DirectoryBlock {
+            block,
+            page: self.block(block).await?,
+        })
     }
 
     /// The inode behind a name, from the names' cache or the disk.
-    pub(crate) async fn find(&'static self, directory: &Node, name: &[u8]) -> Result<Option<u64>, FileError> {
+    pub(crate) async fn find(
+        &'static self,
+        directory: &Node,
+        name: &[u8],
+    ) -> Result<Option<u64>, FileError> {
         match self.names.get(directory.id, name) {
             Some(Known::Node(id)) => return Ok(Some(id)),
             Some(Known::Absent) => return Ok(None),
             None => {}
         }
-        let found = self.find_block(directory, name).await?.map(|(inode, _)| u64::from(inode));
-        self.names.set(directory.id, name, found.map_or(Known::Absent, Known::Node));
+        let found = self
+            .find_block(directory, name)
+            .await?
+            .map(|(inode, _)| u64::from(inode));
+        self.names
+            .set(directory.id, name, found.map_or(Known::Absent, Known::Node));
         Ok(found)
     }
 
     /// The inode behind a name, with the block that holds it.
-    pub(crate) async fn find_block(&'static self, directory: &Node, name: &[u8]) -> Result<Option<(u32, DirectoryBlock)>, FileError> {
+    pub(crate) async fn find_block(
+        &'static self,
+        directory: &Node,
+        name: &[u8],
+    ) -> Result<Option<(u32, DirectoryBlock)>, FileError> {
         for index in 0..self.directory_blocks(directory)? {
             let block = self.directory_block(directory, index).await?;
             let found = directory::find(self.contents(&block.page), name)?.map(|entry| entry.inode);
@@ -68,7 +87,12 @@ impl Ext2 {
     }
 
     /// Entries from a position on.
-    pub(crate) async fn list(&'static self, node: &Node, from: u64, bytes_max: usize) -> Result<Vec<DirectoryEntry>, FileError> {
+    pub(crate) async fn list(
+        &'static self,
+        node: &Node,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<DirectoryEntry>, FileError> {
         let block_bytes = self.geometry.block_bytes as u64;
         let mut found = Vec::new();
         let mut bytes = 0;
@@ -84,7 +108,12 @@ impl Ext2 {
                     break 'walk;
                 }
                 bytes += entry.name.len();
-                found.push((entry.inode, entry.kind_code, entry.name.to_vec(), start + (entry.offset + entry.bytes) as u64));
+                found.push((
+                    entry.inode,
+                    entry.kind_code,
+                    entry.name.to_vec(),
+                    start + (entry.offset + entry.bytes) as u64,
+                ));
             }
             if bytes >= bytes_max {
                 break;
@@ -98,7 +127,10 @@ type RawEntry = (u32, u8, Vec<u8>, u64);
 
 impl Ext2 {
     /// Adds the kinds; images without kinds in their entries cost a look at each inode.
-    async fn with_kinds(&'static self, raw: Vec<RawEntry>) -> Result<Vec<DirectoryEntry>, FileError> {
+    async fn with_kinds(
+        &'static self,
+        raw: Vec<RawEntry>,
+    ) -> Result<Vec<DirectoryEntry>, FileError> {
         let mut entries = Vec::with_capacity(raw.len());
         for (inode, code, name, next) in raw {
             let node = NodeId(u64::from(inode));
@@ -106,7 +138,12 @@ impl Ext2 {
                 Some(kind) => kind,
                 None => self.node(node).await?.kind,
             };
-            entries.push(DirectoryEntry { name, node, kind, next });
+            entries.push(DirectoryEntry {
+                name,
+                node,
+                kind,
+                next,
+            });
         }
         Ok(entries)
     }

@@ -241,17 +241,14 @@ impl FileCache {
             .aged_nodes(file_system, activity, before_cycles)
     }
 
-    /// The page that the current activity's payer dirtied first, where it has more dirty pages than it may: its writer writes that back before it goes on.
-    pub fn over_dirty_limit(&self) -> Option<PageKey> {
+    /// The page of a file system that the current activity's payer dirtied first, where it has more dirty pages than it may: its writer writes that back before it goes on.
+    pub fn over_dirty_limit(&self, file_system: u32) -> Option<PageKey> {
         let account = self.shelf.account();
         let limit = self.dirty_per_activity.min(account.budget() / 2).max(1);
         if account.dirty() <= limit {
             return None;
         }
-        self.dirty
-            .lock()
-            .oldest(account.activity())
-            .map(|(key, _)| key)
+        self.dirty.lock().oldest(account.activity(), file_system)
     }
 
     /// Returns when some page is dirty.

@@ -84,13 +84,12 @@ impl Dirty {
         nodes
     }
 
-    /// The page that an activity dirtied first, and when.
-    pub(crate) fn oldest(&self, activity: ActivityId) -> Option<(PageKey, u64)> {
-        let (_, key) = self
-            .by_age
-            .range((activity, 0)..=(activity, u64::MAX))
-            .next()?;
-        Some((*key, self.pages.get(key)?.since_cycles))
+    /// The page of a file system that an activity dirtied first.
+    pub(crate) fn oldest(&self, activity: ActivityId, file_system: u32) -> Option<PageKey> {
+        let mut pages = self.by_age.range((activity, 0)..=(activity, u64::MAX));
+        pages
+            .find(|(_, key)| key.file_system == file_system)
+            .map(|(_, key)| *key)
     }
 
     /// Activities with dirty pages of a file system.

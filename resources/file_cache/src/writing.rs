@@ -39,6 +39,11 @@ impl Writing {
         self.key
     }
 
+    /// Who pays for writing it: who dirtied it.
+    pub fn payer(&self) -> ActivityId {
+        self.payer
+    }
+
     /// It is written, or given up after an error of the device: clean, unless somebody wrote to it meanwhile.
     pub fn done(mut self) {
         self.ended = true;

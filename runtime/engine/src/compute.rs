@@ -2,6 +2,7 @@
 
 use crate::engine::{COMPUTE, Engine};
 use crate::inbox::Message;
+use crate::state::TurnAge;
 use crate::task::{NIL, State};
 use crate::vtable::Movable;
 use alloc::boxed::Box;
@@ -107,7 +108,7 @@ impl Engine {
             if self.is_killed() {
                 return None;
             }
-            if self.must_leave(now) {
+            if self.must_leave(now) || self.is_woken() {
                 context.park();
                 self.leave_core();
                 return None;
@@ -156,13 +157,30 @@ impl Engine {
         state.tasks.get(task).is_some_and(|header| header.killed)
     }
 
+    /// True where the running thread was woken meanwhile: a signal for a program that computes must not wait for its next trap.
+    fn is_woken(&self) -> bool {
+        let task = self.hot.here().running.get();
+        let state = self.state.here().borrow();
+        state.tasks.get(task).is_some_and(|header| header.woken)
+    }
+
     /// True where somebody else should have the core now. A slice that nobody wants is extended.
     fn must_leave(&self, now: u64) -> bool {
         let hot = self.hot.here();
-        let is_slice_over = now >= hot.quantum_end.get();
-        let now_ns = self.ns(now);
-        let others = self.state.here().borrow().others_are_due(hot.queue.get(), is_slice_over, now_ns);
-        if is_slice_over && !others {
+        let turn = if now >= hot.quantum_end.get() {
+            TurnAge::Over
+        } else if now >= hot.turn_start.get().saturating_add(self.granularity_cycles) {
+            // Who is entitled depends on what this turn has used already; asked only where somebody waits.
+            if self.state.here().borrow().has_work(self.ns(now)) {
+                self.charge_turn(current().0, now);
+            }
+            TurnAge::Grown
+        } else {
+            TurnAge::Young
+        };
+        let others = self.state.here().borrow().others_are_due(hot.queue.get(), turn, self.ns(now));
+        if turn == TurnAge::Over && !others {
+            hot.turn_start.set(now);
             hot.quantum_end.set(now.saturating_add(self.slice_cycles));
         }
         others
@@ -269,3 +287,7 @@ struct Traveller {
     number: u32,
     thread: Movable,
 }
+
+/// A thread moves between cores inside its future.
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Run<'static>>();

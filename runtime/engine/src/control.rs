@@ -3,7 +3,6 @@
 use crate::engine::{Engine, GridError};
 use crate::grid::as_tree;
 use crate::inbox::Message;
-use crate::queue::QueueState;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::state::CoreState;
 use alloc::boxed::Box;
@@ -177,37 +176,37 @@ impl Engine {
 impl CoreState {
     /// The queues that a scheduler has as clients.
     fn queues_under(&self, gate: Option<ResourceId>) -> Vec<u32> {
-        let is_gate = |resource: ResourceId| matches!(self.gates.get(resource.index()), Some(Some(_)));
         self.queues
             .iter()
             .filter(|(_, queue)| match gate {
-                Some(gate) => queue.resource == gate,
-                None => !is_gate(queue.resource),
+                Some(gate) => queue.resource == gate && queue.is_gated,
+                None => !queue.is_gated,
             })
             .map(|(index, _)| index)
             .collect()
     }
 
     fn register_again(&mut self, queue: u32, facts: &crate::state::Facts<'_>, now_ns: u64) {
-        let Some(known) = self.queues.get_mut(queue) else {
+        self.withdraw(queue);
+        let Some(known) = self.queues.get(queue) else {
             return;
         };
-        known.state = QueueState::Idle;
-        let (resource, activity) = (known.resource, known.activity);
+        let (resource, activity, is_gated) = (known.resource, known.activity, known.is_gated);
         let Some(params) = facts.resources.get(resource.index()).map(|known| known.queue_params()) else {
             return;
         };
         // Refused only for want of memory; then its tasks wait until the activity ends. Nothing else can be done here.
-        let _ = self.scheduler_mut(resource).add_queue(queue, activity, params, facts.entitlements, now_ns);
+        let _ = self.scheduler_mut(resource, is_gated).add_queue(queue, activity, params, facts.entitlements, now_ns);
         self.offer(queue, now_ns);
     }
 
     fn update_queues(&mut self, resource: ResourceId, params: &ClientParams, now_ns: u64) {
         for queue in self.queues_of(resource) {
-            let Some(activity) = self.queues.get(queue).map(|known| known.activity) else {
+            let Some(known) = self.queues.get(queue) else {
                 continue;
             };
-            self.scheduler_mut(resource).update_queue(queue, activity, params, now_ns);
+            let (activity, is_gated) = (known.activity, known.is_gated);
+            self.scheduler_mut(resource, is_gated).update_queue(queue, activity, params, now_ns);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The loop of a core: look, choose, serve, account.
 
 use crate::engine::Engine;
-use crate::queue::QueueState;
 use crate::task::{NIL, State, TaskRef};
 use crate::vtable::Vtable;
 use crate::waker::waker;
@@ -41,7 +40,7 @@ impl Engine {
         loop {
             gyre_machine::interrupt_window();
             if let Step::Idle { until_cycles } = self.step() {
-                self.sleep(until_cycles);
+                self.wait(until_cycles);
             }
         }
     }
@@ -50,7 +49,8 @@ impl Engine {
     pub fn step(&'static self) -> Step {
         self.look_around();
         let line = self.line();
-        let chosen = self.state.here().borrow_mut().choose(self.ns(line.last()));
+        let now = line.last();
+        let chosen = self.state.here().borrow_mut().choose(now, self.ns(now), &self.facts());
         match chosen {
             Some(queue) => {
                 self.serve(queue);
@@ -82,8 +82,8 @@ impl Engine {
         }
     }
 
-    /// Waits for an interrupt, unless something came in meanwhile.
-    fn sleep(&'static self, until_cycles: Option<u64>) {
+    /// Waits for an interrupt, unless something came in meanwhile: what follows [`Step::Idle`].
+    pub fn wait(&'static self, until_cycles: Option<u64>) {
         if self.doze(until_cycles) {
             gyre_machine::idle();
             self.rouse();
@@ -144,12 +144,11 @@ impl Engine {
         }
     }
 
-    /// Serves a queue that the scheduler chose: one turn of up to the batching factor of messages.
+    /// Serves a queue that was chosen: up to the batching factor of messages.
     fn serve(&'static self, queue: u32) {
         let line = self.line();
-        let core = core_index();
         let Some(mut job) = self.pop(queue) else {
-            self.end_turn(queue, line.last());
+            self.end_service(queue, line.last());
             return;
         };
         let now = line.stamp(Span::Handling(job.activity, job.resource));
@@ -158,25 +157,19 @@ impl Engine {
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);
-        let length = if job.name.is_thread { self.slice_cycles } else { self.quantum_cycles };
-        hot.quantum_end.set(now.saturating_add(length));
+        self.enter_turn(queue, &job, now);
         set_current(job.activity, job.resource);
-        let mut left = self
-            .resources
-            .get(job.resource.index())
-            .map_or(1, |resource| resource.batch.load(Ordering::Relaxed));
+        let mut left = self.batch_of(&job);
         loop {
-            let cell = self.accounts.line(core).table().cell(job.activity, job.resource);
-            cell.add(Column::Messages, 1);
-            let waited_ns = self.ns(now.saturating_sub(job.queued_at));
-            cell.add(Column::QueueNs, waited_ns);
-            cell.raise(Column::QueueNsMax, waited_ns);
+            self.count_start(&job, now);
             self.poll(&job);
-            left = left.saturating_sub(1);
+            left -= 1;
             if left == 0 {
                 break;
             }
-            match self.pop(queue) {
+            // What follows in the batch has the same payer, whatever this one found out.
+            gyre_account::set_current_activity(job.activity);
+            match self.pop_of_batch(queue, job.resource) {
                 Some(next) => job = next,
                 None => break,
             }
@@ -186,8 +179,66 @@ impl Engine {
         set_current(ActivityId::INFRASTRUCTURE, ResourceId::RUNTIME);
         hot.depth.set(0);
         hot.running.set(NIL);
-        self.charge_turn(payer, now);
-        self.end_turn(queue, now);
+        if !self.put_on_turn(payer, now) {
+            self.charge_turn(payer, now);
+        }
+        self.end_service(queue, now);
+    }
+
+    /// The turn that a service belongs to: the one that goes on, or a new one of this queue's activity.
+    #[inline]
+    fn enter_turn(&self, queue: u32, job: &Job, now: u64) {
+        let hot = self.hot.here();
+        let mut state = self.state.here().borrow_mut();
+        if state.turn.is_open {
+            return;
+        }
+        let length = if job.name.is_thread { self.slice_cycles } else { self.quantum_cycles };
+        let end = now.saturating_add(length);
+        hot.turn_start.set(now);
+        hot.quantum_end.set(end);
+        let is_gated = state.queues.get(queue).is_none_or(|known| known.is_gated);
+        if self.has_turns && !is_gated && !job.name.is_thread {
+            state.turn.open(queue, job.activity, end);
+        }
+    }
+
+    /// Notes a service on the turn's account; false where it must be charged by itself.
+    #[inline]
+    fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
+        let mut state = self.state.here().borrow_mut();
+        let turn = &mut state.turn;
+        let is_its = turn.is_open && turn.activity == payer;
+        if is_its {
+            let hot = self.hot.here();
+            turn.unpaid += now.saturating_sub(hot.mark.replace(now));
+        }
+        is_its
+    }
+
+    fn batch_of(&self, job: &Job) -> u32 {
+        match job.name.is_thread {
+            true => 1,
+            false => self
+                .resources
+                .get(job.resource.index())
+                .map_or(1, |resource| resource.batch.load(Ordering::Relaxed)),
+        }
+    }
+
+    #[inline]
+    fn count_start(&self, job: &Job, now: u64) {
+        let cell = self.line().table().cell(job.activity, job.resource);
+        cell.add(Column::Messages, 1);
+        let waited_ns = self.ns(now.saturating_sub(job.queued_at));
+        cell.add(Column::QueueNs, waited_ns);
+        cell.raise(Column::QueueNsMax, waited_ns);
+    }
+
+    /// The next message of a batch; none where the one before could not be taken by its device.
+    fn pop_of_batch(&self, queue: u32, resource: ResourceId) -> Option<Job> {
+        let is_suspended = self.state.here().borrow().is_suspended(resource);
+        if is_suspended { None } else { self.pop(queue) }
     }
 
     /// Takes the first living task out of a queue and marks it running.
@@ -221,12 +272,11 @@ impl Engine {
         }
     }
 
-    fn end_turn(&'static self, queue: u32, now: u64) {
+    fn end_service(&'static self, queue: u32, now: u64) {
         {
             let mut state = self.state.here().borrow_mut();
             if let Some(known) = state.queues.get_mut(queue) {
                 known.used_at = now;
-                known.state = QueueState::Idle;
                 state.offer(queue, self.ns(now));
             }
             if state.movable == 0 {

@@ -6,7 +6,7 @@ use crate::grid::{GridConfig, ResourceConfig, as_tree};
 use crate::hot::Hot;
 use crate::inbox::{Inbox, Message};
 use crate::labels::LabelTable;
-use crate::limits::THREADS_MAX;
+use crate::limits::{GRANULARITY_NS, THREADS_MAX};
 use crate::local::{Borrowed, CoreLocal};
 use crate::placement::Placements;
 use crate::resource::Resource;
@@ -67,7 +67,10 @@ pub struct Engine {
     /// Changes when placements must be asked for again.
     pub(crate) placement_epoch: AtomicU64,
     pub(crate) quantum_cycles: u64,
+    pub(crate) has_turns: bool,
+    pub(crate) inlines: bool,
     pub(crate) slice_cycles: u64,
+    pub(crate) granularity_cycles: u64,
     /// Nanoseconds per 2^32 cycles.
     ns_per_4g_cycles: u64,
 }
@@ -118,7 +121,10 @@ impl Engine {
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             placement_epoch: AtomicU64::new(0),
             quantum_cycles: cycles(config.quantum_ns),
+            has_turns: config.has_turns,
+            inlines: config.inlines,
             slice_cycles: cycles(config.slice_ns),
+            granularity_cycles: cycles(GRANULARITY_NS),
             ns_per_4g_cycles: ((1_000_000u128 << 32) / u128::from(cycles_per_ms)) as u64,
             resources,
         });

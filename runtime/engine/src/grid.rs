@@ -59,6 +59,11 @@ pub struct GridConfig {
     pub infrastructure_weight: u32,
     /// Length of a turn of kernel work, ns: inline calls end with it.
     pub quantum_ns: u64,
+    /// True where a chosen activity's queues are served in one turn of at most a quantum; false where the policy is asked before each
+    /// message (or batch), as the paper's kernel does.
+    pub has_turns: bool,
+    /// True where a request may be handled inside its sender's turn (see `port`); false queues every start.
+    pub inlines: bool,
     /// Time slice of a user thread, ns.
     pub slice_ns: u64,
     /// Cores that run user threads, a bit each.
@@ -73,6 +78,8 @@ impl GridConfig {
             resources,
             infrastructure_weight: 100,
             quantum_ns: QUANTUM_NS,
+            has_turns: true,
+            inlines: true,
             slice_ns: SLICE_NS,
             thread_cores: u64::MAX,
         }

@@ -17,6 +17,8 @@ pub(crate) struct Hot {
     pub(crate) callee: Cell<u32>,
     /// Up to when cycles of this turn were charged.
     pub(crate) mark: Cell<u64>,
+    /// When the turn began, in cycles.
+    pub(crate) turn_start: Cell<u64>,
     /// When the turn ends, in cycles: no inline calls after it.
     pub(crate) quantum_end: Cell<u64>,
     /// The deadline for which the hardware timer is armed.
@@ -37,6 +39,7 @@ impl Hot {
             queue: Cell::new(NIL),
             callee: Cell::new(NIL),
             mark: Cell::new(0),
+            turn_start: Cell::new(0),
             quantum_end: Cell::new(0),
             armed: Cell::new(u64::MAX),
             is_asking: Cell::new(false),

@@ -173,6 +173,9 @@ impl Engine {
         let activities = &self.accounts.activities;
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
+        if state.turn.is_open && members.contains(&state.turn.activity) {
+            state.close_turn(&self.facts(), now_ns);
+        }
         let queues: Vec<u32> = state
             .queues
             .iter()

@@ -27,6 +27,8 @@ pub mod kill;
 mod labels;
 pub mod limits;
 mod local;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod map;
 mod placement;
 mod port;
@@ -47,6 +49,7 @@ mod sync;
 mod task;
 mod thread;
 mod timer;
+mod turn;
 mod vtable;
 mod wake;
 mod waker;

@@ -18,6 +18,9 @@ pub const PLACEMENTS_MAX: usize = 1 << 16;
 pub const QUEUE_IDLE_NS: u64 = 10_000_000_000;
 /// Length of a turn of kernel work before the scheduler is asked again, ns.
 pub const QUANTUM_NS: u64 = 100_000;
+/// A program runs at least so long before another activity that is entitled to more gets the core, ns; the infrastructure's work and
+/// gates do not wait. Bounds the switches between programs that make many system calls.
+pub const GRANULARITY_NS: u64 = 200_000;
 /// Time slice of a user thread, ns, where the configuration says nothing.
 pub const SLICE_NS: u64 = 2_000_000;
 

@@ -129,13 +129,14 @@ impl Engine {
             return None;
         }
         let depth = hot.depth.get();
+        let (is_empty, is_gated) = (known.len == 0, known.is_gated);
         let runs_inline = envelope.may_run_inline
-            && known.len == 0
+            && is_empty
             && (1..INLINE_DEPTH_MAX).contains(&depth)
             && now < hot.quantum_end.get()
             && gyre_object::locks_held() == 0
             && !state.is_suspended(resource)
-            && state.gate_agrees(resource, queue, now_ns);
+            && state.gate_agrees(resource, queue, is_gated, now_ns);
         let (task, memory) = state.tasks.allocate(vtable, queue, envelope.activity, resource)?;
         state.queues.get_mut(queue)?.tasks += 1;
         if envelope.label != 0 {
@@ -151,6 +152,17 @@ impl Engine {
     fn admit(&self, task: u32) {
         let now = self.line().last();
         self.state.here().borrow_mut().enqueue(task, now, self.ns(now));
+    }
+
+    /// Queues a task whose turn among those of its label has come, unless it is being killed: then its end lets the next one go.
+    fn admit_parked(&self, task: u32) {
+        let is_parked = {
+            let state = self.state.here().borrow();
+            state.tasks.get(task).is_some_and(|header| header.state == State::Parked)
+        };
+        if is_parked {
+            self.admit(task);
+        }
     }
 
     /// Handles a request inside its sender's turn, stamped and charged as if it had been queued.
@@ -191,7 +203,7 @@ impl Engine {
         if self.resources.get(resource.index()).is_some_and(|known| known.is_gate) {
             let amount = cell.get(Column::Cycles).wrapping_sub(cycles_before);
             let record = Record { kind: Metric::Cycles, amount };
-            self.state.here().borrow_mut().charge_gate(resource, seat.queue, record, self.ns(now));
+            self.state.here().borrow_mut().charge_gate(seat.queue, record, self.ns(now));
         }
     }
 
@@ -200,10 +212,10 @@ impl Engine {
         let known = self.resources.get(resource.index()).filter(|_| label != 0);
         let next = known.and_then(|known| known.labels.lock().leave(activity.0, label, ticket));
         match next {
-            Some((core, task)) if core == core_index() => self.admit(task),
+            Some((core, task)) if core == core_index() => self.admit_parked(task),
             // A request that never reached its core ended here.
             Some((core, task)) => {
-                self.post(core, Message::Errand(Box::new(move |engine| engine.admit(task))));
+                self.post(core, Message::Errand(Box::new(move |engine| engine.admit_parked(task))));
             }
             None => {}
         }
@@ -278,7 +290,7 @@ where
             source,
             label: labels.dependency,
             ticket: 0,
-            may_run_inline: labels.dependency == 0,
+            may_run_inline: engine.inlines && labels.dependency == 0,
         };
         if labels.dependency != 0 {
             match engine.enter_label(self.resource, activity, labels.dependency, core) {

@@ -13,6 +13,8 @@ pub(crate) enum QueueState {
     Idle,
     /// In the ready set of its scheduler.
     Ready,
+    /// Waits for its place in the turn that is going on.
+    InTurn,
 }
 
 /// A queue.
@@ -28,6 +30,8 @@ pub(crate) struct Queue {
     pub(crate) used_at: u64,
     /// Tasks whose header names this queue, queued or not: it must stay as long as there are any.
     pub(crate) tasks: u32,
+    /// True where its resource's gate schedules it, not the CPU's policy.
+    pub(crate) is_gated: bool,
     used: bool,
 }
 
@@ -87,6 +91,7 @@ impl Queues {
         resource: ResourceId,
         source: ResourceId,
         activity: ActivityId,
+        is_gated: bool,
     ) -> Option<u32> {
         self.by_tag.try_reserve(1).ok()?;
         let fresh = Queue {
@@ -99,6 +104,7 @@ impl Queues {
             activity,
             used_at: 0,
             tasks: 0,
+            is_gated,
             used: true,
         };
         let index = match self.free.pop() {
@@ -141,6 +147,11 @@ impl Queues {
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Queue> {
         self.queues.get_mut(index as usize)
+    }
+
+    /// Places for queues, used or not.
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len()
     }
 
     /// The queues in use.

@@ -19,7 +19,7 @@ impl Engine {
         let (activity, resource) = current();
         self.note(activity, resource, kind, amount);
         let queue = self.hot.here().callee.get();
-        self.charge(resource, queue, kind, amount);
+        self.charge(queue, kind, amount);
     }
 
     /// Reports what an activity used at a resource, from wherever that becomes known (a device's completion).
@@ -31,10 +31,10 @@ impl Engine {
             .borrow()
             .queues
             .iter()
-            .find(|(_, queue)| queue.resource == resource && queue.activity == activity)
+            .find(|(_, queue)| queue.resource == resource && queue.activity == activity && queue.is_gated)
             .map(|(index, _)| index);
         if let Some(queue) = queue {
-            self.charge(resource, queue, kind, amount);
+            self.charge(queue, kind, amount);
         }
     }
 
@@ -44,8 +44,8 @@ impl Engine {
         }
     }
 
-    fn charge(&self, resource: ResourceId, queue: u32, kind: Metric, amount: u64) {
+    fn charge(&self, queue: u32, kind: Metric, amount: u64) {
         let now_ns = self.ns(self.line().last());
-        self.state.here().borrow_mut().charge_gate(resource, queue, Record { kind, amount }, now_ns);
+        self.state.here().borrow_mut().charge_gate(queue, Record { kind, amount }, now_ns);
     }
 }

@@ -47,6 +47,12 @@ impl Scheduler {
         if self.has_node(activity) {
             return Ok(node(activity));
         }
+        if !entitlements.activities().exists(activity) {
+            return Err(PolicyError::UnknownNode);
+        }
+        if let Some(&old) = self.nodes.get(activity.index()).filter(|&&old| old != NONE) {
+            self.remove_activity(ActivityId(old), now_ns);
+        }
         let parent = match entitlements.activities().parent(activity) {
             Some(parent) => Some(self.ensure_node(parent, entitlements, now_ns)?),
             None => None,

@@ -1,5 +1,6 @@
 //! What a core owns: tasks, queues, timers, and its schedulers' state. Borrowed for moments in which no foreign code runs.
 
+use crate::engine::COMPUTE;
 use crate::limits::GATE_STREAK_MAX;
 use crate::placement::PlacementCache;
 use crate::queue::{QueueState, Queues, tag};
@@ -7,6 +8,7 @@ use crate::resource::Resource;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::task::{NIL, Tasks};
 use crate::timer::Timers;
+use crate::turn::Turn;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_schedulers::{Metric, Readiness, Record};
@@ -32,6 +34,20 @@ pub(crate) struct CoreState {
     pub(crate) placements: PlacementCache,
     /// Threads that wait here and may move.
     pub(crate) movable: u32,
+    /// Ready queues of the infrastructure below the CPU's policy.
+    infrastructure_ready: u32,
+    pub(crate) turn: Turn,
+}
+
+/// How long a program has had the core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TurnAge {
+    /// Too short to be interrupted for another activity's sake.
+    Young,
+    /// Long enough.
+    Grown,
+    /// Its slice is over.
+    Over,
 }
 
 /// The facts that queues are made from.
@@ -55,6 +71,8 @@ impl CoreState {
             hold_until_ns: u64::MAX,
             placements: PlacementCache::new(),
             movable: 0,
+            infrastructure_ready: 0,
+            turn: Turn::new(),
         }
     }
 
@@ -84,11 +102,12 @@ impl CoreState {
         now_ns: u64,
     ) -> Option<u32> {
         let params = facts.resources.get(resource.index())?.queue_params();
-        let queue = self.queues.make(resource, source, activity)?;
-        let scheduler = match self.gates.get_mut(resource.index()) {
-            Some(Some(gate)) => gate,
-            _ => &mut self.cpu,
-        };
+        // Every queue may wait in one turn.
+        self.turn.waiting.try_reserve(self.queues.len() + 1).ok()?;
+        // A gate schedules what others ask; what a resource sends itself is a matter of cycles only.
+        let is_gated = source != resource && matches!(self.gates.get(resource.index()), Some(Some(_)));
+        let queue = self.queues.make(resource, source, activity, is_gated)?;
+        let scheduler = self.scheduler_mut(resource, is_gated);
         let added = scheduler.add_queue(queue, activity, params, facts.entitlements, now_ns);
         if added.is_err() {
             self.queues.forget(queue);
@@ -99,24 +118,23 @@ impl CoreState {
 
     /// Forgets a queue that nothing refers to.
     pub(crate) fn forget_queue(&mut self, queue: u32, now_ns: u64) {
-        let Some((resource, idle)) = self
-            .queues
-            .get(queue)
-            .map(|known| (known.resource, known.tasks == 0 && known.len == 0))
-        else {
+        let Some(known) = self.queues.get(queue) else {
             return;
         };
-        if idle {
-            let scheduler = self.scheduler_mut(resource);
+        let (resource, is_gated) = (known.resource, known.is_gated);
+        if known.tasks == 0 && known.len == 0 {
+            self.withdraw(queue);
+            let scheduler = self.scheduler_mut(resource, is_gated);
             // It was added when the queue was made.
             let _ = scheduler.policy.remove_client(queue, now_ns);
             self.queues.forget(queue);
         }
     }
 
-    pub(crate) fn scheduler_mut(&mut self, resource: ResourceId) -> &mut Scheduler {
+    #[inline]
+    pub(crate) fn scheduler_mut(&mut self, resource: ResourceId, is_gated: bool) -> &mut Scheduler {
         match self.gates.get_mut(resource.index()) {
-            Some(Some(gate)) => gate,
+            Some(Some(gate)) if is_gated => gate,
             _ => &mut self.cpu,
         }
     }
@@ -142,29 +160,40 @@ impl CoreState {
         let Some(known) = self.queues.get_mut(queue) else {
             return;
         };
-        if known.len == 0 || known.state == QueueState::Ready {
+        if known.len == 0 || known.state != QueueState::Idle {
             return;
         }
-        let resource = known.resource;
-        // What a resource sends itself (the work that ends a suspension, perhaps) is never held back.
-        if self.suspended >> resource.0 & 1 == 1 && known.source != resource {
+        let (resource, is_gated) = (known.resource, known.is_gated);
+        // A suspended gate is not asked, so that its policy forgets nothing; other resources' queues leave the ready set. What a
+        // resource sends itself (the work that ends the suspension, perhaps) is never held back.
+        if self.suspended >> resource.0 & 1 == 1 && !is_gated && known.source != resource {
+            return;
+        }
+        if self.turn.is_open && !is_gated && known.activity == self.turn.activity && resource != COMPUTE {
+            known.state = QueueState::InTurn;
+            self.turn.waiting.push_back(queue);
             return;
         }
         known.state = QueueState::Ready;
-        match self.gates.get_mut(resource.index()) {
-            Some(Some(gate)) => {
-                gate.policy.client_ready(queue, now_ns);
-                self.gates_waiting |= 1 << resource.0;
-            }
-            _ => self.cpu.policy.client_ready(queue, now_ns),
+        if is_gated {
+            self.gates_waiting |= 1 << resource.0;
+        } else if known.activity == ActivityId::INFRASTRUCTURE {
+            self.infrastructure_ready += 1;
         }
+        self.scheduler_mut(resource, is_gated).policy.client_ready(queue, now_ns);
     }
 
     /// Chooses the queue to serve next.
     #[inline]
-    pub(crate) fn choose(&mut self, now_ns: u64) -> Option<u32> {
+    pub(crate) fn choose(&mut self, now: u64, now_ns: u64, facts: &Facts<'_>) -> Option<u32> {
+        if self.turn.is_open {
+            if let Some(queue) = self.next_of_turn(now, now_ns) {
+                return Some(queue);
+            }
+            self.close_turn(facts, now_ns);
+        }
         self.hold_until_ns = u64::MAX;
-        if self.gates_waiting != 0
+        if self.gates_waiting & !self.suspended != 0
             && (self.gate_streak < GATE_STREAK_MAX
                 || self.cpu.policy.poll_ready(now_ns) != Readiness::Now)
             && let Some(queue) = self.choose_gate(now_ns)
@@ -182,13 +211,50 @@ impl CoreState {
         None
     }
 
+    /// The next queue of the turn, unless it is over or must end.
+    #[inline]
+    fn next_of_turn(&mut self, now: u64, now_ns: u64) -> Option<u32> {
+        let must_end = now >= self.turn.end
+            || (self.infrastructure_ready > 0 && self.turn.activity != ActivityId::INFRASTRUCTURE)
+            || (self.gates_waiting != 0 && self.is_gate_due(now_ns));
+        if must_end {
+            return None;
+        }
+        let queue = self.turn.waiting.pop_front()?;
+        self.queues.get_mut(queue)?.state = QueueState::Idle;
+        Some(queue)
+    }
+
+    /// Charges the turn and hands what is left of it back to the policy.
+    pub(crate) fn close_turn(&mut self, facts: &Facts<'_>, now_ns: u64) {
+        self.turn.is_open = false;
+        let (queue, activity, cycles) = (self.turn.queue, self.turn.activity, self.turn.unpaid);
+        self.charge_cycles(queue, activity, cycles, facts, now_ns);
+        // The queue that was served last may wait here too.
+        while let Some(queue) = self.turn.waiting.pop_front() {
+            if let Some(known) = self.queues.get_mut(queue) {
+                known.state = QueueState::Idle;
+            }
+            self.offer(queue, now_ns);
+        }
+    }
+
+    /// Takes a queue out of wherever it waits to be served; its scheduler is told by the caller.
+    pub(crate) fn withdraw(&mut self, queue: u32) {
+        if self.queues.get(queue).is_some_and(|known| known.state == QueueState::InTurn) {
+            self.turn.waiting.retain(|&waiting| waiting != queue);
+        }
+        self.set_idle(queue);
+    }
+
     /// True where `choose` would find a queue.
     pub(crate) fn has_work(&self, now_ns: u64) -> bool {
-        self.is_gate_due(now_ns) || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
+        (self.turn.is_open && !self.turn.waiting.is_empty())
+            || self.is_gate_due(now_ns) || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
     fn is_gate_due(&self, now_ns: u64) -> bool {
-        crate::bits::ones(u64::from(self.gates_waiting)).any(|index| {
+        crate::bits::ones(u64::from(self.gates_waiting & !self.suspended)).any(|index| {
             matches!(self.gates.get(index as usize), Some(Some(gate))
                 if gate.policy.poll_ready(now_ns) == Readiness::Now)
         })
@@ -196,15 +262,27 @@ impl CoreState {
 
     #[inline]
     fn taken(&mut self, queue: u32) -> Option<u32> {
-        self.queues.get_mut(queue)?.state = QueueState::Idle;
+        self.set_idle(queue);
         Some(queue)
+    }
+
+    /// The queue has left its scheduler's ready set.
+    #[inline]
+    pub(crate) fn set_idle(&mut self, queue: u32) {
+        let Some(known) = self.queues.get_mut(queue) else {
+            return;
+        };
+        let was_ready = core::mem::replace(&mut known.state, QueueState::Idle) == QueueState::Ready;
+        if was_ready && known.activity == ActivityId::INFRASTRUCTURE && !known.is_gated {
+            self.infrastructure_ready -= 1;
+        }
     }
 
     fn choose_gate(&mut self, now_ns: u64) -> Option<u32> {
         let count = self.gates.len().max(1) as u32;
         for step in 0..count {
             let index = (self.next_gate + step) % count;
-            if self.gates_waiting >> index & 1 == 0 {
+            if (self.gates_waiting & !self.suspended) >> index & 1 == 0 {
                 continue;
             }
             let Some(Some(gate)) = self.gates.get_mut(index as usize) else {
@@ -224,18 +302,26 @@ impl CoreState {
     }
 
     /// True where a core that runs a program of `queue` should let others run instead.
-    pub(crate) fn others_are_due(&self, queue: u32, is_slice_over: bool, now_ns: u64) -> bool {
+    pub(crate) fn others_are_due(&self, queue: u32, turn: TurnAge, now_ns: u64) -> bool {
+        if self.infrastructure_ready > 0 || self.is_gate_due(now_ns) {
+            return true;
+        }
         let has_more = self.queues.get(queue).is_some_and(|known| known.len > 0);
-        let is_cpu_due = self.cpu.policy.poll_ready(now_ns) == Readiness::Now
-            && (is_slice_over || !self.cpu.policy.entitled(queue, now_ns));
-        self.is_gate_due(now_ns) || (has_more && is_slice_over) || is_cpu_due
+        match turn {
+            TurnAge::Young => false,
+            TurnAge::Grown => {
+                self.cpu.policy.poll_ready(now_ns) == Readiness::Now
+                    && !self.cpu.policy.entitled(queue, now_ns)
+            }
+            TurnAge::Over => has_more || self.cpu.policy.poll_ready(now_ns) == Readiness::Now,
+        }
     }
 
     /// True where a gate would let this queue be served at once; always for queues below the CPU's policy.
     #[inline]
-    pub(crate) fn gate_agrees(&self, resource: ResourceId, queue: u32, now_ns: u64) -> bool {
+    pub(crate) fn gate_agrees(&self, resource: ResourceId, queue: u32, is_gated: bool, now_ns: u64) -> bool {
         match self.gates.get(resource.index()) {
-            Some(Some(gate)) => gate.policy.entitled(queue, now_ns),
+            Some(Some(gate)) if is_gated => gate.policy.entitled(queue, now_ns),
             _ => true,
         }
     }
@@ -250,23 +336,22 @@ impl CoreState {
         now_ns: u64,
     ) {
         let record = Record { kind: Metric::Cycles, amount: cycles };
-        let served = self.queues.get(queue).map(|known| (known.resource, known.activity));
-        match served {
-            Some((resource, owner)) if owner == activity => match self.gates.get_mut(resource.index()) {
-                Some(Some(gate)) => {
-                    gate.policy.resource_record(queue, record, now_ns);
-                    self.cpu.charge_activity(activity, record, facts.entitlements, now_ns);
+        let served = self.queues.get(queue).filter(|known| known.activity == activity);
+        match served.map(|known| (known.resource, known.is_gated)) {
+            Some((_, false)) => self.cpu.policy.resource_record(queue, record, now_ns),
+            gated => {
+                if let Some((resource, _)) = gated {
+                    self.scheduler_mut(resource, true).policy.resource_record(queue, record, now_ns);
                 }
-                _ => self.cpu.policy.resource_record(queue, record, now_ns),
-            },
-            _ => self.cpu.charge_activity(activity, record, facts.entitlements, now_ns),
+                self.cpu.charge_activity(activity, record, facts.entitlements, now_ns);
+            }
         }
     }
 
     /// Charges a gate's queue for what its resource reports.
-    pub(crate) fn charge_gate(&mut self, resource: ResourceId, queue: u32, record: Record, now_ns: u64) {
-        if let Some(Some(gate)) = self.gates.get_mut(resource.index()) {
-            gate.policy.resource_record(queue, record, now_ns);
+    pub(crate) fn charge_gate(&mut self, queue: u32, record: Record, now_ns: u64) {
+        if let Some(resource) = self.queues.get(queue).filter(|known| known.is_gated).map(|known| known.resource) {
+            self.scheduler_mut(resource, true).policy.resource_record(queue, record, now_ns);
         }
     }
 
@@ -274,12 +359,12 @@ impl CoreState {
     pub(crate) fn suspend(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended |= 1 << resource.0;
         for queue in self.queues_of(resource) {
-            let Some(known) = self.queues.get_mut(queue) else {
+            let Some(known) = self.queues.get(queue) else {
                 continue;
             };
-            if known.source != resource {
-                known.state = QueueState::Idle;
-                self.scheduler_mut(resource).policy.client_suspended(queue, now_ns);
+            if known.source != resource && !known.is_gated {
+                self.withdraw(queue);
+                self.cpu.policy.client_suspended(queue, now_ns);
             }
         }
     }

@@ -4,9 +4,11 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod block;
 pub mod buffer;
 pub mod held;
 pub mod lock;
+pub mod oneshot;
 pub mod pool;
 pub mod registry;
 pub mod set_once;

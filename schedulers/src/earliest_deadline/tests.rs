@@ -7,18 +7,11 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 fn server(budget: u64, period_ns: u64) -> ClientParams {
-    ClientParams {
-        burst: budget,
-        period_ns,
-        ..ClientParams::default()
-    }
+    ClientParams { burst: budget, period_ns, ..ClientParams::default() }
 }
 
 fn due_in(deadline_ns: u64) -> ClientParams {
-    ClientParams {
-        deadline_ns,
-        ..ClientParams::default()
-    }
+    ClientParams { deadline_ns, ..ClientParams::default() }
 }
 
 #[test]
@@ -38,15 +31,7 @@ fn the_message_due_first_goes_first_whenever_it_came() {
 #[test]
 fn who_sends_faster_than_declared_postpones_only_its_own_deadlines() {
     let mut core = Core::new(EarliestDeadline::new(Params::default()), Metric::Cycles);
-    core.add_client(
-        0,
-        &ClientParams {
-            period_ns: 100,
-            ..due_in(50)
-        },
-        0,
-    )
-    .unwrap();
+    core.add_client(0, &ClientParams { period_ns: 100, ..due_in(50) }, 0).unwrap();
     for message in 0..5 {
         core.client_ready(0, 0);
         assert_eq!(core.order().due_at_ns(0), Some(message * 100 + 50));
@@ -57,10 +42,7 @@ fn who_sends_faster_than_declared_postpones_only_its_own_deadlines() {
 #[test]
 fn a_budget_without_a_period_is_refused() {
     let mut bench = Bench::new(policy(Params::default()), Metric::Cycles);
-    assert_eq!(
-        bench.core.add_client(0, &server(5, 0), 0),
-        Err(PolicyError::InvalidParams)
-    );
+    assert_eq!(bench.core.add_client(0, &server(5, 0), 0), Err(PolicyError::InvalidParams));
 }
 
 #[test]
@@ -69,32 +51,11 @@ fn one_large_charge_moves_the_deadline_by_all_periods_it_takes() {
     core.add_client(0, &server(10, 100), 0).unwrap();
     core.client_ready(0, 0);
     assert_eq!(core.order().due_at_ns(0), Some(100));
-    core.resource_record(
-        0,
-        Record {
-            kind: Metric::Cycles,
-            amount: 9,
-        },
-        0,
-    );
+    core.resource_record(0, Record { kind: Metric::Cycles, amount: 9 }, 0);
     assert_eq!(core.order().due_at_ns(0), Some(100));
-    core.resource_record(
-        0,
-        Record {
-            kind: Metric::Cycles,
-            amount: 31,
-        },
-        0,
-    );
+    core.resource_record(0, Record { kind: Metric::Cycles, amount: 31 }, 0);
     assert_eq!(core.order().due_at_ns(0), Some(500));
-    core.resource_record(
-        0,
-        Record {
-            kind: Metric::Cycles,
-            amount: u64::MAX,
-        },
-        0,
-    );
+    core.resource_record(0, Record { kind: Metric::Cycles, amount: u64::MAX }, 0);
     assert_eq!(core.order().due_at_ns(0), Some(u64::MAX), "saturates");
 }
 

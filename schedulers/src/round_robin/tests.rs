@@ -4,10 +4,7 @@ use alloc::vec;
 use proptest::prelude::*;
 
 fn bench(slack: u64, clients: u32) -> Bench {
-    let params = Params {
-        slack,
-        ..Params::default()
-    };
+    let params = Params { slack, ..Params::default() };
     let mut bench = Bench::new(policy(params), Metric::Cycles);
     (0..clients).for_each(|client| bench.add(client * 70, ClientParams::default()));
     bench
@@ -16,9 +13,7 @@ fn bench(slack: u64, clients: u32) -> Bench {
 #[test]
 fn clients_take_turns_in_the_order_of_their_numbers() {
     let mut bench = bench(0, 3);
-    [140, 0, 70]
-        .into_iter()
-        .for_each(|client| bench.ready(client));
+    [140, 0, 70].into_iter().for_each(|client| bench.ready(client));
     for turn in 0..9 {
         assert_eq!(bench.serve(|_| 1), Some(turn % 3 * 70));
     }

@@ -3,10 +3,7 @@ use crate::testing::Bench;
 use proptest::prelude::*;
 
 fn bench(priorities: &[u8]) -> Bench {
-    let params = Params {
-        slack: 10,
-        ..Params::default()
-    };
+    let params = Params { slack: 10, ..Params::default() };
     let mut bench = Bench::new(policy(params), Metric::Cycles);
     for (client, &priority) in (0..).zip(priorities) {
         bench.add(client, ClientParams::urgent(priority));
@@ -31,10 +28,7 @@ fn a_raised_priority_counts_at_once() {
     let mut bench = bench(&[1, 5]);
     bench.ready(0);
     bench.ready(1);
-    bench
-        .core
-        .update_client(0, &ClientParams::urgent(9), 0)
-        .unwrap();
+    bench.core.update_client(0, &ClientParams::urgent(9), 0).unwrap();
     assert_eq!(bench.choose(), Some(0));
 }
 

@@ -5,21 +5,11 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 fn limited(limit_per_s: u64, burst: u64) -> ClientParams {
-    ClientParams {
-        limit_per_s,
-        burst,
-        ..ClientParams::default()
-    }
+    ClientParams { limit_per_s, burst, ..ClientParams::default() }
 }
 
 fn bench(clients: &[ClientParams]) -> Bench {
-    let mut bench = Bench::new(
-        policy(Params {
-            metric: Metric::Bytes,
-            slack: 0,
-        }),
-        Metric::Bytes,
-    );
+    let mut bench = Bench::new(policy(Params { metric: Metric::Bytes, slack: 0 }), Metric::Bytes);
     for (client, params) in (0..).zip(clients) {
         bench.add(client, *params);
         bench.ready(client);
@@ -58,13 +48,8 @@ fn a_client_without_limit_is_always_served() {
 fn a_lower_limit_keeps_the_debt_as_an_amount() {
     let mut bench = bench(&[limited(1_000_000_000, 0)]);
     (0..11).for_each(|_| bench.charge(0, 100));
-    bench
-        .core
-        .update_client(0, &limited(1_000_000, 0), 0)
-        .unwrap();
-    let Readiness::At(at_ns) = bench.core.poll_ready(0) else {
-        panic!()
-    };
+    bench.core.update_client(0, &limited(1_000_000, 0), 0).unwrap();
+    let Readiness::At(at_ns) = bench.core.poll_ready(0) else { panic!() };
     assert!(at_ns.abs_diff(1_000_000) <= 1000, "{at_ns}");
 }
 

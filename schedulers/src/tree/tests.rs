@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::Metric;
+use crate::policy::{ClientIndex, Metric, Readiness, Record};
 use crate::testing::Bench;
 use crate::{round_robin, strict_priority, token_bucket, weighted_fair};
 use alloc::vec;
@@ -29,10 +29,7 @@ fn cpu() -> Bench {
 }
 
 fn add_node(bench: &mut Bench, node: NodeIndex, params: ClientParams) {
-    bench
-        .core
-        .add_node(node, &params, None, bench.now_ns)
-        .unwrap();
+    bench.core.add_node(node, &params, None, bench.now_ns).unwrap();
 }
 
 fn add_ready(bench: &mut Bench, client: ClientIndex, node: NodeIndex) {
@@ -46,10 +43,7 @@ fn node_used(bench: &Bench, node: NodeIndex) -> u64 {
 
 fn node_shares(bench: &Bench, nodes: &[NodeIndex]) -> Vec<u64> {
     let all: u64 = nodes.iter().map(|&node| node_used(bench, node)).sum();
-    nodes
-        .iter()
-        .map(|&node| node_used(bench, node) * 10_000 / all)
-        .collect()
+    nodes.iter().map(|&node| node_used(bench, node) * 10_000 / all).collect()
 }
 
 #[test]
@@ -59,18 +53,13 @@ fn activities_hold_their_shares_of_all_cycles_however_many_queues_spend_them() {
     for (node, queues) in [(1, 2), (2, 10), (3, 50)] {
         (0..queues).for_each(|queue| add_ready(&mut bench, node * 100 + queue, node));
     }
-    bench.run_until(20_000_000, |queue| {
-        100 + u64::from(queue) * 7 % 3000 + u64::from(queue / 300) * 2000
-    });
+    bench.run_until(20_000_000, |queue| 100 + u64::from(queue) * 7 % 3000 + u64::from(queue / 300) * 2000);
     let shares = node_shares(&bench, &[1, 2, 3]);
     for (share, expected) in shares.iter().zip([5000, 3300, 1700]) {
         assert!(share.abs_diff(expected) <= 50, "{shares:?}");
     }
     let turns = |queue| bench.core.client_statistics(queue).unwrap().chosen;
-    assert!(
-        turns(300).abs_diff(turns(349)) <= 1,
-        "turns within an activity"
-    );
+    assert!(turns(300).abs_diff(turns(349)) <= 1, "turns within an activity");
 }
 
 #[test]
@@ -84,10 +73,7 @@ fn what_an_idle_activity_leaves_is_divided_by_weight() {
     add_ready(&mut bench, 1, 1);
     let before = node_used(&bench, 1);
     bench.run_until(20_000_000, |_| 1000);
-    assert!(
-        (node_used(&bench, 1) - before).abs_diff(5_000_000) <= 2000,
-        "no credit for having slept"
-    );
+    assert!((node_used(&bench, 1) - before).abs_diff(5_000_000) <= 2000, "no credit for having slept");
 }
 
 #[test]
@@ -96,13 +82,10 @@ fn inline_service_and_charges_to_the_node_itself_count_for_the_activity() {
     (1..=3).for_each(|node| add_ready(&mut bench, node, node));
     bench.add(10, ClientParams::default().under(1));
     while bench.now_ns < 10_000_000 {
-        if bench.serve(|_| 1000) == Some(1) {
+        if bench.serve(|_| 1000).unwrap() == 1 {
             // Each message of activity 1 calls another resource inline and causes an interrupt.
             bench.charge(10, 3000);
-            let interrupt = Record {
-                kind: CYCLES,
-                amount: 500,
-            };
+            let interrupt = Record { kind: CYCLES, amount: 500 };
             bench.core.node_record(1, interrupt, bench.now_ns);
             bench.now_ns += 3500;
         }
@@ -115,10 +98,7 @@ fn inline_service_and_charges_to_the_node_itself_count_for_the_activity() {
 
 #[test]
 fn shares_nest_as_tenant_and_container() {
-    let mut bench = bench_under(
-        weighted_fair::policy(fair()),
-        Arc::new(weighted_fair::policy(fair())),
-    );
+    let mut bench = bench_under(weighted_fair::policy(fair()), Arc::new(weighted_fair::policy(fair())));
     add_node(&mut bench, 1, ClientParams::weighted(60));
     add_node(&mut bench, 2, ClientParams::weighted(40));
     add_node(&mut bench, 11, ClientParams::weighted(3).under(1));
@@ -134,33 +114,22 @@ fn shares_nest_as_tenant_and_container() {
     bench.core.client_idle(11, bench.now_ns);
     bench.used.clear();
     bench.run_until(20_000_000, |_| 1000);
-    assert!(
-        bench.share(12).abs_diff(6000) <= 10,
-        "the sibling inherits: {:?}",
-        bench.used
-    );
+    assert!(bench.share(12).abs_diff(6000) <= 10, "the sibling inherits: {:?}", bench.used);
 }
 
 #[test]
 fn urgent_queues_go_first_within_their_activity_only() {
-    let urgent: Arc<dyn Policy> =
-        Arc::new(strict_priority::policy(strict_priority::Params::default()));
+    let urgent: Arc<dyn Policy> = Arc::new(strict_priority::policy(strict_priority::Params::default()));
     let mut bench = bench_under(weighted_fair::policy(fair()), urgent);
     add_node(&mut bench, 1, ClientParams::weighted(1));
     add_node(&mut bench, 2, ClientParams::weighted(1));
     bench.add(10, ClientParams::urgent(200).under(1));
     bench.add(11, ClientParams::urgent(0).under(1));
     bench.add(20, ClientParams::urgent(0).under(2));
-    [10, 11, 20]
-        .into_iter()
-        .for_each(|client| bench.ready(client));
+    [10, 11, 20].into_iter().for_each(|client| bench.ready(client));
     bench.run_until(1_000_000, |_| 1000);
     assert_eq!(bench.used(11), 0);
-    assert!(
-        bench.used(10).abs_diff(bench.used(20)) <= 2000,
-        "{:?}",
-        bench.used
-    );
+    assert!(bench.used(10).abs_diff(bench.used(20)) <= 2000, "{:?}", bench.used);
 }
 
 #[test]
@@ -170,13 +139,7 @@ fn a_limited_activity_rests_while_others_run_and_the_tree_says_until_when() {
     let root = ClientParams::weighted(1);
     bench.core.add_node(1, &root, Some(&limited), 0).unwrap();
     add_node(&mut bench, 2, root);
-    bench.add(
-        10,
-        ClientParams {
-            limit_per_s: 100_000_000,
-            ..ClientParams::default().under(1)
-        },
-    );
+    bench.add(10, ClientParams { limit_per_s: 100_000_000, ..ClientParams::default().under(1) });
     bench.ready(10);
     add_ready(&mut bench, 20, 2);
     bench.run_until(10_000_000, |_| 1000);
@@ -184,27 +147,14 @@ fn a_limited_activity_rests_while_others_run_and_the_tree_says_until_when() {
     bench.core.client_idle(20, bench.now_ns);
     bench.used.clear();
     bench.run_until(20_000_000, |_| 1000);
-    assert!(
-        bench.used(10).abs_diff(1_000_000) <= 2000,
-        "alone, still limited: {:?}",
-        bench.used
-    );
+    assert!(bench.used(10).abs_diff(1_000_000) <= 2000, "alone, still limited: {:?}", bench.used);
 }
 
 #[test]
 fn inline_service_needs_the_agreement_of_every_node_above() {
-    let root = weighted_fair::Params {
-        slack: 1000,
-        ..fair()
-    };
-    let below = round_robin::Params {
-        slack: 500,
-        ..round_robin::Params::default()
-    };
-    let mut bench = bench_under(
-        weighted_fair::policy(root),
-        Arc::new(round_robin::policy(below)),
-    );
+    let root = weighted_fair::Params { slack: 1000, ..fair() };
+    let below = round_robin::Params { slack: 500, ..round_robin::Params::default() };
+    let mut bench = bench_under(weighted_fair::policy(root), Arc::new(round_robin::policy(below)));
     for node in [1, 2] {
         add_node(&mut bench, node, ClientParams::weighted(1));
         add_ready(&mut bench, node * 10, node);
@@ -221,24 +171,10 @@ fn inline_service_needs_the_agreement_of_every_node_above() {
     assert_eq!(bench.choose(), Some(10));
     assert!(entitled(&bench));
     bench.charge(10, 499);
-    bench.core.node_record(
-        1,
-        Record {
-            kind: CYCLES,
-            amount: 502,
-        },
-        0,
-    );
+    bench.core.node_record(1, Record { kind: CYCLES, amount: 502 }, 0);
     assert!(bench.core.entitled(11, 0) == entitled(&bench));
     bench.ready(20);
-    bench.core.node_record(
-        1,
-        Record {
-            kind: CYCLES,
-            amount: 5000,
-        },
-        0,
-    );
+    bench.core.node_record(1, Record { kind: CYCLES, amount: 5000 }, 0);
     assert_eq!(bench.choose(), Some(20));
     assert!(!entitled(&bench), "the activity is ahead of its share");
 }
@@ -261,37 +197,16 @@ fn mistakes_about_nodes_are_refused_and_change_nothing() {
     let mut bench = cpu();
     let core = &mut bench.core;
     let params = ClientParams::weighted(1);
-    assert_eq!(
-        core.add_node(1, &params, None, 0),
-        Err(PolicyError::NodeBusy)
-    );
-    assert_eq!(
-        core.add_node(ROOT, &params, None, 0),
-        Err(PolicyError::NodeBusy)
-    );
-    assert_eq!(
-        core.add_node(4, &params.under(9), None, 0),
-        Err(PolicyError::UnknownNode)
-    );
-    assert_eq!(
-        core.add_node(4, &ClientParams::weighted(0), None, 0),
-        Err(PolicyError::InvalidParams)
-    );
+    assert_eq!(core.add_node(1, &params, None, 0), Err(PolicyError::NodeBusy));
+    assert_eq!(core.add_node(ROOT, &params, None, 0), Err(PolicyError::NodeBusy));
+    assert_eq!(core.add_node(4, &params.under(9), None, 0), Err(PolicyError::UnknownNode));
+    assert_eq!(core.add_node(4, &ClientParams::weighted(0), None, 0), Err(PolicyError::InvalidParams));
     assert_eq!(core.add_node(4, &params, None, 0), Ok(()));
-    assert_eq!(
-        core.update_node(4, &params.under(1), 0),
-        Err(PolicyError::InvalidParams)
-    );
+    assert_eq!(core.update_node(4, &params.under(1), 0), Err(PolicyError::InvalidParams));
     assert_eq!(core.remove_node(ROOT, 0), Err(PolicyError::InvalidParams));
-    assert_eq!(
-        core.add_client(0, &params.under(9), 0),
-        Err(PolicyError::UnknownNode)
-    );
+    assert_eq!(core.add_client(0, &params.under(9), 0), Err(PolicyError::UnknownNode));
     assert_eq!(core.add_client(0, &params.under(4), 0), Ok(()));
-    assert_eq!(
-        core.add_client(0, &params.under(1), 0),
-        Err(PolicyError::DuplicateClient)
-    );
+    assert_eq!(core.add_client(0, &params.under(1), 0), Err(PolicyError::DuplicateClient));
     assert_eq!(core.remove_node(4, 0), Err(PolicyError::NodeBusy));
     assert_eq!(core.remove_client(0, 0), Ok(()));
     assert_eq!(core.remove_node(4, 0), Ok(()));
@@ -300,19 +215,13 @@ fn mistakes_about_nodes_are_refused_and_change_nothing() {
         let parent = if node == 4 { 1 } else { node - 1 };
         assert_eq!(core.add_node(node, &params.under(parent), None, 0), Ok(()));
     }
-    assert_eq!(
-        core.add_node(10, &params.under(9), None, 0),
-        Err(PolicyError::TooDeep)
-    );
+    assert_eq!(core.add_node(10, &params.under(9), None, 0), Err(PolicyError::TooDeep));
 }
 
 #[test]
 fn a_flat_policy_has_no_nodes() {
     let mut core = weighted_fair::policy(fair()).init_core(0);
-    assert_eq!(
-        core.add_node(1, &ClientParams::default(), None, 0),
-        Err(PolicyError::NotATree)
-    );
+    assert_eq!(core.add_node(1, &ClientParams::default(), None, 0), Err(PolicyError::NotATree));
     assert_eq!(core.remove_node(1, 0), Err(PolicyError::NotATree));
 }
 

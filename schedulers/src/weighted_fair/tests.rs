@@ -24,11 +24,7 @@ fn weights_50_33_17_divide_the_cycles_whatever_a_message_costs() {
     let mut bench = backlogged(&[50, 33, 17]);
     bench.run_until(100_000_000, |client| [700, 11_000, 300][client as usize]);
     for (client, expected) in [(0, 5000), (1, 3300), (2, 1700)] {
-        assert!(
-            bench.share(client).abs_diff(expected) <= 2,
-            "{:?}",
-            bench.used
-        );
+        assert!(bench.share(client).abs_diff(expected) <= 2, "{:?}", bench.used);
     }
 }
 
@@ -40,11 +36,7 @@ fn a_client_that_slept_gets_no_credit() {
     bench.ready(1);
     bench.used.clear();
     bench.run_until(1_100_000, |_| 100);
-    assert!(
-        bench.used(0).abs_diff(bench.used(1)) <= 200,
-        "{:?}",
-        bench.used
-    );
+    assert!(bench.used(0).abs_diff(bench.used(1)) <= 200, "{:?}", bench.used);
 }
 
 #[test]
@@ -64,11 +56,7 @@ fn a_client_that_sleeps_just_before_its_charge_still_pays() {
             bench.ready(0);
         }
     }
-    assert!(
-        bench.used(1) <= bench.used(0) + 1000 + 100,
-        "{:?}",
-        bench.used
-    );
+    assert!(bench.used(1) <= bench.used(0) + 1000 + 100, "{:?}", bench.used);
 }
 
 #[test]
@@ -94,20 +82,10 @@ fn a_busy_period_ends_with_virtual_time_at_the_largest_finish_tag() {
     core.add_client(0, &ClientParams::weighted(4), 0).unwrap();
     core.add_client(1, &ClientParams::weighted(1), 0).unwrap();
     // Inline service only: no choice moves virtual time.
-    core.resource_record(
-        0,
-        Record {
-            kind: Metric::Cycles,
-            amount: 1000,
-        },
-        0,
-    );
+    core.resource_record(0, Record { kind: Metric::Cycles, amount: 1000 }, 0);
     assert_eq!(core.order().virtual_time(), 0);
     assert_eq!(core.schedule(0), None);
-    assert_eq!(
-        core.order().virtual_time(),
-        250 << crate::tag::FRACTION_BITS
-    );
+    assert_eq!(core.order().virtual_time(), 250 << crate::tag::FRACTION_BITS);
 }
 
 #[test]
@@ -127,10 +105,7 @@ fn no_busy_period_ends_while_a_client_is_being_served() {
 
 #[test]
 fn a_reset_forgives_what_inline_service_ran_up() {
-    let params = Params {
-        reset_ns: 1000,
-        ..Params::default()
-    };
+    let params = Params { reset_ns: 1000, ..Params::default() };
     let mut bench = bench(params, &[1, 1]);
     bench.ready(0);
     bench.ready(1);
@@ -145,10 +120,7 @@ fn a_reset_forgives_what_inline_service_ran_up() {
 #[test]
 fn a_waking_client_owes_no_more_than_the_largest_debt() {
     let turns_until_served = |debt_max| {
-        let params = Params {
-            debt_max,
-            ..Params::default()
-        };
+        let params = Params { debt_max, ..Params::default() };
         let mut bench = bench(params, &[1, 2]);
         bench.ready(0);
         bench.serve(|_| 10);
@@ -167,26 +139,17 @@ fn zero_costs_and_records_of_other_metrics_do_not_starve_anyone() {
     let mut bench = backlogged(&[1, 1, 1]);
     for turn in 1..=30 {
         let client = bench.choose().unwrap();
-        let bytes = Record {
-            kind: Metric::Bytes,
-            amount: 1 << 40,
-        };
+        let bytes = Record { kind: Metric::Bytes, amount: 1 << 40 };
         bench.core.resource_record(client, bytes, 0);
         bench.ready(client);
         let turns = (0..3).map(|client| bench.core.client_statistics(client).unwrap().chosen);
-        assert!(
-            turns.clone().max().unwrap() - turns.min().unwrap() <= 1,
-            "turn {turn}"
-        );
+        assert!(turns.clone().max().unwrap() - turns.min().unwrap() <= 1, "turn {turn}");
     }
 }
 
 #[test]
 fn inline_service_is_granted_within_the_slack_and_no_further() {
-    let params = Params {
-        slack: 500,
-        ..Params::default()
-    };
+    let params = Params { slack: 500, ..Params::default() };
     let mut bench = bench(params, &[1, 10]);
     bench.ready(0);
     assert!(bench.core.entitled(1, 0));
@@ -205,21 +168,10 @@ fn weights_outside_the_range_are_refused() {
     let mut bench = bench(Params::default(), &[1]);
     for weight in [0, 1_000_001] {
         let params = ClientParams::weighted(weight);
-        assert_eq!(
-            bench.core.add_client(1, &params, 0),
-            Err(PolicyError::InvalidParams)
-        );
-        assert_eq!(
-            bench.core.update_client(0, &params, 0),
-            Err(PolicyError::InvalidParams)
-        );
+        assert_eq!(bench.core.add_client(1, &params, 0), Err(PolicyError::InvalidParams));
+        assert_eq!(bench.core.update_client(0, &params, 0), Err(PolicyError::InvalidParams));
     }
-    assert_eq!(
-        bench
-            .core
-            .add_client(1, &ClientParams::weighted(1_000_000), 0),
-        Ok(())
-    );
+    assert_eq!(bench.core.add_client(1, &ClientParams::weighted(1_000_000), 0), Ok(()));
 }
 
 #[test]
@@ -229,28 +181,18 @@ fn shares_recover_at_once_after_weights_changed_a_thousand_times() {
         for client in 0..3 {
             let weight = 1 + (round * 7919 + client * 104_729) % 1000;
             let now_ns = bench.now_ns;
-            bench
-                .core
-                .update_client(client, &ClientParams::weighted(weight), now_ns)
-                .unwrap();
+            bench.core.update_client(client, &ClientParams::weighted(weight), now_ns).unwrap();
         }
         bench.serve(|_| 1000);
     }
     for (client, weight) in [(0, 50), (1, 33), (2, 17)] {
-        bench
-            .core
-            .update_client(client, &ClientParams::weighted(weight), bench.now_ns)
-            .unwrap();
+        bench.core.update_client(client, &ClientParams::weighted(weight), bench.now_ns).unwrap();
     }
     bench.used.clear();
     bench.run_until(bench.now_ns + 10_000_000, |_| 1000);
     for (client, expected) in [(0, 5000), (1, 3300), (2, 1700)] {
         // The worst tag distance left over is one charge at weight 1.
-        assert!(
-            bench.share(client).abs_diff(expected) <= 50,
-            "{:?}",
-            bench.used
-        );
+        assert!(bench.share(client).abs_diff(expected) <= 50, "{:?}", bench.used);
     }
 }
 
@@ -288,10 +230,8 @@ proptest! {
             if !is_backlogged[waker] {
                 bench.ready(waker as u32);
                 is_backlogged[waker] = true;
-                for other in 0..clients {
-                    differences[waker][other] = Difference::default();
-                    differences[other][waker] = Difference::default();
-                }
+                differences[waker].fill(Difference::default());
+                differences.iter_mut().for_each(|of_other| of_other[waker] = Difference::default());
             }
             let chosen = bench.choose().expect("somebody is ready") as usize;
             prop_assert!(is_backlogged[chosen]);

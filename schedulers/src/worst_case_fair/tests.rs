@@ -4,10 +4,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 fn backlogged(weights: &[u32], expected: u64) -> Bench {
-    let params = Params {
-        expected,
-        ..Params::default()
-    };
+    let params = Params { expected, ..Params::default() };
     let mut bench = Bench::new(policy(params), Metric::Cycles);
     for (client, &weight) in (0..).zip(weights) {
         bench.add(client, ClientParams::weighted(weight));
@@ -22,11 +19,7 @@ fn a_heavy_client_takes_every_other_turn_instead_of_ten_in_a_row() {
     let mut bench = backlogged(&weights, 100);
     let turns: Vec<_> = (0..40).map(|_| bench.serve(|_| 100).unwrap()).collect();
     for pair in turns.chunks(2) {
-        assert_eq!(
-            pair.iter().filter(|&&client| client == 0).count(),
-            1,
-            "{turns:?}"
-        );
+        assert_eq!(pair.iter().filter(|&&client| client == 0).count(), 1, "{turns:?}");
     }
 }
 
@@ -39,11 +32,7 @@ fn wrong_guesses_shift_turns_but_not_shares() {
         bench.serve(|client| 100 + (turn * 7919 + u64::from(client) * 31) % 2000);
     }
     for (client, expected) in [(0, 5000), (1, 3300), (2, 1700)] {
-        assert!(
-            bench.share(client).abs_diff(expected) <= 5,
-            "{:?}",
-            bench.used
-        );
+        assert!(bench.share(client).abs_diff(expected) <= 5, "{:?}", bench.used);
     }
 }
 
@@ -55,11 +44,7 @@ fn a_client_that_slept_gets_no_credit() {
     bench.ready(1);
     bench.used.clear();
     bench.run_until(1_100_000, |_| 100);
-    assert!(
-        bench.used(0).abs_diff(bench.used(1)) <= 200,
-        "{:?}",
-        bench.used
-    );
+    assert!(bench.used(0).abs_diff(bench.used(1)) <= 200, "{:?}", bench.used);
 }
 
 #[test]

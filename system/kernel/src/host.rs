@@ -1,5 +1,7 @@
 //! What the engine and the platform do for the Linux personality.
 
+use crate::assembly::System;
+use crate::native;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
@@ -9,8 +11,8 @@ use gyre_address_space::flush::{Flush, Stale, flush_here};
 use gyre_address_space::AddressSpace;
 use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
 use gyre_linux::run::{Compute, run_thread};
-use gyre_linux::tenant::{Consumption, Host, MemoryUse};
-use gyre_linux::Thread;
+use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall};
+use gyre_linux::{Arguments, Thread};
 use gyre_machine::{OutOfMemory, Trap, UserContext, core_index};
 use gyre_object::SetOnce;
 
@@ -33,6 +35,8 @@ pub fn tenant_of(activity: ActivityId) -> ActivityId {
 
 /// The machine as the personality sees it.
 pub struct Personality {
+    /// The whole.
+    pub system: &'static System,
     /// Runs threads.
     pub engine: &'static Engine,
     /// Where the cycles of system calls go.
@@ -53,6 +57,10 @@ impl Host for Personality {
     }
 
     fn close_activity(&self, _activity: ActivityId) {}
+
+    fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall {
+        Box::pin(native::call(self.system, thread, number, arguments))
+    }
 
     fn consumption(&self, activity: ActivityId) -> Consumption {
         let mut used = Consumption::default();

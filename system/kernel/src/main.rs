@@ -15,9 +15,13 @@ mod grid;
 #[cfg(target_os = "none")]
 mod host;
 #[cfg(target_os = "none")]
+mod native;
+#[cfg(target_os = "none")]
 mod network;
 #[cfg(target_os = "none")]
 mod pci;
+#[cfg(target_os = "none")]
+mod snapshot;
 #[cfg(target_os = "none")]
 mod storage;
 #[cfg(target_os = "none")]

@@ -71,7 +71,7 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     let slots: Vec<SetOnce<&'static Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
     RUNNING.set(slots.leak());
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
-    let host: &'static Personality = Box::leak(Box::new(Personality { engine: system.engine, resource }));
+    let host: &'static Personality = Box::leak(Box::new(Personality { system, engine: system.engine, resource }));
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {

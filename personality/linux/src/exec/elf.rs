@@ -265,7 +265,7 @@ mod tests {
             file[first_load + offset..first_load + offset + 8].copy_from_slice(&value.to_le_bytes());
             read(&file)
         };
-        assert_eq!(with(40, u64::MAX).unwrap_err(), Errno::ENOEXEC, "memory size overflows");
+        assert_eq!(with(40, u64::MAX).unwrap_err(), Errno::EINVAL, "memory beyond user memory");
         assert_eq!(with(40, 1).unwrap_err(), Errno::ENOEXEC, "memory smaller than file");
         assert_eq!(with(40, 1 << 30).unwrap_err(), Errno::ENOEXEC, "overlaps the next");
         assert_eq!(with(16, 0xffff_8000_0000_0000).unwrap_err(), Errno::EINVAL, "in the kernel's half");

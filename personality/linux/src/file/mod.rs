@@ -44,6 +44,9 @@ pub mod walk;
 pub use context::{Executable, FileContext, FileMapping};
 pub use tenant_files::{Setup, TenantFiles};
 
+#[cfg(test)]
+mod tests;
+
 use crate::Thread;
 
 /// Who a thread is for its peers.

@@ -1,8 +1,10 @@
 //! Terminals: a line discipline between a program (the slave) and who types and sees (the master of a pseudo-terminal, or
 //! the console's log), after termios(3) and tty_ioctl(4).
 //!
-//!     keyboard -> input() -> [edit line] -> cooked queue -> slave read
-//!     slave write -> output processing -> log ring, or queue -> master read
+//! ```text
+//! keyboard -> input() -> [edit line] -> cooked queue -> slave read
+//! slave write -> output processing -> log ring, or queue -> master read
+//! ```
 
 use super::byte_queue::ByteQueue;
 use super::log_ring::LogRing;

@@ -13,12 +13,7 @@ static SUPPLY: SpinLock<Supply> = SpinLock::new(Supply { next: 0, end: 0 });
 
 /// Starts to hand out pages of `region`.
 pub(crate) fn start(region: MemoryRegion) {
-    SUPPLY.with(|supply| {
-        *supply = Supply {
-            next: region.start.0,
-            end: region.start.0 + region.bytes,
-        }
-    });
+    SUPPLY.with(|supply| *supply = Supply { next: region.start.0, end: region.start.0 + region.bytes });
 }
 
 /// A zeroed page, or nothing once the supply is closed or used up.
@@ -38,10 +33,7 @@ pub(crate) fn take_page() -> Option<u64> {
 /// Closes the supply and returns what is left of the region.
 pub(crate) fn close() -> MemoryRegion {
     SUPPLY.with(|supply| {
-        let rest = MemoryRegion {
-            start: Pa(supply.next),
-            bytes: supply.end - supply.next,
-        };
+        let rest = MemoryRegion { start: Pa(supply.next), bytes: supply.end - supply.next };
         *supply = Supply { next: 0, end: 0 };
         rest
     })

@@ -26,21 +26,14 @@ pub(crate) struct StartInfo {
     pub(crate) memory_count: usize,
 }
 
-const NOTHING: MemoryRegion = MemoryRegion {
-    start: Pa(0),
-    bytes: 0,
-};
+const NOTHING: MemoryRegion = MemoryRegion { start: Pa(0), bytes: 0 };
 
 fn word(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(
-        bytes.get(offset..offset + 4)?.try_into().ok()?,
-    ))
+    Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
 }
 
 fn long(bytes: &[u8], offset: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(
-        bytes.get(offset..offset + 8)?.try_into().ok()?,
-    ))
+    Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
 }
 
 /// Reads start_info; `None` where it is not one, or has no memory map (version 0).
@@ -68,10 +61,7 @@ fn read_modules(view: &dyn PhysicalView, address: u64, count: u32, info: &mut St
     };
     for entry in list.chunks_exact(32) {
         if let (Some(start), Some(bytes)) = (long(entry, 0), long(entry, 8)) {
-            info.modules[info.module_count] = MemoryRegion {
-                start: Pa(start),
-                bytes,
-            };
+            info.modules[info.module_count] = MemoryRegion { start: Pa(start), bytes };
             info.module_count += 1;
         }
     }
@@ -83,20 +73,11 @@ fn read_memory(view: &dyn PhysicalView, address: u64, count: u32, info: &mut Sta
         return;
     };
     for entry in list.chunks_exact(24) {
-        let (Some(start), Some(bytes), Some(kind)) =
-            (long(entry, 0), long(entry, 8), word(entry, 16))
-        else {
+        let (Some(start), Some(bytes), Some(kind)) = (long(entry, 0), long(entry, 8), word(entry, 16)) else {
             return;
         };
-        if kind == RAM
-            && bytes > 0
-            && start.checked_add(bytes).is_some()
-            && info.memory_count < MAP_ENTRIES_MAX
-        {
-            info.memory[info.memory_count] = MemoryRegion {
-                start: Pa(start),
-                bytes,
-            };
+        if kind == RAM && bytes > 0 && start.checked_add(bytes).is_some() && info.memory_count < MAP_ENTRIES_MAX {
+            info.memory[info.memory_count] = MemoryRegion { start: Pa(start), bytes };
             info.memory_count += 1;
         }
     }

@@ -48,19 +48,12 @@ pub fn command_line() -> &'static str {
 pub fn boot_module() -> &'static [u8] {
     let module = facts().module;
     // SAFETY: the module is mapped read-only for good and nobody else's.
-    unsafe {
-        core::slice::from_raw_parts(
-            (DIRECT_MAP + module.start.0) as *const u8,
-            module.bytes as usize,
-        )
-    }
+    unsafe { core::slice::from_raw_parts((DIRECT_MAP + module.start.0) as *const u8, module.bytes as usize) }
 }
 
 /// The value of `name=` on the command line.
 pub fn command_line_value(name: &str) -> Option<&'static str> {
-    command_line()
-        .split_ascii_whitespace()
-        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    command_line().split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// The page below 1 MiB at which other cores start.
@@ -102,26 +95,19 @@ extern "C" fn gyre_boot_main(start_info: u64, delta: u64) -> ! {
     descriptors::protect_core();
     time::mark_boot();
     console::start();
-    let info =
-        pvh::read(&Identity, start_info).expect("the loader's start_info is damaged or too old");
+    let info = pvh::read(&Identity, start_info).expect("the loader's start_info is damaged or too old");
     let delta = u64::from(delta as u32);
     let tables = acpi::read(&Identity, info.root_pointer);
     acpi::set_tables(tables);
     let facts = find_facts(&info, &tables, delta);
     let memory = facts.zone.memory;
     let memory = &memory[..facts.zone.memory_count];
-    let supply = memory
-        .iter()
-        .filter(|region| region.start.0 + region.bytes <= IDENTITY_END)
-        .max_by_key(|region| region.bytes);
+    let supply =
+        memory.iter().filter(|region| region.start.0 + region.bytes <= IDENTITY_END).max_by_key(|region| region.bytes);
     let supply = *supply.expect("no memory below 4 GiB");
     early::start(supply);
     let modules = [facts.module];
-    let modules = if facts.module.bytes > 0 {
-        &modules[..]
-    } else {
-        &[]
-    };
+    let modules = if facts.module.bytes > 0 { &modules[..] } else { &[] };
     kernel_map::build(delta, memory, modules, facts.low_page).expect("not enough memory to boot");
     FACTS.set(facts);
     let (stack, interrupt_stacks) = kernel_map::map_stacks(0).expect("not enough memory to boot");
@@ -140,9 +126,7 @@ extern "C" fn gyre_boot_main(start_info: u64, delta: u64) -> ! {
 /// The stack must be mapped and this core's alone.
 pub(crate) unsafe fn continue_on(stack: u64, next: extern "C" fn() -> !) -> ! {
     // SAFETY: as the caller says; the frame pointer 0 ends traces.
-    unsafe {
-        asm!("mov rsp, {}", "xor ebp, ebp", "call {}", "ud2", in(reg) stack, in(reg) next, options(noreturn))
-    }
+    unsafe { asm!("mov rsp, {}", "xor ebp, ebp", "call {}", "ud2", in(reg) stack, in(reg) next, options(noreturn)) }
 }
 
 fn find_facts(info: &pvh::StartInfo, tables: &acpi::Tables, delta: u64) -> Facts {
@@ -151,47 +135,27 @@ fn find_facts(info: &pvh::StartInfo, tables: &acpi::Tables, delta: u64) -> Facts
         regions.add(region.start.0, region.start.0 + region.bytes);
     }
     let (image_start, image_end) = kernel_map::image_bounds();
-    regions.cut(
-        image_start - IMAGE_MAP + delta,
-        image_end - IMAGE_MAP + delta,
-    );
+    regions.cut(image_start - IMAGE_MAP + delta, image_end - IMAGE_MAP + delta);
     for module in &info.modules[..info.module_count] {
         regions.cut(module.start.0, module.start.0.saturating_add(module.bytes));
     }
     let command_line = copy_command_line(info.command_line);
-    let cores_max = core::str::from_utf8(&command_line.0[..command_line.1])
-        .ok()
-        .and_then(|line| number(line, "cores"));
+    let cores_max = core::str::from_utf8(&command_line.0[..command_line.1]).ok().and_then(|line| number(line, "cores"));
     let boot_core = crate::instructions::cpuid(1, 0)[1] >> 24;
     let listed = &tables.cores[..tables.core_count];
-    let zone = zone::describe(
-        &regions,
-        boot_core,
-        listed,
-        cores_max.map_or(usize::MAX, |cores| cores as usize),
-    );
+    let zone = zone::describe(&regions, boot_core, listed, cores_max.map_or(usize::MAX, |cores| cores as usize));
     let module = info.modules[..info.module_count].first().copied();
-    let module = module.filter(|module| {
-        module
-            .start
-            .0
-            .checked_add(module.bytes)
-            .is_some_and(|end| end < 1 << 46)
-    });
+    let module = module.filter(|module| module.start.0.checked_add(module.bytes).is_some_and(|end| end < 1 << 46));
     Facts {
         zone,
         command_line,
-        module: module.unwrap_or(MemoryRegion {
-            start: Pa(0),
-            bytes: 0,
-        }),
+        module: module.unwrap_or(MemoryRegion { start: Pa(0), bytes: 0 }),
         low_page: find_low_page(info),
     }
 }
 
 fn number(line: &str, name: &str) -> Option<u64> {
-    line.split_ascii_whitespace()
-        .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }
 
 fn copy_command_line(address: u64) -> ([u8; COMMAND_LINE_MAX], usize) {
@@ -227,11 +191,7 @@ fn hand_over_memory(supply: MemoryRegion) {
     let zone = zone();
     let rest = early::close();
     for region in &zone.memory[..zone.memory_count] {
-        raw::add_region(if region.start == supply.start {
-            &rest
-        } else {
-            region
-        });
+        raw::add_region(if region.start == supply.start { &rest } else { region });
     }
 }
 
@@ -254,10 +214,7 @@ extern "C" fn after_memory() -> ! {
 
 fn greet() {
     let zone = zone();
-    let bytes: u64 = zone.memory[..zone.memory_count]
-        .iter()
-        .map(|region| region.bytes)
-        .sum();
+    let bytes: u64 = zone.memory[..zone.memory_count].iter().map(|region| region.bytes).sum();
     log::info!(target: "platform", "{} cores listed, {} KiB of memory, TSC {} kHz, {} PCI functions", zone.core_count, bytes >> 10,
         time::cycles_per_ms(), pci::pci_devices().len());
 }

@@ -18,13 +18,7 @@ pub(crate) struct Regions {
 impl Regions {
     /// An empty list.
     pub(crate) fn new() -> Regions {
-        Regions {
-            list: [MemoryRegion {
-                start: Pa(0),
-                bytes: 0,
-            }; REGIONS_MAX],
-            count: 0,
-        }
+        Regions { list: [MemoryRegion { start: Pa(0), bytes: 0 }; REGIONS_MAX], count: 0 }
     }
 
     /// Adds whole pages of a range, or nothing where no page or no place is left. The largest ranges are kept.
@@ -34,18 +28,12 @@ impl Regions {
         if start >= end {
             return;
         }
-        let region = MemoryRegion {
-            start: Pa(start),
-            bytes: end - start,
-        };
+        let region = MemoryRegion { start: Pa(start), bytes: end - start };
         if self.count < REGIONS_MAX {
             self.list[self.count] = region;
             self.count += 1;
-        } else if let Some(smallest) = self
-            .list
-            .iter_mut()
-            .min_by_key(|region| region.bytes)
-            .filter(|other| other.bytes < region.bytes)
+        } else if let Some(smallest) =
+            self.list.iter_mut().min_by_key(|region| region.bytes).filter(|other| other.bytes < region.bytes)
         {
             *smallest = region;
         }
@@ -70,12 +58,7 @@ impl Regions {
 }
 
 /// Makes the zone. `boot_core` comes first, the others in the firmware's order up to `cores_max`.
-pub(crate) fn describe(
-    regions: &Regions,
-    boot_core: u32,
-    listed: &[u32],
-    cores_max: usize,
-) -> ZoneDescription {
+pub(crate) fn describe(regions: &Regions, boot_core: u32, listed: &[u32], cores_max: usize) -> ZoneDescription {
     let mut zone = ZoneDescription {
         core_ids: [0; CORES_MAX],
         core_count: 1,
@@ -103,11 +86,7 @@ mod tests {
         regions.add(0, 0x9_f000);
         regions.add(0x10_0000, 0x100_0800);
         regions.cut(0x20_0010, 0x30_0001);
-        let ends: std::vec::Vec<_> = regions
-            .as_slice()
-            .iter()
-            .map(|r| (r.start.0, r.start.0 + r.bytes))
-            .collect();
+        let ends: std::vec::Vec<_> = regions.as_slice().iter().map(|r| (r.start.0, r.start.0 + r.bytes)).collect();
         assert_eq!(ends, [(0x10_0000, 0x20_0000), (0x30_1000, 0x100_0000)]);
     }
 
@@ -118,10 +97,7 @@ mod tests {
             regions.add(number << 24, (number << 24) + number * PAGE);
         }
         assert_eq!(regions.as_slice().len(), REGIONS_MAX);
-        assert_eq!(
-            regions.as_slice().iter().map(|r| r.bytes / PAGE).min(),
-            Some(5)
-        );
+        assert_eq!(regions.as_slice().iter().map(|r| r.bytes / PAGE).min(), Some(5));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use gyre_platform::zone::REGIONS_MAX;
 
-/// Orders of blocks: 4 KiB to 4 MiB.
-pub(crate) const ORDERS: usize = 11;
+/// Orders of blocks: 4 KiB to 128 MiB. The kernel's large tables (hash maps, vectors) are single blocks, so the limit is generous.
+pub(crate) const ORDERS: usize = 16;
 /// No frame.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -26,7 +26,8 @@ pub(crate) const CACHED: u8 = 3;
 pub(crate) struct FrameInfo {
     /// Link of the free list; free for the owner of a taken block.
     pub(crate) next: AtomicU32,
-    prev: AtomicU32,
+    /// Likewise.
+    pub(crate) prev: AtomicU32,
     /// Who pays for the block that starts here.
     pub(crate) owner: AtomicU32,
     /// Order of the block that starts here.
@@ -58,13 +59,7 @@ pub(crate) struct Buddy {
 impl Buddy {
     /// An allocator without memory.
     pub(crate) const fn new() -> Buddy {
-        Buddy {
-            heads: [NONE; ORDERS],
-            free_frames: 0,
-            frames: 0,
-            regions: [(0, 0); REGIONS_MAX],
-            region_count: 0,
-        }
+        Buddy { heads: [NONE; ORDERS], free_frames: 0, frames: 0, regions: [(0, 0); REGIONS_MAX], region_count: 0 }
     }
 
     /// Frames that are free here.
@@ -112,12 +107,7 @@ impl Buddy {
     ///
     /// # Errors
     /// [`NotTaken`]: nothing was changed.
-    pub(crate) fn give(
-        &mut self,
-        table: &impl FrameTable,
-        block: u32,
-        order: u8,
-    ) -> Result<(), NotTaken> {
+    pub(crate) fn give(&mut self, table: &impl FrameTable, block: u32, order: u8) -> Result<(), NotTaken> {
         let (start, end) = self.region_of(block).ok_or(NotTaken)?;
         let info = table.info(block);
         if info.state.load(Relaxed) != TAKEN || info.order.load(Relaxed) != order {
@@ -143,10 +133,7 @@ impl Buddy {
     }
 
     fn region_of(&self, block: u32) -> Option<(u32, u32)> {
-        self.regions[..self.region_count]
-            .iter()
-            .copied()
-            .find(|(start, end)| (*start..*end).contains(&block))
+        self.regions[..self.region_count].iter().copied().find(|(start, end)| (*start..*end).contains(&block))
     }
 
     fn link(&mut self, table: &impl FrameTable, block: u32, order: u8) {

@@ -25,9 +25,7 @@ pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
 /// [`OutOfMemory`] where its budget is spent.
 #[inline]
 pub(crate) fn charge(bytes: usize) -> Result<u32, OutOfMemory> {
-    METER
-        .get()
-        .map_or(Ok(UNCHARGED), |meter| meter.charge(bytes))
+    METER.get().map_or(Ok(UNCHARGED), |meter| meter.charge(bytes))
 }
 
 /// Gives bytes back to who paid for them.
@@ -56,7 +54,7 @@ impl Frame {
     /// Takes `2^order` zeroed frames, charged to the current activity.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none, the payer's budget is spent, or the order is beyond 4 MiB.
+    /// [`OutOfMemory`] where there is none, the payer's budget is spent, or the order is beyond 128 MiB.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
         if usize::from(order) >= super::buddy::ORDERS {
             return Err(OutOfMemory);
@@ -87,10 +85,7 @@ impl Frame {
         let memory = (DIRECT_MAP + pa) as *mut u8;
         // SAFETY: addresses of the direct map are not null.
         let memory = unsafe { NonNull::new_unchecked(memory) };
-        Frame {
-            memory,
-            order: raw::info_of(pa).order.load(Relaxed),
-        }
+        Frame { memory, order: raw::info_of(pa).order.load(Relaxed) }
     }
 
     /// The physical address of the first byte.

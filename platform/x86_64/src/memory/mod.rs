@@ -7,6 +7,8 @@ pub mod frame;
 pub mod heap;
 #[cfg(target_os = "none")]
 pub(crate) mod raw;
+#[cfg(target_os = "none")]
+pub(crate) mod slab;
 
 #[cfg(target_os = "none")]
 use gyre_platform::PAGE_BYTES;
@@ -29,10 +31,5 @@ pub struct MemoryStatistics {
 pub fn memory_statistics() -> MemoryStatistics {
     let (frames, free) = raw::count_frames();
     let (heap_bytes, heap_used_bytes) = heap::count_bytes();
-    MemoryStatistics {
-        total_bytes: frames * PAGE_BYTES,
-        free_bytes: free * PAGE_BYTES,
-        heap_bytes,
-        heap_used_bytes,
-    }
+    MemoryStatistics { total_bytes: frames * PAGE_BYTES, free_bytes: free * PAGE_BYTES, heap_bytes, heap_used_bytes }
 }

@@ -25,12 +25,7 @@ struct Cache {
 }
 
 static BUDDY: SpinLock<Buddy> = SpinLock::new(Buddy::new());
-static CACHES: CoreLocal<Cache> = CoreLocal::new(
-    [Cache {
-        frames: [0; CACHE_FRAMES],
-        count: 0,
-    }; CORES_MAX],
-);
+static CACHES: CoreLocal<Cache> = CoreLocal::new([Cache { frames: [0; CACHE_FRAMES], count: 0 }; CORES_MAX]);
 static CACHED_FRAMES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
 
 /// Address of the description of the frame at `pa`.
@@ -55,11 +50,7 @@ pub(crate) fn add_region(region: &MemoryRegion) {
 /// Takes `2^order` frames and returns their physical address; their contents are zeroed on demand, else whatever was there.
 #[inline]
 pub(crate) fn take_frames(order: u8, zeroed: bool) -> Option<u64> {
-    let number = if order == 0 {
-        take_one()?
-    } else {
-        BUDDY.with(|buddy| buddy.take(&Table, order))?
-    };
+    let number = if order == 0 { take_one()? } else { BUDDY.with(|buddy| buddy.take(&Table, order))? };
     let pa = u64::from(number) * PAGE_BYTES as u64;
     if zeroed {
         // SAFETY: the frames are ours and mapped.
@@ -101,11 +92,7 @@ fn refill(cache: &mut Cache) {
 #[inline]
 pub(crate) fn give_frames(pa: u64, order: u8) {
     let number = (pa / PAGE_BYTES as u64) as u32;
-    let given = if order == 0 {
-        give_one(number)
-    } else {
-        BUDDY.with(|buddy| buddy.give(&Table, number, order))
-    };
+    let given = if order == 0 { give_one(number) } else { BUDDY.with(|buddy| buddy.give(&Table, number, order)) };
     assert!(given.is_ok(), "frame {pa:#x} of order {order} freed twice");
 }
 
@@ -143,11 +130,5 @@ fn drain(cache: &mut Cache) -> Result<(), NotTaken> {
 /// Frames given to the allocator, and frames free now (in the caches of all cores too).
 pub(crate) fn count_frames() -> (usize, usize) {
     let (all, free) = BUDDY.with(|buddy| (buddy.frames(), buddy.free_frames()));
-    (
-        all,
-        free + CACHED_FRAMES
-            .iter()
-            .map(|count| count.load(Relaxed))
-            .sum::<usize>(),
-    )
+    (all, free + CACHED_FRAMES.iter().map(|count| count.load(Relaxed)).sum::<usize>())
 }

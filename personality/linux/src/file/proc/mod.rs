@@ -3,8 +3,10 @@
 //! A node's number says what it is: 0 in the upper half for the files of the whole tenant (an index into [`fixed::NODES`]),
 //! else the process, the kind of file and the descriptor.
 //!
-//!     63        32 31    24 23          0
-//!     | process   | kind   | descriptor |
+//! ```text
+//! 63        32 31    24 23          0
+//! | process   | kind   | descriptor |
+//! ```
 
 mod fixed;
 mod process_files;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Boots the platform's test kernel on several machines and checks that it passes, and that it dies as it should of each crash.
-# usage: tests/boot/run.sh [quick]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120)
+# Speaks as `cargo test` does: a line for each check on each machine.
+# usage: tests/boot/platform.sh [quick]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 target=${CARGO_TARGET_DIR:-target}
@@ -9,8 +10,8 @@ if [ -z "${KERNEL:-}" ]; then
     KERNEL=$target/x86_64-unknown-none/debug/gyre-boot-test
 fi
 log=$(mktemp) || exit 2
-trap 'rm -f "$log"' EXIT
-failed=0
+failures=$(mktemp) || exit 2
+trap 'rm -f "$log" "$failures"' EXIT
 
 # boot EXPECTED_CODE NAME MACHINE CPU CORES MEMORY_MB COMMAND_LINE [more arguments of QEMU]
 boot() {
@@ -20,13 +21,15 @@ boot() {
         -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 \
         -kernel "$KERNEL" -append "$line" "$@" < /dev/null > "$log" 2>&1
     code=$?
-    passed=$(grep -c ': ok ' "$log")
+    sed -n "s/^.*: ok \([a-z0-9_]*\).*\$/test boot: $name: \1 ... ok/p; s/^.*: FAILED \([a-z0-9_]*\).*\$/test boot: $name: \1 ... FAILED/p" "$log"
     if [ "$code" -eq "$expected" ] && { [ -z "${wanted:-}" ] || grep -q "$wanted" "$log"; }; then
-        echo "ok      $name (exit code $code, $passed checks passed)"
+        echo "test boot: $name ... ok"
     else
-        echo "FAILED  $name: exit code $code, expected $expected${wanted:+ and \"$wanted\"}"
-        grep -E 'FAILED|panic|exception|trace' "$log" || tail -n 5 "$log"
-        failed=$((failed + 1))
+        echo "test boot: $name ... FAILED"
+        {
+            echo "$name: exit code $code, expected $expected${wanted:+ and \"$wanted\"}"
+            grep -E 'FAILED|panic|exception|trace' "$log" || tail -n 5 "$log"
+        } >> "$failures"
     fi
 }
 
@@ -61,8 +64,11 @@ fi
 typed=$( (sleep 2; echo 'gyre at your service.'; sleep 1) | timeout 60 qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
     -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1)
 case $typed in
-*'GYRE AT YOUR SERVICE.'*) echo "ok      console input" ;;
-*) echo "FAILED  console input: $typed"; failed=$((failed + 1)) ;;
+*'GYRE AT YOUR SERVICE.'*) echo "test boot: console input ... ok" ;;
+*)
+    echo "test boot: console input ... FAILED"
+    echo "console input: $typed" >> "$failures"
+    ;;
 esac
 
 crash() {
@@ -75,7 +81,11 @@ crash text 'page fault (vector 14, code 0x3)'
 crash data 'page fault (vector 14, code 0x11)'
 crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000'
 crash stack 'double fault'
+crash elsewhere 'core 1 as asked at '
 crash undefined 'invalid opcode'
 
-echo "$failed failed"
-[ "$failed" -eq 0 ]
+if [ -s "$failures" ]; then
+    echo "failures:"
+    cat "$failures"
+    exit 1
+fi

@@ -1,0 +1,9 @@
+//! Behaviour of the calls as programs see it, through the system call table, on a tenant whose files lie in memory.
+
+mod epoll;
+mod files;
+mod pipes;
+mod sockets;
+mod terminals;
+mod walks;
+mod world;

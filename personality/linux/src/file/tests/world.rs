@@ -1,0 +1,283 @@
+//! A tenant with one or more processes, whose "programs" are the tests: they call through the table and look at user memory.
+
+use crate::file::{FileContext, Setup, TenantFiles, table};
+use crate::process::{Credentials, NewProcess, Program};
+use crate::signal::Actions;
+use crate::task::limits::ResourceLimits;
+use crate::tenant::{Consumption, Host, MemoryUse, TenantLimits};
+use crate::{Arguments, Errno, Process, Tenant, Thread};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use gyre_account::ActivityId;
+use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, Place, Provider, Rights};
+use gyre_interface::files::files;
+use gyre_machine::{OutOfMemory, UserContext};
+use gyre_message::direct::{block_on, direct_link};
+use gyre_tmpfs::{Limits, Tmpfs};
+use std::boxed::Box;
+
+/// Does nothing: the tests run no programs.
+struct NoHost;
+
+impl Host for NoHost {
+    fn start(&self, _thread: Arc<Thread>, _context: UserContext) -> Result<(), OutOfMemory> {
+        Err(OutOfMemory)
+    }
+    fn open_activity(&self, parent: ActivityId, _name: &str) -> Result<ActivityId, OutOfMemory> {
+        Ok(parent)
+    }
+    fn close_activity(&self, _activity: ActivityId) {}
+    fn consumption(&self, _activity: ActivityId) -> Consumption {
+        Consumption::default()
+    }
+    fn memory(&self, _activity: ActivityId) -> MemoryUse {
+        MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 29 }
+    }
+    fn flush(&self) -> &'static dyn Flush {
+        &LocalFlush
+    }
+}
+
+static HOST: NoHost = NoHost;
+
+pub(super) fn tmpfs() -> files::Client {
+    let limits = Limits { pages_max: 65_536, nodes_max: 4096 };
+    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o1777)));
+    files::Client::new(direct_link(|request| Box::pin(files::serve(server, request))))
+}
+
+/// Bytes of a program's scratch memory.
+const SCRATCH_BYTES: u64 = 4 << 20;
+
+/// A process with one thread, and memory to pass arguments in.
+#[derive(Clone)]
+pub(super) struct User {
+    pub thread: Arc<Thread>,
+    base: u64,
+    next: Cell<u64>,
+}
+
+/// Runs a test's program in a fresh tenant.
+pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(User) -> F) {
+    gyre_machine::set_virtual_time(1_000_000_000);
+    block_on(async {
+        let user = first().await;
+        test(user).await;
+    });
+}
+
+async fn first() -> User {
+    let memory = tmpfs();
+    let setup = Setup {
+        root: tmpfs(),
+        root_kind: "tmpfs",
+        temporary: alloc::vec![(&b"/dev"[..], tmpfs()), (b"/tmp", memory)],
+        memory,
+        tcp: None,
+        udp: None,
+        echo_console: false,
+    };
+    let files = TenantFiles::new(setup).await.unwrap();
+    let context = FileContext::new(&files).unwrap();
+    let limits = TenantLimits { processes: 100, threads: 100 };
+    let bare = FileContext::bare(&files).unwrap();
+    let tenant = Tenant::new("test", ActivityId(1), &HOST, bare, limits).unwrap();
+    files.connect(&tenant);
+    User::new(&tenant, context, 1, 0).await
+}
+
+impl User {
+    async fn new(tenant: &Arc<Tenant>, files: Arc<FileContext>, id: i32, parent: i32) -> User {
+        let limits = ResourceLimits::default();
+        let space = AddressSpace::new(&LocalFlush, limits.of_memory()).unwrap();
+        let request = MapRequest {
+            place: Place::Anywhere(0),
+            bytes: SCRATCH_BYTES,
+            rights: Rights::READ | Rights::WRITE,
+            rights_max: Rights::all(),
+            options: Options::empty(),
+            provider: Provider::Anonymous,
+            first_index: 0,
+        };
+        let base = space.map(request).await.unwrap();
+        let new = NewProcess {
+            activity: ActivityId(1),
+            space,
+            files,
+            credentials: Credentials::default(),
+            limits,
+            actions: Actions::default(),
+            program: Program::default(),
+            borrows_memory: false,
+        };
+        let process = Process::new(id, tenant.clone(), new);
+        let thread = Thread::new(id, process.clone());
+        let mut tree = tenant.tree.lock();
+        tree.add_process(process.clone(), parent, 0);
+        tree.add_thread(thread.clone());
+        drop(tree);
+        process.add_thread(thread.clone());
+        User { thread, base, next: Cell::new(0) }
+    }
+
+    /// A child with copies of the descriptors.
+    pub async fn fork(&self, id: i32) -> User {
+        let files = self.thread.process().files().duplicate(0).unwrap();
+        User::new(self.thread.tenant(), files, id, self.thread.process().id()).await
+    }
+
+    /// Becomes another user and group.
+    pub fn become_user(&self, user: u32) {
+        self.thread.process().change_credentials(|credentials| {
+            *credentials = Credentials {
+                user,
+                user_effective: user,
+                user_saved: user,
+                group: user,
+                group_effective: user,
+                group_saved: user,
+                ..Credentials::default()
+            };
+        });
+    }
+
+    /// The process ends.
+    pub async fn exit(self) {
+        self.thread.process().files().ended().await;
+    }
+
+    /// A system call.
+    pub async fn call(&self, number: u64, arguments: &[u64]) -> Result<u64, Errno> {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        table::dispatch(&self.thread, number, Arguments(all)).await.expect("the number is in the table")
+    }
+
+    /// Room in user memory, aligned to 16 bytes; used again and again like a ring.
+    pub fn room(&self, bytes: usize) -> u64 {
+        let bytes = (bytes as u64).next_multiple_of(16);
+        if self.next.get() + bytes > SCRATCH_BYTES {
+            self.next.set(0);
+        }
+        let at = self.base + self.next.get();
+        self.next.set(self.next.get() + bytes);
+        at
+    }
+
+    /// Puts bytes into user memory.
+    pub async fn put(&self, data: &[u8]) -> u64 {
+        let at = self.room(data.len());
+        self.thread.copy_out(at, data).await.unwrap();
+        at
+    }
+
+    /// A string in user memory.
+    pub async fn text(&self, text: &str) -> u64 {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0);
+        self.put(&bytes).await
+    }
+
+    /// Bytes of user memory.
+    pub async fn get(&self, at: u64, bytes: usize) -> Vec<u8> {
+        self.thread.read_vec(at, bytes).await.unwrap()
+    }
+
+    /// A call whose first argument is a path.
+    pub async fn with_path(&self, number: u64, path: &str, rest: &[u64]) -> Result<u64, Errno> {
+        let path = self.text(path).await;
+        let arguments: Vec<u64> = core::iter::once(path).chain(rest.iter().copied()).collect();
+        self.call(number, &arguments).await
+    }
+
+    pub async fn open(&self, path: &str, flags: u32, mode: u64) -> Result<u64, Errno> {
+        self.with_path(2, path, &[u64::from(flags), mode]).await
+    }
+
+    pub async fn close(&self, fd: u64) -> Result<u64, Errno> {
+        self.call(3, &[fd]).await
+    }
+
+    pub async fn write(&self, fd: u64, data: &[u8]) -> Result<u64, Errno> {
+        let at = self.put(data).await;
+        self.call(1, &[fd, at, data.len() as u64]).await
+    }
+
+    pub async fn read(&self, fd: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
+        let at = self.room(bytes);
+        let count = self.call(0, &[fd, at, bytes as u64]).await?;
+        Ok(self.get(at, count as usize).await)
+    }
+
+    /// Two descriptors that a call writes to its last argument.
+    pub async fn pair(&self, number: u64, arguments: &[u64], out_index: usize) -> Result<(u64, u64), Errno> {
+        let out = self.room(8);
+        let mut all = arguments.to_vec();
+        all.insert(out_index, out);
+        self.call(number, &all).await?;
+        let raw = self.get(out, 8).await;
+        let word = |at: usize| u64::from(u32::from_le_bytes(raw[at..at + 4].try_into().unwrap()));
+        Ok((word(0), word(4)))
+    }
+
+    pub async fn pipe(&self, flags: u32) -> (u64, u64) {
+        self.pair(293, &[u64::from(flags)], 0).await.unwrap()
+    }
+
+    /// A file with contents.
+    pub async fn file(&self, path: &str, data: &[u8]) {
+        let fd = self.open(path, 0o101 | 0o1000, 0o644).await.unwrap();
+        assert_eq!(self.write(fd, data).await, Ok(data.len() as u64));
+        self.close(fd).await.unwrap();
+    }
+
+    /// poll on one descriptor: the bits found, at once.
+    pub async fn poll(&self, fd: u64, events: u16) -> u16 {
+        self.poll_for(fd, events, 0).await.unwrap()
+    }
+
+    pub async fn poll_for(&self, fd: u64, events: u16, ms: i32) -> Result<u16, Errno> {
+        let mut entry = (fd as u32).to_le_bytes().to_vec();
+        entry.extend_from_slice(&events.to_le_bytes());
+        entry.extend_from_slice(&[0, 0]);
+        let at = self.put(&entry).await;
+        self.call(7, &[at, 1, ms as u32 as u64]).await?;
+        let raw = self.get(at + 6, 2).await;
+        Ok(u16::from_le_bytes([raw[0], raw[1]]))
+    }
+}
+
+/// Runs two programs' code at the same time.
+pub(super) async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
+    let mut first = core::pin::pin!(first);
+    let mut second = core::pin::pin!(second);
+    let (mut a, mut b) = (None, None);
+    core::future::poll_fn(|context| {
+        use core::task::Poll;
+        if a.is_none()
+            && let Poll::Ready(value) = first.as_mut().poll(context)
+        {
+            a = Some(value);
+        }
+        if b.is_none()
+            && let Poll::Ready(value) = second.as_mut().poll(context)
+        {
+            b = Some(value);
+        }
+        if a.is_some() && b.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    (a.unwrap(), b.unwrap())
+}
+
+#[test]
+fn calls_may_move_between_cores_while_they_wait() {
+    fn movable<T: Send>(value: T) -> T {
+        value
+    }
+    run(|user| async move {
+        let call = table::dispatch(&user.thread, 3, Arguments([77, 0, 0, 0, 0, 0]));
+        assert_eq!(movable(call).await, Some(Err(Errno::EBADF)));
+    });
+}

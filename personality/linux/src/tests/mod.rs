@@ -1,0 +1,8 @@
+//! Programs as scripts: each step stands for some instructions at an address and ends in a trap, as on the machine. They run
+//! through the real loop of threads, with real memory, in virtual time.
+
+mod families;
+mod futexes;
+mod programs;
+mod script;
+mod signals;

@@ -1,0 +1,248 @@
+//! Signals: handlers, masks, restarts, frames.
+
+use super::script::*;
+use gyre_machine::{Registers, Trap};
+use gyre_message::direct::block_on;
+use std::sync::Mutex;
+
+const KILL: u64 = 62;
+const SIGACTION: u64 = 13;
+const SIGPROCMASK: u64 = 14;
+const NANOSLEEP: u64 = 35;
+const USR1: u64 = 10;
+const RESTORER: u64 = 0x0400_0000;
+const RESTART: u64 = 0x1000_0000;
+
+/// Writes words to memory by means of a call that copies user memory: mremap cannot, pipe would need descriptors; the test host
+/// does it between steps instead.
+async fn poke(process: &crate::Process, address: u64, words: &[u64]) {
+    for (index, value) in words.iter().enumerate() {
+        process.space().write_struct(address + 8 * index as u64, value).await.unwrap();
+    }
+}
+
+/// `struct sigaction` at an address.
+async fn poke_action(process: &crate::Process, address: u64, step: usize, flags: u64) {
+    poke(process, address, &[address_of(step), flags | RESTORER, address_of(90), 0]).await;
+}
+
+fn pad(script: &mut Script, to: usize) {
+    while script.here() < to {
+        script.exit(99);
+    }
+}
+
+#[test]
+fn a_handler_runs_and_everything_is_as_before_afterwards() {
+    static BEFORE: Mutex<Option<Registers>> = Mutex::new(None);
+    let mut script = Script::default();
+    script.call(SIGACTION, &[USR1, DATA, 0, 8]).expect(0);
+    script.step(|registers| {
+        (registers.rbx, registers.rbp, registers.r15) = (11, 12, 13);
+        set_arguments(registers, KILL, &[1, USR1]);
+        *BEFORE.lock().unwrap() = Some(*registers);
+        Some(Trap::SystemCall)
+    });
+    script.step(|registers| {
+        let mut before = BEFORE.lock().unwrap().unwrap();
+        assert_eq!(registers.rax, 0);
+        (before.rax, before.rip, before.rflags) = (registers.rax, registers.rip, registers.rflags);
+        assert_eq!(*registers, before);
+        None
+    });
+    script.exit(1);
+    pad(&mut script, 20);
+    script.step(|registers| {
+        assert_eq!(registers.rdi, USR1);
+        assert_eq!(registers.rsp % 16, 8, "as after a call");
+        assert!(registers.rsp < STACK - 128, "below the red zone");
+        (registers.rbx, registers.r15) = (0, 0);
+        None
+    });
+    script.leave_handler();
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke_action(&process, DATA, 20, 0).await;
+        assert_eq!(end_of(&process).await, 1 << 8);
+    });
+}
+
+/// A sleep that a handler interrupts; the step behind it is `after`.
+fn sleeper(flags: u64, after: impl Fn(&mut Script)) -> i32 {
+    let mut script = Script::default();
+    script.call(SIGACTION, &[USR1, DATA, 0, 8]).expect(0);
+    // rt_sigtimedwait and nanosleep never restart; pause neither; wait4 does.
+    script.call(57, &[]).jump_if_zero(|| 40);
+    script.call(61, &[u64::MAX, 0, 0, 0]);
+    after(&mut script);
+    pad(&mut script, 20);
+    script.leave_handler();
+    pad(&mut script, 40);
+    // The child signals its parent after a while, and ends later.
+    script.call(NANOSLEEP, &[DATA + 64, 0]).call(KILL, &[1, USR1]).call(NANOSLEEP, &[DATA + 64, 0]).exit(0);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke_action(&process, DATA, 20, flags).await;
+        poke(&process, DATA + 64, &[1, 0]).await;
+        end_of(&process).await
+    })
+}
+
+#[test]
+fn a_call_is_interrupted_or_restarted_as_the_handler_says() {
+    assert_eq!(
+        sleeper(0, |script| {
+            script.expect(-4).exit(0);
+        }),
+        0
+    );
+    assert_eq!(
+        sleeper(RESTART, |script| {
+            script.expect(2).exit(0);
+        }),
+        0
+    );
+}
+
+#[test]
+fn a_sleep_goes_on_after_a_stop_and_tells_what_is_left_after_a_handler() {
+    let mut script = Script::default();
+    script.call(SIGACTION, &[USR1, DATA, 0, 8]).expect(0);
+    script.call(57, &[]).jump_if_zero(|| 40);
+    script.call(NANOSLEEP, &[DATA + 80, DATA + 96]).expect(-4).exit(0);
+    pad(&mut script, 20);
+    script.leave_handler();
+    pad(&mut script, 40);
+    script.call(NANOSLEEP, &[DATA + 64, 0]).call(KILL, &[1, 19]).call(NANOSLEEP, &[DATA + 64, 0]).call(KILL, &[1, 18]);
+    script.call(NANOSLEEP, &[DATA + 64, 0]).call(KILL, &[1, USR1]).exit(0);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        let space = process.space();
+        poke_action(&process, DATA, 20, 0).await;
+        poke(&process, DATA + 64, &[1, 0, 10, 0]).await;
+        let left = async { end_of(&process).await };
+        let status = left.await;
+        assert_eq!(status, 0);
+        drop(space);
+    });
+}
+
+#[test]
+fn blocked_signals_wait_and_sigtimedwait_takes_them() {
+    let mut script = Script::default();
+    script.call(SIGPROCMASK, &[0, DATA, 0, 8]).expect(0).call(KILL, &[1, USR1]).expect(0);
+    script.call(127, &[DATA + 8, 8]).expect(0);
+    script.call(128, &[DATA, DATA + 128, 0, 8]).expect(USR1 as i64);
+    script.call(128, &[DATA, 0, DATA + 64, 8]).expect(-11);
+    script.call(KILL, &[1, USR1]).call(SIGPROCMASK, &[1, DATA, 0, 8]).exit(0);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke(&process, DATA, &[1 << (USR1 - 1)]).await;
+        poke(&process, DATA + 64, &[0, 1000]).await;
+        assert_eq!(end_of(&process).await, USR1 as i32, "unblocked, it ends the process");
+    });
+}
+
+#[test]
+fn a_fault_without_handler_ends_the_process_and_with_one_it_runs() {
+    let fault = |registers: &mut Registers| {
+        registers.rbx += 1;
+        Some(Trap::PageFault { address: 0x1234, access: gyre_machine::Access::Write, present: false })
+    };
+    let mut script = Script::default();
+    script.step(fault);
+    assert_eq!(run(script), 11);
+    let mut script = Script::default();
+    script.call(SIGACTION, &[11, DATA, 0, 8]).expect(0).step(fault);
+    pad(&mut script, 20);
+    script.exit(3);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke_action(&process, DATA, 20, 4).await;
+        assert_eq!(end_of(&process).await, 3 << 8);
+    });
+}
+
+#[test]
+fn a_handler_without_stack_ends_the_process() {
+    let mut script = Script::default();
+    script.call(SIGACTION, &[11, DATA, 0, 8]).step(|registers| {
+        registers.rsp = 1;
+        Some(Trap::Exception { vector: 13, code: 0xffff })
+    });
+    pad(&mut script, 20);
+    script.exit(3);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke_action(&process, DATA, 20, 0).await;
+        assert_eq!(end_of(&process).await, 11);
+    });
+}
+
+#[test]
+fn a_forged_frame_cannot_leave_user_mode() {
+    // rip in the kernel's half, then a frame with every flag set.
+    for (rip, ends) in [(0xffff_8000_0000_0000u64, 11), (0x8000_0000_0000, 11), (address_of(30), 0)] {
+        let mut script = Script::default();
+        script.step(|registers| {
+            registers.rsp = DATA + 0x1000;
+            set_arguments(registers, 15, &[]);
+            Some(Trap::SystemCall)
+        });
+        pad(&mut script, 30);
+        script.step(|registers| {
+            let (privileged, wanted) = (0x3000 | 1 << 14 | 1 << 17 | 1 << 19, 0x202);
+            assert_eq!(registers.rflags & privileged, 0, "no IOPL, NT, VM or VIF");
+            assert_eq!(registers.rflags & wanted, wanted);
+            None
+        });
+        script.exit(0);
+        block_on(async {
+            let tenant = tenant().await;
+            let process = start(&tenant, script).await;
+            let registers = DATA + 0x1000 + 40;
+            poke(&process, registers + 15 * 8, &[STACK, rip, u64::MAX]).await;
+            assert_eq!(end_of(&process).await, ends);
+        });
+    }
+}
+
+#[test]
+fn an_alarm_ends_a_program_that_only_waits() {
+    let mut script = Script::default();
+    script.call(37, &[2]).expect(0).call(34, &[]).exit(0);
+    assert_eq!(run(script), 14);
+}
+
+#[test]
+fn a_timer_of_a_process_sends_its_signal_with_its_value() {
+    let mut script = Script::default();
+    script.call(SIGPROCMASK, &[0, DATA, 0, 8]).call(222, &[1, DATA + 64, DATA + 128]).expect(0);
+    script.call(223, &[0, 0, DATA + 160, 0]).expect(0);
+    script.call(128, &[DATA, DATA + 256, 0, 8]).expect(USR1 as i64).call(226, &[0]).expect(0).exit(0);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        let space = process.space();
+        poke(&process, DATA, &[1 << (USR1 - 1)]).await;
+        poke(&process, DATA + 64, &[0x55aa, USR1, 0]).await;
+        poke(&process, DATA + 160, &[0, 0, 1, 0]).await;
+        let seen = space.clone();
+        let watcher = async move {
+            loop {
+                if seen.peek_u32(DATA + 256 + 24) == Some(0x55aa) {
+                    return;
+                }
+                gyre_message::sleep_ns(100_000_000).await;
+            }
+        };
+        gyre_message::select(watcher, async { end_of(&process).await }).await;
+        assert_eq!(end_of(&process).await, 0);
+    });
+}

@@ -1,0 +1,69 @@
+//! Noting changes: what is dirty, in which order it must reach the disk, and that there is something to commit.
+
+use crate::Ext2;
+use crate::inode::Inode;
+use crate::metadata::{Class, DirtyBlock};
+use crate::node::Node;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use gyre_interface::files::FileError;
+use gyre_object::Page;
+
+impl Ext2 {
+    /// Refuses changes to a file system that is read-only.
+    pub(crate) fn writable(&self) -> Result<(), FileError> {
+        if self.read_only.load(Ordering::Relaxed) {
+            Err(FileError::ReadOnly)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// There is something to commit.
+    pub(crate) fn note_change(&self) {
+        self.metadata.lock().note(&self.metadata_changed);
+    }
+
+    /// A block of metadata was changed. A block that must be written early keeps its place.
+    pub(crate) fn touch(&self, block: u32, page: &Page, class: Class) {
+        let mut metadata = self.metadata.lock();
+        metadata.note(&self.metadata_changed);
+        let entry = metadata.blocks.entry(block);
+        let dirty = entry.or_insert_with(|| DirtyBlock {
+            class,
+            page: page.clone(),
+        });
+        dirty.class = dirty.class.min(class);
+    }
+
+    /// Changes an inode.
+    pub(crate) fn change<T>(&self, node: &Node, act: impl FnOnce(&mut Inode) -> T) -> T {
+        let mut state = node.state.lock();
+        state.dirty = true;
+        let answer = act(&mut state.inode);
+        let me = node.me.upgrade();
+        drop(state);
+        if let Some(me) = me {
+            let mut metadata = self.metadata.lock();
+            metadata.note(&self.metadata_changed);
+            metadata.nodes.insert(me.id, me);
+        }
+        answer
+    }
+
+    /// Notes that blocks of a node's contents were taken: they are written before the inode.
+    pub(crate) fn note_ordered(&self, node: u64) {
+        self.metadata.lock().ordered.insert(node);
+    }
+
+    /// A node without names and users: the next commit frees it.
+    pub(crate) fn doom(&self, node: Arc<Node>) {
+        self.allocator.lock().doomed.push(node);
+        self.note_change();
+    }
+}
+
+/// Now, ns since 1970.
+pub(crate) fn now_ns() -> u64 {
+    gyre_machine::wall_clock_ns()
+}

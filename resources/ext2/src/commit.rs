@@ -1,0 +1,398 @@
+//! Bringing metadata to the disk in an order that e2fsck can repair, whatever moment the machine stops at.
+//!
+//! ```text
+//!   gather      doomed nodes and freed blocks; copies of directories; inodes into their tables; copies of tables, of indirect
+//!               blocks, of bitmaps: in this order, so that whatever a copy refers to is in a later copy
+//!   contents    pages of files that got blocks, blocks that are new, bitmaps            then flush
+//!   early       indirect blocks that the disk knows                                     then flush
+//!   inodes      tables                                                                  then flush
+//!   names       directories; of a moved name the new place first                        then flush
+//!   reap        doomed inodes are cleared                                               then flush
+//!   release     what was freed may be used again; counts
+//! ```
+//!
+//! On the disk a bitmap never calls free what an inode uses, an inode never leads to what is not there, a name never leads to an inode
+//! that is not there, and nothing has two owners. One commit at a time; who asks while one runs gets the next.
+//! A commit that is killed or fails puts everything back as it was: dirty.
+
+use crate::Ext2;
+use crate::allocate::Freed;
+use crate::metadata::{Class, from_block};
+use crate::node::Node;
+use crate::read::Runs;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_account::ActivityId;
+use gyre_interface::files::FileError;
+use gyre_object::{Bytes, Page};
+
+/// What a commit has taken on, until it is done.
+pub(crate) struct Commit {
+    file_system: &'static Ext2,
+    since: Option<(u64, ActivityId)>,
+    doomed: Vec<Arc<Node>>,
+    freed: Freed,
+    ordered: BTreeSet<u64>,
+    order: Vec<(u32, u32)>,
+    /// Live pages with their class, to be dirty again, and the copies that are written.
+    taken: Vec<(u32, Class, Page, Page)>,
+    bitmaps: Vec<(u32, Page)>,
+    groups: Vec<u32>,
+    unflushed: bool,
+}
+
+impl Ext2 {
+    /// Makes all changes of metadata durable that were made before the call.
+    pub(crate) async fn commit(&'static self) -> Result<(), FileError> {
+        let wanted = self.commits_begun.load(Ordering::Acquire) + 1;
+        let _pass = self.commit_gate.exclusive().await;
+        if self.commits_done.load(Ordering::Acquire) >= wanted {
+            return Ok(());
+        }
+        let number = self.commits_begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut commit = Commit::new(self);
+        commit
+            .run()
+            .await
+            .inspect_err(|error| self.commit_failed(*error))?;
+        self.commits_done.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    fn commit_failed(&self, error: FileError) {
+        if matches!(error, FileError::Io | FileError::Damaged)
+            && !self.read_only.swap(true, Ordering::AcqRel)
+        {
+            log::error!(
+                "ext2 {}: metadata cannot be written ({error:?}), read-only from now on",
+                self.file_system
+            );
+        }
+    }
+
+    /// True where a commit would find something to do.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.metadata.lock().since.is_some()
+    }
+
+    pub(crate) async fn write_page(
+        &'static self,
+        block: u32,
+        page: &Page,
+    ) -> Result<(), FileError> {
+        let view = || [Bytes::new(page.clone(), 0, self.geometry.block_bytes)].into();
+        let sector = self.sector(block);
+        if self.disk.write(sector, view()).await.is_ok() {
+            return Ok(());
+        }
+        self.disk.write(sector, view()).await.map_err(from_block)
+    }
+}
+
+impl Commit {
+    /// Takes what was freed and doomed so far: their removals are in everything that is copied later.
+    fn new(file_system: &'static Ext2) -> Commit {
+        let (doomed, freed) = {
+            let mut allocator = file_system.allocator.lock();
+            (
+                core::mem::take(&mut allocator.doomed),
+                core::mem::take(&mut allocator.freed),
+            )
+        };
+        let since = file_system.metadata.lock().since.take();
+        Commit {
+            file_system,
+            since,
+            doomed,
+            freed,
+            ordered: BTreeSet::new(),
+            order: Vec::new(),
+            taken: Vec::new(),
+            bitmaps: Vec::new(),
+            groups: Vec::new(),
+            unflushed: false,
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), FileError> {
+        if self.since.is_none() {
+            return self.file_system.disk.flush().await.map_err(from_block);
+        }
+        self.gather().await?;
+        self.mark_unclean().await?;
+        self.write_contents().await?;
+        self.write_class(Class::Fresh).await?;
+        self.write_bitmaps().await?;
+        for class in [Class::Early, Class::Inodes] {
+            if self.has(class) {
+                self.flush().await?;
+                self.write_class(class).await?;
+            }
+        }
+        self.write_names().await?;
+        self.taken.clear();
+        (self.ordered, self.order) = (BTreeSet::new(), Vec::new());
+        self.bitmaps.clear();
+        self.groups.clear();
+        self.reap().await?;
+        self.flush().await?;
+        self.release().await?;
+        self.since = None;
+        Ok(())
+    }
+
+    async fn gather(&mut self) -> Result<(), FileError> {
+        let file_system = self.file_system;
+        self.copy(|class| class == Class::Directories)?;
+        self.order = core::mem::take(&mut file_system.metadata.lock().order);
+        file_system.encode_inodes().await?;
+        self.copy(|class| class == Class::Inodes)?;
+        self.ordered = core::mem::take(&mut file_system.metadata.lock().ordered);
+        self.copy(|class| class <= Class::Early)?;
+        self.copy_bitmaps()
+    }
+
+    /// Copies the dirty blocks of a class; they are clean from here on.
+    fn copy(&mut self, which: impl Fn(Class) -> bool) -> Result<(), FileError> {
+        let mut metadata = self.file_system.metadata.lock();
+        let blocks: Vec<u32> = metadata
+            .blocks
+            .iter()
+            .filter(|(_, dirty)| which(dirty.class))
+            .map(|(block, _)| *block)
+            .collect();
+        for block in blocks {
+            let Some(dirty) = metadata.blocks.get(&block) else {
+                continue;
+            };
+            let copy = dirty.page.copy().map_err(|_| FileError::OutOfMemory)?;
+            let Some(dirty) = metadata.blocks.remove(&block) else {
+                continue;
+            };
+            self.taken.push((block, dirty.class, dirty.page, copy));
+        }
+        Ok(())
+    }
+
+    fn copy_bitmaps(&mut self) -> Result<(), FileError> {
+        let mut allocator = self.file_system.allocator.lock();
+        for (number, group) in allocator
+            .groups
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, group)| group.dirty)
+        {
+            let (Some(bitmaps), Some(place)) =
+                (&group.bitmaps, self.file_system.geometry.groups.get(number))
+            else {
+                continue;
+            };
+            for (block, bits) in [
+                (place.block_bitmap, &bitmaps.blocks),
+                (place.inode_bitmap, &bitmaps.inodes),
+            ] {
+                let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
+                page.write(0, &bits.encode());
+                self.bitmaps.push((block, page));
+            }
+            group.dirty = false;
+            self.groups.push(number as u32);
+        }
+        Ok(())
+    }
+
+    fn has(&self, class: Class) -> bool {
+        self.taken.iter().any(|(_, of, ..)| *of == class)
+    }
+
+    async fn flush(&mut self) -> Result<(), FileError> {
+        if core::mem::take(&mut self.unflushed) {
+            self.file_system.disk.flush().await.map_err(from_block)?;
+        }
+        Ok(())
+    }
+
+    /// The first commit after mounting says on the disk that the file system is in use.
+    async fn mark_unclean(&mut self) -> Result<(), FileError> {
+        if self.file_system.marked_unclean.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.file_system.write_superblock(false).await?;
+        self.file_system
+            .marked_unclean
+            .store(true, Ordering::Release);
+        self.unflushed = true;
+        Ok(())
+    }
+
+    async fn write_contents(&mut self) -> Result<(), FileError> {
+        for node in &self.ordered {
+            self.file_system.write_back_all(*node).await?;
+            self.unflushed = true;
+        }
+        Ok(())
+    }
+
+    async fn write_class(&mut self, class: Class) -> Result<(), FileError> {
+        let pages: Vec<(u32, Page)> = self
+            .taken
+            .iter()
+            .filter(|taken| taken.1 == class)
+            .map(|taken| (taken.0, taken.3.clone()))
+            .collect();
+        self.write_all(pages).await
+    }
+
+    async fn write_bitmaps(&mut self) -> Result<(), FileError> {
+        let mut pages = self.bitmaps.clone();
+        pages.sort_by_key(|(block, _)| *block);
+        self.write_all(pages).await
+    }
+
+    /// Writes blocks, neighbours together.
+    async fn write_all(&mut self, pages: Vec<(u32, Page)>) -> Result<(), FileError> {
+        let file_system = self.file_system;
+        let payer = gyre_account::current_activity();
+        let mut runs = Runs::default();
+        pages.iter().for_each(|(block, page)| {
+            runs.add_any(
+                *block,
+                Bytes::new(page.clone(), 0, file_system.geometry.block_bytes),
+                payer,
+            );
+        });
+        self.unflushed |= !pages.is_empty();
+        let send =
+            |block, views: Vec<Bytes>| file_system.disk.write(file_system.sector(block), views);
+        let calls: Vec<_> = runs
+            .0
+            .into_iter()
+            .map(|run| (run.block, run.views.clone(), send(run.block, run.views)))
+            .collect();
+        for (block, views, call) in calls {
+            if call.await.is_err() {
+                send(block, views).await.map_err(from_block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes directories: a block only after those that must be on the disk before it.
+    async fn write_names(&mut self) -> Result<(), FileError> {
+        let names = self
+            .taken
+            .iter()
+            .filter(|taken| taken.1 == Class::Directories);
+        let mut left: BTreeMap<u32, Page> = names.map(|taken| (taken.0, taken.3.clone())).collect();
+        while !left.is_empty() {
+            self.flush().await?;
+            let waits = |block: &u32| {
+                self.order.iter().any(|(before, after)| {
+                    after == block && before != after && left.contains_key(before)
+                })
+            };
+            let mut ready: Vec<u32> = left.keys().filter(|block| !waits(block)).copied().collect();
+            if ready.is_empty() {
+                // No cycle can arise (see `move_name`); if one did, writing is better than waiting for ever.
+                ready = left.keys().copied().collect();
+            }
+            let pages = ready
+                .into_iter()
+                .filter_map(|block| left.remove(&block).map(|page| (block, page)))
+                .collect();
+            self.write_all(pages).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees what doomed nodes hold and clears their inodes, now that no name leads there on the disk.
+    async fn reap(&mut self) -> Result<(), FileError> {
+        if self.doomed.is_empty() && self.file_system.reaped.lock().is_empty() {
+            return Ok(());
+        }
+        self.flush().await?;
+        let file_system = self.file_system;
+        while let Some(node) = self.doomed.last().cloned() {
+            match file_system.reap_node(&node).await {
+                Ok(true) => self.freed.inodes.push((
+                    node.id as u32,
+                    node.kind == gyre_interface::files::NodeKind::Directory,
+                )),
+                // Somebody still reads it: the next commit tries again.
+                Ok(false) => file_system.doom(node),
+                Err(FileError::Damaged) => log::warn!(
+                    "ext2 {}: node {} is damaged, its blocks are lost",
+                    file_system.file_system,
+                    node.id
+                ),
+                Err(error) => return Err(error),
+            }
+            self.doomed.pop();
+        }
+        // Their blocks were freed while this commit ran; the inodes that held them are cleared with it.
+        self.copy(|class| class == Class::Inodes)?;
+        self.write_class(Class::Inodes).await?;
+        self.flush().await?;
+        self.taken.clear();
+        self.freed.blocks.append(&mut file_system.reaped.lock());
+        Ok(())
+    }
+
+    /// Gives freed blocks and inodes to those who need some, and writes the counts.
+    async fn release(&mut self) -> Result<(), FileError> {
+        let file_system = self.file_system;
+        let groups: BTreeSet<u32> = self
+            .freed
+            .blocks
+            .iter()
+            .map(|block| file_system.geometry.group_of_block(*block))
+            .collect();
+        for group in groups {
+            file_system.load_group(group).await?;
+        }
+        for (inode, _) in &self.freed.inodes {
+            file_system
+                .load_group((inode - 1) / file_system.geometry.inodes_per_group)
+                .await?;
+        }
+        let freed = core::mem::take(&mut self.freed);
+        if !freed.is_empty() {
+            file_system.release(freed);
+        }
+        file_system.write_descriptors().await?;
+        file_system.write_superblock(false).await?;
+        self.unflushed = true;
+        self.flush().await
+    }
+}
+
+impl Drop for Commit {
+    /// What was not done is to be done again.
+    fn drop(&mut self) {
+        let Some(since) = self.since else { return };
+        let file_system = self.file_system;
+        {
+            let mut metadata = file_system.metadata.lock();
+            metadata.since = metadata.since.or(Some(since));
+            for (block, class, page, _) in self.taken.drain(..) {
+                let again = crate::metadata::DirtyBlock { class, page };
+                let dirty = metadata.blocks.entry(block).or_insert(again);
+                dirty.class = dirty.class.min(class);
+            }
+            metadata.ordered.append(&mut self.ordered);
+            metadata.order.append(&mut self.order);
+        }
+        let mut allocator = file_system.allocator.lock();
+        for group in self.groups.drain(..) {
+            if let Some(group) = allocator.groups.get_mut(group as usize) {
+                group.dirty = true;
+            }
+        }
+        allocator.doomed.append(&mut self.doomed);
+        allocator.freed.extend(core::mem::take(&mut self.freed));
+        drop(allocator);
+        file_system.metadata_changed.wake_all();
+    }
+}

@@ -1,0 +1,187 @@
+//! Opening and closing, making durable, cleaning up in the background, unmounting.
+
+use crate::Ext2;
+use crate::change::now_ns;
+use crate::metadata::from_block;
+use alloc::boxed::Box;
+use core::sync::atomic::Ordering;
+use gyre_account::ActivityId;
+use gyre_interface::files::*;
+use gyre_message::{sleep_ns, spawn_on};
+
+/// Commits in a row that `sync_all` and `unmount` need at most: what one frees the next one writes.
+const SETTLE_ROUNDS: usize = 8;
+
+impl Ext2 {
+    /// Does something that needs space; where there is none, once more after what was freed has become usable.
+    pub(crate) async fn with_space<T>(
+        &'static self,
+        act: impl AsyncFn() -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        let result = act().await;
+        if !matches!(result, Err(FileError::NoSpace)) || !self.has_freed() {
+            return result;
+        }
+        self.commit().await?;
+        act().await
+    }
+
+    fn has_freed(&self) -> bool {
+        let allocator = self.allocator.lock();
+        !allocator.freed.is_empty() || !allocator.doomed.is_empty()
+    }
+
+    pub(crate) async fn open_node(&'static self, id: NodeId) -> Result<Attributes, FileError> {
+        let node = self.node(id).await?;
+        {
+            let mut state = node.state.lock();
+            if state.deleted && state.opens == 0 {
+                return Err(FileError::NotFound);
+            }
+            state.opens += 1;
+        }
+        Ok(node.attributes())
+    }
+
+    pub(crate) async fn close_node(&'static self, id: NodeId) -> Result<(), FileError> {
+        let node = self.nodes.get(&id.0).ok_or(FileError::NotFound)?;
+        let unused = {
+            let mut state = node.state.lock();
+            if state.opens == 0 {
+                return Err(FileError::Invalid);
+            }
+            state.opens -= 1;
+            state.opens == 0 && state.deleted
+        };
+        if unused {
+            self.doom(node);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn change_attributes(
+        &'static self,
+        id: NodeId,
+        change: AttributeChange,
+    ) -> Result<Attributes, FileError> {
+        self.writable()?;
+        let node = self.node(id).await?;
+        if let Some(size) = change.size_bytes {
+            node.expect(NodeKind::File)?;
+            let _pass = node.gate.exclusive().await;
+            self.resize(&node, size).await?;
+        }
+        let now = now_ns();
+        self.change(&node, |inode| {
+            inode.permissions = change.mode.map_or(inode.permissions, |mode| mode & 0xfff);
+            inode.user = change.user.unwrap_or(inode.user);
+            inode.group = change.group.unwrap_or(inode.group);
+            inode.accessed_ns = change.accessed_ns.unwrap_or(inode.accessed_ns);
+            inode.modified_ns = change.modified_ns.unwrap_or(inode.modified_ns);
+            inode.changed_ns = now;
+        });
+        Ok(node.attributes())
+    }
+
+    /// Makes a node's contents durable, and the names and inodes that lead there.
+    pub(crate) async fn sync_node(&'static self, id: NodeId) -> Result<(), FileError> {
+        let node = self.node(id).await?;
+        if node.kind == NodeKind::File {
+            self.write_back_all(node.id).await?;
+        }
+        self.commit().await?;
+        if node.take_write_failure() {
+            Err(FileError::Io)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Makes everything durable.
+    pub(crate) async fn settle(&'static self) -> Result<(), FileError> {
+        let mut result = Ok(());
+        for node in self.cache.dirty_nodes(self.file_system) {
+            result = result.and(self.write_back_all(node).await);
+        }
+        for _ in 0..SETTLE_ROUNDS {
+            self.commit().await?;
+            if !self.has_changes() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Writes back what has been dirty for long, in the name of who dirtied it: a task of the infrastructure, for ever.
+    /// Sleeps without a timer while nothing is dirty.
+    pub async fn maintain(&'static self) {
+        loop {
+            self.metadata_changed
+                .until(|| self.has_changes().then_some(()))
+                .await;
+            sleep_ns(self.age_ns).await;
+            let before = gyre_machine::now()
+                .saturating_sub(self.age_ns / 1_000_000 * gyre_machine::cycles_per_ms() / 2);
+            for activity in self.cache.dirty_activities(self.file_system) {
+                let nodes = self.cache.aged_nodes(self.file_system, activity, before);
+                in_name_of(activity, move || async move {
+                    for node in nodes {
+                        // A failure is kept with the node for who syncs it.
+                        let _ = self.write_back_all(node).await;
+                    }
+                });
+            }
+            let payer = self.metadata.lock().since.map(|(_, activity)| activity);
+            if let Some(activity) = payer {
+                in_name_of(activity, move || async move {
+                    // A failure makes the file system read-only and is logged there.
+                    let _ = self.commit().await;
+                });
+            }
+            if self.read_only.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    /// Refuses further changes, makes everything durable and says on the disk that it was unmounted in order.
+    ///
+    /// # Errors
+    /// Errors of the device; the file system stays read-only.
+    pub async fn unmount(&'static self) -> Result<(), FileError> {
+        if self.read_only.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.settle().await?;
+        if self.marked_unclean.load(Ordering::Acquire) {
+            self.write_superblock(true).await?;
+            self.disk.flush().await.map_err(from_block)?;
+            self.marked_unclean.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn statistics_now(&self) -> FileSystemStatistics {
+        let (blocks_free, inodes_free) = self.free_counts();
+        FileSystemStatistics {
+            block_bytes: self.geometry.block_bytes as u32,
+            blocks: u64::from(self.geometry.blocks - self.geometry.first_data_block),
+            blocks_free: u64::from(blocks_free),
+            nodes: u64::from(self.geometry.inodes),
+            nodes_free: u64::from(inodes_free),
+            magic: u64::from(crate::geometry::MAGIC),
+        }
+    }
+}
+
+/// Starts a task of `activity` on this core.
+fn in_name_of<F: Future<Output = ()> + 'static>(
+    activity: ActivityId,
+    task: impl FnOnce() -> F + Send + 'static,
+) {
+    spawn_on(
+        gyre_machine::core_index(),
+        activity,
+        Box::new(move || Box::pin(task())),
+    );
+}

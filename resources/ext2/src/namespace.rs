@@ -1,0 +1,382 @@
+//! Names: create, link, unlink, remove directories. The caller of each helper holds the directory's gate exclusively.
+
+use crate::Ext2;
+use crate::change::now_ns;
+use crate::directory::{self, kind_code};
+use crate::inode::{FLAG_HASHED, Inode};
+use crate::metadata::Class;
+use crate::names::Known;
+use crate::node::Node;
+use crate::server::check_name;
+use crate::walk::DirectoryBlock;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_interface::files::*;
+use gyre_object::Page;
+
+/// Most links of a node, as Linux's ext2 has it.
+pub(crate) const LINKS_MAX: u16 = 32_000;
+
+/// A block of a directory in which a new name fits.
+pub(crate) struct Room(pub(crate) DirectoryBlock);
+
+impl Ext2 {
+    /// The directory, unless it was removed meanwhile.
+    pub(crate) fn still_there(&self, directory: &Node) -> Result<(), FileError> {
+        if directory.state.lock().deleted {
+            Err(FileError::NotFound)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The contents of a block of a directory, to be changed and put back.
+    pub(crate) fn copy_of(&self, page: &Page) -> Vec<u8> {
+        self.contents(page).to_vec()
+    }
+
+    /// Puts a changed block of a directory back.
+    pub(crate) fn put_back(&self, directory: &Node, block: &DirectoryBlock, contents: &[u8]) {
+        block.page.write(0, contents);
+        self.touch(block.block, &block.page, Class::Directories);
+        let now = now_ns();
+        self.change(directory, |inode| {
+            (inode.modified_ns, inode.changed_ns) = (now, now);
+            inode.flags &= !FLAG_HASHED;
+        });
+    }
+
+    /// Finds a block with room for a name; the directory grows where there is none.
+    pub(crate) async fn room_for(
+        &'static self,
+        directory: &Node,
+        name: &[u8],
+    ) -> Result<Room, FileError> {
+        let blocks = self.directory_blocks(directory)?;
+        for index in 0..blocks {
+            let block = self.directory_block(directory, index).await?;
+            if directory::has_room(self.contents(&block.page), name.len())? {
+                return Ok(Room(block));
+            }
+        }
+        self.extend_directory(directory, blocks).await.map(Room)
+    }
+
+    /// Adds an empty block to a directory.
+    async fn extend_directory(
+        &'static self,
+        directory: &Node,
+        index: u64,
+    ) -> Result<DirectoryBlock, FileError> {
+        let claimed = self.claim_block(directory).await?;
+        let page = self.fresh_block(claimed.block).await?;
+        let mut contents = self.copy_of(&page);
+        directory::empty_block(&mut contents);
+        page.write(0, &contents);
+        let bytes = (index + 1) * self.geometry.block_bytes as u64;
+        let block = claimed.block;
+        self.ensure_with(directory, index, claimed, || {
+            self.touch(block, &page, Class::Fresh);
+            self.change(directory, |inode| inode.size = bytes);
+        })
+        .await?;
+        Ok(DirectoryBlock { block, page })
+    }
+
+    /// Adds a name in its room.
+    pub(crate) fn add_name(
+        &self,
+        directory: &Node,
+        room: &Room,
+        name: &[u8],
+        node: &Node,
+    ) -> Result<(), FileError> {
+        let mut contents = self.copy_of(&room.0.page);
+        if !directory::insert(&mut contents, node.id as u32, self.code_of(node.kind), name)? {
+            return Err(FileError::Damaged);
+        }
+        self.put_back(directory, &room.0, &contents);
+        self.names.set(directory.id, name, Known::Node(node.id));
+        Ok(())
+    }
+
+    /// Removes a name from its block.
+    pub(crate) fn remove_name(
+        &self,
+        directory: &Node,
+        block: &DirectoryBlock,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        let mut contents = self.copy_of(&block.page);
+        directory::remove(&mut contents, name)?;
+        self.put_back(directory, block, &contents);
+        self.names.set(directory.id, name, Known::Absent);
+        Ok(())
+    }
+
+    /// The code of a kind in entries of this image.
+    pub(crate) fn code_of(&self, kind: NodeKind) -> u8 {
+        if self.geometry.has_file_type {
+            kind_code(kind)
+        } else {
+            0
+        }
+    }
+
+    /// One link less; a node without links is deleted, and freed when nobody has it open.
+    pub(crate) fn drop_link(&self, node: &Arc<Node>) {
+        let now = now_ns();
+        let last = self.change(node, |inode| {
+            inode.links = inode
+                .links
+                .saturating_sub(if node.kind == NodeKind::Directory {
+                    inode.links
+                } else {
+                    1
+                });
+            inode.changed_ns = now;
+            inode.links == 0
+        });
+        if last {
+            let unused = {
+                let mut state = node.state.lock();
+                state.deleted = true;
+                state.opens == 0
+            };
+            if unused {
+                self.doom(node.clone());
+            }
+        }
+    }
+
+    pub(crate) async fn create_node(
+        &'static self,
+        directory: NodeId,
+        name: &[u8],
+        new: &NewNode,
+    ) -> Result<Attributes, FileError> {
+        self.writable()?;
+        check_new_name(name)?;
+        self.check_new(new)?;
+        let parent = self.directory(directory).await?;
+        let _pass = parent.gate.exclusive().await;
+        self.still_there(&parent)?;
+        if self.find(&parent, name).await?.is_some() {
+            return Err(FileError::Exists);
+        }
+        let is_directory = new.kind == NodeKind::Directory;
+        if is_directory && parent.state.lock().inode.links >= LINKS_MAX {
+            return Err(FileError::TooManyLinks);
+        }
+        let mut taken = self.take_inode(parent.id, is_directory).await?;
+        let inode = self.prepare(&parent, new, &mut taken).await?;
+        let room = self.room_for(&parent, name).await?;
+        if !self.nodes.make_room(&self.nodes.account(), &Node::may_go) {
+            return Err(FileError::OutOfMemory);
+        }
+        // Nothing waits from here on, so nobody sees half of it.
+        let node = Node::new(u64::from(taken.inode), inode);
+        node.state.lock().fresh = true;
+        let add = || (Some(node.clone()), true);
+        if !self
+            .nodes
+            .with_or_add(node.id, self.nodes.account(), |_| false, add)
+        {
+            return Err(FileError::Damaged);
+        }
+        self.change(&node, |_| ());
+        if let Err(error) = self.add_name(&parent, &room, name, &node) {
+            self.forget_node(node.id);
+            return Err(error);
+        }
+        if is_directory {
+            self.change(&parent, |inode| inode.links = inode.links.saturating_add(1));
+        }
+        taken.keep();
+        Ok(node.attributes())
+    }
+
+    fn check_new(&self, new: &NewNode) -> Result<(), FileError> {
+        let is_link = new.kind == NodeKind::SymbolicLink;
+        match new.target.len() {
+            0 if is_link => Err(FileError::NotFound),
+            bytes if is_link && bytes >= self.geometry.block_bytes => Err(FileError::NameTooLong),
+            bytes if !is_link && bytes > 0 => Err(FileError::Invalid),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the inode of a new node, with its first block where it needs one.
+    async fn prepare(
+        &'static self,
+        parent: &Node,
+        new: &NewNode,
+        taken: &mut crate::allocate::Taken,
+    ) -> Result<Inode, FileError> {
+        let mut inode = Inode::new(new.kind, new.mode, new.user, new.group, now_ns());
+        let mut generation = [0; 4];
+        gyre_machine::fill_random(&mut generation);
+        inode.generation = u32::from_le_bytes(generation);
+        match new.kind {
+            NodeKind::Directory => {
+                inode.links = 2;
+                let number = taken.inode;
+                let code = self.code_of(NodeKind::Directory);
+                let fill = |contents: &mut [u8]| {
+                    directory::first_block(contents, number, parent.id as u32, code)
+                };
+                self.give_block(parent, &mut inode, taken, fill).await?;
+                inode.size = self.geometry.block_bytes as u64;
+            }
+            NodeKind::SymbolicLink if new.target.len() < 60 => inode.set_fast_target(&new.target),
+            NodeKind::SymbolicLink => {
+                let fill = |contents: &mut [u8]| {
+                    contents
+                        .iter_mut()
+                        .zip(&new.target)
+                        .for_each(|(to, from)| *to = *from)
+                };
+                self.give_block(parent, &mut inode, taken, fill).await?;
+                inode.size = new.target.len() as u64;
+            }
+            NodeKind::CharacterDevice | NodeKind::BlockDevice => inode.set_device(new.device),
+            NodeKind::File | NodeKind::Pipe | NodeKind::Socket => {}
+        }
+        Ok(inode)
+    }
+
+    async fn give_block(
+        &'static self,
+        near: &Node,
+        inode: &mut Inode,
+        taken: &mut crate::allocate::Taken,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), FileError> {
+        let claimed = self.claim_block(near).await?;
+        let page = self.fresh_block(claimed.block).await?;
+        let mut contents = self.copy_of(&page);
+        fill(&mut contents);
+        page.write(0, &contents);
+        self.touch(claimed.block, &page, Class::Fresh);
+        let block = claimed.keep();
+        taken.block = Some(block);
+        inode.sectors = self.geometry.sectors_per_block() as u32;
+        if let Some(pointer) = inode.pointers.first_mut() {
+            *pointer = block;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn link_node(
+        &'static self,
+        node: NodeId,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        self.writable()?;
+        check_new_name(name)?;
+        let node = self.node(node).await?;
+        if node.kind == NodeKind::Directory {
+            return Err(FileError::IsDirectory);
+        }
+        let parent = self.directory(directory).await?;
+        let _pass = parent.gate.exclusive().await;
+        self.still_there(&parent)?;
+        if self.find(&parent, name).await?.is_some() {
+            return Err(FileError::Exists);
+        }
+        let room = self.room_for(&parent, name).await?;
+        let now = now_ns();
+        // Counted first, so that nobody removes the last name meanwhile and frees the node.
+        self.change(&node, |inode| match inode.links {
+            0 => Err(FileError::NotFound),
+            LINKS_MAX.. => Err(FileError::TooManyLinks),
+            _ => {
+                inode.links += 1;
+                inode.changed_ns = now;
+                Ok(())
+            }
+        })?;
+        self.add_name(&parent, &room, name, &node)
+    }
+
+    pub(crate) async fn unlink_name(
+        &'static self,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        self.writable()?;
+        check_name(name)?;
+        let parent = self.directory(directory).await?;
+        let _pass = parent.gate.exclusive().await;
+        let (inode, block) = self
+            .find_block(&parent, name)
+            .await?
+            .ok_or(FileError::NotFound)?;
+        let node = self.node(NodeId(u64::from(inode))).await?;
+        if node.kind == NodeKind::Directory {
+            return Err(FileError::IsDirectory);
+        }
+        self.remove_name(&parent, &block, name)?;
+        self.drop_link(&node);
+        Ok(())
+    }
+
+    pub(crate) async fn remove_empty(
+        &'static self,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        self.writable()?;
+        check_name(name)?;
+        match name {
+            b"." => return Err(FileError::Invalid),
+            b".." => return Err(FileError::NotEmpty),
+            _ => {}
+        }
+        let parent = self.directory(directory).await?;
+        let _pass = parent.gate.exclusive().await;
+        let (inode, block) = self
+            .find_block(&parent, name)
+            .await?
+            .ok_or(FileError::NotFound)?;
+        let child = self.directory(NodeId(u64::from(inode))).await?;
+        // A directory that holds itself, or a second name of one above: only damaged images have that.
+        if child.id == parent.id || child.id == crate::geometry::ROOT {
+            return Err(FileError::Damaged);
+        }
+        let _child_pass = child.gate.exclusive().await;
+        self.expect_empty(&child).await?;
+        self.remove_name(&parent, &block, name)?;
+        self.change(&parent, |inode| {
+            inode.links = inode.links.saturating_sub(1).max(1)
+        });
+        self.drop_link(&child);
+        self.names.forget_directory(child.id);
+        Ok(())
+    }
+
+    /// The directory has no names but its own two.
+    pub(crate) async fn expect_empty(&'static self, directory: &Node) -> Result<(), FileError> {
+        for index in 0..self.directory_blocks(directory)? {
+            let block = self.directory_block(directory, index).await?;
+            for entry in directory::entries(self.contents(&block.page)) {
+                let entry = entry?;
+                if entry.inode != 0 && !matches!(entry.name, b"." | b"..") {
+                    return Err(FileError::NotEmpty);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name that may be created.
+pub(crate) fn check_new_name(name: &[u8]) -> Result<(), FileError> {
+    check_name(name)?;
+    if matches!(name, b"." | b"..") {
+        Err(FileError::Exists)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! Renaming: the new name appears, in one write, before the old one disappears.
+
+use crate::Ext2;
+use crate::change::now_ns;
+use crate::directory;
+use crate::gate::Pass;
+use crate::geometry::ROOT;
+use crate::metadata::Class;
+use crate::names::Known;
+use crate::namespace::{LINKS_MAX, Room, check_new_name};
+use crate::node::Node;
+use crate::server::check_name;
+use crate::walk::DirectoryBlock;
+use alloc::sync::Arc;
+use gyre_interface::files::{FileError, NodeId, NodeKind};
+
+/// One end of a rename.
+struct End<'a> {
+    directory: &'a Arc<Node>,
+    name: &'a [u8],
+}
+
+impl Ext2 {
+    pub(crate) async fn rename_node(
+        &'static self,
+        from: NodeId,
+        from_name: &[u8],
+        to: NodeId,
+        to_name: &[u8],
+    ) -> Result<(), FileError> {
+        self.writable()?;
+        check_name(from_name)?;
+        if matches!(from_name, b"." | b"..") || matches!(to_name, b"." | b"..") {
+            return Err(FileError::Invalid);
+        }
+        check_new_name(to_name)?;
+        let (source, target) = (self.directory(from).await?, self.directory(to).await?);
+        // One rename at a time: the tree above the two directories stands still while they are compared.
+        let _renames = self.rename_gate.exclusive().await;
+        let (_first, _second) = self.enter_both(&source, &target).await?;
+        self.still_there(&source)?;
+        self.still_there(&target)?;
+        let from = End {
+            directory: &source,
+            name: from_name,
+        };
+        let to = End {
+            directory: &target,
+            name: to_name,
+        };
+        self.rename_held(from, to).await
+    }
+
+    /// Enters both directories: the upper one first, unrelated ones by number.
+    async fn enter_both<'a>(
+        &'static self,
+        source: &'a Node,
+        target: &'a Node,
+    ) -> Result<(Pass<'a>, Option<Pass<'a>>), FileError> {
+        if source.id == target.id {
+            return Ok((source.gate.exclusive().await, None));
+        }
+        let target_above = self.is_above(target.id, source.id).await?;
+        let source_above = self.is_above(source.id, target.id).await?;
+        let source_first = source_above || (!target_above && source.id < target.id);
+        let (first, second) = if source_first {
+            (source, target)
+        } else {
+            (target, source)
+        };
+        Ok((
+            first.gate.exclusive().await,
+            Some(second.gate.exclusive().await),
+        ))
+    }
+
+    /// True where `upper` is on the way from `lower` to the root.
+    async fn is_above(&'static self, upper: u64, lower: u64) -> Result<bool, FileError> {
+        let mut at = lower;
+        for _ in 0..self.geometry.inodes {
+            if at == upper {
+                return Ok(true);
+            }
+            if at == ROOT {
+                return Ok(false);
+            }
+            let directory = self.directory(NodeId(at)).await?;
+            let _pass = directory.gate.shared().await;
+            at = self
+                .find(&directory, b"..")
+                .await?
+                .ok_or(FileError::Damaged)?;
+        }
+        Err(FileError::Damaged)
+    }
+
+    async fn rename_held(&'static self, from: End<'_>, to: End<'_>) -> Result<(), FileError> {
+        let (inode, _) = self
+            .find_block(from.directory, from.name)
+            .await?
+            .ok_or(FileError::NotFound)?;
+        let moved = self.node(NodeId(u64::from(inode))).await?;
+        let is_directory = moved.kind == NodeKind::Directory;
+        let across = from.directory.id != to.directory.id;
+        if is_directory && (moved.id == ROOT || moved.id == from.directory.id) {
+            return Err(FileError::Damaged);
+        }
+        if is_directory && across && self.is_above_held(moved.id, to.directory).await? {
+            return Err(FileError::Invalid);
+        }
+        match self.find_block(to.directory, to.name).await? {
+            Some((replaced, _)) if replaced == inode => Ok(()),
+            Some((replaced, block)) => {
+                self.replace(from, to, &moved, u64::from(replaced), block)
+                    .await
+            }
+            None => {
+                if is_directory && across && to.directory.state.lock().inode.links >= LINKS_MAX {
+                    return Err(FileError::TooManyLinks);
+                }
+                let room = self.room_for(to.directory, to.name).await?;
+                self.move_name(from, to, &moved, Destination::New(room))
+                    .await
+            }
+        }
+    }
+
+    /// As `is_above`, from a directory whose gate is held here. Enters no gates: renames are serialised, a parent entry changes only by
+    /// one, and directories above others are not removed.
+    async fn is_above_held(&'static self, upper: u64, lower: &Node) -> Result<bool, FileError> {
+        let mut at = lower.id;
+        for _ in 0..self.geometry.inodes {
+            if at == upper {
+                return Ok(true);
+            }
+            if at == ROOT {
+                return Ok(false);
+            }
+            let directory = self.directory(NodeId(at)).await?;
+            at = self
+                .find(&directory, b"..")
+                .await?
+                .ok_or(FileError::Damaged)?;
+        }
+        Err(FileError::Damaged)
+    }
+
+    async fn replace(
+        &'static self,
+        from: End<'_>,
+        to: End<'_>,
+        moved: &Arc<Node>,
+        replaced: u64,
+        block: DirectoryBlock,
+    ) -> Result<(), FileError> {
+        let replaced = self.node(NodeId(replaced)).await?;
+        match (
+            moved.kind == NodeKind::Directory,
+            replaced.kind == NodeKind::Directory,
+        ) {
+            (true, false) => return Err(FileError::NotDirectory),
+            (false, true) => return Err(FileError::IsDirectory),
+            (false, false) => {
+                return self
+                    .move_name(from, to, moved, Destination::Replaces(block, replaced))
+                    .await;
+            }
+            (true, true) => {}
+        }
+        // The directory of the source, or one above it, holds at least the source; its gate is above ours and must not be entered now.
+        if self.is_above_held(replaced.id, from.directory).await?
+            || self.is_above_held(replaced.id, to.directory).await?
+        {
+            return Err(FileError::NotEmpty);
+        }
+        let _pass = replaced.gate.exclusive().await;
+        self.expect_empty(&replaced).await?;
+        self.move_name(
+            from,
+            to,
+            moved,
+            Destination::Replaces(block, replaced.clone()),
+        )
+        .await
+    }
+
+    async fn move_name(
+        &'static self,
+        from: End<'_>,
+        to: End<'_>,
+        moved: &Arc<Node>,
+        destination: Destination,
+    ) -> Result<(), FileError> {
+        let across = from.directory.id != to.directory.id;
+        let parent_entry = match moved.kind {
+            NodeKind::Directory if across => {
+                let pass = moved.gate.exclusive().await;
+                Some((self.directory_block(moved, 0).await?, pass))
+            }
+            _ => None,
+        };
+        // Found again: making room may have changed nothing of it, but blocks are only compared here.
+        let (_, source) = self
+            .find_block(from.directory, from.name)
+            .await?
+            .ok_or(FileError::NotFound)?;
+        let target = destination.block();
+        if source.block != target && self.metadata.lock().precedes(source.block, target) {
+            self.commit().await?;
+        }
+        // Nothing waits from here on.
+        let replaced = self.write_names(&from, &to, moved, destination, &source)?;
+        if let Some((block, _pass)) = &parent_entry {
+            self.set_parent(moved, block, to.directory)?;
+        }
+        let is_directory = moved.kind == NodeKind::Directory;
+        if is_directory && (across || replaced.is_some()) {
+            self.change(from.directory, |inode| {
+                inode.links = inode.links.saturating_sub(1).max(1)
+            });
+        }
+        if is_directory && across && replaced.is_none() {
+            self.change(to.directory, |inode| {
+                inode.links = inode.links.saturating_add(1)
+            });
+        }
+        let now = now_ns();
+        self.change(moved, |inode| inode.changed_ns = now);
+        if let Some(replaced) = replaced {
+            self.drop_link(&replaced);
+            if replaced.kind == NodeKind::Directory {
+                self.names.forget_directory(replaced.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the new name and removes the old one; in one block both at once, else in the order that the disk must see.
+    fn write_names(
+        &self,
+        from: &End<'_>,
+        to: &End<'_>,
+        moved: &Arc<Node>,
+        destination: Destination,
+        source: &DirectoryBlock,
+    ) -> Result<Option<Arc<Node>>, FileError> {
+        let code = self.code_of(moved.kind);
+        let (target, replaced) = match destination {
+            Destination::New(Room(block)) => (block, None),
+            Destination::Replaces(block, node) => (block, Some(node)),
+        };
+        let mut contents = self.copy_of(&target.page);
+        if replaced.is_some() {
+            directory::redirect(&mut contents, to.name, moved.id as u32, code)?;
+        } else if !directory::insert(&mut contents, moved.id as u32, code, to.name)? {
+            return Err(FileError::Damaged);
+        }
+        if target.block == source.block {
+            directory::remove(&mut contents, from.name)?;
+            self.put_back(to.directory, &target, &contents);
+        } else {
+            let mut old = self.copy_of(&source.page);
+            directory::remove(&mut old, from.name)?;
+            self.metadata
+                .lock()
+                .order
+                .push((target.block, source.block));
+            self.put_back(to.directory, &target, &contents);
+            self.put_back(from.directory, source, &old);
+        }
+        self.names.set(from.directory.id, from.name, Known::Absent);
+        self.names
+            .set(to.directory.id, to.name, Known::Node(moved.id));
+        Ok(replaced)
+    }
+
+    /// Makes ".." of a moved directory lead to its new parent.
+    fn set_parent(
+        &self,
+        moved: &Node,
+        block: &DirectoryBlock,
+        parent: &Node,
+    ) -> Result<(), FileError> {
+        let mut contents = self.copy_of(&block.page);
+        directory::redirect(
+            &mut contents,
+            b"..",
+            parent.id as u32,
+            self.code_of(NodeKind::Directory),
+        )?;
+        block.page.write(0, &contents);
+        self.touch(block.block, &block.page, Class::Directories);
+        self.names.set(moved.id, b"..", Known::Node(parent.id));
+        Ok(())
+    }
+}
+
+/// Where the new name goes.
+enum Destination {
+    New(Room),
+    Replaces(DirectoryBlock, Arc<Node>),
+}
+
+impl Destination {
+    fn block(&self) -> u32 {
+        match self {
+            Destination::New(Room(block)) | Destination::Replaces(block, _) => block.block,
+        }
+    }
+}

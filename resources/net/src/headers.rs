@@ -1,0 +1,75 @@
+//! Memory for headers of frames to send: slots of a page, so that a frame costs no page of its own.
+
+use alloc::vec::Vec;
+use gyre_object::{Bytes, Page};
+
+/// Bytes of a slot: headers of Ethernet, IPv4 and TCP with all options are 94.
+pub(crate) const SLOT_BYTES: usize = 128;
+/// Pages kept for reuse.
+const PAGES_MAX: usize = 16;
+
+/// Slots of one tenant. A page is used again once nobody holds any of its slots.
+#[derive(Default)]
+pub(crate) struct Headers {
+    pages: Vec<Page>,
+    current: usize,
+    used: usize,
+}
+
+impl Headers {
+    /// Copies `bytes` into a slot; `None` where there is no memory or the slot is too small.
+    pub(crate) fn place(&mut self, bytes: &[u8]) -> Option<Bytes> {
+        if bytes.len() > SLOT_BYTES {
+            return None;
+        }
+        let full = self.pages.get(self.current).is_none_or(|page| self.used + SLOT_BYTES > page.len());
+        if full {
+            self.next_page()?;
+        }
+        let page = self.pages.get(self.current)?;
+        page.write(self.used, bytes);
+        let slot = Bytes::new(page.clone(), self.used, bytes.len());
+        self.used += SLOT_BYTES;
+        Some(slot)
+    }
+
+    fn next_page(&mut self) -> Option<()> {
+        self.used = 0;
+        if self.pages.len() < PAGES_MAX {
+            // grow only while the oldest is still in use
+            let next = (self.current + 1) % self.pages.len().max(1);
+            if self.pages.get(next).is_none_or(Page::is_shared) {
+                self.pages.push(Page::zeroed().ok()?);
+                self.current = self.pages.len() - 1;
+                return Some(());
+            }
+            self.current = next;
+            return Some(());
+        }
+        self.current = (self.current + 1) % self.pages.len();
+        let page = self.pages.get_mut(self.current)?;
+        if page.is_shared() {
+            *page = Page::zeroed().ok()?;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn slots_in_use_keep_their_bytes_and_free_pages_are_used_again() {
+        let mut headers = Headers::default();
+        let held: Vec<Bytes> = (0..1000u32).map(|index| headers.place(&index.to_le_bytes()).unwrap()).collect();
+        for (index, slot) in held.iter().enumerate() {
+            assert_eq!(slot.as_slice(), (index as u32).to_le_bytes());
+        }
+        drop(held);
+        let before = headers.pages.len();
+        (0..10_000).for_each(|_| drop(headers.place(&[1; 64])));
+        assert_eq!(headers.pages.len(), before);
+    }
+}

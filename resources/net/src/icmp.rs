@@ -1,0 +1,153 @@
+//! ICMP: answers echo requests, passes errors to TCP and UDP, reports closed ports (RFC 792, RFC 1122 section 3.2.2); and
+//! reassembly of fragments, whose packets then go the way of whole ones.
+
+use crate::fragments::Fragments;
+use crate::packet::{OutPacket, Packet};
+use crate::protocols::icmp_input;
+use crate::receipt::{Receipt, Sender};
+use crate::shared::{Shared, now_ns};
+use crate::statistics::DropReason;
+use crate::tenant::Tenant;
+use crate::wire::icmp::{CODE_PORT, CODE_PROTOCOL, CODE_TOO_LONG, ECHO_REPLY, ECHO_REQUEST, HEADER_BYTES, Quoted, UNREACHABLE};
+use crate::wire::{Ip, Sum, ipv4, put};
+use crate::writer::place_headers;
+use alloc::vec::Vec;
+use gyre_interface::tcp::NetError;
+use gyre_object::{Bytes, SpinLock};
+use alloc::collections::BTreeMap;
+
+/// Bytes of a packet quoted in an error message, beside its IP header (RFC 792).
+const QUOTED_BYTES: usize = 8;
+
+/// Serves [`icmp_input`].
+pub struct Icmp {
+    pub(crate) shared: &'static Shared,
+    /// By tenant, so that one cannot push out the fragments of another.
+    fragments: SpinLock<BTreeMap<u16, Fragments>>,
+}
+
+impl Icmp {
+    pub(crate) fn new(shared: &'static Shared) -> Icmp {
+        Icmp { shared, fragments: SpinLock::default() }
+    }
+}
+
+impl icmp_input::Server for Icmp {
+    async fn message(&'static self, packet: Packet) -> Result<(), NetError> {
+        let counters = &packet.tenant.counters;
+        let mut sum = Sum::default();
+        sum.add(packet.body.as_slice());
+        packet.more.iter().for_each(|piece| sum.add(piece.as_slice()));
+        if packet.body.len() < HEADER_BYTES || !(packet.is_local || sum.is_intact()) {
+            counters.drop(DropReason::Checksum);
+            return Err(NetError::Invalid);
+        }
+        let data = packet.body.as_slice();
+        match (data.first(), data.get(1)) {
+            (Some(&ECHO_REQUEST), _) => self.shared.send_echo(&packet),
+            (Some(&UNREACHABLE), Some(code)) => self.on_unreachable(&packet, *code),
+            _ => counters.drop(DropReason::Unknown),
+        }
+        Ok(())
+    }
+
+    async fn fragment(&'static self, packet: Packet) -> Result<(), NetError> {
+        let (tenant, header) = (packet.tenant, packet.header);
+        let whole = {
+            let mut all = self.fragments.lock();
+            all.entry(tenant.index).or_default().insert(&header, packet.body.clone(), now_ns())
+        };
+        drop(packet);
+        match whole {
+            Ok(Some((header, body))) => self.shared.admit(tenant, header, body, Vec::new(), false),
+            Ok(None) => {}
+            Err(()) => tenant.counters.drop(DropReason::Fragment),
+        }
+        Ok(())
+    }
+}
+
+impl Icmp {
+    /// Tells the protocol whose packet could not be delivered.
+    fn on_unreachable(&self, packet: &Packet, code: u8) {
+        let quoted = packet.body.as_slice().get(HEADER_BYTES..).and_then(Quoted::read);
+        // a quotation of somebody else's packet is no news for this tenant
+        let quoted = quoted.filter(|quoted| quoted.source == packet.tenant.address || packet.is_local);
+        let (Some(quoted), Some(ports)) = (quoted, self.shared.ports.get()) else {
+            return packet.tenant.counters.drop(DropReason::Malformed);
+        };
+        let error = match code {
+            CODE_PORT | CODE_PROTOCOL => NetError::Refused,
+            CODE_TOO_LONG => NetError::TooLong,
+            _ => NetError::Unreachable,
+        };
+        match quoted.protocol {
+            ipv4::PROTOCOL_TCP if code != CODE_TOO_LONG => drop(ports.tcp_input.unreachable(quoted, error)),
+            ipv4::PROTOCOL_UDP => drop(ports.udp_input.unreachable(quoted, error)),
+            _ => {}
+        }
+    }
+}
+
+impl Shared {
+    /// Answers an echo request with its own bytes.
+    fn send_echo(&'static self, packet: &Packet) {
+        if !packet.tenant.may_complain(now_ns()) {
+            return;
+        }
+        let mut head = [0; HEADER_BYTES];
+        let request = packet.body.as_slice().get(4..HEADER_BYTES).unwrap_or(&[0; 4]);
+        put(&mut head, 0, &[ECHO_REPLY, 0]);
+        put(&mut head, 4, request);
+        let mut payload = alloc::vec![packet.body.slice(HEADER_BYTES, packet.body.len())];
+        payload.extend(packet.more.iter().cloned());
+        self.send_icmp(packet.tenant, packet.header.destination, packet.header.source, head, payload);
+    }
+
+    /// Tells the sender of a packet that nobody wants it. Nobody complains about broadcasts, fragments or errors.
+    pub(crate) fn send_unreachable(&'static self, packet: &Packet, code: u8) {
+        if self.is_broadcast(packet.header.destination) || packet.header.fragment_offset != 0 {
+            return;
+        }
+        let mut head = [0; HEADER_BYTES];
+        put(&mut head, 0, &[UNREACHABLE, code]);
+        let mut quote = packet.header.bytes().to_vec();
+        quote.extend_from_slice(packet.body.slice(0, QUOTED_BYTES).as_slice());
+        if let Ok(quote) = Bytes::copy_from(&quote) {
+            self.send_icmp(packet.tenant, packet.header.destination, packet.header.source, head, alloc::vec![quote]);
+        }
+    }
+
+    fn send_icmp(&'static self, tenant: &'static Tenant, from: Ip, to: Ip, mut head: [u8; HEADER_BYTES], payload: Vec<Bytes>) {
+        let Some(ports) = self.ports.get() else {
+            return;
+        };
+        if !tenant.may_send() {
+            return tenant.counters.drop(DropReason::SendFull);
+        }
+        let mut sum = Sum::default();
+        sum.add(&head);
+        payload.iter().for_each(|piece| sum.add(piece.as_slice()));
+        put(&mut head, 2, &sum.finish());
+        let bytes = HEADER_BYTES + payload.iter().map(Bytes::len).sum::<usize>();
+        if ipv4::HEADER_BYTES + bytes > self.packet_bytes_max(to) {
+            return tenant.counters.drop(DropReason::Fragment);
+        }
+        let ip = ipv4::Header::new(from, to, ipv4::PROTOCOL_ICMP, bytes);
+        let Ok(placed) = place_headers(tenant, &ip, &head) else {
+            return tenant.counters.drop(DropReason::OutOfMemory);
+        };
+        let packet = OutPacket {
+            tenant,
+            source: from,
+            destination: to,
+            head: placed,
+            payload,
+            checksum: None,
+            segment: None,
+            label: 0,
+            receipt: Receipt::take(self, tenant, Sender::Nobody, bytes),
+        };
+        drop(ports.net_write.send(packet));
+    }
+}

@@ -1,0 +1,57 @@
+//! Bounds of the network path. Everything that a packet or a tenant can make grow has its limit here.
+
+/// What a tenant may hold and have on the way.
+#[derive(Clone, Copy, Debug)]
+pub struct NetLimits {
+    /// Received packets of a tenant that wait for its protocols; more are dropped and counted.
+    pub received_packets_max: usize,
+    /// Bytes of a tenant's frames handed to the writer and not yet taken by the device.
+    pub sent_bytes_max: usize,
+    /// The same of one connection: what waits, waits in the scheduler's queue, not in a ring.
+    pub connection_sent_bytes_max: usize,
+    /// Sockets of a tenant, listeners and UDP included.
+    pub sockets_max: usize,
+    /// Half-open connections of a listener; beyond, cookies.
+    pub half_open_max: usize,
+    /// Connections of a tenant remembered in TIME-WAIT.
+    pub time_waits_max: usize,
+    /// Receive buffer of a connection, bytes.
+    pub receive_bytes: usize,
+    /// Send buffer of a connection, bytes.
+    pub send_bytes: usize,
+    /// Bytes of datagrams that wait in a UDP socket.
+    pub datagram_bytes_max: usize,
+}
+
+impl Default for NetLimits {
+    fn default() -> NetLimits {
+        NetLimits {
+            received_packets_max: 256,
+            sent_bytes_max: 256 << 10,
+            connection_sent_bytes_max: 64 << 10,
+            sockets_max: 8192,
+            half_open_max: 256,
+            time_waits_max: 4096,
+            receive_bytes: 128 << 10,
+            send_bytes: 256 << 10,
+            datagram_bytes_max: 256 << 10,
+        }
+    }
+}
+
+/// Neighbours whose hardware addresses are remembered.
+pub const NEIGHBOURS_MAX: usize = 256;
+/// Packets that wait for one neighbour's answer.
+pub const NEIGHBOUR_WAITERS_MAX: usize = 64;
+/// Packets of a tenant in reassembly.
+pub const FRAGMENTED_PACKETS_MAX: usize = 16;
+/// Fragments of one packet.
+pub const FRAGMENTS_MAX: usize = 64;
+/// Largest packet of the loopback, bytes.
+pub const LOOPBACK_PACKET_BYTES: usize = 65_535;
+/// Answers to nobody's packets (resets, unreachable) per tenant and second.
+pub const COMPLAINTS_PER_SECOND: u32 = 500;
+/// Longest backlog of a listener.
+pub const BACKLOG_MAX: u32 = 4096;
+
+const _: () = assert!(NEIGHBOUR_WAITERS_MAX < NEIGHBOURS_MAX);

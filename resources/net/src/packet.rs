@@ -1,0 +1,80 @@
+//! Packets on their way between the resources of the path.
+
+use crate::tenant::Tenant;
+use crate::wire::{Ip, ipv4};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_object::Bytes;
+
+/// A received packet whose owner is known.
+pub struct Packet {
+    /// Whose it is.
+    pub tenant: &'static Tenant,
+    /// Its IP header.
+    pub header: ipv4::Header,
+    /// What lies behind the IP header, in one piece as far as the transport's header goes.
+    pub body: Bytes,
+    /// More payload by reference (loopback).
+    pub more: Vec<Bytes>,
+    /// It never left the machine: there is no checksum to check.
+    pub is_local: bool,
+    /// The label of its connection.
+    pub label: u64,
+    /// Its place among the tenant's waiting packets.
+    pub admission: Admission,
+}
+
+impl Packet {
+    /// Bytes behind the IP header.
+    pub fn body_bytes(&self) -> usize {
+        self.body.len() + self.more.iter().map(Bytes::len).sum::<usize>()
+    }
+}
+
+/// A place among the packets that wait for a tenant's protocols, given back when dropped.
+pub struct Admission(&'static Tenant);
+
+impl Admission {
+    /// Takes a place; `None` where the tenant has too many already.
+    pub fn take(tenant: &'static Tenant) -> Option<Admission> {
+        let waiting = tenant.waiting.fetch_add(1, Ordering::Relaxed);
+        let admission = Admission(tenant);
+        (waiting < tenant.limits.received_packets_max).then_some(admission)
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A packet to send.
+pub struct OutPacket {
+    /// Who sends it.
+    pub tenant: &'static Tenant,
+    /// Its sender's address.
+    pub source: Ip,
+    /// Where it goes.
+    pub destination: Ip,
+    /// Room for the Ethernet header, then the headers of IP and transport.
+    pub head: Bytes,
+    /// Payload by reference.
+    pub payload: Vec<Bytes>,
+    /// Offsets of the transport header and its checksum field where the device computes the sum.
+    pub checksum: Option<(u16, u16)>,
+    /// Payload bytes per segment and header bytes where the device cuts it.
+    pub segment: Option<(u16, u16)>,
+    /// The label of its connection.
+    pub label: u64,
+    /// Tells the sender when the device has taken it, by being dropped.
+    pub receipt: crate::receipt::Receipt,
+}
+
+impl OutPacket {
+    /// Bytes from the IP header on.
+    pub fn bytes(&self) -> usize {
+        let payload: usize = self.payload.iter().map(Bytes::len).sum();
+        self.head.len().saturating_sub(crate::wire::ethernet::HEADER_BYTES) + payload
+    }
+}

@@ -1,0 +1,59 @@
+//! What the resources of the path ask each other. All of these are told, not asked: nobody waits for the answers of the first
+//! four, so a request whose answer was given up is still handled.
+
+use crate::packet::{OutPacket, Packet};
+use crate::wire::icmp::Quoted;
+use gyre_interface::tcp::{NetError, SocketId};
+use gyre_message::protocol;
+
+protocol! {
+    /// From demultiplexing, timers and the writer to TCP.
+    pub mod tcp_input {
+        /// A segment arrived.
+        async fn segment(packet: Packet) -> Result<(), NetError>;
+        /// The deadline of a connection or listener has come.
+        async fn expired(socket: SocketId) -> Result<(), NetError>;
+        /// There is room on the way to the device again.
+        async fn resume(socket: SocketId) -> Result<(), NetError>;
+        /// A router says that a packet of ours could not be delivered.
+        async fn unreachable(quoted: Quoted, error: NetError) -> Result<(), NetError>;
+    }
+}
+
+protocol! {
+    /// From demultiplexing to UDP.
+    pub mod udp_input {
+        /// A datagram arrived.
+        async fn datagram(packet: Packet) -> Result<(), NetError>;
+        /// A router or host says that a datagram of ours could not be delivered.
+        async fn unreachable(quoted: Quoted, error: NetError) -> Result<(), NetError>;
+    }
+}
+
+protocol! {
+    /// From demultiplexing to ICMP, and to the reassembly of fragments.
+    pub mod icmp_input {
+        /// A message arrived.
+        async fn message(packet: Packet) -> Result<(), NetError>;
+        /// A fragment of any protocol arrived.
+        async fn fragment(packet: Packet) -> Result<(), NetError>;
+    }
+}
+
+protocol! {
+    /// From TCP to its timer: one deadline per connection or listener.
+    pub mod tcp_timer {
+        /// Sets the deadline, earlier or later than before; [`tcp_input`] is told when it comes.
+        async fn arm(socket: SocketId, label: u64, deadline_ns: u64) -> Result<(), NetError>;
+        /// Forgets it.
+        async fn disarm(socket: SocketId) -> Result<(), NetError>;
+    }
+}
+
+protocol! {
+    /// From TCP, UDP and ICMP to the network device write resource.
+    pub mod net_write {
+        /// Sends a packet; answers when the device has taken it (or the loopback has).
+        async fn send(packet: OutPacket) -> Result<(), NetError>;
+    }
+}

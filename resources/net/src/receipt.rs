@@ -1,0 +1,60 @@
+//! Back-pressure: what a sender has handed down and the device has not taken yet.
+//!
+//! A frame carries a receipt. Dropping it, for whatever reason, gives the room back and wakes the sender that waits for it:
+//! nothing is lost, nobody spins, and what is killed on the way leaves nothing behind.
+
+use crate::shared::Shared;
+use crate::tcp_resource::Connection;
+use crate::tenant::Tenant;
+use crate::udp::UdpSocket;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+/// Who is told.
+pub(crate) enum Sender {
+    /// Nobody: resets, echo replies.
+    Nobody,
+    /// A connection.
+    Connection(Arc<Connection>),
+    /// A UDP socket.
+    Datagrams(Arc<UdpSocket>),
+}
+
+/// Room taken on the way to the device.
+pub struct Receipt {
+    shared: &'static Shared,
+    tenant: &'static Tenant,
+    sender: Sender,
+    bytes: usize,
+}
+
+impl Receipt {
+    /// Takes room for `bytes`, whether there is any or not; ask [`Tenant::may_send`] before.
+    pub(crate) fn take(shared: &'static Shared, tenant: &'static Tenant, sender: Sender, bytes: usize) -> Receipt {
+        tenant.outstanding.fetch_add(bytes, Ordering::AcqRel);
+        match &sender {
+            Sender::Nobody => {}
+            Sender::Connection(connection) => _ = connection.outstanding.fetch_add(bytes, Ordering::AcqRel),
+            Sender::Datagrams(socket) => _ = socket.outstanding.fetch_add(bytes, Ordering::AcqRel),
+        }
+        Receipt { shared, tenant, sender, bytes }
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.tenant.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+        match &self.sender {
+            Sender::Nobody => {}
+            Sender::Connection(connection) => {
+                connection.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+                connection.on_room(self.shared);
+            }
+            Sender::Datagrams(socket) => {
+                socket.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+                socket.on_room();
+            }
+        }
+        self.tenant.on_room(self.shared);
+    }
+}

@@ -1,0 +1,254 @@
+//! Congestion control: NewReno (RFC 5681) and CUBIC (RFC 9438), in integers: bytes, milliseconds.
+
+/// Which algorithm governs the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Algorithm {
+    /// RFC 5681.
+    NewReno,
+    /// RFC 9438.
+    Cubic,
+}
+
+/// Largest window, bytes.
+pub const WINDOW_BYTES_MAX: u32 = 16 << 20;
+/// Segments of the initial window (RFC 6928).
+const INITIAL_SEGMENTS: u32 = 10;
+/// Longest time that the cubic function looks back, ms; keeps its products within 64 bits.
+const AGE_MS_MAX: u64 = 100_000;
+
+/// What CUBIC remembers of an epoch between two losses.
+#[derive(Clone, Copy, Default, Debug)]
+struct Cubic {
+    /// Window before the last reduction, bytes (W_max).
+    window_max: u32,
+    /// Time of the first growth after it.
+    epoch_ns: Option<u64>,
+    /// Time from the epoch's start until `window_max` is reached again, ms (K).
+    rise_ms: u64,
+    /// Window at the epoch's start, bytes.
+    epoch_window: u32,
+    /// What NewReno would have by now, bytes (W_est), and a remainder of the division.
+    friendly: u32,
+}
+
+/// The congestion window of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    algorithm: Algorithm,
+    segment: u32,
+    window: u32,
+    threshold: u32,
+    /// Bytes acknowledged that have not yet moved the window by a whole step (RFC 3465).
+    credit: u32,
+    cubic: Cubic,
+}
+
+impl Congestion {
+    /// The state of a new connection with segments of `segment` bytes.
+    pub fn new(algorithm: Algorithm, segment: u32) -> Congestion {
+        let segment = segment.max(1);
+        Congestion {
+            algorithm,
+            segment,
+            window: segment * INITIAL_SEGMENTS,
+            threshold: WINDOW_BYTES_MAX,
+            credit: 0,
+            cubic: Cubic::default(),
+        }
+    }
+
+    /// The window, bytes.
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// The slow start threshold, bytes.
+    pub fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// New data was acknowledged outside of fast recovery, while the window was what limited the sender.
+    pub fn acknowledged(&mut self, bytes: u32, round_trip_ns: u64, now_ns: u64) {
+        if self.window < self.threshold {
+            self.slow_start(bytes);
+        } else {
+            match self.algorithm {
+                Algorithm::NewReno => self.avoid(bytes),
+                Algorithm::Cubic => self.grow_cubic(bytes, round_trip_ns, now_ns),
+            }
+        }
+        self.window = self.window.min(WINDOW_BYTES_MAX);
+    }
+
+    /// RFC 5681 equation 2, with the limit of RFC 3465 at two segments.
+    fn slow_start(&mut self, bytes: u32) {
+        self.window += bytes.min(2 * self.segment);
+    }
+
+    /// One segment per window acknowledged (RFC 5681 section 3.1).
+    fn avoid(&mut self, bytes: u32) {
+        self.credit = self.credit.saturating_add(bytes);
+        if self.credit >= self.window {
+            self.credit -= self.window;
+            self.window += self.segment;
+        }
+    }
+
+    /// RFC 9438 sections 4.2 to 4.5.
+    fn grow_cubic(&mut self, bytes: u32, round_trip_ns: u64, now_ns: u64) {
+        let epoch_ns = *self.cubic.epoch_ns.get_or_insert(now_ns);
+        if epoch_ns == now_ns {
+            self.start_epoch();
+        }
+        let age_ms = now_ns.saturating_sub(epoch_ns) / 1_000_000;
+        let target = self.cubic_window(age_ms + round_trip_ns / 1_000_000);
+        self.grow_friendly(bytes);
+        if self.cubic_window(age_ms) < self.cubic.friendly {
+            self.window = self.window.max(self.cubic.friendly);
+            return;
+        }
+        let target = target.clamp(self.window, self.window + self.window / 2);
+        let step = u64::from(target - self.window) * u64::from(bytes) + u64::from(self.credit);
+        self.credit = (step % u64::from(self.window)) as u32;
+        self.window += (step / u64::from(self.window)) as u32;
+    }
+
+    fn start_epoch(&mut self) {
+        self.credit = 0;
+        self.cubic.epoch_window = self.window;
+        self.cubic.friendly = self.window;
+        self.cubic.window_max = self.cubic.window_max.max(self.window);
+        // K = cbrt((W_max - cwnd) / C) in seconds, with C = 0.4 segments per s^3
+        let missing = u64::from(self.cubic.window_max - self.window) * 10 / 4;
+        self.cubic.rise_ms = cube_root(missing * 1_000_000_000 / u64::from(self.segment));
+    }
+
+    /// W_cubic(t) in bytes, t in ms since the epoch began.
+    fn cubic_window(&self, age_ms: u64) -> u32 {
+        let (age, rise) = (age_ms.min(AGE_MS_MAX), self.cubic.rise_ms.min(AGE_MS_MAX));
+        let distance = age.abs_diff(rise);
+        let cube = distance * distance * distance / 1_000_000;
+        let bytes = cube.saturating_mul(u64::from(self.segment) * 4) / 10_000;
+        let bytes = u32::try_from(bytes).unwrap_or(WINDOW_BYTES_MAX).min(WINDOW_BYTES_MAX);
+        if age < rise {
+            self.cubic.window_max.saturating_sub(bytes).max(self.segment)
+        } else {
+            (self.cubic.window_max + bytes).min(WINDOW_BYTES_MAX)
+        }
+    }
+
+    /// Grows the estimate of NewReno's window: alpha = 3 (1 - 0.7) / (1 + 0.7) = 9/17 segments per window until W_max, then 1.
+    fn grow_friendly(&mut self, bytes: u32) {
+        let friendly = self.cubic.friendly;
+        let step = u64::from(bytes) * u64::from(self.segment) / u64::from(friendly.max(1));
+        let step = if friendly < self.cubic.window_max { step * 9 / 17 } else { step };
+        self.cubic.friendly = friendly.saturating_add(step as u32).min(WINDOW_BYTES_MAX);
+    }
+
+    /// Fast recovery begins; the window falls to the new threshold.
+    pub fn lost(&mut self, flight: u32) {
+        self.reduce(flight);
+        self.window = self.threshold;
+    }
+
+    /// The retransmission timer expired: the window falls to one segment (RFC 5681 section 3.1).
+    pub fn timed_out(&mut self, flight: u32) {
+        self.reduce(flight);
+        self.window = self.segment;
+    }
+
+    fn reduce(&mut self, flight: u32) {
+        self.credit = 0;
+        let floor = 2 * self.segment;
+        match self.algorithm {
+            Algorithm::NewReno => self.threshold = (flight / 2).max(floor),
+            Algorithm::Cubic => {
+                // fast convergence (RFC 9438 section 4.7): leave room for newcomers
+                self.cubic.window_max = if self.window < self.cubic.window_max {
+                    (u64::from(self.window) * 17 / 20) as u32
+                } else {
+                    self.window
+                };
+                self.cubic.epoch_ns = None;
+                let base = u64::from(self.window.min(flight.max(floor)));
+                self.threshold = ((base * 7 / 10) as u32).max(floor);
+            }
+        }
+    }
+
+    /// Nothing was sent for longer than a timeout: start again from the initial window (RFC 5681 section 4.1).
+    pub fn idled(&mut self) {
+        self.threshold = self.threshold.max(self.window / 4 * 3);
+        self.window = self.window.min(self.segment * INITIAL_SEGMENTS);
+        self.cubic.epoch_ns = None;
+    }
+}
+
+/// The integer cube root.
+fn cube_root(value: u64) -> u64 {
+    let mut root = 0u64;
+    for shift in (0..22).rev() {
+        let candidate = root | 1 << shift;
+        if candidate * candidate * candidate <= value {
+            root = candidate;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn cube_roots_are_exact_from_below() {
+        for value in [0, 1, 7, 8, 26, 27, 1_000_000_000, (1 << 40) - 1, 1 << 60] {
+            let root = cube_root(value);
+            assert!(root.pow(3) <= value && (root + 1).pow(3) > value, "{value}");
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_the_window_in_a_round_trip() {
+        let mut congestion = Congestion::new(Algorithm::NewReno, 1000);
+        (0..10).for_each(|_| congestion.acknowledged(1000, MS, 0));
+        assert_eq!(congestion.window(), 20_000);
+    }
+
+    #[test]
+    fn new_reno_grows_by_one_segment_per_window_after_a_loss() {
+        let mut congestion = Congestion::new(Algorithm::NewReno, 1000);
+        congestion.lost(20_000);
+        assert_eq!(congestion.window(), 10_000);
+        (0..10).for_each(|_| congestion.acknowledged(1000, MS, 0));
+        assert_eq!(congestion.window(), 11_000);
+    }
+
+    #[test]
+    fn cubic_falls_to_seven_tenths_and_returns_to_the_old_window_after_k() {
+        let mut congestion = Congestion::new(Algorithm::Cubic, 1000);
+        congestion.window = 1_000_000;
+        congestion.lost(1_000_000);
+        assert_eq!(congestion.window(), 700_000);
+        // K = cbrt(300 / 0.4) = 9.086 s
+        let mut now = 0;
+        while congestion.window() < 995_000 {
+            (0..congestion.window() / 1000)
+                .for_each(|_| congestion.acknowledged(1000, 100 * MS, now));
+            now += 100 * MS;
+        }
+        assert!((5_000..9_400).contains(&(now / MS)), "{} ms", now / MS);
+        let start = congestion.window();
+        (0..30).for_each(|_| congestion.acknowledged(1000, 100 * MS, now));
+        assert!(congestion.window() - start < 5_000, "flat around the old maximum");
+    }
+
+    #[test]
+    fn a_timeout_leaves_one_segment() {
+        let mut congestion = Congestion::new(Algorithm::Cubic, 1000);
+        congestion.timed_out(10_000);
+        assert_eq!((congestion.window(), congestion.threshold()), (1000, 7000));
+    }
+}

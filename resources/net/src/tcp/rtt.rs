@@ -1,0 +1,90 @@
+//! Round-trip time and retransmission timeout (RFC 6298).
+
+/// Timeout before the first measurement, ns (RFC 6298 rule 2.1).
+pub const TIMEOUT_INITIAL_NS: u64 = 1_000_000_000;
+/// Shortest timeout, ns. RFC 6298 rule 2.4 says a second; 200 ms is what current systems use, delayed acknowledgments stay below it.
+pub const TIMEOUT_MIN_NS: u64 = 200_000_000;
+/// Longest timeout, ns (RFC 6298 rule 2.5).
+pub const TIMEOUT_MAX_NS: u64 = 60_000_000_000;
+/// Granularity of our clock in the formula, ns.
+const GRANULARITY_NS: u64 = 1_000_000;
+
+/// What is known about the path's delay.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrip {
+    smoothed_ns: Option<u64>,
+    variation_ns: u64,
+    timeout_ns: u64,
+    backoff: u32,
+}
+
+impl Default for RoundTrip {
+    fn default() -> RoundTrip {
+        RoundTrip {
+            smoothed_ns: None,
+            variation_ns: 0,
+            timeout_ns: TIMEOUT_INITIAL_NS,
+            backoff: 0,
+        }
+    }
+}
+
+impl RoundTrip {
+    /// Takes a measurement of a segment that was sent once (Karn), ns.
+    pub fn measured(&mut self, sample_ns: u64) {
+        let sample_ns = sample_ns.min(TIMEOUT_MAX_NS);
+        let smoothed = match self.smoothed_ns {
+            None => {
+                self.variation_ns = sample_ns / 2;
+                sample_ns
+            }
+            Some(smoothed) => {
+                self.variation_ns = (3 * self.variation_ns + smoothed.abs_diff(sample_ns)) / 4;
+                (7 * smoothed + sample_ns) / 8
+            }
+        };
+        self.smoothed_ns = Some(smoothed);
+        let spread = (4 * self.variation_ns).max(GRANULARITY_NS);
+        self.timeout_ns = (smoothed + spread).clamp(TIMEOUT_MIN_NS, TIMEOUT_MAX_NS);
+        self.backoff = 0;
+    }
+
+    /// The timeout now, with back-off, ns.
+    pub fn timeout_ns(&self) -> u64 {
+        (self.timeout_ns << self.backoff.min(16)).min(TIMEOUT_MAX_NS)
+    }
+
+    /// Doubles the timeout (RFC 6298 rule 5.5).
+    pub fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(16);
+    }
+
+    /// New data was acknowledged: the next timeout is not doubled any more.
+    pub fn progressed(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Smoothed round trip, ns; zero before the first measurement.
+    pub fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns.unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_follows_the_measurements_and_doubles_on_loss() {
+        let mut rtt = RoundTrip::default();
+        assert_eq!(rtt.timeout_ns(), TIMEOUT_INITIAL_NS);
+        rtt.measured(400_000_000);
+        assert_eq!(rtt.timeout_ns(), 1_200_000_000); // 400 + 4 * 200 ms
+        rtt.back_off();
+        assert_eq!(rtt.timeout_ns(), 2_400_000_000);
+        (0..40).for_each(|_| rtt.back_off());
+        assert_eq!(rtt.timeout_ns(), TIMEOUT_MAX_NS);
+        (0..100).for_each(|_| rtt.measured(1_000_000));
+        assert_eq!(rtt.timeout_ns(), TIMEOUT_MIN_NS);
+    }
+}

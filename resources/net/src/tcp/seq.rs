@@ -1,0 +1,56 @@
+//! Sequence numbers: 32 bits that wrap (RFC 9293 section 3.4).
+
+use core::ops::{Add, Sub};
+
+/// A sequence number. Comparisons hold between numbers less than 2^31 apart.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Hash, Debug)]
+pub struct Seq(pub u32);
+
+impl Add<u32> for Seq {
+    type Output = Seq;
+    fn add(self, bytes: u32) -> Seq {
+        Seq(self.0.wrapping_add(bytes))
+    }
+}
+
+impl Sub<u32> for Seq {
+    type Output = Seq;
+    fn sub(self, bytes: u32) -> Seq {
+        Seq(self.0.wrapping_sub(bytes))
+    }
+}
+
+impl Seq {
+    /// Bytes from `earlier` to here; zero where `earlier` is later.
+    pub fn since(self, earlier: Seq) -> u32 {
+        if self.before(earlier) {
+            return 0;
+        }
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// True where this lies before `other`.
+    pub fn before(self, other: Seq) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) < 0
+    }
+
+    /// True where this lies behind `other`.
+    pub fn after(self, other: Seq) -> bool {
+        other.before(self)
+    }
+
+    /// True where this is not behind `other`.
+    pub fn until(self, other: Seq) -> bool {
+        !self.after(other)
+    }
+
+    /// The later one.
+    pub fn max(self, other: Seq) -> Seq {
+        if self.before(other) { other } else { self }
+    }
+
+    /// The earlier one.
+    pub fn min(self, other: Seq) -> Seq {
+        if self.before(other) { self } else { other }
+    }
+}

@@ -1,0 +1,130 @@
+//! A connection: the pure machine behind a lock, and what belongs to it outside.
+
+use crate::flow::Flow;
+use crate::shared::{Shared, labels};
+use crate::tcp::Machine;
+use crate::tenant::Tenant;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use gyre_account::set_current_activity;
+use gyre_interface::tcp::{Endpoint, Socket, SocketId};
+use gyre_interface::{Readiness, Ready};
+use gyre_object::SpinLock;
+
+/// No deadline.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// See the module.
+pub(crate) struct Connection {
+    pub id: SocketId,
+    pub flow: Flow,
+    pub tenant: &'static Tenant,
+    pub local: Endpoint,
+    pub remote: Endpoint,
+    pub readiness: Arc<Readiness>,
+    pub machine: SpinLock<Machine>,
+    /// Bytes handed to the writer that the device has not taken.
+    pub outstanding: AtomicUsize,
+    /// Has something to send and waits for room.
+    pub blocked: AtomicBool,
+    /// The deadline that the timer knows, ns.
+    pub armed_ns: AtomicU64,
+    /// The user has closed it.
+    pub is_orphan: AtomicBool,
+    /// It is in no table any more.
+    pub is_over: AtomicBool,
+    /// Close resets.
+    pub resets: AtomicBool,
+}
+
+impl Connection {
+    pub(crate) fn new(id: SocketId, flow: Flow, tenant: &'static Tenant, local: Endpoint, remote: Endpoint, machine: Machine) -> Arc<Connection> {
+        Arc::new(Connection {
+            id,
+            flow,
+            tenant,
+            local,
+            remote,
+            readiness: Readiness::new(machine.ready()),
+            machine: SpinLock::new(machine),
+            outstanding: AtomicUsize::new(0),
+            blocked: AtomicBool::new(false),
+            armed_ns: AtomicU64::new(NEVER),
+            is_orphan: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            resets: AtomicBool::new(false),
+        })
+    }
+
+    /// What its user gets.
+    pub(crate) fn socket(&self) -> Socket {
+        Socket {
+            id: self.id,
+            local: self.local,
+            remote: self.remote,
+            readiness: self.readiness.clone(),
+            label: self.flow.label,
+        }
+    }
+
+    /// True where another frame may go down; else the connection is marked, and resumed when there is room.
+    pub(crate) fn may_send(self: &Arc<Connection>) -> bool {
+        if self.has_room() && self.tenant.may_send() {
+            return true;
+        }
+        if !self.blocked.swap(true, Ordering::AcqRel) && self.has_room() {
+            self.tenant.wait_for_room(self);
+        }
+        // room may have been given back before the mark was seen
+        if self.has_room() && self.tenant.may_send() {
+            return self.blocked.swap(false, Ordering::AcqRel);
+        }
+        false
+    }
+
+    fn has_room(&self) -> bool {
+        self.outstanding.load(Ordering::Acquire) < self.tenant.limits.connection_sent_bytes_max
+    }
+
+    /// The device has taken a frame of this connection.
+    pub(crate) fn on_room(self: &Arc<Connection>, shared: &'static Shared) {
+        if !self.blocked.load(Ordering::Acquire) {
+            return;
+        }
+        // half of the room, so that a resumption is worth its message
+        let room = self.outstanding.load(Ordering::Acquire) * 2 <= self.tenant.limits.connection_sent_bytes_max;
+        if room && self.tenant.may_send() {
+            self.resume(shared);
+        } else if room {
+            self.tenant.wait_for_room(self);
+        }
+    }
+
+    /// Lets the connection send again, by a message of its own activity.
+    pub(crate) fn resume(&self, shared: &'static Shared) {
+        if !self.blocked.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(ports) = shared.ports.get() {
+            let before = set_current_activity(self.tenant.activity);
+            drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(self.id));
+            set_current_activity(before);
+        }
+    }
+
+    /// Takes bits away; called under the machine's lock, so that no [`Connection::tell`] for newer state is lost.
+    pub(crate) fn untell(&self, machine: &Machine) {
+        let gone = self.readiness.now() - machine.ready();
+        if !gone.is_empty() {
+            self.readiness.clear(gone);
+        }
+    }
+
+    /// Tells those who wait; called without the lock. `again` names bits that are news although they were set.
+    pub(crate) fn tell(&self, ready: Ready, again: Ready) {
+        let news = (ready - self.readiness.now()) | (ready & again);
+        if !news.is_empty() {
+            self.readiness.set(news);
+        }
+    }
+}

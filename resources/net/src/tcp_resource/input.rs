@@ -1,0 +1,134 @@
+//! Segments, deadlines and news from below.
+
+use super::connection::NEVER;
+use super::output::Ends;
+use super::table::{Found, Handle};
+use super::{Connection, Tcp};
+use crate::packet::Packet;
+use crate::protocols::tcp_input;
+use crate::shared::now_ns;
+use crate::statistics::DropReason;
+use crate::tcp::reset_for;
+use crate::tcp::time_wait::Verdict;
+use crate::wire::icmp::Quoted;
+use crate::wire::tcp::{Flags, Header};
+use crate::wire::{Sum, ipv4};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_interface::Ready;
+use gyre_interface::tcp::{Endpoint, NetError, SocketId};
+use gyre_object::Bytes;
+
+/// A segment taken apart.
+pub(super) struct Segment {
+    pub ends: Ends,
+    pub header: Header,
+    pub payload: Vec<Bytes>,
+    pub bytes: usize,
+}
+
+impl tcp_input::Server for Tcp {
+    async fn segment(&'static self, packet: Packet) -> Result<(), NetError> {
+        let counters = &packet.tenant.counters;
+        if !packet.is_local && !is_intact(&packet) {
+            counters.drop(DropReason::Checksum);
+            return Err(NetError::Invalid);
+        }
+        let Some(segment) = take_apart(packet) else {
+            counters.drop(DropReason::Malformed);
+            return Err(NetError::Invalid);
+        };
+        self.on_segment(segment);
+        Ok(())
+    }
+
+    async fn expired(&'static self, socket: SocketId) -> Result<(), NetError> {
+        match self.table.handle(socket) {
+            Some(Handle::Connection(connection)) => {
+                connection.armed_ns.store(NEVER, Ordering::Relaxed);
+                connection.machine.lock().on_timer(now_ns());
+                self.after(&connection, Ready::empty());
+            }
+            Some(Handle::Listener(listener)) => self.repeat_answers(&listener),
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn resume(&'static self, socket: SocketId) -> Result<(), NetError> {
+        if let Some(Handle::Connection(connection)) = self.table.handle(socket) {
+            self.after(&connection, Ready::empty());
+        }
+        Ok(())
+    }
+
+    async fn unreachable(&'static self, quoted: Quoted, error: NetError) -> Result<(), NetError> {
+        let tenant = self.shared.current_tenant()?;
+        let local = Endpoint { address: quoted.source, port: quoted.ports.0 };
+        let remote = Endpoint { address: quoted.destination, port: quoted.ports.1 };
+        if let Found::Connection(connection) = self.table.find(&self.flow(tenant, local, remote), now_ns()) {
+            connection.machine.lock().on_unreachable(error);
+            self.after(&connection, Ready::empty());
+        }
+        Ok(())
+    }
+}
+
+impl Tcp {
+    fn on_segment(&'static self, segment: Segment) {
+        let now = now_ns();
+        let flow = self.flow(segment.ends.tenant, segment.ends.local, segment.ends.remote);
+        match self.table.find(&flow, now) {
+            Found::Connection(connection) => self.on_connection_segment(&connection, &segment, now),
+            Found::TimeWait(end) => match end.on_segment(&segment.header, segment.bytes, now) {
+                Verdict::Ignore => {}
+                Verdict::Answer(answer) => self.send_bare(&segment.ends, answer),
+                Verdict::Reopen => self.on_listener_segment(&flow, segment, Some(end.first_of_next()), now),
+            },
+            Found::Nothing => self.on_listener_segment(&flow, segment, None, now),
+        }
+    }
+
+    pub(super) fn on_connection_segment(&'static self, connection: &Arc<Connection>, segment: &Segment, now: u64) {
+        connection.machine.lock().on_segment(&segment.header, &segment.payload, now);
+        let news = segment.bytes > 0 || segment.header.flags.contains(Flags::FIN);
+        self.after(connection, if news { Ready::READ } else { Ready::empty() });
+    }
+
+    /// Answers a segment that belongs to nothing, at a limited rate.
+    pub(super) fn refuse(&'static self, segment: &Segment, now: u64) {
+        segment.ends.tenant.counters.drop(DropReason::NoSocket);
+        if let Some(reset) = reset_for(&segment.header, segment.bytes)
+            && segment.ends.tenant.may_complain(now)
+        {
+            self.send_bare(&segment.ends, reset);
+        }
+    }
+}
+
+fn is_intact(packet: &Packet) -> bool {
+    let mut sum = Sum::pseudo(packet.header.source, packet.header.destination, ipv4::PROTOCOL_TCP, packet.body_bytes());
+    sum.add(packet.body.as_slice());
+    packet.more.iter().for_each(|piece| sum.add(piece.as_slice()));
+    sum.is_intact()
+}
+
+/// Header and payload of a packet. Its place among the waiting ones is given back here.
+fn take_apart(packet: Packet) -> Option<Segment> {
+    let (header, header_bytes) = Header::read(packet.body.as_slice())?;
+    let first = packet.body.slice(header_bytes, packet.body.len());
+    let mut payload = Vec::with_capacity(usize::from(!first.is_empty()) + packet.more.len());
+    if !first.is_empty() {
+        payload.push(first);
+    }
+    payload.extend(packet.more);
+    let bytes = payload.iter().map(Bytes::len).sum();
+    let ends = Ends {
+        tenant: packet.tenant,
+        local: Endpoint { address: packet.header.destination, port: header.destination_port },
+        remote: Endpoint { address: packet.header.source, port: header.source_port },
+        label: packet.label,
+    };
+    Some(Segment { ends, header, payload, bytes })
+}

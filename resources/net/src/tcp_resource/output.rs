@@ -1,0 +1,178 @@
+//! From the machine to the writer: segments become packets, one request each, as long as there is room on the way down.
+
+use super::table::Handle;
+use super::{Connection, Tcp};
+use crate::flow::Flow;
+use crate::packet::OutPacket;
+use crate::receipt::{Receipt, Sender};
+use crate::shared::{labels, now_ns};
+use crate::statistics::{DropReason, add};
+use crate::tcp::time_wait::TimeWait;
+use crate::tcp::{Outgoing, State};
+use crate::tenant::Tenant;
+use crate::wire::tcp::{HEADER_BYTES_MAX, Header};
+use crate::wire::{Sum, ethernet, ipv4, put};
+use crate::writer::place_headers;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use gyre_interface::Ready;
+use gyre_interface::tcp::{Endpoint, NetError};
+use gyre_object::Bytes;
+
+/// Offset of the checksum in a TCP header.
+const CHECKSUM_AT: u16 = 16;
+/// What IP's length field can say, without the header.
+const IP_PAYLOAD_MAX: usize = 0xffff - ipv4::HEADER_BYTES;
+
+/// The two ends of a packet to send.
+pub(super) struct Ends {
+    pub tenant: &'static Tenant,
+    pub local: Endpoint,
+    pub remote: Endpoint,
+    pub label: u64,
+}
+
+impl Tcp {
+    /// After any change of a connection: sends what may be sent, tells its users, sets its timer, clears up after its end.
+    /// `again` names what is news to users although they were told before.
+    pub(super) fn after(&'static self, connection: &Arc<Connection>, again: Ready) {
+        let now = now_ns();
+        while connection.may_send() {
+            let Some(segment) = connection.machine.lock().next_segment(now) else {
+                break;
+            };
+            self.send_for(connection, segment);
+        }
+        let (ready, deadline, state, is_closed) = {
+            let machine = connection.machine.lock();
+            connection.untell(&machine);
+            (machine.ready(), machine.deadline_ns(), machine.state(), machine.is_closed())
+        };
+        connection.tell(ready, again);
+        if is_closed || state == State::TimeWait {
+            self.finish(connection, now);
+        } else if let Some(deadline) = deadline {
+            self.arm(connection, deadline);
+        }
+    }
+
+    fn arm(&self, connection: &Connection, deadline_ns: u64) {
+        // a later deadline need not be told: the timer fires, nothing is due, and it is set anew then
+        if deadline_ns >= connection.armed_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        connection.armed_ns.store(deadline_ns, Ordering::Relaxed);
+        if let Some(ports) = self.shared.ports.get() {
+            let label = connection.flow.label;
+            drop(ports.tcp_timer.labelled(labels(label)).arm(connection.id, label, deadline_ns));
+        }
+    }
+
+    /// Nothing is left to send: the connection leaves the tables, but for what TIME-WAIT must remember.
+    fn finish(&self, connection: &Arc<Connection>, now: u64) {
+        let is_orphan = connection.is_orphan.load(Ordering::Acquire);
+        if !connection.is_over.swap(true, Ordering::AcqRel) {
+            let (end, figures) = {
+                let machine = connection.machine.lock();
+                ((machine.state() == State::TimeWait).then(|| TimeWait::of(&machine)), machine.figures())
+            };
+            self.table.remove(connection, end, now);
+            add(&connection.tenant.counters.retransmissions, u64::from(figures.retransmissions));
+            add(&connection.tenant.counters.copied_bytes, figures.copied_bytes);
+            if connection.armed_ns.load(Ordering::Relaxed) != super::connection::NEVER
+                && let Some(ports) = self.shared.ports.get()
+            {
+                drop(ports.tcp_timer.disarm(connection.id));
+            }
+        }
+        if is_orphan && matches!(self.table.handle(connection.id), Some(Handle::Connection(_))) {
+            self.table.remove_handle(connection.id);
+            connection.tenant.give_socket();
+        }
+    }
+
+    fn send_for(&'static self, connection: &Arc<Connection>, segment: Outgoing) {
+        let ends = Ends {
+            tenant: connection.tenant,
+            local: connection.local,
+            remote: connection.remote,
+            label: connection.flow.label,
+        };
+        self.send_segment(&ends, segment, Sender::Connection(connection.clone()));
+    }
+
+    /// Sends a segment for which nobody waits; dropped where the tenant has too much on the way.
+    pub(super) fn send_bare(&'static self, ends: &Ends, segment: Outgoing) {
+        if !ends.tenant.may_send() {
+            return ends.tenant.counters.drop(DropReason::SendFull);
+        }
+        self.send_segment(ends, segment, Sender::Nobody);
+    }
+
+    fn send_segment(&'static self, ends: &Ends, segment: Outgoing, sender: Sender) {
+        let Some(ports) = self.shared.ports.get() else {
+            return;
+        };
+        match self.packet(ends, segment, sender) {
+            Ok(packet) => drop(ports.net_write.labelled(labels(ends.label)).send(packet)),
+            // lost like a packet on the way: TCP repeats it
+            Err(_) => ends.tenant.counters.drop(DropReason::OutOfMemory),
+        }
+    }
+
+    fn packet(&self, ends: &Ends, segment: Outgoing, sender: Sender) -> Result<OutPacket, NetError> {
+        let header = Header {
+            source_port: ends.local.port,
+            destination_port: ends.remote.port,
+            sequence: segment.sequence,
+            acknowledgment: segment.acknowledgment,
+            flags: segment.flags,
+            window: segment.window,
+            options: segment.options,
+        };
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        let length = header.write(&mut bytes);
+        let total = length + segment.payload_bytes;
+        if total > IP_PAYLOAD_MAX {
+            return Err(NetError::TooLong);
+        }
+        let (local, remote) = (ends.local.address, ends.remote.address);
+        let transport = bytes.get_mut(..length).ok_or(NetError::Invalid)?;
+        let checksum = self.fill_checksum(transport, &segment.payload, ends, total);
+        let ip = ipv4::Header::new(local, remote, ipv4::PROTOCOL_TCP, total);
+        let head = place_headers(ends.tenant, &ip, transport)?;
+        let cut = (segment.cut_bytes > 0).then_some((segment.cut_bytes as u16, head.len() as u16));
+        Ok(OutPacket {
+            tenant: ends.tenant,
+            source: local,
+            destination: remote,
+            head,
+            payload: segment.payload,
+            checksum,
+            segment: cut,
+            label: ends.label,
+            receipt: Receipt::take(self.shared, ends.tenant, sender, total),
+        })
+    }
+
+    /// Computes the checksum, or the part of it that an offloading device wants; packets that stay here need none.
+    fn fill_checksum(&self, transport: &mut [u8], payload: &[Bytes], ends: &Ends, total: usize) -> Option<(u16, u16)> {
+        if self.shared.is_local(ends.remote.address) {
+            return None;
+        }
+        let mut sum = Sum::pseudo(ends.local.address, ends.remote.address, ipv4::PROTOCOL_TCP, total);
+        if self.shared.config.properties.checksum_offload {
+            put(transport, usize::from(CHECKSUM_AT), &sum.partial());
+            return Some(((ethernet::HEADER_BYTES + ipv4::HEADER_BYTES) as u16, CHECKSUM_AT));
+        }
+        sum.add(transport);
+        payload.iter().for_each(|piece| sum.add(piece.as_slice()));
+        put(transport, usize::from(CHECKSUM_AT), &sum.finish());
+        None
+    }
+
+    pub(super) fn flow(&self, tenant: &Tenant, local: Endpoint, remote: Endpoint) -> Flow {
+        let words = crate::flow::words(tenant, local.address, local.port, remote.address, remote.port);
+        Flow { words, label: self.shared.label(words) }
+    }
+}

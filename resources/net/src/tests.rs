@@ -1,0 +1,7 @@
+//! The whole path over a simulated link: against smoltcp, against itself, against hostile frames.
+
+mod hostile;
+mod local;
+mod peer;
+mod rig;
+mod streams;

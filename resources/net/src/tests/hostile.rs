@@ -1,0 +1,222 @@
+//! Frames that nobody should send (adversaries 1, reliability attack 13).
+
+use super::peer::Peer;
+use super::rig::*;
+use super::streams::{accept, at};
+use crate::statistics::DropReason;
+use crate::wire::tcp::{Flags, HEADER_BYTES_MAX, Header, Options};
+use crate::wire::{Sum, ethernet, ipv4, put};
+use crate::tcp::Seq;
+use gyre_message::direct::block_on;
+use gyre_message::sleep_ns;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+fn frame(source: [u8; 4], destination: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
+    let mut frame = ethernet::Header { destination: OUR_MAC, source: PEER_MAC, kind: ethernet::TYPE_IPV4 }.bytes().to_vec();
+    frame.extend(ipv4::Header::new(source, destination, protocol, body.len()).bytes());
+    frame.extend(body);
+    frame
+}
+
+fn segment(source: [u8; 4], destination: [u8; 4], header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = [0; HEADER_BYTES_MAX];
+    let length = header.write(&mut bytes);
+    let mut body = bytes[..length].to_vec();
+    body.extend(payload);
+    let mut sum = Sum::pseudo(source, destination, 6, body.len());
+    sum.add(&body);
+    put(&mut body, 16, &sum.finish());
+    frame(source, destination, 6, &body)
+}
+
+fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
+    let options = Options { segment_bytes_max: Some(1460), window_scale: Some(7), sack_permitted: true, timestamps: Some((1, 0)), ..Options::default() };
+    let header = Header { source_port: port, destination_port: 80, sequence: Seq(sequence), acknowledgment: Seq(0), flags: Flags::SYN, window: 60_000, options };
+    segment(from, GOLD_IP, &header, &[])
+}
+
+fn dropped(rig: &Rig, reason: DropReason) -> u64 {
+    rig.net.statistics_of(GOLD).unwrap().dropped[reason as usize]
+}
+
+#[test]
+fn a_syn_flood_takes_no_memory_and_shuts_nobody_out() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        rig.introduce_peer();
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 128, false).await.unwrap();
+        gyre_message::spawn(async move {
+            // strangers behind the peer's address: the answers go to closed ports
+            for index in 0u32..20_000 {
+                rig.wire.inject(&syn([10, 0, 0, 100 + (index % 100) as u8], 1024 + (index / 100) as u16, index));
+                if index % 100 == 99 {
+                    sleep_ns(MS).await;
+                }
+            }
+        });
+        sleep_ns(50 * MS).await;
+        let job = peer.lock().connect(GOLD_IP, 80, 3000);
+        let socket = accept(rig, &listener).await;
+        assert_eq!(socket.remote.address, PEER_IP);
+        assert_eq!(super::streams::read_all(rig, &socket).await, 3000);
+        let _ = job;
+        let figures = rig.net.statistics_of(GOLD).unwrap();
+        assert!(figures.cookies > 1000, "{figures:?}");
+        assert_eq!(rig.net.tcp.sizes().0, 1, "only the honest connection exists");
+    });
+}
+
+#[test]
+fn a_frame_from_our_own_address_is_dropped() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        act_as(GOLD);
+        rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        rig.wire.inject(&syn(GOLD_IP, 80, 1)); // LAND
+        rig.wire.inject(&syn([127, 0, 0, 1], 80, 1));
+        rig.wire.inject(&syn([255; 4], 80, 1));
+        rig.wire.inject(&syn([224, 0, 0, 1], 80, 1));
+        sleep_ns(5 * MS).await;
+        assert_eq!(dropped(&rig, DropReason::Spoofed), 4);
+        assert!(rig.sent().is_empty());
+    });
+}
+
+#[test]
+fn a_flood_of_one_tenant_is_cut_at_its_own_queue() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        let garbage = frame(PEER_IP, BRONZE_IP, 17, &[0, 1, 0, 2, 0, 8, 0, 0]);
+        for _ in 0..5000 {
+            rig.wire.inject(&garbage);
+        }
+        rig.wire.inject(&frame(PEER_IP, GOLD_IP, 17, &[0, 1, 0, 2, 0, 8, 0, 0]));
+        sleep_ns(5 * MS).await;
+        let bronze = rig.net.statistics_of(BRONZE).unwrap();
+        assert!(bronze.dropped[DropReason::Overload as usize] >= 4000, "{bronze:?}");
+        assert_eq!(dropped(&rig, DropReason::Overload), 0);
+        assert_eq!(rig.net.statistics_of(GOLD).unwrap().received_packets, 1);
+    });
+}
+
+#[test]
+fn frames_for_nobody_are_nobodys() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        rig.wire.inject(&frame(PEER_IP, [10, 0, 0, 55], 17, &[0; 8]));
+        rig.wire.inject(&[1, 2, 3]);
+        let mut other = frame(PEER_IP, GOLD_IP, 17, &[0; 8]);
+        other[0] = 6;
+        rig.wire.inject(&other);
+        sleep_ns(5 * MS).await;
+        let unowned = rig.net.statistics().pop().unwrap();
+        assert_eq!(unowned.0, NOBODY);
+        assert_eq!(unowned.1.dropped[DropReason::Unowned as usize], 3);
+    });
+}
+
+#[test]
+fn answers_to_nobodys_packets_are_bounded() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        rig.introduce_peer();
+        sleep_ns(5 * MS).await;
+        rig.sent();
+        for index in 0..3000u32 {
+            rig.wire.inject(&syn(PEER_IP, 2000, index));
+            if index % 100 == 0 {
+                sleep_ns(MS).await;
+            }
+        }
+        sleep_ns(5 * MS).await;
+        let resets = rig.sent().len();
+        assert!((1..=1000).contains(&resets), "{resets} resets");
+    });
+}
+
+#[test]
+fn a_spoofed_acknowledgment_of_a_half_open_connection_opens_nothing() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        rig.introduce_peer();
+        act_as(GOLD);
+        rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        rig.wire.inject(&syn(PEER_IP, 2000, 7));
+        sleep_ns(5 * MS).await;
+        let header = Header { source_port: 2000, destination_port: 80, sequence: Seq(8), acknowledgment: Seq(12345), flags: Flags::ACK, window: 100, options: Options::default() };
+        rig.wire.inject(&segment(PEER_IP, GOLD_IP, &header, b"GET"));
+        sleep_ns(5 * MS).await;
+        assert_eq!(rig.net.tcp.sizes().0, 0);
+    });
+}
+
+fn mutated() -> impl Strategy<Value = (u64, usize)> {
+    (any::<u64>(), 50usize..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn mutated_frames_never_panic_and_memory_stays_bounded((seed, count) in mutated()) {
+        let rig = Rig::new(Faults { seed, ..CLEAN });
+        block_on(async {
+            rig.start();
+            rig.introduce_peer();
+            act_as(GOLD);
+            let _tcp = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+            let _udp = rig.udp.bind(at([0; 4], 53), false).await.unwrap();
+            let mut dice = Faults { seed, ..CLEAN };
+            for _ in 0..count {
+                let body: Vec<u8> = (0..dice.next() % 80).map(|_| dice.next() as u8).collect();
+                let mut hostile = match dice.next() % 5 {
+                    0 => syn(PEER_IP, dice.next() as u16, dice.next() as u32),
+                    1 => frame(PEER_IP, GOLD_IP, 17, &body),
+                    2 => frame(PEER_IP, GOLD_IP, 1, &body),
+                    3 => {
+                        let header = Header {
+                            source_port: dice.next() as u16 % 4, destination_port: 80,
+                            sequence: Seq(dice.next() as u32), acknowledgment: Seq(dice.next() as u32),
+                            flags: Flags::from_bits_truncate(dice.next() as u8), window: dice.next() as u16, options: Options::default(),
+                        };
+                        segment(PEER_IP, GOLD_IP, &header, &body)
+                    }
+                    _ => {
+                        let header = ipv4::Header {
+                            fragment_offset: dice.next() as usize % 8192 * 8, more_fragments: dice.next() % 2 == 0,
+                            whole_only: false, identification: dice.next() as u16 % 30,
+                            ..ipv4::Header::new(PEER_IP, GOLD_IP, 17, body.len())
+                        };
+                        let mut frame = frame(PEER_IP, GOLD_IP, 17, &body);
+                        put(&mut frame, 14, &header.bytes());
+                        frame
+                    }
+                };
+                for _ in 0..dice.next() % 3 {
+                    let at = dice.next() as usize % hostile.len();
+                    hostile[at] = dice.next() as u8;
+                }
+                if dice.next() % 4 == 0 {
+                    hostile.truncate(dice.next() as usize % (hostile.len() + 1));
+                }
+                rig.wire.inject(&hostile);
+                if dice.next() % 8 == 0 {
+                    sleep_ns(dice.next() % (50 * MS)).await;
+                }
+            }
+            sleep_ns(100 * MS).await;
+            let tenant = rig.net.statistics_of(GOLD).unwrap();
+            assert!(tenant.sockets <= 2 + 16);
+        });
+    }
+}

@@ -1,0 +1,250 @@
+//! The path with a wire instead of a device.
+
+use crate::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
+use crate::{Net, NetConfig, NetLimits, NetPorts};
+use gyre_account::{ActivityId, set_current_activity};
+use gyre_interface::link::{LinkError, LinkProperties, OutFrame, link};
+use gyre_interface::tcp::tcp;
+use gyre_interface::udp::udp;
+use gyre_message::direct::direct_link;
+use gyre_message::{WaitQueue, sleep_ns, spawn};
+use gyre_object::{Bytes, SpinLock};
+use std::boxed::Box;
+use std::collections::{BTreeMap, VecDeque};
+use std::vec::Vec;
+
+pub const GOLD: ActivityId = ActivityId(1);
+pub const BRONZE: ActivityId = ActivityId(2);
+pub const NOBODY: ActivityId = ActivityId(3);
+pub const GOLD_IP: [u8; 4] = [10, 0, 0, 1];
+pub const BRONZE_IP: [u8; 4] = [10, 0, 0, 2];
+pub const PEER_IP: [u8; 4] = [10, 0, 0, 9];
+pub const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
+pub const MS: u64 = 1_000_000;
+
+/// What the wire does to frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub seed: u64,
+    pub loss_percent: u64,
+    pub duplicate_percent: u64,
+    pub corrupt_percent: u64,
+    pub jitter_us: u64,
+    pub delay_us: u64,
+    /// Frames that the wire takes per millisecond; the rest waits (back-pressure).
+    pub frames_per_ms: u64,
+}
+
+pub const CLEAN: Faults = Faults { seed: 1, loss_percent: 0, duplicate_percent: 0, corrupt_percent: 0, jitter_us: 0, delay_us: 500, frames_per_ms: u64::MAX };
+
+impl Faults {
+    pub fn next(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.seed >> 33
+    }
+
+    fn hits(&mut self, percent: u64) -> bool {
+        self.next() % 100 < percent
+    }
+}
+
+/// One direction: frames by arrival.
+#[derive(Default)]
+pub struct Way {
+    frames: BTreeMap<(u64, u64), Vec<u8>>,
+    order: u64,
+}
+
+impl Way {
+    pub fn put(&mut self, faults: &mut Faults, mut frame: Vec<u8>) {
+        if faults.hits(faults.loss_percent) {
+            return;
+        }
+        if faults.hits(faults.corrupt_percent) {
+            // the addresses stay, so that the frame arrives and the checksums must find it
+            let at = 34 + faults.next() as usize % (frame.len() - 34).max(1);
+            if let Some(byte) = frame.get_mut(at) {
+                *byte ^= 1 << (faults.next() % 8);
+            }
+        }
+        for _ in 0..1 + usize::from(faults.hits(faults.duplicate_percent)) {
+            let at = gyre_machine::now() + 1000 * (faults.delay_us + faults.next() % (faults.jitter_us + 1));
+            self.order += 1;
+            self.frames.insert((at, self.order), frame.clone());
+        }
+    }
+
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        let entry = self.frames.first_entry()?;
+        (entry.key().0 <= gyre_machine::now()).then(|| entry.remove())
+    }
+}
+
+/// The link of the tests.
+pub struct Wire {
+    pub faults: SpinLock<Faults>,
+    pub to_peer: SpinLock<Way>,
+    pub to_us: SpinLock<Way>,
+    inbox: SpinLock<VecDeque<Bytes>>,
+    arrived: WaitQueue,
+    budget: SpinLock<u64>,
+    room: WaitQueue,
+    pub period_ns: SpinLock<u64>,
+    /// Frames taken from us, and who paid for each.
+    pub taken: SpinLock<Vec<(ActivityId, usize)>>,
+}
+
+impl link::Server for Wire {
+    async fn properties(&'static self) -> Result<LinkProperties, LinkError> {
+        Ok(properties())
+    }
+
+    async fn transmit(&'static self, frame: OutFrame) -> Result<(), LinkError> {
+        self.room
+            .until(|| {
+                let mut budget = self.budget.lock();
+                *budget = budget.checked_sub(1)?;
+                Some(())
+            })
+            .await;
+        let flat: Vec<u8> = frame.pieces.iter().flat_map(|piece| piece.as_slice().to_vec()).collect();
+        assert!(flat.len() <= 1514, "a frame of {} bytes", flat.len());
+        self.taken.lock().push((gyre_account::current_activity(), flat.len()));
+        self.to_peer.lock().put(&mut self.faults.lock(), flat);
+        Ok(())
+    }
+
+    async fn receive(&'static self) -> Result<Vec<Bytes>, LinkError> {
+        let take = || Some(self.inbox.lock().drain(..).collect::<Vec<_>>()).filter(|frames| !frames.is_empty());
+        Ok(self.arrived.until(take).await)
+    }
+}
+
+impl Wire {
+    /// Little happens any more: look every 200 ms only.
+    pub fn slow_down(&self) {
+        *self.period_ns.lock() = 200 * MS;
+    }
+
+    /// A frame for us, now.
+    pub fn inject(&self, frame: &[u8]) {
+        self.inbox.lock().push_back(Bytes::copy_from(frame).unwrap());
+        self.arrived.wake_all();
+    }
+
+    /// Moves what is due and gives new budget: once a millisecond.
+    pub fn tick(&self) {
+        *self.budget.lock() = self.faults.lock().frames_per_ms;
+        self.room.wake_all();
+        while let Some(frame) = { self.to_us.lock().take() } {
+            self.inject(&frame);
+        }
+    }
+}
+
+fn properties() -> LinkProperties {
+    LinkProperties { mac: OUR_MAC, mtu_bytes: 1500, checksum_offload: false, segmentation_bytes_max: 0 }
+}
+
+/// The path and clients to it.
+#[derive(Clone, Copy)]
+pub struct Rig {
+    pub net: &'static Net,
+    pub wire: &'static Wire,
+    pub tcp: tcp::Client,
+    pub udp: udp::Client,
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+impl Rig {
+    pub fn new(faults: Faults) -> Rig {
+        Rig::with_limits(faults, NetLimits::default())
+    }
+
+    pub fn with_limits(faults: Faults, limits: NetLimits) -> Rig {
+        gyre_machine::set_virtual_time(1_000_000_000);
+        gyre_machine::seed_random(faults.seed);
+        set_current_activity(ActivityId::INFRASTRUCTURE);
+        let wire: &'static Wire = leak(Wire {
+            faults: SpinLock::new(faults),
+            to_peer: SpinLock::default(),
+            to_us: SpinLock::default(),
+            inbox: SpinLock::default(),
+            arrived: WaitQueue::new(),
+            budget: SpinLock::new(faults.frames_per_ms),
+            room: WaitQueue::new(),
+            period_ns: SpinLock::new(MS),
+            taken: SpinLock::default(),
+        });
+        let device = link::Client::new(direct_link(move |request| Box::pin(link::serve(wire, request))));
+        let net = Net::new(NetConfig {
+            link_read: device,
+            link_write: device,
+            properties: properties(),
+            addresses: vec![(GOLD, GOLD_IP), (BRONZE, BRONZE_IP)],
+            unowned: NOBODY,
+            gateway: [10, 0, 0, 254],
+            prefix: 24,
+            tenant_of: |activity| activity,
+            limits,
+        });
+        net.connect(NetPorts {
+            tcp_input: tcp_input::Client::new(direct_link(|request| Box::pin(tcp_input::serve(&net.tcp, request)))),
+            udp_input: udp_input::Client::new(direct_link(|request| Box::pin(udp_input::serve(&net.udp, request)))),
+            icmp_input: icmp_input::Client::new(direct_link(|request| Box::pin(icmp_input::serve(&net.icmp, request)))),
+            tcp_timer: tcp_timer::Client::new(direct_link(|request| Box::pin(tcp_timer::serve(&net.timer, request)))),
+            net_write: net_write::Client::new(direct_link(|request| Box::pin(net_write::serve(&net.writer, request)))),
+        });
+        Rig {
+            net,
+            wire,
+            tcp: tcp::Client::new(direct_link(|request| Box::pin(tcp::serve(&net.tcp, request)))),
+            udp: udp::Client::new(direct_link(|request| Box::pin(udp::serve(&net.udp, request)))),
+        }
+    }
+
+    /// Starts the tasks of the path; call inside `block_on`.
+    pub fn start(&self) {
+        let (net, wire) = (self.net, self.wire);
+        spawn(async move { net.read_frames().await });
+        spawn(async move { net.keep_time().await });
+        spawn(async move {
+            loop {
+                wire.tick();
+                sleep_ns(*wire.period_ns.lock()).await;
+            }
+        });
+    }
+
+    /// Frames that we have sent, without a peer.
+    pub fn sent(&self) -> Vec<Vec<u8>> {
+        let mut way = self.wire.to_peer.lock();
+        std::iter::from_fn(|| way.frames.pop_first().map(|entry| entry.1)).collect()
+    }
+
+    /// A peer that only answers ARP questions was asked before: its address is known.
+    pub fn introduce_peer(&self) {
+        let packet = crate::wire::arp::Packet { operation: 1, sender_mac: PEER_MAC, sender: PEER_IP, target_mac: [0; 6], target: GOLD_IP };
+        let mut frame = crate::wire::ethernet::Header { destination: [0xff; 6], source: PEER_MAC, kind: 0x0806 }.bytes().to_vec();
+        frame.extend(packet.bytes());
+        self.wire.inject(&frame);
+    }
+}
+
+/// Runs as an activity.
+pub fn act_as(activity: ActivityId) {
+    set_current_activity(activity);
+}
+
+/// A stream whose bytes can be checked anywhere.
+pub fn pattern(at: usize) -> u8 {
+    (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]
+}
+
+pub fn stream(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(pattern).collect()
+}

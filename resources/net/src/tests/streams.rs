@@ -1,0 +1,296 @@
+//! Streams and datagrams between us and smoltcp.
+
+use super::peer::Peer;
+use super::rig::*;
+use gyre_interface::Ready;
+use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket};
+use gyre_message::direct::block_on;
+use gyre_message::sleep_ns;
+use gyre_object::Bytes;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
+
+pub fn at(address: [u8; 4], port: u16) -> Endpoint {
+    Endpoint { address, port }
+}
+
+/// Waits for a connection of a listener.
+pub async fn accept(rig: Rig, listener: &Socket) -> Socket {
+    loop {
+        match rig.tcp.accept(listener.id).await {
+            Err(NetError::WouldBlock) => _ = listener.readiness.wait(Ready::READ).await,
+            other => return other.unwrap(),
+        }
+    }
+}
+
+/// Sends the pattern, then ends the direction.
+pub async fn send_all(rig: Rig, socket: &Socket, bytes: usize) {
+    let mut sent = 0;
+    while sent < bytes {
+        let chunk = Bytes::copy_from(&stream(sent, (bytes - sent).min(16 << 10))).unwrap();
+        match rig.tcp.send(socket.id, vec![chunk]).await {
+            Ok(taken) => sent += taken,
+            Err(NetError::WouldBlock) => _ = socket.readiness.wait(Ready::WRITE).await,
+            Err(error) => panic!("send: {error:?} after {sent}"),
+        }
+    }
+    rig.tcp.shut_down(socket.id, Direction::Send).await.unwrap();
+}
+
+/// Reads the pattern to the end of the stream.
+pub async fn read_all(rig: Rig, socket: &Socket) -> usize {
+    let mut read = 0;
+    loop {
+        match rig.tcp.receive(socket.id, 1 << 20).await {
+            Ok(pieces) if pieces.is_empty() => return read,
+            Ok(pieces) => {
+                for byte in pieces.iter().flat_map(|piece| piece.as_slice()) {
+                    assert_eq!(*byte, pattern(read), "byte {read} here");
+                    read += 1;
+                }
+            }
+            Err(NetError::WouldBlock) => _ = socket.readiness.wait(Ready::READ).await,
+            Err(error) => panic!("receive: {error:?} after {read}"),
+        }
+    }
+}
+
+/// Both directions of one connection at once.
+async fn exchange(rig: Rig, socket: &Socket, send: usize) -> usize {
+    let (sender, copy) = (socket.clone(), socket.clone());
+    let done = std::rc::Rc::new(std::cell::Cell::new(false));
+    let flag = done.clone();
+    gyre_message::spawn(async move {
+        send_all(rig, &sender, send).await;
+        flag.set(true);
+    });
+    let read = read_all(rig, &copy).await;
+    while !done.get() {
+        sleep_ns(MS).await;
+    }
+    rig.tcp.close(socket.id).await.unwrap();
+    read
+}
+
+fn served(faults: Faults, to_us: usize, to_peer: usize) -> Rig {
+    let rig = Rig::new(faults);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let job = peer.lock().connect(GOLD_IP, 80, to_us);
+        let socket = accept(rig, &listener).await;
+        assert_eq!(exchange(rig, &socket, to_peer).await, to_us);
+        while peer.lock().jobs[job].read < to_peer {
+            sleep_ns(MS).await;
+        }
+        rig.wire.slow_down();
+        sleep_ns(100_000 * MS).await;
+        assert_eq!(rig.net.tcp.sizes().0, 0, "the connection has left the table");
+        rig.tcp.close(listener.id).await.unwrap();
+        assert_eq!(rig.net.statistics_of(GOLD).unwrap().sockets, 0);
+    });
+    rig
+}
+
+#[test]
+fn a_peer_connects_and_streams_flow_both_ways() {
+    let rig = served(CLEAN, 300_000, 500_000);
+    let figures = rig.net.statistics_of(GOLD).unwrap();
+    assert_eq!(figures.retransmissions, 0);
+    assert_eq!(figures.dropped.iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn we_connect_to_a_peer() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        peer.lock().listen(7, 40_000);
+        act_as(BRONZE);
+        let socket = rig.tcp.connect(ANY, at(PEER_IP, 7)).await.unwrap();
+        assert_eq!(socket.local.address, BRONZE_IP);
+        let ready = socket.readiness.wait(Ready::WRITE).await;
+        assert!(!ready.contains(Ready::ERROR));
+        assert_eq!(exchange(rig, &socket, 100_000).await, 40_000);
+    });
+}
+
+#[test]
+fn a_closed_port_refuses_in_both_directions() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let socket = rig.tcp.connect(ANY, at(PEER_IP, 9)).await.unwrap();
+        assert!(socket.readiness.wait(Ready::WRITE).await.contains(Ready::ERROR));
+        assert_eq!(rig.tcp.status(socket.id).await.unwrap().error, Some(NetError::Refused));
+        let job = peer.lock().connect(GOLD_IP, 81, 0);
+        sleep_ns(50 * MS).await;
+        let mut peer = peer.lock();
+        let handle = peer.jobs[job].handle;
+        assert!(!peer.sockets.get_mut::<smoltcp::socket::tcp::Socket>(handle).is_active());
+    });
+}
+
+#[test]
+fn an_absent_neighbour_is_reported() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        act_as(GOLD);
+        let socket = rig.tcp.connect(ANY, at([10, 0, 0, 77], 9)).await.unwrap();
+        assert!(socket.readiness.wait(Ready::WRITE).await.contains(Ready::ERROR));
+        assert_eq!(rig.tcp.status(socket.id).await.unwrap().error, Some(NetError::TimedOut));
+    });
+}
+
+#[test]
+fn datagrams_flow_both_ways_also_long_ones() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        let handle = peer.lock().bind_udp(53);
+        act_as(GOLD);
+        let socket = rig.udp.bind(at([0; 4], 1000), false).await.unwrap();
+        rig.udp.send(socket.id, at(PEER_IP, 53), Bytes::copy_from(b"question").unwrap()).await.unwrap();
+        sleep_ns(20 * MS).await;
+        {
+            let mut peer = peer.lock();
+            let theirs = peer.sockets.get_mut::<smoltcp::socket::udp::Socket>(handle);
+            let (data, from) = theirs.recv().unwrap();
+            assert_eq!(data, b"question");
+            theirs.send_slice(b"answer", from).unwrap();
+        }
+        socket.readiness.wait(Ready::READ).await;
+        let (from, data) = rig.udp.receive(socket.id).await.unwrap();
+        assert_eq!((from, data.as_slice()), (at(PEER_IP, 53), &b"answer"[..]));
+        assert_eq!(rig.udp.receive(socket.id).await.err(), Some(NetError::WouldBlock));
+        assert!(!socket.readiness.now().contains(Ready::READ));
+    });
+}
+
+#[test]
+fn an_echo_request_is_answered() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        use smoltcp::socket::icmp;
+        rig.start();
+        Peer::start(peer);
+        let handle = {
+            let mut peer = peer.lock();
+            let buffer = || icmp::PacketBuffer::new(vec![icmp::PacketMetadata::EMPTY; 4], vec![0; 4096]);
+            let mut socket = icmp::Socket::new(buffer(), buffer());
+            socket.bind(icmp::Endpoint::Ident(7)).unwrap();
+            let mut bytes = vec![0; 8 + 56];
+            let mut packet = smoltcp::wire::Icmpv4Packet::new_unchecked(&mut bytes);
+            let echo = smoltcp::wire::Icmpv4Repr::EchoRequest { ident: 7, seq_no: 1, data: &[0x55; 56] };
+            echo.emit(&mut packet, &Default::default());
+            socket.send_slice(&bytes, smoltcp::wire::Ipv4Address::from(BRONZE_IP).into()).unwrap();
+            peer.sockets.add(socket)
+        };
+        sleep_ns(50 * MS).await;
+        let mut peer = peer.lock();
+        let (data, from) = peer.sockets.get_mut::<icmp::Socket>(handle).recv().unwrap();
+        assert_eq!(from, smoltcp::wire::Ipv4Address::from(BRONZE_IP).into());
+        assert_eq!((data[0], &data[8..]), (0, &[0x55; 56][..]));
+    });
+}
+
+#[test]
+fn a_slow_device_holds_the_sender_back_and_nothing_is_lost() {
+    // 4 frames a millisecond; the receiver's window would allow far more
+    let rig = Rig::new(Faults { frames_per_ms: 4, ..CLEAN });
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let job = peer.lock().connect(GOLD_IP, 80, 10);
+        let socket = accept(rig, &listener).await;
+        send_all(rig, &socket, 2_000_000).await;
+        while peer.lock().jobs[job].read < 2_000_000 {
+            sleep_ns(MS).await;
+        }
+        assert_eq!(rig.tcp.status(socket.id).await.unwrap().retransmissions, 0);
+        assert_eq!(rig.net.statistics_of(GOLD).unwrap().dropped.iter().sum::<u64>(), 0);
+    });
+}
+
+fn faults() -> impl Strategy<Value = Faults> {
+    (any::<u64>(), 0u64..12, 0u64..10, 0u64..6, 0u64..8000).prop_map(|(seed, loss_percent, duplicate_percent, corrupt_percent, jitter_us)| Faults {
+        seed,
+        loss_percent,
+        duplicate_percent,
+        corrupt_percent,
+        jitter_us,
+        delay_us: 2000,
+        frames_per_ms: 20,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn streams_with_smoltcp_survive_a_bad_link(faults in faults(), sizes in (1usize..60_000, 1usize..120_000)) {
+        let rig = served(faults, sizes.0, sizes.1);
+        let taken = rig.wire.taken.lock();
+        prop_assert!(taken.iter().all(|frame| frame.0 == GOLD || frame.1 == 42), "every frame but ARP is paid by its owner");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_holds_the_peer_back() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let job = peer.lock().connect(GOLD_IP, 80, 1_000_000);
+        let socket = accept(rig, &listener).await;
+        sleep_ns(5_000 * MS).await;
+        let waiting = rig.tcp.status(socket.id).await.unwrap().receive_queued_bytes;
+        assert!((120 << 10..=128 << 10).contains(&waiting), "{waiting} bytes");
+        assert!(peer.lock().jobs[job].sent < 250_000);
+        assert_eq!(read_all(rig, &socket).await, 1_000_000);
+    });
+}
+
+#[test]
+fn many_connections_of_one_tenant_share_its_room() {
+    let rig = Rig::new(Faults { frames_per_ms: 8, ..CLEAN });
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let jobs: Vec<usize> = (0..20).map(|_| peer.lock().connect(GOLD_IP, 80, 1)).collect();
+        for _ in 0..20 {
+            let socket = accept(rig, &listener).await;
+            gyre_message::spawn(async move { send_all(rig, &socket, 100_000).await });
+        }
+        let mut waited = 0;
+        while jobs.iter().any(|job| peer.lock().jobs[*job].read < 100_000) {
+            sleep_ns(MS).await;
+            waited += 1;
+            assert!(waited < 20_000, "{:?}", jobs.iter().map(|job| peer.lock().jobs[*job].read).collect::<Vec<_>>());
+        }
+    });
+}

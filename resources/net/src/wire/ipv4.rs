@@ -1,0 +1,111 @@
+//! IPv4 headers (RFC 791).
+
+use super::{Ip, Sum, be16, put};
+
+/// Bytes of a header without options, the only kind that we send.
+pub const HEADER_BYTES: usize = 20;
+/// ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
+/// TCP.
+pub const PROTOCOL_TCP: u8 = 6;
+/// UDP.
+pub const PROTOCOL_UDP: u8 = 17;
+
+const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// A packet's header, options skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Who sent it.
+    pub source: Ip,
+    /// Whom it is for.
+    pub destination: Ip,
+    /// What it holds.
+    pub protocol: u8,
+    /// Bytes of the header, options included.
+    pub header_bytes: usize,
+    /// Bytes of the packet, header included; what lies behind is padding of the link.
+    pub total_bytes: usize,
+    /// Names the packet for reassembly.
+    pub identification: u16,
+    /// Offset of this fragment's payload in the packet, bytes.
+    pub fragment_offset: usize,
+    /// True where more fragments follow.
+    pub more_fragments: bool,
+    /// True where routers must not cut it.
+    pub whole_only: bool,
+    /// Hops left.
+    pub time_to_live: u8,
+}
+
+impl Header {
+    /// A header for a packet of ours that is not a fragment.
+    pub fn new(source: Ip, destination: Ip, protocol: u8, payload_bytes: usize) -> Header {
+        Header {
+            source,
+            destination,
+            protocol,
+            header_bytes: HEADER_BYTES,
+            total_bytes: HEADER_BYTES + payload_bytes,
+            identification: 0,
+            fragment_offset: 0,
+            more_fragments: false,
+            whole_only: true,
+            time_to_live: 64,
+        }
+    }
+
+    /// Reads it; `None` where version, lengths or checksum are wrong (RFC 1122 section 3.2.1).
+    pub fn read(packet: &[u8]) -> Option<Header> {
+        let first = *packet.first()?;
+        let header_bytes = usize::from(first & 15) * 4;
+        let total_bytes = usize::from(be16(packet, 2)?);
+        let sane = first >> 4 == 4
+            && header_bytes >= HEADER_BYTES
+            && total_bytes >= header_bytes
+            && total_bytes <= packet.len();
+        sane.then_some(())?;
+        let mut sum = Sum::default();
+        sum.add(packet.get(..header_bytes)?);
+        sum.is_intact().then_some(())?;
+        let fragment = be16(packet, 6)?;
+        Some(Header {
+            source: packet.get(12..16)?.try_into().ok()?,
+            destination: packet.get(16..20)?.try_into().ok()?,
+            protocol: *packet.get(9)?,
+            header_bytes,
+            total_bytes,
+            identification: be16(packet, 4)?,
+            fragment_offset: usize::from(fragment & 0x1fff) * 8,
+            more_fragments: fragment & MORE_FRAGMENTS != 0,
+            whole_only: fragment & DONT_FRAGMENT != 0,
+            time_to_live: *packet.get(8)?,
+        })
+    }
+
+    /// True for a part of a packet.
+    pub fn is_fragment(&self) -> bool {
+        self.more_fragments || self.fragment_offset != 0
+    }
+
+    /// Its bytes, checksum included.
+    pub fn bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let total = u16::try_from(self.total_bytes).unwrap_or(u16::MAX);
+        let mut fragment = (self.fragment_offset / 8) as u16 & 0x1fff;
+        fragment |= if self.more_fragments { MORE_FRAGMENTS } else { 0 };
+        fragment |= if self.whole_only { DONT_FRAGMENT } else { 0 };
+        put(&mut bytes, 0, &[0x45, 0]);
+        put(&mut bytes, 2, &total.to_be_bytes());
+        put(&mut bytes, 4, &self.identification.to_be_bytes());
+        put(&mut bytes, 6, &fragment.to_be_bytes());
+        put(&mut bytes, 8, &[self.time_to_live, self.protocol]);
+        put(&mut bytes, 12, &self.source);
+        put(&mut bytes, 16, &self.destination);
+        let mut sum = Sum::default();
+        sum.add(&bytes);
+        put(&mut bytes, 10, &sum.finish());
+        bytes
+    }
+}

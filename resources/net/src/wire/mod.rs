@@ -1,0 +1,40 @@
+//! Formats on the wire. Readers check every length and return `None` where bytes are missing; writers fill plain byte arrays.
+
+pub mod arp;
+pub mod checksum;
+pub mod ethernet;
+pub mod icmp;
+pub mod ipv4;
+pub mod tcp;
+pub mod udp;
+
+pub use checksum::Sum;
+
+/// A hardware address.
+pub type Mac = [u8; 6];
+/// An IPv4 address, most significant byte first.
+pub type Ip = [u8; 4];
+
+/// All stations of a link.
+pub const BROADCAST_MAC: Mac = [0xff; 6];
+
+/// Reads two bytes, most significant first.
+pub(crate) fn be16(data: &[u8], at: usize) -> Option<u16> {
+    let bytes = data.get(at..at + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+/// Reads four bytes, most significant first.
+pub(crate) fn be32(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..at + 4)?
+        .try_into()
+        .ok()
+        .map(u32::from_be_bytes)
+}
+
+/// Copies `from` to `at` where it fits.
+pub(crate) fn put(into: &mut [u8], at: usize, from: &[u8]) {
+    if let Some(place) = into.get_mut(at..at + from.len()) {
+        place.copy_from_slice(from);
+    }
+}

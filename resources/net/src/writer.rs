@@ -1,0 +1,135 @@
+//! The network device write resource: finds the way of a packet, puts the Ethernet header before it and hands it to the
+//! device. Answers when the device has taken it.
+
+use crate::neighbours::{ASK_EVERY_NS, Step};
+use crate::packet::OutPacket;
+use crate::protocols::net_write;
+use crate::shared::{Shared, is_loopback, labels, now_ns};
+use crate::statistics::{DropReason, add};
+use crate::tenant::Tenant;
+use crate::wire::{BROADCAST_MAC, Ip, Mac, arp, ethernet, ipv4, put};
+use alloc::vec::Vec;
+use gyre_account::set_current_activity;
+use gyre_interface::link::OutFrame;
+use gyre_interface::tcp::NetError;
+use gyre_message::select;
+use gyre_object::Bytes;
+
+/// Serves [`net_write`].
+pub struct Writer {
+    pub(crate) shared: &'static Shared,
+}
+
+impl net_write::Server for Writer {
+    async fn send(&'static self, packet: OutPacket) -> Result<(), NetError> {
+        let tenant = packet.tenant;
+        add(&tenant.counters.sent_packets, 1);
+        add(&tenant.counters.sent_bytes, packet.bytes() as u64);
+        if self.shared.is_local(packet.destination) {
+            self.shared.loop_back(packet);
+            return Ok(());
+        }
+        let sent = self.shared.transmit(packet).await;
+        if sent.is_err() {
+            tenant.counters.drop(DropReason::Unreachable);
+        }
+        sent
+    }
+}
+
+impl Shared {
+    async fn transmit(&'static self, packet: OutPacket) -> Result<(), NetError> {
+        let mac = match self.is_broadcast(packet.destination) {
+            true => BROADCAST_MAC,
+            false => {
+                let hop = self.next_hop(packet.destination).ok_or(NetError::Unreachable)?;
+                self.resolve(packet.tenant, hop).await?
+            }
+        };
+        let header = ethernet::Header { destination: mac, source: self.config.properties.mac, kind: ethernet::TYPE_IPV4 };
+        let (page, start) = packet.head.location();
+        page.write(start, &header.bytes());
+        let mut pieces = Vec::with_capacity(1 + packet.payload.len());
+        pieces.push(packet.head);
+        pieces.extend(packet.payload);
+        let frame = OutFrame { pieces, checksum: packet.checksum, segment: packet.segment };
+        let taken = self.config.link_write.labelled(labels(packet.label)).transmit(frame).await;
+        drop(packet.receipt);
+        taken.map_err(|_| NetError::Unreachable)
+    }
+
+    /// The hardware address of a neighbour, asked for where it is not known.
+    async fn resolve(&'static self, tenant: &'static Tenant, ip: Ip) -> Result<Mac, NetError> {
+        let mut waiter = Waiter { shared: self, ip, waits: false };
+        loop {
+            let answer = self.neighbours.answered.wait();
+            let step = self.neighbours.table.lock().step(ip, waiter.waits, now_ns());
+            waiter.waits |= matches!(step, Step::Ask | Step::Wait);
+            match step {
+                Step::Send(mac) => return Ok(mac),
+                Step::Absent => return Err(NetError::Unreachable),
+                Step::Ask => self.ask(tenant, ip),
+                Step::Wait => {}
+            }
+            select(answer, gyre_message::sleep_ns(ASK_EVERY_NS)).await;
+        }
+    }
+
+    fn ask(&'static self, tenant: &'static Tenant, ip: Ip) {
+        let question = arp::Packet {
+            operation: arp::REQUEST,
+            sender_mac: self.config.properties.mac,
+            sender: tenant.address,
+            target_mac: [0; 6],
+            target: ip,
+        };
+        self.send_arp(tenant, BROADCAST_MAC, &question);
+    }
+
+    /// Hands a packet back to the reader, by reference: its checksums were never computed.
+    fn loop_back(&'static self, packet: OutPacket) {
+        let destination = match is_loopback(packet.destination) {
+            true => Some(packet.tenant),
+            false => self.owner_of(packet.destination),
+        };
+        let Some(tenant) = destination else {
+            return;
+        };
+        let bytes = packet.bytes();
+        let mut header = ipv4::Header::new(packet.source, packet.destination, 0, bytes - ipv4::HEADER_BYTES);
+        let head = packet.head.as_slice();
+        let Some(protocol) = head.get(ethernet::HEADER_BYTES + 9) else {
+            return;
+        };
+        header.protocol = *protocol;
+        let body = packet.head.slice(ethernet::HEADER_BYTES + ipv4::HEADER_BYTES, packet.head.len());
+        let before = set_current_activity(tenant.activity);
+        self.admit(tenant, header, body, packet.payload, true);
+        set_current_activity(before);
+    }
+}
+
+/// Leaves the neighbour's waiters when dropped, also by a kill.
+struct Waiter {
+    shared: &'static Shared,
+    ip: Ip,
+    waits: bool,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if self.waits {
+            self.shared.neighbours.table.lock().leave(self.ip);
+        }
+    }
+}
+
+/// The headers of IP and transport with room for Ethernet's, placed where a device can read them.
+pub(crate) fn place_headers(tenant: &Tenant, ip: &ipv4::Header, transport: &[u8]) -> Result<Bytes, NetError> {
+    let mut bytes = [0; crate::headers::SLOT_BYTES];
+    let start = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
+    put(&mut bytes, ethernet::HEADER_BYTES, &ip.bytes());
+    put(&mut bytes, start, transport);
+    let used = bytes.get(..start + transport.len()).unwrap_or(&[]);
+    tenant.header(used).filter(|head| head.len() >= start).ok_or(NetError::OutOfMemory)
+}

@@ -1,0 +1,168 @@
+//! The native calls: figures, programs in tenants, logs. Only the system tenant may make them.
+
+use crate::assembly::System;
+use crate::snapshot;
+use crate::tenants::{self, Running};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_config::boot::TenantKind;
+use gyre_config::native::{LOG, SNAPSHOT, SPAWN, SpawnRequest, TERMINATE, WAIT};
+use gyre_linux::file::FileContext;
+use gyre_linux::signal::info::SignalInfo;
+use gyre_linux::task::launch::Launch;
+use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
+use gyre_object::SpinLock;
+
+/// Longest argument of a spawn call, bytes.
+const REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// Most bytes of a log read at once.
+const LOG_BYTES_MAX: usize = 64 * 1024;
+/// Where a bare name of a program is looked for.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Programs started by spawn and not waited for yet; their place is the number that the caller knows them by.
+static STARTED: SpinLock<Vec<Option<Arc<Process>>>> = SpinLock::new(Vec::new());
+
+/// Serves a native call.
+pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if !is_system(system, &thread) {
+        return Err(Errno::EPERM);
+    }
+    match number {
+        SNAPSHOT => take_snapshot(system, &thread, arguments).await,
+        SPAWN => spawn(system, &thread, arguments).await,
+        WAIT => wait(&thread, arguments).await,
+        LOG => read_log(&thread, arguments).await,
+        TERMINATE => terminate(arguments),
+        _ => Err(Errno::ENOSYS),
+    }
+}
+
+fn is_system(system: &System, thread: &Thread) -> bool {
+    let index = system.activities.iter().position(|activity| *activity == thread.tenant().activity());
+    let tenant = index.and_then(|index| system.machine.tenants.get(index));
+    tenant.is_some_and(|tenant| tenant.kind == TenantKind::System)
+}
+
+async fn take_snapshot(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+    let figures = system.engine.snapshot().await.map_err(|_| Errno::ENOMEM)?;
+    let bytes = postcard::to_allocvec(&snapshot::export(system, &figures)).map_err(|_| Errno::ENOMEM)?;
+    if bytes.len() <= arguments.size(1) {
+        thread.copy_out(arguments.word(0), &bytes).await?;
+    }
+    Ok(bytes.len() as u64)
+}
+
+async fn spawn(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+    if arguments.size(1) > REQUEST_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
+    let request: SpawnRequest = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
+    let index = system.machine.tenants.iter().position(|tenant| tenant.name == request.tenant).ok_or(Errno::ENOENT)?;
+    let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+    let environment = environment(system, index, &request);
+    let mut last = Errno::ENOENT;
+    for path in candidates(&request, &environment) {
+        match launch(thread, running, &request, &environment, path).await {
+            Ok(process) => return Ok(remember(process)),
+            Err(Errno::ENOENT) => {}
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The environment asked for, or that of the tenant's own program with a usable PATH.
+fn environment(system: &System, index: usize, request: &SpawnRequest) -> Vec<String> {
+    let own = system.machine.tenants.get(index).and_then(|tenant| tenant.program.as_ref());
+    let mut environment = match (request.environment.is_empty(), own) {
+        (true, Some(program)) => program.environment.clone(),
+        _ => request.environment.clone(),
+    };
+    if !environment.iter().any(|entry| entry.starts_with("PATH=")) {
+        environment.push(alloc::format!("PATH={PATH}"));
+    }
+    environment
+}
+
+/// Where the program may be: as named, or in the directories of PATH.
+fn candidates(request: &SpawnRequest, environment: &[String]) -> Vec<String> {
+    let name = request.argv.first().map_or("", String::as_str);
+    if name.contains('/') {
+        return alloc::vec![name.into()];
+    }
+    let path = environment.iter().find_map(|entry| entry.strip_prefix("PATH=")).unwrap_or(PATH);
+    path.split(':').filter(|_| !name.is_empty()).map(|directory| alloc::format!("{directory}/{name}")).collect()
+}
+
+async fn launch(
+    thread: &Thread,
+    running: &Running,
+    request: &SpawnRequest,
+    environment: &[String],
+    path: String,
+) -> Result<Arc<Process>, Errno> {
+    let files = FileContext::bare(&running.files)?;
+    let own = thread.process().files();
+    for descriptor in [request.stdin, request.stdout, request.stderr] {
+        files.table().install(own.table().get(descriptor)?, false, 0, 3)?;
+    }
+    let bytes = |list: &[String]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let launch = Launch {
+        path: path.into_bytes(),
+        arguments: bytes(&request.argv),
+        environment: bytes(environment),
+        files,
+        credentials: Default::default(),
+        limits: Default::default(),
+    };
+    running.tenant.launch(launch).await
+}
+
+fn remember(process: Arc<Process>) -> u64 {
+    let mut started = STARTED.lock();
+    match started.iter().position(Option::is_none) {
+        Some(free) => {
+            started[free] = Some(process);
+            free as u64 + 1
+        }
+        None => {
+            started.push(Some(process));
+            started.len() as u64
+        }
+    }
+}
+
+fn started(number: u64) -> Result<Arc<Process>, Errno> {
+    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or(Errno::ECHILD)?;
+    STARTED.lock().get(index).cloned().flatten().ok_or(Errno::ECHILD)
+}
+
+async fn wait(thread: &Thread, arguments: Arguments) -> Outcome {
+    let number = arguments.word(0);
+    let process = started(number)?;
+    let status = thread.interruptible(process.ended.until(|| process.end_status().filter(|_| process.is_over()))).await?;
+    if let Some(slot) = STARTED.lock().get_mut(number as usize - 1) {
+        *slot = None;
+    }
+    Ok(u64::from(status.unsigned_abs()))
+}
+
+async fn read_log(thread: &Thread, arguments: Arguments) -> Outcome {
+    let index = arguments.size(0);
+    let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+    let room = arguments.size(3).checked_sub(8).ok_or(Errno::EINVAL)?.min(LOG_BYTES_MAX);
+    let (position, bytes) = running.files.log.read(arguments.word(1), room);
+    let mut answer = Vec::from(position.to_le_bytes());
+    answer.extend_from_slice(&bytes);
+    thread.copy_out(arguments.word(2), &answer).await?;
+    Ok(answer.len() as u64)
+}
+
+fn terminate(arguments: Arguments) -> Outcome {
+    let process = started(arguments.word(0))?;
+    process.send(SignalInfo::sent(arguments.int(1), 0, 0, 0))?;
+    Ok(0)
+}
