@@ -120,7 +120,7 @@ impl Tenant {
         limits: TenantLimits,
     ) -> Result<Arc<Tenant>, OutOfMemory> {
         let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0 };
-        Ok(Arc::new(Tenant {
+        let tenant = Arc::new(Tenant {
             name: name.into(),
             host_name: SpinLock::new(name.into()),
             activity,
@@ -131,7 +131,9 @@ impl Tenant {
             files,
             void: AddressSpace::new(host.flush(), nothing)?,
             missed: Default::default(),
-        }))
+        });
+        tenant.files.tenant().connect(&tenant);
+        Ok(tenant)
     }
 
     /// Its name.
