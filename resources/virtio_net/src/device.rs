@@ -28,7 +28,7 @@ const SEGMENTATION_BYTES: usize = 60 << 10;
 
 /// How the driver uses its device.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkOptions {
+pub struct NetOptions {
     /// Frames that the device holds to send: what waits beyond, waits in the scheduler's queue. Small keeps shares exact,
     /// large keeps a fast link busy.
     pub send_frames: u16,
@@ -40,29 +40,10 @@ pub struct LinkOptions {
     pub timeout_ms: u64,
 }
 
-impl Default for LinkOptions {
-    fn default() -> LinkOptions {
-        LinkOptions { send_frames: 32, receive_buffers: 256, batch: 32, timeout_ms: 600_000 }
+impl Default for NetOptions {
+    fn default() -> NetOptions {
+        NetOptions { send_frames: 32, receive_buffers: 256, batch: 32, timeout_ms: 600_000 }
     }
-}
-
-/// What the driver tells the scheduler before it.
-pub trait Gate: Send + Sync {
-    /// A frame of this many bytes was accepted, for the message that is being handled.
-    fn sent(&self, bytes: usize);
-    /// The ring is full: start no more requests to send.
-    fn full(&self);
-    /// There is room again.
-    fn room(&self);
-}
-
-/// Tells nobody: for tests, and where no scheduler stands before the device.
-pub struct NoGate;
-
-impl Gate for NoGate {
-    fn sent(&self, _bytes: usize) {}
-    fn full(&self) {}
-    fn room(&self) {}
 }
 
 /// What the driver has seen.
@@ -95,9 +76,8 @@ pub struct VirtioNet {
     pub(crate) sender: SpinLock<Sender>,
     pub(crate) arrived: WaitQueue,
     pub(crate) busy: WaitQueue,
-    pub(crate) gate: Box<dyn Gate>,
     pub(crate) properties: LinkProperties,
-    pub(crate) options: LinkOptions,
+    pub(crate) options: NetOptions,
     general: SpinLock<LinkStatistics>,
     line: u32,
 }
@@ -107,7 +87,7 @@ impl VirtioNet {
     ///
     /// # Errors
     /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no network device.
-    pub fn new(transport: Box<dyn Transport>, core: usize, options: LinkOptions, gate: Box<dyn Gate>) -> Result<VirtioNet, DeviceError> {
+    pub fn new(transport: Box<dyn Transport>, core: usize, options: NetOptions) -> Result<VirtioNet, DeviceError> {
         if transport.device_kind() != DEVICE_KIND {
             return Err(DeviceError::Protocol);
         }
@@ -125,7 +105,6 @@ impl VirtioNet {
             sender: SpinLock::new(sender),
             arrived: WaitQueue::new(),
             busy: WaitQueue::new(),
-            gate,
             properties,
             options,
             general: SpinLock::default(),

@@ -4,7 +4,8 @@
 //!   frames are being taken; a batch is bounded, so that a flood cannot keep the core.
 //! * Sending: pieces are read where they lie. What the device has sent is taken back at the next frame or interrupt;
 //!   interrupts are asked for only while somebody waits for room. The ring is short: frames wait in the scheduler's queue.
-//! * A full ring suspends the resource ([`Gate`]), and the frame in hand waits; frames leave in the order of their requests.
+//! * [`VirtioNet::has_room`] lets the resource be suspended while the ring is full; a frame that is sent all the same waits. Frames
+//!   leave in the order of their requests, and none is lost.
 //!
 //! Left out: several queue pairs, the control queue, large receive (GUEST_TSO4, mergeable buffers), GUEST_CSUM: the protocol has
 //! no way to say that a received frame's checksum was not computed.
@@ -20,7 +21,7 @@ mod receive;
 mod server;
 mod transmit;
 
-pub use device::{DEVICE_KIND, Gate, LinkOptions, LinkStatistics, NoGate, VirtioNet};
+pub use device::{DEVICE_KIND, LinkStatistics, NetOptions, VirtioNet};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The receiving half.
 
 use crate::buffers::{BUFFER_BYTES, Buffer, Buffers};
-use crate::device::{LinkOptions, LinkStatistics, VirtioNet};
+use crate::device::{NetOptions, LinkStatistics, VirtioNet};
 use crate::header::HEADER_BYTES;
 use alloc::vec::Vec;
 use gyre_machine::DeviceError;
@@ -23,7 +23,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(size_max: u16, features: u64, options: &LinkOptions) -> Result<Receiver, DeviceError> {
+    pub(crate) fn new(size_max: u16, features: u64, options: &NetOptions) -> Result<Receiver, DeviceError> {
         let wanted = options.receive_buffers.max(2).checked_next_power_of_two().unwrap_or(0x8000);
         let options = RingOptions { indirect: false, event_index: features & EVENT_INDEX != 0, pieces_max: 1 };
         Ok(Receiver {

@@ -33,7 +33,6 @@ impl Server for VirtioNet {
 
     async fn transmit(&'static self, frame: OutFrame) -> Result<(), LinkError> {
         self.check(&frame)?;
-        self.gate.sent(bytes_of(&frame));
         match self.submit(joined(frame)?) {
             None => Ok(()),
             Some(call) => call.await,

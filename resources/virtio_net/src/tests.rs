@@ -3,7 +3,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_interface::link::link::{Client, serve};
 use gyre_interface::link::{LinkError, OutFrame};
 use gyre_message::direct::{block_on, direct_link};
@@ -15,49 +14,25 @@ use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 const MAC: [u8; 6] = [2, 1, 2, 3, 4, 5];
 const ALL: u64 = 1 | 1 << 5 | 1 << 11 | INDIRECT_DESCRIPTORS | EVENT_INDEX;
 
-/// Counts what the scheduler would be told.
-#[derive(Default)]
-struct Counts {
-    bytes: AtomicUsize,
-    full: AtomicUsize,
-    room: AtomicUsize,
-}
-
-struct CountingGate(Arc<Counts>);
-
-impl Gate for CountingGate {
-    fn sent(&self, bytes: usize) {
-        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-    fn full(&self) {
-        self.0.full.fetch_add(1, Ordering::Relaxed);
-    }
-    fn room(&self) {
-        self.0.room.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 struct Rig {
     device: Arc<FakeDevice>,
     driver: &'static VirtioNet,
     client: Client,
-    counts: Arc<Counts>,
 }
 
-fn rig(features: u64, options: LinkOptions) -> Rig {
+fn rig(features: u64, options: NetOptions) -> Rig {
     gyre_machine::set_virtual_time(1);
     let mut config = vec![0; 12];
     config[..6].copy_from_slice(&MAC);
     let device = FakeDevice::new(DEVICE_KIND, features, &[64, 64], config);
-    let counts = Arc::new(Counts::default());
-    let driver = VirtioNet::new(Box::new(device.clone()), 0, options, Box::new(CountingGate(counts.clone()))).unwrap();
+    let driver = VirtioNet::new(Box::new(device.clone()), 0, options).unwrap();
     let driver: &'static VirtioNet = Box::leak(Box::new(driver));
     let client = Client::new(direct_link(move |request| Box::pin(serve(driver, request))));
-    Rig { device, driver, client, counts }
+    Rig { device, driver, client }
 }
 
 fn ordinary() -> Rig {
-    rig(ALL, LinkOptions { send_frames: 4, receive_buffers: 16, ..LinkOptions::default() })
+    rig(ALL, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() })
 }
 
 fn frame(fill: u8, pieces: usize, bytes: usize) -> OutFrame {
@@ -79,7 +54,7 @@ fn deliver(rig: &Rig, fill: u8, bytes: usize) {
 #[test]
 fn frames_are_sent_as_they_are_with_every_set_of_features() {
     for features in [0, INDIRECT_DESCRIPTORS, EVENT_INDEX, ALL] {
-        let rig = rig(features, LinkOptions { send_frames: 4, receive_buffers: 16, ..LinkOptions::default() });
+        let rig = rig(features, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() });
         block_on(async {
             for (pieces, bytes) in [(1, 60), (3, 300), (14, 100)] {
                 rig.client.transmit(frame(1, pieces, bytes)).await.unwrap();
@@ -123,7 +98,7 @@ fn received_frames_are_views_and_their_buffers_are_replaced() {
 
 #[test]
 fn a_flood_is_handed_up_in_batches_without_an_interrupt_for_each_frame() {
-    let rig = rig(ALL, LinkOptions { receive_buffers: 64, batch: 8, ..LinkOptions::default() });
+    let rig = rig(ALL, NetOptions { receive_buffers: 64, batch: 8, ..NetOptions::default() });
     block_on(async {
         (0..40).for_each(|fill| deliver(&rig, fill, 60));
         let mut got = 0;
@@ -146,7 +121,7 @@ fn a_full_ring_suspends_and_nothing_is_lost_or_reordered() {
         let calls: Vec<_> = (0..50).map(|fill| rig.client.transmit(frame(fill, 1, 100))).collect();
         sleep_ns(10).await;
         assert_eq!(rig.device.waiting(1), 4, "the rest waits outside of the ring");
-        assert!(rig.counts.full.load(Ordering::Relaxed) > 0);
+        assert!(!rig.driver.has_room());
         let device = rig.device.clone();
         let driver = rig.driver;
         let sent = alloc::rc::Rc::new(core::cell::RefCell::new(Vec::new()));
@@ -167,8 +142,7 @@ fn a_full_ring_suspends_and_nothing_is_lost_or_reordered() {
         }
         sleep_ns(100_000).await;
         assert_eq!(*sent.borrow(), (0..50).collect::<Vec<u8>>());
-        assert_eq!(rig.counts.bytes.load(Ordering::Relaxed), 5000);
-        assert!(rig.counts.room.load(Ordering::Relaxed) > 0);
+        assert!(rig.driver.has_room());
     });
 }
 
@@ -203,7 +177,7 @@ fn offloads_are_described_in_the_header() {
 
 #[test]
 fn what_the_device_could_not_do_is_refused() {
-    let rig = rig(INDIRECT_DESCRIPTORS, LinkOptions::default());
+    let rig = rig(INDIRECT_DESCRIPTORS, NetOptions::default());
     block_on(async {
         assert_eq!(rig.client.transmit(frame(0, 1, 1515)).await, Err(LinkError::TooLong));
         assert_eq!(rig.client.transmit(frame(0, 1, 13)).await, Err(LinkError::TooLong));
@@ -272,5 +246,23 @@ fn short_and_headless_frames_are_counted_and_dropped() {
         deliver(&rig, 1, 60);
         assert_eq!(call.await.unwrap().len(), 1);
         assert_eq!(rig.driver.statistics().malformed, 1);
+    });
+}
+
+#[test]
+fn a_refusal_is_followed_by_an_interrupt_when_there_is_room() {
+    let rig = ordinary();
+    block_on(async {
+        for fill in 0..4 {
+            assert!(rig.driver.has_room());
+            rig.client.transmit(frame(fill, 1, 100)).await.unwrap();
+        }
+        assert!(!rig.driver.has_room());
+        let chain = rig.device.take(1).unwrap();
+        assert!(rig.device.complete(1, chain.head, 0), "the device is told to interrupt");
+        assert!(rig.driver.has_room());
+        let chain = rig.device.take(1).unwrap();
+        rig.driver.on_interrupt();
+        assert!(!rig.device.complete(1, chain.head, 0), "nobody waits any more");
     });
 }

@@ -1,6 +1,6 @@
 //! The sending half.
 
-use crate::device::{LinkOptions, LinkStatistics, VirtioNet};
+use crate::device::{NetOptions, LinkStatistics, VirtioNet};
 use crate::header::{HEADER_BYTES, header_of};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -44,7 +44,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(size_max: u16, features: u64, options: &LinkOptions) -> Result<Sender, DeviceError> {
+    pub(crate) fn new(size_max: u16, features: u64, options: &NetOptions) -> Result<Sender, DeviceError> {
         let indirect = features & INDIRECT_DESCRIPTORS != 0;
         let pieces_max = PIECES_MAX as u16 + 1;
         let frames = options.send_frames.clamp(1, 1024);
@@ -93,6 +93,11 @@ impl Sender {
         Ok(())
     }
 
+    /// True where the longest frame fits and none waits.
+    fn has_room(&self) -> bool {
+        self.waiting.is_empty() && !self.free.is_empty() && self.ring.has_room(PIECES_MAX + 1)
+    }
+
     /// Takes back what the device has sent; the memory is for dropping without the lock.
     fn reclaim(&mut self, done: &mut Vec<Sending>) -> Result<(), DeviceError> {
         while let Some(used) = self.ring.pop()? {
@@ -139,6 +144,25 @@ impl Sender {
 }
 
 impl VirtioNet {
+    /// True where the device takes a frame now. Where it does not, an interrupt follows as soon as it may: whoever suspends
+    /// the resource on `false` resumes it then. A device that failed has room: it answers with an error.
+    pub fn has_room(&self) -> bool {
+        let mut done = Vec::new();
+        let mut sender = self.sender.lock();
+        let mut intact = sender.is_dead || sender.reclaim(&mut done).is_ok();
+        let mut room = !intact || sender.is_dead || sender.has_room();
+        // what the device has sent before it was asked to tell would not interrupt any more
+        if !room && sender.ring.listen() {
+            intact = sender.reclaim(&mut done).is_ok();
+            room = !intact || sender.has_room();
+        }
+        drop(sender);
+        if !intact {
+            self.recover();
+        }
+        room
+    }
+
     /// Gives a frame to the device, or lets it wait for room: then the answer of the call is awaited.
     pub(crate) fn submit(&self, frame: OutFrame) -> Option<Call<Result<(), LinkError>>> {
         let mut done = Vec::new();
@@ -181,7 +205,6 @@ impl VirtioNet {
         sender.waiting.push_back((frame, reply));
         let is_ready = sender.ring.listen();
         drop(sender);
-        self.gate.full();
         if is_ready {
             // the device was done before it could be asked to tell
             self.go_on_sending();
@@ -206,13 +229,11 @@ impl VirtioNet {
     pub(crate) fn go_on_sending(&self) {
         let (mut done, mut answers) = (Vec::new(), Vec::new());
         let mut sender = self.sender.lock();
-        let had_waiting = !sender.waiting.is_empty();
         loop {
             if sender.is_dead {
                 let waiting = core::mem::take(&mut sender.waiting);
                 drop(sender);
-                waiting.into_iter().for_each(|(_, reply)| reply.send(Err(LinkError::Device)));
-                return self.gate.room();
+                return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(LinkError::Device)));
             }
             if sender.reclaim(&mut done).is_err() {
                 drop(sender);
@@ -227,12 +248,9 @@ impl VirtioNet {
                 break;
             }
         }
-        let (notify, waits) = (sender.ring.publish(), !sender.waiting.is_empty());
+        let notify = sender.ring.publish();
         self.leave(sender, notify, false);
         answers.into_iter().for_each(|reply| reply.send(Ok(())));
-        if had_waiting && !waits {
-            self.gate.room();
-        }
     }
 }
 
