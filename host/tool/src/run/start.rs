@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -19,7 +20,7 @@ use crate::{
     agent::Agent,
     build, cli,
     command::last_lines,
-    failure::{Failure, Result},
+    failure::{Context as _, Failure, Result},
     forward, image, linux,
     load::{self, Clients},
     module,
@@ -52,6 +53,22 @@ pub struct Running {
     /// From QEMU's start to the first page served.
     pub first_page: Option<Duration>,
     clients: Vec<(String, Clients)>,
+    /// Held as long as the machine runs.
+    _lock: File,
+}
+
+/// Takes a machine's folder: two runs must not share disks.
+fn lock(folder: &Path, name: &str) -> Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).context(|| format!("cannot write {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => {
+            let help =
+                "watch it with ./gyre top, end it with Ctrl-C where it runs, or give this machine another `name`";
+            Err(Failure::with_help(format!("the machine `{name}` is running already"), help))
+        }
+    }
 }
 
 /// What is booted.
@@ -70,6 +87,7 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         description.machine.cores = cores;
     }
     let folder = project.run_folder(&description.machine.name)?;
+    let lock = lock(&folder, &description.machine.name)?;
     let boot = boot(project, &description, arguments, &folder)?;
     let disks = disks(project, &description, &folder)?;
     let console = folder.join("console.log");
@@ -96,8 +114,18 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
     let wire = Wire::start(ours, tap, Arc::new(counters), &options)?;
     let agent = Agent::at(&folder.join("agent.sock"));
-    let mut running =
-        Running { description, qemu, wire, namespace, console, agent, started, first_page: None, clients: vec![] };
+    let mut running = Running {
+        description,
+        qemu,
+        wire,
+        namespace,
+        console,
+        agent,
+        started,
+        first_page: None,
+        clients: vec![],
+        _lock: lock,
+    };
     if arguments.console {
         plain::console(&running.console)?;
     }

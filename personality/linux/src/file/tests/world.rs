@@ -4,7 +4,7 @@ use crate::file::{FileContext, Setup, TenantFiles, table};
 use crate::process::{Credentials, NewProcess, Program};
 use crate::signal::Actions;
 use crate::task::limits::ResourceLimits;
-use crate::tenant::{Consumption, Host, MemoryUse, TenantLimits};
+use crate::tenant::{Consumption, Host, MemoryUse, NativeCall, TenantLimits};
 use crate::{Arguments, Errno, Process, Tenant, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,6 +33,9 @@ impl Host for NoHost {
     }
     fn memory(&self, _activity: ActivityId) -> MemoryUse {
         MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 29 }
+    }
+    fn native(&'static self, _thread: Arc<Thread>, _number: u64, _arguments: Arguments) -> NativeCall {
+        Box::pin(async { Err(Errno::ENOSYS) })
     }
     fn flush(&self) -> &'static dyn Flush {
         &LocalFlush
