@@ -1,7 +1,9 @@
 /* What the programs in this folder share: CHECK says where it failed and ends the program with code 1. */
 #ifndef CHECK_H
 #define CHECK_H
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -47,5 +49,20 @@ static inline int64_t now_ns(clockid_t clock) {
 static inline void sleep_ms(int ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     while (nanosleep(&t, &t) == -1 && errno == EINTR) {}
+}
+
+/* Enters a fresh directory under /tmp. */
+static inline void enter_directory(void) {
+    char name[] = "/tmp/gyre-test-XXXXXX";
+    CHECK(mkdtemp(name) != NULL);
+    CHECK(chdir(name) == 0);
+}
+
+/* Writes a file. */
+static inline void make_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    CHECK(fputs(text, file) >= 0);
+    CHECK(fclose(file) == 0);
 }
 #endif

@@ -1,6 +1,7 @@
 //! A process: what its threads share.
 
 use crate::file::FileContext;
+use crate::file::signal_file::SignalWatch;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
 use crate::time::interval::IntervalTimers;
@@ -73,6 +74,8 @@ pub struct Process {
     limits: SpinLock<ResourceLimits>,
     /// Its signals; see [`Thread::signals`] for the lock order.
     pub signals: SpinLock<ProcessSignals>,
+    /// Descriptors that read its signals.
+    pub signal_files: SignalWatch,
     /// Woken when a stopped process goes on.
     pub continued: WaitQueue,
     /// Its threads.
@@ -145,6 +148,7 @@ impl Process {
             credentials: SpinLock::new(new.credentials),
             limits: SpinLock::new(new.limits),
             signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
+            signal_files: SignalWatch::default(),
             continued: WaitQueue::new(),
             threads: SpinLock::default(),
             alive_threads: AtomicUsize::new(0),

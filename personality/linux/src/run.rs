@@ -3,8 +3,8 @@
 use crate::signal::frame::FaultNote;
 use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::table::{self, report_missing};
-use crate::tenant::NATIVE_FIRST;
 use crate::task::exit;
+use crate::tenant::NATIVE_FIRST;
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};

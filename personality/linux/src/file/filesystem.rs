@@ -146,17 +146,6 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::close`].
-    ///
-    /// # Errors
-    /// The server's.
-    pub async fn close(&self, node: NodeId) -> Answer<()> {
-        match self {
-            FileSystem::Served(client) => client.close(node).await,
-            FileSystem::Proc(_) => Ok(()),
-        }
-    }
-
     /// See [`files::Client::read`].
     ///
     /// # Errors

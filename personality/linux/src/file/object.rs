@@ -10,6 +10,7 @@ use super::mount::Place;
 use super::open_file::OpenFile;
 use super::pipe::PipeEnd;
 use super::regular;
+use super::signal_file::SignalFile;
 use super::socket::Socket;
 use super::terminal::TerminalEnd;
 use super::timer_file::TimerFile;
@@ -48,6 +49,8 @@ pub enum Object {
     Event(EventCounter),
     /// A timer.
     Timer(TimerFile),
+    /// Signals as messages.
+    Signal(SignalFile),
     /// File system events.
     Inotify(Inotify),
 }
@@ -63,6 +66,7 @@ impl Object {
             Object::Epoll(epoll) => Some(epoll.readiness().clone()),
             Object::Event(event) => Some(event.readiness().clone()),
             Object::Timer(timer) => Some(timer.readiness().clone()),
+            Object::Signal(signal) => Some(signal.readiness().clone()),
             Object::Inotify(inotify) => Some(inotify.readiness().clone()),
         }
     }
@@ -93,6 +97,7 @@ impl Object {
             Object::Epoll(_) => "anon_inode:[eventpoll]",
             Object::Event(_) => "anon_inode:[eventfd]",
             Object::Timer(_) => "anon_inode:[timerfd]",
+            Object::Signal(_) => "anon_inode:[signalfd]",
             Object::Inotify(_) => "anon_inode:inotify",
             Object::Terminal(_) => "/dev/console",
             _ => "/",
@@ -134,6 +139,10 @@ impl OpenFile {
             Object::Epoll(_) => Err(Errno::EINVAL),
             Object::Event(event) => read_small(buffer, |into| event.read(into)).await,
             Object::Timer(timer) => read_small(buffer, |into| timer.read(into)).await,
+            Object::Signal(signal) => {
+                let thread = buffer.thread();
+                read_small(buffer, |into| signal.read(thread, into)).await
+            }
             Object::Inotify(inotify) => read_small(buffer, |into| inotify.read(into)).await,
         }
     }
@@ -162,7 +171,7 @@ impl OpenFile {
                 event.add(u64::from_le_bytes(value)).inspect_err(|_| buffer.give_back(8))?;
                 Ok(value.len())
             }
-            Object::Epoll(_) | Object::Timer(_) | Object::Inotify(_) => Err(Errno::EINVAL),
+            Object::Epoll(_) | Object::Timer(_) | Object::Signal(_) | Object::Inotify(_) => Err(Errno::EINVAL),
         }
     }
 

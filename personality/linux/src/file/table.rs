@@ -118,12 +118,14 @@ crate::system_calls! {
     278 vmsplice waits moving::vmsplice;
     280 utimensat waits attributes::utimensat;
     281 epoll_pwait waits epoll::epoll_pwait;
+    282 signalfd waits special::signalfd;
     283 timerfd_create plain timer::timerfd_create;
     284 eventfd plain special::eventfd;
     285 fallocate waits space::fallocate;
     286 timerfd_settime waits timer::timerfd_settime;
     287 timerfd_gettime waits timer::timerfd_gettime;
     288 accept4 waits socket::accept4;
+    289 signalfd4 waits special::signalfd4;
     290 eventfd2 plain special::eventfd2;
     291 epoll_create1 plain epoll::epoll_create1;
     292 dup3 plain descriptors::dup3;

@@ -30,6 +30,7 @@ impl Process {
             return Err(Errno::EAGAIN);
         }
         drop(signals);
+        self.signal_files.arrived(info.signal);
         if let Some(taker) = taker {
             taker.notify();
         }
@@ -115,6 +116,7 @@ impl Thread {
         let awaited = own.awaited.has(info.signal);
         drop(own);
         drop(process);
+        self.process().signal_files.arrived(info.signal);
         if !blocked || awaited {
             self.notify();
         }

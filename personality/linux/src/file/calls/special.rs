@@ -8,6 +8,9 @@ use crate::file::mount::{Mount, Place};
 use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
 use crate::file::regular;
+use crate::file::signal_file::SignalFile;
+use crate::signal::SignalSet;
+use crate::signal::number::UNSTOPPABLE;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,6 +36,37 @@ fn make_event(thread: &Thread, value: u32, flags: u32) -> Outcome {
     let flags_kept = raw::O_RDWR | flags & raw::O_NONBLOCK;
     let file = OpenFile::new(files.tenant(), Object::Event(counter), flags_kept, None)?;
     answer(install(thread, file, flags & raw::EFD_CLOEXEC != 0)?)
+}
+
+/// `signalfd(fd, set, set_bytes)`.
+pub async fn signalfd(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    make_signal_file(thread, a, 0).await
+}
+
+/// `signalfd4(fd, set, set_bytes, flags)`; fd -1 makes a new one.
+pub async fn signalfd4(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    make_signal_file(thread, a, a.unsigned(3)).await
+}
+
+async fn make_signal_file(thread: &Thread, a: Arguments, flags: u32) -> Outcome {
+    if a.word(2) != 8 || flags & !(raw::O_CLOEXEC | raw::O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut set = [0; 8];
+    thread.copy_in(a.word(1), &mut set).await?;
+    let wanted = SignalSet(u64::from_le_bytes(set)).without(UNSTOPPABLE);
+    if a.int(0) != -1 {
+        let file = file_of(thread, a.int(0))?;
+        let Object::Signal(signals) = file.object() else {
+            return Err(Errno::EINVAL);
+        };
+        signals.set_wanted(thread, wanted);
+        return answer(a.int(0));
+    }
+    let files = thread.process().files();
+    let object = Object::Signal(SignalFile::new(thread, wanted));
+    let file = OpenFile::new(files.tenant(), object, raw::O_RDWR | flags & raw::O_NONBLOCK, None)?;
+    answer(install(thread, file, flags & raw::O_CLOEXEC != 0)?)
 }
 
 /// Longest name of a memfd, bytes.

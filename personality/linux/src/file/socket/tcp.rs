@@ -26,7 +26,7 @@ enum Phase {
 struct State {
     phase: Phase,
     local: Endpoint,
-    /// What was set before there was a connection, in order.
+    /// What was set before there was a connection, in order; a listener's connections inherit it.
     wanted: alloc::vec::Vec<TcpOption>,
 }
 
@@ -149,6 +149,11 @@ impl TcpSocket {
             return Err(Errno::EAGAIN);
         }
         let socket = self.ask(&listener).accept(listener.id).await?;
+        let inherited = self.state.lock().wanted.clone();
+        for option in inherited {
+            // An option is refused only by a connection that has ended, which the program learns when it reads.
+            let _ = self.ask(&socket).set_option(socket.id, option).await;
+        }
         let remote = Address::Inet(socket.remote);
         let local = socket.local;
         let accepted = TcpSocket::in_phase(self.client, Phase::Connected(socket), local);
@@ -194,11 +199,8 @@ impl TcpSocket {
         if let Phase::Connecting(socket) = self.phase() {
             self.state.lock().phase = Phase::Fresh;
             socket.readiness.hand_over(&self.fresh);
-            let client = self.client;
-            gyre_message::spawn(async move {
-                // It never was connected: nothing is lost if the resource is gone.
-                let _ = client.close(socket.id).await;
-            });
+            // It never was connected, and nobody waits for the answer.
+            drop(self.client.close(socket.id));
         }
         Some(error)
     }
@@ -273,10 +275,12 @@ impl TcpSocket {
     /// # Errors
     /// Those of the resource.
     pub async fn set_option(&self, option: TcpOption) -> Result<(), Errno> {
-        match self.opened() {
-            Some(socket) => Ok(self.ask(&socket).set_option(socket.id, option).await?),
-            None => {
-                self.state.lock().wanted.push(option);
+        match self.connection() {
+            Ok(socket) => Ok(self.ask(&socket).set_option(socket.id, option).await?),
+            Err(_) => {
+                let wanted = &mut self.state.lock().wanted;
+                wanted.retain(|other| core::mem::discriminant(other) != core::mem::discriminant(&option));
+                wanted.push(option);
                 Ok(())
             }
         }
@@ -284,11 +288,9 @@ impl TcpSocket {
 
     /// Its descriptor is closed for good.
     pub(super) fn close(&self) {
-        let Some(socket) = self.opened() else { return };
-        let client = self.ask(&socket);
-        gyre_message::spawn(async move {
-            // A resource that is gone has closed everything already.
-            let _ = client.close(socket.id).await;
-        });
+        if let Some(socket) = self.opened() {
+            // Nobody waits for the answer: a resource that is gone has closed everything already.
+            drop(self.ask(&socket).close(socket.id));
+        }
     }
 }

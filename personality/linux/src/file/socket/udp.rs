@@ -179,11 +179,9 @@ impl UdpSocket {
 
     /// Its descriptor is closed for good.
     pub(super) fn close(&self) {
-        let Some(socket) = self.socket() else { return };
-        let client = self.client;
-        gyre_message::spawn(async move {
-            // A resource that is gone has closed everything already.
-            let _ = client.close(socket.id).await;
-        });
+        if let Some(socket) = self.socket() {
+            // Nobody waits for the answer: a resource that is gone has closed everything already.
+            drop(self.client.close(socket.id));
+        }
     }
 }

@@ -235,3 +235,24 @@ fn select_counts_bits_in_all_sets() {
         assert_eq!(user.call(23, &[51, bad, 0, 0, time]).await, Err(Errno::EBADF));
     });
 }
+
+#[test]
+fn blocked_signals_are_read_from_a_descriptor() {
+    run(|user| async move {
+        use crate::signal::{SignalInfo, SignalSet};
+        let term = SignalSet::of(15);
+        user.thread.set_blocked(term);
+        let set = user.put(&term.0.to_le_bytes()).await;
+        let fd = user.call(289, &[u64::MAX, set, 8, u64::from(raw::O_NONBLOCK)]).await.unwrap();
+        assert_eq!(user.read(fd, 128).await, Err(Errno::EAGAIN));
+        let list = user.call(291, &[0]).await.unwrap();
+        control(&user, list, ADD, fd, IN).await.unwrap();
+        user.thread.process().send(SignalInfo::sent(15, 0, 42, 7)).unwrap();
+        assert_eq!(wait(&user, list, 0).await, [(IN, fd)]);
+        let record = user.read(fd, 200).await.unwrap();
+        assert_eq!((record.len(), record[0], record[12], record[16]), (128, 15, 42, 7));
+        assert_eq!(user.read(fd, 128).await, Err(Errno::EAGAIN));
+        assert_eq!(wait(&user, list, 0).await, []);
+        assert_eq!(user.read(fd, 100).await, Err(Errno::EINVAL));
+    });
+}

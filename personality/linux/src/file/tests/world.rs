@@ -4,7 +4,7 @@ use crate::file::{FileContext, Setup, TenantFiles, table};
 use crate::process::{Credentials, NewProcess, Program};
 use crate::signal::Actions;
 use crate::task::limits::ResourceLimits;
-use crate::tenant::{Consumption, Host, MemoryUse, TenantLimits};
+use crate::tenant::{Consumption, Host, MemoryUse, NativeCall, TenantLimits};
 use crate::{Arguments, Errno, Process, Tenant, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,6 +33,9 @@ impl Host for NoHost {
     }
     fn memory(&self, _activity: ActivityId) -> MemoryUse {
         MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 29 }
+    }
+    fn native(&'static self, _thread: Arc<Thread>, _number: u64, _arguments: Arguments) -> NativeCall {
+        Box::pin(async { Err(Errno::ENOSYS) })
     }
     fn flush(&self) -> &'static dyn Flush {
         &LocalFlush
@@ -83,7 +86,6 @@ async fn first() -> User {
     let limits = TenantLimits { processes: 100, threads: 100 };
     let bare = FileContext::bare(&files).unwrap();
     let tenant = Tenant::new("test", ActivityId(1), &HOST, bare, limits).unwrap();
-    files.connect(&tenant);
     User::new(&tenant, context, 1, 0).await
 }
 
@@ -278,6 +280,8 @@ fn calls_may_move_between_cores_while_they_wait() {
     }
     run(|user| async move {
         let call = table::dispatch(&user.thread, 3, Arguments([77, 0, 0, 0, 0, 0]));
+        std::println!("bytes of a call in flight: {}", size_of_val(&call));
+        assert!(size_of_val(&call) < 8192);
         assert_eq!(movable(call).await, Some(Err(Errno::EBADF)));
     });
 }

@@ -1,0 +1,203 @@
+//! The device: its two rings, its interrupt, its failures.
+
+use crate::receive::Receiver;
+use crate::transmit::Sender;
+use alloc::boxed::Box;
+use gyre_interface::link::LinkProperties;
+use gyre_machine::{DeviceError, cycles_per_ms, now};
+use gyre_message::{WaitQueue, sleep_until};
+use gyre_object::SpinLock;
+use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
+use gyre_virtio::{Transport, begin, finish, startup};
+
+/// The type of network devices (virtio 1.2 §5.1.1).
+pub const DEVICE_KIND: u16 = 1;
+
+const FEATURE_CHECKSUM: u64 = 1 << 0;
+const FEATURE_MTU: u64 = 1 << 3;
+const FEATURE_MAC: u64 = 1 << 5;
+const FEATURE_SEGMENT_TCP4: u64 = 1 << 11;
+const WANTED: u64 = FEATURE_CHECKSUM | FEATURE_MTU | FEATURE_MAC | FEATURE_SEGMENT_TCP4 | INDIRECT_DESCRIPTORS | EVENT_INDEX;
+const CONFIG_MTU: usize = 10;
+const RECEIVE_QUEUE: u16 = 0;
+const SEND_QUEUE: u16 = 1;
+/// Largest payload of an Ethernet frame.
+const MTU_BYTES: usize = 1500;
+/// Largest segment that a device with segmentation takes.
+const SEGMENTATION_BYTES: usize = 60 << 10;
+
+/// How the driver uses its device.
+#[derive(Clone, Copy, Debug)]
+pub struct NetOptions {
+    /// Frames that the device holds to send: what waits beyond, waits in the scheduler's queue. Small keeps shares exact,
+    /// large keeps a fast link busy.
+    pub send_frames: u16,
+    /// Buffers posted for frames to come.
+    pub receive_buffers: u16,
+    /// Frames handed up in one answer.
+    pub batch: usize,
+    /// A frame that the device holds longer makes it be reset, ms. Long: a link that does not move is no failure of the device.
+    pub timeout_ms: u64,
+}
+
+impl Default for NetOptions {
+    fn default() -> NetOptions {
+        NetOptions { send_frames: 32, receive_buffers: 256, batch: 32, timeout_ms: 600_000 }
+    }
+}
+
+/// What the driver has seen.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LinkStatistics {
+    /// Frames received.
+    pub received_frames: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Frames given to the device.
+    pub sent_frames: u64,
+    /// Their bytes, before segmentation.
+    pub sent_bytes: u64,
+    /// Times that a frame found the ring full.
+    pub waits: u64,
+    /// Received frames that were shorter than a header or longer than a buffer.
+    pub malformed: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Times that the device was reset because it was late or lied.
+    pub resets: u64,
+    /// Frames to send at the device now.
+    pub sending: u16,
+}
+
+/// A virtio network device. Lives as long as the instance.
+pub struct VirtioNet {
+    pub(crate) transport: Box<dyn Transport>,
+    pub(crate) receiver: SpinLock<Receiver>,
+    pub(crate) sender: SpinLock<Sender>,
+    pub(crate) arrived: WaitQueue,
+    pub(crate) busy: WaitQueue,
+    pub(crate) properties: LinkProperties,
+    pub(crate) options: NetOptions,
+    general: SpinLock<LinkStatistics>,
+    line: u32,
+}
+
+impl VirtioNet {
+    /// Starts the device, whose interrupts arrive on `core`.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no network device.
+    pub fn new(transport: Box<dyn Transport>, core: usize, options: NetOptions) -> Result<VirtioNet, DeviceError> {
+        if transport.device_kind() != DEVICE_KIND {
+            return Err(DeviceError::Protocol);
+        }
+        let features = begin(&*transport, WANTED)?;
+        let line = transport.attach_interrupt(0, core)?;
+        let properties = properties(&*transport, features);
+        let mut receiver = Receiver::new(transport.queue_size_max(RECEIVE_QUEUE), features, &options)?;
+        let mut sender = Sender::new(transport.queue_size_max(SEND_QUEUE), features, &options)?;
+        receiver.doorbell = Some(transport.enable_queue(RECEIVE_QUEUE, receiver.ring.layout(), 0)?);
+        sender.doorbell = Some(transport.enable_queue(SEND_QUEUE, sender.ring.layout(), 0)?);
+        finish(&*transport);
+        let device = VirtioNet {
+            transport,
+            receiver: SpinLock::new(receiver),
+            sender: SpinLock::new(sender),
+            arrived: WaitQueue::new(),
+            busy: WaitQueue::new(),
+            properties,
+            options,
+            general: SpinLock::default(),
+            line,
+        };
+        device.post_buffers();
+        Ok(device)
+    }
+
+    /// The interrupt line, for the table that calls [`VirtioNet::on_interrupt`].
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// What the device is.
+    pub fn properties(&self) -> LinkProperties {
+        self.properties
+    }
+
+    /// What the driver has seen.
+    pub fn statistics(&self) -> LinkStatistics {
+        let mut statistics = *self.general.lock();
+        self.receiver.lock().count_into(&mut statistics);
+        self.sender.lock().count_into(&mut statistics);
+        statistics
+    }
+
+    /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
+    pub fn on_interrupt(&self) {
+        self.general.lock().interrupts += 1;
+        self.receiver.lock().ring.hush();
+        self.arrived.wake_all();
+        self.go_on_sending();
+    }
+
+    /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is to be sent.
+    pub async fn watch(&'static self) {
+        let timeout = self.options.timeout_ms.saturating_mul(cycles_per_ms());
+        loop {
+            self.busy.until(|| (self.sender.lock().ring.in_flight() > 0).then_some(())).await;
+            sleep_until(now().saturating_add(timeout / 4 + 1)).await;
+            // a lost interrupt costs time, not the frame
+            self.go_on_sending();
+            let limit = now().saturating_sub(timeout);
+            let late = self.sender.lock().is_older_than(limit);
+            if late {
+                self.recover();
+            }
+        }
+    }
+
+    /// The device broke the rules: it is reset, frames that it had are lost, frames that wait are sent then.
+    pub(crate) fn recover(&self) {
+        self.general.lock().resets += 1;
+        let mut receiver = self.receiver.lock();
+        let mut sender = self.sender.lock();
+        let alive = startup::reset(&*self.transport).is_ok();
+        receiver.on_reset(alive);
+        sender.on_reset(alive);
+        let restarted = alive && self.restart(&mut receiver, &mut sender).is_ok();
+        (receiver.is_dead, sender.is_dead) = (!restarted, !restarted);
+        drop(sender);
+        drop(receiver);
+        self.post_buffers();
+        self.arrived.wake_all();
+        self.go_on_sending();
+    }
+
+    fn restart(&self, receiver: &mut Receiver, sender: &mut Sender) -> Result<(), DeviceError> {
+        begin(&*self.transport, WANTED)?;
+        receiver.doorbell = Some(self.transport.enable_queue(RECEIVE_QUEUE, receiver.ring.layout(), 0)?);
+        sender.doorbell = Some(self.transport.enable_queue(SEND_QUEUE, sender.ring.layout(), 0)?);
+        finish(&*self.transport);
+        Ok(())
+    }
+}
+
+fn properties(transport: &dyn Transport, features: u64) -> LinkProperties {
+    let mut mac = [0; 6];
+    if features & FEATURE_MAC != 0 {
+        mac.iter_mut().enumerate().for_each(|(at, byte)| *byte = transport.config_u8(at));
+    } else {
+        gyre_machine::fill_random(&mut mac);
+        // a station's address that nobody has assigned (IEEE 802 section 8.2)
+        mac[0] = mac[0] & !1 | 2;
+    }
+    let offered = usize::from(transport.config_u16(CONFIG_MTU));
+    let mtu_bytes = match features & FEATURE_MTU != 0 && offered >= 68 {
+        true => offered.min(MTU_BYTES),
+        false => MTU_BYTES,
+    };
+    let checksum_offload = features & FEATURE_CHECKSUM != 0;
+    let segments = checksum_offload && features & FEATURE_SEGMENT_TCP4 != 0;
+    let segmentation_bytes_max = if segments { SEGMENTATION_BYTES } else { 0 };
+    LinkProperties { mac, mtu_bytes, checksum_offload, segmentation_bytes_max }
+}

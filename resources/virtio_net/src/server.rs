@@ -1,0 +1,45 @@
+//! The link protocol.
+
+use crate::device::VirtioNet;
+use crate::transmit::{bytes_of, joined};
+use alloc::vec::Vec;
+use gyre_interface::link::link::Server;
+use gyre_interface::link::{LinkError, LinkProperties, OutFrame};
+use gyre_object::Bytes;
+
+/// Bytes of an Ethernet header.
+const ETHERNET_BYTES: usize = 14;
+
+impl VirtioNet {
+    /// Refuses what the device could not do.
+    fn check(&self, frame: &OutFrame) -> Result<(), LinkError> {
+        let bytes = bytes_of(frame);
+        let bytes_max = match frame.segment {
+            Some(_) if self.properties.segmentation_bytes_max == 0 => return Err(LinkError::TooLong),
+            Some(_) => self.properties.segmentation_bytes_max + 256,
+            None => self.properties.mtu_bytes + ETHERNET_BYTES,
+        };
+        if bytes < ETHERNET_BYTES || bytes > bytes_max || (frame.checksum.is_some() && !self.properties.checksum_offload) {
+            return Err(LinkError::TooLong);
+        }
+        Ok(())
+    }
+}
+
+impl Server for VirtioNet {
+    async fn properties(&'static self) -> Result<LinkProperties, LinkError> {
+        Ok(self.properties)
+    }
+
+    async fn transmit(&'static self, frame: OutFrame) -> Result<(), LinkError> {
+        self.check(&frame)?;
+        match self.submit(joined(frame)?) {
+            None => Ok(()),
+            Some(call) => call.await,
+        }
+    }
+
+    async fn receive(&'static self) -> Result<Vec<Bytes>, LinkError> {
+        self.arrived.until(|| self.take_frames()).await.map_err(|_| LinkError::Device)
+    }
+}

@@ -1,0 +1,151 @@
+/* epoll: level, edge, one shot, timeouts, nesting, what is refused, what a closed descriptor does. */
+#include "check.h"
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+static int list;
+
+static int control(int operation, int fd, unsigned events)
+{
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return epoll_ctl(list, operation, fd, &event);
+}
+
+/* The events of one waiting, 0 for none. */
+static unsigned look(int fd)
+{
+    struct epoll_event event;
+    int count = epoll_wait(list, &event, 1, 0);
+    CHECK(count >= 0);
+    if (count == 0)
+        return 0;
+    CHECK(event.data.fd == fd);
+    return event.events;
+}
+
+static void triggers(void)
+{
+    int ends[2];
+    char text[8];
+    CHECK(pipe(ends) == 0);
+    CHECK(control(EPOLL_CTL_ADD, ends[0], EPOLLIN) == 0);
+    CHECK(look(ends[0]) == 0);
+    CHECK(write(ends[1], "ab", 2) == 2);
+    CHECK(look(ends[0]) == EPOLLIN);
+    CHECK(look(ends[0]) == EPOLLIN);
+    CHECK(control(EPOLL_CTL_MOD, ends[0], EPOLLIN | EPOLLET) == 0);
+    CHECK(look(ends[0]) == EPOLLIN);
+    CHECK(look(ends[0]) == 0);
+    CHECK(write(ends[1], "c", 1) == 1);
+    CHECK(look(ends[0]) == EPOLLIN);
+    CHECK(look(ends[0]) == 0);
+    CHECK(control(EPOLL_CTL_MOD, ends[0], EPOLLIN | EPOLLONESHOT) == 0);
+    CHECK(look(ends[0]) == EPOLLIN);
+    CHECK(write(ends[1], "d", 1) == 1);
+    CHECK(look(ends[0]) == 0);
+    CHECK(control(EPOLL_CTL_MOD, ends[0], EPOLLIN) == 0);
+    CHECK(look(ends[0]) == EPOLLIN);
+    CHECK(read(ends[0], text, 8) == 4);
+    CHECK(look(ends[0]) == 0);
+    close(ends[1]);
+    CHECK(look(ends[0]) == EPOLLHUP);
+    close(ends[0]);
+    CHECK(look(-1) == 0);
+}
+
+static void copies(void)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    CHECK(control(EPOLL_CTL_ADD, ends[0], EPOLLIN) == 0);
+    int copy = dup(ends[0]);
+    int number = ends[0];
+    close(ends[0]);
+    CHECK(write(ends[1], "x", 1) == 1);
+    CHECK(look(number) == EPOLLIN);
+    close(copy);
+    CHECK(look(-1) == 0);
+    close(ends[1]);
+}
+
+static void refusals(void)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    make_file("file", "");
+    int file = open("file", O_RDONLY);
+    FAILS(control(EPOLL_CTL_ADD, file, EPOLLIN), EPERM);
+    FAILS(control(EPOLL_CTL_ADD, list, EPOLLIN), EINVAL);
+    FAILS(control(EPOLL_CTL_MOD, ends[0], EPOLLIN), ENOENT);
+    CHECK(control(EPOLL_CTL_ADD, ends[0], EPOLLIN) == 0);
+    FAILS(control(EPOLL_CTL_ADD, ends[0], EPOLLIN), EEXIST);
+    CHECK(control(EPOLL_CTL_DEL, ends[0], 0) == 0);
+    FAILS(control(EPOLL_CTL_DEL, ends[0], 0), ENOENT);
+    FAILS(control(EPOLL_CTL_ADD, 999, EPOLLIN), EBADF);
+    struct epoll_event event;
+    FAILS(epoll_wait(list, &event, 0, 0), EINVAL);
+    FAILS(epoll_create1(1), EINVAL);
+    close(file), close(ends[0]), close(ends[1]);
+}
+
+static void nesting(void)
+{
+    int inner = epoll_create1(0);
+    int event = eventfd(0, EFD_NONBLOCK);
+    struct epoll_event wish = {.events = EPOLLIN, .data.fd = event};
+    CHECK(epoll_ctl(inner, EPOLL_CTL_ADD, event, &wish) == 0);
+    CHECK(control(EPOLL_CTL_ADD, inner, EPOLLIN) == 0);
+    FAILS(epoll_ctl(inner, EPOLL_CTL_ADD, list, &wish), ELOOP);
+    CHECK(look(inner) == 0);
+    CHECK(eventfd_write(event, 2) == 0);
+    CHECK(look(inner) == EPOLLIN);
+    eventfd_t value;
+    CHECK(eventfd_read(event, &value) == 0 && value == 2);
+    FAILS(eventfd_read(event, &value), EAGAIN);
+    CHECK(look(inner) == 0);
+    close(event), close(inner);
+}
+
+static long elapsed_ms(struct timespec *since)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000;
+}
+
+static void times(void)
+{
+    struct timespec start;
+    struct epoll_event event;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    CHECK(epoll_wait(list, &event, 1, 30) == 0);
+    CHECK(elapsed_ms(&start) >= 30);
+    int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    struct itimerspec spec = {{0, 10000000}, {0, 20000000}};
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    CHECK(timerfd_settime(timer, 0, &spec, NULL) == 0);
+    CHECK(control(EPOLL_CTL_ADD, timer, EPOLLIN) == 0);
+    CHECK(epoll_wait(list, &event, 1, -1) == 1 && event.data.fd == timer);
+    CHECK(elapsed_ms(&start) >= 20);
+    usleep(30000);
+    unsigned long long count = 0;
+    CHECK(read(timer, &count, 8) == 8 && count >= 3);
+    close(timer);
+}
+
+int main(void)
+{
+    enter_directory();
+    list = epoll_create1(EPOLL_CLOEXEC);
+    CHECK(list >= 0);
+    triggers();
+    copies();
+    refusals();
+    nesting();
+    times();
+    puts("ok epoll");
+    return 0;
+}

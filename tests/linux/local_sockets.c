@@ -1,0 +1,114 @@
+/* Local sockets: pairs, borders, names, descriptors in messages, ends. */
+#include "check.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+static void pairs(void)
+{
+    int ends[2];
+    char text[16];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    CHECK(write(ends[0], "ping", 4) == 4 && write(ends[0], "pong", 4) == 4);
+    CHECK(recv(ends[1], text, 16, MSG_PEEK) == 8);
+    CHECK(read(ends[1], text, 16) == 8 && memcmp(text, "pingpong", 8) == 0);
+    FAILS(recv(ends[1], text, 1, MSG_DONTWAIT), EAGAIN);
+    CHECK(shutdown(ends[1], SHUT_WR) == 0);
+    CHECK(read(ends[0], text, 1) == 0);
+    FAILS(send(ends[1], "x", 1, MSG_NOSIGNAL), EPIPE);
+    CHECK(write(ends[0], "still", 5) == 5);
+    CHECK(read(ends[1], text, 16) == 5);
+    close(ends[1]);
+    FAILS(send(ends[0], "x", 1, MSG_NOSIGNAL), EPIPE);
+    struct pollfd entry = {ends[0], POLLIN, 0};
+    CHECK(poll(&entry, 1, 0) == 1 && (entry.revents & (POLLIN | POLLHUP)) == (POLLIN | POLLHUP));
+    close(ends[0]);
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+    CHECK(write(ends[0], "first", 5) == 5 && write(ends[0], "second", 6) == 6);
+    CHECK(read(ends[1], text, 3) == 3 && read(ends[1], text, 16) == 6);
+    close(ends[0]), close(ends[1]);
+}
+
+static socklen_t name_address(struct sockaddr_un *address, const char *name, size_t bytes)
+{
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, name, bytes);
+    return offsetof(struct sockaddr_un, sun_path) + bytes;
+}
+
+static void names(const char *name, size_t bytes)
+{
+    struct sockaddr_un address;
+    socklen_t length = name_address(&address, name, bytes);
+    struct sockaddr *raw = (struct sockaddr *)&address;
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(bind(listener, raw, length) == 0);
+    FAILS(connect(client, raw, length), ECONNREFUSED);
+    CHECK(listen(listener, 5) == 0);
+    FAILS(accept(listener, NULL, NULL), EAGAIN);
+    CHECK(connect(client, raw, length) == 0);
+    int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK(accepted >= 0 && fcntl(accepted, F_GETFD) == FD_CLOEXEC);
+    char text[8];
+    CHECK(write(client, "hello", 5) == 5 && read(accepted, text, 8) == 5);
+    struct ucred peer;
+    socklen_t room = sizeof peer;
+    CHECK(getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &peer, &room) == 0 && peer.pid == getpid());
+    int second = socket(AF_UNIX, SOCK_STREAM, 0);
+    FAILS(bind(second, raw, length), EADDRINUSE);
+    FAILS(connect(client, raw, length), EISCONN);
+    close(listener);
+    FAILS(connect(second, raw, length), ECONNREFUSED);
+    close(client), close(accepted), close(second);
+}
+
+static void descriptors(void)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    if (fork() == 0) {
+        make_file("passed", "contents");
+        int file = open("passed", O_RDONLY);
+        union { char room[CMSG_SPACE(sizeof file)]; struct cmsghdr align; } control = {{0}};
+        struct iovec piece = {"!", 1};
+        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+        struct cmsghdr *entry = CMSG_FIRSTHDR(&message);
+        entry->cmsg_level = SOL_SOCKET, entry->cmsg_type = SCM_RIGHTS, entry->cmsg_len = CMSG_LEN(sizeof file);
+        memcpy(CMSG_DATA(entry), &file, sizeof file);
+        _exit(sendmsg(ends[0], &message, 0) == 1 ? 0 : 1);
+    }
+    char byte, text[16];
+    union { char room[64]; struct cmsghdr align; } control;
+    struct iovec piece = {&byte, 1};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    CHECK(recvmsg(ends[1], &message, MSG_CMSG_CLOEXEC) == 1 && byte == '!');
+    struct cmsghdr *entry = CMSG_FIRSTHDR(&message);
+    CHECK(entry != NULL && entry->cmsg_type == SCM_RIGHTS && entry->cmsg_len == CMSG_LEN(sizeof(int)));
+    int file;
+    memcpy(&file, CMSG_DATA(entry), sizeof file);
+    CHECK(read(file, text, 16) == 8 && memcmp(text, "contents", 8) == 0);
+    CHECK(fcntl(file, F_GETFD) == FD_CLOEXEC);
+    int status;
+    CHECK(wait(&status) > 0 && status == 0);
+    close(file), close(ends[0]), close(ends[1]);
+}
+
+int main(void)
+{
+    char hidden[32];
+    enter_directory();
+    pairs();
+    names("socket", 7);
+    hidden[0] = 0;
+    sprintf(hidden + 1, "gyre-%d", getpid());
+    names(hidden, strlen(hidden + 1) + 1);
+    descriptors();
+    FAILS(socket(AF_UNIX, 99, 0), EINVAL);
+    puts("ok local_sockets");
+    return 0;
+}
