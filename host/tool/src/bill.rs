@@ -51,7 +51,8 @@ pub fn check(bill: &Bill) -> Result<()> {
 pub fn table(bill: &Bill) -> String {
     let seconds = |cycles: u64| format!("{:.3} s", cycles as f64 / bill.cycles_per_second.max(1) as f64);
     let part = |cycles: u64| format!("{:.3} %", percent(cycles, bill.machine_cycles));
-    let head = ["", "share", "CPU time", "of machine", "sent", "received", "disk read", "written", "memory", "waited"];
+    let head =
+        ["", "share", "CPU time", "of machine", "sent", "received", "disk read", "written", "memory", "mean wait"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let sum_of_shares: u32 = bill.tenants.iter().filter(|line| line.tenant != "system").map(|line| line.share).sum();
     rows.extend(bill.tenants.iter().map(|line| {
@@ -95,7 +96,7 @@ fn last_line(bill: &Bill) -> String {
 
 fn figures(line: &Line) -> Vec<String> {
     let bytes = [line.sent_bytes, line.received_bytes, line.read_bytes, line.written_bytes, line.memory_bytes];
-    let waited = format!("{:.3} s", line.queued_ns as f64 / 1e9);
+    let waited = format!("{:.1} us", line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
     bytes.iter().map(|bytes| show_bytes(*bytes)).chain([waited]).collect()
 }
 

@@ -8,6 +8,7 @@ mod plot;
 mod report;
 mod rig;
 mod shares;
+mod speed;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ const EXPERIMENTS: &[Experiment] = &[
         run: flood::run,
     },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
+    Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
+    Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
 ];
 
 /// `gyre exp [NAME | all]`.

@@ -23,6 +23,9 @@ const EXIT_CLEAN: i32 = 1;
 /// The kernel's code 101, as of a Rust program that panicked.
 const EXIT_PANIC: i32 = 203;
 
+/// The kernel's code 3: it says on the console what it lacks.
+const EXIT_NO_START: i32 = 7;
+
 /// A machine for QEMU.
 pub struct Machine<'a> {
     /// Cores.
@@ -96,6 +99,17 @@ impl Qemu {
     }
 }
 
+impl Qemu {
+    /// The CPU time that it has taken so far, in seconds (proc(5): fields 14 and 15 of stat, in hundredths); 0 when it is gone.
+    pub fn cpu_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // The second field is the name in brackets and may hold blanks: count from its end.
+        let rest = stat.rsplit(')').next().unwrap_or_default();
+        let ticks: f64 = rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
+        ticks / 100.0
+    }
+}
+
 impl Drop for Qemu {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -146,6 +160,7 @@ pub fn unexpected_end(status: ExitStatus, console: &Path) -> Failure {
         // QEMU's own failures end with 1 too, but with words.
         Some(EXIT_CLEAN) if errors.trim().is_empty() => "the machine switched itself off".to_owned(),
         Some(EXIT_PANIC) => "the machine's kernel panicked".to_owned(),
+        Some(EXIT_NO_START) => "the machine's kernel could not start".to_owned(),
         _ => format!("QEMU ended ({status})"),
     };
     Failure::with_help(how, format!("The console's last lines ({}):\n{}", console.display(), tail.trim()))

@@ -63,9 +63,7 @@ fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc
     let name = running.description.machine.name.clone();
     let mut over = || is_over(running, started, arguments.duration, stop);
     match () {
-        () if arguments.console => {
-            plain::console(running, |running| is_over(running, started, arguments.duration, stop))
-        }
+        () if arguments.console => plain::wait(&mut over),
         () if terminal::is_possible() && !arguments.json => terminal::watch(sampler, &name, over),
         () => plain::watch(sampler, &mut over),
     }

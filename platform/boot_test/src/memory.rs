@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES};
-use gyre_x86_64::{DmaBuffer, Frame, memory_statistics, set_memory_meter};
+use gyre_x86_64::{DmaBuffer, Frame, boot_module, command_line_value, memory_statistics, set_memory_meter};
 
 /// All checks of this file.
 pub const CHECKS: &[Check] = &[
@@ -19,6 +19,7 @@ pub const CHECKS: &[Check] = &[
     ("the_heap_refuses_what_is_too_large", the_heap_refuses_what_is_too_large),
     ("the_meter_sees_every_byte_and_its_payer", the_meter_sees_every_byte_and_its_payer),
     ("copies_of_all_lengths_and_overlaps_are_right", copies_are_right),
+    ("the_boot_module_arrives_whole_and_stays", the_boot_module_arrives_whole),
     ("shared_buffers_are_bounded", shared_buffers_are_bounded),
 ];
 
@@ -188,5 +189,16 @@ fn shared_buffers_are_bounded() -> Verdict {
     check!(buffer.read_u32(8190) == 0 && buffer.read_u8(8192) == 0, "beyond the end is something");
     let mut bytes = [0; 8];
     check!(buffer.read_bytes(8188, &mut bytes) == 4 && bytes[2] == 0x34, "the tail {bytes:?}");
+    Ok(())
+}
+
+/// `platform.sh` says on the command line how long the module is and what its bytes sum up to. Runs after all memory was in use
+/// once, so a module that was not kept out of it would show.
+fn the_boot_module_arrives_whole() -> Verdict {
+    let number = |name| command_line_value(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    let module = boot_module();
+    let sum = module.iter().fold(0u64, |sum, byte| sum + u64::from(*byte));
+    let expected = (number("module_bytes"), number("module_sum"));
+    check!((module.len() as u64, sum) == expected, "{} bytes with sum {sum}, expected {expected:?}", module.len());
     Ok(())
 }

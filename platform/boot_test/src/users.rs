@@ -79,7 +79,7 @@ program!(count_for_ever, "2: inc rax", "lea rcx, [rax * 2]", "mov r11, rax", "no
 fn a_preempted_program_loses_nothing() -> Verdict {
     let mut process = Process::new(count_for_ever());
     let mut last = 0;
-    for round in 0..20 {
+    for _ in 0..20 {
         set_timer(now() + cycles_per_ms());
         let exit = enter_user(&mut process.context, &process.table.root());
         check!(exit.trap == Trap::Interrupt, "{:?}", exit.trap);
@@ -87,11 +87,13 @@ fn a_preempted_program_loses_nothing() -> Verdict {
         let events = take_events();
         check!(events.has(Events::TIMER) || events.has(Events::WAKE), "no event for the interrupt");
         let r = &process.context.registers;
-        check!(r.rax > last || round == 0, "it does not advance: {}", r.rax);
+        // A busy host may let the time pass before the first instruction.
+        check!(r.rax >= last, "it goes back: {} after {last}", r.rax);
         let within = r.rcx == r.rax.wrapping_mul(2) || r.rcx == r.rax.wrapping_sub(1).wrapping_mul(2);
         check!(within && (r.r11 == !r.rax || r.r11 == !r.rax.wrapping_sub(1) || r.r11 == r.rax), "torn: {r:x?}");
         last = r.rax;
     }
+    check!(last > 0, "it never ran");
     Ok(())
 }
 

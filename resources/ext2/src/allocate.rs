@@ -74,34 +74,21 @@ impl Allocator {
             directories: u32::from(group.directories),
             dirty: false,
         };
-        Allocator {
-            groups: geometry.groups.iter().map(state).collect(),
-            freed: Freed::default(),
-            doomed: Vec::new(),
-        }
+        Allocator { groups: geometry.groups.iter().map(state).collect(), freed: Freed::default(), doomed: Vec::new() }
     }
 
     fn take_block(&mut self, geometry: &Geometry, goal: u32) -> Search {
-        let first =
-            geometry.group_of_block(goal.clamp(geometry.first_data_block, geometry.blocks - 1));
+        let first = geometry.group_of_block(goal.clamp(geometry.first_data_block, geometry.blocks - 1));
         for step in 0..geometry.group_count {
             let number = (first + step) % geometry.group_count;
-            let Some(group) = self
-                .groups
-                .get_mut(number as usize)
-                .filter(|group| group.blocks_free > 0)
-            else {
+            let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.blocks_free > 0) else {
                 continue;
             };
             let Some(bitmaps) = &mut group.bitmaps else {
                 return Search::Load(number);
             };
             let (start, _) = geometry.group_blocks(number);
-            let from = if step == 0 {
-                goal.saturating_sub(start)
-            } else {
-                0
-            };
+            let from = if step == 0 { goal.saturating_sub(start) } else { 0 };
             let Some(bit) = bitmaps.blocks.first_clear(from) else {
                 group.blocks_free = 0;
                 continue;
@@ -117,11 +104,7 @@ impl Allocator {
     fn take_inode(&mut self, geometry: &Geometry, first: u32, directory: bool) -> Search {
         for step in 0..geometry.group_count {
             let number = (first + step) % geometry.group_count;
-            let Some(group) = self
-                .groups
-                .get_mut(number as usize)
-                .filter(|group| group.inodes_free > 0)
-            else {
+            let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.inodes_free > 0) else {
                 continue;
             };
             let Some(bitmaps) = &mut group.bitmaps else {
@@ -142,14 +125,8 @@ impl Allocator {
 
     /// The group for a new directory: the emptiest that has inodes.
     fn emptiest(&self) -> u32 {
-        let candidates = self
-            .groups
-            .iter()
-            .enumerate()
-            .filter(|(_, group)| group.inodes_free > 0);
-        candidates
-            .max_by_key(|(_, group)| group.blocks_free)
-            .map_or(0, |(number, _)| number as u32)
+        let candidates = self.groups.iter().enumerate().filter(|(_, group)| group.inodes_free > 0);
+        candidates.max_by_key(|(_, group)| group.blocks_free).map_or(0, |(number, _)| number as u32)
     }
 
     /// Gives a block back; its group's bitmaps are loaded. False where it was free already: the image is damaged.
@@ -168,17 +145,9 @@ impl Allocator {
         was_taken
     }
 
-    pub(crate) fn release_inode(
-        &mut self,
-        geometry: &Geometry,
-        inode: u32,
-        directory: bool,
-    ) -> bool {
+    pub(crate) fn release_inode(&mut self, geometry: &Geometry, inode: u32, directory: bool) -> bool {
         let index = inode.saturating_sub(1);
-        let Some(group) = self
-            .groups
-            .get_mut((index / geometry.inodes_per_group) as usize)
-        else {
+        let Some(group) = self.groups.get_mut((index / geometry.inodes_per_group) as usize) else {
             return false;
         };
         let Some(bitmaps) = &mut group.bitmaps else {
@@ -209,33 +178,19 @@ impl Ext2 {
     }
 
     /// Takes a free inode: of a file near its directory, of a directory where there is most room.
-    pub(crate) async fn take_inode(
-        &'static self,
-        parent: u64,
-        directory: bool,
-    ) -> Result<Taken, FileError> {
-        let near = (parent.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32
-            % self.geometry.group_count;
+    pub(crate) async fn take_inode(&'static self, parent: u64, directory: bool) -> Result<Taken, FileError> {
+        let near =
+            (parent.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32 % self.geometry.group_count;
         loop {
             let search = {
                 let mut allocator = self.allocator.lock();
-                let first = if directory {
-                    allocator.emptiest()
-                } else {
-                    near
-                };
+                let first = if directory { allocator.emptiest() } else { near };
                 allocator.take_inode(&self.geometry, first, directory)
             };
             match search {
                 Search::Found(inode) => {
                     self.note_change();
-                    return Ok(Taken {
-                        file_system: self,
-                        inode,
-                        directory,
-                        block: None,
-                        kept: false,
-                    });
+                    return Ok(Taken { file_system: self, inode, directory, block: None, kept: false });
                 }
                 Search::Load(group) => self.load_group(group).await?,
                 Search::Full => return Err(FileError::NoSpace),
@@ -245,41 +200,20 @@ impl Ext2 {
 
     /// Reads the bitmaps of a group. Bits of the group's own parts count as taken, whatever the disk says.
     pub(crate) async fn load_group(&'static self, number: u32) -> Result<(), FileError> {
-        let group = *self
-            .geometry
-            .groups
-            .get(number as usize)
-            .ok_or(FileError::Damaged)?;
-        if self
-            .allocator
-            .lock()
-            .groups
-            .get(number as usize)
-            .is_some_and(|state| state.bitmaps.is_some())
-        {
+        let group = *self.geometry.groups.get(number as usize).ok_or(FileError::Damaged)?;
+        if self.allocator.lock().groups.get(number as usize).is_some_and(|state| state.bitmaps.is_some()) {
             return Ok(());
         }
         let (start, end) = self.geometry.group_blocks(number);
         let mut blocks = Bitmap::decode(&self.read_raw(group.block_bitmap).await?, end - start);
-        let mut inodes = Bitmap::decode(
-            &self.read_raw(group.inode_bitmap).await?,
-            self.geometry.inodes_per_group,
-        );
+        let mut inodes = Bitmap::decode(&self.read_raw(group.inode_bitmap).await?, self.geometry.inodes_per_group);
         (start..end)
             .filter(|block| !self.geometry.is_data_block(*block))
             .for_each(|block| _ = blocks.put(block - start, true));
-        let reserved = if number == 0 {
-            self.geometry.first_inode - 1
-        } else {
-            0
-        };
+        let reserved = if number == 0 { self.geometry.first_inode - 1 } else { 0 };
         (0..reserved).for_each(|bit| _ = inodes.put(bit, true));
         let mut allocator = self.allocator.lock();
-        if let Some(state) = allocator
-            .groups
-            .get_mut(number as usize)
-            .filter(|state| state.bitmaps.is_none())
-        {
+        if let Some(state) = allocator.groups.get_mut(number as usize).filter(|state| state.bitmaps.is_none()) {
             (state.blocks_free, state.inodes_free) = (blocks.count_clear(), inodes.count_clear());
             state.bitmaps = Some(Bitmaps { blocks, inodes });
         }
@@ -290,11 +224,7 @@ impl Ext2 {
     async fn read_raw(&'static self, block: u32) -> Result<Vec<u8>, FileError> {
         let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
         let view = Bytes::new(page, 0, self.geometry.block_bytes);
-        let views = self
-            .disk
-            .read(self.sector(block), vec![view])
-            .await
-            .map_err(from_block)?;
+        let views = self.disk.read(self.sector(block), vec![view]).await.map_err(from_block)?;
         Ok(views.first().map_or(&[][..], Bytes::as_slice).to_vec())
     }
 
@@ -310,12 +240,7 @@ impl Ext2 {
     fn forget_block(&self, block: u32) {
         self.metadata.lock().blocks.remove(&block);
         let number = u64::from(block);
-        self.cache.forget(
-            self.file_system,
-            crate::metadata::DEVICE_NODE,
-            number,
-            number + 1,
-        );
+        self.cache.forget(self.file_system, crate::metadata::DEVICE_NODE, number, number + 1);
     }
 
     /// Says that a block belongs to nobody any more. False where that was said before: the image is damaged.
@@ -350,12 +275,7 @@ impl Drop for Taken {
         if let Some(block) = self.block {
             self.file_system.free_block(block);
         }
-        self.file_system
-            .allocator
-            .lock()
-            .freed
-            .inodes
-            .push((self.inode, self.directory));
+        self.file_system.allocator.lock().freed.inodes.push((self.inode, self.directory));
         self.file_system.note_change();
     }
 }

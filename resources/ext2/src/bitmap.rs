@@ -12,41 +12,22 @@ pub(crate) struct Bitmap {
 
 impl Bitmap {
     pub(crate) fn decode(raw: &[u8], limit: u32) -> Bitmap {
-        let word = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte))
-        };
-        Bitmap {
-            words: raw.chunks(8).map(word).collect(),
-            limit,
-        }
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        Bitmap { words: raw.chunks(8).map(word).collect(), limit }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        self.words
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect()
+        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     pub(crate) fn get(&self, bit: u32) -> bool {
-        bit >= self.limit
-            || self
-                .words
-                .get(bit as usize / 64)
-                .is_none_or(|word| word >> (bit % 64) & 1 == 1)
+        bit >= self.limit || self.words.get(bit as usize / 64).is_none_or(|word| word >> (bit % 64) & 1 == 1)
     }
 
     /// Sets or clears a bit; returns what it was.
     pub(crate) fn put(&mut self, bit: u32, value: bool) -> bool {
         let before = self.get(bit);
-        if let Some(word) = self
-            .words
-            .get_mut(bit as usize / 64)
-            .filter(|_| bit < self.limit)
-        {
+        if let Some(word) = self.words.get_mut(bit as usize / 64).filter(|_| bit < self.limit) {
             let mask = 1 << (bit % 64);
             *word = if value { *word | mask } else { *word & !mask };
         }
@@ -55,19 +36,13 @@ impl Bitmap {
 
     /// The first clear bit from `start` on, then from the beginning.
     pub(crate) fn first_clear(&self, start: u32) -> Option<u32> {
-        self.clear_in(start, self.limit)
-            .or_else(|| self.clear_in(0, start.min(self.limit)))
+        self.clear_in(start, self.limit).or_else(|| self.clear_in(0, start.min(self.limit)))
     }
 
     fn clear_in(&self, start: u32, end: u32) -> Option<u32> {
         let mut at = start;
         while at < end {
-            let free = !self
-                .words
-                .get(at as usize / 64)
-                .copied()
-                .unwrap_or(u64::MAX)
-                >> (at % 64);
+            let free = !self.words.get(at as usize / 64).copied().unwrap_or(u64::MAX) >> (at % 64);
             if free != 0 {
                 return Some(at + free.trailing_zeros()).filter(|bit| *bit < end);
             }
@@ -94,11 +69,8 @@ mod tests {
             bits.put(bit, false);
         }
         assert_eq!(bits.count_clear(), 5);
-        let found: Vec<_> = [0, 1, 64, 65, 131, 200]
-            .map(|start| bits.first_clear(start))
-            .into_iter()
-            .flatten()
-            .collect();
+        let found: Vec<_> =
+            [0, 1, 64, 65, 131, 200].map(|start| bits.first_clear(start)).into_iter().flatten().collect();
         assert_eq!(found, [0, 63, 64, 130, 199, 0]);
         assert_eq!(Bitmap::decode(&bits.encode(), 200).words, bits.words);
         assert!(bits.put(199, true) == false && bits.get(199));

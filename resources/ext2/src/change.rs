@@ -12,11 +12,7 @@ use gyre_object::Page;
 impl Ext2 {
     /// Refuses changes to a file system that is read-only.
     pub(crate) fn writable(&self) -> Result<(), FileError> {
-        if self.read_only.load(Ordering::Relaxed) {
-            Err(FileError::ReadOnly)
-        } else {
-            Ok(())
-        }
+        if self.read_only.load(Ordering::Relaxed) { Err(FileError::ReadOnly) } else { Ok(()) }
     }
 
     /// There is something to commit.
@@ -29,10 +25,7 @@ impl Ext2 {
         let mut metadata = self.metadata.lock();
         metadata.note(&self.metadata_changed);
         let entry = metadata.blocks.entry(block);
-        let dirty = entry.or_insert_with(|| DirtyBlock {
-            class,
-            page: page.clone(),
-        });
+        let dirty = entry.or_insert_with(|| DirtyBlock { class, page: page.clone() });
         dirty.class = dirty.class.min(class);
     }
 

@@ -53,22 +53,14 @@ impl Ext2 {
         }
         let number = self.commits_begun.fetch_add(1, Ordering::AcqRel) + 1;
         let mut commit = Commit::new(self);
-        commit
-            .run()
-            .await
-            .inspect_err(|error| self.commit_failed(*error))?;
+        commit.run().await.inspect_err(|error| self.commit_failed(*error))?;
         self.commits_done.store(number, Ordering::Release);
         Ok(())
     }
 
     fn commit_failed(&self, error: FileError) {
-        if matches!(error, FileError::Io | FileError::Damaged)
-            && !self.read_only.swap(true, Ordering::AcqRel)
-        {
-            log::error!(
-                "ext2 {}: metadata cannot be written ({error:?}), read-only from now on",
-                self.file_system
-            );
+        if matches!(error, FileError::Io | FileError::Damaged) && !self.read_only.swap(true, Ordering::AcqRel) {
+            log::error!("ext2 {}: metadata cannot be written ({error:?}), read-only from now on", self.file_system);
         }
     }
 
@@ -77,11 +69,7 @@ impl Ext2 {
         self.metadata.lock().since.is_some()
     }
 
-    pub(crate) async fn write_page(
-        &'static self,
-        block: u32,
-        page: &Page,
-    ) -> Result<(), FileError> {
+    pub(crate) async fn write_page(&'static self, block: u32, page: &Page) -> Result<(), FileError> {
         let view = || [Bytes::new(page.clone(), 0, self.geometry.block_bytes)].into();
         let sector = self.sector(block);
         if self.disk.write(sector, view()).await.is_ok() {
@@ -96,10 +84,7 @@ impl Commit {
     fn new(file_system: &'static Ext2) -> Commit {
         let (doomed, freed) = {
             let mut allocator = file_system.allocator.lock();
-            (
-                core::mem::take(&mut allocator.doomed),
-                core::mem::take(&mut allocator.freed),
-            )
+            (core::mem::take(&mut allocator.doomed), core::mem::take(&mut allocator.freed))
         };
         let since = file_system.metadata.lock().since.take();
         Commit {
@@ -157,12 +142,8 @@ impl Commit {
     /// Copies the dirty blocks of a class; they are clean from here on.
     fn copy(&mut self, which: impl Fn(Class) -> bool) -> Result<(), FileError> {
         let mut metadata = self.file_system.metadata.lock();
-        let blocks: Vec<u32> = metadata
-            .blocks
-            .iter()
-            .filter(|(_, dirty)| which(dirty.class))
-            .map(|(block, _)| *block)
-            .collect();
+        let blocks: Vec<u32> =
+            metadata.blocks.iter().filter(|(_, dirty)| which(dirty.class)).map(|(block, _)| *block).collect();
         for block in blocks {
             let Some(dirty) = metadata.blocks.get(&block) else {
                 continue;
@@ -178,21 +159,11 @@ impl Commit {
 
     fn copy_bitmaps(&mut self) -> Result<(), FileError> {
         let mut allocator = self.file_system.allocator.lock();
-        for (number, group) in allocator
-            .groups
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, group)| group.dirty)
-        {
-            let (Some(bitmaps), Some(place)) =
-                (&group.bitmaps, self.file_system.geometry.groups.get(number))
-            else {
+        for (number, group) in allocator.groups.iter_mut().enumerate().filter(|(_, group)| group.dirty) {
+            let (Some(bitmaps), Some(place)) = (&group.bitmaps, self.file_system.geometry.groups.get(number)) else {
                 continue;
             };
-            for (block, bits) in [
-                (place.block_bitmap, &bitmaps.blocks),
-                (place.inode_bitmap, &bitmaps.inodes),
-            ] {
+            for (block, bits) in [(place.block_bitmap, &bitmaps.blocks), (place.inode_bitmap, &bitmaps.inodes)] {
                 let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
                 page.write(0, &bits.encode());
                 self.bitmaps.push((block, page));
@@ -220,9 +191,7 @@ impl Commit {
             return Ok(());
         }
         self.file_system.write_superblock(false).await?;
-        self.file_system
-            .marked_unclean
-            .store(true, Ordering::Release);
+        self.file_system.marked_unclean.store(true, Ordering::Release);
         self.unflushed = true;
         Ok(())
     }
@@ -236,12 +205,8 @@ impl Commit {
     }
 
     async fn write_class(&mut self, class: Class) -> Result<(), FileError> {
-        let pages: Vec<(u32, Page)> = self
-            .taken
-            .iter()
-            .filter(|taken| taken.1 == class)
-            .map(|taken| (taken.0, taken.3.clone()))
-            .collect();
+        let pages: Vec<(u32, Page)> =
+            self.taken.iter().filter(|taken| taken.1 == class).map(|taken| (taken.0, taken.3.clone())).collect();
         self.write_all(pages).await
     }
 
@@ -257,20 +222,12 @@ impl Commit {
         let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
         pages.iter().for_each(|(block, page)| {
-            runs.add_any(
-                *block,
-                Bytes::new(page.clone(), 0, file_system.geometry.block_bytes),
-                payer,
-            );
+            runs.add_any(*block, Bytes::new(page.clone(), 0, file_system.geometry.block_bytes), payer);
         });
         self.unflushed |= !pages.is_empty();
-        let send =
-            |block, views: Vec<Bytes>| file_system.disk.write(file_system.sector(block), views);
-        let calls: Vec<_> = runs
-            .0
-            .into_iter()
-            .map(|run| (run.block, run.views.clone(), send(run.block, run.views)))
-            .collect();
+        let send = |block, views: Vec<Bytes>| file_system.disk.write(file_system.sector(block), views);
+        let calls: Vec<_> =
+            runs.0.into_iter().map(|run| (run.block, run.views.clone(), send(run.block, run.views))).collect();
         for (block, views, call) in calls {
             if call.await.is_err() {
                 send(block, views).await.map_err(from_block)?;
@@ -281,27 +238,19 @@ impl Commit {
 
     /// Writes directories: a block only after those that must be on the disk before it.
     async fn write_names(&mut self) -> Result<(), FileError> {
-        let names = self
-            .taken
-            .iter()
-            .filter(|taken| taken.1 == Class::Directories);
+        let names = self.taken.iter().filter(|taken| taken.1 == Class::Directories);
         let mut left: BTreeMap<u32, Page> = names.map(|taken| (taken.0, taken.3.clone())).collect();
         while !left.is_empty() {
             self.flush().await?;
             let waits = |block: &u32| {
-                self.order.iter().any(|(before, after)| {
-                    after == block && before != after && left.contains_key(before)
-                })
+                self.order.iter().any(|(before, after)| after == block && before != after && left.contains_key(before))
             };
             let mut ready: Vec<u32> = left.keys().filter(|block| !waits(block)).copied().collect();
             if ready.is_empty() {
                 // No cycle can arise (see `move_name`); if one did, writing is better than waiting for ever.
                 ready = left.keys().copied().collect();
             }
-            let pages = ready
-                .into_iter()
-                .filter_map(|block| left.remove(&block).map(|page| (block, page)))
-                .collect();
+            let pages = ready.into_iter().filter_map(|block| left.remove(&block).map(|page| (block, page))).collect();
             self.write_all(pages).await?;
         }
         Ok(())
@@ -316,17 +265,14 @@ impl Commit {
         let file_system = self.file_system;
         while let Some(node) = self.doomed.last().cloned() {
             match file_system.reap_node(&node).await {
-                Ok(true) => self.freed.inodes.push((
-                    node.id as u32,
-                    node.kind == gyre_interface::files::NodeKind::Directory,
-                )),
+                Ok(true) => {
+                    self.freed.inodes.push((node.id as u32, node.kind == gyre_interface::files::NodeKind::Directory))
+                }
                 // Somebody still reads it: the next commit tries again.
                 Ok(false) => file_system.doom(node),
-                Err(FileError::Damaged) => log::warn!(
-                    "ext2 {}: node {} is damaged, its blocks are lost",
-                    file_system.file_system,
-                    node.id
-                ),
+                Err(FileError::Damaged) => {
+                    log::warn!("ext2 {}: node {} is damaged, its blocks are lost", file_system.file_system, node.id)
+                }
                 Err(error) => return Err(error),
             }
             self.doomed.pop();
@@ -343,19 +289,13 @@ impl Commit {
     /// Gives freed blocks and inodes to those who need some, and writes the counts.
     async fn release(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
-        let groups: BTreeSet<u32> = self
-            .freed
-            .blocks
-            .iter()
-            .map(|block| file_system.geometry.group_of_block(*block))
-            .collect();
+        let groups: BTreeSet<u32> =
+            self.freed.blocks.iter().map(|block| file_system.geometry.group_of_block(*block)).collect();
         for group in groups {
             file_system.load_group(group).await?;
         }
         for (inode, _) in &self.freed.inodes {
-            file_system
-                .load_group((inode - 1) / file_system.geometry.inodes_per_group)
-                .await?;
+            file_system.load_group((inode - 1) / file_system.geometry.inodes_per_group).await?;
         }
         let freed = core::mem::take(&mut self.freed);
         if !freed.is_empty() {

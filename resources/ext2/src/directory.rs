@@ -41,17 +41,9 @@ pub(crate) fn kind_code(kind: NodeKind) -> u8 {
 /// The kind that a code stands for; `None` where the inode must be asked.
 pub(crate) fn kind_of_code(code: u8) -> Option<NodeKind> {
     use NodeKind::*;
-    [
-        File,
-        Directory,
-        CharacterDevice,
-        BlockDevice,
-        Pipe,
-        Socket,
-        SymbolicLink,
-    ]
-    .into_iter()
-    .find(|kind| kind_code(*kind) == code)
+    [File, Directory, CharacterDevice, BlockDevice, Pipe, Socket, SymbolicLink]
+        .into_iter()
+        .find(|kind| kind_code(*kind) == code)
 }
 
 /// The entry at an offset, checked.
@@ -59,33 +51,16 @@ pub(crate) fn kind_of_code(code: u8) -> Option<NodeKind> {
 /// # Errors
 /// [`FileError::Damaged`].
 pub(crate) fn entry_at(block: &[u8], offset: usize) -> Result<Entry<'_>, FileError> {
-    let raw = block
-        .get(offset..)
-        .filter(|raw| raw.len() >= HEADER_BYTES)
-        .ok_or(FileError::Damaged)?;
-    let (inode, bytes, name_bytes) = (
-        u32_at(raw, 0),
-        usize::from(u16_at(raw, 4)),
-        usize::from(raw.get(6).copied().unwrap_or(0)),
-    );
-    let sound = bytes >= HEADER_BYTES
-        && bytes.is_multiple_of(4)
-        && bytes <= raw.len()
-        && HEADER_BYTES + name_bytes <= bytes;
-    let name = raw
-        .get(HEADER_BYTES..HEADER_BYTES + name_bytes)
-        .filter(|_| sound)
-        .ok_or(FileError::Damaged)?;
+    let raw = block.get(offset..).filter(|raw| raw.len() >= HEADER_BYTES).ok_or(FileError::Damaged)?;
+    let (inode, bytes, name_bytes) =
+        (u32_at(raw, 0), usize::from(u16_at(raw, 4)), usize::from(raw.get(6).copied().unwrap_or(0)));
+    let sound =
+        bytes >= HEADER_BYTES && bytes.is_multiple_of(4) && bytes <= raw.len() && HEADER_BYTES + name_bytes <= bytes;
+    let name = raw.get(HEADER_BYTES..HEADER_BYTES + name_bytes).filter(|_| sound).ok_or(FileError::Damaged)?;
     if inode != 0 && (name.is_empty() || name.iter().any(|byte| matches!(byte, 0 | b'/'))) {
         return Err(FileError::Damaged);
     }
-    Ok(Entry {
-        offset,
-        bytes,
-        inode,
-        kind_code: raw.get(7).copied().unwrap_or(0),
-        name,
-    })
+    Ok(Entry { offset, bytes, inode, kind_code: raw.get(7).copied().unwrap_or(0), name })
 }
 
 /// All entries of a block; ends after the first error.
@@ -116,14 +91,7 @@ pub(crate) fn find<'a>(block: &'a [u8], name: &[u8]) -> Result<Option<Entry<'a>>
 }
 
 /// Writes an entry's header and name.
-pub(crate) fn write_entry(
-    block: &mut [u8],
-    offset: usize,
-    bytes: usize,
-    inode: u32,
-    code: u8,
-    name: &[u8],
-) {
+pub(crate) fn write_entry(block: &mut [u8], offset: usize, bytes: usize, inode: u32, code: u8, name: &[u8]) {
     put_u32(block, offset, inode);
     put_u16(block, offset + 4, bytes as u16);
     put_u16(block, offset + 6, name.len() as u16 | u16::from(code) << 8);
@@ -141,11 +109,7 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
     let mut found = false;
     for entry in entries(block) {
         let entry = entry?;
-        let used = if entry.inode == 0 {
-            0
-        } else {
-            entry_bytes(entry.name.len())
-        };
+        let used = if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) };
         found |= entry.bytes >= used + needed;
     }
     Ok(found)
@@ -155,12 +119,7 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
-pub(crate) fn redirect(
-    block: &mut [u8],
-    name: &[u8],
-    inode: u32,
-    code: u8,
-) -> Result<(), FileError> {
+pub(crate) fn redirect(block: &mut [u8], name: &[u8], inode: u32, code: u8) -> Result<(), FileError> {
     let offset = find(block, name)?.ok_or(FileError::NotFound)?.offset;
     put_u32(block, offset, inode);
     if let Some(place) = block.get_mut(offset + 7) {
@@ -180,21 +139,12 @@ pub(crate) fn empty_block(block: &mut [u8]) {
 ///
 /// # Errors
 /// [`FileError::Damaged`]; nothing has changed then.
-pub(crate) fn insert(
-    block: &mut [u8],
-    inode: u32,
-    code: u8,
-    name: &[u8],
-) -> Result<bool, FileError> {
+pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Result<bool, FileError> {
     let needed = entry_bytes(name.len());
     let mut place = None;
     for entry in entries(block) {
         let entry = entry?;
-        let used = if entry.inode == 0 {
-            0
-        } else {
-            entry_bytes(entry.name.len())
-        };
+        let used = if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) };
         if place.is_none() && entry.bytes >= used + needed {
             place = Some((entry.offset, used, entry.bytes));
         }
@@ -249,31 +199,17 @@ mod tests {
         let mut block = vec![0; 1024];
         first_block(&mut block, 5, 2, 2);
         let mut count = 0;
-        while insert(
-            &mut block,
-            10 + count,
-            1,
-            alloc::format!("name{count}").as_bytes(),
-        )
-        .unwrap()
-        {
+        while insert(&mut block, 10 + count, 1, alloc::format!("name{count}").as_bytes()).unwrap() {
             count += 1;
         }
         assert!(count > 50);
         for number in (0..count).step_by(2) {
             remove(&mut block, alloc::format!("name{number}").as_bytes()).unwrap();
         }
-        let left: alloc::vec::Vec<_> = entries(&block)
-            .map(|entry| entry.unwrap())
-            .filter(|entry| entry.inode > 5)
-            .collect();
+        let left: alloc::vec::Vec<_> =
+            entries(&block).map(|entry| entry.unwrap()).filter(|entry| entry.inode > 5).collect();
         assert_eq!(left.len() as u32, count / 2);
-        assert_eq!(
-            entries(&block)
-                .map(|entry| entry.unwrap().bytes)
-                .sum::<usize>(),
-            1024
-        );
+        assert_eq!(entries(&block).map(|entry| entry.unwrap().bytes).sum::<usize>(), 1024);
         assert!(insert(&mut block, 99, 1, b"again").unwrap());
         assert_eq!(find(&block, b"again").unwrap().unwrap().inode, 99);
         remove(&mut block, b".").unwrap();
@@ -286,11 +222,7 @@ mod tests {
             let mut block = vec![0; 64];
             first_block(&mut block, 5, 2, 2);
             put_u16(&mut block, offset, value);
-            assert_eq!(
-                find(&block, b"x"),
-                Err(FileError::Damaged),
-                "{offset} {value}"
-            );
+            assert_eq!(find(&block, b"x"), Err(FileError::Damaged), "{offset} {value}");
         }
         let mut slash = vec![0; 64];
         first_block(&mut slash, 5, 2, 2);

@@ -47,29 +47,18 @@ impl State {
 impl Gate {
     /// Waits for the right to read.
     pub(crate) fn shared(&self) -> Entry<'_> {
-        Entry {
-            gate: self,
-            exclusive: false,
-            ticket: None,
-        }
+        Entry { gate: self, exclusive: false, ticket: None }
     }
 
     /// Waits for the right to change.
     pub(crate) fn exclusive(&self) -> Entry<'_> {
-        Entry {
-            gate: self,
-            exclusive: true,
-            ticket: None,
-        }
+        Entry { gate: self, exclusive: true, ticket: None }
     }
 
     /// The right to change, if nobody holds or waits for the gate.
     pub(crate) fn try_exclusive(&self) -> Option<Pass<'_>> {
         let mut state = self.state.lock();
-        (state.queue.is_empty() && state.take(true)).then_some(Pass {
-            gate: self,
-            exclusive: true,
-        })
+        (state.queue.is_empty() && state.take(true)).then_some(Pass { gate: self, exclusive: true })
     }
 }
 
@@ -101,11 +90,9 @@ impl<'a> Future for Entry<'a> {
         }
         let waker = context.waker().clone();
         match self.ticket {
-            Some(own) => state
-                .queue
-                .iter_mut()
-                .filter(|(ticket, _)| *ticket == own)
-                .for_each(|entry| entry.1 = waker.clone()),
+            Some(own) => {
+                state.queue.iter_mut().filter(|(ticket, _)| *ticket == own).for_each(|entry| entry.1 = waker.clone())
+            }
             None => {
                 let ticket = state.next_ticket;
                 state.next_ticket += 1;
@@ -163,11 +150,7 @@ mod tests {
             for (name, exclusive) in [("writer", true), ("reader", false), ("reader", false)] {
                 let (gate, log) = (gate.clone(), log.clone());
                 spawn(async move {
-                    let _pass = if exclusive {
-                        gate.exclusive().await
-                    } else {
-                        gate.shared().await
-                    };
+                    let _pass = if exclusive { gate.exclusive().await } else { gate.shared().await };
                     log.lock().push(name);
                     sleep_ns(10).await;
                 });

@@ -31,8 +31,7 @@ const INCOMPAT_FILE_TYPE: u32 = 2;
 const RO_COMPAT_SPARSE_SUPER: u32 = 1;
 pub(crate) const RO_COMPAT_LARGE_FILE: u32 = 2;
 const RO_COMPAT_HASHED_DIRECTORIES: u32 = 4;
-const RO_COMPAT_KNOWN: u32 =
-    RO_COMPAT_SPARSE_SUPER | RO_COMPAT_LARGE_FILE | RO_COMPAT_HASHED_DIRECTORIES;
+const RO_COMPAT_KNOWN: u32 = RO_COMPAT_SPARSE_SUPER | RO_COMPAT_LARGE_FILE | RO_COMPAT_HASHED_DIRECTORIES;
 
 /// Offsets in the superblock.
 pub(crate) mod field {
@@ -84,10 +83,7 @@ impl Geometry {
         let features = |offset| if dynamic { u32_at(raw, offset) } else { 0 };
         let (incompat, ro_compat) = (features(96), features(field::RO_COMPAT));
         if incompat & !INCOMPAT_FILE_TYPE != 0 {
-            log::error!(
-                "ext2: incompatible features {:#x} are not supported",
-                incompat & !INCOMPAT_FILE_TYPE
-            );
+            log::error!("ext2: incompatible features {:#x} are not supported", incompat & !INCOMPAT_FILE_TYPE);
             return Err(FileError::Unsupported);
         }
         let log_block_size = u32_at(raw, 24);
@@ -101,11 +97,7 @@ impl Geometry {
             blocks_per_group: u32_at(raw, 32),
             inodes: u32_at(raw, 0),
             inodes_per_group: u32_at(raw, 40),
-            inode_bytes: if dynamic {
-                usize::from(u16_at(raw, 88))
-            } else {
-                128
-            },
+            inode_bytes: if dynamic { usize::from(u16_at(raw, 88)) } else { 128 },
             first_inode: if dynamic { u32_at(raw, 84) } else { 11 },
             group_count: 0,
             has_file_type: incompat & INCOMPAT_FILE_TYPE != 0,
@@ -153,10 +145,7 @@ impl Geometry {
         };
         let (start, end) = self.group_blocks(number);
         let free_from = start + self.header_blocks(number);
-        let table_end = group
-            .inode_table
-            .checked_add(self.table_blocks())
-            .ok_or(FileError::Damaged)?;
+        let table_end = group.inode_table.checked_add(self.table_blocks()).ok_or(FileError::Damaged)?;
         let in_table = |block| (group.inode_table..table_end).contains(&block);
         let sound = [group.block_bitmap, group.inode_bitmap]
             .iter()
@@ -177,8 +166,7 @@ impl Geometry {
 
     /// First block of a group, and the one behind its last.
     pub(crate) fn group_blocks(&self, group: u32) -> (u32, u32) {
-        let start =
-            u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group);
+        let start = u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group);
         let end = (start + u64::from(self.blocks_per_group)).min(u64::from(self.blocks));
         (start.min(end) as u32, end as u32)
     }
@@ -208,11 +196,7 @@ impl Geometry {
             power == group
         };
         let has_copy = group <= 1 || !self.sparse_super || [3, 5, 7].into_iter().any(power_of);
-        if has_copy {
-            1 + self.descriptor_blocks() + self.reserved_descriptor_blocks
-        } else {
-            0
-        }
+        if has_copy { 1 + self.descriptor_blocks() + self.reserved_descriptor_blocks } else { 0 }
     }
 
     /// The group of a block.
@@ -238,16 +222,10 @@ impl Geometry {
 
     /// Block and offset in it of an inode; `None` for numbers that do not exist.
     pub(crate) fn inode_place(&self, inode: u64) -> Option<(u32, usize)> {
-        let index = u32::try_from(inode)
-            .ok()?
-            .checked_sub(1)
-            .filter(|_| inode <= u64::from(self.inodes))?;
+        let index = u32::try_from(inode).ok()?.checked_sub(1).filter(|_| inode <= u64::from(self.inodes))?;
         let group = self.groups.get((index / self.inodes_per_group) as usize)?;
         let offset = (index % self.inodes_per_group) as usize * self.inode_bytes;
-        Some((
-            group.inode_table + (offset / self.block_bytes) as u32,
-            offset % self.block_bytes,
-        ))
+        Some((group.inode_table + (offset / self.block_bytes) as u32, offset % self.block_bytes))
     }
 
     /// True for inodes that a name may lead to.

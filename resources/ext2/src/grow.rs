@@ -30,9 +30,7 @@ impl Ext2 {
             return before + 1;
         }
         let group = (node.id.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32;
-        self.geometry
-            .group_blocks(group.min(self.geometry.group_count - 1))
-            .0
+        self.geometry.group_blocks(group.min(self.geometry.group_count - 1)).0
     }
 
     /// The block behind a block of a node, taken if it is a hole; true where it was. `pointing` is called right before something points to
@@ -69,25 +67,13 @@ impl Ext2 {
         pointing: impl FnOnce(),
     ) -> Result<(u32, bool), FileError> {
         let path = self.path(index)?;
-        let before = if index > 0 {
-            self.map(node, index - 1).await?
-        } else {
-            0
-        };
+        let before = if index > 0 { self.map(node, index - 1).await? } else { 0 };
         let goal = self.goal(node, before);
         let mut parent: Option<(u32, Page)> = None;
         for level in 0..=path.depth {
             let slot = slot(&path, level);
             let present = match &parent {
-                None => self.checked(
-                    node.state
-                        .lock()
-                        .inode
-                        .pointers
-                        .get(slot)
-                        .copied()
-                        .unwrap_or(0),
-                )?,
+                None => self.checked(node.state.lock().inode.pointers.get(slot).copied().unwrap_or(0))?,
                 Some((_, page)) => self.checked(self.pointer(page, slot))?,
             };
             let is_leaf = level == path.depth;
@@ -118,11 +104,7 @@ impl Ext2 {
 
     /// A taken, zeroed indirect block, dirty already.
     async fn take_indirect(&'static self, goal: u32) -> Result<(u32, Option<Page>), FileError> {
-        let block = Claimed {
-            file_system: self,
-            block: self.take_block(goal).await?,
-            kept: false,
-        };
+        let block = Claimed { file_system: self, block: self.take_block(goal).await?, kept: false };
         let page = self.fresh_block(block.block).await?;
         self.touch(block.block, &page, Class::Fresh);
         Ok((block.keep(), Some(page)))
@@ -148,11 +130,7 @@ impl Ext2 {
     /// A block that was just taken, held until something points to it.
     pub(crate) async fn claim_block(&'static self, goal_of: &Node) -> Result<Claimed, FileError> {
         let block = self.take_block(self.goal(goal_of, 0)).await?;
-        Ok(Claimed {
-            file_system: self,
-            block,
-            kept: false,
-        })
+        Ok(Claimed { file_system: self, block, kept: false })
     }
 }
 

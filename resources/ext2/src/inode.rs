@@ -49,17 +49,9 @@ pub(crate) fn kind_bits(kind: NodeKind) -> u16 {
 
 fn kind_of(mode: u16) -> Option<NodeKind> {
     use NodeKind::*;
-    [
-        Pipe,
-        CharacterDevice,
-        Directory,
-        BlockDevice,
-        File,
-        SymbolicLink,
-        Socket,
-    ]
-    .into_iter()
-    .find(|kind| kind_bits(*kind) == mode & 0xf000)
+    [Pipe, CharacterDevice, Directory, BlockDevice, File, SymbolicLink, Socket]
+        .into_iter()
+        .find(|kind| kind_bits(*kind) == mode & 0xf000)
 }
 
 /// Seconds, and nanoseconds with two more bits of seconds (ext4's layout of the extra field).
@@ -71,21 +63,12 @@ fn time_ns(seconds: u32, extra: u32) -> u64 {
 fn split_time(ns: u64) -> (u32, u32) {
     let seconds = (ns / SECOND_NS) as i64;
     let epoch = (seconds - i64::from(seconds as i32)) >> 32;
-    (
-        seconds as u32,
-        ((ns % SECOND_NS) as u32) << 2 | (epoch as u32 & 3),
-    )
+    (seconds as u32, ((ns % SECOND_NS) as u32) << 2 | (epoch as u32 & 3))
 }
 
 impl Inode {
     /// An inode without contents.
-    pub(crate) fn new(
-        kind: NodeKind,
-        permissions: u16,
-        user: u32,
-        group: u32,
-        now_ns: u64,
-    ) -> Inode {
+    pub(crate) fn new(kind: NodeKind, permissions: u16, user: u32, group: u32, now_ns: u64) -> Inode {
         Inode {
             kind,
             permissions: permissions & 0xfff,
@@ -116,24 +99,13 @@ impl Inode {
         if flags & FLAGS_UNKNOWN_FORMAT != 0 {
             return Err(FileError::Damaged);
         }
-        let size_high = if kind == NodeKind::File {
-            u32_at(raw, 108)
-        } else {
-            0
-        };
+        let size_high = if kind == NodeKind::File { u32_at(raw, 108) } else { 0 };
         let has_extra = |end: u16| raw.len() > INODE_BYTES_MIN && u16_at(raw, 128) >= end;
         let extra = |end: u16, offset| {
-            if has_extra(end) {
-                u32_at(raw, offset)
-            } else {
-                0
-            }
+            if has_extra(end) { u32_at(raw, offset) } else { 0 }
         };
         let mut pointers = [0; POINTERS];
-        pointers
-            .iter_mut()
-            .enumerate()
-            .for_each(|(index, pointer)| *pointer = u32_at(raw, 40 + 4 * index));
+        pointers.iter_mut().enumerate().for_each(|(index, pointer)| *pointer = u32_at(raw, 40 + 4 * index));
         Ok(Inode {
             kind,
             permissions: mode & 0xfff,
@@ -155,16 +127,8 @@ impl Inode {
 
     /// Writes it over its place on the disk; what is not known here stays.
     pub(crate) fn encode(&self, raw: &mut [u8]) {
-        let times = [
-            (self.accessed_ns, 8, 140, 16),
-            (self.changed_ns, 12, 132, 8),
-            (self.modified_ns, 16, 136, 12),
-        ];
-        let extra_end = if raw.len() > INODE_BYTES_MIN {
-            u16_at(raw, 128)
-        } else {
-            0
-        };
+        let times = [(self.accessed_ns, 8, 140, 16), (self.changed_ns, 12, 132, 8), (self.modified_ns, 16, 136, 12)];
+        let extra_end = if raw.len() > INODE_BYTES_MIN { u16_at(raw, 128) } else { 0 };
         put_u16(raw, 0, kind_bits(self.kind) | self.permissions);
         put_u16(raw, 2, self.user as u16);
         put_u16(raw, 24, self.group as u16);
@@ -175,10 +139,7 @@ impl Inode {
         put_u16(raw, 26, self.links);
         put_u32(raw, 28, self.sectors);
         put_u32(raw, 32, self.flags);
-        self.pointers
-            .iter()
-            .enumerate()
-            .for_each(|(index, pointer)| put_u32(raw, 40 + 4 * index, *pointer));
+        self.pointers.iter().enumerate().for_each(|(index, pointer)| put_u32(raw, 40 + 4 * index, *pointer));
         put_u32(raw, 100, self.generation);
         put_u32(raw, 104, self.attributes_block);
         if self.kind == NodeKind::File {
@@ -195,14 +156,8 @@ impl Inode {
 
     /// A symbolic link whose target lies in the pointers. A block of extended attributes counts, but holds no contents.
     pub(crate) fn is_fast_link(&self, sectors_per_block: u64) -> bool {
-        let attributes = if self.attributes_block == 0 {
-            0
-        } else {
-            sectors_per_block
-        };
-        self.kind == NodeKind::SymbolicLink
-            && self.size < 60
-            && u64::from(self.sectors) == attributes
+        let attributes = if self.attributes_block == 0 { 0 } else { sectors_per_block };
+        self.kind == NodeKind::SymbolicLink && self.size < 60 && u64::from(self.sectors) == attributes
     }
 
     /// The target of a fast link.
@@ -217,10 +172,7 @@ impl Inode {
     /// Puts a target of less than 60 bytes into the pointers.
     pub(crate) fn set_fast_target(&mut self, target: &[u8]) {
         let mut padded = [0; 60];
-        padded
-            .iter_mut()
-            .zip(target)
-            .for_each(|(to, from)| *to = *from);
+        padded.iter_mut().zip(target).for_each(|(to, from)| *to = *from);
         for (pointer, bytes) in self.pointers.iter_mut().zip(padded.chunks(4)) {
             *pointer = u32_at(bytes, 0);
         }

@@ -90,11 +90,7 @@ impl Ext2 {
             self.write_back_all(node.id).await?;
         }
         self.commit().await?;
-        if node.take_write_failure() {
-            Err(FileError::Io)
-        } else {
-            Ok(())
-        }
+        if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
     }
 
     /// Makes everything durable.
@@ -116,12 +112,10 @@ impl Ext2 {
     /// Sleeps without a timer while nothing is dirty.
     pub async fn maintain(&'static self) {
         loop {
-            self.metadata_changed
-                .until(|| self.has_changes().then_some(()))
-                .await;
+            self.metadata_changed.until(|| self.has_changes().then_some(())).await;
             sleep_ns(self.age_ns).await;
-            let before = gyre_machine::now()
-                .saturating_sub(self.age_ns / 1_000_000 * gyre_machine::cycles_per_ms() / 2);
+            let before =
+                gyre_machine::now().saturating_sub(self.age_ns / 1_000_000 * gyre_machine::cycles_per_ms() / 2);
             for activity in self.cache.dirty_activities(self.file_system) {
                 let nodes = self.cache.aged_nodes(self.file_system, activity, before);
                 in_name_of(activity, move || async move {
@@ -175,13 +169,6 @@ impl Ext2 {
 }
 
 /// Starts a task of `activity` on this core.
-fn in_name_of<F: Future<Output = ()> + 'static>(
-    activity: ActivityId,
-    task: impl FnOnce() -> F + Send + 'static,
-) {
-    spawn_on(
-        gyre_machine::core_index(),
-        activity,
-        Box::new(move || Box::pin(task())),
-    );
+fn in_name_of<F: Future<Output = ()> + 'static>(activity: ActivityId, task: impl FnOnce() -> F + Send + 'static) {
+    spawn_on(gyre_machine::core_index(), activity, Box::new(move || Box::pin(task())));
 }

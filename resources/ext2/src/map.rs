@@ -23,21 +23,13 @@ impl Path {
     pub(crate) fn of(index: u64, pointers_per_block: u64) -> Option<Path> {
         let mut rest = index;
         if rest < DIRECT as u64 {
-            return Some(Path {
-                root: rest as usize,
-                indices: [0; 3],
-                depth: 0,
-            });
+            return Some(Path { root: rest as usize, indices: [0; 3], depth: 0 });
         }
         rest -= DIRECT as u64;
         let mut span = pointers_per_block;
         for depth in 1..=3 {
             if rest < span {
-                return Some(Path {
-                    root: DIRECT + depth - 1,
-                    indices: split(rest, depth, pointers_per_block),
-                    depth,
-                });
+                return Some(Path { root: DIRECT + depth - 1, indices: split(rest, depth, pointers_per_block), depth });
             }
             rest -= span;
             span = span.checked_mul(pointers_per_block)?;
@@ -53,9 +45,7 @@ impl Path {
     /// True where both pointers lie in one block.
     fn same_leaf(&self, other: &Path) -> bool {
         let leaf = self.depth.saturating_sub(1);
-        self.root == other.root
-            && self.depth > 0
-            && self.indices.get(..leaf) == other.indices.get(..leaf)
+        self.root == other.root && self.depth > 0 && self.indices.get(..leaf) == other.indices.get(..leaf)
     }
 }
 
@@ -79,30 +69,16 @@ impl Ext2 {
 
     /// A pointer from the disk: 0, or a block that a file may own.
     pub(crate) fn checked(&self, block: u32) -> Result<u32, FileError> {
-        if block == 0 || self.geometry.is_data_block(block) {
-            Ok(block)
-        } else {
-            Err(FileError::Damaged)
-        }
+        if block == 0 || self.geometry.is_data_block(block) { Ok(block) } else { Err(FileError::Damaged) }
     }
 
     /// The block of the device behind a block of a node; 0 for a hole. The caller holds the gate.
     pub(crate) async fn map(&'static self, node: &Node, index: u64) -> Result<u32, FileError> {
-        Ok(self
-            .map_run(node, index, 1)
-            .await?
-            .first()
-            .copied()
-            .unwrap_or(0))
+        Ok(self.map_run(node, index, 1).await?.first().copied().unwrap_or(0))
     }
 
     /// The blocks of the device behind `count` blocks of a node. The caller holds the gate.
-    pub(crate) async fn map_run(
-        &'static self,
-        node: &Node,
-        first: u64,
-        count: usize,
-    ) -> Result<Vec<u32>, FileError> {
+    pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Vec<u32>, FileError> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
         let mut blocks = Vec::with_capacity(count);
         let mut leaf: Option<(Path, Option<Page>)> = None;
@@ -128,10 +104,7 @@ impl Ext2 {
     /// The last indirect block of a path, if there is one.
     async fn leaf(&'static self, root: u32, path: Path) -> Result<Option<Page>, FileError> {
         let mut block = root;
-        let inner = path
-            .steps()
-            .split_last()
-            .map_or(&[][..], |(_, inner)| inner);
+        let inner = path.steps().split_last().map_or(&[][..], |(_, inner)| inner);
         for step in inner {
             if block == 0 {
                 return Ok(None);
@@ -139,11 +112,7 @@ impl Ext2 {
             let page = self.block(block).await?;
             block = self.checked(self.pointer(&page, *step))?;
         }
-        if block == 0 {
-            Ok(None)
-        } else {
-            self.block(block).await.map(Some)
-        }
+        if block == 0 { Ok(None) } else { self.block(block).await.map(Some) }
     }
 }
 
@@ -154,32 +123,15 @@ mod tests {
     #[test]
     fn paths_name_the_block_they_were_made_of() {
         for base in [256, 512, 1024_u64] {
-            let edges = [
-                0,
-                11,
-                12,
-                12 + base - 1,
-                12 + base,
-                12 + base + base * base - 1,
-                12 + base + base * base,
-            ];
-            for index in edges
-                .into_iter()
-                .flat_map(|edge| edge.saturating_sub(2)..edge + 3)
-            {
+            let edges = [0, 11, 12, 12 + base - 1, 12 + base, 12 + base + base * base - 1, 12 + base + base * base];
+            for index in edges.into_iter().flat_map(|edge| edge.saturating_sub(2)..edge + 3) {
                 let path = Path::of(index, base).unwrap();
-                let value = path
-                    .steps()
-                    .iter()
-                    .fold(0, |value, step| value * base + *step as u64);
+                let value = path.steps().iter().fold(0, |value, step| value * base + *step as u64);
                 let before: u64 = [0, 12, 12 + base, 12 + base + base * base][path.depth];
                 let direct = if path.depth == 0 { path.root as u64 } else { 0 };
                 assert_eq!(before + value + direct, index);
             }
-            assert_eq!(
-                Path::of(12 + base + base * base + base * base * base, base),
-                None
-            );
+            assert_eq!(Path::of(12 + base + base * base + base * base * base, base), None);
         }
     }
 }

@@ -88,11 +88,7 @@ pub(crate) fn from_block(error: BlockError) -> FileError {
 
 impl Ext2 {
     pub(crate) fn device_key(&self, block: u32) -> PageKey {
-        PageKey {
-            file_system: self.file_system,
-            node: DEVICE_NODE,
-            index: u64::from(block),
-        }
+        PageKey { file_system: self.file_system, node: DEVICE_NODE, index: u64::from(block) }
     }
 
     pub(crate) fn sector(&self, block: u32) -> u64 {
@@ -108,10 +104,7 @@ impl Ext2 {
                 Begin::Wait(waiting) => waiting.done().await,
                 Begin::Lead(fetch) => {
                     let view = Bytes::new(fetch.page().clone(), 0, self.geometry.block_bytes);
-                    self.disk
-                        .read(self.sector(block), vec![view])
-                        .await
-                        .map_err(from_block)?;
+                    self.disk.read(self.sector(block), vec![view]).await.map_err(from_block)?;
                     return Ok(fetch.done());
                 }
             }
@@ -120,9 +113,7 @@ impl Ext2 {
 
     /// The contents of a block of metadata, for who holds its gate.
     pub(crate) fn contents<'a>(&self, page: &'a Page) -> &'a [u8] {
-        page.as_slice()
-            .get(..self.geometry.block_bytes)
-            .unwrap_or(&[])
+        page.as_slice().get(..self.geometry.block_bytes).unwrap_or(&[])
     }
 
     /// A number in a block of metadata.

@@ -2,9 +2,7 @@
 
 use crate::allocate::Allocator;
 use crate::gate::Gate;
-use crate::geometry::{
-    DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET,
-};
+use crate::geometry::{DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
 use crate::metadata::{Metadata, from_block};
 use crate::names::Names;
 use crate::node::Node;
@@ -39,11 +37,7 @@ pub struct MountOptions {
 impl MountOptions {
     /// The usual bounds, paid for by the activity that asks.
     pub fn new(file_system_id: u32) -> MountOptions {
-        let bounds = |capacity| ShelfOptions {
-            capacity,
-            budget: capacity,
-            payer: |activity| activity,
-        };
+        let bounds = |capacity| ShelfOptions { capacity, budget: capacity, payer: |activity| activity };
         MountOptions {
             file_system_id,
             read_only: false,
@@ -94,24 +88,15 @@ impl Ext2 {
         let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
         let view = Bytes::new(page, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
         let first_sector = (SUPERBLOCK_OFFSET / SECTOR_BYTES) as u64;
-        let views = disk
-            .read(first_sector, vec![view])
-            .await
-            .map_err(from_block)?;
+        let views = disk.read(first_sector, vec![view]).await.map_err(from_block)?;
         let raw = views.first().map_or(&[][..], Bytes::as_slice);
         let geometry = Geometry::parse(raw, device.sectors)?;
         let read_only = options.read_only || device.read_only || geometry.only_readable;
         if geometry.only_readable {
-            log::warn!(
-                "ext2 {}: unknown features, mounted read-only",
-                options.file_system_id
-            );
+            log::warn!("ext2 {}: unknown features, mounted read-only", options.file_system_id);
         }
         if geometry.state & STATE_VALID == 0 {
-            log::warn!(
-                "ext2 {}: was not unmounted in order, e2fsck is advised",
-                options.file_system_id
-            );
+            log::warn!("ext2 {}: was not unmounted in order, e2fsck is advised", options.file_system_id);
         }
         let mut file_system = Box::new(Ext2 {
             disk,
@@ -145,11 +130,7 @@ impl Ext2 {
             let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
             let view = Bytes::new(page, 0, self.geometry.block_bytes);
             let sector = self.sector(self.geometry.descriptors_start() + index);
-            let views = self
-                .disk
-                .read(sector, vec![view])
-                .await
-                .map_err(from_block)?;
+            let views = self.disk.read(sector, vec![view]).await.map_err(from_block)?;
             let raw = views.first().map_or(&[][..], Bytes::as_slice);
             let missing = self.geometry.group_count as usize - self.geometry.groups.len();
             for descriptor in raw.chunks(DESCRIPTOR_BYTES).take(per_block.min(missing)) {

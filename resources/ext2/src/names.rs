@@ -46,14 +46,8 @@ impl Names {
 
     pub(crate) fn set(&self, directory: u64, name: &[u8], known: Known) {
         // Removed first: where there is no room for the new fact, the old one must not stay.
-        self.0.remove_if(&KeyRef { directory, name }, |_| true);
-        self.0.set(
-            Key {
-                directory,
-                name: name.into(),
-            },
-            known,
-        );
+        self.0.remove_if(&KeyRef { directory, name }, |_, _| true);
+        self.0.set(Key { directory, name: name.into() }, known);
     }
 
     /// Forgets everything about a directory that is removed.

@@ -23,11 +23,7 @@ pub(crate) struct Room(pub(crate) DirectoryBlock);
 impl Ext2 {
     /// The directory, unless it was removed meanwhile.
     pub(crate) fn still_there(&self, directory: &Node) -> Result<(), FileError> {
-        if directory.state.lock().deleted {
-            Err(FileError::NotFound)
-        } else {
-            Ok(())
-        }
+        if directory.state.lock().deleted { Err(FileError::NotFound) } else { Ok(()) }
     }
 
     /// The contents of a block of a directory, to be changed and put back.
@@ -47,11 +43,7 @@ impl Ext2 {
     }
 
     /// Finds a block with room for a name; the directory grows where there is none.
-    pub(crate) async fn room_for(
-        &'static self,
-        directory: &Node,
-        name: &[u8],
-    ) -> Result<Room, FileError> {
+    pub(crate) async fn room_for(&'static self, directory: &Node, name: &[u8]) -> Result<Room, FileError> {
         let blocks = self.directory_blocks(directory)?;
         for index in 0..blocks {
             let block = self.directory_block(directory, index).await?;
@@ -63,11 +55,7 @@ impl Ext2 {
     }
 
     /// Adds an empty block to a directory.
-    async fn extend_directory(
-        &'static self,
-        directory: &Node,
-        index: u64,
-    ) -> Result<DirectoryBlock, FileError> {
+    async fn extend_directory(&'static self, directory: &Node, index: u64) -> Result<DirectoryBlock, FileError> {
         let claimed = self.claim_block(directory).await?;
         let page = self.fresh_block(claimed.block).await?;
         let mut contents = self.copy_of(&page);
@@ -84,13 +72,7 @@ impl Ext2 {
     }
 
     /// Adds a name in its room.
-    pub(crate) fn add_name(
-        &self,
-        directory: &Node,
-        room: &Room,
-        name: &[u8],
-        node: &Node,
-    ) -> Result<(), FileError> {
+    pub(crate) fn add_name(&self, directory: &Node, room: &Room, name: &[u8], node: &Node) -> Result<(), FileError> {
         let mut contents = self.copy_of(&room.0.page);
         if !directory::insert(&mut contents, node.id as u32, self.code_of(node.kind), name)? {
             return Err(FileError::Damaged);
@@ -101,12 +83,7 @@ impl Ext2 {
     }
 
     /// Removes a name from its block.
-    pub(crate) fn remove_name(
-        &self,
-        directory: &Node,
-        block: &DirectoryBlock,
-        name: &[u8],
-    ) -> Result<(), FileError> {
+    pub(crate) fn remove_name(&self, directory: &Node, block: &DirectoryBlock, name: &[u8]) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
         directory::remove(&mut contents, name)?;
         self.put_back(directory, block, &contents);
@@ -116,24 +93,14 @@ impl Ext2 {
 
     /// The code of a kind in entries of this image.
     pub(crate) fn code_of(&self, kind: NodeKind) -> u8 {
-        if self.geometry.has_file_type {
-            kind_code(kind)
-        } else {
-            0
-        }
+        if self.geometry.has_file_type { kind_code(kind) } else { 0 }
     }
 
     /// One link less; a node without links is deleted, and freed when nobody has it open.
     pub(crate) fn drop_link(&self, node: &Arc<Node>) {
         let now = now_ns();
         let last = self.change(node, |inode| {
-            inode.links = inode
-                .links
-                .saturating_sub(if node.kind == NodeKind::Directory {
-                    inode.links
-                } else {
-                    1
-                });
+            inode.links = inode.links.saturating_sub(if node.kind == NodeKind::Directory { inode.links } else { 1 });
             inode.changed_ns = now;
             inode.links == 0
         });
@@ -178,10 +145,7 @@ impl Ext2 {
         let node = Node::new(u64::from(taken.inode), inode);
         node.state.lock().fresh = true;
         let add = || (Some(node.clone()), true);
-        if !self
-            .nodes
-            .with_or_add(node.id, self.nodes.account(), |_| false, add)
-        {
+        if !self.nodes.with_or_add(node.id, self.nodes.account(), |_| false, add) {
             return Err(FileError::Damaged);
         }
         self.change(&node, |_| ());
@@ -222,20 +186,14 @@ impl Ext2 {
                 inode.links = 2;
                 let number = taken.inode;
                 let code = self.code_of(NodeKind::Directory);
-                let fill = |contents: &mut [u8]| {
-                    directory::first_block(contents, number, parent.id as u32, code)
-                };
+                let fill = |contents: &mut [u8]| directory::first_block(contents, number, parent.id as u32, code);
                 self.give_block(parent, &mut inode, taken, fill).await?;
                 inode.size = self.geometry.block_bytes as u64;
             }
             NodeKind::SymbolicLink if new.target.len() < 60 => inode.set_fast_target(&new.target),
             NodeKind::SymbolicLink => {
-                let fill = |contents: &mut [u8]| {
-                    contents
-                        .iter_mut()
-                        .zip(&new.target)
-                        .for_each(|(to, from)| *to = *from)
-                };
+                let fill =
+                    |contents: &mut [u8]| contents.iter_mut().zip(&new.target).for_each(|(to, from)| *to = *from);
                 self.give_block(parent, &mut inode, taken, fill).await?;
                 inode.size = new.target.len() as u64;
             }
@@ -300,19 +258,12 @@ impl Ext2 {
         self.add_name(&parent, &room, name, &node)
     }
 
-    pub(crate) async fn unlink_name(
-        &'static self,
-        directory: NodeId,
-        name: &[u8],
-    ) -> Result<(), FileError> {
+    pub(crate) async fn unlink_name(&'static self, directory: NodeId, name: &[u8]) -> Result<(), FileError> {
         self.writable()?;
         check_name(name)?;
         let parent = self.directory(directory).await?;
         let _pass = parent.gate.exclusive().await;
-        let (inode, block) = self
-            .find_block(&parent, name)
-            .await?
-            .ok_or(FileError::NotFound)?;
+        let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
         let node = self.node(NodeId(u64::from(inode))).await?;
         if node.kind == NodeKind::Directory {
             return Err(FileError::IsDirectory);
@@ -322,11 +273,7 @@ impl Ext2 {
         Ok(())
     }
 
-    pub(crate) async fn remove_empty(
-        &'static self,
-        directory: NodeId,
-        name: &[u8],
-    ) -> Result<(), FileError> {
+    pub(crate) async fn remove_empty(&'static self, directory: NodeId, name: &[u8]) -> Result<(), FileError> {
         self.writable()?;
         check_name(name)?;
         match name {
@@ -336,10 +283,7 @@ impl Ext2 {
         }
         let parent = self.directory(directory).await?;
         let _pass = parent.gate.exclusive().await;
-        let (inode, block) = self
-            .find_block(&parent, name)
-            .await?
-            .ok_or(FileError::NotFound)?;
+        let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
         let child = self.directory(NodeId(u64::from(inode))).await?;
         // A directory that holds itself, or a second name of one above: only damaged images have that.
         if child.id == parent.id || child.id == crate::geometry::ROOT {
@@ -348,9 +292,7 @@ impl Ext2 {
         let _child_pass = child.gate.exclusive().await;
         self.expect_empty(&child).await?;
         self.remove_name(&parent, &block, name)?;
-        self.change(&parent, |inode| {
-            inode.links = inode.links.saturating_sub(1).max(1)
-        });
+        self.change(&parent, |inode| inode.links = inode.links.saturating_sub(1).max(1));
         self.drop_link(&child);
         self.names.forget_directory(child.id);
         Ok(())
@@ -374,9 +316,5 @@ impl Ext2 {
 /// A name that may be created.
 pub(crate) fn check_new_name(name: &[u8]) -> Result<(), FileError> {
     check_name(name)?;
-    if matches!(name, b"." | b"..") {
-        Err(FileError::Exists)
-    } else {
-        Ok(())
-    }
+    if matches!(name, b"." | b"..") { Err(FileError::Exists) } else { Ok(()) }
 }

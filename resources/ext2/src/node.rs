@@ -53,13 +53,7 @@ impl Node {
             id,
             kind: inode.kind,
             gate: Gate::default(),
-            state: SpinLock::new(State {
-                inode,
-                opens: 0,
-                deleted: false,
-                dirty: false,
-                fresh: false,
-            }),
+            state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
             ahead_mark: AtomicU64::new(NO_PAGE),
             ahead_end: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
@@ -121,11 +115,8 @@ impl Ext2 {
         if let Some(node) = self.nodes.get(&id) {
             return living(node);
         }
-        let (block, offset) = self
-            .geometry
-            .inode_place(id)
-            .filter(|_| self.geometry.is_usable_inode(id))
-            .ok_or(FileError::Damaged)?;
+        let (block, offset) =
+            self.geometry.inode_place(id).filter(|_| self.geometry.is_usable_inode(id)).ok_or(FileError::Damaged)?;
         let page = self.block(block).await?;
         let account = self.nodes.account();
         if !self.nodes.make_room(&account, &Node::may_go) {
@@ -134,9 +125,7 @@ impl Ext2 {
         // Decoded under the table's lock: the block holds the newest inode while no node is in memory.
         let decode = || {
             let mut raw = [0; 1024];
-            let raw = raw
-                .get_mut(..self.geometry.inode_bytes.min(1024))
-                .unwrap_or(&mut []);
+            let raw = raw.get_mut(..self.geometry.inode_bytes.min(1024)).unwrap_or(&mut []);
             page.read(offset, raw);
             match Inode::decode(raw) {
                 Ok(inode) => {
@@ -146,9 +135,7 @@ impl Ext2 {
                 Err(error) => (None, Err(error)),
             }
         };
-        self.nodes
-            .with_or_add(id, account, |node| Ok(node.clone()), decode)
-            .and_then(living)
+        self.nodes.with_or_add(id, account, |node| Ok(node.clone()), decode).and_then(living)
     }
 
     /// The node as a directory.
@@ -163,9 +150,5 @@ fn living(node: Arc<Node>) -> Result<Arc<Node>, FileError> {
     let state = node.state.lock();
     let gone = state.deleted && state.opens == 0;
     drop(state);
-    if gone {
-        Err(FileError::NotFound)
-    } else {
-        Ok(node)
-    }
+    if gone { Err(FileError::NotFound) } else { Ok(node) }
 }

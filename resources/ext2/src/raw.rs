@@ -1,17 +1,11 @@
 //! Little-endian numbers in bytes from the disk. Reads beyond the end give 0, writes there do nothing: callers check lengths.
 
 pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    bytes
-        .get(offset..offset + 2)
-        .and_then(|part| part.try_into().ok())
-        .map_or(0, u16::from_le_bytes)
+    bytes.get(offset..offset + 2).and_then(|part| part.try_into().ok()).map_or(0, u16::from_le_bytes)
 }
 
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    bytes
-        .get(offset..offset + 4)
-        .and_then(|part| part.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
+    bytes.get(offset..offset + 4).and_then(|part| part.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
 pub(crate) fn put_u16(bytes: &mut [u8], offset: usize, value: u16) {

@@ -22,11 +22,7 @@ pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 
 impl Ext2 {
     pub(crate) fn page_key(&self, node: u64, index: u64) -> PageKey {
-        PageKey {
-            file_system: self.file_system,
-            node,
-            index,
-        }
+        PageKey { file_system: self.file_system, node, index }
     }
 
     /// A page of a file that is not in the cache; `wanted` pages from there on are needed.
@@ -38,11 +34,7 @@ impl Ext2 {
     ) -> Result<Page, FileError> {
         loop {
             let pass = node.gate.shared().await;
-            match self
-                .cache
-                .begin(self.page_key(node.id, index))
-                .map_err(|_| FileError::OutOfMemory)?
-            {
+            match self.cache.begin(self.page_key(node.id, index)).map_err(|_| FileError::OutOfMemory)? {
                 Begin::Here(page) => return Ok(page),
                 Begin::Wait(waiting) => {
                     drop(pass);
@@ -65,17 +57,10 @@ impl Ext2 {
     fn cluster(&'static self, node: &Node, first: Fetch, wanted: u64) -> Vec<Fetch> {
         let index = first.key().index;
         let sequential = index == 0 || node.ahead_end.load(Ordering::Relaxed) == index;
-        let count = if sequential {
-            CLUSTER_PAGES
-        } else {
-            wanted.clamp(1, CLUSTER_PAGES)
-        };
+        let count = if sequential { CLUSTER_PAGES } else { wanted.clamp(1, CLUSTER_PAGES) };
         let end = (index + count).min(pages(node.size()));
         let mut cluster = Vec::from([first]);
-        cluster.extend(
-            (index + 1..end)
-                .map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))),
-        );
+        cluster.extend((index + 1..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))));
         cluster
     }
 
@@ -90,8 +75,7 @@ impl Ext2 {
 
     /// A cached page was read: where it carries the mark, the pages behind those that were read ahead are fetched.
     pub(crate) fn page_was_read(&'static self, node: &Arc<Node>, index: u64) {
-        if node.ahead_mark.load(Ordering::Relaxed) != index
-            || node.ahead_mark.swap(NO_PAGE, Ordering::Relaxed) != index
+        if node.ahead_mark.load(Ordering::Relaxed) != index || node.ahead_mark.swap(NO_PAGE, Ordering::Relaxed) != index
         {
             return;
         }
@@ -109,8 +93,7 @@ impl Ext2 {
         let mut next = start;
         while next < end {
             let until = (next + CLUSTER_PAGES).min(end);
-            let absent = (next..until)
-                .filter_map(|index| self.cache.begin_absent(self.page_key(node.id, index)));
+            let absent = (next..until).filter_map(|index| self.cache.begin_absent(self.page_key(node.id, index)));
             let cluster: Vec<Fetch> = absent.collect();
             self.fill(node, cluster).await?;
             node.ahead_end.store(until, Ordering::Relaxed);
@@ -123,39 +106,22 @@ impl Ext2 {
     }
 
     /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate.
-    pub(crate) async fn fill(
-        &'static self,
-        node: &Node,
-        cluster: Vec<Fetch>,
-    ) -> Result<(), FileError> {
+    pub(crate) async fn fill(&'static self, node: &Node, cluster: Vec<Fetch>) -> Result<(), FileError> {
         let size = node.size();
         let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
         let mut rest = &cluster[..];
         while let Some(first) = rest.first() {
             let start = first.key().index;
-            let count = rest
-                .iter()
-                .zip(start..)
-                .take_while(|(fetch, index)| fetch.key().index == *index)
-                .count();
+            let count = rest.iter().zip(start..).take_while(|(fetch, index)| fetch.key().index == *index).count();
             let (together, others) = rest.split_at(count);
             let used = self.blocks_until(start, count, size);
-            let blocks = self
-                .map_run(node, start * self.blocks_per_page(), used)
-                .await?;
+            let blocks = self.map_run(node, start * self.blocks_per_page(), used).await?;
             let views = together.iter().flat_map(|fetch| self.parts(fetch.page()));
-            blocks
-                .into_iter()
-                .zip(views)
-                .for_each(|(block, view)| runs.add(block, view, payer));
+            blocks.into_iter().zip(views).for_each(|(block, view)| runs.add(block, view, payer));
             rest = others;
         }
-        let calls: Vec<_> = runs
-            .0
-            .into_iter()
-            .map(|run| self.disk.read(self.sector(run.block), run.views))
-            .collect();
+        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(self.sector(run.block), run.views)).collect();
         for call in calls {
             call.await.map_err(from_block)?;
         }
@@ -174,9 +140,7 @@ impl Ext2 {
     pub(crate) fn blocks_until(&self, start: u64, count: usize, size: u64) -> usize {
         let block_bytes = self.geometry.block_bytes as u64;
         let first = start * self.blocks_per_page();
-        let end = size
-            .div_ceil(block_bytes)
-            .min(first + count as u64 * self.blocks_per_page());
+        let end = size.div_ceil(block_bytes).min(first + count as u64 * self.blocks_per_page());
         end.saturating_sub(first) as usize
     }
 
@@ -194,9 +158,7 @@ pub(crate) fn pages(size: u64) -> u64 {
 
 /// Zeroes what lies behind the end of the file in a page of it.
 pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
-    let start = size
-        .saturating_sub(index.saturating_mul(PAGE_BYTES as u64))
-        .min(PAGE_BYTES as u64) as usize;
+    let start = size.saturating_sub(index.saturating_mul(PAGE_BYTES as u64)).min(PAGE_BYTES as u64) as usize;
     page.write(start, &[0; PAGE_BYTES]);
 }
 
@@ -225,22 +187,12 @@ impl Runs {
     pub(crate) fn add_any(&mut self, block: u32, view: Bytes, payer: ActivityId) {
         let bytes = view.len();
         match self.0.last_mut() {
-            Some(run)
-                if run.payer == payer
-                    && run.next == block
-                    && run.bytes + bytes <= REQUEST_BYTES_MAX =>
-            {
+            Some(run) if run.payer == payer && run.next == block && run.bytes + bytes <= REQUEST_BYTES_MAX => {
                 run.next += 1;
                 run.bytes += bytes;
                 run.views.push(view);
             }
-            _ => self.0.push(Run {
-                block,
-                next: block + 1,
-                bytes,
-                payer,
-                views: Vec::from([view]),
-            }),
+            _ => self.0.push(Run { block, next: block + 1, bytes, payer, views: Vec::from([view]) }),
         }
     }
 }

@@ -40,14 +40,8 @@ impl Ext2 {
         let (_first, _second) = self.enter_both(&source, &target).await?;
         self.still_there(&source)?;
         self.still_there(&target)?;
-        let from = End {
-            directory: &source,
-            name: from_name,
-        };
-        let to = End {
-            directory: &target,
-            name: to_name,
-        };
+        let from = End { directory: &source, name: from_name };
+        let to = End { directory: &target, name: to_name };
         self.rename_held(from, to).await
     }
 
@@ -63,15 +57,8 @@ impl Ext2 {
         let target_above = self.is_above(target.id, source.id).await?;
         let source_above = self.is_above(source.id, target.id).await?;
         let source_first = source_above || (!target_above && source.id < target.id);
-        let (first, second) = if source_first {
-            (source, target)
-        } else {
-            (target, source)
-        };
-        Ok((
-            first.gate.exclusive().await,
-            Some(second.gate.exclusive().await),
-        ))
+        let (first, second) = if source_first { (source, target) } else { (target, source) };
+        Ok((first.gate.exclusive().await, Some(second.gate.exclusive().await)))
     }
 
     /// True where `upper` is on the way from `lower` to the root.
@@ -86,19 +73,13 @@ impl Ext2 {
             }
             let directory = self.directory(NodeId(at)).await?;
             let _pass = directory.gate.shared().await;
-            at = self
-                .find(&directory, b"..")
-                .await?
-                .ok_or(FileError::Damaged)?;
+            at = self.find(&directory, b"..").await?.ok_or(FileError::Damaged)?;
         }
         Err(FileError::Damaged)
     }
 
     async fn rename_held(&'static self, from: End<'_>, to: End<'_>) -> Result<(), FileError> {
-        let (inode, _) = self
-            .find_block(from.directory, from.name)
-            .await?
-            .ok_or(FileError::NotFound)?;
+        let (inode, _) = self.find_block(from.directory, from.name).await?.ok_or(FileError::NotFound)?;
         let moved = self.node(NodeId(u64::from(inode))).await?;
         let is_directory = moved.kind == NodeKind::Directory;
         let across = from.directory.id != to.directory.id;
@@ -110,17 +91,13 @@ impl Ext2 {
         }
         match self.find_block(to.directory, to.name).await? {
             Some((replaced, _)) if replaced == inode => Ok(()),
-            Some((replaced, block)) => {
-                self.replace(from, to, &moved, u64::from(replaced), block)
-                    .await
-            }
+            Some((replaced, block)) => self.replace(from, to, &moved, u64::from(replaced), block).await,
             None => {
                 if is_directory && across && to.directory.state.lock().inode.links >= LINKS_MAX {
                     return Err(FileError::TooManyLinks);
                 }
                 let room = self.room_for(to.directory, to.name).await?;
-                self.move_name(from, to, &moved, Destination::New(room))
-                    .await
+                self.move_name(from, to, &moved, Destination::New(room)).await
             }
         }
     }
@@ -137,10 +114,7 @@ impl Ext2 {
                 return Ok(false);
             }
             let directory = self.directory(NodeId(at)).await?;
-            at = self
-                .find(&directory, b"..")
-                .await?
-                .ok_or(FileError::Damaged)?;
+            at = self.find(&directory, b"..").await?.ok_or(FileError::Damaged)?;
         }
         Err(FileError::Damaged)
     }
@@ -154,16 +128,11 @@ impl Ext2 {
         block: DirectoryBlock,
     ) -> Result<(), FileError> {
         let replaced = self.node(NodeId(replaced)).await?;
-        match (
-            moved.kind == NodeKind::Directory,
-            replaced.kind == NodeKind::Directory,
-        ) {
+        match (moved.kind == NodeKind::Directory, replaced.kind == NodeKind::Directory) {
             (true, false) => return Err(FileError::NotDirectory),
             (false, true) => return Err(FileError::IsDirectory),
             (false, false) => {
-                return self
-                    .move_name(from, to, moved, Destination::Replaces(block, replaced))
-                    .await;
+                return self.move_name(from, to, moved, Destination::Replaces(block, replaced)).await;
             }
             (true, true) => {}
         }
@@ -175,13 +144,7 @@ impl Ext2 {
         }
         let _pass = replaced.gate.exclusive().await;
         self.expect_empty(&replaced).await?;
-        self.move_name(
-            from,
-            to,
-            moved,
-            Destination::Replaces(block, replaced.clone()),
-        )
-        .await
+        self.move_name(from, to, moved, Destination::Replaces(block, replaced.clone())).await
     }
 
     async fn move_name(
@@ -200,10 +163,7 @@ impl Ext2 {
             _ => None,
         };
         // Found again: making room may have changed nothing of it, but blocks are only compared here.
-        let (_, source) = self
-            .find_block(from.directory, from.name)
-            .await?
-            .ok_or(FileError::NotFound)?;
+        let (_, source) = self.find_block(from.directory, from.name).await?.ok_or(FileError::NotFound)?;
         let target = destination.block();
         if source.block != target && self.metadata.lock().precedes(source.block, target) {
             self.commit().await?;
@@ -215,14 +175,10 @@ impl Ext2 {
         }
         let is_directory = moved.kind == NodeKind::Directory;
         if is_directory && (across || replaced.is_some()) {
-            self.change(from.directory, |inode| {
-                inode.links = inode.links.saturating_sub(1).max(1)
-            });
+            self.change(from.directory, |inode| inode.links = inode.links.saturating_sub(1).max(1));
         }
         if is_directory && across && replaced.is_none() {
-            self.change(to.directory, |inode| {
-                inode.links = inode.links.saturating_add(1)
-            });
+            self.change(to.directory, |inode| inode.links = inode.links.saturating_add(1));
         }
         let now = now_ns();
         self.change(moved, |inode| inode.changed_ns = now);
@@ -261,33 +217,19 @@ impl Ext2 {
         } else {
             let mut old = self.copy_of(&source.page);
             directory::remove(&mut old, from.name)?;
-            self.metadata
-                .lock()
-                .order
-                .push((target.block, source.block));
+            self.metadata.lock().order.push((target.block, source.block));
             self.put_back(to.directory, &target, &contents);
             self.put_back(from.directory, source, &old);
         }
         self.names.set(from.directory.id, from.name, Known::Absent);
-        self.names
-            .set(to.directory.id, to.name, Known::Node(moved.id));
+        self.names.set(to.directory.id, to.name, Known::Node(moved.id));
         Ok(replaced)
     }
 
     /// Makes ".." of a moved directory lead to its new parent.
-    fn set_parent(
-        &self,
-        moved: &Node,
-        block: &DirectoryBlock,
-        parent: &Node,
-    ) -> Result<(), FileError> {
+    fn set_parent(&self, moved: &Node, block: &DirectoryBlock, parent: &Node) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
-        directory::redirect(
-            &mut contents,
-            b"..",
-            parent.id as u32,
-            self.code_of(NodeKind::Directory),
-        )?;
+        directory::redirect(&mut contents, b"..", parent.id as u32, self.code_of(NodeKind::Directory))?;
         block.page.write(0, &contents);
         self.touch(block.block, &block.page, Class::Directories);
         self.names.set(moved.id, b"..", Known::Node(parent.id));

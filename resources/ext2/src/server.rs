@@ -15,9 +15,7 @@ use gyre_object::{Bytes, Page};
 pub(crate) fn check_name(name: &[u8]) -> Result<(), FileError> {
     match name.len() {
         0 => Err(FileError::NotFound),
-        1..=NAME_BYTES_MAX if name.iter().any(|byte| matches!(byte, 0 | b'/')) => {
-            Err(FileError::Invalid)
-        }
+        1..=NAME_BYTES_MAX if name.iter().any(|byte| matches!(byte, 0 | b'/')) => Err(FileError::Invalid),
         1..=NAME_BYTES_MAX => Ok(()),
         _ => Err(FileError::NameTooLong),
     }
@@ -43,10 +41,7 @@ impl Server for Ext2 {
             let _pass = parent.gate.shared().await;
             self.find(&parent, &name).await?
         };
-        Ok(self
-            .node(NodeId(id.ok_or(FileError::NotFound)?))
-            .await?
-            .attributes())
+        Ok(self.node(NodeId(id.ok_or(FileError::NotFound)?)).await?.attributes())
     }
 
     async fn attributes(&'static self, node: NodeId) -> Result<Attributes, FileError> {
@@ -84,18 +79,11 @@ impl Server for Ext2 {
         self.page_at(&node, index, 1).await
     }
 
-    async fn read(
-        &'static self,
-        node: NodeId,
-        offset: u64,
-        bytes: usize,
-    ) -> Result<Vec<Bytes>, FileError> {
+    async fn read(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
         let page_bytes = PAGE_BYTES as u64;
-        let end = node
-            .size()
-            .min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
+        let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
         let mut views = Vec::with_capacity((end.saturating_sub(offset) / page_bytes) as usize + 2);
         let mut at = offset;
         while at < end {
@@ -109,57 +97,29 @@ impl Server for Ext2 {
         Ok(views)
     }
 
-    async fn set_attributes(
-        &'static self,
-        node: NodeId,
-        change: AttributeChange,
-    ) -> Result<Attributes, FileError> {
-        self.with_space(async || self.change_attributes(node, change).await)
-            .await
+    async fn set_attributes(&'static self, node: NodeId, change: AttributeChange) -> Result<Attributes, FileError> {
+        self.with_space(async || self.change_attributes(node, change).await).await
     }
 
-    async fn create(
-        &'static self,
-        directory: NodeId,
-        name: Name,
-        new: NewNode,
-    ) -> Result<Attributes, FileError> {
+    async fn create(&'static self, directory: NodeId, name: Name, new: NewNode) -> Result<Attributes, FileError> {
         self.throttle().await?;
-        self.with_space(async || self.create_node(directory, &name, &new).await)
-            .await
+        self.with_space(async || self.create_node(directory, &name, &new).await).await
     }
 
-    async fn link(
-        &'static self,
-        node: NodeId,
-        directory: NodeId,
-        name: Name,
-    ) -> Result<(), FileError> {
-        self.with_space(async || self.link_node(node, directory, &name).await)
-            .await
+    async fn link(&'static self, node: NodeId, directory: NodeId, name: Name) -> Result<(), FileError> {
+        self.with_space(async || self.link_node(node, directory, &name).await).await
     }
 
     async fn unlink(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.unlink_name(directory, &name).await
     }
 
-    async fn remove_directory(
-        &'static self,
-        directory: NodeId,
-        name: Name,
-    ) -> Result<(), FileError> {
+    async fn remove_directory(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.remove_empty(directory, &name).await
     }
 
-    async fn rename(
-        &'static self,
-        from: NodeId,
-        from_name: Name,
-        to: NodeId,
-        to_name: Name,
-    ) -> Result<(), FileError> {
-        self.with_space(async || self.rename_node(from, &from_name, to, &to_name).await)
-            .await
+    async fn rename(&'static self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError> {
+        self.with_space(async || self.rename_node(from, &from_name, to, &to_name).await).await
     }
 
     async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> {
@@ -172,16 +132,10 @@ impl Server for Ext2 {
 
     async fn page_dirtied(&'static self, node: NodeId, index: u64) -> Result<(), FileError> {
         let node = self.file_to_change(node).await?;
-        self.with_space(async || self.dirtied(&node, index).await)
-            .await
+        self.with_space(async || self.dirtied(&node, index).await).await
     }
 
-    async fn write(
-        &'static self,
-        node: NodeId,
-        offset: u64,
-        data: Vec<Bytes>,
-    ) -> Result<usize, FileError> {
+    async fn write(&'static self, node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError> {
         self.throttle().await?;
         let node = self.file_to_change(node).await?;
         let write = async || {
@@ -224,12 +178,7 @@ impl Server for Ext2 {
 
 impl Ext2 {
     /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
-    pub(crate) async fn page_at(
-        &'static self,
-        node: &Arc<Node>,
-        index: u64,
-        wanted: u64,
-    ) -> Result<Page, FileError> {
+    pub(crate) async fn page_at(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
         if let Some(page) = self.cache.get(self.page_key(node.id, index)) {
             self.page_was_read(node, index);
             return Ok(page);

@@ -3,9 +3,7 @@
 use crate::Ext2;
 use crate::allocate::Freed;
 use crate::change::now_ns;
-use crate::geometry::{
-    DESCRIPTOR_BYTES, RO_COMPAT_LARGE_FILE, STATE_VALID, SUPERBLOCK_OFFSET, field,
-};
+use crate::geometry::{DESCRIPTOR_BYTES, RO_COMPAT_LARGE_FILE, STATE_VALID, SUPERBLOCK_OFFSET, field};
 use crate::metadata::Class;
 use crate::node::{Node, State};
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
@@ -27,13 +25,7 @@ impl Ext2 {
     pub(crate) async fn encode_inodes(&'static self) -> Result<(), FileError> {
         let mut from = 0;
         loop {
-            let next = self
-                .metadata
-                .lock()
-                .nodes
-                .range(from..)
-                .next()
-                .map(|(id, node)| (*id, node.clone()));
+            let next = self.metadata.lock().nodes.range(from..).next().map(|(id, node)| (*id, node.clone()));
             let Some((id, node)) = next else {
                 return Ok(());
             };
@@ -78,10 +70,7 @@ impl Ext2 {
             return Ok(false);
         }
         self.cache.forget(self.file_system, node.id, 0, u64::MAX);
-        let (block, offset) = self
-            .geometry
-            .inode_place(node.id)
-            .ok_or(FileError::Damaged)?;
+        let (block, offset) = self.geometry.inode_place(node.id).ok_or(FileError::Damaged)?;
         let page = self.block(block).await?;
         node.reaping.store(true, Ordering::Release);
         let inode = node.state.lock().inode.clone();
@@ -120,16 +109,12 @@ impl Ext2 {
             self.touch(block, &page, Class::Early);
             return Ok(());
         }
-        if self.free_block_of(node, block) {
-            Ok(())
-        } else {
-            Err(FileError::Damaged)
-        }
+        if self.free_block_of(node, block) { Ok(()) } else { Err(FileError::Damaged) }
     }
 
     /// Forgets a node that is gone.
     pub(crate) fn forget_node(&self, id: u64) {
-        self.nodes.remove_if(&id, |_| true);
+        self.nodes.remove_if(&id, |_, _| true);
         self.metadata.lock().nodes.remove(&id);
     }
 
@@ -145,10 +130,7 @@ impl Ext2 {
         }
         drop(allocator);
         if !sound {
-            log::warn!(
-                "ext2 {}: something was free already, e2fsck is advised",
-                self.file_system
-            );
+            log::warn!("ext2 {}: something was free already, e2fsck is advised", self.file_system);
         }
         self.note_change();
     }
@@ -172,15 +154,8 @@ impl Ext2 {
     fn encode_descriptors(&self, raw: &mut [u8], first: usize) -> bool {
         let allocator = self.allocator.lock();
         let mut changed = false;
-        for (descriptor, group) in raw
-            .chunks_mut(DESCRIPTOR_BYTES)
-            .zip(allocator.groups.iter().skip(first))
-        {
-            let counts = [
-                (12, group.blocks_free),
-                (14, group.inodes_free),
-                (16, group.directories),
-            ];
+        for (descriptor, group) in raw.chunks_mut(DESCRIPTOR_BYTES).zip(allocator.groups.iter().skip(first)) {
+            let counts = [(12, group.blocks_free), (14, group.inodes_free), (16, group.directories)];
             for (offset, count) in counts {
                 let count = count.min(u32::from(u16::MAX)) as u16;
                 changed |= u16_at(descriptor, offset) != count;
@@ -200,24 +175,12 @@ impl Ext2 {
         let superblock = raw.get_mut(offset..).unwrap_or(&mut []);
         put_u32(superblock, field::BLOCKS_FREE, blocks_free);
         put_u32(superblock, field::INODES_FREE, inodes_free);
-        put_u32(
-            superblock,
-            field::WRITTEN_AT,
-            (now_ns() / 1_000_000_000) as u32,
-        );
-        let state = if valid {
-            self.geometry.state
-        } else {
-            self.geometry.state & !STATE_VALID
-        };
+        put_u32(superblock, field::WRITTEN_AT, (now_ns() / 1_000_000_000) as u32);
+        let state = if valid { self.geometry.state } else { self.geometry.state & !STATE_VALID };
         put_u16(superblock, field::STATE, state);
         if self.large_files.load(Ordering::Relaxed) {
             let features = u32_at(superblock, field::RO_COMPAT);
-            put_u32(
-                superblock,
-                field::RO_COMPAT,
-                features | RO_COMPAT_LARGE_FILE,
-            );
+            put_u32(superblock, field::RO_COMPAT, features | RO_COMPAT_LARGE_FILE);
         }
         page.write(0, &raw);
         self.write_page(block, &page).await
@@ -227,15 +190,8 @@ impl Ext2 {
     pub(crate) fn free_counts(&self) -> (u32, u32) {
         let allocator = self.allocator.lock();
         let sum = |count: fn(&crate::allocate::GroupState) -> u32| {
-            allocator
-                .groups
-                .iter()
-                .map(count)
-                .fold(0, u32::saturating_add)
+            allocator.groups.iter().map(count).fold(0, u32::saturating_add)
         };
-        (
-            sum(|group| group.blocks_free),
-            sum(|group| group.inodes_free),
-        )
+        (sum(|group| group.blocks_free), sum(|group| group.inodes_free))
     }
 }

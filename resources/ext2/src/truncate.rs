@@ -28,10 +28,7 @@ struct Walk {
 impl Walk {
     /// One more pointer that leads somewhere.
     fn step(&mut self) -> Result<(), FileError> {
-        self.pointers_left = self
-            .pointers_left
-            .checked_sub(1)
-            .ok_or(FileError::Damaged)?;
+        self.pointers_left = self.pointers_left.checked_sub(1).ok_or(FileError::Damaged)?;
         Ok(())
     }
 
@@ -57,8 +54,7 @@ impl Ext2 {
         }
         if size < before {
             self.clear_tail(node, size).await?;
-            self.cache
-                .forget(self.file_system, node.id, pages(size), pages(before));
+            self.cache.forget(self.file_system, node.id, pages(size), pages(before));
             // From here on the blocks behind the end are nobody's; who is killed before they are freed leaves the mark.
             node.trim.store(true, Ordering::Release);
         }
@@ -91,9 +87,7 @@ impl Ext2 {
         let page = self.page_to_change(node, index).await?;
         clear_behind(&page, index, end);
         let first = index * self.blocks_per_page();
-        let mapped = self
-            .map_run(node, first, self.blocks_per_page() as usize)
-            .await?;
+        let mapped = self.map_run(node, first, self.blocks_per_page() as usize).await?;
         if mapped.iter().any(|block| *block != 0) {
             self.cache.mark_dirty(self.page_key(node.id, index));
         }
@@ -101,11 +95,7 @@ impl Ext2 {
     }
 
     /// A page of a file as it is on the disk. The caller holds the gate exclusively.
-    pub(crate) async fn page_to_change(
-        &'static self,
-        node: &Node,
-        index: u64,
-    ) -> Result<Page, FileError> {
+    pub(crate) async fn page_to_change(&'static self, node: &Node, index: u64) -> Result<Page, FileError> {
         loop {
             let begin = self.cache.begin(self.page_key(node.id, index));
             match begin.map_err(|_| FileError::OutOfMemory)? {
@@ -136,10 +126,7 @@ impl Ext2 {
 
     /// Frees the blocks of a node from `first` on.
     pub(crate) async fn free_from(&'static self, node: &Node, first: u64) -> Result<(), FileError> {
-        let mut walk = Walk {
-            pointers_left: self.geometry.blocks,
-            blocks: 0,
-        };
+        let mut walk = Walk { pointers_left: self.geometry.blocks, blocks: 0 };
         let base = self.pointers_per_block();
         for slot in (first.min(DIRECT as u64) as usize)..DIRECT {
             self.free_root(node, slot)?;
@@ -153,15 +140,7 @@ impl Ext2 {
             if from >= span {
                 continue;
             }
-            let root = self.checked(
-                node.state
-                    .lock()
-                    .inode
-                    .pointers
-                    .get(slot)
-                    .copied()
-                    .unwrap_or(0),
-            )?;
+            let root = self.checked(node.state.lock().inode.pointers.get(slot).copied().unwrap_or(0))?;
             let depth = (slot - DIRECT) as u32;
             if root != 0 && self.prune(node, root, depth, from, &mut walk).await? {
                 self.free_root(node, slot)?;
@@ -173,31 +152,16 @@ impl Ext2 {
     /// Clears a pointer of the inode and frees its block.
     fn free_root(&self, node: &Node, slot: usize) -> Result<(), FileError> {
         let sectors = self.geometry.sectors_per_block() as u32;
-        let root = node
-            .state
-            .lock()
-            .inode
-            .pointers
-            .get(slot)
-            .copied()
-            .unwrap_or(0);
+        let root = node.state.lock().inode.pointers.get(slot).copied().unwrap_or(0);
         if root == 0 {
             return Ok(());
         }
         self.change(node, |inode| {
-            inode
-                .pointers
-                .get_mut(slot)
-                .into_iter()
-                .for_each(|pointer| *pointer = 0);
+            inode.pointers.get_mut(slot).into_iter().for_each(|pointer| *pointer = 0);
             inode.sectors = inode.sectors.saturating_sub(sectors);
         });
         let sound = self.checked(root)? != 0 && self.free_block_of(node, root);
-        if sound {
-            Ok(())
-        } else {
-            Err(FileError::Damaged)
-        }
+        if sound { Ok(()) } else { Err(FileError::Damaged) }
     }
 
     /// Frees the blocks from `from` on below an indirect block whose pointers lead `depth` levels down; true where nothing is left of it.
@@ -239,8 +203,6 @@ impl Ext2 {
         let sectors = self.geometry.sectors_per_block() as u32;
         page.write(slot * 4, &[0; 4]);
         self.touch(block, page, Class::Early);
-        self.change(node, |inode| {
-            inode.sectors = inode.sectors.saturating_sub(sectors)
-        });
+        self.change(node, |inode| inode.sectors = inode.sectors.saturating_sub(sectors));
     }
 }

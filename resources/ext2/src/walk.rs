@@ -29,11 +29,7 @@ impl Ext2 {
     }
 
     /// A block of a directory; directories have no holes.
-    pub(crate) async fn directory_block(
-        &'static self,
-        node: &Node,
-        index: u64,
-    ) -> Result<DirectoryBlock, FileError> {
+    pub(crate) async fn directory_block(&'static self, node: &Node, index: u64) -> Result<DirectoryBlock, FileError> {
         if index % BLOCKS_PER_TURN == BLOCKS_PER_TURN - 1 {
             gyre_message::yield_now().await;
         }
@@ -41,29 +37,18 @@ impl Ext2 {
         if block == 0 {
             return Err(FileError::Damaged);
         }
-        Ok(DirectoryBlock {
-            block,
-            page: self.block(block).await?,
-        })
+        Ok(DirectoryBlock { block, page: self.block(block).await? })
     }
 
     /// The inode behind a name, from the names' cache or the disk.
-    pub(crate) async fn find(
-        &'static self,
-        directory: &Node,
-        name: &[u8],
-    ) -> Result<Option<u64>, FileError> {
+    pub(crate) async fn find(&'static self, directory: &Node, name: &[u8]) -> Result<Option<u64>, FileError> {
         match self.names.get(directory.id, name) {
             Some(Known::Node(id)) => return Ok(Some(id)),
             Some(Known::Absent) => return Ok(None),
             None => {}
         }
-        let found = self
-            .find_block(directory, name)
-            .await?
-            .map(|(inode, _)| u64::from(inode));
-        self.names
-            .set(directory.id, name, found.map_or(Known::Absent, Known::Node));
+        let found = self.find_block(directory, name).await?.map(|(inode, _)| u64::from(inode));
+        self.names.set(directory.id, name, found.map_or(Known::Absent, Known::Node));
         Ok(found)
     }
 
@@ -127,10 +112,7 @@ type RawEntry = (u32, u8, Vec<u8>, u64);
 
 impl Ext2 {
     /// Adds the kinds; images without kinds in their entries cost a look at each inode.
-    async fn with_kinds(
-        &'static self,
-        raw: Vec<RawEntry>,
-    ) -> Result<Vec<DirectoryEntry>, FileError> {
+    async fn with_kinds(&'static self, raw: Vec<RawEntry>) -> Result<Vec<DirectoryEntry>, FileError> {
         let mut entries = Vec::with_capacity(raw.len());
         for (inode, code, name, next) in raw {
             let node = NodeId(u64::from(inode));
@@ -138,12 +120,7 @@ impl Ext2 {
                 Some(kind) => kind,
                 None => self.node(node).await?.kind,
             };
-            entries.push(DirectoryEntry {
-                name,
-                node,
-                kind,
-                next,
-            });
+            entries.push(DirectoryEntry { name, node, kind, next });
         }
         Ok(entries)
     }

@@ -39,10 +39,7 @@ impl Ext2 {
         data: &[Bytes],
     ) -> Result<usize, FileError> {
         let total: usize = data.iter().map(Bytes::len).sum();
-        let end = offset
-            .checked_add(total as u64)
-            .filter(|end| *end <= self.size_max())
-            .ok_or(FileError::TooLarge)?;
+        let end = offset.checked_add(total as u64).filter(|end| *end <= self.size_max()).ok_or(FileError::TooLarge)?;
         if total == 0 {
             return Ok(0);
         }
@@ -50,10 +47,7 @@ impl Ext2 {
         if offset > node.size() {
             self.clear_tail(node, node.size()).await?;
         }
-        let mut source = Source {
-            views: data,
-            within: 0,
-        };
+        let mut source = Source { views: data, within: 0 };
         let mut at = offset;
         while at < end {
             let count = (PAGE_BYTES as u64 - at % PAGE_BYTES as u64).min(end - at);
@@ -99,23 +93,13 @@ impl Ext2 {
             (inode.modified_ns, inode.changed_ns) = (now, now);
             // A program that changes loses its privileges (POSIX write): the caller checks permissions, the file system drops the bits.
             if inode.permissions & 0o111 != 0 {
-                inode.permissions &= !(0o4000
-                    | if inode.permissions & 0o010 != 0 {
-                        0o2000
-                    } else {
-                        0
-                    });
+                inode.permissions &= !(0o4000 | if inode.permissions & 0o010 != 0 { 0o2000 } else { 0 });
             }
         });
     }
 
     /// Takes blocks for the holes among `start..end`, which lie in one page that is in the cache; answers how far it came, too.
-    async fn ensure_range(
-        &'static self,
-        node: &Node,
-        start: u64,
-        end: u64,
-    ) -> (u64, Result<(), FileError>) {
+    async fn ensure_range(&'static self, node: &Node, start: u64, end: u64) -> (u64, Result<(), FileError>) {
         let block_bytes = self.geometry.block_bytes as u64;
         let key = self.page_key(node.id, start / PAGE_BYTES as u64);
         for index in start / block_bytes..end.div_ceil(block_bytes) {
@@ -133,11 +117,7 @@ impl Ext2 {
     }
 
     /// A page was written through a mapping: it gets blocks where it has holes, and is dirty.
-    pub(crate) async fn dirtied(
-        &'static self,
-        node: &Arc<Node>,
-        index: u64,
-    ) -> Result<(), FileError> {
+    pub(crate) async fn dirtied(&'static self, node: &Arc<Node>, index: u64) -> Result<(), FileError> {
         let _pass = node.gate.exclusive().await;
         let key = self.page_key(node.id, index);
         let start = index.saturating_mul(PAGE_BYTES as u64);
@@ -166,21 +146,14 @@ impl Ext2 {
 
     /// Writes up to `count` dirty pages of a node back, from a page on; false where there are none. A failure of the device is kept for
     /// who syncs; the pages count as written, so that they do not fill the cache for ever.
-    pub(crate) async fn write_back(
-        &'static self,
-        id: u64,
-        from: u64,
-        count: usize,
-    ) -> Result<bool, FileError> {
+    pub(crate) async fn write_back(&'static self, id: u64, from: u64, count: usize) -> Result<bool, FileError> {
         let Some(node) = self.node_with_pages(id).await? else {
             return Ok(false);
         };
         let _pass = node.gate.shared().await;
         let indices = self.cache.dirty_pages(self.page_key(id, from), count);
-        let writings: Vec<Writing> = indices
-            .iter()
-            .filter_map(|index| self.cache.start_writing(self.page_key(id, *index)))
-            .collect();
+        let writings: Vec<Writing> =
+            indices.iter().filter_map(|index| self.cache.start_writing(self.page_key(id, *index))).collect();
         if writings.is_empty() {
             return Ok(false);
         }
@@ -188,22 +161,11 @@ impl Ext2 {
         let mut calls = Vec::with_capacity(runs.0.len());
         for run in runs.0 {
             let before = gyre_account::set_current_activity(run.payer);
-            calls.push((
-                run.block,
-                run.views.clone(),
-                self.disk.write(self.sector(run.block), run.views),
-            ));
+            calls.push((run.block, run.views.clone(), self.disk.write(self.sector(run.block), run.views)));
             gyre_account::set_current_activity(before);
         }
         for (block, views, call) in calls {
-            if call.await.is_err()
-                && self
-                    .disk
-                    .write(self.sector(block), views)
-                    .await
-                    .map_err(from_block)
-                    .is_err()
-            {
+            if call.await.is_err() && self.disk.write(self.sector(block), views).await.map_err(from_block).is_err() {
                 node.write_failed.store(true, Ordering::Release);
             }
         }
@@ -217,14 +179,9 @@ impl Ext2 {
         for writing in writings {
             let index = writing.key().index;
             let used = self.blocks_until(index, 1, size);
-            let blocks = self
-                .map_run(node, index * self.blocks_per_page(), used)
-                .await?;
+            let blocks = self.map_run(node, index * self.blocks_per_page(), used).await?;
             let parts = self.parts(writing.page());
-            blocks
-                .into_iter()
-                .zip(parts)
-                .for_each(|(block, view)| runs.add(block, view, writing.payer()));
+            blocks.into_iter().zip(parts).for_each(|(block, view)| runs.add(block, view, writing.payer()));
         }
         Ok(runs)
     }

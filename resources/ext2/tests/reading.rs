@@ -15,9 +15,7 @@ const SHAPES: &[&[&str]] = &[
 ];
 
 fn pattern(bytes: usize, salt: usize) -> Vec<u8> {
-    (0..bytes)
-        .map(|index| (index / 512 * 7 + index + salt) as u8)
-        .collect()
+    (0..bytes).map(|index| (index / 512 * 7 + index + salt) as u8).collect()
 }
 
 fn filled_image(shape: &[&str]) -> Vec<u8> {
@@ -28,11 +26,7 @@ fn filled_image(shape: &[&str]) -> Vec<u8> {
     std::fs::write(root.join("usr/medium"), pattern(300_000, 1)).unwrap();
     std::fs::write(root.join("usr/share/deep/large"), pattern(9_000_000, 2)).unwrap();
     for number in 0..500 {
-        std::fs::write(
-            root.join(format!("usr/share/file-with-a-long-name-{number}")),
-            number.to_string(),
-        )
-        .unwrap();
+        std::fs::write(root.join(format!("usr/share/file-with-a-long-name-{number}")), number.to_string()).unwrap();
     }
     let sparse = std::fs::File::create(root.join("sparse")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", 5_000_000).unwrap();
@@ -57,58 +51,31 @@ fn trees_of_every_shape_are_read_back() {
             let usr = client.lookup(root, b"usr".to_vec()).await.unwrap();
             assert_eq!(usr.kind, NodeKind::Directory);
             let medium = client.lookup(usr.node, b"medium".to_vec()).await.unwrap();
-            assert_eq!(
-                read_all(&client, medium.node).await.unwrap(),
-                pattern(300_000, 1),
-                "{shape:?}"
-            );
-            let share = client
-                .lookup(usr.node, b"share".to_vec())
-                .await
-                .unwrap()
-                .node;
+            assert_eq!(read_all(&client, medium.node).await.unwrap(), pattern(300_000, 1), "{shape:?}");
+            let share = client.lookup(usr.node, b"share".to_vec()).await.unwrap().node;
             let deep = client.lookup(share, b"deep".to_vec()).await.unwrap().node;
             let large = client.lookup(deep, b"large".to_vec()).await.unwrap();
-            assert_eq!(
-                read_all(&client, large.node).await.unwrap(),
-                pattern(9_000_000, 2)
-            );
+            assert_eq!(read_all(&client, large.node).await.unwrap(), pattern(9_000_000, 2));
             let sparse = client.lookup(root, b"sparse".to_vec()).await.unwrap();
             let data = read_all(&client, sparse.node).await.unwrap();
             assert_eq!((data.len(), &data[5_000_000..]), (5_000_003, &b"end"[..]));
             assert!(data[..5_000_000].iter().all(|byte| *byte == 0));
-            for (name, target) in [
-                ("fast-link", b"small".to_vec()),
-                ("slow-link", b"x/".repeat(100)),
-            ] {
+            for (name, target) in [("fast-link", b"small".to_vec()), ("slow-link", b"x/".repeat(100))] {
                 let link = client.lookup(root, name.as_bytes().to_vec()).await.unwrap();
                 assert_eq!(link.kind, NodeKind::SymbolicLink);
                 assert_eq!(client.read_link(link.node).await.unwrap(), target);
             }
             let up = client.lookup(share, b"..".to_vec()).await.unwrap();
             assert_eq!(up.node, usr.node);
-            assert_eq!(
-                client.lookup(root, b"..".to_vec()).await.unwrap().node,
-                root
-            );
-            assert_eq!(
-                client.lookup(root, b"absent".to_vec()).await,
-                Err(FileError::NotFound)
-            );
-            assert_eq!(
-                client.lookup(small.node, b"x".to_vec()).await,
-                Err(FileError::NotDirectory)
-            );
+            assert_eq!(client.lookup(root, b"..".to_vec()).await.unwrap().node, root);
+            assert_eq!(client.lookup(root, b"absent".to_vec()).await, Err(FileError::NotFound));
+            assert_eq!(client.lookup(small.node, b"x".to_vec()).await, Err(FileError::NotDirectory));
             assert_eq!(list_all(&client, share, 100).await.len(), 500 + 3);
         });
     }
 }
 
-async fn list_all(
-    client: &gyre_interface::files::files::Client,
-    node: NodeId,
-    bytes: usize,
-) -> Vec<Vec<u8>> {
+async fn list_all(client: &gyre_interface::files::files::Client, node: NodeId, bytes: usize) -> Vec<Vec<u8>> {
     let (mut names, mut from) = (Vec::new(), 0);
     loop {
         let part = client.read_directory(node, from, bytes).await.unwrap();
@@ -136,10 +103,7 @@ fn adjacent_pages_are_read_together_and_ahead() {
             assert_eq!(flatten(&views).len(), 4096);
         }
         let requests = disk.0.lock().requests - before;
-        assert!(
-            (32..60).contains(&requests),
-            "{requests} requests for 256 pages"
-        );
+        assert!((32..60).contains(&requests), "{requests} requests for 256 pages");
         assert_eq!(disk.0.lock().largest_request, 32 * 1024);
     });
 }
@@ -166,10 +130,7 @@ fn readers_of_one_page_share_one_request() {
 fn images_that_are_not_known_are_refused() {
     block_on(async {
         let plain = RamDisk::leak(vec![0; 1 << 20]);
-        assert_eq!(
-            mount_on(plain, new_cache(64)).await.err(),
-            Some(FileError::Invalid)
-        );
+        assert_eq!(mount_on(plain, new_cache(64)).await.err(), Some(FileError::Invalid));
         let path = temporary("ext4");
         let made = std::process::Command::new("mke2fs")
             .args(["-q", "-F", "-t", "ext4"])
@@ -180,9 +141,6 @@ fn images_that_are_not_known_are_refused() {
         assert!(made.success());
         let ext4 = RamDisk::leak(std::fs::read(&path).unwrap());
         std::fs::remove_file(path).unwrap();
-        assert_eq!(
-            mount_on(ext4, new_cache(64)).await.err(),
-            Some(FileError::Unsupported)
-        );
+        assert_eq!(mount_on(ext4, new_cache(64)).await.err(), Some(FileError::Unsupported));
     });
 }

@@ -71,12 +71,7 @@ impl Account {
     }
 
     fn usage(&self) -> Usage {
-        Usage {
-            activity: self.activity,
-            held: self.held(),
-            dirty: self.dirty(),
-            budget: self.budget(),
-        }
+        Usage { activity: self.activity, held: self.held(), dirty: self.dirty(), budget: self.budget() }
     }
 }
 
@@ -102,18 +97,13 @@ impl Accounts {
     }
 
     pub(crate) fn set_budget(&self, activity: ActivityId, budget: usize) {
-        self.of(activity, budget)
-            .budget
-            .store(budget, Ordering::Relaxed);
+        self.of(activity, budget).budget.store(budget, Ordering::Relaxed);
     }
 
     /// Closes accounts that hold nothing, of activities that have ended.
     pub(crate) fn close(&self, activity: ActivityId) {
         let mut table = self.table.lock();
-        if table
-            .get(&activity)
-            .is_some_and(|account| account.held() == 0 && Arc::strong_count(account) == 1)
-        {
+        if table.get(&activity).is_some_and(|account| account.held() == 0 && Arc::strong_count(account) == 1) {
             table.remove(&activity);
         }
     }
@@ -121,27 +111,15 @@ impl Accounts {
     /// The account furthest over its budget.
     pub(crate) fn most_over(&self) -> Option<Arc<Account>> {
         let table = self.table.lock();
-        table
-            .values()
-            .filter(|account| account.excess() > 0)
-            .max_by_key(|account| account.excess())
-            .cloned()
+        table.values().filter(|account| account.excess() > 0).max_by_key(|account| account.excess()).cloned()
     }
 
     /// The account that holds most.
     pub(crate) fn largest(&self) -> Option<Arc<Account>> {
-        self.table
-            .lock()
-            .values()
-            .max_by_key(|account| account.held())
-            .cloned()
+        self.table.lock().values().max_by_key(|account| account.held()).cloned()
     }
 
     pub(crate) fn usage(&self) -> Vec<Usage> {
-        self.table
-            .lock()
-            .values()
-            .map(|account| account.usage())
-            .collect()
+        self.table.lock().values().map(|account| account.usage()).collect()
     }
 }

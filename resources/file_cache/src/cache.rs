@@ -38,11 +38,7 @@ pub struct CacheOptions {
 
 enum Slot {
     Fetching(Arc<Arrival>),
-    Here {
-        page: Page,
-        dirty: bool,
-        writing: bool,
-    },
+    Here { page: Page, dirty: bool, writing: bool },
 }
 
 impl Slot {
@@ -101,12 +97,8 @@ impl FileCache {
         let page = self.take_page(&account)?;
         let arrival = Arc::new(Arrival::default());
         let fetch = Fetch::new(self, key, page, arrival.clone());
-        let found = self.shelf.with_or_add(
-            key,
-            account,
-            |slot| Some(known(slot)),
-            || (Some(Slot::Fetching(arrival)), None),
-        );
+        let found =
+            self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Some(Slot::Fetching(arrival)), None));
         Ok(match found {
             None => Begin::Lead(fetch),
             Some(found) => {
@@ -139,18 +131,11 @@ impl FileCache {
     }
 
     pub(crate) fn arrived(&self, key: PageKey, page: &Page) {
-        self.shelf.with(&key, |slot, _| {
-            *slot = Slot::Here {
-                page: page.clone(),
-                dirty: false,
-                writing: false,
-            }
-        });
+        self.shelf.with(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false });
     }
 
     pub(crate) fn abandoned(&self, key: PageKey) {
-        self.shelf
-            .remove_if(&key, |slot| matches!(slot, Slot::Fetching(_)));
+        self.shelf.remove_if(&key, |slot, _| matches!(slot, Slot::Fetching(_)));
     }
 
     /// Says that a page was written to; the current activity pays for writing it back if it was clean. False where the page is not here.
@@ -181,12 +166,7 @@ impl FileCache {
     /// Takes a dirty page to write it; `None` where it is clean or being written.
     pub fn start_writing(&'static self, key: PageKey) -> Option<Writing> {
         self.shelf.with(&key, |slot, account| {
-            let Slot::Here {
-                page,
-                dirty,
-                writing,
-            } = slot
-            else {
+            let Slot::Here { page, dirty, writing } = slot else {
                 return None;
             };
             if !*dirty || *writing {
@@ -194,11 +174,7 @@ impl FileCache {
             }
             (*dirty, *writing) = (false, true);
             account.remove_dirty();
-            let payer = self
-                .dirty
-                .lock()
-                .remove(key)
-                .map_or(account.activity(), |mark| mark.activity);
+            let payer = self.dirty.lock().remove(key).map_or(account.activity(), |mark| mark.activity);
             Some(Writing::new(self, key, page.clone(), payer))
         })?
     }
@@ -230,15 +206,8 @@ impl FileCache {
     }
 
     /// Nodes of a file system in which an activity dirtied pages before that time.
-    pub fn aged_nodes(
-        &self,
-        file_system: u32,
-        activity: ActivityId,
-        before_cycles: u64,
-    ) -> Vec<u64> {
-        self.dirty
-            .lock()
-            .aged_nodes(file_system, activity, before_cycles)
+    pub fn aged_nodes(&self, file_system: u32, activity: ActivityId, before_cycles: u64) -> Vec<u64> {
+        self.dirty.lock().aged_nodes(file_system, activity, before_cycles)
     }
 
     /// The page of a file system that the current activity's payer dirtied first, where it has more dirty pages than it may: its writer writes that back before it goes on.
@@ -253,9 +222,7 @@ impl FileCache {
 
     /// Returns when some page is dirty.
     pub async fn until_dirty(&self) {
-        self.dirtied
-            .until(|| (!self.dirty.lock().is_empty()).then_some(()))
-            .await;
+        self.dirtied.until(|| (!self.dirty.lock().is_empty()).then_some(())).await;
     }
 
     /// True where no page is dirty.
@@ -266,19 +233,12 @@ impl FileCache {
     /// Forgets the pages `from..to` of a node, dirty or not; pages on their way stay. The file system holds the node's lock.
     pub fn forget(&self, file_system: u32, node: u64, from: u64, to: u64) {
         if to.saturating_sub(from) <= self.shelf.total() as u64 {
-            (from..to).for_each(|index| {
-                self.forget_one(PageKey {
-                    file_system,
-                    node,
-                    index,
-                })
-            });
+            (from..to).for_each(|index| self.forget_one(PageKey { file_system, node, index }));
             return;
         }
         let mut keys = Vec::new();
         self.shelf.remove_all(|key, _| {
-            if key.file_system == file_system && key.node == node && (from..to).contains(&key.index)
-            {
+            if key.file_system == file_system && key.node == node && (from..to).contains(&key.index) {
                 keys.push(*key);
             }
             false
@@ -287,31 +247,26 @@ impl FileCache {
     }
 
     fn forget_one(&self, key: PageKey) {
-        self.shelf.with(&key, |slot, account| {
-            if let Slot::Here { dirty, .. } = slot
-                && core::mem::take(dirty)
-            {
+        // Clean and gone in one step, so that nobody makes it dirty in between.
+        self.shelf.remove_if(&key, |slot, account| {
+            let Slot::Here { dirty, .. } = slot else { return false };
+            if core::mem::take(dirty) {
                 account.remove_dirty();
                 self.dirty.lock().remove(key);
             }
+            true
         });
-        self.shelf
-            .remove_if(&key, |slot| matches!(slot, Slot::Here { .. }));
     }
 
     /// Sets how many pages an activity may hold.
     pub fn set_budget(&self, activity: ActivityId, pages: usize) {
         self.shelf.set_budget(activity, pages);
-        while self.shelf.account_of(activity).excess() > 0
-            && self.shelf.evict(activity, &Slot::may_go)
-        {}
+        while self.shelf.account_of(activity).excess() > 0 && self.shelf.evict(activity, &Slot::may_go) {}
     }
 
     /// Gives up to `pages` clean pages of an activity back to the machine; answers how many (V15: the memory resource asks).
     pub fn reclaim(&self, activity: ActivityId, pages: usize) -> usize {
-        (0..pages)
-            .take_while(|_| self.shelf.evict(activity, &Slot::may_go))
-            .count()
+        (0..pages).take_while(|_| self.shelf.evict(activity, &Slot::may_go)).count()
     }
 
     /// What each activity holds, in pages.

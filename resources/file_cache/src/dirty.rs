@@ -24,11 +24,7 @@ pub(crate) struct Dirty {
 impl Dirty {
     pub(crate) fn add(&mut self, key: PageKey, activity: ActivityId, now: u64) {
         self.remove(key);
-        let mark = Mark {
-            activity,
-            since_cycles: now,
-            sequence: self.next,
-        };
+        let mark = Mark { activity, since_cycles: now, sequence: self.next };
         self.next += 1;
         self.pages.insert(key, mark);
         self.by_age.insert((activity, mark.sequence), key);
@@ -46,40 +42,20 @@ impl Dirty {
 
     /// Dirty pages of a node, from an index on, in order.
     pub(crate) fn of_node(&self, from: PageKey, count_max: usize) -> Vec<u64> {
-        let last = PageKey {
-            index: u64::MAX,
-            ..from
-        };
-        self.pages
-            .range(from..=last)
-            .take(count_max)
-            .map(|(key, _)| key.index)
-            .collect()
+        let last = PageKey { index: u64::MAX, ..from };
+        self.pages.range(from..=last).take(count_max).map(|(key, _)| key.index).collect()
     }
 
     /// Nodes of a file system with dirty pages.
     pub(crate) fn nodes(&self, file_system: u32) -> Vec<u64> {
         let mut nodes = Vec::new();
-        let mut from = PageKey {
-            file_system,
-            node: 0,
-            index: 0,
-        };
-        while let Some((key, _)) = self
-            .pages
-            .range(from..)
-            .next()
-            .filter(|(key, _)| key.file_system == file_system)
-        {
+        let mut from = PageKey { file_system, node: 0, index: 0 };
+        while let Some((key, _)) = self.pages.range(from..).next().filter(|(key, _)| key.file_system == file_system) {
             nodes.push(key.node);
             let Some(node) = key.node.checked_add(1) else {
                 break;
             };
-            from = PageKey {
-                file_system,
-                node,
-                index: 0,
-            };
+            from = PageKey { file_system, node, index: 0 };
         }
         nodes
     }
@@ -87,9 +63,7 @@ impl Dirty {
     /// The page of a file system that an activity dirtied first.
     pub(crate) fn oldest(&self, activity: ActivityId, file_system: u32) -> Option<PageKey> {
         let mut pages = self.by_age.range((activity, 0)..=(activity, u64::MAX));
-        pages
-            .find(|(_, key)| key.file_system == file_system)
-            .map(|(_, key)| *key)
+        pages.find(|(_, key)| key.file_system == file_system).map(|(_, key)| *key)
     }
 
     /// Activities with dirty pages of a file system.
@@ -104,22 +78,12 @@ impl Dirty {
     }
 
     /// Nodes of a file system in which an activity dirtied pages before `before_cycles`.
-    pub(crate) fn aged_nodes(
-        &self,
-        file_system: u32,
-        activity: ActivityId,
-        before_cycles: u64,
-    ) -> Vec<u64> {
+    pub(crate) fn aged_nodes(&self, file_system: u32, activity: ActivityId, before_cycles: u64) -> Vec<u64> {
         let pages = self.by_age.range((activity, 0)..=(activity, u64::MAX));
-        let aged = pages.take_while(|(_, key)| {
-            self.pages
-                .get(key)
-                .is_some_and(|mark| mark.since_cycles <= before_cycles)
-        });
-        let mut nodes: Vec<u64> = aged
-            .filter(|(_, key)| key.file_system == file_system)
-            .map(|(_, key)| key.node)
-            .collect();
+        let aged =
+            pages.take_while(|(_, key)| self.pages.get(key).is_some_and(|mark| mark.since_cycles <= before_cycles));
+        let mut nodes: Vec<u64> =
+            aged.filter(|(_, key)| key.file_system == file_system).map(|(_, key)| key.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes

@@ -36,10 +36,7 @@ pub struct Waiting(pub(crate) Arc<Arrival>);
 impl Waiting {
     /// Returns when the fetch has ended, well or not.
     pub async fn done(self) {
-        self.0
-            .waiters
-            .until(|| self.0.over.load(Ordering::Acquire).then_some(()))
-            .await;
+        self.0.waiters.until(|| self.0.over.load(Ordering::Acquire).then_some(())).await;
     }
 }
 
@@ -53,19 +50,8 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    pub(crate) fn new(
-        cache: &'static FileCache,
-        key: PageKey,
-        page: Page,
-        arrival: Arc<Arrival>,
-    ) -> Fetch {
-        Fetch {
-            cache,
-            key,
-            page,
-            arrival,
-            fulfilled: false,
-        }
+    pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page, arrival: Arc<Arrival>) -> Fetch {
+        Fetch { cache, key, page, arrival, fulfilled: false }
     }
 
     /// The page to fill, zeroed.

@@ -14,10 +14,7 @@ impl Seed {
         let mut bytes = [0; 16];
         gyre_machine::fill_random(&mut bytes);
         let (low, high) = bytes.split_at(8);
-        let value = |half: &[u8]| {
-            half.iter()
-                .fold(0, |value, byte| value << 8 | u64::from(*byte))
-        };
+        let value = |half: &[u8]| half.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
         Seed(value(low), value(high) | 1)
     }
 }
@@ -25,10 +22,7 @@ impl Seed {
 impl BuildHasher for Seed {
     type Hasher = Mixer;
     fn build_hasher(&self) -> Mixer {
-        Mixer {
-            state: self.0,
-            key: self.1,
-        }
+        Mixer { state: self.0, key: self.1 }
     }
 }
 
@@ -46,10 +40,7 @@ fn fold(a: u64, b: u64) -> u64 {
 impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
-            let word = chunk
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let word = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
             self.write_u64(word);
         }
         self.write_u64(bytes.len() as u64);
@@ -58,10 +49,7 @@ impl Hasher for Mixer {
         self.write_u64(u64::from(value));
     }
     fn write_u64(&mut self, value: u64) {
-        self.state = fold(
-            self.state ^ value ^ MULTIPLIER,
-            self.key ^ self.state.rotate_left(32),
-        );
+        self.state = fold(self.state ^ value ^ MULTIPLIER, self.key ^ self.state.rotate_left(32));
     }
     fn write_usize(&mut self, value: usize) {
         self.write_u64(value as u64);

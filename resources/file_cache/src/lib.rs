@@ -16,6 +16,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod account;
 pub mod cache;

@@ -20,28 +20,15 @@ pub(crate) struct Queue {
 
 impl Default for Queue {
     fn default() -> Queue {
-        Queue {
-            first: NONE,
-            last: NONE,
-            count: 0,
-        }
+        Queue { first: NONE, last: NONE, count: 0 }
     }
 }
 
 impl Queue {
     /// Adds `index` at the end; `links` gives the links of an entry.
-    pub(crate) fn push_back<'a>(
-        &mut self,
-        index: u32,
-        mut links: impl FnMut(u32, &mut dyn FnMut(&mut Links)) + 'a,
-    ) {
+    pub(crate) fn push_back<'a>(&mut self, index: u32, mut links: impl FnMut(u32, &mut dyn FnMut(&mut Links)) + 'a) {
         let last = self.last;
-        links(index, &mut |own| {
-            *own = Links {
-                previous: last,
-                next: NONE,
-            }
-        });
+        links(index, &mut |own| *own = Links { previous: last, next: NONE });
         if last == NONE {
             self.first = index;
         } else {
@@ -52,15 +39,8 @@ impl Queue {
     }
 
     /// Takes `index` out, wherever it is.
-    pub(crate) fn remove<'a>(
-        &mut self,
-        index: u32,
-        mut links: impl FnMut(u32, &mut dyn FnMut(&mut Links)) + 'a,
-    ) {
-        let mut own = Links {
-            previous: NONE,
-            next: NONE,
-        };
+    pub(crate) fn remove<'a>(&mut self, index: u32, mut links: impl FnMut(u32, &mut dyn FnMut(&mut Links)) + 'a) {
+        let mut own = Links { previous: NONE, next: NONE };
         links(index, &mut |of| own = *of);
         if own.previous == NONE {
             self.first = own.next;

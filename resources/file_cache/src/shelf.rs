@@ -20,6 +20,8 @@ use hashbrown::{Equivalent, HashTable};
 const SHARDS: usize = 16;
 /// Entries of a queue that one eviction looks at in a shard, so that it is short.
 const LOOKS_MAX: usize = 64;
+/// Rounds through the shards before an eviction gives up.
+const ROUNDS_MAX: usize = 8;
 
 /// Bounds of a shelf.
 #[derive(Clone, Copy)]
@@ -62,18 +64,13 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
         let entries = &self.entries;
         let same = |index: &u32| {
-            entries
-                .get(*index as usize)
-                .and_then(Option::as_ref)
-                .is_some_and(|entry| key.equivalent(&entry.key))
+            entries.get(*index as usize).and_then(Option::as_ref).is_some_and(|entry| key.equivalent(&entry.key))
         };
         self.table.find(hash, same).copied()
     }
 
     fn entry(&mut self, index: u32) -> Option<&mut Entry<K, V>> {
-        self.entries
-            .get_mut(index as usize)
-            .and_then(Option::as_mut)
+        self.entries.get_mut(index as usize).and_then(Option::as_mut)
     }
 
     fn queue(&mut self, activity: ActivityId) -> usize {
@@ -120,12 +117,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             *slot = Some(entry);
         }
         let entries = &self.entries;
-        let hash_of = |index: &u32| {
-            entries
-                .get(*index as usize)
-                .and_then(Option::as_ref)
-                .map_or(0, |entry| entry.hash)
-        };
+        let hash_of = |index: &u32| entries.get(*index as usize).and_then(Option::as_ref).map_or(0, |entry| entry.hash);
         self.table.insert_unique(hash, index, hash_of);
         self.enqueue(activity, index);
     }
@@ -145,20 +137,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// The first entry of the activity's queue that may go and was not used lately.
     fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Option<u32> {
-        let position = self
-            .queues
-            .iter()
-            .position(|(owner, _)| *owner == activity)?;
-        let looks = self
-            .queues
-            .get(position)
-            .map_or(0, |(_, queue)| 2 * queue.count)
-            .min(LOOKS_MAX);
+        let position = self.queues.iter().position(|(owner, _)| *owner == activity)?;
+        let looks = self.queues.get(position).map_or(0, |(_, queue)| queue.count).min(LOOKS_MAX);
         for _ in 0..looks {
-            let index = self
-                .queues
-                .get(position)
-                .map_or(NONE, |(_, queue)| queue.first);
+            let index = self.queues.get(position).map_or(NONE, |(_, queue)| queue.first);
             let entry = self.entry(index)?;
             let marked = core::mem::take(&mut entry.marked);
             if !marked && may_go(&entry.value) {
@@ -173,11 +155,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 }
 
-fn with_links<K, V>(
-    entries: &mut [Option<Entry<K, V>>],
-    index: u32,
-    act: &mut dyn FnMut(&mut Links),
-) {
+fn with_links<K, V>(entries: &mut [Option<Entry<K, V>>], index: u32, act: &mut dyn FnMut(&mut Links)) {
     if let Some(Some(entry)) = entries.get_mut(index as usize) {
         act(&mut entry.links);
     }
@@ -187,12 +165,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     /// An empty shelf.
     pub fn new(options: ShelfOptions) -> Shelf<K, V> {
         let shard = || {
-            SpinLock::new(Shard {
-                table: HashTable::new(),
-                entries: Vec::new(),
-                free: Vec::new(),
-                queues: Vec::new(),
-            })
+            SpinLock::new(Shard { table: HashTable::new(), entries: Vec::new(), free: Vec::new(), queues: Vec::new() })
         };
         Shelf {
             shards: (0..SHARDS).map(|_| shard()).collect(),
@@ -249,17 +222,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         }
         let (value, answer) = add();
         let Some(value) = value else { return answer };
-        shard.add(Entry {
-            hash,
-            key,
-            value,
-            account,
-            links: Links {
-                previous: NONE,
-                next: NONE,
-            },
-            marked: false,
-        });
+        shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
         self.total.fetch_add(1, Ordering::Relaxed);
         answer
     }
@@ -282,17 +245,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             return;
         }
         if let Some(value) = value {
-            shard.add(Entry {
-                hash,
-                key,
-                value,
-                account,
-                links: Links {
-                    previous: NONE,
-                    next: NONE,
-                },
-                marked: false,
-            });
+            shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
             self.total.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -301,12 +254,13 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     pub fn remove_if<Q: Hash + Equivalent<K> + ?Sized>(
         &self,
         key: &Q,
-        may: impl FnOnce(&V) -> bool,
+        may: impl FnOnce(&mut V, &Account) -> bool,
     ) -> Option<V> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let index = shard.find(hash, key)?;
-        if !may(&shard.entry(index)?.value) {
+        let entry = shard.entry(index)?;
+        if !may(&mut entry.value, &entry.account) {
             return None;
         }
         let value = shard.take(index);
@@ -321,10 +275,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             let mut shard = shard.lock();
             let indices: Vec<u32> = (0..shard.entries.len() as u32).collect();
             for index in indices {
-                if shard
-                    .entry(index)
-                    .is_some_and(|entry| which(&entry.key, &entry.value))
-                {
+                if shard.entry(index).is_some_and(|entry| which(&entry.key, &entry.value)) {
                     removed.extend(shard.take(index));
                     self.total.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -341,8 +292,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// The account that pays for what `activity` adds.
     pub fn account_of(&self, activity: ActivityId) -> Arc<Account> {
-        self.accounts
-            .of((self.options.payer)(activity), self.options.budget)
+        self.accounts.of((self.options.payer)(activity), self.options.budget)
     }
 
     /// Makes room for one more entry of `account`: from its own where it is at its budget, else from whoever is over theirs.
@@ -358,8 +308,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             let largest = || self.accounts.largest().map(|account| account.activity());
             let freed = over.is_some_and(|activity| self.evict(activity, may_go))
                 || self.evict(account.activity(), may_go)
-                || largest()
-                    .is_some_and(|activity| account.held() == 0 && self.evict(activity, may_go));
+                || largest().is_some_and(|activity| account.held() == 0 && self.evict(activity, may_go));
             if !freed {
                 return false;
             }
@@ -370,8 +319,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     /// Drops one entry of an activity; false where none may go.
     pub fn evict(&self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> bool {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        // Twice around: the first round may only have cleared marks.
-        for step in 0..2 * SHARDS {
+        // Several times around: a round may only have cleared marks or passed by entries that stay.
+        for step in 0..ROUNDS_MAX * SHARDS {
             let Some(shard) = self.shards.get(start.wrapping_add(step) % SHARDS) else {
                 continue;
             };

@@ -14,19 +14,8 @@ pub struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn new(
-        cache: &'static FileCache,
-        key: PageKey,
-        page: Page,
-        payer: ActivityId,
-    ) -> Writing {
-        Writing {
-            cache,
-            key,
-            page,
-            payer,
-            ended: false,
-        }
+    pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page, payer: ActivityId) -> Writing {
+        Writing { cache, key, page, payer, ended: false }
     }
 
     /// The page.

@@ -70,7 +70,9 @@ impl icmp_input::Server for Icmp {
 impl Icmp {
     /// Tells the protocol whose packet could not be delivered.
     fn on_unreachable(&self, packet: &Packet, code: u8) {
-        let quoted = packet.body.as_slice().get(HEADER_BYTES..).and_then(Quoted::read);
+        // over the loopback the quotation is a piece of its own
+        let quotation = packet.more.first().map_or(packet.body.slice(HEADER_BYTES, packet.body.len()), Bytes::clone);
+        let quoted = Quoted::read(quotation.as_slice());
         // a quotation of somebody else's packet is no news for this tenant
         let quoted = quoted.filter(|quoted| quoted.source == packet.tenant.address || packet.is_local);
         let (Some(quoted), Some(ports)) = (quoted, self.shared.ports.get()) else {

@@ -107,10 +107,7 @@ struct Descriptor {
 
 fn descriptor(table: Pa, index: u16) -> Descriptor {
     let mut raw = [0; DESCRIPTOR_BYTES];
-    device_read(
-        Pa(table.0 + u64::from(index) * DESCRIPTOR_BYTES as u64),
-        &mut raw,
-    );
+    device_read(Pa(table.0 + u64::from(index) * DESCRIPTOR_BYTES as u64), &mut raw);
     Descriptor {
         pa: Pa(u64::from_le_bytes(raw[..8].try_into().unwrap())),
         bytes: u32::from_le_bytes(raw[8..12].try_into().unwrap()),
@@ -141,10 +138,7 @@ impl FakeDevice {
             resets: 0,
             refuses_reset: false,
         };
-        Arc::new(FakeDevice {
-            kind,
-            state: SpinLock::new(state),
-        })
+        Arc::new(FakeDevice { kind, state: SpinLock::new(state) })
     }
 
     /// How often the driver notified the queue.
@@ -171,9 +165,7 @@ impl FakeDevice {
     pub fn waiting(&self, queue: usize) -> u16 {
         let state = self.state.lock();
         let queue = &state.queues[queue];
-        queue.layout.map_or(0, |layout| {
-            read_u16(layout.available, 2).wrapping_sub(queue.taken)
-        })
+        queue.layout.map_or(0, |layout| read_u16(layout.available, 2).wrapping_sub(queue.taken))
     }
 
     /// Takes the next available chain.
@@ -183,29 +175,18 @@ impl FakeDevice {
     pub fn take(&self, queue: usize) -> Option<FakeChain> {
         let mut state = self.state.lock();
         let live = state.status & STATUS_DRIVER_OK != 0;
-        let (indirect, events) = (
-            state.driver_features & INDIRECT_DESCRIPTORS != 0,
-            state.driver_features & EVENT_INDEX != 0,
-        );
+        let (indirect, events) =
+            (state.driver_features & INDIRECT_DESCRIPTORS != 0, state.driver_features & EVENT_INDEX != 0);
         let queue = &mut state.queues[queue];
         let layout = queue.layout?;
         let waiting = read_u16(layout.available, 2).wrapping_sub(queue.taken);
-        assert!(
-            waiting <= layout.size,
-            "the driver made more chains available than the ring holds"
-        );
+        assert!(waiting <= layout.size, "the driver made more chains available than the ring holds");
         if waiting == 0 {
             return None;
         }
         assert!(live, "chains on a device that is not live");
-        let head = read_u16(
-            layout.available,
-            4 + 2 * u64::from(queue.taken % layout.size),
-        );
-        assert!(
-            !queue.in_flight.contains(&head),
-            "chain {head} is in flight already"
-        );
+        let head = read_u16(layout.available, 4 + 2 * u64::from(queue.taken % layout.size));
+        assert!(!queue.in_flight.contains(&head), "chain {head} is in flight already");
         queue.in_flight.push(head);
         queue.taken = queue.taken.wrapping_add(1);
         if events {
@@ -219,10 +200,7 @@ impl FakeDevice {
         {
             let mut state = self.state.lock();
             let in_flight = &mut state.queues[queue].in_flight;
-            assert!(
-                in_flight.contains(&head),
-                "the test completes a chain it does not have"
-            );
+            assert!(in_flight.contains(&head), "the test completes a chain it does not have");
             in_flight.retain(|other| *other != head);
         }
         self.complete_unchecked(queue, u32::from(head), bytes)
@@ -268,23 +246,12 @@ impl FakeDevice {
 }
 
 fn walk(layout: QueueLayout, head: u16, may_be_indirect: bool) -> FakeChain {
-    let mut chain = FakeChain {
-        head,
-        readable: Vec::new(),
-        writable: Vec::new(),
-    };
+    let mut chain = FakeChain { head, readable: Vec::new(), writable: Vec::new() };
     let first = descriptor(layout.descriptors, head);
     let (table, entries, mut current) = if first.flags & FLAG_INDIRECT != 0 {
         assert!(may_be_indirect, "indirect descriptors were not agreed on");
-        assert!(
-            first.flags & (FLAG_NEXT | FLAG_WRITE) == 0,
-            "an indirect descriptor has no other flags"
-        );
-        assert!(
-            first.bytes > 0 && first.bytes % 16 == 0,
-            "a table of {} bytes",
-            first.bytes
-        );
+        assert!(first.flags & (FLAG_NEXT | FLAG_WRITE) == 0, "an indirect descriptor has no other flags");
+        assert!(first.bytes > 0 && first.bytes % 16 == 0, "a table of {} bytes", first.bytes);
         (first.pa, (first.bytes / 16) as u16, descriptor(first.pa, 0))
     } else {
         (layout.descriptors, layout.size, first)
@@ -294,10 +261,7 @@ fn walk(layout: QueueLayout, head: u16, may_be_indirect: bool) -> FakeChain {
         if current.flags & FLAG_WRITE != 0 {
             chain.writable.push((current.pa, current.bytes));
         } else {
-            assert!(
-                chain.writable.is_empty(),
-                "a readable piece after a writable one"
-            );
+            assert!(chain.writable.is_empty(), "a readable piece after a writable one");
             chain.readable.push((current.pa, current.bytes));
         }
         if current.flags & FLAG_NEXT == 0 {
@@ -321,11 +285,7 @@ impl Transport for FakeDevice {
     fn set_status(&self, status: u8) {
         let mut state = self.state.lock();
         if status != 0 {
-            assert_eq!(
-                state.status & !status,
-                0,
-                "the driver took status bits back without a reset"
-            );
+            assert_eq!(state.status & !status, 0, "the driver took status bits back without a reset");
             state.status = status;
             return;
         }
@@ -351,42 +311,22 @@ impl Transport for FakeDevice {
             STATUS_ACKNOWLEDGE | STATUS_DRIVER,
             "features are agreed on after DRIVER and before FEATURES_OK"
         );
-        assert_eq!(
-            features & !state.offered,
-            0,
-            "the driver takes what was not offered"
-        );
+        assert_eq!(features & !state.offered, 0, "the driver takes what was not offered");
         state.driver_features = features;
     }
 
     fn queue_size_max(&self, queue: u16) -> u16 {
-        self.state
-            .lock()
-            .queues
-            .get(usize::from(queue))
-            .map_or(0, |queue| queue.size_max)
+        self.state.lock().queues.get(usize::from(queue)).map_or(0, |queue| queue.size_max)
     }
 
-    fn enable_queue(
-        &self,
-        queue: u16,
-        layout: QueueLayout,
-        _table_entry: u16,
-    ) -> Result<Doorbell, DeviceError> {
+    fn enable_queue(&self, queue: u16, layout: QueueLayout, _table_entry: u16) -> Result<Doorbell, DeviceError> {
         let mut state = self.state.lock();
         assert!(
             state.status & STATUS_FEATURES_OK != 0 && state.status & STATUS_DRIVER_OK == 0,
             "queues are set up between FEATURES_OK and DRIVER_OK"
         );
-        let slot = state
-            .queues
-            .get_mut(usize::from(queue))
-            .ok_or(DeviceError::Protocol)?;
-        assert!(
-            layout.size.is_power_of_two() && layout.size <= slot.size_max,
-            "a ring of {}",
-            layout.size
-        );
+        let slot = state.queues.get_mut(usize::from(queue)).ok_or(DeviceError::Protocol)?;
+        assert!(layout.size.is_power_of_two() && layout.size <= slot.size_max, "a ring of {}", layout.size);
         assert!(
             layout.descriptors.0.is_multiple_of(16)
                 && layout.available.0.is_multiple_of(2)
@@ -395,18 +335,12 @@ impl Transport for FakeDevice {
         );
         assert_eq!(read_u16(layout.available, 2), 0, "a ring starts empty");
         slot.layout = Some(layout);
-        Ok(Doorbell {
-            queue,
-            offset: usize::from(queue),
-        })
+        Ok(Doorbell { queue, offset: usize::from(queue) })
     }
 
     fn notify(&self, doorbell: Doorbell) {
         let mut state = self.state.lock();
-        assert!(
-            state.status & STATUS_DRIVER_OK != 0,
-            "notified before DRIVER_OK"
-        );
+        assert!(state.status & STATUS_DRIVER_OK != 0, "notified before DRIVER_OK");
         state.queues[usize::from(doorbell.queue)].kicks += 1;
     }
 

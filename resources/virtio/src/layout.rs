@@ -33,20 +33,12 @@ pub struct Piece {
 impl Piece {
     /// A piece that the device reads.
     pub fn read(pa: Pa, bytes: u32) -> Piece {
-        Piece {
-            pa,
-            bytes,
-            device_writes: false,
-        }
+        Piece { pa, bytes, device_writes: false }
     }
 
     /// A piece that the device writes.
     pub fn write(pa: Pa, bytes: u32) -> Piece {
-        Piece {
-            pa,
-            bytes,
-            device_writes: true,
-        }
+        Piece { pa, bytes, device_writes: true }
     }
 }
 
@@ -76,10 +68,6 @@ impl Offsets {
         let size = usize::from(size);
         let available = size * DESCRIPTOR_BYTES;
         let used = (available + 6 + 2 * size).next_multiple_of(64);
-        Offsets {
-            available,
-            used,
-            bytes: used + 6 + 8 * size,
-        }
+        Offsets { available, used, bytes: used + 6 + 8 * size }
     }
 }

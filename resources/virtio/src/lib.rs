@@ -21,8 +21,6 @@ extern crate alloc;
 pub mod fake;
 pub mod features;
 pub mod layout;
-#[cfg(target_os = "none")]
-pub mod machine;
 pub mod pci;
 pub mod ring;
 pub mod startup;
@@ -31,8 +29,6 @@ pub mod transport;
 #[cfg(any(test, feature = "fake"))]
 pub use fake::FakeDevice;
 pub use layout::{Piece, QueueLayout};
-#[cfg(target_os = "none")]
-pub use machine::virtio_devices;
 pub use pci::PciTransport;
 pub use ring::{Full, Ring, RingOptions, Used};
 pub use startup::{begin, finish, give_up};

@@ -139,22 +139,14 @@ impl<F: PciFunction> PciTransport<F> {
             return Err(DeviceError::Protocol);
         }
         function.enable_bus_master();
-        let common = find(&function, KIND_COMMON)?
-            .ok_or(DeviceError::Protocol)?
-            .0;
+        let common = find(&function, KIND_COMMON)?.ok_or(DeviceError::Protocol)?.0;
         let (notify, capability) = find(&function, KIND_NOTIFY)?.ok_or(DeviceError::Protocol)?;
         if common.bytes < common::BYTES {
             return Err(DeviceError::Protocol);
         }
         let device = find(&function, KIND_DEVICE)?.map(|(region, _)| region);
         let notify_multiplier = function.read32(capability + 16) as usize;
-        Ok(PciTransport {
-            function,
-            common: SpinLock::new(common),
-            notify,
-            notify_multiplier,
-            device,
-        })
+        Ok(PciTransport { function, common: SpinLock::new(common), notify, notify_multiplier, device })
     }
 }
 
@@ -179,20 +171,10 @@ fn find<F: PciFunction>(function: &F, kind: u8) -> Result<Found<F::Registers>, D
     let registers = function.bar(function.read8(capability + 4))?;
     let start = function.read32(capability + 8) as usize;
     let bytes = function.read32(capability + 12) as usize;
-    if start
-        .checked_add(bytes)
-        .is_none_or(|end| end > registers.bytes())
-    {
+    if start.checked_add(bytes).is_none_or(|end| end > registers.bytes()) {
         return Err(DeviceError::Protocol);
     }
-    Ok(Some((
-        Region {
-            registers,
-            start,
-            bytes,
-        },
-        capability,
-    )))
+    Ok(Some((Region { registers, start, bytes }, capability)))
 }
 
 impl<F: PciFunction> Transport for PciTransport<F> {
@@ -233,12 +215,7 @@ impl<F: PciFunction> Transport for PciTransport<F> {
         common.read16(common::QUEUE_SIZE)
     }
 
-    fn enable_queue(
-        &self,
-        queue: u16,
-        layout: QueueLayout,
-        table_entry: u16,
-    ) -> Result<Doorbell, DeviceError> {
+    fn enable_queue(&self, queue: u16, layout: QueueLayout, table_entry: u16) -> Result<Doorbell, DeviceError> {
         let common = self.common.lock();
         if queue >= common.read16(common::QUEUES) {
             return Err(DeviceError::Protocol);
@@ -253,8 +230,7 @@ impl<F: PciFunction> Transport for PciTransport<F> {
         common.write_address(common::QUEUE_DESCRIPTORS, layout.descriptors);
         common.write_address(common::QUEUE_AVAILABLE, layout.available);
         common.write_address(common::QUEUE_USED, layout.used);
-        let offset =
-            usize::from(common.read16(common::QUEUE_NOTIFY_OFFSET)) * self.notify_multiplier;
+        let offset = usize::from(common.read16(common::QUEUE_NOTIFY_OFFSET)) * self.notify_multiplier;
         if offset + 2 > self.notify.bytes {
             return Err(DeviceError::Protocol);
         }
@@ -267,21 +243,15 @@ impl<F: PciFunction> Transport for PciTransport<F> {
     }
 
     fn config_u8(&self, offset: usize) -> u8 {
-        self.device
-            .as_ref()
-            .map_or(0, |device| device.read8(offset))
+        self.device.as_ref().map_or(0, |device| device.read8(offset))
     }
 
     fn config_u16(&self, offset: usize) -> u16 {
-        self.device
-            .as_ref()
-            .map_or(0, |device| device.read16(offset))
+        self.device.as_ref().map_or(0, |device| device.read16(offset))
     }
 
     fn config_u32(&self, offset: usize) -> u32 {
-        self.device
-            .as_ref()
-            .map_or(0, |device| device.read32(offset))
+        self.device.as_ref().map_or(0, |device| device.read32(offset))
     }
 
     fn config_generation(&self) -> u8 {

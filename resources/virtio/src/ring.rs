@@ -68,9 +68,7 @@ impl<T> Ring<T> {
         let offsets = Offsets::of(size);
         let allocate = |bytes| DmaBuffer::allocate(bytes).map_err(|_| DeviceError::OutOfMemory);
         let tables = (options.indirect && options.pieces_max > 1)
-            .then(|| {
-                allocate(usize::from(size) * usize::from(options.pieces_max) * DESCRIPTOR_BYTES)
-            })
+            .then(|| allocate(usize::from(size) * usize::from(options.pieces_max) * DESCRIPTOR_BYTES))
             .transpose()?;
         let mut ring = Ring {
             memory: allocate(offsets.bytes)?,
@@ -138,11 +136,7 @@ impl<T> Ring<T> {
         }
         let head = self.free_head;
         let indirect = self.tables.is_some() && pieces.len() > 1;
-        let descriptors = if indirect {
-            self.write_table(head, pieces)
-        } else {
-            self.write_chain(pieces)
-        };
+        let descriptors = if indirect { self.write_table(head, pieces) } else { self.write_chain(pieces) };
         let writable = pieces.iter().filter(|piece| piece.device_writes);
         let chain = Chain {
             token,
@@ -177,19 +171,9 @@ impl<T> Ring<T> {
         for (position, piece) in pieces.iter().enumerate() {
             let last = position + 1 == pieces.len();
             let next = if last { 0 } else { position as u16 + 1 };
-            write_descriptor(
-                tables,
-                start,
-                position as u16,
-                *piece,
-                next_flag(last),
-                next,
-            );
+            write_descriptor(tables, start, position as u16, *piece, next_flag(last), next);
         }
-        let table = Piece::read(
-            Pa(tables.pa().0 + start as u64),
-            (pieces.len() * DESCRIPTOR_BYTES) as u32,
-        );
+        let table = Piece::read(Pa(tables.pa().0 + start as u64), (pieces.len() * DESCRIPTOR_BYTES) as u32);
         write_descriptor(&self.memory, 0, head, table, FLAG_INDIRECT, 0);
         self.take_free();
         1
@@ -210,15 +194,12 @@ impl<T> Ring<T> {
             return false;
         }
         dma_fence();
-        self.memory
-            .write_u16(self.offsets.available + 2, self.available_index);
+        self.memory.write_u16(self.offsets.available + 2, self.available_index);
         self.published_index = self.available_index;
         // The index must be visible before the device's wish is read (virtio 1.2 §2.7.13.4.1).
         dma_fence();
         if self.options.event_index {
-            let event = self
-                .memory
-                .read_u16(self.offsets.used + 4 + 8 * usize::from(self.size));
+            let event = self.memory.read_u16(self.offsets.used + 4 + 8 * usize::from(self.size));
             return passed(event, self.available_index, before);
         }
         self.memory.read_u16(self.offsets.used) & FLAG_QUIET == 0
@@ -242,24 +223,15 @@ impl<T> Ring<T> {
         dma_fence();
         let slot = self.offsets.used + 4 + 8 * usize::from(self.used_index % self.size);
         let (id, bytes) = (self.memory.read_u32(slot), self.memory.read_u32(slot + 4));
-        let entry = usize::try_from(id)
-            .ok()
-            .and_then(|id| self.chains.get_mut(id))
-            .ok_or(DeviceError::Protocol)?;
-        if entry
-            .as_ref()
-            .is_none_or(|chain| bytes > chain.writable_bytes)
-        {
+        let entry = usize::try_from(id).ok().and_then(|id| self.chains.get_mut(id)).ok_or(DeviceError::Protocol)?;
+        if entry.as_ref().is_none_or(|chain| bytes > chain.writable_bytes) {
             return Err(DeviceError::Protocol);
         }
         let chain = entry.take().ok_or(DeviceError::Protocol)?;
         self.release(id as u16, chain.descriptors);
         self.used_index = self.used_index.wrapping_add(1);
         self.in_flight -= 1;
-        Ok(Some(Used {
-            token: chain.token,
-            bytes,
-        }))
+        Ok(Some(Used { token: chain.token, bytes }))
     }
 
     /// Puts the descriptors of a chain at the head of the free list; the links inside of it are still there.
@@ -296,29 +268,20 @@ impl<T> Ring<T> {
     }
 
     fn write_used_event(&self, index: u16) {
-        self.memory.write_u16(
-            self.offsets.available + 4 + 2 * usize::from(self.size),
-            index,
-        );
+        self.memory.write_u16(self.offsets.available + 4 + 2 * usize::from(self.size), index);
     }
 
     /// Empties the ring after the device was reset and returns the tokens of all chains that it had.
     /// Must not be called before the reset: the device would still write to the chains' memory.
     pub fn clear(&mut self) -> Vec<T> {
-        let tokens = self
-            .chains
-            .iter_mut()
-            .filter_map(|entry| entry.take())
-            .map(|chain| chain.token)
-            .collect();
+        let tokens = self.chains.iter_mut().filter_map(|entry| entry.take()).map(|chain| chain.token).collect();
         self.next = (1..=self.size).collect();
         (self.free_head, self.free_count, self.in_flight) = (0, self.size, 0);
         (self.available_index, self.published_index, self.used_index) = (0, 0, 0);
         for offset in [self.offsets.available, self.offsets.used] {
             self.memory.write_u32(offset, 0);
         }
-        self.memory
-            .write_u16(self.offsets.used + 4 + 8 * usize::from(self.size), 0);
+        self.memory.write_u16(self.offsets.used + 4 + 8 * usize::from(self.size), 0);
         self.listen();
         tokens
     }
@@ -333,14 +296,7 @@ fn passed(event: u16, after: u16, before: u16) -> bool {
     after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
 }
 
-fn write_descriptor(
-    memory: &DmaBuffer,
-    start: usize,
-    index: u16,
-    piece: Piece,
-    flags: u16,
-    next: u16,
-) {
+fn write_descriptor(memory: &DmaBuffer, start: usize, index: u16, piece: Piece, flags: u16, next: u16) {
     let at = start + usize::from(index) * DESCRIPTOR_BYTES;
     let write = if piece.device_writes { FLAG_WRITE } else { 0 };
     memory.write_u64(at, piece.pa.0);

@@ -30,8 +30,7 @@ pub fn begin(transport: &dyn Transport, wanted: u64) -> Result<u64, DeviceError>
 
 /// Says that the driver is ready; the device lives from here on.
 pub fn finish(transport: &dyn Transport) {
-    transport
-        .set_status(STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK);
+    transport.set_status(STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK);
 }
 
 /// Tells the device that the driver has given up, and passes the reason on.

@@ -31,12 +31,7 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::NoInterrupt`] where the device refuses the entry, [`DeviceError::Protocol`] where it has no such queue.
-    fn enable_queue(
-        &self,
-        queue: u16,
-        layout: QueueLayout,
-        table_entry: u16,
-    ) -> Result<Doorbell, DeviceError>;
+    fn enable_queue(&self, queue: u16, layout: QueueLayout, table_entry: u16) -> Result<Doorbell, DeviceError>;
     /// Tells the device that a queue has new entries.
     fn notify(&self, doorbell: Doorbell);
     /// Reads a byte of the device's own configuration; 0 beyond its end.
@@ -55,8 +50,7 @@ pub trait Transport: Send + Sync {
 
     /// Reads 64 bits of the configuration, of one generation. A device that changes them for ever gives the last value.
     fn config_u64(&self, offset: usize) -> u64 {
-        let read =
-            || u64::from(self.config_u32(offset)) | u64::from(self.config_u32(offset + 4)) << 32;
+        let read = || u64::from(self.config_u32(offset)) | u64::from(self.config_u32(offset + 4)) << 32;
         let mut value = read();
         for _ in 0..16 {
             let before = self.config_generation();
@@ -90,12 +84,7 @@ macro_rules! forward {
             fn queue_size_max(&self, queue: u16) -> u16 {
                 (**self).queue_size_max(queue)
             }
-            fn enable_queue(
-                &self,
-                queue: u16,
-                layout: QueueLayout,
-                table_entry: u16,
-            ) -> Result<Doorbell, DeviceError> {
+            fn enable_queue(&self, queue: u16, layout: QueueLayout, table_entry: u16) -> Result<Doorbell, DeviceError> {
                 (**self).enable_queue(queue, layout, table_entry)
             }
             fn notify(&self, doorbell: Doorbell) {

@@ -17,8 +17,7 @@ pub const DEVICE_KIND: u16 = 2;
 const FEATURE_SEGMENTS_MAX: u64 = 1 << 2;
 const FEATURE_READ_ONLY: u64 = 1 << 5;
 const FEATURE_FLUSH: u64 = 1 << 9;
-const WANTED: u64 =
-    FEATURE_SEGMENTS_MAX | FEATURE_READ_ONLY | FEATURE_FLUSH | INDIRECT_DESCRIPTORS | EVENT_INDEX;
+const WANTED: u64 = FEATURE_SEGMENTS_MAX | FEATURE_READ_ONLY | FEATURE_FLUSH | INDIRECT_DESCRIPTORS | EVENT_INDEX;
 const CONFIG_CAPACITY: usize = 0;
 const CONFIG_SEGMENTS_MAX: usize = 12;
 
@@ -33,10 +32,7 @@ pub struct BlockOptions {
 
 impl Default for BlockOptions {
     fn default() -> BlockOptions {
-        BlockOptions {
-            depth: 32,
-            timeout_ms: 10_000,
-        }
+        BlockOptions { depth: 32, timeout_ms: 10_000 }
     }
 }
 
@@ -96,11 +92,7 @@ impl VirtioBlock {
     ///
     /// # Errors
     /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no block device or takes too few pieces.
-    pub fn new(
-        transport: Box<dyn Transport>,
-        core: usize,
-        options: BlockOptions,
-    ) -> Result<VirtioBlock, DeviceError> {
+    pub fn new(transport: Box<dyn Transport>, core: usize, options: BlockOptions) -> Result<VirtioBlock, DeviceError> {
         if transport.device_kind() != DEVICE_KIND {
             return Err(DeviceError::Protocol);
         }
@@ -109,19 +101,11 @@ impl VirtioBlock {
         let ring = make_ring(&*transport, features, options.depth)?;
         let doorbell = transport.enable_queue(0, ring.layout(), 0)?;
         let slots = Slots::new(ring.size().min(options.depth.max(1)))?;
-        let geometry = Geometry {
-            sectors: transport.config_u64(CONFIG_CAPACITY),
-            read_only: features & FEATURE_READ_ONLY != 0,
-        };
+        let geometry =
+            Geometry { sectors: transport.config_u64(CONFIG_CAPACITY), read_only: features & FEATURE_READ_ONLY != 0 };
         finish(&*transport);
-        let state = State {
-            ring,
-            slots,
-            doorbell,
-            dead: false,
-            kept: Vec::new(),
-            statistics: BlockStatistics::default(),
-        };
+        let state =
+            State { ring, slots, doorbell, dead: false, kept: Vec::new(), statistics: BlockStatistics::default() };
         Ok(VirtioBlock {
             transport,
             state: SpinLock::new(state),
@@ -148,10 +132,7 @@ impl VirtioBlock {
     /// What the driver has seen.
     pub fn statistics(&self) -> BlockStatistics {
         let state = self.state.lock();
-        BlockStatistics {
-            depth: state.ring.in_flight(),
-            ..state.statistics
-        }
+        BlockStatistics { depth: state.ring.in_flight(), ..state.statistics }
     }
 
     /// Answers all requests that the device is done with. Short; never waits. Interrupts of others do no harm.
@@ -173,19 +154,12 @@ impl VirtioBlock {
     pub async fn watch(&'static self) {
         let period = self.timeout_cycles() / 4 + 1;
         loop {
-            self.busy
-                .until(|| (self.state.lock().ring.in_flight() > 0).then_some(()))
-                .await;
+            self.busy.until(|| (self.state.lock().ring.in_flight() > 0).then_some(())).await;
             sleep_until(now().saturating_add(period)).await;
             // A lost interrupt costs time, not the request.
             self.on_interrupt();
             let time = now();
-            let late = self
-                .state
-                .lock()
-                .ring
-                .tokens()
-                .any(|pending| pending.deadline_cycles <= time);
+            let late = self.state.lock().ring.tokens().any(|pending| pending.deadline_cycles <= time);
             if late {
                 self.recover();
             }
@@ -197,12 +171,7 @@ impl VirtioBlock {
     }
 
     /// Gives a request to the device once there is room, and returns the future of its answer.
-    pub(crate) async fn submit(
-        &self,
-        kind: Kind,
-        first_sector: u64,
-        data: Vec<Bytes>,
-    ) -> Call<Answer> {
+    pub(crate) async fn submit(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Call<Answer> {
         let mut data = Some(data);
         let mut waited = false;
         self.room
@@ -226,13 +195,7 @@ impl VirtioBlock {
         let mut state = self.state.lock();
         let was_idle = state.ring.in_flight() == 0;
         let deadline_cycles = now().saturating_add(self.timeout_cycles());
-        let pending = Pending {
-            kind,
-            slot: 0,
-            data: data.take()?,
-            deadline_cycles,
-            reply,
-        };
+        let pending = Pending { kind, slot: 0, data: data.take()?, deadline_cycles, reply };
         match state.start(pending, first_sector) {
             Ok(notify) => {
                 let doorbell = state.doorbell;
@@ -262,9 +225,7 @@ impl VirtioBlock {
         state.statistics.resets += 1;
         let alive = startup::reset(&*self.transport).is_ok();
         let pending = state.ring.clear();
-        pending
-            .iter()
-            .for_each(|pending| state.slots.give_back(pending.slot));
+        pending.iter().for_each(|pending| state.slots.give_back(pending.slot));
         state.dead = !alive || self.restart(&mut state).is_err();
         let keep = !alive;
         drop(state);
@@ -283,40 +244,19 @@ impl VirtioBlock {
     }
 }
 
-fn make_ring(
-    transport: &dyn Transport,
-    features: u64,
-    depth: u16,
-) -> Result<Ring<Pending>, DeviceError> {
+fn make_ring(transport: &dyn Transport, features: u64, depth: u16) -> Result<Ring<Pending>, DeviceError> {
     let indirect = features & INDIRECT_DESCRIPTORS != 0;
     let pieces_max = DATA_PIECES_MAX as u16 + 2;
-    let segments = if features & FEATURE_SEGMENTS_MAX != 0 {
-        transport.config_u32(CONFIG_SEGMENTS_MAX)
-    } else {
-        1
-    };
+    let segments = if features & FEATURE_SEGMENTS_MAX != 0 { transport.config_u32(CONFIG_SEGMENTS_MAX) } else { 1 };
     if segments < DATA_PIECES_MAX as u32 {
         return Err(DeviceError::Protocol);
     }
-    let wanted = if indirect {
-        depth.max(1)
-    } else {
-        depth.max(1).saturating_mul(pieces_max)
-    };
-    let size = transport
-        .queue_size_max(0)
-        .min(wanted.checked_next_power_of_two().unwrap_or(0x8000));
+    let wanted = if indirect { depth.max(1) } else { depth.max(1).saturating_mul(pieces_max) };
+    let size = transport.queue_size_max(0).min(wanted.checked_next_power_of_two().unwrap_or(0x8000));
     if size == 0 || (!indirect && size < pieces_max) {
         return Err(DeviceError::Protocol);
     }
-    Ring::new(
-        size,
-        RingOptions {
-            indirect,
-            event_index: features & EVENT_INDEX != 0,
-            pieces_max,
-        },
-    )
+    Ring::new(size, RingOptions { indirect, event_index: features & EVENT_INDEX != 0, pieces_max })
 }
 
 impl State {

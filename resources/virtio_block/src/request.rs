@@ -48,11 +48,7 @@ pub(crate) fn total_bytes(data: &[Bytes]) -> usize {
 impl Pending {
     /// What the device's status means (virtio 1.2 §5.2.6: 0 ok, 1 error, 2 unsupported), for a chain of which it wrote `bytes`.
     pub(crate) fn finish(self, status: u8, bytes: u32) {
-        let expected = if self.kind == Kind::Read {
-            total_bytes(&self.data) + 1
-        } else {
-            1
-        };
+        let expected = if self.kind == Kind::Read { total_bytes(&self.data) + 1 } else { 1 };
         let answer = match status {
             0 if bytes as usize >= expected => Ok(self.data),
             2 => Err(BlockError::Unsupported),
@@ -75,11 +71,7 @@ pub(crate) fn data_pieces(data: &[Bytes], device_writes: bool) -> Vec<Piece> {
         let (pa, bytes) = (view.pa(), view.len() as u32);
         match pieces.last_mut() {
             Some(last) if last.pa.0 + u64::from(last.bytes) == pa.0 => last.bytes += bytes,
-            _ => pieces.push(Piece {
-                pa,
-                bytes,
-                device_writes,
-            }),
+            _ => pieces.push(Piece { pa, bytes, device_writes }),
         }
     }
     pieces

@@ -13,18 +13,11 @@ impl VirtioBlock {
         let bytes = total_bytes(data);
         let aligned = data.iter().all(|view| {
             let (_, start) = view.location();
-            !view.is_empty()
-                && start.is_multiple_of(SECTOR_BYTES)
-                && view.len().is_multiple_of(SECTOR_BYTES)
+            !view.is_empty() && start.is_multiple_of(SECTOR_BYTES) && view.len().is_multiple_of(SECTOR_BYTES)
         });
         let end = first_sector.checked_add((bytes / SECTOR_BYTES) as u64);
         let inside = end.is_some_and(|end| end <= self.geometry.sectors);
-        if data.is_empty()
-            || !aligned
-            || !inside
-            || bytes > REQUEST_BYTES_MAX
-            || data.len() > DATA_PIECES_MAX
-        {
+        if data.is_empty() || !aligned || !inside || bytes > REQUEST_BYTES_MAX || data.len() > DATA_PIECES_MAX {
             return Err(BlockError::OutOfRange);
         }
         Ok(())
@@ -36,11 +29,7 @@ impl Server for VirtioBlock {
         Ok(self.geometry)
     }
 
-    async fn read(
-        &'static self,
-        first_sector: u64,
-        into: Vec<Bytes>,
-    ) -> Result<Vec<Bytes>, BlockError> {
+    async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {
         self.check(first_sector, &into)?;
         self.submit(Kind::Read, first_sector, into).await.await
     }
@@ -50,10 +39,7 @@ impl Server for VirtioBlock {
         if self.geometry.read_only {
             return Err(BlockError::Unsupported);
         }
-        self.submit(Kind::Write, first_sector, from)
-            .await
-            .await
-            .map(drop)
+        self.submit(Kind::Write, first_sector, from).await.await.map(drop)
     }
 
     async fn flush(&'static self) -> Result<(), BlockError> {
@@ -61,9 +47,6 @@ impl Server for VirtioBlock {
         if !self.has_flush || self.geometry.read_only {
             return Ok(());
         }
-        self.submit(Kind::Flush, 0, Vec::new())
-            .await
-            .await
-            .map(drop)
+        self.submit(Kind::Flush, 0, Vec::new()).await.await.map(drop)
     }
 }

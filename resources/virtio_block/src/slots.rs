@@ -23,12 +23,8 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new(count: u16) -> Result<Slots, DeviceError> {
-        let memory = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES)
-            .map_err(|_| DeviceError::OutOfMemory)?;
-        Ok(Slots {
-            memory,
-            free: (0..count).rev().collect(),
-        })
+        let memory = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES).map_err(|_| DeviceError::OutOfMemory)?;
+        Ok(Slots { memory, free: (0..count).rev().collect() })
     }
 
     /// Takes a slot and writes the header.
@@ -56,8 +52,7 @@ impl Slots {
 
     /// The status that the device wrote.
     pub(crate) fn status(&self, slot: u16) -> u8 {
-        self.memory
-            .read_u8(usize::from(slot) * SLOT_BYTES + STATUS_OFFSET)
+        self.memory.read_u8(usize::from(slot) * SLOT_BYTES + STATUS_OFFSET)
     }
 
     fn at(&self, slot: u16, offset: usize) -> Pa {

@@ -1,71 +1,84 @@
-//! The device: start-up, its interrupt, its end.
+//! The device: its two rings, its interrupt, its failures.
 
 use crate::receive::Receiver;
-use crate::transmit::Transmitter;
+use crate::transmit::Sender;
 use alloc::boxed::Box;
 use gyre_interface::link::LinkProperties;
-use gyre_machine::DeviceError;
-use gyre_message::WaitQueue;
+use gyre_machine::{DeviceError, cycles_per_ms, now};
+use gyre_message::{WaitQueue, sleep_until};
 use gyre_object::SpinLock;
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
-use gyre_virtio::{Doorbell, Ring, RingOptions, Transport, begin, finish};
+use gyre_virtio::{Transport, begin, finish, startup};
 
 /// The type of network devices (virtio 1.2 §5.1.1).
 pub const DEVICE_KIND: u16 = 1;
-/// Bytes of the header before each frame (virtio 1.2 §5.1.6).
-pub(crate) const HEADER_BYTES: usize = 12;
-/// Largest payload of a frame.
-pub(crate) const MTU_BYTES: usize = 1500;
 
+const FEATURE_CHECKSUM: u64 = 1 << 0;
+const FEATURE_MTU: u64 = 1 << 3;
 const FEATURE_MAC: u64 = 1 << 5;
-const WANTED: u64 = FEATURE_MAC | INDIRECT_DESCRIPTORS | EVENT_INDEX;
+const FEATURE_SEGMENT_TCP4: u64 = 1 << 11;
+const WANTED: u64 = FEATURE_CHECKSUM | FEATURE_MTU | FEATURE_MAC | FEATURE_SEGMENT_TCP4 | INDIRECT_DESCRIPTORS | EVENT_INDEX;
+const CONFIG_MTU: usize = 10;
 const RECEIVE_QUEUE: u16 = 0;
-const TRANSMIT_QUEUE: u16 = 1;
+const SEND_QUEUE: u16 = 1;
+/// Largest payload of an Ethernet frame.
+const MTU_BYTES: usize = 1500;
+/// Largest segment that a device with segmentation takes.
+const SEGMENTATION_BYTES: usize = 60 << 10;
 
 /// How the driver uses its device.
 #[derive(Clone, Copy, Debug)]
 pub struct NetOptions {
+    /// Frames that the device holds to send: what waits beyond, waits in the scheduler's queue. Small keeps shares exact,
+    /// large keeps a fast link busy.
+    pub send_frames: u16,
     /// Buffers posted for frames to come.
-    pub receive_depth: u16,
-    /// Most frames at the device; the rest waits in order of its scheduler, so this bounds what the device's own queue can undo.
-    pub transmit_depth: u16,
+    pub receive_buffers: u16,
+    /// Frames handed up in one answer.
+    pub batch: usize,
+    /// A frame that the device holds longer makes it be reset, ms. Long: a link that does not move is no failure of the device.
+    pub timeout_ms: u64,
 }
 
 impl Default for NetOptions {
     fn default() -> NetOptions {
-        NetOptions { receive_depth: 256, transmit_depth: 16 }
+        NetOptions { send_frames: 32, receive_buffers: 256, batch: 32, timeout_ms: 600_000 }
     }
 }
 
 /// What the driver has seen.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct NetDeviceStatistics {
+pub struct LinkStatistics {
     /// Frames received.
     pub received_frames: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Frames dropped for want of memory.
-    pub dropped_frames: u64,
     /// Frames given to the device.
     pub sent_frames: u64,
-    /// Their bytes.
+    /// Their bytes, before segmentation.
     pub sent_bytes: u64,
-    /// Times that the device broke its rules; it is dead after the first.
-    pub faults: u64,
+    /// Times that a frame found the ring full.
+    pub waits: u64,
+    /// Received frames that were shorter than a header or longer than a buffer.
+    pub malformed: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Times that the device was reset because it was late or lied.
+    pub resets: u64,
+    /// Frames to send at the device now.
+    pub sending: u16,
 }
 
 /// A virtio network device. Lives as long as the instance.
 pub struct VirtioNet {
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) receiver: SpinLock<Receiver>,
-    pub(crate) transmitter: SpinLock<Transmitter>,
-    pub(crate) receive_bell: Doorbell,
-    pub(crate) transmit_bell: Doorbell,
-    /// Woken when frames may have arrived.
+    pub(crate) sender: SpinLock<Sender>,
     pub(crate) arrived: WaitQueue,
-    /// Woken when the transmit ring may have room.
-    pub(crate) room: WaitQueue,
-    properties: LinkProperties,
+    pub(crate) busy: WaitQueue,
+    pub(crate) properties: LinkProperties,
+    pub(crate) options: NetOptions,
+    general: SpinLock<LinkStatistics>,
     line: u32,
 }
 
@@ -73,42 +86,32 @@ impl VirtioNet {
     /// Starts the device, whose interrupts arrive on `core`.
     ///
     /// # Errors
-    /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no network device or takes too few pieces.
+    /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no network device.
     pub fn new(transport: Box<dyn Transport>, core: usize, options: NetOptions) -> Result<VirtioNet, DeviceError> {
         if transport.device_kind() != DEVICE_KIND {
             return Err(DeviceError::Protocol);
         }
         let features = begin(&*transport, WANTED)?;
         let line = transport.attach_interrupt(0, core)?;
-        let receive_ring = make_ring(&*transport, RECEIVE_QUEUE, features, options.receive_depth, 1)?;
-        let receive_bell = transport.enable_queue(RECEIVE_QUEUE, receive_ring.layout(), 0)?;
-        let pieces_max = crate::transmit::PIECES_MAX;
-        let transmit_ring = make_ring(&*transport, TRANSMIT_QUEUE, features, options.transmit_depth, pieces_max)?;
-        let transmit_bell = transport.enable_queue(TRANSMIT_QUEUE, transmit_ring.layout(), 0)?;
-        let properties = LinkProperties {
-            mac: core::array::from_fn(|index| transport.config_u8(index)),
-            mtu_bytes: MTU_BYTES,
-            checksum_offload: false,
-            segmentation_bytes_max: 0,
-        };
-        let mut receiver = Receiver::new(receive_ring);
-        let transmitter = Transmitter::new(transmit_ring, options.transmit_depth)?;
+        let properties = properties(&*transport, features);
+        let mut receiver = Receiver::new(transport.queue_size_max(RECEIVE_QUEUE), features, &options)?;
+        let mut sender = Sender::new(transport.queue_size_max(SEND_QUEUE), features, &options)?;
+        receiver.doorbell = Some(transport.enable_queue(RECEIVE_QUEUE, receiver.ring.layout(), 0)?);
+        sender.doorbell = Some(transport.enable_queue(SEND_QUEUE, sender.ring.layout(), 0)?);
         finish(&*transport);
-        receiver.fill()?;
-        if receiver.publish() {
-            transport.notify(receive_bell);
-        }
-        Ok(VirtioNet {
+        let device = VirtioNet {
             transport,
             receiver: SpinLock::new(receiver),
-            transmitter: SpinLock::new(transmitter),
-            receive_bell,
-            transmit_bell,
+            sender: SpinLock::new(sender),
             arrived: WaitQueue::new(),
-            room: WaitQueue::new(),
+            busy: WaitQueue::new(),
             properties,
+            options,
+            general: SpinLock::default(),
             line,
-        })
+        };
+        device.post_buffers();
+        Ok(device)
     }
 
     /// The interrupt line, for the table that calls [`VirtioNet::on_interrupt`].
@@ -121,50 +124,80 @@ impl VirtioNet {
         self.properties
     }
 
-    /// True where the device would take a frame now.
-    pub fn has_room(&self) -> bool {
-        let mut transmitter = self.transmitter.lock();
-        transmitter.take_back();
-        if transmitter.has_room() {
-            return true;
-        }
-        transmitter.listen();
-        transmitter.has_room()
-    }
-
-    /// Takes back what was sent and wakes who waits for frames or room. Short; never waits.
-    pub fn on_interrupt(&self) {
-        let taken = self.transmitter.lock().take_back();
-        if taken {
-            self.room.wake_all();
-        }
-        self.arrived.wake_all();
-    }
-
     /// What the driver has seen.
-    pub fn statistics(&self) -> NetDeviceStatistics {
-        let mut statistics = self.receiver.lock().statistics;
-        let transmitter = self.transmitter.lock();
-        statistics.sent_frames = transmitter.sent_frames;
-        statistics.sent_bytes = transmitter.sent_bytes;
-        statistics.faults += u64::from(transmitter.dead);
+    pub fn statistics(&self) -> LinkStatistics {
+        let mut statistics = *self.general.lock();
+        self.receiver.lock().count_into(&mut statistics);
+        self.sender.lock().count_into(&mut statistics);
         statistics
+    }
+
+    /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
+    pub fn on_interrupt(&self) {
+        self.general.lock().interrupts += 1;
+        self.receiver.lock().ring.hush();
+        self.arrived.wake_all();
+        self.go_on_sending();
+    }
+
+    /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is to be sent.
+    pub async fn watch(&'static self) {
+        let timeout = self.options.timeout_ms.saturating_mul(cycles_per_ms());
+        loop {
+            self.busy.until(|| (self.sender.lock().ring.in_flight() > 0).then_some(())).await;
+            sleep_until(now().saturating_add(timeout / 4 + 1)).await;
+            // a lost interrupt costs time, not the frame
+            self.go_on_sending();
+            let limit = now().saturating_sub(timeout);
+            let late = self.sender.lock().is_older_than(limit);
+            if late {
+                self.recover();
+            }
+        }
+    }
+
+    /// The device broke the rules: it is reset, frames that it had are lost, frames that wait are sent then.
+    pub(crate) fn recover(&self) {
+        self.general.lock().resets += 1;
+        let mut receiver = self.receiver.lock();
+        let mut sender = self.sender.lock();
+        let alive = startup::reset(&*self.transport).is_ok();
+        receiver.on_reset(alive);
+        sender.on_reset(alive);
+        let restarted = alive && self.restart(&mut receiver, &mut sender).is_ok();
+        (receiver.is_dead, sender.is_dead) = (!restarted, !restarted);
+        drop(sender);
+        drop(receiver);
+        self.post_buffers();
+        self.arrived.wake_all();
+        self.go_on_sending();
+    }
+
+    fn restart(&self, receiver: &mut Receiver, sender: &mut Sender) -> Result<(), DeviceError> {
+        begin(&*self.transport, WANTED)?;
+        receiver.doorbell = Some(self.transport.enable_queue(RECEIVE_QUEUE, receiver.ring.layout(), 0)?);
+        sender.doorbell = Some(self.transport.enable_queue(SEND_QUEUE, sender.ring.layout(), 0)?);
+        finish(&*self.transport);
+        Ok(())
     }
 }
 
-fn make_ring<T>(
-    transport: &dyn Transport,
-    queue: u16,
-    features: u64,
-    depth: u16,
-    pieces_max: u16,
-) -> Result<Ring<T>, DeviceError> {
-    let indirect = features & INDIRECT_DESCRIPTORS != 0 && pieces_max > 1;
-    let per_chain = if indirect { 1 } else { pieces_max };
-    let wanted = depth.max(1).saturating_mul(per_chain).checked_next_power_of_two().unwrap_or(0x8000);
-    let size = transport.queue_size_max(queue).min(wanted);
-    if size < per_chain {
-        return Err(DeviceError::Protocol);
+fn properties(transport: &dyn Transport, features: u64) -> LinkProperties {
+    let mut mac = [0; 6];
+    if features & FEATURE_MAC != 0 {
+        mac.iter_mut().enumerate().for_each(|(at, byte)| *byte = transport.config_u8(at));
+    } else {
+        gyre_machine::fill_random(&mut mac);
+        // a station's address that nobody has assigned (IEEE 802 section 8.2)
+        mac[0] = mac[0] & !1 | 2;
     }
-    Ring::new(size, RingOptions { indirect, event_index: features & EVENT_INDEX != 0, pieces_max })
+    let offered = usize::from(transport.config_u16(CONFIG_MTU));
+    let mtu_bytes = match features & FEATURE_MTU != 0 && offered >= 68 {
+        true => offered.min(MTU_BYTES),
+        false => MTU_BYTES,
+    };
+    let checksum_offload = features & FEATURE_CHECKSUM != 0;
+    let segments = checksum_offload && features & FEATURE_SEGMENT_TCP4 != 0;
+    let segmentation_bytes_max = if segments { SEGMENTATION_BYTES } else { 0 };
+    LinkProperties { mac, mtu_bytes, checksum_offload, segmentation_bytes_max }
 }

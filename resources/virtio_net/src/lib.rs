@@ -1,23 +1,27 @@
-//! Virtio network devices (virtio 1.2 §5.1): serves the link protocol.
+//! Virtio network devices (virtio 1.2 §5.1): a server of `interface::link`.
 //!
-//! ```text
-//!   link::receive  <-- receive: used buffers become frames, fresh buffers take their place
-//!   link::transmit --> transmit: [device header, pieces of the frame] as one chain
-//!   interrupt line --> on_interrupt: wakes the receiver, takes back what was sent
-//! ```
+//! * Receiving: buffers are posted ahead, frames go up as views of them, and are replaced at once. No interrupts while
+//!   frames are being taken; a batch is bounded, so that a flood cannot keep the core.
+//! * Sending: pieces are read where they lie. What the device has sent is taken back at the next frame or interrupt;
+//!   interrupts are asked for only while somebody waits for room. The ring is short: frames wait in the scheduler's queue.
+//! * [`VirtioNet::has_room`] lets the resource be suspended while the ring is full; a frame that is sent all the same waits. Frames
+//!   leave in the order of their requests, and none is lost.
 //!
-//! Invariants: memory given to the device lives until the device gave it back or was reset; a full transmit ring answers nobody
-//! until there is room (the assembler suspends the resource before, so that its scheduler keeps the order); a frame that finds no memory for
-//! its replacement buffer is dropped and its buffer given back, so the receive ring never runs dry.
-//!
-//! Left out: checksum and segmentation offload, mergeable buffers, several queue pairs, the control queue.
+//! Left out: several queue pairs, the control queue, large receive (GUEST_TSO4, mergeable buffers), GUEST_CSUM: the protocol has
+//! no way to say that a received frame's checksum was not computed.
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 extern crate alloc;
 
+mod buffers;
 mod device;
+mod header;
 mod receive;
 mod server;
 mod transmit;
 
-pub use device::{NetDeviceStatistics, NetOptions, VirtioNet};
+pub use device::{DEVICE_KIND, LinkStatistics, NetOptions, VirtioNet};
+
+#[cfg(test)]
+mod tests;

@@ -1,88 +1,131 @@
-//! Frames from the device: buffers posted ahead, given upward by reference and replaced.
+//! The receiving half.
 
-use crate::device::{HEADER_BYTES, NetDeviceStatistics};
+use crate::buffers::{BUFFER_BYTES, Buffer, Buffers};
+use crate::device::{NetOptions, LinkStatistics, VirtioNet};
+use crate::header::HEADER_BYTES;
 use alloc::vec::Vec;
-use gyre_machine::{DeviceError, PAGE_BYTES};
-use gyre_object::{Bytes, Page};
-use gyre_virtio::{Piece, Ring};
+use gyre_machine::DeviceError;
+use gyre_object::Bytes;
+use gyre_virtio::features::EVENT_INDEX;
+use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 
-/// Bytes of a buffer: two to a page, each longer than the longest frame.
-const BUFFER_BYTES: usize = PAGE_BYTES / 2;
-
-/// The receive ring.
+/// What changes.
 pub(crate) struct Receiver {
-    ring: Ring<Bytes>,
-    /// The second half of a page whose first half was posted.
-    spare: Option<Bytes>,
-    pub(crate) statistics: NetDeviceStatistics,
-    dead: bool,
+    pub(crate) ring: Ring<Buffer>,
+    pub(crate) doorbell: Option<Doorbell>,
+    pub(crate) is_dead: bool,
+    buffers: Buffers,
+    /// Buffers that a device which does not reset may still write to.
+    kept: Vec<Buffer>,
+    frames: u64,
+    bytes: u64,
+    malformed: u64,
 }
 
 impl Receiver {
-    pub(crate) fn new(ring: Ring<Bytes>) -> Receiver {
-        Receiver { ring, spare: None, statistics: NetDeviceStatistics::default(), dead: false }
+    pub(crate) fn new(size_max: u16, features: u64, options: &NetOptions) -> Result<Receiver, DeviceError> {
+        let wanted = options.receive_buffers.max(2).checked_next_power_of_two().unwrap_or(0x8000);
+        let options = RingOptions { indirect: false, event_index: features & EVENT_INDEX != 0, pieces_max: 1 };
+        Ok(Receiver {
+            ring: Ring::new(size_max.min(wanted), options)?,
+            doorbell: None,
+            is_dead: false,
+            buffers: Buffers::default(),
+            kept: Vec::new(),
+            frames: 0,
+            bytes: 0,
+            malformed: 0,
+        })
     }
 
-    /// Posts buffers until the ring is full.
-    pub(crate) fn fill(&mut self) -> Result<(), DeviceError> {
-        while self.ring.has_room(1) {
-            let buffer = self.buffer().ok_or(DeviceError::OutOfMemory)?;
-            self.post(buffer);
+    /// Posts buffers until the ring is full or memory is short; true where the device wants to be told.
+    fn post(&mut self) -> bool {
+        while self.ring.has_room(1) && !self.is_dead {
+            let Ok(buffer) = self.buffers.take() else {
+                break;
+            };
+            let piece = Piece::write(buffer.pa(), BUFFER_BYTES as u32);
+            if let Err(Full(buffer)) = self.ring.push(&[piece], buffer) {
+                self.buffers.rest(buffer);
+                break;
+            }
         }
-        Ok(())
-    }
-
-    fn buffer(&mut self) -> Option<Bytes> {
-        if let Some(spare) = self.spare.take() {
-            return Some(spare);
-        }
-        let page = Page::zeroed().ok()?;
-        self.spare = Some(Bytes::new(page.clone(), BUFFER_BYTES, BUFFER_BYTES));
-        Some(Bytes::new(page, 0, BUFFER_BYTES))
-    }
-
-    fn post(&mut self, buffer: Bytes) {
-        let piece = Piece::write(buffer.pa(), BUFFER_BYTES as u32);
-        // Only as many buffers as the ring holds are ever made, so it has room.
-        let _ = self.ring.push(&[piece], buffer);
-    }
-
-    /// Shows posted buffers to the device; true where it wants to be notified.
-    pub(crate) fn publish(&mut self) -> bool {
         self.ring.publish()
     }
 
-    /// Takes up to `frames_max` received frames, without the device's header; asks for an interrupt where there are none.
-    pub(crate) fn take(&mut self, frames_max: usize) -> Vec<Bytes> {
+    /// Takes up to `batch` frames.
+    fn take(&mut self, batch: usize) -> Result<Vec<Bytes>, DeviceError> {
         let mut frames = Vec::new();
-        while frames.len() < frames_max && !self.dead {
-            match self.ring.pop() {
-                Ok(Some(used)) => self.replace(used.token, used.bytes as usize, &mut frames),
-                Ok(None) if frames.is_empty() && self.ring.listen() => {}
-                Ok(None) => break,
-                Err(_) => self.die(),
+        while frames.len() < batch
+            && let Some(used) = self.ring.pop()?
+        {
+            let end = used.bytes as usize;
+            if end > HEADER_BYTES {
+                let frame = used.token.view(HEADER_BYTES, end);
+                self.frames += 1;
+                self.bytes += frame.len() as u64;
+                frames.push(frame);
+            } else {
+                self.malformed += 1;
+            }
+            self.buffers.rest(used.token);
+        }
+        Ok(frames)
+    }
+
+    /// The device was reset; where it did not come back, it may still write to its buffers.
+    pub(crate) fn on_reset(&mut self, alive: bool) {
+        let buffers = self.ring.clear();
+        match alive {
+            true => buffers.into_iter().for_each(|buffer| self.buffers.rest(buffer)),
+            false => self.kept.extend(buffers),
+        }
+    }
+
+    pub(crate) fn count_into(&self, statistics: &mut LinkStatistics) {
+        statistics.received_frames = self.frames;
+        statistics.received_bytes = self.bytes;
+        statistics.malformed = self.malformed;
+    }
+}
+
+impl VirtioNet {
+    /// Gives the device buffers for frames to come.
+    pub(crate) fn post_buffers(&self) {
+        let (notify, doorbell) = {
+            let mut receiver = self.receiver.lock();
+            (receiver.post(), receiver.doorbell)
+        };
+        if let (true, Some(doorbell)) = (notify, doorbell) {
+            self.transport.notify(doorbell);
+        }
+    }
+
+    /// Frames that have arrived, at most a batch; `None` where there are none and an interrupt will tell.
+    pub(crate) fn take_frames(&self) -> Option<Result<Vec<Bytes>, DeviceError>> {
+        let taken = {
+            let mut receiver = self.receiver.lock();
+            if receiver.is_dead {
+                return Some(Err(DeviceError::Protocol));
+            }
+            let mut taken = receiver.take(self.options.batch);
+            // an index that moved meanwhile would not interrupt any more
+            if taken.as_ref().is_ok_and(Vec::is_empty) && receiver.ring.listen() {
+                taken = receiver.take(self.options.batch);
+            }
+            taken
+        };
+        match taken {
+            Ok(frames) if frames.is_empty() => None,
+            Ok(frames) => {
+                self.post_buffers();
+                self.reclaim_sent();
+                Some(Ok(frames))
+            }
+            Err(error) => {
+                self.recover();
+                Some(Err(error))
             }
         }
-        frames
-    }
-
-    /// Gives a frame upward and posts a fresh buffer in its place; without memory the frame is dropped and its buffer posted again.
-    fn replace(&mut self, full: Bytes, bytes: usize, frames: &mut Vec<Bytes>) {
-        let Some(fresh) = self.buffer() else {
-            self.statistics.dropped_frames += 1;
-            return self.post(full);
-        };
-        self.post(fresh);
-        if bytes > HEADER_BYTES {
-            self.statistics.received_frames += 1;
-            self.statistics.received_bytes += (bytes - HEADER_BYTES) as u64;
-            frames.push(full.slice(HEADER_BYTES, bytes));
-        }
-    }
-
-    /// A device that breaks the rules is not believed any more.
-    fn die(&mut self) {
-        self.dead = true;
-        self.statistics.faults += 1;
     }
 }

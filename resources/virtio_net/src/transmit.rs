@@ -1,79 +1,271 @@
-//! Frames to the device: scattered pieces in one chain, held until the device has read them.
+//! The sending half.
 
-use crate::device::HEADER_BYTES;
+use crate::device::{NetOptions, LinkStatistics, VirtioNet};
+use crate::header::{HEADER_BYTES, header_of};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use gyre_interface::link::OutFrame;
-use gyre_machine::DeviceError;
-use gyre_object::{Bytes, Page};
-use gyre_virtio::{Full, Piece, Ring};
+use gyre_interface::link::{LinkError, OutFrame};
+use gyre_machine::{DeviceError, DmaBuffer, Pa, now};
+use gyre_message::{Call, Reply, reply_pair};
+use gyre_object::Bytes;
+use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
+use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 
-/// Most pieces of a frame, the device's header included.
-pub(crate) const PIECES_MAX: u16 = 16;
+/// Pieces of a frame besides the device's header; frames of more are copied together.
+const PIECES_MAX: usize = 9;
+/// Bytes between two headers.
+const HEADER_STEP: usize = 16;
 
-/// The transmit ring.
-pub(crate) struct Transmitter {
-    ring: Ring<OutFrame>,
-    /// The header before every frame: no offloads, so it is all zero and shared.
-    header: Bytes,
-    depth: u16,
-    pub(crate) sent_frames: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) dead: bool,
+const _: () = assert!(HEADER_BYTES <= HEADER_STEP);
+
+/// A frame at the device: its memory must stay.
+pub(crate) struct Sending {
+    slot: u16,
+    since_cycles: u64,
+    /// Held until the device is done with it.
+    pieces: Vec<Bytes>,
 }
 
-impl Transmitter {
-    pub(crate) fn new(ring: Ring<OutFrame>, depth: u16) -> Result<Transmitter, DeviceError> {
-        let page = Page::zeroed().map_err(|_| DeviceError::OutOfMemory)?;
-        let header = Bytes::new(page, 0, HEADER_BYTES);
-        Ok(Transmitter { ring, header, depth, sent_frames: 0, sent_bytes: 0, dead: false })
+type Waiting = (OutFrame, Reply<Result<(), LinkError>>);
+
+/// What changes.
+pub(crate) struct Sender {
+    pub(crate) ring: Ring<Sending>,
+    pub(crate) doorbell: Option<Doorbell>,
+    pub(crate) is_dead: bool,
+    headers: DmaBuffer,
+    free: Vec<u16>,
+    waiting: VecDeque<Waiting>,
+    /// Frames that a device which does not reset may still read.
+    kept: Vec<Sending>,
+    frames: u64,
+    bytes: u64,
+    waits: u64,
+}
+
+impl Sender {
+    pub(crate) fn new(size_max: u16, features: u64, options: &NetOptions) -> Result<Sender, DeviceError> {
+        let indirect = features & INDIRECT_DESCRIPTORS != 0;
+        let pieces_max = PIECES_MAX as u16 + 1;
+        let frames = options.send_frames.clamp(1, 1024);
+        let entries = if indirect { frames } else { frames.saturating_mul(pieces_max) };
+        let size = size_max.min(entries.checked_next_power_of_two().unwrap_or(0x8000));
+        if !indirect && size < pieces_max {
+            return Err(DeviceError::Protocol);
+        }
+        let event_index = features & EVENT_INDEX != 0;
+        let mut ring = Ring::new(size, RingOptions { indirect, event_index, pieces_max })?;
+        ring.hush();
+        Ok(Sender {
+            ring,
+            doorbell: None,
+            is_dead: false,
+            headers: DmaBuffer::allocate(usize::from(frames) * HEADER_STEP).map_err(|_| DeviceError::OutOfMemory)?,
+            free: (0..frames).collect(),
+            waiting: VecDeque::new(),
+            kept: Vec::new(),
+            frames: 0,
+            bytes: 0,
+            waits: 0,
+        })
     }
 
-    pub(crate) fn has_room(&self) -> bool {
-        self.dead || (self.ring.in_flight() < self.depth && self.ring.has_room(usize::from(PIECES_MAX)))
-    }
-
-    /// Puts a frame into the ring; gives it back where there is no room.
-    pub(crate) fn push(&mut self, frame: OutFrame) -> Result<(), OutFrame> {
-        let bytes: usize = frame.pieces.iter().map(Bytes::len).sum();
+    /// Gives a frame to the device, or back where there is no room. The device sees it after `publish`.
+    fn push(&mut self, frame: OutFrame) -> Result<(), OutFrame> {
+        let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(frame.pieces.len() + 1)) else {
+            return Err(frame);
+        };
+        let at = usize::from(slot) * HEADER_STEP;
+        self.headers.write_bytes(at, &header_of(&frame));
         let mut pieces = Vec::with_capacity(frame.pieces.len() + 1);
-        pieces.push(Piece::read(self.header.pa(), HEADER_BYTES as u32));
-        let filled = frame.pieces.iter().filter(|piece| !piece.is_empty());
-        pieces.extend(filled.map(|piece| Piece::read(piece.pa(), piece.len() as u32)));
-        self.ring.push(&pieces, frame).map_err(|Full(frame)| frame)?;
-        self.sent_frames += 1;
-        self.sent_bytes += bytes as u64;
+        pieces.push(Piece::read(Pa(self.headers.pa().0 + at as u64), HEADER_BYTES as u32));
+        let data = frame.pieces.iter().filter(|piece| !piece.is_empty());
+        pieces.extend(data.map(|piece| Piece::read(piece.pa(), piece.len() as u32)));
+        let bytes = bytes_of(&frame);
+        let OutFrame { pieces: held, checksum, segment } = frame;
+        let sending = Sending { slot, since_cycles: now(), pieces: held };
+        if let Err(Full(sending)) = self.ring.push(&pieces, sending) {
+            return Err(OutFrame { pieces: sending.pieces, checksum, segment });
+        }
+        self.free.pop();
+        self.frames += 1;
+        self.bytes += bytes as u64;
         Ok(())
     }
 
-    /// Shows pushed frames to the device; true where it wants to be notified.
-    pub(crate) fn publish(&mut self) -> bool {
-        self.ring.publish()
+    /// True where the longest frame fits and none waits.
+    fn has_room(&self) -> bool {
+        self.waiting.is_empty() && !self.free.is_empty() && self.ring.has_room(PIECES_MAX + 1)
     }
 
-    /// Frees what the device has read; true where that was anything. Interrupts that were asked for stay asked for: whoever waits is
-    /// woken by them, whoever frees the room.
-    pub(crate) fn take_back(&mut self) -> bool {
-        let mut any = false;
-        while !self.dead {
-            match self.ring.pop() {
-                Ok(Some(used)) => {
-                    drop(used.token);
-                    any = true;
+    /// Takes back what the device has sent; the memory is for dropping without the lock.
+    fn reclaim(&mut self, done: &mut Vec<Sending>) -> Result<(), DeviceError> {
+        while let Some(used) = self.ring.pop()? {
+            self.free.push(used.token.slot);
+            done.push(used.token);
+        }
+        Ok(())
+    }
+
+    /// Gives waiting frames to the device as far as there is room, in order; their senders are answered by the caller.
+    fn push_waiting(&mut self, answers: &mut Vec<Reply<Result<(), LinkError>>>) {
+        while let Some((frame, reply)) = self.waiting.pop_front() {
+            match self.push(frame) {
+                Ok(()) => answers.push(reply),
+                Err(frame) => {
+                    self.waiting.push_front((frame, reply));
+                    return;
                 }
-                Ok(None) => break,
-                Err(_) => self.dead = true,
             }
         }
-        any
     }
 
-    /// Asks for an interrupt when the device has read a frame: somebody waits for room.
-    pub(crate) fn listen(&mut self) {
-        while !self.dead && self.ring.listen() {
-            self.take_back();
-            if self.has_room() {
-                return;
-            }
+    /// True where the device has held a frame since before `limit`, cycles.
+    pub(crate) fn is_older_than(&self, limit: u64) -> bool {
+        self.ring.tokens().any(|sending| sending.since_cycles < limit)
+    }
+
+    /// The device was reset: the frames that it had are lost.
+    pub(crate) fn on_reset(&mut self, alive: bool) {
+        let lost = self.ring.clear();
+        self.ring.hush();
+        self.free.extend(lost.iter().map(|sending| sending.slot));
+        if !alive {
+            self.kept.extend(lost);
         }
     }
+
+    pub(crate) fn count_into(&self, statistics: &mut LinkStatistics) {
+        statistics.sent_frames = self.frames;
+        statistics.sent_bytes = self.bytes;
+        statistics.waits = self.waits;
+        statistics.sending = self.ring.in_flight();
+    }
+}
+
+impl VirtioNet {
+    /// True where the device takes a frame now. Where it does not, an interrupt follows as soon as it may: whoever suspends
+    /// the resource on `false` resumes it then. A device that failed has room: it answers with an error.
+    pub fn has_room(&self) -> bool {
+        let mut done = Vec::new();
+        let mut sender = self.sender.lock();
+        let mut intact = sender.is_dead || sender.reclaim(&mut done).is_ok();
+        let mut room = !intact || sender.is_dead || sender.has_room();
+        // what the device has sent before it was asked to tell would not interrupt any more
+        if !room && sender.ring.listen() {
+            intact = sender.reclaim(&mut done).is_ok();
+            room = !intact || sender.has_room();
+        }
+        drop(sender);
+        if !intact {
+            self.recover();
+        }
+        room
+    }
+
+    /// Gives a frame to the device, or lets it wait for room: then the answer of the call is awaited.
+    pub(crate) fn submit(&self, frame: OutFrame) -> Option<Call<Result<(), LinkError>>> {
+        let mut done = Vec::new();
+        let mut sender = self.sender.lock();
+        let intact = !sender.is_dead && sender.reclaim(&mut done).is_ok();
+        if intact && sender.waiting.is_empty() {
+            match sender.push(frame) {
+                Ok(()) => {
+                    let (notify, was_idle) = (sender.ring.publish(), sender.ring.in_flight() == 1);
+                    self.leave(sender, notify, was_idle);
+                    return None;
+                }
+                Err(frame) => return Some(self.wait_for_room(sender, frame)),
+            }
+        }
+        let is_dead = sender.is_dead;
+        let call = self.wait_for_room(sender, frame);
+        match (intact, is_dead) {
+            (true, _) => {}
+            (false, true) => self.go_on_sending(),
+            (false, false) => self.recover(),
+        }
+        Some(call)
+    }
+
+    fn leave(&self, sender: gyre_object::LockGuard<'_, Sender>, notify: bool, was_idle: bool) {
+        let doorbell = sender.doorbell;
+        drop(sender);
+        if let (true, Some(doorbell)) = (notify, doorbell) {
+            self.transport.notify(doorbell);
+        }
+        if was_idle {
+            self.busy.wake_all();
+        }
+    }
+
+    fn wait_for_room(&self, mut sender: gyre_object::LockGuard<'_, Sender>, frame: OutFrame) -> Call<Result<(), LinkError>> {
+        let (reply, call) = reply_pair();
+        sender.waits += 1;
+        sender.waiting.push_back((frame, reply));
+        let is_ready = sender.ring.listen();
+        drop(sender);
+        if is_ready {
+            // the device was done before it could be asked to tell
+            self.go_on_sending();
+        }
+        call
+    }
+
+    /// Takes back what was sent, where nobody else is at it: memory should not wait for the next frame.
+    pub(crate) fn reclaim_sent(&self) {
+        let mut done = Vec::new();
+        let Some(mut sender) = self.sender.try_lock() else {
+            return;
+        };
+        let intact = sender.is_dead || sender.reclaim(&mut done).is_ok();
+        drop(sender);
+        if !intact {
+            self.recover();
+        }
+    }
+
+    /// Takes back what was sent and gives the device what waits.
+    pub(crate) fn go_on_sending(&self) {
+        let (mut done, mut answers) = (Vec::new(), Vec::new());
+        let mut sender = self.sender.lock();
+        loop {
+            if sender.is_dead {
+                let waiting = core::mem::take(&mut sender.waiting);
+                drop(sender);
+                return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(LinkError::Device)));
+            }
+            if sender.reclaim(&mut done).is_err() {
+                drop(sender);
+                return self.recover();
+            }
+            sender.push_waiting(&mut answers);
+            if sender.waiting.is_empty() {
+                sender.ring.hush();
+                break;
+            }
+            if !sender.ring.listen() {
+                break;
+            }
+        }
+        let notify = sender.ring.publish();
+        self.leave(sender, notify, false);
+        answers.into_iter().for_each(|reply| reply.send(Ok(())));
+    }
+}
+
+/// Bytes of a frame.
+pub(crate) fn bytes_of(frame: &OutFrame) -> usize {
+    frame.pieces.iter().map(Bytes::len).sum()
+}
+
+/// Joins the pieces of a frame that has more than a chain takes.
+pub(crate) fn joined(frame: OutFrame) -> Result<OutFrame, LinkError> {
+    if frame.pieces.len() <= PIECES_MAX {
+        return Ok(frame);
+    }
+    let mut flat = Vec::with_capacity(bytes_of(&frame));
+    frame.pieces.iter().for_each(|piece| flat.extend_from_slice(piece.as_slice()));
+    let whole = Bytes::copy_from(&flat).map_err(|_| LinkError::OutOfMemory)?;
+    Ok(OutFrame { pieces: alloc::vec![whole], ..frame })
 }

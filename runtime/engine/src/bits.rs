@@ -8,16 +8,20 @@ pub(crate) struct WakeBits {
     words: Box<[AtomicU64]>,
     /// A bit per word that may hold something.
     summary: Box<[AtomicU64]>,
+    /// A bit per word of the summary: one load says that there is nothing.
+    top: AtomicU64,
 }
 
 impl WakeBits {
-    /// An empty set of numbers below `count`.
+    /// An empty set of numbers below `count`, at most 64^3.
     pub(crate) fn new(count: usize) -> WakeBits {
+        assert!(count <= 64 * 64 * 64);
         let words = count.div_ceil(64);
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         WakeBits {
             words: zeros(words),
             summary: zeros(words.div_ceil(64)),
+            top: AtomicU64::new(0),
         }
     }
 
@@ -27,30 +31,31 @@ impl WakeBits {
         let (Some(bits), Some(summary)) = (self.words.get(word), self.summary.get(word / 64)) else {
             return;
         };
-        // The summary last: whoever sees its bit sees the number.
+        // From below: whoever sees a bit above sees what it stands for.
         bits.fetch_or(1 << (number % 64), Ordering::Release);
         summary.fetch_or(1 << (word % 64), Ordering::Release);
+        self.top.fetch_or(1 << (word / 64 % 64), Ordering::Release);
     }
 
     /// True where `take` would find something.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        self.summary.iter().any(|summary| summary.load(Ordering::Acquire) != 0)
+        self.top.load(Ordering::Acquire) != 0
     }
 
     /// Takes all numbers out, smallest first within what it finds.
     pub(crate) fn take(&self, mut found: impl FnMut(u32)) {
-        for (group, summary) in self.summary.iter().enumerate() {
-            if summary.load(Ordering::Acquire) == 0 {
+        for group in ones(self.top.swap(0, Ordering::AcqRel)) {
+            let Some(summary) = self.summary.get(group as usize) else {
                 continue;
-            }
+            };
             for word in ones(summary.swap(0, Ordering::AcqRel)) {
-                let word = group * 64 + word as usize;
-                let Some(bits) = self.words.get(word) else {
+                let word = group * 64 + word;
+                let Some(bits) = self.words.get(word as usize) else {
                     continue;
                 };
                 for bit in ones(bits.swap(0, Ordering::AcqRel)) {
-                    found(word as u32 * 64 + bit);
+                    found(word * 64 + bit);
                 }
             }
         }

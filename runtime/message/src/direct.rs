@@ -118,7 +118,8 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
                 Some(done) => {
                     progress = true;
                     if done {
-                        drop(tasks.swap_remove(index));
+                        // in order: tasks that were started first go first, as in the queues of the engine
+                        drop(tasks.remove(index));
                     } else {
                         index += 1;
                     }

@@ -5,7 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gyre_config::{bill::Bill, boot::Machine, file, monitor::Snapshot};
+use gyre_config::{
+    bill::Bill,
+    boot::Machine,
+    file::{self, Description},
+    monitor::Snapshot,
+};
 
 use crate::{
     cli,
@@ -36,6 +41,10 @@ pub struct Measured {
     pub window: Snapshot,
     /// From QEMU's start to the first page.
     pub first_page: Option<Duration>,
+    /// What each tenant's load tool said at its end, by tenant.
+    pub clients: Vec<(String, String)>,
+    /// What QEMU took of one host core, in percent.
+    pub host_cpu_percent: f64,
 }
 
 impl Measured {
@@ -96,9 +105,18 @@ impl Rig {
     /// # Errors
     /// When it does not boot, its agent does not answer, or the user ends it.
     pub fn measure(&self, plan: &Plan) -> Result<Measured> {
+        self.measure_prepared(plan, &|_| {})
+    }
+
+    /// The same, with changes to what the host does for the tenants.
+    ///
+    /// # Errors
+    /// As [`Rig::measure`].
+    pub fn measure_prepared(&self, plan: &Plan, prepare: &dyn Fn(&mut Description)) -> Result<Measured> {
         let path: PathBuf = self.project.root.join("experiments").join(plan.file);
         let mut description = file::read(&path)?;
         (plan.change)(&mut description.machine);
+        prepare(&mut description);
         let mut running = run::start(&self.project, description, &arguments(path, plan.on), &self.stop)?;
         let _besides = (plan.besides)(&running)?;
         let seconds = self.seconds.unwrap_or(plan.seconds);
@@ -106,10 +124,18 @@ impl Rig {
         self.wait(&mut running, plan.warm_up, &step)?;
         let sampler = Sampler::start(run::sources(&running))?;
         let before = running.agent.snapshot().map_err(silent)?;
+        let (started, cpu) = (Instant::now(), running.qemu.cpu_seconds());
         self.wait(&mut running, seconds, &step)?;
+        let host_cpu_percent = (running.qemu.cpu_seconds() - cpu) * 100.0 / started.elapsed().as_secs_f64();
         let after = running.agent.snapshot().map_err(silent)?;
         step.done();
-        Ok(Measured { samples: sampler.history(), window: after.since(&before), first_page: running.first_page })
+        Ok(Measured {
+            samples: sampler.history(),
+            window: after.since(&before),
+            first_page: running.first_page,
+            clients: running.stop_clients(),
+            host_cpu_percent,
+        })
     }
 
     fn wait(&self, running: &mut Running, seconds: u32, step: &Step) -> Result<()> {

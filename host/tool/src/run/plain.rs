@@ -2,12 +2,12 @@
 
 use std::{
     io::{Read as _, Write as _},
+    path::Path,
     time::Duration,
 };
 
 use gyre_config::file::units;
 
-use super::Running;
 use crate::{
     failure::{Context as _, Result},
     ui,
@@ -40,21 +40,36 @@ fn line(sample: &Sample) -> String {
     text
 }
 
-/// Copies the console to standard output until it is over.
+/// Starts to copy the machine's console to standard output, as it comes.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn console(path: &Path) -> Result<()> {
+    let reading = || "cannot read the console".to_owned();
+    let mut file = std::fs::File::options().create(true).append(true).read(true).open(path).context(reading)?;
+    let copy = move || {
+        loop {
+            let mut bytes = vec![];
+            let read = file.read_to_end(&mut bytes).and_then(|_| std::io::stdout().write_all(&bytes));
+            if read.and_then(|()| std::io::stdout().flush()).is_err() {
+                return;
+            }
+            std::thread::sleep(STEP);
+        }
+    };
+    std::thread::Builder::new().name("console".into()).spawn(copy).context(reading)?;
+    Ok(())
+}
+
+/// Waits until it is over.
 ///
 /// # Errors
 /// What `over` says.
-pub fn console(running: &mut Running, mut over: impl FnMut(&mut Running) -> Result<bool>) -> Result<()> {
-    let reading = || "cannot read the console".to_owned();
-    let mut file = std::fs::File::open(&running.console).context(reading)?;
-    loop {
-        let ended = over(running);
-        let mut bytes = vec![];
-        file.read_to_end(&mut bytes).context(reading)?;
-        std::io::stdout().write_all(&bytes).context(|| "cannot write to standard output".into())?;
-        if ended? {
-            return Ok(());
-        }
+pub fn wait(over: &mut impl FnMut() -> Result<bool>) -> Result<()> {
+    while !over()? {
         std::thread::sleep(STEP);
     }
+    // What the machine said last is on its way to standard output.
+    std::thread::sleep(2 * STEP);
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -14,10 +15,12 @@ use gyre_config::{
     file::{Description, HostTenant},
 };
 
+use super::plain;
 use crate::{
     agent::Agent,
     build, cli,
-    failure::{Failure, Result},
+    command::last_lines,
+    failure::{Context as _, Failure, Result},
     forward, image, linux,
     load::{self, Clients},
     module,
@@ -50,6 +53,22 @@ pub struct Running {
     /// From QEMU's start to the first page served.
     pub first_page: Option<Duration>,
     clients: Vec<(String, Clients)>,
+    /// Held as long as the machine runs.
+    _lock: File,
+}
+
+/// Takes a machine's folder: two runs must not share disks.
+fn lock(folder: &Path, name: &str) -> Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).context(|| format!("cannot write {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => {
+            let help =
+                "watch it with ./gyre top, end it with Ctrl-C where it runs, or give this machine another `name`";
+            Err(Failure::with_help(format!("the machine `{name}` is running already"), help))
+        }
+    }
 }
 
 /// What is booted.
@@ -68,9 +87,12 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         description.machine.cores = cores;
     }
     let folder = project.run_folder(&description.machine.name)?;
+    let lock = lock(&folder, &description.machine.name)?;
     let boot = boot(project, &description, arguments, &folder)?;
     let disks = disks(project, &description, &folder)?;
     let console = folder.join("console.log");
+    // What the last run said must not be taken for this one's.
+    let _ = std::fs::remove_file(&console);
     let (namespace, tap) = Namespace::create()?;
     forward_all(&namespace, &description, &folder)?;
     let (ours, qemus) = wire::sockets()?;
@@ -92,12 +114,25 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
     let wire = Wire::start(ours, tap, Arc::new(counters), &options)?;
     let agent = Agent::at(&folder.join("agent.sock"));
-    let mut running =
-        Running { description, qemu, wire, namespace, console, agent, started, first_page: None, clients: vec![] };
-    running.wait_for_pages(stop)?;
-    if !arguments.no_load {
-        running.start_clients()?;
+    let mut running = Running {
+        description,
+        qemu,
+        wire,
+        namespace,
+        console,
+        agent,
+        started,
+        first_page: None,
+        clients: vec![],
+        _lock: lock,
+    };
+    if arguments.console {
+        plain::console(&running.console)?;
     }
+    if !arguments.no_load {
+        running.serve_and_load(arguments.console, stop)?;
+    }
+    running.say_ports();
     Ok(running)
 }
 
@@ -155,24 +190,38 @@ fn at(tenant: &Tenant, port: u16) -> SocketAddr {
 }
 
 impl Running {
-    /// Waits until every tenant that is to be loaded has served a page.
+    /// Waits until every tenant that is to be loaded has served a page, then starts its clients.
+    ///
+    /// Somebody who watches the console wants to see a machine that does not serve, too: `lenient` makes that a warning.
+    fn serve_and_load(&mut self, lenient: bool, stop: &Stop) -> Result<()> {
+        match self.wait_for_pages(stop) {
+            Err(failure) if lenient && !stop.is_set() => ui::warn(&failure.report.to_string()),
+            Err(failure) => return Err(failure),
+            Ok(()) => self.start_clients()?,
+        }
+        Ok(())
+    }
+
     fn wait_for_pages(&mut self, stop: &Stop) -> Result<()> {
         let step = Step::start("booting");
         let targets: Vec<_> = customers(&self.description)
             .filter_map(|(tenant, host)| {
                 let load = host.load.as_ref()?;
-                Some((tenant.name.clone(), at(tenant, load.port), load.path.clone()))
+                Some((at(tenant, load.port), load.path.clone()))
             })
             .collect();
-        for (name, to, path) in targets {
-            step.detail(&format!("waiting for {name}"));
-            let gone = || stop.is_set() || self.wire.is_closed();
-            let waited = load::first_page(&self.namespace, to, &path, FIRST_PAGE_LIMIT, gone);
+        for (to, path) in targets {
+            let waited = load::first_page(&self.namespace, to, &path, FIRST_PAGE_LIMIT, || {
+                step.detail(last_lines(&self.log(), 1).trim());
+                stop.is_set() || self.wire.is_closed()
+            });
+            // QEMU closes the wire a moment before it has ended.
+            std::thread::sleep(Duration::from_millis(if self.wire.is_closed() { 200 } else { 0 }));
             if let Some(status) = self.qemu.ended()? {
                 return Err(qemu::unexpected_end(status, &self.console));
             }
             if stop.is_set() {
-                return Ok(());
+                return Err(Failure::new("ended by the user while the machine was booting"));
             }
             waited.map_err(|failure| self.silent(&failure))?;
             self.first_page.get_or_insert_with(|| self.started.elapsed());
@@ -182,9 +231,13 @@ impl Running {
         Ok(())
     }
 
+    fn log(&self) -> String {
+        let bytes = std::fs::read(&self.console).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     fn silent(&self, failure: &Failure) -> Failure {
-        let log = std::fs::read(&self.console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let tail = crate::command::last_lines(&log.unwrap_or_default(), 20);
+        let tail = last_lines(&self.log(), 20);
         Failure::with_help(
             failure.report.to_string(),
             format!("The console's last lines ({}):\n{tail}", self.console.display()),
@@ -199,12 +252,15 @@ impl Running {
                 self.clients.push((tenant.name.clone(), clients));
             }
         }
+        Ok(())
+    }
+
+    fn say_ports(&self) {
         for (tenant, host) in customers(&self.description) {
             for port in &host.ports {
                 ui::say(&format!("  {} at http://127.0.0.1:{}/", tenant.name, port.host));
             }
         }
-        Ok(())
     }
 
     /// Ends the clients and returns what each tool said last, by tenant.

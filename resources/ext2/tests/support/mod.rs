@@ -58,9 +58,7 @@ impl RamDisk {
     }
 
     pub fn client(&'static self) -> block::Client {
-        block::Client::new(direct_link(move |request| {
-            Box::pin(block::serve(self, request))
-        }))
+        block::Client::new(direct_link(move |request| Box::pin(block::serve(self, request))))
     }
 
     pub fn image(&self) -> Vec<u8> {
@@ -87,12 +85,7 @@ impl RamDisk {
             let mut state = self.0.lock();
             state.requests += 1;
             let number = state.requests;
-            (
-                state.latency_ns,
-                state
-                    .fail_at
-                    .is_some_and(|(at, count)| (at..at + count).contains(&number)),
-            )
+            (state.latency_ns, state.fail_at.is_some_and(|(at, count)| (at..at + count).contains(&number)))
         };
         sleep_ns(latency).await;
         if fails { Err(BlockError::Io) } else { Ok(()) }
@@ -101,24 +94,14 @@ impl RamDisk {
 
 impl block::Server for RamDisk {
     async fn geometry(&'static self) -> Result<Geometry, BlockError> {
-        Ok(Geometry {
-            sectors: (self.0.lock().data.len() / SECTOR_BYTES) as u64,
-            read_only: false,
-        })
+        Ok(Geometry { sectors: (self.0.lock().data.len() / SECTOR_BYTES) as u64, read_only: false })
     }
-    async fn read(
-        &'static self,
-        first_sector: u64,
-        into: Vec<Bytes>,
-    ) -> Result<Vec<Bytes>, BlockError> {
+    async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {
         self.begin().await?;
         let mut state = self.0.lock();
         let mut at = first_sector as usize * SECTOR_BYTES;
         let total: usize = into.iter().map(Bytes::len).sum();
-        assert!(
-            total > 0 && total <= gyre_interface::block::REQUEST_BYTES_MAX,
-            "a request of {total} bytes"
-        );
+        assert!(total > 0 && total <= gyre_interface::block::REQUEST_BYTES_MAX, "a request of {total} bytes");
         state.largest_request = state.largest_request.max(total);
         if at + total > state.data.len() {
             return Err(BlockError::OutOfRange);
@@ -176,11 +159,7 @@ pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
         .arg(kib.to_string())
         .output();
     let output = output.expect("mke2fs runs (Debian package e2fsprogs)");
-    assert!(
-        output.status.success(),
-        "mke2fs: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "mke2fs: {}", String::from_utf8_lossy(&output.stderr));
     let image = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     image
@@ -190,17 +169,10 @@ pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
 pub fn e2fsck(image: &mut Vec<u8>, arguments: &[&str]) -> (i32, String) {
     let path = temporary("check");
     std::fs::write(&path, &image).unwrap();
-    let output = Command::new("e2fsck")
-        .args(arguments)
-        .arg(&path)
-        .output()
-        .expect("e2fsck runs");
+    let output = Command::new("e2fsck").args(arguments).arg(&path).output().expect("e2fsck runs");
     *image = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    (
-        output.status.code().unwrap_or(-1),
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-    )
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The image is without fault.
@@ -211,30 +183,21 @@ pub fn assert_clean(image: Vec<u8>) {
 }
 
 pub fn new_cache(pages: usize) -> &'static FileCache {
-    let options = CacheOptions {
-        pages,
-        pages_per_activity: pages,
-        dirty_per_activity: pages / 4,
-        payer: |activity| activity,
-    };
+    let options =
+        CacheOptions { pages, pages_per_activity: pages, dirty_per_activity: pages / 4, payer: |activity| activity };
     Box::leak(Box::new(FileCache::new(options)))
 }
 
 static FILE_SYSTEMS: AtomicU32 = AtomicU32::new(1);
 
-pub async fn mount_on(
-    disk: &'static RamDisk,
-    cache: &'static FileCache,
-) -> Result<&'static Ext2, FileError> {
+pub async fn mount_on(disk: &'static RamDisk, cache: &'static FileCache) -> Result<&'static Ext2, FileError> {
     gyre_machine::set_virtual_time(gyre_machine::now().min(1 << 50));
     let options = MountOptions::new(FILE_SYSTEMS.fetch_add(1, Ordering::Relaxed));
     Ext2::mount(disk.client(), options, cache).await
 }
 
 pub fn client_of(file_system: &'static Ext2) -> files::Client {
-    files::Client::new(direct_link(move |request| {
-        Box::pin(files::serve(file_system, request))
-    }))
+    files::Client::new(direct_link(move |request| Box::pin(files::serve(file_system, request))))
 }
 
 pub async fn mount(image: Vec<u8>) -> (&'static RamDisk, &'static Ext2, files::Client) {
@@ -244,17 +207,11 @@ pub async fn mount(image: Vec<u8>) -> (&'static RamDisk, &'static Ext2, files::C
 }
 
 pub fn flatten(views: &[Bytes]) -> Vec<u8> {
-    views
-        .iter()
-        .flat_map(|view| view.as_slice().to_vec())
-        .collect()
+    views.iter().flat_map(|view| view.as_slice().to_vec()).collect()
 }
 
 /// The whole file.
-pub async fn read_all(
-    client: &files::Client,
-    node: gyre_interface::files::NodeId,
-) -> Result<Vec<u8>, FileError> {
+pub async fn read_all(client: &files::Client, node: gyre_interface::files::NodeId) -> Result<Vec<u8>, FileError> {
     let mut data = Vec::new();
     loop {
         let views = client.read(node, data.len() as u64, 100_000).await?;
@@ -267,7 +224,5 @@ pub async fn read_all(
 }
 
 pub fn views_of(data: &[u8]) -> Vec<Bytes> {
-    data.chunks(3000)
-        .map(|part| Bytes::copy_from(part).unwrap())
-        .collect()
+    data.chunks(3000).map(|part| Bytes::copy_from(part).unwrap()).collect()
 }

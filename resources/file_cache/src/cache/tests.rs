@@ -1,1 +1,193 @@
+use super::*;
+use gyre_account::set_current_activity;
+use gyre_message::direct::block_on;
+use gyre_message::{select, sleep_ns, spawn};
 
+fn cache(pages: usize, per_activity: usize) -> &'static FileCache {
+    let options =
+        CacheOptions { pages, pages_per_activity: per_activity, dirty_per_activity: 4, payer: |activity| activity };
+    alloc::boxed::Box::leak(alloc::boxed::Box::new(FileCache::new(options)))
+}
+
+fn key(index: u64) -> PageKey {
+    PageKey { file_system: 1, node: 12, index }
+}
+
+fn bring(cache: &'static FileCache, index: u64) -> bool {
+    match cache.begin(key(index)) {
+        Ok(Begin::Lead(fetch)) => drop(fetch.done()),
+        Ok(_) => {}
+        Err(OutOfMemory) => return false,
+    }
+    true
+}
+
+fn held(cache: &FileCache, activity: u32) -> usize {
+    let usage = cache.usage();
+    usage.iter().find(|usage| usage.activity == ActivityId(activity)).map_or(0, |usage| usage.held)
+}
+
+/// Acts as an activity.
+fn as_activity<T>(activity: u32, act: impl FnOnce() -> T) -> T {
+    let before = set_current_activity(ActivityId(activity));
+    let answer = act();
+    set_current_activity(before);
+    answer
+}
+
+#[test]
+fn an_activity_at_its_budget_loses_its_own_pages_never_a_neighbours() {
+    let cache = cache(1000, 10);
+    as_activity(1, || (0..10).for_each(|index| assert!(bring(cache, index))));
+    as_activity(2, || (100..1100).for_each(|index| assert!(bring(cache, index))));
+    assert!((0..10).all(|index| cache.get(key(index)).is_some()), "the neighbour's pages are there");
+    assert_eq!((held(cache, 1), held(cache, 2)), (10, 10));
+}
+
+#[test]
+fn a_full_cache_takes_from_whoever_is_over_its_budget_first() {
+    let cache = cache(100, 100);
+    as_activity(1, || (0..90).for_each(|index| assert!(bring(cache, index))));
+    as_activity(2, || (100..110).for_each(|index| assert!(bring(cache, index))));
+    // All of the first one's pages are held elsewhere while its budget shrinks, so it stays over it.
+    let pinned: Vec<Page> = (0..90).filter_map(|index| cache.get(key(index))).collect();
+    cache.set_budget(ActivityId(1), 20);
+    assert_eq!(held(cache, 1), 90);
+    drop(pinned);
+    as_activity(2, || (200..250).for_each(|index| assert!(bring(cache, index))));
+    assert_eq!(held(cache, 2), 60, "it lost nothing of its own");
+    assert_eq!(held(cache, 1), 40);
+}
+
+#[test]
+fn pages_that_are_used_again_stay() {
+    let cache = cache(1000, 64);
+    (0..64).for_each(|index| assert!(bring(cache, index)));
+    for index in 64..2000 {
+        (0..8).for_each(|hot| assert!(cache.get(key(hot)).is_some(), "page {hot} went when {index} came"));
+        assert!(bring(cache, index));
+    }
+}
+
+#[test]
+fn dirty_and_held_pages_never_go_and_no_room_is_an_answer() {
+    let cache = cache(1000, 8);
+    (0..8).for_each(|index| assert!(bring(cache, index)));
+    (0..4).for_each(|index| assert!(cache.mark_dirty(key(index))));
+    let held: Vec<Page> = (4..8).filter_map(|index| cache.get(key(index))).collect();
+    assert!(!bring(cache, 100));
+    cache.start_writing(key(0)).unwrap().done();
+    assert!(bring(cache, 100));
+    assert!(cache.get(key(0)).is_none());
+    drop(held);
+    (200..204).for_each(|index| assert!(bring(cache, index)));
+    assert!((1..4).all(|index| cache.get(key(index)).is_some()));
+}
+
+#[test]
+fn a_reader_that_is_killed_hands_its_fetch_over() {
+    gyre_machine::set_virtual_time(0);
+    block_on(async {
+        let cache = cache(100, 100);
+        let Ok(Begin::Lead(leader)) = cache.begin(key(5)) else { panic!() };
+        let done = alloc::sync::Arc::new(SpinLock::new(Vec::new()));
+        for reader in 0..3 {
+            let done = done.clone();
+            spawn(async move {
+                loop {
+                    match cache.begin(key(5)).unwrap() {
+                        Begin::Here(_) => break done.lock().push((reader, "here")),
+                        Begin::Wait(waiting) => waiting.done().await,
+                        Begin::Lead(fetch) => {
+                            sleep_ns(10).await;
+                            fetch.done();
+                            break done.lock().push((reader, "led"));
+                        }
+                    }
+                }
+            });
+        }
+        let Ok(Begin::Wait(abandoned)) = cache.begin(key(5)) else { panic!() };
+        select(abandoned.done(), sleep_ns(5)).await;
+        assert!(done.lock().is_empty());
+        drop(leader);
+        sleep_ns(100).await;
+        let done = done.lock().clone();
+        assert_eq!(done.len(), 3);
+        assert_eq!(done.iter().filter(|(_, how)| *how == "led").count(), 1);
+    });
+}
+
+#[test]
+fn a_writer_that_is_killed_leaves_the_page_dirty() {
+    let cache = cache(100, 100);
+    as_activity(3, || assert!(bring(cache, 1) && cache.mark_dirty(key(1))));
+    let writing = cache.start_writing(key(1)).unwrap();
+    assert_eq!(writing.payer(), ActivityId(3));
+    assert!(cache.start_writing(key(1)).is_none(), "one writes it already");
+    drop(writing);
+    assert_eq!(cache.dirty_pages(key(0), 10), [1]);
+    let writing = cache.start_writing(key(1)).unwrap();
+    assert_eq!(writing.payer(), ActivityId(3), "who dirtied it still pays");
+    assert!(cache.mark_dirty(key(1)), "written to while it is on its way");
+    writing.done();
+    assert_eq!(cache.dirty_pages(key(0), 10), [1]);
+}
+
+#[test]
+fn forgotten_pages_are_neither_dirty_nor_there() {
+    let cache = cache(100, 100);
+    (0..10).for_each(|index| assert!(bring(cache, index) && cache.mark_dirty(key(index))));
+    cache.forget(1, 12, 3, 8);
+    assert_eq!(cache.dirty_pages(key(0), 100), [0, 1, 2, 8, 9]);
+    assert!(cache.get(key(5)).is_none());
+    cache.forget(1, 12, 1, u64::MAX);
+    assert_eq!(cache.dirty_pages(key(0), 100), [0]);
+    assert_eq!(cache.usage().iter().map(|usage| (usage.held, usage.dirty)).next(), Some((1, 1)));
+}
+
+#[test]
+fn an_activity_over_its_dirty_limit_is_shown_its_oldest_page() {
+    let cache = cache(100, 100);
+    as_activity(7, || {
+        for index in [9, 3, 5, 1] {
+            assert!(bring(cache, index) && cache.mark_dirty(key(index)));
+            assert_eq!(cache.over_dirty_limit(1), None);
+        }
+        assert!(bring(cache, 0) && cache.mark_dirty(key(0)));
+        assert_eq!(cache.over_dirty_limit(1), Some(key(9)));
+        assert_eq!(cache.over_dirty_limit(2), None);
+    });
+    as_activity(8, || assert_eq!(cache.over_dirty_limit(1), None));
+}
+
+#[test]
+fn random_use_from_two_threads_keeps_the_counts_exact() {
+    let cache = cache(200, 60);
+    let threads: Vec<_> = (0..2_u32)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                gyre_machine::select_core(thread as usize);
+                set_current_activity(ActivityId(thread + 1));
+                let mut seed = u64::from(thread) + 1;
+                for _ in 0..40_000 {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let index = seed >> 33 & 0x7f;
+                    match seed >> 60 {
+                        0..=8 => drop(bring(cache, index)),
+                        9 | 10 => drop(cache.mark_dirty(key(index))),
+                        11 | 12 => drop(cache.start_writing(key(index)).map(Writing::done)),
+                        13 => cache.forget(1, 12, index, index + 2),
+                        _ => drop(cache.get(key(index))),
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let usage = cache.usage();
+    let here = (0..128).filter(|index| cache.get(key(*index)).is_some()).count();
+    assert_eq!(usage.iter().map(|usage| usage.held).sum::<usize>(), here);
+    assert_eq!(usage.iter().map(|usage| usage.dirty).sum::<usize>(), cache.dirty_pages(key(0), 1000).len());
+    assert!(usage.iter().all(|usage| usage.held <= usage.budget));
+}

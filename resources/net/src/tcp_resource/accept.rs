@@ -14,6 +14,16 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 
+/// What an acknowledgment for a listener is.
+enum Completion {
+    /// The third segment of this handshake.
+    Of(HalfOpen),
+    /// Of nothing: it is answered with a reset.
+    Strange,
+    /// Perhaps of something: it is dropped.
+    Unsure,
+}
+
 impl Tcp {
     /// A segment for a port, not for a connection. `first` is given where numbers must lie above those of an earlier connection.
     pub(super) fn on_listener_segment(&'static self, flow: &Flow, segment: Segment, first: Option<Seq>, now: u64) {
@@ -87,9 +97,13 @@ impl Tcp {
     /// The third segment of the handshake, with or without data.
     fn on_completion(&'static self, listener: &Arc<Listener>, flow: &Flow, segment: Segment, now: u64) {
         let mut state = listener.state.lock();
-        let Some(half) = self.completed(&state, flow, &segment, now) else {
-            drop(state);
-            return self.refuse(&segment, now);
+        let half = match self.completed(&state, flow, &segment, now) {
+            Completion::Of(half) => half,
+            Completion::Strange => {
+                drop(state);
+                return self.refuse(&segment, now);
+            }
+            Completion::Unsure => return,
         };
         if state.is_closed || state.ready.len() >= listener.backlog || listener.tenant.take_socket().is_err() {
             drop(state);
@@ -109,17 +123,26 @@ impl Tcp {
     }
 
     /// The half-open connection that a segment completes, from memory or from its cookie.
-    fn completed(&self, state: &ListenerState, flow: &Flow, segment: &Segment, now: u64) -> Option<HalfOpen> {
+    fn completed(&self, state: &ListenerState, flow: &Flow, segment: &Segment, now: u64) -> Completion {
         let header = &segment.header;
         if let Some(half) = state.half_open.get(flow) {
-            let fits = header.acknowledgment == half.first + 1 && header.sequence == half.peer.first + 1;
-            return fits.then_some(*half);
+            if header.acknowledgment != half.first + 1 {
+                return Completion::Strange;
+            }
+            // data may overtake the third segment of the handshake: any number in the window completes it
+            let ahead = header.sequence.0.wrapping_sub((half.peer.first + 1).0);
+            let inside = ahead < 0xffff;
+            return if inside { Completion::Of(*half) } else { Completion::Unsure };
         }
-        let flooded = state.overflowed_ns.is_some_and(|at| now.saturating_sub(at) < COOKIE_NS);
+        if state.overflowed_ns.is_none_or(|at| now.saturating_sub(at) >= COOKIE_NS) {
+            return Completion::Strange;
+        }
         let first = header.acknowledgment - 1;
-        let peer = flooded.then(|| cookie::check(&self.shared.key, flow.words, header.sequence - 1, first, &header.options, now))??;
-        let offset = self.stamp_offset(flow);
-        Some(HalfOpen::new(first, peer, offset, segment.ends.local, segment.ends.remote, now))
+        // the third segment may be behind this one: no reset while cookies are about
+        cookie::check(&self.shared.key, flow.words, header.sequence - 1, first, &header.options, now).map_or(Completion::Unsure, |peer| {
+            let offset = self.stamp_offset(flow);
+            Completion::Of(HalfOpen::new(first, peer, offset, segment.ends.local, segment.ends.remote, now))
+        })
     }
 
     fn open_accepted(&self, flow: &Flow, half: &HalfOpen, segment: &Segment, now: u64) -> Arc<Connection> {

@@ -215,7 +215,8 @@ impl Rig {
         spawn(async move {
             loop {
                 wire.tick();
-                sleep_ns(*wire.period_ns.lock()).await;
+                let period = *wire.period_ns.lock();
+                sleep_ns(period).await;
             }
         });
     }

@@ -50,21 +50,13 @@ impl PciFunction for Function {
         self.config.get(offset).copied().unwrap_or(0xff)
     }
     fn read32(&self, offset: usize) -> u32 {
-        (0..4).fold(0, |value, byte| {
-            value | u32::from(self.read8(offset + byte)) << (8 * byte)
-        })
+        (0..4).fold(0, |value, byte| value | u32::from(self.read8(offset + byte)) << (8 * byte))
     }
     fn each_capability(&self, visit: &mut dyn FnMut(u8, usize)) {
-        [0x40, 0x50, 0x68]
-            .into_iter()
-            .for_each(|offset| visit(self.config[offset], offset));
+        [0x40, 0x50, 0x68].into_iter().for_each(|offset| visit(self.config[offset], offset));
     }
     fn bar(&self, index: u8) -> Result<Bar, DeviceError> {
-        if index == 4 {
-            Ok(self.bar.clone())
-        } else {
-            Err(DeviceError::NoBar)
-        }
+        if index == 4 { Ok(self.bar.clone()) } else { Err(DeviceError::NoBar) }
     }
     fn enable_bus_master(&self) {}
     fn attach_interrupt(&self, _: u16, _: usize) -> Result<u32, DeviceError> {
@@ -102,28 +94,11 @@ fn a_device_is_found_started_and_notified_where_its_capabilities_say() {
     assert_eq!(begin(&transport, 0x10), Ok(1 << 32 | 0x10));
     assert_eq!(transport.queue_size_max(1), 128);
     assert_eq!(transport.queue_size_max(2), 0);
-    let layout = QueueLayout {
-        size: 64,
-        descriptors: Pa(0x1_0000_1000),
-        available: Pa(0x2000),
-        used: Pa(0x3000),
-    };
+    let layout = QueueLayout { size: 64, descriptors: Pa(0x1_0000_1000), available: Pa(0x2000), used: Pa(0x3000) };
     let doorbell = transport.enable_queue(1, layout, 5).unwrap();
     finish(&transport);
-    assert_eq!(
-        (
-            bar.read32(common::QUEUE_DESCRIPTORS),
-            bar.read32(common::QUEUE_DESCRIPTORS + 4)
-        ),
-        (0x1000, 1)
-    );
-    assert_eq!(
-        (
-            bar.read16(common::QUEUE_SIZE),
-            bar.read16(common::QUEUE_ENABLE)
-        ),
-        (64, 1)
-    );
+    assert_eq!((bar.read32(common::QUEUE_DESCRIPTORS), bar.read32(common::QUEUE_DESCRIPTORS + 4)), (0x1000, 1));
+    assert_eq!((bar.read16(common::QUEUE_SIZE), bar.read16(common::QUEUE_ENABLE)), (64, 1));
     transport.notify(doorbell);
     assert_eq!(bar.read16(0x800 + 12), 1);
 }
@@ -132,16 +107,10 @@ fn a_device_is_found_started_and_notified_where_its_capabilities_say() {
 fn regions_outside_of_the_bar_are_refused() {
     let mut function = function();
     capability(&mut function.config, 0x50, KIND_NOTIFY, 0xff0, 0x100);
-    assert_eq!(
-        PciTransport::new(function).err(),
-        Some(DeviceError::Protocol)
-    );
+    assert_eq!(PciTransport::new(function).err(), Some(DeviceError::Protocol));
     let mut function = self::function();
     capability(&mut function.config, 0x40, KIND_COMMON, 0, 16);
-    assert_eq!(
-        PciTransport::new(function).err(),
-        Some(DeviceError::Protocol)
-    );
+    assert_eq!(PciTransport::new(function).err(), Some(DeviceError::Protocol));
 }
 
 #[test]
@@ -149,14 +118,6 @@ fn a_doorbell_outside_of_its_region_is_refused() {
     let function = function();
     function.bar.write16(common::QUEUE_NOTIFY_OFFSET, 64);
     let transport = PciTransport::new(function).unwrap();
-    let layout = QueueLayout {
-        size: 64,
-        descriptors: Pa(0),
-        available: Pa(0),
-        used: Pa(0),
-    };
-    assert_eq!(
-        transport.enable_queue(0, layout, 0),
-        Err(DeviceError::Protocol)
-    );
+    let layout = QueueLayout { size: 64, descriptors: Pa(0), available: Pa(0), used: Pa(0) };
+    assert_eq!(transport.enable_queue(0, layout, 0), Err(DeviceError::Protocol));
 }

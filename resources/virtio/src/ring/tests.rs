@@ -22,23 +22,14 @@ fn rig(features: u64, size: u16) -> Rig {
     let ring = Ring::new(size, options).unwrap();
     let doorbell = device.enable_queue(0, ring.layout(), 0).unwrap();
     finish(&device);
-    Rig {
-        device,
-        ring,
-        frame: Frame::allocate(0).unwrap(),
-        doorbell,
-    }
+    Rig { device, ring, frame: Frame::allocate(0).unwrap(), doorbell }
 }
 
 impl Rig {
     fn push(&mut self, pieces: usize, token: u32) -> Result<(), Full<u32>> {
         let base = self.frame.pa().0;
         let pieces: Vec<Piece> = (0..pieces)
-            .map(|index| Piece {
-                pa: Pa(base + 64 * index as u64),
-                bytes: 64,
-                device_writes: index > 0,
-            })
+            .map(|index| Piece { pa: Pa(base + 64 * index as u64), bytes: 64, device_writes: index > 0 })
             .collect();
         self.ring.push(&pieces, token)
     }
@@ -49,12 +40,7 @@ impl Rig {
     }
 }
 
-const ALL: [u64; 4] = [
-    0,
-    INDIRECT_DESCRIPTORS,
-    EVENT_INDEX,
-    INDIRECT_DESCRIPTORS | EVENT_INDEX,
-];
+const ALL: [u64; 4] = [0, INDIRECT_DESCRIPTORS, EVENT_INDEX, INDIRECT_DESCRIPTORS | EVENT_INDEX];
 
 #[test]
 fn every_chain_comes_back_once_with_its_token_in_any_order() {
@@ -63,10 +49,7 @@ fn every_chain_comes_back_once_with_its_token_in_any_order() {
         let mut next_token = 0;
         let mut expected = alloc::collections::BTreeSet::new();
         for round in 0..5000_u32 {
-            while rig
-                .push(1 + (round as usize + next_token as usize) % 4, next_token)
-                .is_ok()
-            {
+            while rig.push(1 + (round as usize + next_token as usize) % 4, next_token).is_ok() {
                 expected.insert(next_token);
                 next_token += 1;
             }
@@ -79,11 +62,7 @@ fn every_chain_comes_back_once_with_its_token_in_any_order() {
                 rig.device.complete(0, chain.head, chain.writable_bytes());
             }
             while let Some(used) = rig.ring.pop().unwrap() {
-                assert!(
-                    expected.remove(&used.token),
-                    "token {} came twice",
-                    used.token
-                );
+                assert!(expected.remove(&used.token), "token {} came twice", used.token);
             }
         }
         assert!(expected.is_empty());
@@ -115,13 +94,7 @@ fn pieces_reach_the_device_as_they_were_pushed() {
         assert_eq!(chain.writable.len(), 2);
         chain.write_at(64, b"answer");
         rig.device.complete(0, chain.head, 128);
-        assert_eq!(
-            rig.ring.pop().unwrap(),
-            Some(Used {
-                token: 1,
-                bytes: 128
-            })
-        );
+        assert_eq!(rig.ring.pop().unwrap(), Some(Used { token: 1, bytes: 128 }));
         let mut answer = [0; 6];
         rig.frame.read_shared(128, &mut answer);
         assert_eq!(&answer, b"answer");
@@ -173,11 +146,7 @@ fn the_event_index_saves_notifications_and_loses_none() {
     rig.publish();
     rig.push(1, 2).unwrap();
     rig.publish();
-    assert_eq!(
-        rig.device.kicks(0),
-        1,
-        "the device was told once and has not looked yet"
-    );
+    assert_eq!(rig.device.kicks(0), 1, "the device was told once and has not looked yet");
     while rig.device.take(0).is_some() {}
     rig.push(1, 3).unwrap();
     rig.publish();
@@ -199,10 +168,7 @@ fn a_completion_between_hush_and_listen_is_seen() {
         rig.push(1, 2).unwrap();
         rig.publish();
         let head = rig.device.take(0).unwrap().head;
-        assert!(
-            rig.device.complete(0, head, 0),
-            "now an interrupt is wanted"
-        );
+        assert!(rig.device.complete(0, head, 0), "now an interrupt is wanted");
     }
 }
 

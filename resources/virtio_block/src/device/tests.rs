@@ -23,22 +23,14 @@ fn rig(features: u64, options: BlockOptions) -> Rig {
     config[..8].copy_from_slice(&SECTORS.to_le_bytes());
     config[12..16].copy_from_slice(&126_u32.to_le_bytes());
     let device = FakeDevice::new(DEVICE_KIND, features | FEATURE_SEGMENTS_MAX, &[128], config);
-    let driver: &'static VirtioBlock = alloc::boxed::Box::leak(Box::new(
-        VirtioBlock::new(Box::new(device.clone()), 0, options).unwrap(),
-    ));
+    let driver: &'static VirtioBlock =
+        alloc::boxed::Box::leak(Box::new(VirtioBlock::new(Box::new(device.clone()), 0, options).unwrap()));
     let client = Client::new(direct_link(move |request| Box::pin(serve(driver, request))));
-    Rig {
-        device,
-        driver,
-        client,
-    }
+    Rig { device, driver, client }
 }
 
 fn ordinary() -> Rig {
-    rig(
-        FEATURE_FLUSH | INDIRECT_DESCRIPTORS | EVENT_INDEX,
-        BlockOptions::default(),
-    )
+    rig(FEATURE_FLUSH | INDIRECT_DESCRIPTORS | EVENT_INDEX, BlockOptions::default())
 }
 
 /// Does what a chain asks for on `disk`; the length that the device reports.
@@ -83,19 +75,8 @@ fn pages(count: usize, fill: u8) -> Vec<Bytes> {
 
 #[test]
 fn what_was_written_is_read_back_with_every_set_of_features() {
-    for features in [
-        0,
-        FEATURE_FLUSH,
-        INDIRECT_DESCRIPTORS,
-        EVENT_INDEX | INDIRECT_DESCRIPTORS | FEATURE_FLUSH,
-    ] {
-        let rig = rig(
-            features,
-            BlockOptions {
-                depth: 1,
-                ..BlockOptions::default()
-            },
-        );
+    for features in [0, FEATURE_FLUSH, INDIRECT_DESCRIPTORS, EVENT_INDEX | INDIRECT_DESCRIPTORS | FEATURE_FLUSH] {
+        let rig = rig(features, BlockOptions { depth: 1, ..BlockOptions::default() });
         block_on(async {
             serve_disk(&rig);
             rig.client.write(8, pages(4, 7)).await.unwrap();
@@ -114,10 +95,7 @@ fn parts_of_pages_are_read_where_they_belong() {
         serve_disk(&rig);
         rig.client.write(0, pages(1, 5)).await.unwrap();
         let page = Page::zeroed().unwrap();
-        rig.client
-            .read(3, vec![Bytes::new(page.clone(), 1024, 1024)])
-            .await
-            .unwrap();
+        rig.client.read(3, vec![Bytes::new(page.clone(), 1024, 1024)]).await.unwrap();
         assert_eq!(page.as_slice()[..1024], [0; 1024]);
         assert_eq!(page.as_slice()[1024..2048], [5; 1024]);
         assert_eq!(page.as_slice()[2048..], [0; 2048]);
@@ -126,13 +104,7 @@ fn parts_of_pages_are_read_where_they_belong() {
 
 #[test]
 fn more_requests_than_the_device_takes_wait_and_are_all_answered() {
-    let rig = rig(
-        INDIRECT_DESCRIPTORS | EVENT_INDEX,
-        BlockOptions {
-            depth: 4,
-            ..BlockOptions::default()
-        },
-    );
+    let rig = rig(INDIRECT_DESCRIPTORS | EVENT_INDEX, BlockOptions { depth: 4, ..BlockOptions::default() });
     block_on(async {
         let calls: Vec<_> = (0..50).map(|_| rig.client.read(0, pages(1, 1))).collect();
         sleep_ns(10).await;
@@ -152,45 +124,21 @@ fn what_the_device_could_not_do_is_refused() {
     let rig = ordinary();
     let misaligned = vec![Bytes::new(Page::zeroed().unwrap(), 100, 512)];
     block_on(async {
-        assert_eq!(
-            rig.client.read(SECTORS - 7, pages(1, 0)).await.err(),
-            Some(BlockError::OutOfRange)
-        );
-        assert_eq!(
-            rig.client.read(u64::MAX, pages(1, 0)).await.err(),
-            Some(BlockError::OutOfRange)
-        );
-        assert_eq!(
-            rig.client.read(0, pages(9, 0)).await.err(),
-            Some(BlockError::OutOfRange)
-        );
-        assert_eq!(
-            rig.client.read(0, Vec::new()).await.err(),
-            Some(BlockError::OutOfRange)
-        );
-        assert_eq!(
-            rig.client.read(0, misaligned).await.err(),
-            Some(BlockError::OutOfRange)
-        );
+        assert_eq!(rig.client.read(SECTORS - 7, pages(1, 0)).await.err(), Some(BlockError::OutOfRange));
+        assert_eq!(rig.client.read(u64::MAX, pages(1, 0)).await.err(), Some(BlockError::OutOfRange));
+        assert_eq!(rig.client.read(0, pages(9, 0)).await.err(), Some(BlockError::OutOfRange));
+        assert_eq!(rig.client.read(0, Vec::new()).await.err(), Some(BlockError::OutOfRange));
+        assert_eq!(rig.client.read(0, misaligned).await.err(), Some(BlockError::OutOfRange));
     });
     assert_eq!(rig.device.waiting(0), 0);
 }
 
 #[test]
 fn a_read_only_disk_refuses_writes() {
-    let rig = rig(
-        FEATURE_READ_ONLY,
-        BlockOptions {
-            depth: 1,
-            ..BlockOptions::default()
-        },
-    );
+    let rig = rig(FEATURE_READ_ONLY, BlockOptions { depth: 1, ..BlockOptions::default() });
     block_on(async {
         assert!(rig.client.geometry().await.unwrap().read_only);
-        assert_eq!(
-            rig.client.write(0, pages(1, 0)).await,
-            Err(BlockError::Unsupported)
-        );
+        assert_eq!(rig.client.write(0, pages(1, 0)).await, Err(BlockError::Unsupported));
     });
 }
 
@@ -200,10 +148,7 @@ fn a_request_that_is_never_answered_fails_in_time_and_the_next_one_works() {
     let driver = rig.driver;
     block_on(async {
         spawn(driver.watch());
-        assert_eq!(
-            rig.client.read(0, pages(1, 0)).await.err(),
-            Some(BlockError::Io)
-        );
+        assert_eq!(rig.client.read(0, pages(1, 0)).await.err(), Some(BlockError::Io));
         assert!(gyre_machine::now() < 20_000_000_000);
         assert_eq!(driver.statistics().resets, 1);
         serve_disk(&rig);
@@ -254,8 +199,7 @@ fn a_status_that_was_not_written_or_a_short_read_is_an_error() {
     block_on(async {
         let call = rig.client.read(0, pages(1, 0));
         sleep_ns(10).await;
-        rig.device
-            .complete(0, rig.device.take(0).unwrap().head, 4097);
+        rig.device.complete(0, rig.device.take(0).unwrap().head, 4097);
         rig.driver.on_interrupt();
         assert_eq!(call.await.err(), Some(BlockError::Io));
         let call = rig.client.read(0, pages(1, 0));
@@ -297,9 +241,6 @@ fn a_device_that_does_not_reset_is_dead_and_keeps_its_memory() {
         rig.driver.on_interrupt();
         assert_eq!(call.await.err(), Some(BlockError::Io));
         assert!(page.is_shared());
-        assert_eq!(
-            rig.client.read(0, pages(1, 0)).await.err(),
-            Some(BlockError::Io)
-        );
+        assert_eq!(rig.client.read(0, pages(1, 0)).await.err(), Some(BlockError::Io));
     });
 }

@@ -1,0 +1,268 @@
+use crate::*;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use gyre_interface::link::link::{Client, serve};
+use gyre_interface::link::{LinkError, OutFrame};
+use gyre_message::direct::{block_on, direct_link};
+use gyre_message::{sleep_ns, spawn};
+use gyre_object::{Bytes, Page};
+use gyre_virtio::FakeDevice;
+use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
+
+const MAC: [u8; 6] = [2, 1, 2, 3, 4, 5];
+const ALL: u64 = 1 | 1 << 5 | 1 << 11 | INDIRECT_DESCRIPTORS | EVENT_INDEX;
+
+struct Rig {
+    device: Arc<FakeDevice>,
+    driver: &'static VirtioNet,
+    client: Client,
+}
+
+fn rig(features: u64, options: NetOptions) -> Rig {
+    gyre_machine::set_virtual_time(1);
+    let mut config = vec![0; 12];
+    config[..6].copy_from_slice(&MAC);
+    let device = FakeDevice::new(DEVICE_KIND, features, &[64, 64], config);
+    let driver = VirtioNet::new(Box::new(device.clone()), 0, options).unwrap();
+    let driver: &'static VirtioNet = Box::leak(Box::new(driver));
+    let client = Client::new(direct_link(move |request| Box::pin(serve(driver, request))));
+    Rig { device, driver, client }
+}
+
+fn ordinary() -> Rig {
+    rig(ALL, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() })
+}
+
+fn frame(fill: u8, pieces: usize, bytes: usize) -> OutFrame {
+    let piece = |index: usize| Bytes::copy_from(&vec![fill + index as u8; bytes]).unwrap();
+    OutFrame { pieces: (0..pieces).map(piece).collect(), checksum: None, segment: None }
+}
+
+/// Lets the device receive a frame.
+fn deliver(rig: &Rig, fill: u8, bytes: usize) {
+    let chain = rig.device.take(0).expect("a buffer is posted");
+    let mut data = vec![0; 12];
+    data.extend(vec![fill; bytes]);
+    let written = chain.write(&data);
+    if rig.device.complete(0, chain.head, written) {
+        rig.driver.on_interrupt();
+    }
+}
+
+#[test]
+fn frames_are_sent_as_they_are_with_every_set_of_features() {
+    for features in [0, INDIRECT_DESCRIPTORS, EVENT_INDEX, ALL] {
+        let rig = rig(features, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() });
+        block_on(async {
+            for (pieces, bytes) in [(1, 60), (3, 300), (14, 100)] {
+                rig.client.transmit(frame(1, pieces, bytes)).await.unwrap();
+                let chain = rig.device.take(1).unwrap();
+                let expected: Vec<u8> = (0..pieces).flat_map(|index| vec![1 + index as u8; bytes]).collect();
+                let data = chain.read();
+                assert_eq!(data[..12], [0; 12]);
+                assert_eq!(data[12..], expected[..]);
+                rig.device.complete(1, chain.head, 0);
+            }
+        });
+    }
+}
+
+#[test]
+fn received_frames_are_views_and_their_buffers_are_replaced() {
+    let rig = ordinary();
+    block_on(async {
+        let posted = rig.device.waiting(0);
+        assert_eq!(posted, 16);
+        let mut held = Vec::new();
+        for fill in 0..200u8 {
+            let call = rig.client.receive();
+            sleep_ns(10).await;
+            deliver(&rig, fill, 100);
+            let frames = call.await.unwrap();
+            assert_eq!(frames.len(), 1);
+            held.extend(frames);
+            assert_eq!(rig.device.waiting(0), 16, "the buffer was replaced");
+        }
+        for (fill, frame) in held.iter().enumerate() {
+            assert_eq!(frame.as_slice(), &vec![fill as u8; 100][..], "frames above are not written again");
+        }
+        drop(held);
+        let call = rig.client.receive();
+        sleep_ns(10).await;
+        deliver(&rig, 9, 60);
+        assert_eq!(call.await.unwrap()[0].as_slice(), [9; 60]);
+    });
+}
+
+#[test]
+fn a_flood_is_handed_up_in_batches_without_an_interrupt_for_each_frame() {
+    let rig = rig(ALL, NetOptions { receive_buffers: 64, batch: 8, ..NetOptions::default() });
+    block_on(async {
+        (0..40).for_each(|fill| deliver(&rig, fill, 60));
+        let mut got = 0;
+        while got < 40 {
+            let frames = rig.client.receive().await.unwrap();
+            assert!(frames.len() <= 8);
+            frames.iter().for_each(|frame| {
+                assert_eq!(frame.as_slice()[0], got);
+                got += 1;
+            });
+        }
+        assert!(rig.driver.statistics().interrupts <= 2, "{:?}", rig.driver.statistics());
+    });
+}
+
+#[test]
+fn a_full_ring_suspends_and_nothing_is_lost_or_reordered() {
+    let rig = ordinary();
+    block_on(async {
+        let calls: Vec<_> = (0..50).map(|fill| rig.client.transmit(frame(fill, 1, 100))).collect();
+        sleep_ns(10).await;
+        assert_eq!(rig.device.waiting(1), 4, "the rest waits outside of the ring");
+        assert!(!rig.driver.has_room());
+        let device = rig.device.clone();
+        let driver = rig.driver;
+        let sent = alloc::rc::Rc::new(core::cell::RefCell::new(Vec::new()));
+        let seen = sent.clone();
+        spawn(async move {
+            loop {
+                sleep_ns(1000).await;
+                if let Some(chain) = device.take(1) {
+                    seen.borrow_mut().push(chain.read()[12]);
+                    if device.complete(1, chain.head, 0) {
+                        driver.on_interrupt();
+                    }
+                }
+            }
+        });
+        for call in calls {
+            call.await.unwrap();
+        }
+        sleep_ns(100_000).await;
+        assert_eq!(*sent.borrow(), (0..50).collect::<Vec<u8>>());
+        assert!(rig.driver.has_room());
+    });
+}
+
+#[test]
+fn memory_of_a_sent_frame_is_held_until_the_device_is_done() {
+    let rig = ordinary();
+    block_on(async {
+        let page = Page::zeroed().unwrap();
+        let view = Bytes::new(page.clone(), 0, 100);
+        rig.client.transmit(OutFrame { pieces: vec![view], checksum: None, segment: None }).await.unwrap();
+        assert!(page.is_shared());
+        let chain = rig.device.take(1).unwrap();
+        rig.device.complete(1, chain.head, 0);
+        rig.client.transmit(frame(1, 1, 60)).await.unwrap();
+        assert!(!page.is_shared());
+    });
+}
+
+#[test]
+fn offloads_are_described_in_the_header() {
+    let rig = ordinary();
+    block_on(async {
+        let properties = rig.client.properties().await.unwrap();
+        assert_eq!((properties.mac, properties.mtu_bytes, properties.checksum_offload), (MAC, 1500, true));
+        assert!(properties.segmentation_bytes_max > 20_000);
+        let large = OutFrame { checksum: Some((34, 16)), segment: Some((1448, 66)), ..frame(0, 5, 4000) };
+        rig.client.transmit(large).await.unwrap();
+        let header = rig.device.take(1).unwrap().read()[..12].to_vec();
+        assert_eq!(header, [1, 1, 66, 0, 0xa8, 5, 34, 0, 16, 0, 0, 0]);
+    });
+}
+
+#[test]
+fn what_the_device_could_not_do_is_refused() {
+    let rig = rig(INDIRECT_DESCRIPTORS, NetOptions::default());
+    block_on(async {
+        assert_eq!(rig.client.transmit(frame(0, 1, 1515)).await, Err(LinkError::TooLong));
+        assert_eq!(rig.client.transmit(frame(0, 1, 13)).await, Err(LinkError::TooLong));
+        let large = OutFrame { segment: Some((1448, 66)), ..frame(0, 5, 4000) };
+        assert_eq!(rig.client.transmit(large).await, Err(LinkError::TooLong));
+        let summed = OutFrame { checksum: Some((34, 16)), ..frame(0, 1, 100) };
+        assert_eq!(rig.client.transmit(summed).await, Err(LinkError::TooLong));
+    });
+}
+
+#[test]
+fn a_device_that_lies_is_reset_and_works_again() {
+    let lies: [fn(&FakeDevice); 3] = [
+        |device| _ = device.complete_unchecked(0, 999, 20),
+        |device| _ = device.complete_unchecked(0, 0, 100_000),
+        |device| _ = device.advance_used(1, 77),
+    ];
+    for lie in lies {
+        let rig = ordinary();
+        block_on(async {
+            rig.client.transmit(frame(0, 1, 100)).await.unwrap();
+            let call = rig.client.receive();
+            sleep_ns(10).await;
+            lie(&rig.device);
+            rig.driver.on_interrupt();
+            sleep_ns(10).await;
+            assert_eq!(rig.driver.statistics().resets, 1);
+            deliver(&rig, 5, 70);
+            // who waited when a receive ring broke is told; the next asks again
+            let frames = match call.await {
+                Err(LinkError::Device) => rig.client.receive().await,
+                other => other,
+            };
+            assert_eq!(frames.unwrap()[0].as_slice(), [5; 70]);
+            rig.client.transmit(frame(3, 1, 100)).await.unwrap();
+            assert_eq!(rig.device.take(1).unwrap().read()[12], 3);
+        });
+    }
+}
+
+#[test]
+fn a_device_that_does_not_reset_is_dead_and_keeps_its_memory() {
+    let rig = ordinary();
+    block_on(async {
+        let page = Page::zeroed().unwrap();
+        let pieces = vec![Bytes::new(page.clone(), 0, 100)];
+        rig.client.transmit(OutFrame { pieces, checksum: None, segment: None }).await.unwrap();
+        rig.device.refuse_reset();
+        rig.device.advance_used(1, 77);
+        rig.driver.on_interrupt();
+        assert!(page.is_shared(), "the device may still read it");
+        assert_eq!(rig.client.transmit(frame(0, 1, 100)).await, Err(LinkError::Device));
+        assert_eq!(rig.client.receive().await.err(), Some(LinkError::Device));
+    });
+}
+
+#[test]
+fn short_and_headless_frames_are_counted_and_dropped() {
+    let rig = ordinary();
+    block_on(async {
+        let chain = rig.device.take(0).unwrap();
+        rig.device.complete(0, chain.head, 5);
+        rig.driver.on_interrupt();
+        let call = rig.client.receive();
+        sleep_ns(10).await;
+        deliver(&rig, 1, 60);
+        assert_eq!(call.await.unwrap().len(), 1);
+        assert_eq!(rig.driver.statistics().malformed, 1);
+    });
+}
+
+#[test]
+fn a_refusal_is_followed_by_an_interrupt_when_there_is_room() {
+    let rig = ordinary();
+    block_on(async {
+        for fill in 0..4 {
+            assert!(rig.driver.has_room());
+            rig.client.transmit(frame(fill, 1, 100)).await.unwrap();
+        }
+        assert!(!rig.driver.has_room());
+        let chain = rig.device.take(1).unwrap();
+        assert!(rig.device.complete(1, chain.head, 0), "the device is told to interrupt");
+        assert!(rig.driver.has_room());
+        let chain = rig.device.take(1).unwrap();
+        rig.driver.on_interrupt();
+        assert!(!rig.device.complete(1, chain.head, 0), "nobody waits any more");
+    });
+}
