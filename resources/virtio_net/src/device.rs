@@ -132,12 +132,20 @@ impl VirtioNet {
         statistics
     }
 
-    /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
-    pub fn on_interrupt(&self) {
+    /// The first look at an interrupt: wakes whoever waits for frames, and says whether frames wait here for room. Takes no
+    /// memory, sends nothing: for interrupt handlers, so that frames that arrive need no task between them and their reader.
+    pub fn acknowledge(&self) -> bool {
         self.general.lock().interrupts += 1;
         if self.has_arrived() {
             self.arrived.wake_all();
         }
+        let sender = self.sender.lock();
+        !sender.is_dead && sender.is_waited_for()
+    }
+
+    /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
+    pub fn on_interrupt(&self) {
+        self.acknowledge();
         self.go_on_sending();
     }
 
