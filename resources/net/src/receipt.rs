@@ -39,6 +39,11 @@ impl Receipt {
         }
         Receipt { shared, tenant, sender, bytes }
     }
+
+    /// True where nobody waits for the room.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        matches!(self.sender, Sender::Nobody)
+    }
 }
 
 impl Drop for Receipt {
