@@ -15,7 +15,7 @@ const KEEP_ALIVE_IDLE_NS: u64 = 7_200_000_000_000;
 /// Time between probes, ns.
 const KEEP_ALIVE_STEP_NS: u64 = 75_000_000_000;
 /// Shortest wait before the last segment is repeated: the peer may delay its acknowledgment a little, ns.
-const TAIL_NS_MIN: u64 = 10_000_000;
+const TAIL_NS_MIN: u64 = 20_000_000;
 /// Probes before the peer counts as gone.
 const KEEP_ALIVE_PROBES_MAX: u32 = 9;
 
@@ -102,9 +102,9 @@ impl Machine {
         self.timers.retransmit = Some(now_ns + self.round_trip.timeout_ns());
     }
 
-    /// Sets the time for it: two round trips after the last news.
+    /// Sets the time for it: two round trips, and what they vary by, after the last news.
     pub(super) fn arm_tail(&mut self, now_ns: u64) {
-        let quiet_ns = (2 * self.round_trip.smoothed_ns()).max(TAIL_NS_MIN);
+        let quiet_ns = self.round_trip.quiet_ns().max(TAIL_NS_MIN);
         let useful = self.receive.sack
             && self.round_trip.smoothed_ns() > 0
             && self.send.recovery.is_none()
