@@ -4,7 +4,7 @@ use crate::random::Random;
 use gyre_account::{Accounts, ActivityId, ResourceId};
 use gyre_engine::{Engine, FIRST_RESOURCE, GridConfig, ResourceConfig, ResourceHandle};
 use gyre_machine::{advance, set_core_count, set_virtual_tick, set_virtual_time};
-use gyre_message::{Gone, Labels, Link, protocol, sleep_ns, yield_now};
+use gyre_message::{Gone, Labels, Link, WaitQueue, protocol, sleep_ns, yield_now};
 use gyre_object::SpinLock;
 use gyre_schedulers::{Metric, weighted_fair};
 use std::collections::VecDeque;
@@ -119,6 +119,8 @@ pub struct Driver {
     handle: ResourceHandle,
     ring: SpinLock<VecDeque<u64>>,
     slots: usize,
+    /// Rings when something was put into the ring.
+    bell: WaitQueue,
     /// Requests accepted, and those that left the device.
     pub accepted: AtomicU64,
     /// See `accepted`.
@@ -135,25 +137,20 @@ impl device::Server for Driver {
             })
             .await;
         self.accepted.fetch_add(1, Ordering::Relaxed);
+        self.bell.wake_all();
         self.engine.report(Metric::Bytes, bytes);
         Ok(())
     }
 }
 
-/// Plays the device until `is_over` and its ring is empty.
-async fn play(driver: &'static Driver, is_over: &'static SpinLock<bool>) {
+/// Plays the device, for ever: a frame at a time, as many nanoseconds as it has bytes.
+async fn play(driver: &'static Driver) {
     loop {
-        let first = driver.ring.lock().front().copied();
-        match first {
-            Some(bytes) => {
-                sleep_ns(bytes).await;
-                driver.ring.lock().pop_front();
-                driver.sent.fetch_add(1, Ordering::Relaxed);
-                driver.handle.resume();
-            }
-            None if *is_over.lock() => return,
-            None => sleep_ns(20_000).await,
-        }
+        let bytes = driver.bell.until(|| driver.ring.lock().front().copied()).await;
+        sleep_ns(bytes).await;
+        driver.ring.lock().pop_front();
+        driver.sent.fetch_add(1, Ordering::Relaxed);
+        driver.handle.resume();
     }
 }
 
@@ -209,11 +206,12 @@ pub fn build(seed: u64) -> Grid {
         engine,
         handle: engine.handle(id),
         ring: SpinLock::default(),
+        bell: WaitQueue::new(),
         slots: 1 + random.below(4) as usize,
         accepted: AtomicU64::new(0),
         sent: AtomicU64::new(0),
     }));
-    engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, play(driver, is_over));
+    engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, play(driver));
     let port = engine.port(id, move |request| device::serve(driver, request));
     Grid { engine, first, head, device: device::Client::new(Link::new(port)), driver, is_over }
 }
