@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush};
 use gyre_machine::{OutOfMemory, UserContext};
@@ -104,7 +104,7 @@ pub struct Tenant {
     files: Arc<FileContext>,
     /// The memory of processes that have ended: none.
     void: Arc<AddressSpace>,
-    missed: [AtomicU64; CALLS_WATCHED as usize / 64],
+    missed: Box<[AtomicU32]>,
 }
 
 impl Tenant {
@@ -130,7 +130,7 @@ impl Tenant {
             futexes: Futexes::default(),
             files,
             void: AddressSpace::new(host.flush(), nothing)?,
-            missed: Default::default(),
+            missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
         });
         tenant.files.tenant().connect(&tenant);
         Ok(tenant)
@@ -172,7 +172,12 @@ impl Tenant {
     /// True the first time a number is asked for; numbers beyond the table count as one.
     pub(crate) fn first_miss(&self, number: u64) -> bool {
         let number = number.min(CALLS_WATCHED - 1);
-        let bit = 1 << (number % 64);
-        self.missed.get((number / 64) as usize).is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
+        self.missed.get(number as usize).is_some_and(|count| count.fetch_add(1, Ordering::Relaxed) == 0)
+    }
+
+    /// Calls that programs made and this personality does not have: number and how often.
+    pub fn missed_calls(&self) -> Vec<(u64, u32)> {
+        let counts = self.missed.iter().map(|count| count.load(Ordering::Relaxed));
+        (0..).zip(counts).filter(|(_, count)| *count > 0).collect()
     }
 }

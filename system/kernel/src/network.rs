@@ -13,7 +13,8 @@ use gyre_interface::udp::udp;
 use gyre_machine::DeviceError;
 use gyre_message::{Link, Port, WaitQueue};
 use gyre_net::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
-use gyre_net::{Net, NetConfig, NetLimits, NetPorts};
+use gyre_net::{Net, NetConfig, NetLimits, NetPorts, NetStatistics};
+use gyre_object::SetOnce;
 use gyre_schedulers::Metric;
 use gyre_virtio::pci::PciTransport;
 use gyre_virtio_net::{NetOptions, VirtioNet};
@@ -30,6 +31,13 @@ pub struct Network {
     pub tcp: tcp::Client,
     /// UDP.
     pub udp: udp::Client,
+}
+
+static PATH: SetOnce<&'static Net> = SetOnce::new();
+
+/// What a tenant's traffic was, where there is a network.
+pub fn statistics_of(activity: ActivityId) -> NetStatistics {
+    PATH.get().and_then(|net| net.statistics_of(activity)).unwrap_or_default()
 }
 
 /// Starts the first network device and the path above it. Without a device there is no network.
@@ -59,6 +67,7 @@ fn connect(system: &'static System, device: &'static VirtioNet) -> Option<Networ
     let unowned = engine.accounts().activities.create(None, "unowned", unowned).ok()?;
     let net = Net::new(config(system, device.properties(), unowned, links(engine, device)));
     net.connect(ports(engine, net));
+    PATH.set(net);
     let infrastructure = ActivityId::INFRASTRUCTURE;
     engine.spawn_for(resource(engine, "network_read"), infrastructure, net.read_frames());
     engine.spawn_for(resource(engine, "tcp_timer"), infrastructure, net.keep_time());

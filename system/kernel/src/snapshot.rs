@@ -1,14 +1,20 @@
 //! The engine's figures in the form that the monitor exports.
 
 use crate::assembly::System;
+use crate::{network, storage, tenants};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ActivityInfo, Column, MemoryUse};
-use gyre_config::boot::TenantKind;
-use gyre_config::monitor::{Activity, ActivityKind, CoreTime, Handling, Memory, Record, Resource, Snapshot, VERSION};
+use gyre_config::boot::{Root, TenantKind};
+use gyre_config::monitor::{
+    Activity, ActivityKind, CoreTime, Handling, Lock, Memory, MissingCall, Pool, Record, Resource, Snapshot, VERSION,
+};
 use gyre_engine::COMPUTE;
 use gyre_engine::snapshot::{CoreSnapshot, Row, Snapshot as Figures};
+
+/// Locks in a snapshot.
+const LOCKS_MAX: usize = 32;
 
 /// Rows of all cores, summed by activity and resource.
 type Sums = BTreeMap<(u32, u8), Row>;
@@ -31,9 +37,9 @@ pub fn export(system: &System, figures: &Figures) -> Snapshot {
             free_bytes: machine.free_bytes as u64,
             heap_bytes: machine.heap_bytes as u64,
         },
-        locks: Vec::new(),
-        pools: Vec::new(),
-        missing_calls: Vec::new(),
+        locks: locks(),
+        pools: pools(),
+        missing_calls: missing_calls(system),
     }
 }
 
@@ -77,6 +83,14 @@ fn core_time(core: &CoreSnapshot) -> CoreTime {
 }
 
 fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums) -> Activity {
+    let traffic = network::statistics_of(info.id);
+    let index = system.activities.iter().position(|activity| *activity == info.id);
+    let tenant = index.and_then(|index| system.machine.tenants.get(index));
+    let is_owner = tenant.is_some();
+    let disk = match tenant.map(|tenant| tenant.root) {
+        Some(Root::Disk(disk)) => storage::transferred_bytes(usize::from(disk)),
+        _ => (0, 0),
+    };
     let user_cycles = sums.get(&(info.id.0, COMPUTE.0)).map_or(0, |row| row.columns[Column::Cycles as usize]);
     Activity {
         id: info.id.0,
@@ -88,9 +102,50 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
         user_cycles,
+        cache_bytes: storage::cached_bytes(info.id),
+        processes: index.and_then(tenants::running).map_or(0, |running| running.tenant.tree.lock().thread_count() as u32),
+        received_bytes: if is_owner { traffic.received_bytes } else { 0 },
+        sent_bytes: if is_owner { traffic.sent_bytes } else { 0 },
+        dropped_frames: if is_owner { traffic.dropped.iter().sum() } else { 0 },
+        read_bytes: disk.0,
+        written_bytes: disk.1,
         alive: info.alive,
         ..Activity::default()
     }
+}
+
+/// Locks that were waited for, most often first.
+fn locks() -> Vec<Lock> {
+    let mut profiles = gyre_object::lock_profiles();
+    profiles.sort_by_key(|(_, profile)| core::cmp::Reverse(profile.contended));
+    profiles.truncate(LOCKS_MAX);
+    let lock = |(name, profile): (&'static str, gyre_object::LockProfile)| Lock {
+        name: name.into(),
+        taken: profile.taken,
+        contended: profile.contended,
+        ..Lock::default()
+    };
+    profiles.into_iter().map(lock).collect()
+}
+
+fn pools() -> Vec<Pool> {
+    let pool = |(name, statistics): (&'static str, gyre_object::PoolStatistics)| Pool {
+        name: name.into(),
+        objects: statistics.live as u64,
+        objects_max: statistics.live_max as u64,
+        object_bytes: statistics.object_bytes as u32,
+    };
+    gyre_object::pool_statistics().into_iter().map(pool).collect()
+}
+
+fn missing_calls(system: &System) -> Vec<MissingCall> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    let all = (0..system.activities.len()).filter_map(tenants::running);
+    for (number, count) in all.flat_map(|running| running.tenant.missed_calls()) {
+        *counts.entry(number).or_default() += u64::from(count);
+    }
+    let call = |(number, count)| MissingCall { name: gyre_linux::table::name_of(number).into(), count };
+    counts.into_iter().map(call).collect()
 }
 
 fn kind(system: &System, id: ActivityId) -> ActivityKind {

@@ -11,7 +11,7 @@ use gyre_file_cache::{CacheOptions, FileCache};
 use gyre_interface::block::block;
 use gyre_machine::{DeviceError, PAGE_BYTES};
 use gyre_message::{Link, WaitQueue};
-use gyre_object::Bytes;
+use gyre_object::{Bytes, SetOnce};
 use gyre_schedulers::Metric;
 use gyre_virtio::pci::PciTransport;
 use gyre_virtio_block::{BlockOptions, VirtioBlock};
@@ -27,9 +27,33 @@ pub struct Disks {
     pub cache: &'static FileCache,
 }
 
+/// The devices in PCI order, `None` where one could not be started.
+static DEVICES: SetOnce<&'static [Option<&'static VirtioBlock>]> = SetOnce::new();
+static CACHE: SetOnce<&'static FileCache> = SetOnce::new();
+
+/// Bytes read from a disk and written to it.
+pub fn transferred_bytes(disk: usize) -> (u64, u64) {
+    let device = DEVICES.get().and_then(|devices| devices.get(disk).copied().flatten());
+    device.map_or((0, 0), |device| {
+        let statistics = device.statistics();
+        (statistics.read_bytes, statistics.written_bytes)
+    })
+}
+
+/// Bytes of the file cache that an activity pays for.
+pub fn cached_bytes(activity: ActivityId) -> u64 {
+    let usage = CACHE.get().map(|cache| cache.usage()).unwrap_or_default();
+    let held = usage.iter().filter(|usage| usage.activity == activity).map(|usage| usage.held);
+    held.sum::<usize>() as u64 * PAGE_BYTES as u64
+}
+
 /// Starts all block devices. One that fails is reported and left out.
 pub fn start(system: &'static System) -> Disks {
-    let clients = virtio_devices(BLOCK).enumerate().map(|(index, function)| start_disk(system, index, function)).collect();
+    let devices: Vec<Option<&'static VirtioBlock>> =
+        virtio_devices(BLOCK).enumerate().map(|(index, function)| start_disk(system, index, function)).collect();
+    let connected = devices.iter().enumerate().map(|(index, device)| Some(connect(system.engine, core_of(system, index), (*device)?)));
+    let clients = connected.collect();
+    DEVICES.set(devices.leak());
     let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES / 2;
     let tenants = system.activities.len().max(1);
     let options = CacheOptions {
@@ -38,13 +62,19 @@ pub fn start(system: &'static System) -> Disks {
         dirty_per_activity: (pages / tenants / 4).max(16),
         payer: tenant_of,
     };
-    Disks { clients, cache: Box::leak(Box::new(FileCache::new(options))) }
+    let cache: &'static FileCache = Box::leak(Box::new(FileCache::new(options)));
+    CACHE.set(cache);
+    Disks { clients, cache }
 }
 
-fn start_disk(system: &'static System, index: usize, function: Function) -> Option<block::Client> {
-    let core = index % system.engine.cores();
-    match open(function, core) {
-        Ok(device) => Some(connect(system.engine, core, Box::leak(Box::new(device)))),
+/// The core that takes a disk's interrupts.
+fn core_of(system: &System, index: usize) -> usize {
+    index % system.engine.cores()
+}
+
+fn start_disk(system: &'static System, index: usize, function: Function) -> Option<&'static VirtioBlock> {
+    match open(function, core_of(system, index)) {
+        Ok(device) => Some(Box::leak(Box::new(device))),
         Err(error) => {
             log::error!("disk {index}: {error:?}");
             None
