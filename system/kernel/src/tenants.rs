@@ -173,6 +173,9 @@ async fn mount(
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
     let server = Ext2::mount(client, options, disks.cache).await?;
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
+    // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
+    let core = index % system.engine.cores();
+    system.engine.spawn_for_on(core, resource, ActivityId::INFRASTRUCTURE, move || server.maintain());
     Ok(files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request)))))
 }
 
