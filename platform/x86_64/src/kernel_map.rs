@@ -25,7 +25,7 @@ const CODE: u64 = PRESENT | GLOBAL | ACCESSED;
 const UPPER: u64 = PRESENT | WRITE | ACCESSED;
 
 /// Bytes of a core's stack.
-pub(crate) const STACK_BYTES: u64 = 64 << 10;
+pub(crate) const STACK_BYTES: u64 = 256 << 10;
 const STACK_STRIDE: u64 = 1 << 20;
 
 unsafe extern "C" {
