@@ -7,7 +7,9 @@ use crate::task::exit;
 use crate::tenant::NATIVE_FIRST;
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
 use alloc::sync::Arc;
-use core::future::Future;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
 use gyre_address_space::{AddressSpace, FaultError};
 use gyre_machine::{Access, Trap, UserContext};
 use gyre_message::select;
@@ -81,7 +83,7 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
     }
     let space = thread.space();
     let run = compute.run(&mut running.context, &space);
-    let Either::First(trap) = select(run, thread.signal_arrival()).await else {
+    let Some(trap) = unless_signalled(thread, run).await else {
         return Flow::Continue;
     };
     match trap {
@@ -93,6 +95,23 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         Trap::Interrupt => {}
     }
     Flow::Continue
+}
+
+/// Runs the program until it traps; `None` where a signal comes first. Signals are looked for each time before the program gets
+/// the core, because it may compute for ever; who waits for them is noted only when it loses the core.
+async fn unless_signalled(thread: &Thread, run: impl Future<Output = Trap>) -> Option<Trap> {
+    let mut run = pin!(run);
+    let mut arrival = pin!(thread.signal_arrival());
+    poll_fn(|context| {
+        if thread.has_signal() && thread.must_act() {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(trap) = run.as_mut().poll(context) {
+            return Poll::Ready(Some(trap));
+        }
+        arrival.as_mut().poll(context).map(|()| None)
+    })
+    .await
 }
 
 async fn serve(thread: &Arc<Thread>, running: &mut Running) {

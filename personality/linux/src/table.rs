@@ -180,6 +180,8 @@ mod calls {
         318 getrandom waits system::getrandom;
         324 membarrier plain system::membarrier;
         325 mlock2 waits memory::mlock;
+        334 rseq plain system::not_offered;
+        435 clone3 plain system::not_offered;
     }
 }
 pub use calls::{CALLS, dispatch};

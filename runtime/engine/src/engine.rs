@@ -67,6 +67,8 @@ pub struct Engine {
     /// Changes when placements must be asked for again.
     pub(crate) placement_epoch: AtomicU64,
     pub(crate) quantum_cycles: u64,
+    /// One thread plays all cores: a program must not keep it.
+    pub(crate) is_simulated: AtomicBool,
     pub(crate) has_turns: bool,
     pub(crate) inlines: bool,
     pub(crate) slice_cycles: u64,
@@ -121,6 +123,7 @@ impl Engine {
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             placement_epoch: AtomicU64::new(0),
             quantum_cycles: cycles(config.quantum_ns),
+            is_simulated: AtomicBool::new(false),
             has_turns: config.has_turns,
             inlines: config.inlines,
             slice_cycles: cycles(config.slice_ns),

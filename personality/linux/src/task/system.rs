@@ -114,3 +114,8 @@ pub fn membarrier(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
         _ => Err(Errno::EINVAL),
     }
 }
+
+/// `rseq(...)` and `clone3(...)`: C libraries ask once and go on without.
+pub fn not_offered(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
+    Err(Errno::ENOSYS)
+}
