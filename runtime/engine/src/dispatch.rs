@@ -155,6 +155,7 @@ impl Engine {
         let hot = self.hot.here();
         hot.depth.set(1);
         hot.stack_start.set(crate::hot::stack_position());
+        gyre_object::forget_locks_held();
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);
