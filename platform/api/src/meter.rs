@@ -13,6 +13,10 @@ pub trait MemoryMeter: Sync {
     /// # Errors
     /// [`OutOfMemory`] where the payer's budget is spent.
     fn charge(&self, bytes: usize) -> Result<u32, OutOfMemory>;
-    /// Gives `bytes` back to `owner`, a value that [`MemoryMeter::charge`] returned.
+    /// Charges `bytes` of the kernel's own objects to whoever runs on this core and returns who that is. Budgets never refuse
+    /// these: kernel code cannot do without them, and a tenant at its limit must not be able to stop the kernel. They count, so that
+    /// its next page is refused.
+    fn charge_object(&self, bytes: usize) -> u32;
+    /// Gives `bytes` back to `owner`, a value that one of the two returned.
     fn credit(&self, owner: u32, bytes: usize);
 }

@@ -116,6 +116,12 @@ impl MemoryMeter for TestMeter {
         Ok(payer)
     }
 
+    fn charge_object(&self, bytes: usize) -> u32 {
+        let payer = self.payer.load(Ordering::Relaxed);
+        self.held[payer as usize].fetch_add(bytes as i64, Ordering::Relaxed);
+        payer
+    }
+
     fn credit(&self, owner: u32, bytes: usize) {
         self.held[owner as usize].fetch_sub(bytes as i64, Ordering::Relaxed);
     }
@@ -143,15 +149,19 @@ fn the_meter_sees_every_byte_and_its_payer() -> Verdict {
     let first = Frame::allocate(0);
     let refused = Frame::allocate(0).is_err();
     let heap = Layout::new::<[u8; 2000]>();
-    // SAFETY: the layout has a size; the result is only compared.
-    let null = core::hint::black_box(unsafe { alloc::alloc::alloc(heap) }).is_null();
+    // SAFETY: the layout has a size.
+    let object = core::hint::black_box(unsafe { alloc::alloc::alloc(heap) });
+    if !object.is_null() {
+        // SAFETY: taken above with this layout.
+        unsafe { alloc::alloc::dealloc(object, heap) };
+    }
     METER.budget.store(i64::MAX, Ordering::Relaxed);
     drop(first);
     METER.payer.store(0, Ordering::Relaxed);
     check!(counts == (16384 + 128 + 16384, 0), "charged {counts:?}");
     check!(after == 16384, "{after} left after the objects");
     check!(last == (0, 0), "{last:?} left after the frame");
-    check!(refused && null, "beyond the budget: frame refused {refused}, object refused {null}");
+    check!(refused && !object.is_null(), "beyond the budget: frame refused {refused}, kernel object {object:?}");
     Ok(())
 }
 

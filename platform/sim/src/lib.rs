@@ -13,7 +13,7 @@ pub mod machine;
 pub mod page_table;
 pub mod physical;
 pub mod time;
-pub mod user;
+mod user;
 
 pub use console::console_write;
 pub use core::{

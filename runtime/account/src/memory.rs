@@ -85,16 +85,22 @@ impl Activities {
     pub fn charge_memory(&self, id: ActivityId, bytes: u64) -> Result<ActivityId, OutOfMemory> {
         if !self.is_alive(id) {
             // While an activity is ended its futures still run their drops; what they take goes to the infrastructure.
-            return self.charge_alive(ActivityId::INFRASTRUCTURE, bytes);
+            return self.charge_alive(ActivityId::INFRASTRUCTURE, bytes, false);
         }
-        self.charge_alive(id, bytes)
+        self.charge_alive(id, bytes, false)
     }
 
-    fn charge_alive(&self, id: ActivityId, bytes: u64) -> Result<ActivityId, OutOfMemory> {
+    /// Charges `bytes` whatever the limits say: kernel objects, which must not fail for a tenant's budget.
+    pub fn charge_object_memory(&self, id: ActivityId, bytes: u64) -> ActivityId {
+        let payer = if self.is_alive(id) { id } else { ActivityId::INFRASTRUCTURE };
+        self.charge_alive(payer, bytes, true).unwrap_or(payer)
+    }
+
+    fn charge_alive(&self, id: ActivityId, bytes: u64, is_object: bool) -> Result<ActivityId, OutOfMemory> {
         for (level, payer) in self.ancestors(id).enumerate() {
             let slot = &self.slots[payer.index()];
             let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            if total > slot.memory_bytes_max.load(Ordering::Relaxed) {
+            if !is_object && total > slot.memory_bytes_max.load(Ordering::Relaxed) {
                 slot.memory.refused.fetch_add(1, Ordering::Relaxed);
                 self.lower_totals(id, bytes, level + 1);
                 return Err(OutOfMemory);
@@ -166,6 +172,10 @@ impl MemoryMeter for Activities {
     fn charge(&self, bytes: usize) -> Result<u32, OutOfMemory> {
         self.charge_memory(current_activity(), bytes as u64)
             .map(|id| id.0)
+    }
+
+    fn charge_object(&self, bytes: usize) -> u32 {
+        self.charge_object_memory(current_activity(), bytes as u64).0
     }
 
     fn credit(&self, owner: u32, bytes: usize) {

@@ -141,6 +141,7 @@ impl Engine {
         let line = self.line();
         let now = line.stamp_at(entered_at, Span::Interrupt);
         self.charge_turn(activity, now);
+        set_current(ActivityId::INFRASTRUCTURE, ResourceId::RUNTIME);
         let events = gyre_machine::take_events();
         self.take_interrupts(events, gyre_machine::now().max(now));
         if self.inboxes.get(core_index()).is_some_and(|inbox| inbox.is_ready()) {
@@ -180,6 +181,10 @@ impl Engine {
         };
         let others = self.state.here().borrow().others_are_due(hot.queue.get(), turn, self.ns(now));
         if turn == TurnAge::Over && !others {
+            // Other cores of a simulation could never go on.
+            if self.is_simulated.load(Ordering::Relaxed) {
+                return true;
+            }
             hot.turn_start.set(now);
             hot.quantum_end.set(now.saturating_add(self.slice_cycles));
         }

@@ -129,6 +129,18 @@ impl Engine {
         Some(seat)
     }
 
+    /// Runs a short closure on a core as soon as it looks, also in the middle of a program's slice; the answer comes back. For what
+    /// cannot wait for a turn: flushing a TLB. Must not wait, and belongs to the infrastructure.
+    pub fn at_once<T: Send + 'static>(
+        &'static self,
+        core: usize,
+        closure: impl FnOnce() -> T + Send + 'static,
+    ) -> gyre_message::Call<Result<T, gyre_message::Gone>> {
+        let (reply, call) = gyre_message::reply_pair();
+        self.errand(core, move |_| reply.send(Ok(closure())));
+        call
+    }
+
     /// Sends `closure` to a core, where it runs as a message of the current activity; the answer comes back.
     pub fn on_core<T: Send + 'static>(
         &self,

@@ -36,6 +36,7 @@ pub struct Simulator {
 impl Simulator {
     /// A simulator of this engine's cores. The machine must be in virtual time (`gyre_machine::set_virtual_time`).
     pub fn new(engine: &'static Engine, seed: u64) -> Simulator {
+        engine.is_simulated.store(true, core::sync::atomic::Ordering::Relaxed);
         Simulator {
             engine,
             random: seed,
@@ -90,6 +91,7 @@ impl Simulator {
     }
 
     fn run_to(&mut self, until_ns: u64, steps_max: u64, is_done: &mut dyn FnMut() -> bool) -> Stop {
+        self.rouse_all();
         for _ in 0..steps_max {
             if is_done() {
                 return Stop::Done;
@@ -111,6 +113,16 @@ impl Simulator {
             }
         }
         Stop::Exhausted
+    }
+
+    /// Makes every core look: the caller may have started tasks on one that idles.
+    fn rouse_all(&mut self) {
+        for core in 0..self.dozing.len() {
+            if core::mem::take(&mut self.dozing[core]) {
+                select_core(core);
+                self.engine.rouse();
+            }
+        }
     }
 
     /// The earliest clock of a core that is not idle: an event that wakes another one is not from before that.

@@ -34,8 +34,9 @@ pub(crate) struct CoreState {
     pub(crate) placements: PlacementCache,
     /// Threads that wait here and may move.
     pub(crate) movable: u32,
-    /// Ready queues of the infrastructure below the CPU's policy.
-    infrastructure_ready: u32,
+    /// Work of the infrastructure has become ready since the last choice. Only then does it interrupt others: what the policy has
+    /// passed over waits for its turn, however much there is of it.
+    infrastructure_woken: bool,
     pub(crate) turn: Turn,
 }
 
@@ -71,7 +72,7 @@ impl CoreState {
             hold_until_ns: u64::MAX,
             placements: PlacementCache::new(),
             movable: 0,
-            infrastructure_ready: 0,
+            infrastructure_woken: false,
             turn: Turn::new(),
         }
     }
@@ -178,7 +179,7 @@ impl CoreState {
         if is_gated {
             self.gates_waiting |= 1 << resource.0;
         } else if known.activity == ActivityId::INFRASTRUCTURE {
-            self.infrastructure_ready += 1;
+            self.infrastructure_woken = true;
         }
         self.scheduler_mut(resource, is_gated).policy.client_ready(queue, now_ns);
     }
@@ -193,6 +194,7 @@ impl CoreState {
             self.close_turn(facts, now_ns);
         }
         self.hold_until_ns = u64::MAX;
+        self.infrastructure_woken = false;
         if self.gates_waiting & !self.suspended != 0
             && (self.gate_streak < GATE_STREAK_MAX
                 || self.cpu.policy.poll_ready(now_ns) != Readiness::Now)
@@ -215,7 +217,7 @@ impl CoreState {
     #[inline]
     fn next_of_turn(&mut self, now: u64, now_ns: u64) -> Option<u32> {
         let must_end = now >= self.turn.end
-            || (self.infrastructure_ready > 0 && self.turn.activity != ActivityId::INFRASTRUCTURE)
+            || (self.infrastructure_woken && self.turn.activity != ActivityId::INFRASTRUCTURE)
             || (self.gates_waiting != 0 && self.is_gate_due(now_ns));
         if must_end {
             return None;
@@ -269,12 +271,8 @@ impl CoreState {
     /// The queue has left its scheduler's ready set.
     #[inline]
     pub(crate) fn set_idle(&mut self, queue: u32) {
-        let Some(known) = self.queues.get_mut(queue) else {
-            return;
-        };
-        let was_ready = core::mem::replace(&mut known.state, QueueState::Idle) == QueueState::Ready;
-        if was_ready && known.activity == ActivityId::INFRASTRUCTURE && !known.is_gated {
-            self.infrastructure_ready -= 1;
+        if let Some(known) = self.queues.get_mut(queue) {
+            known.state = QueueState::Idle;
         }
     }
 
@@ -303,7 +301,7 @@ impl CoreState {
 
     /// True where a core that runs a program of `queue` should let others run instead.
     pub(crate) fn others_are_due(&self, queue: u32, turn: TurnAge, now_ns: u64) -> bool {
-        if self.infrastructure_ready > 0 || self.is_gate_due(now_ns) {
+        if self.infrastructure_woken || self.is_gate_due(now_ns) {
             return true;
         }
         let has_more = self.queues.get(queue).is_some_and(|known| known.len > 0);

@@ -100,7 +100,7 @@ impl Compute for Processor {
     }
 }
 
-/// Flushes by a closure on each core, paid for by who asked.
+/// Flushes by a closure on each core, also in the middle of a program's slice.
 struct FlushCores;
 
 impl Flush for FlushCores {
@@ -114,7 +114,7 @@ impl Flush for FlushCores {
                 }
                 let stale = stale.clone();
                 // A core that cannot answer for want of memory is asked again.
-                while engine.on_core(core, { let stale = stale.clone(); move || flush_here(&stale) }).await.is_err() {
+                while engine.at_once(core, { let stale = stale.clone(); move || flush_here(&stale) }).await.is_err() {
                     gyre_message::yield_now().await;
                 }
             }

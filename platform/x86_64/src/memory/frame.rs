@@ -28,6 +28,12 @@ pub(crate) fn charge(bytes: usize) -> Result<u32, OutOfMemory> {
     METER.get().map_or(Ok(UNCHARGED), |meter| meter.charge(bytes))
 }
 
+/// Charges the current activity for a kernel object, whatever its budget, and returns who that is.
+#[inline]
+pub(crate) fn charge_object(bytes: usize) -> u32 {
+    METER.get().map_or(UNCHARGED, |meter| meter.charge_object(bytes))
+}
+
 /// Gives bytes back to who paid for them.
 #[inline]
 pub(crate) fn credit(owner: u32, bytes: usize) {

@@ -10,7 +10,7 @@
 //! the right one.
 
 use super::buddy::ORDERS;
-use super::frame::{charge, credit};
+use super::frame::{charge_object, credit};
 use super::raw;
 use super::slab::{CoreHeap, Slab, free_remotely};
 use crate::core_local::{CoreLocal, core_index};
@@ -144,9 +144,7 @@ fn take_large(layout: Layout) -> *mut u8 {
     let Some(order) = order_of(layout) else {
         return null_mut();
     };
-    let Ok(owner) = charge(PAGE_BYTES << order) else {
-        return null_mut();
-    };
+    let owner = charge_object(PAGE_BYTES << order);
     let Some(pa) = raw::take_frames(order, false) else {
         credit(owner, PAGE_BYTES << order);
         return null_mut();
@@ -166,9 +164,7 @@ fn give_large(memory: *mut u8, layout: Layout) {
 
 fn take_small(class: usize) -> *mut u8 {
     let bytes = usize::from(CLASSES[class]);
-    let Ok(owner) = charge(bytes) else {
-        return null_mut();
-    };
+    let owner = charge_object(bytes);
     let object = HEAPS.with(|heap| heap.take(class));
     if object.is_null() {
         credit(owner, bytes);

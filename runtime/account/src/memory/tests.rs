@@ -75,3 +75,15 @@ fn memory_of_the_dead_is_their_parents_until_it_is_credited() {
     activities.credit_memory(process, 40);
     assert_eq!(activities.memory(ActivityId::INFRASTRUCTURE).bytes_total, 0);
 }
+
+#[test]
+fn a_tenant_at_its_limit_still_gets_kernel_objects_but_no_pages() {
+    let activities = Activities::new();
+    let tenant = limited(&activities, None, 100);
+    activities.charge_memory(tenant, 100).unwrap();
+    assert_eq!(activities.charge_object_memory(tenant, 50), tenant);
+    assert_eq!(activities.memory(tenant).bytes_total, 150);
+    activities.credit_memory(tenant, 100);
+    assert_eq!(activities.charge_memory(tenant, 60), Err(OutOfMemory));
+    assert!(activities.charge_memory(tenant, 50).is_ok());
+}

@@ -13,6 +13,9 @@ use gyre_interface::Ready;
 use gyre_object::Bytes;
 use linux_raw_sys::general as raw;
 
+/// Bytes read at once for a socket: what one sending takes, so that little is looked up in vain.
+const SEND_TURN_BYTES: usize = 64 * 1024;
+
 /// The bytes from `from` on.
 fn rest_of(pieces: &[Bytes], from: usize) -> Vec<Bytes> {
     let mut skip = from;
@@ -126,7 +129,7 @@ async fn pump(
     let mut moved = 0;
     let mut error = None;
     while moved < bytes && error.is_none() {
-        let wanted = (bytes - moved).min(TURN_BYTES);
+        let wanted = (bytes - moved).min(SEND_TURN_BYTES);
         let pieces = match source.take(start + moved as u64, wanted).await {
             Err(failed) => {
                 error = Some(failed);

@@ -25,6 +25,16 @@ const IPPROTO_UDP: u32 = 17;
 
 /// Flags beside a socket's type.
 const TYPE_FLAGS: u32 = raw::O_CLOEXEC | raw::O_NONBLOCK;
+/// The largest number that a type may have (SOCK_PACKET).
+const TYPE_MAX: u32 = 10;
+
+/// A socket's type and its flags, which come in one number.
+fn type_and_flags(word: u32) -> Result<(u32, u32), Errno> {
+    match (word & !TYPE_FLAGS, word & TYPE_FLAGS) {
+        (TYPE_MAX.., _) => Err(Errno::EINVAL),
+        pair => Ok(pair),
+    }
+}
 
 pub(super) fn socket_of(file: &OpenFile) -> Result<&Socket, Errno> {
     match file.object() {
@@ -51,7 +61,8 @@ fn unix_kind(kind: u32) -> Result<UnixKind, Errno> {
 
 /// `socket(family, type, protocol)`.
 pub fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (family, kind, protocol) = (a.int(0), a.unsigned(1) & !TYPE_FLAGS, a.unsigned(2));
+    let (family, protocol) = (a.int(0), a.unsigned(2));
+    let (kind, flags) = type_and_flags(a.unsigned(1))?;
     let files = thread.process().files();
     let tenant = files.tenant();
     let socket = match u16::try_from(family) {
@@ -70,7 +81,7 @@ pub fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         },
         _ => return Err(Errno::EAFNOSUPPORT),
     };
-    answer(install_socket(thread, socket, a.unsigned(1) & TYPE_FLAGS)?)
+    answer(install_socket(thread, socket, flags)?)
 }
 
 /// `socketpair(family, type, protocol, out)`.
@@ -78,7 +89,8 @@ pub async fn socketpair(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if u16::try_from(a.int(0)) != Ok(UNIX) {
         return Err(if a.int(0) == i32::from(INET) { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
     }
-    let (kind, flags) = (unix_kind(a.unsigned(1) & !TYPE_FLAGS)?, a.unsigned(1) & TYPE_FLAGS);
+    let (kind, flags) = type_and_flags(a.unsigned(1))?;
+    let kind = unix_kind(kind)?;
     let files = thread.process().files();
     let (first, second) = UnixSocket::pair(kind, files.tenant(), credentials_of(thread));
     let kept = raw::O_RDWR | flags & raw::O_NONBLOCK;
