@@ -6,14 +6,13 @@ use crate::table::{self, report_missing};
 use crate::task::exit;
 use crate::tenant::NATIVE_FIRST;
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 use gyre_address_space::{AddressSpace, FaultError};
 use gyre_machine::{Access, Trap, UserContext};
-use gyre_message::select;
-use gyre_message::wait::Either;
 
 /// Runs programs: the engine's compute resource, or a script in host tests.
 pub trait Compute: Send + Sync + 'static {
@@ -62,22 +61,36 @@ impl Drop for Removal {
 /// The life of a thread. The future is `Send`; it may move between cores while it waits.
 pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, context: UserContext) {
     let removal = Removal(thread.clone());
-    let mut running = Running::new(context);
-    while !thread.is_dying() {
-        match select(step(compute, &thread, &mut running), thread.death()).await {
-            Either::First(Flow::Continue) => {}
-            Either::First(Flow::End) | Either::Second(()) => break,
-        }
-    }
-    drop(running);
+    live_until_death(compute, &thread, context).await;
     exit::leave(&thread).await;
     drop(removal);
+}
+
+/// One pinning for the whole life: a step's future is large and must not be moved for each call.
+async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
+    let mut life = pin!(live(compute, thread, context));
+    let mut death = pin!(thread.death());
+    poll_fn(|waker| match life.as_mut().poll(waker) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => death.as_mut().poll(waker),
+    })
+    .await;
+}
+
+/// Runs the program from trap to trap until the thread ends.
+async fn live<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
+    let mut running = Running::new(context);
+    while !thread.is_dying() {
+        if step(compute, thread, &mut running).await == Flow::End {
+            return;
+        }
+    }
 }
 
 /// Runs the program to its next trap and deals with that.
 async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Running) -> Flow {
     if thread.has_signal() || running.interrupted.is_some() {
-        if deliver::deliver(thread, running).await == Flow::End {
+        if rare(|| deliver::deliver(thread, running)).await == Flow::End {
             return Flow::End;
         }
     }
@@ -137,20 +150,27 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     }
 }
 
+/// Puts the future of something rare and large into memory of its own, so that the common path's future stays small. Not inlined:
+/// the stack that it takes to make it is free again before it runs.
+#[inline(never)]
+fn rare<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
+}
+
 /// The calls that look at or change the caller's registers.
 async fn call_on_registers(thread: &Arc<Thread>, running: &mut Running, number: u64, a: Arguments) -> Option<Outcome> {
     Some(match number {
-        15 => on_sigreturn(thread, running).await,
-        56 => task::clone::clone(thread, running, a).await,
-        57 => task::clone::fork(thread, running).await,
-        58 => task::clone::vfork(thread, running).await,
-        59 => exec::execve(thread, running, a).await,
+        15 => rare(|| on_sigreturn(thread, running)).await,
+        56 => rare(|| task::clone::clone(thread, running, a)).await,
+        57 => rare(|| task::clone::fork(thread, running)).await,
+        58 => rare(|| task::clone::vfork(thread, running)).await,
+        59 => rare(|| exec::execve(thread, running, a)).await,
         131 => {
             let stack_pointer = running.context.registers.rsp;
             crate::signal::calls::sigaltstack(thread, a, stack_pointer).await
         }
         158 => task::arch::arch_prctl(thread, running, a).await,
-        322 => exec::execveat(thread, running, a).await,
+        322 => rare(|| exec::execveat(thread, running, a)).await,
         _ => return None,
     })
 }

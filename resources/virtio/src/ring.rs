@@ -258,6 +258,27 @@ impl<T> Ring<T> {
         self.memory.read_u16(self.offsets.used + 2) != self.used_index
     }
 
+    /// Asks for an interrupt once `chains` more are used, where the event index was agreed on (else at the next one); true where
+    /// they are already, which may not interrupt any more: pop again. At least 1, at most what the device has.
+    pub fn listen_after(&mut self, chains: u16) -> bool {
+        if !self.options.event_index {
+            return self.listen();
+        }
+        let more = chains.clamp(1, self.in_flight.max(1));
+        self.write_used_event(self.used_index.wrapping_add(more - 1));
+        dma_fence();
+        self.used() >= more
+    }
+
+    /// True where a chain is used and not taken yet.
+    pub fn is_ready(&self) -> bool {
+        self.used() > 0
+    }
+
+    fn used(&self) -> u16 {
+        self.memory.read_u16(self.offsets.used + 2).wrapping_sub(self.used_index)
+    }
+
     /// Asks for no interrupts until [`Ring::listen`]. A hint: the device may interrupt once more.
     pub fn hush(&mut self) {
         if self.options.event_index {

@@ -135,9 +135,21 @@ impl VirtioNet {
     /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
     pub fn on_interrupt(&self) {
         self.general.lock().interrupts += 1;
-        self.receiver.lock().ring.hush();
-        self.arrived.wake_all();
+        if self.has_arrived() {
+            self.arrived.wake_all();
+        }
         self.go_on_sending();
+    }
+
+    /// True where frames wait to be taken; no more interrupts for them until the reader has looked. Where there are none, the ring
+    /// still listens: the interrupt was for frames that were sent.
+    fn has_arrived(&self) -> bool {
+        let mut receiver = self.receiver.lock();
+        let is_news = receiver.is_dead || receiver.ring.is_ready();
+        if is_news {
+            receiver.ring.hush();
+        }
+        is_news
     }
 
     /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is to be sent.

@@ -93,6 +93,12 @@ impl Sender {
         Ok(())
     }
 
+    /// Asks to be told once half of what the device has is sent: an interrupt is worth many frames, and the device never runs dry.
+    /// True where that is so already.
+    fn listen_for_half(&mut self) -> bool {
+        self.ring.listen_after(self.ring.in_flight().div_ceil(2))
+    }
+
     /// True where the longest frame fits and none waits.
     fn has_room(&self) -> bool {
         self.waiting.is_empty() && !self.free.is_empty() && self.ring.has_room(PIECES_MAX + 1)
@@ -144,7 +150,7 @@ impl Sender {
 }
 
 impl VirtioNet {
-    /// True where the device takes a frame now. Where it does not, an interrupt follows as soon as it may: whoever suspends
+    /// True where the device takes a frame now. Where it does not, an interrupt follows when half of its ring is free: whoever suspends
     /// the resource on `false` resumes it then. A device that failed has room: it answers with an error.
     pub fn has_room(&self) -> bool {
         let mut done = Vec::new();
@@ -152,7 +158,7 @@ impl VirtioNet {
         let mut intact = sender.is_dead || sender.reclaim(&mut done).is_ok();
         let mut room = !intact || sender.is_dead || sender.has_room();
         // what the device has sent before it was asked to tell would not interrupt any more
-        if !room && sender.ring.listen() {
+        if !room && sender.listen_for_half() {
             intact = sender.reclaim(&mut done).is_ok();
             room = !intact || sender.has_room();
         }
@@ -203,7 +209,7 @@ impl VirtioNet {
         let (reply, call) = reply_pair();
         sender.waits += 1;
         sender.waiting.push_back((frame, reply));
-        let is_ready = sender.ring.listen();
+        let is_ready = sender.listen_for_half();
         drop(sender);
         if is_ready {
             // the device was done before it could be asked to tell
@@ -244,7 +250,7 @@ impl VirtioNet {
                 sender.ring.hush();
                 break;
             }
-            if !sender.ring.listen() {
+            if !sender.listen_for_half() {
                 break;
             }
         }

@@ -154,6 +154,7 @@ impl Engine {
         let now = line.stamp(Span::Handling(job.activity, job.resource));
         let hot = self.hot.here();
         hot.depth.set(1);
+        hot.stack_start.set(crate::hot::stack_position());
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);

@@ -64,6 +64,8 @@ pub struct Engine {
     pub(crate) threads: ThreadTable,
     /// Cores that have nothing to do.
     pub(crate) is_idle: [AtomicBool; CORES_MAX],
+    /// Where labels are at home, whichever resource was asked first.
+    pub(crate) homes: Placements,
     /// Changes when placements must be asked for again.
     pub(crate) placement_epoch: AtomicU64,
     pub(crate) quantum_cycles: u64,
@@ -121,6 +123,7 @@ impl Engine {
             handlers: Handlers::new(),
             threads: ThreadTable::new(THREADS_MAX),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
+            homes: Placements::new(),
             placement_epoch: AtomicU64::new(0),
             quantum_cycles: cycles(config.quantum_ns),
             is_simulated: AtomicBool::new(false),
@@ -241,6 +244,7 @@ impl Engine {
     }
 
     pub(crate) fn bump_placements(&self) {
+        self.homes.clear();
         self.placement_epoch.fetch_add(1, Ordering::Release);
     }
 }

@@ -41,14 +41,19 @@ impl Placements {
         }
         let placement = policy.load_share(label, activity, loads);
         let until_ns = now_ns.saturating_add(placement.lifetime_us.saturating_mul(1000));
-        if table.len() >= PLACEMENTS_MAX {
-            table.clear();
-        }
-        // Without memory the scheduler is asked each time: slower, not wrong.
-        if table.try_reserve(1).is_ok() {
-            table.insert(label, Entry { core: placement.core, until_ns });
-        }
+        insert(&mut table, label, Entry { core: placement.core, until_ns });
         (placement.core, until_ns)
+    }
+
+    /// What is known of a label, if it still holds.
+    pub(crate) fn get(&self, label: u64, now_ns: u64) -> Option<(usize, u64)> {
+        let table = self.by_label.lock();
+        table.get(&label).filter(|entry| now_ns < entry.until_ns).map(|entry| (entry.core, entry.until_ns))
+    }
+
+    /// Notes what another table has found.
+    pub(crate) fn put(&self, label: u64, (core, until_ns): (usize, u64)) {
+        insert(&mut self.by_label.lock(), label, Entry { core, until_ns });
     }
 
     /// Forgets all: the resource's cores or policy have changed.
@@ -58,6 +63,16 @@ impl Placements {
 
     pub(crate) fn len(&self) -> usize {
         self.by_label.lock().len()
+    }
+}
+
+fn insert(table: &mut Map<u64, Entry>, label: u64, entry: Entry) {
+    if table.len() >= PLACEMENTS_MAX {
+        table.clear();
+    }
+    // Without memory the scheduler is asked each time: slower, not wrong.
+    if table.try_reserve(1).is_ok() {
+        table.insert(label, entry);
     }
 }
 
@@ -107,8 +122,8 @@ mod tests {
         fn name(&self) -> &'static str {
             "counting"
         }
-        fn init_core(&self, _core: usize) -> alloc::boxed::Box<dyn CorePolicy> {
-            unimplemented!("only placement is asked here")
+        fn init_core(&self, core: usize) -> alloc::boxed::Box<dyn CorePolicy> {
+            gyre_schedulers::round_robin::policy(Default::default()).init_core(core)
         }
         fn load_share(&self, _: u64, _: u32, _: &[CoreLoad]) -> Placement {
             Placement { core: self.0.fetch_add(1, Ordering::Relaxed), lifetime_us: 5 }

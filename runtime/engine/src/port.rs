@@ -93,10 +93,15 @@ impl Engine {
     #[cold]
     fn place(&self, resource: ResourceId, activity: ActivityId, label: u64) -> Option<usize> {
         let known = self.resources.get(resource.index())?;
-        let policy = known.policy.lock().clone();
-        let loads = self.loads(known);
         let now_ns = self.ns(self.line().last());
-        let (core, until_ns) = known.placements.find(label, activity.0, now_ns, &*policy, &loads);
+        // The first resource that is asked with a label decides for those after it: what a label joins stays on one core all the way.
+        let home = self.homes.get(label, now_ns).filter(|&(core, _)| known.runs_on(core));
+        let (core, until_ns) = home.unwrap_or_else(|| {
+            let policy = known.policy.lock().clone();
+            let placed = known.placements.find(label, activity.0, now_ns, &*policy, &self.loads(known));
+            self.homes.put(label, placed);
+            placed
+        });
         self.state.here().borrow_mut().placements.put(label, resource.0, core, until_ns);
         Some(core)
     }
@@ -134,6 +139,7 @@ impl Engine {
             && is_empty
             && (1..INLINE_DEPTH_MAX).contains(&depth)
             && now < hot.quantum_end.get()
+            && hot.has_stack()
             && gyre_object::locks_held() == 0
             && !state.is_suspended(resource)
             && state.gate_agrees(resource, queue, is_gated, now_ns);
