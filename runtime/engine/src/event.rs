@@ -44,9 +44,13 @@ impl Engine {
         self.on_event(core, line, handler);
     }
 
-    /// Handles what interrupts and other cores left since the last look.
+    /// Handles what interrupts, other cores and the clock left since the last look.
     #[inline]
     pub(crate) fn look_around(&'static self) {
+        let now = self.line().last();
+        if self.state.here().borrow().timers.next().is_some_and(|deadline| deadline <= now) {
+            self.expire_timers(now);
+        }
         let events = gyre_machine::take_events();
         if !events.is_empty() {
             self.handle_events(events);
@@ -69,8 +73,6 @@ impl Engine {
         if events.has(Events::TIMER) {
             self.hot.here().armed.set(u64::MAX);
             self.expire_timers(now);
-            let next = self.state.here().borrow().timers.next();
-            self.arm_by(next);
         }
         let core = core_index();
         for bit in crate::bits::ones(events.0 & !(Events::TIMER | Events::WAKE)) {

@@ -161,7 +161,7 @@ impl Engine {
             }
             if was_movable {
                 state.movable -= 1;
-                self.threads.set_queued(gyre_machine::core_index(), state.movable);
+                self.threads.set_queued(gyre_machine::core_index(), state.movable, self.line().last());
             }
             if was_queued {
                 state.queues.unlink(&mut state.tasks, task);
