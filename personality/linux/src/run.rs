@@ -131,9 +131,16 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     let registers = &running.context.registers;
     let number = registers.rax;
     let arguments = Arguments([registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9]);
-    let outcome = match call_on_registers(thread, running, number, arguments).await {
-        Some(outcome) => outcome,
-        None => system_call(thread, number, arguments).await,
+    let outcome = if let Some(outcome) = at_once(thread, number, arguments) {
+        outcome
+    } else if file::table::holds(number) {
+        file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
+    } else if table::holds(number) {
+        table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
+    } else if let Some(outcome) = call_on_registers(thread, running, number, arguments).await {
+        outcome
+    } else {
+        call_elsewhere(thread, number, arguments).await
     };
     running.context.registers.rax = match outcome {
         Ok(value) => value,
@@ -195,10 +202,23 @@ async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
     outcome
 }
 
+/// Calls that never wait. Futures of calls are large, and each move of one costs more than such a call.
+fn at_once(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Outcome> {
+    table::at_once(thread, number, arguments).or_else(|| file::table::at_once(thread, number, arguments))
+}
+
+/// Native calls, and those that are missing.
+async fn call_elsewhere(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    match number >= NATIVE_FIRST {
+        true => thread.tenant().host().native(thread.clone(), number, arguments).await,
+        false => report_missing(thread, number),
+    }
+}
+
 /// Serves one system call that does not touch registers.
 pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
-    if number >= NATIVE_FIRST {
-        return thread.tenant().host().native(thread.clone(), number, arguments).await;
+    if let Some(outcome) = at_once(thread, number, arguments) {
+        return outcome;
     }
     if let Some(outcome) = file::table::dispatch(thread, number, arguments).await {
         return outcome;
@@ -206,7 +226,7 @@ pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments
     if let Some(outcome) = table::dispatch(thread, number, arguments).await {
         return outcome;
     }
-    report_missing(thread, number)
+    call_elsewhere(thread, number, arguments).await
 }
 
 /// SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR (asm-generic/siginfo.h).
