@@ -13,8 +13,6 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 use gyre_address_space::{AddressSpace, FaultError};
 use gyre_machine::{Access, Trap, UserContext};
-use gyre_message::select;
-use gyre_message::wait::Either;
 
 /// Runs programs: the engine's compute resource, or a script in host tests.
 pub trait Compute: Send + Sync + 'static {

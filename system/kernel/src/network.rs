@@ -107,6 +107,7 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     engine.on_interrupt(0, device.line(), Box::new(|| completed.wake_all()));
     let interrupts = resource(engine, "device_interrupt");
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
+    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch());
     let reader = engine.port(read, move |request| link::serve(device, request));
     let writer = engine.port(write, move |request| transmit(engine, handle, device, request));
     (link::Client::new(Link::new(reader)), link::Client::new(Link::new(writer)))
@@ -117,7 +118,10 @@ async fn complete(device: &'static VirtioNet, completed: &'static WaitQueue, han
     loop {
         let next = completed.wait();
         device.on_interrupt();
-        handle.resume();
+        // Interrupts for received frames come here too: what waits to send waits until it is worth it.
+        if handle.is_waited_for() && device.is_half_free() {
+            handle.resume();
+        }
         next.await;
     }
 }
