@@ -76,15 +76,15 @@ static void restarts(void) {
     for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
         catch(SIGALRM, flags);
         pid_t child = fork();
-        if (child == 0) { sleep_ms(80); CHECK(write(ends[1], "x", 1) == 1); _exit(0); }
-        struct itimerval soon = {{0, 0}, {0, 20000}};
+        if (child == 0) { sleep_ms(800); CHECK(write(ends[1], "x", 1) == 1); _exit(0); }
+        struct itimerval soon = {{0, 0}, {0, 300000}};
         CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
         ssize_t got = read(ends[0], &byte, 1);
         if (flags) CHECK(got == 1);
         else { CHECK(got == -1 && errno == EINTR); CHECK(read(ends[0], &byte, 1) == 1); }
         status_of(child);
     }
-    struct itimerval soon = {{0, 0}, {0, 20000}};
+    struct itimerval soon = {{0, 0}, {0, 300000}};
     struct timespec wanted = {5, 0}, left;
     CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
     FAILS(nanosleep(&wanted, &left), EINTR);
@@ -184,7 +184,7 @@ static void computing_programs_are_signalled(void) {
     sleep_ms(30);
     CHECK(kill(child, SIGKILL) == 0 && WTERMSIG(status_of(child)) == SIGKILL);
     catch(SIGALRM, 0);
-    struct itimerval soon = {{0, 0}, {0, 20000}};
+    struct itimerval soon = {{0, 0}, {0, 300000}};
     count = 0;
     CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
     while (count == 0) {}

@@ -6,14 +6,13 @@ use crate::table::{self, report_missing};
 use crate::task::exit;
 use crate::tenant::NATIVE_FIRST;
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 use gyre_address_space::{AddressSpace, FaultError};
 use gyre_machine::{Access, Trap, UserContext};
-use gyre_message::select;
-use gyre_message::wait::Either;
 
 /// Runs programs: the engine's compute resource, or a script in host tests.
 pub trait Compute: Send + Sync + 'static {
@@ -62,22 +61,36 @@ impl Drop for Removal {
 /// The life of a thread. The future is `Send`; it may move between cores while it waits.
 pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, context: UserContext) {
     let removal = Removal(thread.clone());
-    let mut running = Running::new(context);
-    while !thread.is_dying() {
-        match select(step(compute, &thread, &mut running), thread.death()).await {
-            Either::First(Flow::Continue) => {}
-            Either::First(Flow::End) | Either::Second(()) => break,
-        }
-    }
-    drop(running);
+    live_until_death(compute, &thread, context).await;
     exit::leave(&thread).await;
     drop(removal);
+}
+
+/// One pinning for the whole life: a step's future is large and must not be moved for each call.
+async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
+    let mut life = pin!(live(compute, thread, context));
+    let mut death = pin!(thread.death());
+    poll_fn(|waker| match life.as_mut().poll(waker) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => death.as_mut().poll(waker),
+    })
+    .await;
+}
+
+/// Runs the program from trap to trap until the thread ends.
+async fn live<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
+    let mut running = Running::new(context);
+    while !thread.is_dying() {
+        if step(compute, thread, &mut running).await == Flow::End {
+            return;
+        }
+    }
 }
 
 /// Runs the program to its next trap and deals with that.
 async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Running) -> Flow {
     if thread.has_signal() || running.interrupted.is_some() {
-        if deliver::deliver(thread, running).await == Flow::End {
+        if rare(|| deliver::deliver(thread, running)).await == Flow::End {
             return Flow::End;
         }
     }
@@ -118,9 +131,16 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     let registers = &running.context.registers;
     let number = registers.rax;
     let arguments = Arguments([registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9]);
-    let outcome = match call_on_registers(thread, running, number, arguments).await {
-        Some(outcome) => outcome,
-        None => system_call(thread, number, arguments).await,
+    let outcome = if let Some(outcome) = at_once(thread, number, arguments) {
+        outcome
+    } else if file::table::holds(number) {
+        file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
+    } else if table::holds(number) {
+        table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
+    } else if let Some(outcome) = call_on_registers(thread, running, number, arguments).await {
+        outcome
+    } else {
+        call_elsewhere(thread, number, arguments).await
     };
     running.context.registers.rax = match outcome {
         Ok(value) => value,
@@ -137,20 +157,27 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     }
 }
 
+/// Puts the future of something rare and large into memory of its own, so that the common path's future stays small. Not inlined:
+/// the stack that it takes to make it is free again before it runs.
+#[inline(never)]
+fn rare<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
+}
+
 /// The calls that look at or change the caller's registers.
 async fn call_on_registers(thread: &Arc<Thread>, running: &mut Running, number: u64, a: Arguments) -> Option<Outcome> {
     Some(match number {
-        15 => on_sigreturn(thread, running).await,
-        56 => task::clone::clone(thread, running, a).await,
-        57 => task::clone::fork(thread, running).await,
-        58 => task::clone::vfork(thread, running).await,
-        59 => exec::execve(thread, running, a).await,
+        15 => rare(|| on_sigreturn(thread, running)).await,
+        56 => rare(|| task::clone::clone(thread, running, a)).await,
+        57 => rare(|| task::clone::fork(thread, running)).await,
+        58 => rare(|| task::clone::vfork(thread, running)).await,
+        59 => rare(|| exec::execve(thread, running, a)).await,
         131 => {
             let stack_pointer = running.context.registers.rsp;
             crate::signal::calls::sigaltstack(thread, a, stack_pointer).await
         }
         158 => task::arch::arch_prctl(thread, running, a).await,
-        322 => exec::execveat(thread, running, a).await,
+        322 => rare(|| exec::execveat(thread, running, a)).await,
         _ => return None,
     })
 }
@@ -175,10 +202,23 @@ async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
     outcome
 }
 
+/// Calls that never wait. Futures of calls are large, and each move of one costs more than such a call.
+fn at_once(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Outcome> {
+    table::at_once(thread, number, arguments).or_else(|| file::table::at_once(thread, number, arguments))
+}
+
+/// Native calls, and those that are missing.
+async fn call_elsewhere(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    match number >= NATIVE_FIRST {
+        true => thread.tenant().host().native(thread.clone(), number, arguments).await,
+        false => report_missing(thread, number),
+    }
+}
+
 /// Serves one system call that does not touch registers.
 pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
-    if number >= NATIVE_FIRST {
-        return thread.tenant().host().native(thread.clone(), number, arguments).await;
+    if let Some(outcome) = at_once(thread, number, arguments) {
+        return outcome;
     }
     if let Some(outcome) = file::table::dispatch(thread, number, arguments).await {
         return outcome;
@@ -186,7 +226,7 @@ pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments
     if let Some(outcome) = table::dispatch(thread, number, arguments).await {
         return outcome;
     }
-    report_missing(thread, number)
+    call_elsewhere(thread, number, arguments).await
 }
 
 /// SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR (asm-generic/siginfo.h).

@@ -43,6 +43,28 @@ impl Arguments {
 #[macro_export]
 macro_rules! system_calls {
     ($($number:literal $name:ident $kind:ident $($path:ident)::+;)*) => {
+        /// Runs a call that never waits, or answers `None`: no future is made for it.
+        #[allow(unused_variables, unreachable_patterns, reason = "a part may have none")]
+        pub fn at_once(
+            thread: &alloc::sync::Arc<$crate::Thread>,
+            number: u64,
+            arguments: $crate::Arguments,
+        ) -> Option<$crate::Outcome> {
+            match number {
+                $($number => $crate::system_calls!(@at_once $kind $($path)::+, thread, arguments),)*
+                _ => None,
+            }
+        }
+
+        /// True where this part of the table holds the number.
+        #[allow(unused_variables, reason = "a part may be empty")]
+        pub fn holds(number: u64) -> bool {
+            match number {
+                $($number => true,)*
+                _ => false,
+            }
+        }
+
         /// Runs the call of this number, or answers `None` where this part of the table does not hold it.
         #[allow(unused_variables, reason = "a part may be empty")]
         pub async fn dispatch(
@@ -61,6 +83,8 @@ macro_rules! system_calls {
     };
     (@waits $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments).await };
     (@plain $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments) };
+    (@at_once plain $path:path, $thread:ident, $arguments:ident) => { Some($path($thread, $arguments)) };
+    (@at_once $other:ident $path:path, $thread:ident, $arguments:ident) => { None };
 }
 
 /// The name of a system call, for reports.
@@ -184,4 +208,4 @@ mod calls {
         435 clone3 plain system::not_offered;
     }
 }
-pub use calls::{CALLS, dispatch};
+pub use calls::{CALLS, at_once, dispatch, holds};

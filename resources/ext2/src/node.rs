@@ -3,6 +3,7 @@
 use crate::Ext2;
 use crate::gate::Gate;
 use crate::inode::Inode;
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
@@ -112,9 +113,13 @@ impl Ext2 {
     /// The node, read from the disk where it is not in memory. Nodes without names are found only while they are open.
     pub(crate) async fn node(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
         let id = id.0;
-        if let Some(node) = self.nodes.get(&id) {
-            return living(node);
+        match self.nodes.get(&id) {
+            Some(node) => living(node),
+            None => Box::pin(self.load_node(id)).await,
         }
+    }
+
+    async fn load_node(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
         let (block, offset) =
             self.geometry.inode_place(id).filter(|_| self.geometry.is_usable_inode(id)).ok_or(FileError::Damaged)?;
         let page = self.block(block).await?;

@@ -1,10 +1,14 @@
 //! The files protocol.
+//!
+//! What the caches answer runs through without waiting. Whatever may wait is boxed: the future of a request stays small, and
+//! the memory of a miss is taken by the miss.
 
 use crate::Ext2;
 use crate::geometry::ROOT;
 use crate::names::Known;
 use crate::node::Node;
 use crate::read::READ_BYTES_MAX;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::files::Server;
@@ -36,12 +40,7 @@ impl Server for Ext2 {
             }
             None => check_name(&name)?,
         }
-        let parent = self.directory(directory).await?;
-        let id = {
-            let _pass = parent.gate.shared().await;
-            self.find(&parent, &name).await?
-        };
-        Ok(self.node(NodeId(id.ok_or(FileError::NotFound)?)).await?.attributes())
+        Box::pin(self.lookup_missed(directory, &name)).await
     }
 
     async fn attributes(&'static self, node: NodeId) -> Result<Attributes, FileError> {
@@ -54,9 +53,12 @@ impl Server for Ext2 {
         from: u64,
         bytes_max: usize,
     ) -> Result<Vec<DirectoryEntry>, FileError> {
-        let node = self.directory(node).await?;
-        let _pass = node.gate.shared().await;
-        self.list(&node, from, bytes_max).await
+        Box::pin(async move {
+            let node = self.directory(node).await?;
+            let _pass = node.gate.shared().await;
+            self.list(&node, from, bytes_max).await
+        })
+        .await
     }
 
     async fn read_link(&'static self, node: NodeId) -> Result<Vec<u8>, FileError> {
@@ -64,7 +66,7 @@ impl Server for Ext2 {
         if node.kind != NodeKind::SymbolicLink {
             return Err(FileError::Invalid);
         }
-        self.link_target(&node).await
+        Box::pin(self.link_target(&node)).await
     }
 
     async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
@@ -98,28 +100,28 @@ impl Server for Ext2 {
     }
 
     async fn set_attributes(&'static self, node: NodeId, change: AttributeChange) -> Result<Attributes, FileError> {
-        self.with_space(async || self.change_attributes(node, change).await).await
+        Box::pin(self.with_space(async || self.change_attributes(node, change).await)).await
     }
 
     async fn create(&'static self, directory: NodeId, name: Name, new: NewNode) -> Result<Attributes, FileError> {
-        self.throttle().await?;
-        self.with_space(async || self.create_node(directory, &name, &new).await).await
+        Box::pin(self.throttle()).await?;
+        Box::pin(self.with_space(async || self.create_node(directory, &name, &new).await)).await
     }
 
     async fn link(&'static self, node: NodeId, directory: NodeId, name: Name) -> Result<(), FileError> {
-        self.with_space(async || self.link_node(node, directory, &name).await).await
+        Box::pin(self.with_space(async || self.link_node(node, directory, &name).await)).await
     }
 
     async fn unlink(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
-        self.unlink_name(directory, &name).await
+        Box::pin(self.unlink_name(directory, &name)).await
     }
 
     async fn remove_directory(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
-        self.remove_empty(directory, &name).await
+        Box::pin(self.remove_empty(directory, &name)).await
     }
 
     async fn rename(&'static self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError> {
-        self.with_space(async || self.rename_node(from, &from_name, to, &to_name).await).await
+        Box::pin(self.with_space(async || self.rename_node(from, &from_name, to, &to_name).await)).await
     }
 
     async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> {
@@ -132,21 +134,21 @@ impl Server for Ext2 {
 
     async fn page_dirtied(&'static self, node: NodeId, index: u64) -> Result<(), FileError> {
         let node = self.file_to_change(node).await?;
-        self.with_space(async || self.dirtied(&node, index).await).await
+        Box::pin(self.with_space(async || self.dirtied(&node, index).await)).await
     }
 
     async fn write(&'static self, node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError> {
-        self.throttle().await?;
+        Box::pin(self.throttle()).await?;
         let node = self.file_to_change(node).await?;
         let write = async || {
             let _pass = node.gate.exclusive().await;
             self.write_at(&node, offset, &data).await
         };
-        self.with_space(write).await
+        Box::pin(self.with_space(write)).await
     }
 
     async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
-        self.throttle().await?;
+        Box::pin(self.throttle()).await?;
         let node = self.file_to_change(node).await?;
         let append = async || {
             let _pass = node.gate.exclusive().await;
@@ -160,15 +162,15 @@ impl Server for Ext2 {
             }
             Ok(offset)
         };
-        self.with_space(append).await
+        Box::pin(self.with_space(append)).await
     }
 
     async fn sync(&'static self, node: NodeId) -> Result<(), FileError> {
-        self.sync_node(node).await
+        Box::pin(self.sync_node(node)).await
     }
 
     async fn sync_all(&'static self) -> Result<(), FileError> {
-        self.settle().await
+        Box::pin(self.settle()).await
     }
 
     async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {
@@ -177,6 +179,16 @@ impl Server for Ext2 {
 }
 
 impl Ext2 {
+    /// Looks a name up that the caches do not know, or not all of it.
+    async fn lookup_missed(&'static self, directory: NodeId, name: &[u8]) -> Result<Attributes, FileError> {
+        let parent = self.directory(directory).await?;
+        let id = {
+            let _pass = parent.gate.shared().await;
+            self.find(&parent, name).await?
+        };
+        Ok(self.node(NodeId(id.ok_or(FileError::NotFound)?)).await?.attributes())
+    }
+
     /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
     pub(crate) async fn page_at(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
         if let Some(page) = self.cache.get(self.page_key(node.id, index)) {
@@ -186,6 +198,6 @@ impl Ext2 {
         if index >= crate::read::pages(node.size()) {
             return Page::zeroed().map_err(|_| FileError::OutOfMemory);
         }
-        self.page_missed(node, index, wanted).await
+        Box::pin(self.page_missed(node, index, wanted)).await
     }
 }

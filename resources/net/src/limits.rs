@@ -39,10 +39,14 @@ impl Default for NetLimits {
     }
 }
 
+/// What a frame on the way to the device counts at least: a tenant's room is then less than a queue of the engine holds (1024).
+pub const FRAME_COST_BYTES: usize = 512;
 /// Neighbours whose hardware addresses are remembered.
 pub const NEIGHBOURS_MAX: usize = 256;
 /// Packets that wait for one neighbour's answer.
 pub const NEIGHBOUR_WAITERS_MAX: usize = 64;
+/// The same for answers that nobody waits for: resets, SYN acknowledgments, echo replies.
+pub const ANSWER_WAITERS_MAX: usize = 1;
 /// Packets of a tenant in reassembly.
 pub const FRAGMENTED_PACKETS_MAX: usize = 16;
 /// Fragments of one packet.
@@ -54,4 +58,4 @@ pub const COMPLAINTS_PER_SECOND: u32 = 500;
 /// Longest backlog of a listener.
 pub const BACKLOG_MAX: u32 = 4096;
 
-const _: () = assert!(NEIGHBOUR_WAITERS_MAX < NEIGHBOURS_MAX);
+const _: () = assert!(ANSWER_WAITERS_MAX <= NEIGHBOUR_WAITERS_MAX);

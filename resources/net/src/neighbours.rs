@@ -1,6 +1,6 @@
 //! Hardware addresses of neighbours (ARP, RFC 826): bounded, believed only where asked for or already known.
 
-use crate::limits::{NEIGHBOUR_WAITERS_MAX, NEIGHBOURS_MAX};
+use crate::limits::NEIGHBOURS_MAX;
 use crate::wire::{Ip, Mac};
 use alloc::collections::BTreeMap;
 use gyre_message::WaitQueue;
@@ -38,12 +38,13 @@ pub(crate) enum Step {
 pub(crate) struct Table(BTreeMap<Ip, Entry>);
 
 impl Table {
-    /// What to do about a packet for `ip`. `waits` is true where the asker is among the waiters already.
-    pub(crate) fn step(&mut self, ip: Ip, waits: bool, now_ns: u64) -> Step {
+    /// What to do about a packet for `ip`. `waits` is true where the asker is among the waiters
+    /// already; else it becomes one only where there are fewer than `waiters_max`.
+    pub(crate) fn step(&mut self, ip: Ip, waits: bool, waiters_max: usize, now_ns: u64) -> Step {
         match self.0.get_mut(&ip) {
             Some(Entry::Known { mac, until_ns }) if now_ns < *until_ns => return Step::Send(*mac),
             Some(Entry::Asked { at_ns, questions, waiters }) => {
-                if !waits && *waiters >= NEIGHBOUR_WAITERS_MAX {
+                if !waits && *waiters >= waiters_max {
                     return Step::Absent;
                 }
                 *waiters += usize::from(!waits);
@@ -120,21 +121,21 @@ mod tests {
     #[test]
     fn a_silent_neighbour_is_asked_three_times_and_then_absent() {
         let mut table = Table::default();
-        assert_eq!(table.step(IP, false, 0), Step::Ask);
-        assert_eq!(table.step(IP, true, 1), Step::Wait);
-        assert_eq!(table.step(IP, true, SECOND), Step::Ask);
-        assert_eq!(table.step(IP, true, 2 * SECOND), Step::Ask);
-        assert_eq!(table.step(IP, true, 3 * SECOND), Step::Absent);
+        assert_eq!(table.step(IP, false, 64, 0), Step::Ask);
+        assert_eq!(table.step(IP, true, 64, 1), Step::Wait);
+        assert_eq!(table.step(IP, true, 64, SECOND), Step::Ask);
+        assert_eq!(table.step(IP, true, 64, 2 * SECOND), Step::Ask);
+        assert_eq!(table.step(IP, true, 64, 3 * SECOND), Step::Absent);
     }
 
     #[test]
     fn an_answer_is_believed_only_where_it_was_asked_for() {
         let mut table = Table::default();
         assert!(!table.learn(IP, MAC, false, 0));
-        assert_eq!(table.step(IP, false, 0), Step::Ask);
+        assert_eq!(table.step(IP, false, 64, 0), Step::Ask);
         assert!(table.learn(IP, MAC, false, 1));
-        assert_eq!(table.step(IP, false, 2), Step::Send(MAC));
-        assert_eq!(table.step(IP, false, 601 * SECOND), Step::Ask, "answers age");
+        assert_eq!(table.step(IP, false, 64, 2), Step::Send(MAC));
+        assert_eq!(table.step(IP, false, 64, 601 * SECOND), Step::Ask, "answers age");
     }
 
     #[test]
@@ -144,13 +145,13 @@ mod tests {
             table.learn(index.to_be_bytes(), MAC, true, u64::from(index));
         }
         assert!(table.0.len() <= NEIGHBOURS_MAX);
-        assert_eq!(table.step(IP, false, 10_001), Step::Ask);
+        assert_eq!(table.step(IP, false, 64, 10_001), Step::Ask);
     }
 
     #[test]
     fn waiters_of_one_neighbour_are_bounded() {
         let mut table = Table::default();
-        let waiting = (0..1000).filter(|_| table.step(IP, false, 5) != Step::Absent).count();
-        assert_eq!(waiting, NEIGHBOUR_WAITERS_MAX);
+        let waiting = (0..1000).filter(|_| table.step(IP, false, 64, 5) != Step::Absent).count();
+        assert_eq!(waiting, 64);
     }
 }

@@ -8,6 +8,7 @@ use crate::tcp_resource::Connection;
 use crate::tenant::Tenant;
 use crate::udp::UdpSocket;
 use alloc::sync::Arc;
+use crate::limits::FRAME_COST_BYTES;
 use core::sync::atomic::Ordering;
 
 /// Who is told.
@@ -31,6 +32,8 @@ pub struct Receipt {
 impl Receipt {
     /// Takes room for `bytes`, whether there is any or not; ask [`Tenant::may_send`] before.
     pub(crate) fn take(shared: &'static Shared, tenant: &'static Tenant, sender: Sender, bytes: usize) -> Receipt {
+        // small frames fill queues too
+        let bytes = bytes.max(FRAME_COST_BYTES);
         tenant.outstanding.fetch_add(bytes, Ordering::AcqRel);
         match &sender {
             Sender::Nobody => {}
@@ -38,6 +41,11 @@ impl Receipt {
             Sender::Datagrams(socket) => _ = socket.outstanding.fetch_add(bytes, Ordering::AcqRel),
         }
         Receipt { shared, tenant, sender, bytes }
+    }
+
+    /// True where nobody waits for the room.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        matches!(self.sender, Sender::Nobody)
     }
 }
 

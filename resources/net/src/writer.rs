@@ -1,6 +1,7 @@
 //! The network device write resource: finds the way of a packet, puts the Ethernet header before it and hands it to the
 //! device. Answers when the device has taken it.
 
+use crate::limits::{ANSWER_WAITERS_MAX, NEIGHBOUR_WAITERS_MAX};
 use crate::neighbours::{ASK_EVERY_NS, Step};
 use crate::packet::OutPacket;
 use crate::protocols::net_write;
@@ -43,7 +44,9 @@ impl Shared {
             true => BROADCAST_MAC,
             false => {
                 let hop = self.next_hop(packet.destination).ok_or(NetError::Unreachable)?;
-                self.resolve(packet.tenant, hop).await?
+                // answers to strangers must not fill the tenant's room while their invented addresses are asked for
+                let waiters_max = if packet.receipt.is_nobodys() { ANSWER_WAITERS_MAX } else { NEIGHBOUR_WAITERS_MAX };
+                self.resolve(packet.tenant, hop, waiters_max).await?
             }
         };
         let header = ethernet::Header { destination: mac, source: self.config.properties.mac, kind: ethernet::TYPE_IPV4 };
@@ -59,11 +62,11 @@ impl Shared {
     }
 
     /// The hardware address of a neighbour, asked for where it is not known.
-    async fn resolve(&'static self, tenant: &'static Tenant, ip: Ip) -> Result<Mac, NetError> {
+    async fn resolve(&'static self, tenant: &'static Tenant, ip: Ip, waiters_max: usize) -> Result<Mac, NetError> {
         let mut waiter = Waiter { shared: self, ip, waits: false };
         loop {
             let answer = self.neighbours.answered.wait();
-            let step = self.neighbours.table.lock().step(ip, waiter.waits, now_ns());
+            let step = self.neighbours.table.lock().step(ip, waiter.waits, waiters_max, now_ns());
             waiter.waits |= matches!(step, Step::Ask | Step::Wait);
             match step {
                 Step::Send(mac) => return Ok(mac),

@@ -144,6 +144,8 @@ impl Engine {
         let now = line.stamp(Span::Handling(job.activity, job.resource));
         let hot = self.hot.here();
         hot.depth.set(1);
+        hot.stack_start.set(crate::hot::stack_position());
+        gyre_object::forget_locks_held();
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);

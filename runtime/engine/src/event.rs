@@ -11,9 +11,11 @@ use gyre_object::SpinLock;
 /// A handler of an interrupt: short, takes no memory, never waits. It wakes a task that does the rest.
 pub type InterruptHandler = Box<dyn Fn() + Send + Sync>;
 
+type Registered = Option<&'static (dyn Fn() + Send + Sync)>;
+
 /// Who is told of which event on which core.
 pub(crate) struct Handlers {
-    table: SpinLock<Vec<[Option<&'static (dyn Fn() + Send + Sync)>; 64]>>,
+    pub(crate) table: SpinLock<Vec<[Registered; 64]>>,
 }
 
 impl Handlers {
@@ -21,7 +23,7 @@ impl Handlers {
         Handlers { table: SpinLock::new((0..CORES_MAX).map(|_| [None; 64]).collect()) }
     }
 
-    fn get(&self, core: usize, bit: u32) -> Option<&'static (dyn Fn() + Send + Sync)> {
+    fn get(&self, core: usize, bit: u32) -> Registered {
         *self.table.lock().get(core)?.get(bit as usize)?
     }
 }

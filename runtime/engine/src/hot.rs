@@ -1,6 +1,7 @@
 //! What a core is doing right now. Cells, because handlers are called inside of handlers.
 
 use crate::engine::Engine;
+use crate::limits::INLINE_STACK_BYTES;
 use crate::task::NIL;
 use core::cell::Cell;
 use gyre_account::{ActivityId, Span, current_resource};
@@ -9,6 +10,8 @@ use gyre_account::{ActivityId, Span, current_resource};
 pub(crate) struct Hot {
     /// Handlers running inside each other: 0 between turns.
     pub(crate) depth: Cell<u32>,
+    /// Where the stack stood when the turn began.
+    pub(crate) stack_start: Cell<usize>,
     /// The task being polled, innermost.
     pub(crate) running: Cell<u32>,
     /// The queue being served by the scheduler.
@@ -35,6 +38,7 @@ impl Hot {
     pub(crate) fn new() -> Hot {
         Hot {
             depth: Cell::new(0),
+            stack_start: Cell::new(0),
             running: Cell::new(NIL),
             queue: Cell::new(NIL),
             callee: Cell::new(NIL),
@@ -46,6 +50,21 @@ impl Hot {
             sweep_at: Cell::new(0),
             inline: Cell::new(0),
         }
+    }
+}
+
+/// Where the stack stands, about.
+#[inline(always)]
+pub(crate) fn stack_position() -> usize {
+    let here = 0u8;
+    core::hint::black_box(&raw const here).addr()
+}
+
+impl Hot {
+    /// True where the stack has room for one more handler.
+    #[inline(always)]
+    pub(crate) fn has_stack(&self) -> bool {
+        self.stack_start.get().abs_diff(stack_position()) < INLINE_STACK_BYTES
     }
 }
 

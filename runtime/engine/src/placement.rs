@@ -61,6 +61,11 @@ impl Placements {
         self.by_label.lock().clear();
     }
 
+    /// The lock, for the profile.
+    pub(crate) fn lock(&self) -> &dyn gyre_object::Profiled {
+        &self.by_label
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_label.lock().len()
     }
@@ -122,8 +127,8 @@ mod tests {
         fn name(&self) -> &'static str {
             "counting"
         }
-        fn init_core(&self, _core: usize) -> alloc::boxed::Box<dyn CorePolicy> {
-            unimplemented!("only placement is asked here")
+        fn init_core(&self, core: usize) -> alloc::boxed::Box<dyn CorePolicy> {
+            gyre_schedulers::round_robin::policy(Default::default()).init_core(core)
         }
         fn load_share(&self, _: u64, _: u32, _: &[CoreLoad]) -> Placement {
             Placement { core: self.0.fetch_add(1, Ordering::Relaxed), lifetime_us: 5 }

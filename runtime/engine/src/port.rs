@@ -139,6 +139,7 @@ impl Engine {
             && is_empty
             && (1..INLINE_DEPTH_MAX).contains(&depth)
             && now < hot.quantum_end.get()
+            && hot.has_stack()
             && gyre_object::locks_held() == 0
             && !state.is_suspended(resource)
             && state.gate_agrees(resource, queue, is_gated, now_ns);

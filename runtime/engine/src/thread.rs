@@ -16,7 +16,7 @@ const NOWHERE: u64 = u64::MAX;
 pub(crate) struct ThreadTable {
     /// Core in the upper half, task in the lower.
     places: Box<[AtomicU64]>,
-    free: SpinLock<Vec<u32>>,
+    pub(crate) free: SpinLock<Vec<u32>>,
     /// Threads of a top-level activity on a core, `[activity][core]`.
     per_root: Box<[[AtomicU32; CORES_MAX]]>,
     homed: [AtomicU32; CORES_MAX],

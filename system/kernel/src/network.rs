@@ -111,6 +111,7 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     }));
     let interrupts = resource(engine, "device_interrupt");
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
+    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch());
     let reader = engine.port(read, move |request| link::serve(device, request));
     let writer = engine.port(write, move |request| transmit(engine, handle, device, request));
     (link::Client::new(Link::new(reader)), link::Client::new(Link::new(writer)))

@@ -45,12 +45,22 @@ pub fn running(index: usize) -> Option<&'static Running> {
 }
 
 /// Why a tenant could not start.
-#[derive(Debug)]
 enum StartError {
     NoDisk,
     Files(FileError),
     Linux(Errno),
     OutOfMemory,
+}
+
+impl core::fmt::Display for StartError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            StartError::NoDisk => f.write_str("its disk is not there"),
+            StartError::Files(error) => write!(f, "its root file system answers {error:?}"),
+            StartError::Linux(error) => write!(f, "its program cannot start: errno {}", error.0),
+            StartError::OutOfMemory => f.write_str("there is not enough memory for it"),
+        }
+    }
 }
 
 impl From<FileError> for StartError {
@@ -75,7 +85,8 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {
-                log::error!("tenant {index}: {error:?}");
+                let name = system.machine.tenants.get(index).map_or("?", |tenant| tenant.name.as_str());
+                log::error!("tenant {name} does not run: {error}");
             }
         };
         system.engine.spawn_for(resource, *activity, task);
@@ -173,6 +184,9 @@ async fn mount(
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
     let server = Ext2::mount(client, options, disks.cache).await?;
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
+    // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
+    let core = index % system.engine.cores();
+    system.engine.spawn_for_on(core, resource, ActivityId::INFRASTRUCTURE, move || server.maintain());
     Ok(files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request)))))
 }
 

@@ -160,18 +160,20 @@ impl FileContext {
     /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them. A zombie holds
     /// nothing open.
     pub async fn ended(self: Arc<Self>) {
-        self.leave();
+        for file in self.leave() {
+            file.release().await;
+        }
     }
 
-    fn leave(&self) {
+    fn leave(&self) -> Vec<Arc<OpenFile>> {
         if self.left.swap(true, Ordering::AcqRel) {
-            return;
+            return Vec::new();
         }
         let owner = self.lock_owner.load(Ordering::Acquire);
         if owner != 0 {
             self.tenant.locks.release_process(owner);
         }
-        self.table.leave();
+        self.table.leave()
     }
 
     /// Notes that this process takes POSIX locks.
@@ -330,7 +332,7 @@ impl FileContext {
 impl Drop for FileContext {
     fn drop(&mut self) {
         if !self.left.swap(true, Ordering::AcqRel) {
-            self.table.leave();
+            drop(self.table.leave());
         }
     }
 }

@@ -164,10 +164,11 @@ impl DescriptorTable {
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A context uses it no more.
-    pub(super) fn leave(&self) {
-        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-            drop(self.remove_range(0, u32::MAX));
+    /// A context uses it no more; answers what the last one leaves behind.
+    pub(super) fn leave(&self) -> Vec<Arc<OpenFile>> {
+        match self.users.fetch_sub(1, Ordering::AcqRel) {
+            1 => self.remove_range(0, u32::MAX),
+            _ => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use super::tenant_files::{OpenCount, TenantFiles};
 use crate::Errno;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
@@ -34,6 +34,8 @@ pub struct OpenFile {
     /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
     pub owner: AtomicI32,
     watchers: SpinLock<Vec<Weak<Item>>>,
+    /// True once its resource was told that it is closed.
+    closed: AtomicBool,
     tenant: Arc<TenantFiles>,
     _count: OpenCount,
 }
@@ -58,6 +60,7 @@ impl OpenFile {
             position: AsyncLock::new(0),
             owner: AtomicI32::new(0),
             watchers: SpinLock::default(),
+            closed: AtomicBool::new(false),
             tenant: tenant.clone(),
             _count: count,
         }))
@@ -149,6 +152,16 @@ impl OpenFile {
         self.object.readiness()
     }
 
+    /// Lets go of a use of it. Where that was the last one, its resource has closed it when this is done: a port is free then.
+    pub async fn release(self: Arc<Self>) {
+        if Arc::strong_count(&self) == 1
+            && let Object::Socket(socket) = &self.object
+            && !self.closed.swap(true, Ordering::AcqRel)
+        {
+            socket.close_and_wait().await;
+        }
+    }
+
     /// Notes an epoll item, so that closing ends its interest.
     pub fn watch(&self, item: &Arc<Item>) {
         let mut watchers = self.watchers.lock();
@@ -168,6 +181,8 @@ impl Drop for OpenFile {
             self.tenant.locks.release_owner(place.key(), owner);
         }
         let place = self.location.as_ref().map(|location| location.place.clone());
-        self.object.close(place, self.is_path_only());
+        if !self.closed.load(Ordering::Acquire) {
+            self.object.close(place, self.is_path_only());
+        }
     }
 }

@@ -6,3 +6,4 @@ mod futexes;
 mod programs;
 mod script;
 mod signals;
+mod sizes;

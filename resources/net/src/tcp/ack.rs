@@ -86,6 +86,8 @@ impl Machine {
         self.round_trip.progressed();
         self.progress_congestion(bytes, flight, now_ns);
         self.timers.retransmit = (self.send.una != self.send.nxt).then(|| now_ns + self.round_trip.timeout_ns());
+        self.send.tail_point = self.send.tail_point.filter(|point| ack.before(*point));
+        self.arm_tail(now_ns);
         self.on_fin_acknowledged(now_ns);
     }
 
@@ -164,7 +166,10 @@ impl Machine {
     }
 
     fn sack_lost_edge(&self) -> Seq {
-        self.scoreboard.lost_edge(self.send.una, self.payload_bytes_max())
+        let by_count = self.scoreboard.lost_edge(self.send.una, self.payload_bytes_max());
+        // the repeated last segment has arrived: what was sent before it and is missing was sent two round trips ago
+        let by_tail = self.send.tail_point.and_then(|point| self.scoreboard.start_of(point - 1));
+        by_tail.map_or(by_count, |start| by_count.max(start))
     }
 
     /// Everything below this and not held by the peer is lost.

@@ -14,6 +14,8 @@ const ORPHAN_RETRIES_MAX: u32 = 7;
 const KEEP_ALIVE_IDLE_NS: u64 = 7_200_000_000_000;
 /// Time between probes, ns.
 const KEEP_ALIVE_STEP_NS: u64 = 75_000_000_000;
+/// Shortest wait before the last segment is repeated: the peer may delay its acknowledgment a little, ns.
+const TAIL_NS_MIN: u64 = 20_000_000;
 /// Probes before the peer counts as gone.
 const KEEP_ALIVE_PROBES_MAX: u32 = 9;
 
@@ -26,6 +28,9 @@ impl Machine {
         }
         if expired(&mut self.timers.cork) {
             self.send.push = true;
+        }
+        if expired(&mut self.timers.tail) {
+            self.on_tail(now_ns);
         }
         if expired(&mut self.timers.retransmit) {
             self.on_retransmit_timeout(now_ns);
@@ -86,8 +91,31 @@ impl Machine {
         self.send.repeat_now = true;
     }
 
+    /// Loss of the last segments leaves nothing behind them that the peer could report; a repeated last segment makes it report
+    /// what is missing, well before the timeout (RFC 8985 section 7).
+    fn on_tail(&mut self, now_ns: u64) {
+        if self.flight() == 0 || self.send.recovery.is_some() || self.send.tail_point.is_some() {
+            return;
+        }
+        self.send.tail_due = true;
+        self.send.tail_point = Some(self.send.nxt);
+        self.timers.retransmit = Some(now_ns + self.round_trip.timeout_ns());
+    }
+
+    /// Sets the time for it: two round trips, and what they vary by, after the last news.
+    pub(super) fn arm_tail(&mut self, now_ns: u64) {
+        let quiet_ns = self.round_trip.quiet_ns().max(TAIL_NS_MIN);
+        let useful = self.receive.sack
+            && self.round_trip.smoothed_ns() > 0
+            && self.send.recovery.is_none()
+            && self.send.tail_point.is_none()
+            && self.flight() > self.payload_bytes_max()
+            && quiet_ns < self.round_trip.timeout_ns();
+        self.timers.tail = useful.then_some(now_ns + quiet_ns);
+    }
+
     fn on_persist(&mut self, now_ns: u64) {
-        let waits = self.send.queue.len() > 0 || self.send.fin_queued && !self.send.fin_sent;
+        let waits = !self.send.queue.is_empty() || self.send.fin_queued && !self.send.fin_sent;
         if !waits || self.flight() > 0 {
             return;
         }

@@ -142,6 +142,10 @@ pub(super) struct Sender {
     pub cork: bool,
     /// Bytes to send before the cork or window rule applies again (their timers expired).
     pub push: bool,
+    /// Repeat the last segment, so that the peer says what is missing before it.
+    pub tail_due: bool,
+    /// End of what was sent when the last segment was repeated; one such probe per round.
+    pub tail_point: Option<Seq>,
 }
 
 /// How soon the peer must hear from us.
@@ -190,6 +194,7 @@ pub(super) struct Timers {
     pub delayed_ack: Option<u64>,
     pub keep_alive: Option<u64>,
     pub cork: Option<u64>,
+    pub tail: Option<u64>,
     pub end: Option<u64>,
 }
 
@@ -318,6 +323,11 @@ impl Machine {
         scale_for(receive_bytes)
     }
 
+    /// The handshake's second half took this long, ns: the first measurement of the path.
+    pub fn handshake_took(&mut self, ns: u64) {
+        self.round_trip.measured(ns.max(1));
+    }
+
     /// The state.
     pub fn state(&self) -> State {
         self.state
@@ -337,6 +347,7 @@ impl Machine {
             timers.delayed_ack,
             timers.keep_alive,
             timers.cork,
+            timers.tail,
             timers.end,
         ]
         .into_iter()
@@ -404,6 +415,8 @@ impl Sender {
             no_delay: false,
             cork: false,
             push: false,
+            tail_due: false,
+            tail_point: None,
         }
     }
 }

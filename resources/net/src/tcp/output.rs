@@ -59,6 +59,7 @@ impl Machine {
             State::SynSent | State::SynReceived => self.next_syn(now_ns),
             _ => self
                 .next_repetition(now_ns)
+                .or_else(|| self.next_tail(now_ns))
                 .or_else(|| self.next_data(now_ns))
                 .or_else(|| self.next_probe(now_ns))
                 .or_else(|| self.next_ack(now_ns)),
@@ -131,6 +132,20 @@ impl Machine {
         Some(segment)
     }
 
+    /// Repeats the last segment (see `on_tail`).
+    fn next_tail(&mut self, now_ns: u64) -> Option<Outgoing> {
+        if !core::mem::take(&mut self.send.tail_due) || self.flight() == 0 {
+            return None;
+        }
+        let length = self.flight().min(self.payload_bytes_max());
+        self.send.timed = None;
+        self.figures.retransmissions = self.figures.retransmissions.saturating_add(1);
+        let start = self.send.nxt - length;
+        let segment = self.segment(start, length, now_ns);
+        self.arm_retransmit(now_ns);
+        Some(segment)
+    }
+
     /// New data or FIN.
     fn next_data(&mut self, now_ns: u64) -> Option<Outgoing> {
         if self.send.fin_sent {
@@ -151,7 +166,7 @@ impl Machine {
             self.send.fin_sent = true;
             self.send.nxt = self.send.nxt + 1;
         }
-        if length % payload_max != 0 {
+        if !length.is_multiple_of(payload_max) {
             self.send.small_end = self.send.nxt;
         }
         self.send.push = false;
@@ -162,6 +177,7 @@ impl Machine {
             segment.cut_bytes = payload_max as usize;
         }
         self.arm_retransmit(now_ns);
+        self.arm_tail(now_ns);
         Some(segment)
     }
 
@@ -178,7 +194,7 @@ impl Machine {
                 return 0;
             }
             // silly window (RFC 9293 section 3.8.6.2.1): a partial segment only where it is half of what the peer ever offered
-            let enough = self.send.push && length > 0 || (length > 0 && length * 2 >= self.send.window_max);
+            let enough = length > 0 && (self.send.push || length * 2 >= self.send.window_max);
             if !enough {
                 self.arm_persist(now_ns);
                 return 0;
@@ -187,7 +203,7 @@ impl Machine {
         }
         if length == unsent {
             let whole = length / segment * segment;
-            return if length % segment == 0 || self.may_send_small(now_ns) { length } else { whole };
+            return if length.is_multiple_of(segment) || self.may_send_small(now_ns) { length } else { whole };
         }
         length / segment * segment
     }

@@ -64,6 +64,11 @@ impl RoundTrip {
         self.backoff = 0;
     }
 
+    /// How long silence after the last segment is normal, ns: two round trips and what they vary by.
+    pub fn quiet_ns(&self) -> u64 {
+        2 * self.smoothed_ns() + 4 * self.variation_ns
+    }
+
     /// Smoothed round trip, ns; zero before the first measurement.
     pub fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns.unwrap_or(0)

@@ -65,6 +65,12 @@ impl Scoreboard {
             .any(|range| range.0.until(at) && at.before(range.1))
     }
 
+    /// Where the range that holds a byte begins.
+    pub fn start_of(&self, at: Seq) -> Option<Seq> {
+        let holds = |range: &&(Seq, Seq)| range.0.until(at) && at.before(range.1);
+        self.ranges.iter().rev().find(holds).map(|range| range.0)
+    }
+
     /// The first hole at or behind `from` that ends before `end`, as (start, end). What lies beyond the last range is a hole up to `end`.
     pub fn hole(&self, from: Seq, end: Seq) -> Option<(Seq, Seq)> {
         let mut start = from;

@@ -229,6 +229,22 @@ fn one_lost_segment_is_repeated_without_a_timeout() {
 }
 
 #[test]
+fn lost_last_segments_are_repeated_without_a_timeout() {
+    for lost in 1..6 {
+        let mut pair = Pair::open(FINE, [settings(100), settings(200)]);
+        pair.exchange([10_000, 0]);
+        pair.sent[0] += pair.ends[0].send(stream(10_000, 12_000)).unwrap();
+        pair.transmit(0);
+        (0..lost).for_each(|_| _ = pair.way.pop_last());
+        let start = pair.now;
+        pair.exchange([22_000, 0]);
+        let figures = pair.ends[0].figures();
+        assert_eq!(figures.timeouts, 0, "{lost} lost");
+        assert!(pair.now - start < 150 * MS, "{lost} lost: {} ms", (pair.now - start) / MS);
+    }
+}
+
+#[test]
 fn small_segments_wait_for_acknowledgments_unless_the_user_objects() {
     for (no_delay, expected) in [(false, 2), (true, 10)] {
         let mut pair = Pair::open(FINE, [settings(100), settings(200)]);

@@ -147,7 +147,10 @@ impl Tcp {
 
     fn open_accepted(&self, flow: &Flow, half: &HalfOpen, segment: &Segment, now: u64) -> Arc<Connection> {
         let settings = self.settings(segment.ends.tenant, half.remote.address, half.first, half.stamp_offset);
-        let machine = Machine::accepted(settings, half.peer, segment.header.window, now);
+        let mut machine = Machine::accepted(settings, half.peer, segment.header.window, now);
+        if let Some(ns) = half.round_trip_ns(now) {
+            machine.handshake_took(ns);
+        }
         Connection::new(self.table.new_id(), *flow, segment.ends.tenant, half.local, half.remote, machine)
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct HalfOpen {
     pub stamp_offset: u32,
     pub remote: Endpoint,
     pub local: Endpoint,
-    pub answered_ns: u64,
+    answered_ns: u64,
     retry_ns: u64,
     retries: u32,
 }
@@ -37,6 +37,12 @@ pub(crate) struct HalfOpen {
 impl HalfOpen {
     pub(crate) fn new(first: Seq, peer: Peer, stamp_offset: u32, local: Endpoint, remote: Endpoint, now_ns: u64) -> HalfOpen {
         HalfOpen { first, peer, stamp_offset, remote, local, answered_ns: now_ns, retry_ns: now_ns + RETRY_NS, retries: 0 }
+    }
+
+    /// How long the answer took to be acknowledged, where it was sent once and remembered (Karn's rule), ns.
+    pub(crate) fn round_trip_ns(&self, now_ns: u64) -> Option<u64> {
+        let ns = now_ns.saturating_sub(self.answered_ns);
+        (self.retries == 0 && ns > 0).then_some(ns)
     }
 
     /// The answer to the SYN.

@@ -128,11 +128,6 @@ impl Table {
         drop(gone);
     }
 
-    /// Forgets an end: its ports are used again.
-    pub(crate) fn forget(&self, flow: &Flow) {
-        self.shard(flow).lock().forget(flow);
-    }
-
     /// Connections, sockets and remembered ends.
     pub(crate) fn sizes(&self) -> (usize, usize, usize) {
         let mut sizes = (0, 0, 0);

@@ -14,6 +14,7 @@ use linux_raw_sys::general as raw;
 pub async fn close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = thread.process().files().table().remove(a.int(0))?;
     closed(thread, &file);
+    file.release().await;
     Ok(0)
 }
 
@@ -45,7 +46,10 @@ pub async fn close_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Ok(0);
     }
     let removed = files.table().remove_range(first, last);
-    removed.iter().for_each(|file| closed(thread, file));
+    for file in removed {
+        closed(thread, &file);
+        file.release().await;
+    }
     Ok(0)
 }
 

@@ -291,6 +291,15 @@ impl Socket {
         }
     }
 
+    /// As [`Socket::close`], done when the resource has closed it.
+    pub(super) async fn close_and_wait(&self) {
+        match self {
+            Socket::Tcp(socket) => socket.close_and_wait().await,
+            Socket::Udp(socket) => socket.close_and_wait().await,
+            Socket::Unix(socket) => socket.close(),
+        }
+    }
+
     /// Its descriptor is closed for good.
     pub(super) fn close(&self) {
         match self {

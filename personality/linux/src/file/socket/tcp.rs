@@ -286,6 +286,14 @@ impl TcpSocket {
         }
     }
 
+    /// As [`TcpSocket::close`], done when the resource has closed it.
+    pub(super) async fn close_and_wait(&self) {
+        if let Some(socket) = self.opened() {
+            // A resource that is gone has closed everything already.
+            let _ = self.ask(&socket).close(socket.id).await;
+        }
+    }
+
     /// Its descriptor is closed for good.
     pub(super) fn close(&self) {
         if let Some(socket) = self.opened() {

@@ -177,6 +177,14 @@ impl UdpSocket {
         self.state.lock().peer.ok_or(Errno::ENOTCONN)
     }
 
+    /// As [`UdpSocket::close`], done when the resource has closed it.
+    pub(super) async fn close_and_wait(&self) {
+        if let Some(socket) = self.socket() {
+            // A resource that is gone has closed everything already.
+            let _ = self.client.close(socket.id).await;
+        }
+    }
+
     /// Its descriptor is closed for good.
     pub(super) fn close(&self) {
         if let Some(socket) = self.socket() {
