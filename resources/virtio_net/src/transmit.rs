@@ -98,6 +98,13 @@ impl Sender {
         !self.waiting.is_empty()
     }
 
+    /// True where the device has at most `half` frames left to send; else it is asked to tell then.
+    pub(crate) fn has_sent_half(&mut self, half: u16) -> bool {
+        let used = self.ring.used();
+        let excess = self.ring.in_flight().saturating_sub(used).saturating_sub(half);
+        excess == 0 || self.ring.listen_after(used + excess)
+    }
+
     /// Asks to be told once half of what the device has is sent: an interrupt is worth many frames, and the device never runs dry.
     /// True where that is so already.
     fn listen_for_half(&mut self) -> bool {

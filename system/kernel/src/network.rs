@@ -105,7 +105,7 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     let handle = engine.handle(write);
     let completed: &'static WaitQueue = Box::leak(Box::default());
     engine.on_interrupt(0, device.line(), Box::new(move || {
-        if device.acknowledge() || handle.is_waited_for() {
+        if device.acknowledge(handle.is_waited_for()) {
             completed.wake_all();
         }
     }));
