@@ -4,10 +4,10 @@
     ./gyre run FILE --qemu=-qmp --qemu=unix:/tmp/qmp,server,nowait &
     experiments/profile.py /tmp/qmp KERNEL [SECONDS] [CORES]
 
-The interpreter notes the pointer where blocks end, so that lines are exact to a block, functions to a few per cent. The figures are
-for finding hot places; what counts is the bill, which samples nothing.
+The machine is stopped for each sample, its clock with it. A core stops where a block of the interpreter ends: lines are exact to a
+block. The figures are for finding hot places; what counts is the bill, which samples nothing.
 """
-import collections, json, re, socket, subprocess, sys, time
+import collections, json, random, re, socket, subprocess, sys, time
 
 
 class Monitor:
@@ -29,56 +29,81 @@ class Monitor:
         return self.ask("human-monitor-command", **{"command-line": "info registers", "cpu-index": core})
 
 
-def sample(path, seconds, cores):
-    monitor, places = Monitor(path), collections.Counter()
+def stack_of(monitor, core, depth):
+    """The instruction pointer of a halted machine's core and its callers' (the kernel keeps frame pointers)."""
+    text = monitor.registers(core)
+    pointer, level, halted = re.search(r"RIP=(\w+).*?CPL=(\d).*?HLT=(\d)", text, re.S).groups()
+    if halted == "1" or level == "3":
+        return ("idle" if halted == "1" else "user",)
+    stack, base = [pointer], int(re.search(r"RBP=(\w+)", text).group(1), 16)
+    for _ in range(depth):
+        if base < 1 << 47:
+            break
+        line = f"x/2gx {base:#x}"
+        words = re.findall(r"0x(\w{16})", monitor.ask("human-monitor-command", **{"command-line": line, "cpu-index": core}))
+        if len(words) < 2:
+            break
+        base, back = int(words[-2], 16), words[-1]
+        stack.append(back)
+    return tuple(stack)
+
+
+def sample(path, seconds, cores, depth):
+    monitor, stacks = Monitor(path), collections.Counter()
     end = time.time() + seconds
     while time.time() < end:
+        monitor.ask("stop")
         for core in range(cores):
-            text = monitor.registers(core)
-            found = re.search(r"RIP=(\w+).*?CPL=(\d).*?HLT=(\d)", text, re.S)
-            pointer, level, halted = found.groups()
-            places["idle" if halted == "1" else "user" if level == "3" else pointer] += 1
-        time.sleep(0.002)
-    return places
-
-
-def names(kernel, places):
-    pointers = [place for place in places if place not in ("idle", "user")]
-    command = ["llvm-symbolizer", "--obj=" + kernel, "--output-style=JSON", "--inlines"]
-    out = subprocess.run(command, input="\n".join("0x" + p for p in pointers), text=True, capture_output=True).stdout
-    stacks = {}
-    for pointer, line in zip(pointers, out.splitlines()):
-        frames = json.loads(line).get("Symbol", [])
-        stacks[pointer] = [re.sub(r"::h[0-9a-f]{16}$", "", f["FunctionName"]) + ":" + str(f["Line"]) for f in frames]
+            stacks[stack_of(monitor, core, depth)] += 1
+        monitor.ask("cont")
+        time.sleep(0.008 * random.random())
     return stacks
 
 
-def show(title, counter, total, most=45):
+def names(kernel, pointers):
+    command = ["llvm-symbolizer", "--obj=" + kernel, "--output-style=JSON", "--inlines"]
+    out = subprocess.run(command, input="\n".join("0x" + p for p in pointers), text=True, capture_output=True).stdout
+    found = {}
+    for pointer, line in zip(pointers, out.splitlines()):
+        frames = json.loads(line).get("Symbol", [])
+        found[pointer] = [re.sub(r"::h[0-9a-f]{16}$", "", f["FunctionName"]) + ":" + str(f["Line"]) for f in frames]
+    return found
+
+
+def short(name):
+    name = re.sub(r"\$u7b\$\$u7b\$closure\$u7d\$\$u7d\$", "{}", name)
+    return re.sub(r"_\$LT\$.*?\$GT\$::", "", name).replace("$LT$", "<").replace("$GT$", ">")
+
+
+def show(title, counter, total, most=40):
     print(f"-- {title}")
     for name, count in counter.most_common(most):
-        print(f"{100 * count / total:6.2f} %  {name[:170]}")
+        print(f"{100 * count / total:6.2f} %  {name[:200]}")
 
 
 def main():
     path, kernel = sys.argv[1:3]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 8
     cores = int(sys.argv[4]) if len(sys.argv) > 4 else 2
-    places = sample(path, seconds, cores)
-    busy = sum(count for place, count in places.items() if place != "idle")
-    stacks = names(kernel, places)
-    functions, lines, outer = (collections.Counter() for _ in range(3))
-    for place, count in places.items():
-        stack = stacks.get(place) or [place]
-        bare = [frame.rsplit(":", 1)[0] for frame in stack]
-        functions[bare[0]] += count
-        outer[bare[-1]] += count
-        lines[" < ".join(stack[:3])] += count
-    for counter in (functions, lines, outer):
-        del counter["idle"]
-    print(f"{sum(places.values())} samples, {places['idle']} idle, {busy} busy; shares of the busy ones")
+    stacks = sample(path, seconds, cores, 5)
+    busy = sum(count for stack, count in stacks.items() if stack != ("idle",))
+    found = names(kernel, sorted({p for stack in stacks for p in stack if p not in ("idle", "user")}))
+    leaves, outer, chains, within = (collections.Counter() for _ in range(4))
+    for stack, count in stacks.items():
+        if stack == ("idle",):
+            continue
+        named = [found.get(p) or [p] for p in stack]
+        compiled = [short(frames[-1].rsplit(":", 1)[0]) for frames in named]
+        leaves[short(named[0][0])] += count
+        outer[compiled[0]] += count
+        chains[" < ".join(compiled[:5])] += count
+        for name in set(compiled):
+            within[name] += count
+    print(f"{sum(stacks.values())} samples, {stacks[('idle',)]} idle, {busy} busy; shares of the busy ones")
     show("functions as compiled", outer, busy)
-    show("functions, inlined ones by themselves", functions, busy)
-    show("lines", lines, busy, 30)
+    show("with what they call (5 frames)", within, busy, 60)
+    show("lines", leaves, busy, 30)
+    show("chains", chains, busy, 40)
 
 
 if __name__ == "__main__":

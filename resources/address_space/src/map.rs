@@ -1,7 +1,7 @@
 //! Changing mappings: map, unmap, protect, move.
 
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights};
-use crate::space::{REGIONS_MAX, Shrunk, State, count};
+use crate::space::{Change, REGIONS_MAX, Shrunk, State, count};
 use crate::{AddressSpace, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -72,6 +72,7 @@ impl AddressSpace {
             return Err(SpaceError::Invalid);
         }
         let bytes = pages_of(request.bytes).ok_or(SpaceError::NoMemory)?;
+        let change = self.change();
         let mut shrunk = Shrunk::default();
         let mut dirtied = Vec::new();
         let start = {
@@ -84,6 +85,7 @@ impl AddressSpace {
             state.evict_range(start, start + bytes, &mut shrunk);
             state.regions.take(start, start + bytes);
             state.regions.insert(start, request.into_region(start + bytes));
+            change.cover_others(&mut shrunk);
             start
         };
         count(&self.counters.fresh_regions);
@@ -101,6 +103,7 @@ impl AddressSpace {
         if start == end {
             return Err(SpaceError::Invalid);
         }
+        let _change = self.change();
         let (shrunk, dirtied) = self.state.lock().remove(start, end);
         self.settle(shrunk).await;
         tell(dirtied).await;
@@ -152,6 +155,7 @@ impl AddressSpace {
         if old_bytes == 0 {
             return Err(SpaceError::Invalid);
         }
+        let change = self.change();
         if target == Move::Never || target == Move::IfNeeded {
             if new_bytes <= old_bytes {
                 if new_bytes < old_bytes {
@@ -159,7 +163,14 @@ impl AddressSpace {
                 }
                 return Ok(start);
             }
-            if self.state.lock().grow(start, old_end, new_bytes)? {
+            let mut shrunk = Shrunk::default();
+            let grown = {
+                let mut state = self.state.lock();
+                change.cover_others(&mut shrunk);
+                state.grow(start, old_end, new_bytes)?
+            };
+            if grown {
+                self.settle(shrunk).await;
                 return Ok(start);
             }
         }
@@ -168,16 +179,23 @@ impl AddressSpace {
             Move::IfNeeded => None,
             Move::To(to) => Some(range(to, new_bytes)?.0),
         };
-        self.move_region(start, old_end, to, new_bytes).await
+        self.move_region(&change, (start, old_end), to, new_bytes).await
     }
 
-    async fn move_region(&self, start: u64, old_end: u64, to: Option<u64>, new_bytes: u64) -> Result<u64, SpaceError> {
+    async fn move_region(
+        &self,
+        change: &Change<'_>,
+        (start, old_end): (u64, u64),
+        to: Option<u64>,
+        new_bytes: u64,
+    ) -> Result<u64, SpaceError> {
         let overlap = |to: u64| to < old_end && start < to + new_bytes;
         if to.is_some_and(|to| overlap(to) || to < USER_START) {
             return Err(SpaceError::Invalid);
         }
         let top = self.layout.map_top;
-        let (to, shrunk, dirtied) = self.state.lock().relocate((start, old_end), to, new_bytes, top)?;
+        let (to, mut shrunk, dirtied) = self.state.lock().relocate((start, old_end), to, new_bytes, top)?;
+        change.cover_others(&mut shrunk);
         self.settle(shrunk).await;
         tell(dirtied).await;
         Ok(to)

@@ -68,6 +68,8 @@ pub struct AddressSpace {
     pub(crate) layout: Layout,
     /// How many programs live in it.
     users: AtomicU64,
+    /// How many changes are under way that take ranges away: cores may still translate those ranges by old entries.
+    changes: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -101,6 +103,7 @@ impl AddressSpace {
             flush,
             layout,
             users: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
@@ -165,6 +168,12 @@ impl AddressSpace {
         state.pages.get(address).map(|page| work(page, writable))
     }
 
+    /// Notes that a change begins that takes ranges away or gives some out; to be held from before the lock until it is settled.
+    pub(crate) fn change(&self) -> Change<'_> {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        Change { space: self }
+    }
+
     /// Makes all cores forget what shrank, then frees the pages that were taken out.
     pub(crate) async fn settle(&self, shrunk: Shrunk) {
         if shrunk.stale.is_empty() {
@@ -181,6 +190,28 @@ impl AddressSpace {
             self.flush.flush(cores, stale).await;
         }
         graves.pages.clear();
+    }
+}
+
+/// A change under way; it ends when this is dropped, also when its program is killed.
+pub(crate) struct Change<'a> {
+    space: &'a AddressSpace,
+}
+
+impl Change<'_> {
+    /// Makes the flush of this change cover everything where another one is under way: a range that was taken away there may be
+    /// given out here before all cores have forgotten it, and what a program then wrote through an old entry would be lost.
+    /// To be called under the lock.
+    pub(crate) fn cover_others(&self, shrunk: &mut Shrunk) {
+        if self.space.changes.load(Ordering::SeqCst) > 1 {
+            shrunk.stale.all = true;
+        }
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.space.changes.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

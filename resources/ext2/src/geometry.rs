@@ -144,7 +144,7 @@ impl Geometry {
             directories: u16_at(raw, 16),
         };
         let (start, end) = self.group_blocks(number);
-        let free_from = start + self.header_blocks(number);
+        let free_from = start.saturating_add(self.header_blocks(number));
         let table_end = group.inode_table.checked_add(self.table_blocks()).ok_or(FileError::Damaged)?;
         let in_table = |block| (group.inode_table..table_end).contains(&block);
         let sound = [group.block_bitmap, group.inode_bitmap]
@@ -214,7 +214,7 @@ impl Geometry {
             return false;
         };
         let (start, _) = self.group_blocks(number);
-        block >= start + self.header_blocks(number)
+        block >= start.saturating_add(self.header_blocks(number))
             && block != group.block_bitmap
             && block != group.inode_bitmap
             && !(group.inode_table..group.inode_table + self.table_blocks()).contains(&block)

@@ -11,6 +11,8 @@ use gyre_message::{sleep_ns, spawn_on};
 
 /// Commits in a row that `sync_all` and `unmount` need at most: what one frees the next one writes.
 const SETTLE_ROUNDS: usize = 8;
+/// Ages after which the infrastructure cleans up for others.
+const OVERDUE_AGES: u64 = 4;
 
 impl Ext2 {
     /// Does something that needs space; where there is none, once more after what was freed has become usable.
@@ -114,27 +116,48 @@ impl Ext2 {
         loop {
             self.metadata_changed.until(|| self.has_changes().then_some(())).await;
             sleep_ns(self.age_ns).await;
-            let before =
-                gyre_machine::now().saturating_sub(self.age_ns / 1_000_000 * gyre_machine::cycles_per_ms() / 2);
-            for activity in self.cache.dirty_activities(self.file_system) {
-                let nodes = self.cache.aged_nodes(self.file_system, activity, before);
-                in_name_of(activity, move || async move {
-                    for node in nodes {
-                        // A failure is kept with the node for who syncs it.
-                        let _ = self.write_back_all(node).await;
-                    }
-                });
-            }
-            let payer = self.metadata.lock().since.map(|(_, activity)| activity);
-            if let Some(activity) = payer {
-                in_name_of(activity, move || async move {
-                    // A failure makes the file system read-only and is logged there.
-                    let _ = self.commit().await;
-                });
-            }
+            self.clean_in_their_names(self.time_ago(self.age_ns / 2));
+            self.clean_overdue(self.time_ago(OVERDUE_AGES * self.age_ns)).await;
             if self.read_only.load(Ordering::Relaxed) {
                 return;
             }
+        }
+    }
+
+    fn time_ago(&self, ns: u64) -> u64 {
+        gyre_machine::now().saturating_sub(ns / 1_000_000 * gyre_machine::cycles_per_ms())
+    }
+
+    /// Starts tasks of those who dirtied something before that time.
+    fn clean_in_their_names(&'static self, before_cycles: u64) {
+        for activity in self.cache.dirty_activities(self.file_system) {
+            let nodes = self.cache.aged_nodes(self.file_system, activity, before_cycles);
+            in_name_of(activity, move || async move {
+                for node in nodes {
+                    // A failure is kept with the node for who syncs it.
+                    let _ = self.write_back_all(node).await;
+                }
+            });
+        }
+        let payer = self.metadata.lock().since.map(|(_, activity)| activity);
+        if let Some(activity) = payer {
+            in_name_of(activity, move || async move {
+                // A failure makes the file system read-only and is logged there.
+                let _ = self.commit().await;
+            });
+        }
+    }
+
+    /// Does what those who should have done it did not: they have ended, or get too little time.
+    async fn clean_overdue(&'static self, before_cycles: u64) {
+        for activity in self.cache.dirty_activities(self.file_system) {
+            for node in self.cache.aged_nodes(self.file_system, activity, before_cycles) {
+                let _ = self.write_back_all(node).await;
+            }
+        }
+        let since = self.metadata.lock().since;
+        if since.is_some_and(|(since, _)| since <= before_cycles) {
+            let _ = self.commit().await;
         }
     }
 

@@ -169,6 +169,31 @@ impl VirtioNet {
         room
     }
 
+    /// True once at least half of the device's room for frames is free: worth going on with what was suspended. Where it is not, an
+    /// interrupt follows when it is.
+    pub fn is_half_free(&self) -> bool {
+        let mut done = Vec::new();
+        let mut sender = self.sender.lock();
+        let half = self.options.send_frames / 2;
+        loop {
+            if sender.is_dead || !sender.waiting.is_empty() {
+                return true;
+            }
+            if sender.reclaim(&mut done).is_err() {
+                drop(sender);
+                self.recover();
+                return true;
+            }
+            let excess = sender.ring.in_flight().saturating_sub(half);
+            if excess == 0 {
+                return true;
+            }
+            if !sender.ring.listen_after(excess) {
+                return false;
+            }
+        }
+    }
+
     /// Gives a frame to the device, or lets it wait for room: then the answer of the call is awaited.
     pub(crate) fn submit(&self, frame: OutFrame) -> Option<Call<Result<(), LinkError>>> {
         let mut done = Vec::new();

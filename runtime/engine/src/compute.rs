@@ -82,7 +82,7 @@ impl Engine {
         }
         let Traveller { activity, params, number, thread } = traveller;
         let root = self.root_of(activity);
-        let threads = &self.threads;
+        let (threads, now) = (&self.threads, self.line().last());
         let started = self.start_in(COMPUTE, params.kernel, activity, thread, |state, task| {
             if let Some(header) = state.tasks.get_mut(task) {
                 header.thread = number;
@@ -91,7 +91,7 @@ impl Engine {
             }
             state.movable += 1;
             threads.set_place(number, core, task);
-            threads.set_queued(core, state.movable);
+            threads.set_queued(core, state.movable, now);
         });
         if started.is_none() {
             self.threads.end(number, root, core);
@@ -113,9 +113,7 @@ impl Engine {
                 self.leave_core();
                 return None;
             }
-            let slice_end = self.hot.here().quantum_end.get();
-            let timer = self.state.here().borrow().timers.next();
-            self.arm(Some(timer.map_or(slice_end, |timer| timer.min(slice_end))));
+            self.arm(self.next_look(now));
             set_current(activity, COMPUTE);
             inbox.sleeper.leave();
             let entered_at = if inbox.is_ready() {
@@ -147,6 +145,7 @@ impl Engine {
         if self.inboxes.get(core_index()).is_some_and(|inbox| inbox.is_ready()) {
             self.drain();
         }
+        self.share_threads();
         let now = line.stamp(Span::Handling(activity, COMPUTE));
         self.hot.here().mark.set(now);
         now
@@ -191,6 +190,18 @@ impl Engine {
         others
     }
 
+    /// When a core that runs a program must look around at the latest. A slice that nobody waits for needs no end: whoever comes to
+    /// wait comes with an interrupt, or with a trap of the program.
+    fn next_look(&self, now: u64) -> Option<u64> {
+        let hot = self.hot.here();
+        let state = self.state.here().borrow();
+        let is_waited_for = state.is_waited_for(hot.queue.get(), self.ns(now));
+        let slice_end = is_waited_for.then(|| hot.quantum_end.get());
+        // A thread that waits here may be what an idle core lacks.
+        let share_at = (state.movable > 0).then(|| now.saturating_add(self.granularity_cycles).min(hot.quantum_end.get()));
+        slice_end.into_iter().chain(share_at).chain(state.timers.next()).min()
+    }
+
     /// The running thread goes to the end of its queue, and may move to another core from there.
     fn leave_core(&self) {
         let task = self.hot.here().running.get();
@@ -208,10 +219,10 @@ impl Engine {
         if hot.is_asking.get() || !may_run {
             return;
         }
+        let limit = self.patience_ends();
         let busiest = (0..self.cores)
-            .filter(|&core| core != here)
-            .max_by_key(|&core| self.threads.queued(core))
-            .filter(|&core| self.threads.queued(core) > 0);
+            .filter(|&core| core != here && self.threads.queued_since(core, limit) > 0)
+            .max_by_key(|&core| self.threads.queued(core));
         if let Some(core) = busiest {
             hot.is_asking.set(true);
             self.post(core, Message::Errand(Box::new(move |engine| engine.give_thread(here))));
@@ -229,10 +240,15 @@ impl Engine {
         })));
     }
 
-    /// Offers waiting threads to cores that idle. Cheap where none waits.
+    /// Threads that have waited since before this time may move.
+    fn patience_ends(&self) -> u64 {
+        self.line().last().saturating_sub(self.granularity_cycles)
+    }
+
+    /// Offers threads that have waited for a while to cores that idle. Cheap where none waits.
     pub(crate) fn share_threads(&'static self) {
         let here = core_index();
-        if self.state.here().borrow().movable == 0 {
+        if self.threads.queued_since(here, self.patience_ends()) == 0 {
             return;
         }
         let idle = (0..self.cores).find(|&core| {
@@ -252,18 +268,22 @@ impl Engine {
         let traveller = {
             let mut state = self.state.here().borrow_mut();
             let state = &mut *state;
+            let limit = self.patience_ends();
             let compute = state.queues_of(COMPUTE);
             let task = compute
                 .into_iter()
                 .flat_map(|queue| state.queues.members(&state.tasks, queue))
                 .find(|&task| {
                     state.tasks.get(task).is_some_and(|header| {
-                        header.state == State::Queued && header.movable && header.cores >> to & 1 == 1
+                        header.state == State::Queued
+                            && header.movable
+                            && header.queued_at <= limit
+                            && header.cores >> to & 1 == 1
                     })
                 })?;
             state.queues.unlink(&mut state.tasks, task);
             state.movable -= 1;
-            self.threads.set_queued(here, state.movable);
+            self.threads.set_queued(here, state.movable, self.line().last());
             let header = state.tasks.get(task)?;
             // SAFETY: only `settle` sets `movable`, on tasks whose future is a Movable; the task is queued, so nobody polls it, and
             // `release` below forgets the memory without dropping what was moved out.

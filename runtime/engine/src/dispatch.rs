@@ -124,23 +124,13 @@ impl Engine {
         }
     }
 
-    /// Arms the hardware timer for a deadline, if it is not armed for it already.
+    /// Sees to it that the hardware timer fires at a deadline at the latest. One that is armed for an earlier time stays: an
+    /// interrupt too many now and then costs less than setting the timer at each change.
     pub(crate) fn arm(&self, deadline: Option<u64>) {
         let hot = self.hot.here();
-        let deadline = deadline.unwrap_or(u64::MAX);
-        if hot.armed.replace(deadline) == deadline {
-            return;
-        }
-        match deadline {
-            u64::MAX => gyre_machine::clear_timer(),
-            deadline => gyre_machine::set_timer(deadline),
-        }
-    }
-
-    /// Sees to it that the hardware timer fires at a deadline at the latest: timers expire on busy cores too.
-    pub(crate) fn arm_by(&self, deadline: Option<u64>) {
-        if deadline.is_some_and(|deadline| deadline < self.hot.here().armed.get()) {
-            self.arm(deadline);
+        if let Some(deadline) = deadline.filter(|&deadline| deadline < hot.armed.get()) {
+            hot.armed.set(deadline);
+            gyre_machine::set_timer(deadline);
         }
     }
 
@@ -155,6 +145,7 @@ impl Engine {
         let hot = self.hot.here();
         hot.depth.set(1);
         hot.stack_start.set(crate::hot::stack_position());
+        gyre_object::forget_locks_held();
         hot.queue.set(queue);
         hot.callee.set(queue);
         hot.mark.set(now);
@@ -267,7 +258,7 @@ impl Engine {
             };
             if was_movable {
                 state.movable -= 1;
-                self.threads.set_queued(core_index(), state.movable);
+                self.threads.set_queued(core_index(), state.movable, self.line().last());
             }
             return Some(job);
         }
@@ -323,7 +314,7 @@ impl Engine {
         }
         if movable {
             state.movable += 1;
-            self.threads.set_queued(core_index(), state.movable);
+            self.threads.set_queued(core_index(), state.movable, self.line().last());
         }
         true
     }

@@ -136,6 +136,7 @@ impl Engine {
         });
         let engine: &'static Engine = Box::leak(engine);
         engine.install();
+        engine.list_locks();
         let now = gyre_machine::now();
         accounts.lines().iter().for_each(|line| line.begin(now));
         Ok(engine)
@@ -149,6 +150,17 @@ impl Engine {
         CURRENT.set(Some(self));
         gyre_message::set_runtime(self);
         gyre_account::current::set_switch_hook(crate::hot::on_switch);
+    }
+
+    /// Shows the engine's locks in the profile.
+    fn list_locks(&'static self) {
+        gyre_object::register_lock("engine: interrupt handlers", &self.handlers.table);
+        gyre_object::register_lock("engine: free threads", &self.threads.free);
+        for resource in &self.resources {
+            let name = |what: &str| &*alloc::format!("engine: {what} of {}", resource.name).leak();
+            gyre_object::register_lock(name("dependency labels"), &resource.labels);
+            gyre_object::register_lock(name("placements"), resource.placements.lock());
+        }
     }
 
     /// The engine of this instance, once it is built.

@@ -11,9 +11,11 @@ use gyre_object::SpinLock;
 /// A handler of an interrupt: short, takes no memory, never waits. It wakes a task that does the rest.
 pub type InterruptHandler = Box<dyn Fn() + Send + Sync>;
 
+type Registered = Option<&'static (dyn Fn() + Send + Sync)>;
+
 /// Who is told of which event on which core.
 pub(crate) struct Handlers {
-    table: SpinLock<Vec<[Option<&'static (dyn Fn() + Send + Sync)>; 64]>>,
+    pub(crate) table: SpinLock<Vec<[Registered; 64]>>,
 }
 
 impl Handlers {
@@ -21,7 +23,7 @@ impl Handlers {
         Handlers { table: SpinLock::new((0..CORES_MAX).map(|_| [None; 64]).collect()) }
     }
 
-    fn get(&self, core: usize, bit: u32) -> Option<&'static (dyn Fn() + Send + Sync)> {
+    fn get(&self, core: usize, bit: u32) -> Registered {
         *self.table.lock().get(core)?.get(bit as usize)?
     }
 }
@@ -42,9 +44,13 @@ impl Engine {
         self.on_event(core, line, handler);
     }
 
-    /// Handles what interrupts and other cores left since the last look.
+    /// Handles what interrupts, other cores and the clock left since the last look.
     #[inline]
     pub(crate) fn look_around(&'static self) {
+        let now = self.line().last();
+        if self.state.here().borrow().timers.next().is_some_and(|deadline| deadline <= now) {
+            self.expire_timers(now);
+        }
         let events = gyre_machine::take_events();
         if !events.is_empty() {
             self.handle_events(events);
@@ -67,8 +73,6 @@ impl Engine {
         if events.has(Events::TIMER) {
             self.hot.here().armed.set(u64::MAX);
             self.expire_timers(now);
-            let next = self.state.here().borrow().timers.next();
-            self.arm_by(next);
         }
         let core = core_index();
         for bit in crate::bits::ones(events.0 & !(Events::TIMER | Events::WAKE)) {

@@ -31,6 +31,9 @@ impl From<Gone> for KillError {
     }
 }
 
+/// A task that is to be dropped: its number, its future and how to drop that.
+type Claimed = (u32, NonNull<u8>, &'static Vtable);
+
 /// What a core found of the activities that end.
 struct Sweep {
     /// Tasks that cannot be dropped now, because they are being polled.
@@ -129,7 +132,7 @@ impl Engine {
     }
 
     /// Marks all tasks of these activities as ours; those being polled end by themselves.
-    fn claim(&self, members: &[ActivityId]) -> (Vec<(u32, NonNull<u8>, &'static Vtable)>, usize) {
+    fn claim(&self, members: &[ActivityId]) -> (Vec<Claimed>, usize) {
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
         let mut found = Vec::new();
@@ -158,7 +161,7 @@ impl Engine {
             }
             if was_movable {
                 state.movable -= 1;
-                self.threads.set_queued(gyre_machine::core_index(), state.movable);
+                self.threads.set_queued(gyre_machine::core_index(), state.movable, self.line().last());
             }
             if was_queued {
                 state.queues.unlink(&mut state.tasks, task);

@@ -61,6 +61,11 @@ impl Placements {
         self.by_label.lock().clear();
     }
 
+    /// The lock, for the profile.
+    pub(crate) fn lock(&self) -> &dyn gyre_object::Profiled {
+        &self.by_label
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_label.lock().len()
     }

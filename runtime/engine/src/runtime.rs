@@ -35,10 +35,8 @@ impl Runtime for Engine {
     fn wake_at(&self, deadline_cycles: u64, waker: Waker) -> u64 {
         let armed = self.state.here().borrow_mut().timers.arm(deadline_cycles, waker);
         match armed {
-            Ok((slot, generation)) => {
-                self.arm_by(Some(deadline_cycles));
-                timer_name(core_index(), slot, generation)
-            }
+            // The hardware is told when the core goes away, and busy cores look at each turn: many deadlines come and go unseen.
+            Ok((slot, generation)) => timer_name(core_index(), slot, generation),
             Err(waker) => {
                 // Without memory for a timer the sleeper looks at the clock at each turn: slower, never lost.
                 waker.wake();

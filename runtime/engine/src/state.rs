@@ -255,6 +255,14 @@ impl CoreState {
             || self.is_gate_due(now_ns) || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
+    /// True where somebody waits for the core that runs a program of `queue`, be it for a later time.
+    pub(crate) fn is_waited_for(&self, queue: u32, now_ns: u64) -> bool {
+        (self.turn.is_open && !self.turn.waiting.is_empty())
+            || self.gates_waiting & !self.suspended != 0
+            || self.queues.get(queue).is_some_and(|known| known.len > 0)
+            || self.cpu.policy.poll_ready(now_ns) != Readiness::Never
+    }
+
     fn is_gate_due(&self, now_ns: u64) -> bool {
         crate::bits::ones(u64::from(self.gates_waiting & !self.suspended)).any(|index| {
             matches!(self.gates.get(index as usize), Some(Some(gate))

@@ -71,6 +71,12 @@ impl ResourceHandle {
         }
     }
 
+    /// True where some core holds it back: somebody waits for [`ResourceHandle::resume`].
+    pub fn is_waited_for(self) -> bool {
+        let known = self.engine.resources.get(self.resource.index());
+        known.is_some_and(|known| known.suspended_cores.load(Ordering::SeqCst) != 0)
+    }
+
     /// True where it is held back on this core.
     pub fn is_suspended(self) -> bool {
         self.engine.state.here().borrow().is_suspended(self.resource)

@@ -16,12 +16,14 @@ const NOWHERE: u64 = u64::MAX;
 pub(crate) struct ThreadTable {
     /// Core in the upper half, task in the lower.
     places: Box<[AtomicU64]>,
-    free: SpinLock<Vec<u32>>,
+    pub(crate) free: SpinLock<Vec<u32>>,
     /// Threads of a top-level activity on a core, `[activity][core]`.
     per_root: Box<[[AtomicU32; CORES_MAX]]>,
     homed: [AtomicU32; CORES_MAX],
     /// Threads waiting for the core that could move.
     queued: [AtomicU32; CORES_MAX],
+    /// Since when there are any, cycles.
+    queued_since: [AtomicU64; CORES_MAX],
 }
 
 fn zeros() -> [AtomicU32; CORES_MAX] {
@@ -36,6 +38,7 @@ impl ThreadTable {
             per_root: (0..ACTIVITIES_MAX).map(|_| zeros()).collect(),
             homed: zeros(),
             queued: zeros(),
+            queued_since: core::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
@@ -96,13 +99,23 @@ impl ThreadTable {
         self.homed.get(core).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
+    /// Threads that wait for a core and could move, where some have waited since before `limit` (cycles): one that gets its core in
+    /// a moment is not worth another core's interrupt and cold caches.
+    pub(crate) fn queued_since(&self, core: usize, limit: u64) -> u32 {
+        let since = self.queued_since.get(core).map_or(u64::MAX, |since| since.load(Ordering::Relaxed));
+        if since <= limit { self.queued(core) } else { 0 }
+    }
+
     pub(crate) fn queued(&self, core: usize) -> u32 {
         self.queued.get(core).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// Publishes how many threads of a core could move. By that core only.
-    pub(crate) fn set_queued(&self, core: usize, count: u32) {
-        if let Some(queued) = self.queued.get(core) {
+    pub(crate) fn set_queued(&self, core: usize, count: u32, now: u64) {
+        if let (Some(queued), Some(since)) = (self.queued.get(core), self.queued_since.get(core)) {
+            if queued.load(Ordering::Relaxed) == 0 {
+                since.store(now, Ordering::Relaxed);
+            }
             queued.store(count, Ordering::Relaxed);
         }
     }

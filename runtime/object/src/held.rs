@@ -54,6 +54,13 @@ pub(crate) fn leave() {
     });
 }
 
+/// Between messages no lock is held: whatever a handler has left counted (it suspended with a guard, a mistake) is forgotten, so that
+/// it disturbs nobody else.
+#[inline]
+pub fn forget_locks_held() {
+    place::with(|held| held.store(0, Ordering::Relaxed));
+}
+
 /// How many locks this core holds now.
 #[inline]
 pub fn locks_held() -> u32 {

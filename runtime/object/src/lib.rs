@@ -14,7 +14,7 @@ pub mod registry;
 pub mod set_once;
 
 pub use buffer::{Bytes, Page};
-pub use held::locks_held;
+pub use held::{forget_locks_held, locks_held};
 pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};
 pub use pool::{Pool, PoolFull, PoolStatistics, Pooled};
 pub use registry::{lock_profiles, pool_statistics, register_lock, register_pool};

@@ -118,7 +118,10 @@ async fn complete(device: &'static VirtioNet, completed: &'static WaitQueue, han
     loop {
         let next = completed.wait();
         device.on_interrupt();
-        handle.resume();
+        // Interrupts for received frames come here too: what waits to send waits until it is worth it.
+        if handle.is_waited_for() && device.is_half_free() {
+            handle.resume();
+        }
         next.await;
     }
 }

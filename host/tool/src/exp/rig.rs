@@ -20,8 +20,11 @@ use crate::{
     run::{self, Running},
     stop::Stop,
     ui::Step,
-    view::{Sample, Sampler},
+    view::{Sample, Sampler, sample::Tenant},
 };
+
+/// How often the agent is asked before an experiment gives up, a second apart.
+const AGENT_TRIES: u32 = 20;
 
 /// Where experiments run.
 pub struct Rig {
@@ -53,25 +56,19 @@ impl Measured {
         Bill::of(&self.window)
     }
 
-    /// Each customer's share in each second: (name, entitled percent, percents).
-    pub fn shares(&self, value: impl Fn(&crate::view::sample::Tenant) -> f64) -> Vec<(String, f64, Vec<f64>)> {
+    /// Each customer's share in each second: (name, entitled percent, percents). Seconds without any figure are left out: they
+    /// say that nobody answered, not that nobody got anything.
+    pub fn shares(&self, value: impl Fn(&Tenant) -> f64) -> Vec<(String, f64, Vec<f64>)> {
         let Some(last) = self.samples.last() else { return vec![] };
-        let customers = last.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
-        let of = |sample: &Sample, name: &str| {
+        let own = |sample: &Sample, name: &str| {
             let customers = || sample.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
             let sum: f64 = customers().map(&value).sum();
             let own = customers().find(|tenant| tenant.name == name).map_or(0.0, &value);
-            if sum > 0.0 { own * 100.0 / sum } else { 0.0 }
+            (sum > 0.0).then(|| own * 100.0 / sum)
         };
-        customers
-            .map(|tenant| {
-                (
-                    tenant.name.clone(),
-                    tenant.entitled_percent,
-                    self.samples.iter().map(|sample| of(sample, &tenant.name)).collect(),
-                )
-            })
-            .collect()
+        let customers = last.tenants.iter().filter(|tenant| tenant.entitled_percent > 0.0);
+        let percents = |name: &str| self.samples.iter().filter_map(|sample| own(sample, name)).collect();
+        customers.map(|tenant| (tenant.name.clone(), tenant.entitled_percent, percents(&tenant.name))).collect()
     }
 }
 
@@ -122,8 +119,8 @@ impl Rig {
         let seconds = self.seconds.unwrap_or(plan.seconds);
         let step = Step::start(format!("measuring {} on {:?}", plan.file.trim_end_matches(".toml"), plan.on));
         self.wait(&mut running, plan.warm_up, &step)?;
+        let before = self.first_snapshot(&mut running, &step)?;
         let sampler = Sampler::start(run::sources(&running))?;
-        let before = running.agent.snapshot().map_err(silent)?;
         let (started, cpu) = (Instant::now(), running.qemu.cpu_seconds());
         self.wait(&mut running, seconds, &step)?;
         let host_cpu_percent = (running.qemu.cpu_seconds() - cpu) * 100.0 / started.elapsed().as_secs_f64();
@@ -136,6 +133,17 @@ impl Rig {
             clients: running.stop_clients(),
             host_cpu_percent,
         })
+    }
+
+    /// Waits for the agent: on a machine that computes on every core it may take a while to come up.
+    fn first_snapshot(&self, running: &mut Running, step: &Step) -> Result<Snapshot> {
+        for _ in 0..AGENT_TRIES {
+            if let Ok(snapshot) = running.agent.snapshot() {
+                return Ok(snapshot);
+            }
+            self.wait(running, 1, step)?;
+        }
+        running.agent.snapshot().map_err(silent)
     }
 
     fn wait(&self, running: &mut Running, seconds: u32, step: &Step) -> Result<()> {

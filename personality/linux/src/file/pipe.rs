@@ -89,33 +89,37 @@ impl Pipe {
 
     /// A new end.
     pub fn end(self: &Arc<Pipe>, side: Side) -> PipeEnd {
+        self.open(side).0
+    }
+
+    /// A new end, and what it must wait for where nobody has the other side open at that moment.
+    pub fn open(self: &Arc<Pipe>, side: Side) -> (PipeEnd, Option<Partner>) {
         let mut state = self.state.lock();
         state.readers += usize::from(side != Side::Write);
         state.writers += usize::from(side != Side::Read);
         state.openings.0 += u64::from(side != Side::Write);
         state.openings.1 += u64::from(side != Side::Read);
         self.publish(&state, Ready::empty());
+        let partner = match side {
+            Side::Read if state.writers == 0 => Some(Partner::Writer(state.openings.1)),
+            Side::Write if state.readers == 0 => Some(Partner::Reader(state.openings.0)),
+            _ => None,
+        };
         drop(state);
         self.opened.wake_all();
-        PipeEnd { pipe: self.clone(), side }
+        (PipeEnd { pipe: self.clone(), side }, partner)
     }
 
-    /// How often reading and writing ends were opened.
-    pub fn openings(&self) -> (u64, u64) {
-        self.state.lock().openings
-    }
-
-    /// Waits for the other side of a named pipe: one that is open, or was opened since `seen`.
-    pub async fn partner(&self, side: Side, seen: (u64, u64)) {
+    /// Waits for the other side of a named pipe, also one that has come and gone meanwhile.
+    pub async fn partner(&self, partner: Partner) {
         self.opened
             .until(|| {
-                let state = self.state.lock();
-                let there = match side {
-                    Side::Read => state.writers > 0 || state.openings.1 > seen.1,
-                    Side::Write => state.readers > 0 || state.openings.0 > seen.0,
-                    Side::Both => true,
+                let openings = self.state.lock().openings;
+                let came = match partner {
+                    Partner::Writer(seen) => openings.1 > seen,
+                    Partner::Reader(seen) => openings.0 > seen,
                 };
-                there.then_some(())
+                came.then_some(())
             })
             .await;
     }
@@ -146,6 +150,15 @@ pub enum Side {
     Write,
     /// Both (a named pipe opened for reading and writing).
     Both,
+}
+
+/// Who is missing at an opening, with how many of them had come until then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Partner {
+    /// Somebody who reads.
+    Reader(u64),
+    /// Somebody who writes.
+    Writer(u64),
 }
 
 /// One end of a pipe. Dropping it is seen at the other.

@@ -279,11 +279,10 @@ async fn open_fifo(thread: &Thread, context: &FileContext, found: Found, wish: W
     if side == Side::Write && nonblocking && pipe.ends().0 == 0 {
         return Err(Errno::ENXIO);
     }
-    let seen = pipe.openings();
-    let end = pipe.end(side);
+    let (end, partner) = pipe.open(side);
     let file = OpenFile::new(context.tenant(), Object::Pipe(end), wish.flags, location(found))?;
-    if side != Side::Both && !nonblocking {
-        thread.interruptible(pipe.partner(side, seen)).await?;
+    if let Some(partner) = partner.filter(|_| !nonblocking) {
+        thread.interruptible(pipe.partner(partner)).await?;
     }
     Ok(file)
 }

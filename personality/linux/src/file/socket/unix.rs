@@ -4,8 +4,10 @@
 //! to, so that a reader that makes room never misses a sender that found none. One endpoint's lock is never taken while
 //! another's is held.
 
+mod connect;
+
 use super::unix_inbox::{Borders, Inbox};
-use super::{Address, Incoming, Options, Outgoing, PeerCredentials, Receive, Socket, UnixName};
+use super::{Address, Incoming, Options, Outgoing, PeerCredentials, Receive, UnixName};
 use crate::Errno;
 use crate::file::tenant_files::TenantFiles;
 use alloc::collections::VecDeque;
@@ -183,73 +185,6 @@ impl UnixSocket {
         Ok(())
     }
 
-    /// See listen(2).
-    pub(super) fn listen(&self, backlog: u32) -> Result<(), Errno> {
-        if self.end.kind == UnixKind::Datagram {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let limit = backlog.clamp(1, 4096) as usize;
-        let mut state = self.end.state.lock();
-        if state.name == UnixName::Unnamed {
-            return Err(Errno::EINVAL);
-        }
-        match &mut state.phase {
-            Phase::Listening { limit: old, .. } => *old = limit,
-            Phase::Connected { .. } => return Err(Errno::EINVAL),
-            Phase::Fresh => {
-                state.phase = Phase::Listening { backlog: VecDeque::new(), limit };
-                self.end.readiness.clear(Ready::all());
-            }
-        }
-        Ok(())
-    }
-
-    /// See accept(2).
-    pub(super) fn accept(&self) -> Result<(Socket, Address), Errno> {
-        let end = {
-            let mut state = self.end.state.lock();
-            let shut = state.shut_read;
-            let Phase::Listening { backlog, .. } = &mut state.phase else {
-                return Err(Errno::EINVAL);
-            };
-            let end = backlog.pop_front();
-            if backlog.is_empty() {
-                self.end.readiness.clear(Ready::READ);
-            }
-            end.ok_or(if shut { Errno::EINVAL } else { Errno::EAGAIN })?
-        };
-        let socket = UnixSocket::of(end, &self.tenant);
-        let name = socket.peer_name().unwrap_or_default();
-        Ok((Socket::Unix(socket), Address::Unix(name)))
-    }
-
-    /// See connect(2). A full backlog answers EAGAIN.
-    pub(super) fn connect(&self, name: &UnixName, sender: PeerCredentials) -> Result<(), Errno> {
-        let target = self.tenant.unix_names.find(name)?;
-        if target.kind != self.end.kind {
-            return Err(Errno::EPROTOTYPE);
-        }
-        if self.end.kind == UnixKind::Datagram {
-            let target_name = target.state.lock().name.clone();
-            self.end.join(&target, target_name, sender);
-            return Ok(());
-        }
-        let own_name = {
-            let state = self.end.state.lock();
-            match state.phase {
-                Phase::Fresh => state.name.clone(),
-                Phase::Connected { .. } => return Err(Errno::EISCONN),
-                Phase::Listening { .. } => return Err(Errno::EINVAL),
-            }
-        };
-        let accepted = Endpoint::new(self.end.kind);
-        accepted.join(&self.end, own_name, sender);
-        let listener = enter_backlog(&target, &accepted)?;
-        self.end.join(&accepted, listener, sender);
-        target.readiness.set(Ready::READ);
-        Ok(())
-    }
-
     /// Forgets the peer of a datagram socket.
     pub(super) fn disconnect(&self) -> Result<(), Errno> {
         if self.end.kind != UnixKind::Datagram {
@@ -422,23 +357,6 @@ impl UnixSocket {
             Phase::Listening { backlog, .. } => backlog.iter().for_each(|end| refuse(end)),
             _ => {}
         }
-    }
-}
-
-/// Puts a new connection into a listener's backlog; answers the listener's name.
-fn enter_backlog(target: &Arc<Endpoint>, accepted: &Arc<Endpoint>) -> Result<UnixName, Errno> {
-    let mut state = target.state.lock();
-    let name = state.name.clone();
-    let shut = state.shut_read;
-    match &mut state.phase {
-        Phase::Listening { backlog, limit } if !shut => {
-            if backlog.len() > *limit {
-                return Err(Errno::EAGAIN);
-            }
-            backlog.push_back(accepted.clone());
-            Ok(name)
-        }
-        _ => Err(Errno::ECONNREFUSED),
     }
 }
 

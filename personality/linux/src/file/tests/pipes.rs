@@ -112,3 +112,19 @@ fn capacity_can_be_asked_and_set() {
         assert_eq!(user.call(72, &[write, 1031, 2 << 20]).await, Err(Errno::EPERM));
     });
 }
+
+#[test]
+fn a_writer_that_came_and_went_lets_the_reader_in() {
+    run(|user| async move {
+        user.with_path(133, "/tmp/fifo", &[0o10_644, 0]).await.unwrap();
+        let child = user.fork(2).await;
+        let writer = async {
+            let fd = child.open("/tmp/fifo", raw::O_WRONLY, 0).await.unwrap();
+            child.exit().await;
+            fd
+        };
+        let reader = async { user.open("/tmp/fifo", raw::O_RDONLY, 0).await.unwrap() };
+        let (_, fd) = both(writer, reader).await;
+        assert_eq!(user.read(fd, 100).await, Ok(vec![]));
+    });
+}

@@ -1,0 +1,89 @@
+//! Open ends of a terminal: the program's and the typist's.
+
+use super::Terminal;
+use crate::Errno;
+use alloc::sync::Arc;
+use gyre_interface::{Readiness, Ready};
+use linux_raw_sys::general as raw;
+
+/// Which end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TerminalSide {
+    /// The program's.
+    Slave,
+    /// The typist's.
+    Master,
+}
+
+/// An open end of a terminal.
+pub struct TerminalEnd {
+    pub(super) terminal: Arc<Terminal>,
+    pub(super) side: TerminalSide,
+}
+
+impl TerminalEnd {
+    /// The terminal.
+    pub fn terminal(&self) -> &Arc<Terminal> {
+        &self.terminal
+    }
+
+    /// Which end it is.
+    pub fn side(&self) -> TerminalSide {
+        self.side
+    }
+
+    /// What it is ready for.
+    pub fn readiness(&self) -> &Arc<Readiness> {
+        match self.side {
+            TerminalSide::Slave => &self.terminal.slave,
+            TerminalSide::Master => &self.terminal.master,
+        }
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// EAGAIN; EIO after the other end has gone.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        match self.side {
+            TerminalSide::Slave => self.terminal.read_slave(into),
+            TerminalSide::Master => self.terminal.read_master(into),
+        }
+    }
+
+    /// Writes.
+    ///
+    /// # Errors
+    /// EAGAIN; EIO after the other end has gone.
+    pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
+        match self.side {
+            TerminalSide::Slave => self.terminal.write_slave(data),
+            TerminalSide::Master => match self.terminal.input(data) {
+                0 if !data.is_empty() => Err(Errno::EAGAIN),
+                taken => Ok(taken),
+            },
+        }
+    }
+}
+
+impl Drop for TerminalEnd {
+    fn drop(&mut self) {
+        let terminal = &self.terminal;
+        let mut state = terminal.state.lock();
+        match self.side {
+            TerminalSide::Slave => {
+                state.slaves -= 1;
+                if state.slaves == 0 {
+                    terminal.master.set(Ready::HANG_UP);
+                }
+            }
+            TerminalSide::Master => {
+                state.master_open = false;
+                terminal.publish(&state);
+                drop(state);
+                terminal.signal(raw::SIGHUP);
+                terminal.signal(raw::SIGCONT);
+            }
+        }
+    }
+}

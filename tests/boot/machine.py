@@ -1,0 +1,120 @@
+"""What the boot tests share: a machine under `gyre run`, and checks that are reported as `cargo test` does."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+GYRE = os.environ.get("GYRE", str(ROOT / "gyre"))
+WORK = ROOT / "target/boot-tests"
+ENVIRONMENT = {**os.environ, "GYRE_ROOT": str(ROOT)}
+
+
+def kernel_arguments():
+    """KERNEL names a kernel that is built already."""
+    return ["--kernel", os.environ["KERNEL"]] if os.environ.get("KERNEL") else []
+
+
+def gyre(*arguments, timeout=60, **more):
+    """Runs the tool and answers what it did; a tool that hangs answers code 124 with what it had said."""
+    try:
+        return subprocess.run([GYRE, *arguments], env=ENVIRONMENT, capture_output=True, timeout=timeout, **more)
+    except subprocess.TimeoutExpired as hung:
+        return subprocess.CompletedProcess(hung.cmd, 124, hung.stdout or b"", (hung.stderr or b"") + b"\n(timeout)")
+
+
+class Machine:
+    """A machine that runs from `with` to the end of the block, at most `limit_s` seconds."""
+
+    def __init__(self, file, name, limit_s=300, ready_s=150, more=()):
+        self.file, self.name, self.limit_s, self.ready_s, self.more = file, name, limit_s, ready_s, more
+        self.folder = ROOT / ".gyre/run" / name
+        self.console = self.folder / "console.log"
+
+    def __enter__(self):
+        WORK.mkdir(parents=True, exist_ok=True)
+        self.said = WORK / f"{self.name}.said"
+        with open(self.said, "wb") as said:
+            self.child = subprocess.Popen(
+                [GYRE, "run", str(self.file), "--no-load", "--page", "0", "--for", f"{self.limit_s}s", *kernel_arguments(), *self.more],
+                env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        end = time.time() + self.ready_s
+        while time.time() < end:
+            if self.child.poll() is not None:
+                raise AssertionError(f"the machine ended at once (code {self.child.returncode}):\n{self.output()}")
+            if gyre("bill", "--machine", self.name, "--json", timeout=10).returncode == 0:
+                return self
+            time.sleep(0.3)
+        self.stop()
+        raise AssertionError(f"the agent did not answer in {self.ready_s} s:\n{self.output()}\n{self.console_tail()}")
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Ends the machine as Ctrl-C does and answers the exit code of the tool."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGINT)
+            try:
+                self.child.wait(20)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+        return self.child.returncode
+
+    def output(self):
+        return self.said.read_text(errors="replace")[-4000:]
+
+    def console_tail(self, lines=25):
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def exec(self, tenant, *command, input=b"", timeout=30):
+        return gyre("exec", "--machine", self.name, tenant, "--", *command, input=input, timeout=timeout)
+
+    def sh(self, tenant, text, **more):
+        return self.exec(tenant, "/bin/busybox", "sh", "-c", text, **more)
+
+    def logs(self, tenant):
+        return gyre("logs", "--machine", self.name, tenant).stdout.decode(errors="replace")
+
+
+class Report:
+    """Collects checks; each is a line that `gyre test` counts."""
+
+    def __init__(self, suite):
+        self.suite, self.failures = suite, []
+
+    def result(self, name, problem=None):
+        print(f"test {self.suite}: {name} ... {'FAILED' if problem else 'ok'}", flush=True)
+        if problem:
+            self.failures.append(f"{name}: {problem}")
+            if os.environ.get("VERBOSE"):
+                print(f"    {problem}", file=sys.stderr, flush=True)
+
+    def check(self, name, condition, why=""):
+        self.result(name, None if condition else (str(why) or "not so"))
+
+    def run(self, name, function, *arguments):
+        """Runs a function that raises AssertionError where something is wrong; any other error is a failure too."""
+        try:
+            function(*arguments)
+            self.result(name)
+        except AssertionError as wrong:
+            self.result(name, str(wrong) or traceback.format_exc())
+        except Exception:
+            self.result(name, traceback.format_exc())
+
+    def end(self):
+        if self.failures:
+            print("failures:")
+            print("\n".join(self.failures))
+        sys.exit(1 if self.failures else 0)
+
+
+def same(got, wanted, what=""):
+    assert got == wanted, f"{what} is {got!r}, expected {wanted!r}"

@@ -1,0 +1,43 @@
+"""Shell sessions: each runs on the host and in the machine, in an empty directory; output and exit code must be the same."""
+
+BUSYBOX = {
+    "pipes": "seq 1 1000 | sort -rn | head -3; echo a b c | tr ' ' '\\n' | wc -l; yes | head -c 100000 | wc -c",
+    "redirections": "echo one > f; echo two >> f; cat < f; cat f nothere 2> e; wc -l < e; { echo x; echo y >&2; } > o 2>&1; cat o; exec 5> g; echo z >&5; cat g",
+    "here documents": "cat <<E\nline $((6*7))\nE\ncat <<'E'\n$HOME\nE",
+    "loops": "i=0; while [ $i -lt 50 ]; do i=$((i+1)); [ $((i%2)) = 0 ] && continue; [ $i -gt 30 ] && break; printf '%s ' $i; done; for x in a b c; do echo $x; done",
+    "functions and case": "f() { case $1 in a*) return 3;; *) return 4;; esac; }; f abc; echo $?; f x; echo $?; set -- 1 2 3; shift; echo $# $*",
+    "many small processes": "for i in $(seq 1 30); do /bin/busybox true || echo bad; done; echo done",
+    "copy a tree": "mkdir -p a/b/c; for i in 1 2 3 4 5 6 7 8 9; do seq 1 $((i*200)) > a/b/c/$i; done; cp -r a z; diff -r a z && echo same; ls z/b/c | wc -l; md5sum z/b/c/9",
+    "tar": "mkdir d; seq 1 20000 > d/big; ln -s big d/link; mkdir o; tar cf - d | tar xf - -C o; md5sum < o/d/big; readlink o/d/link",
+    "find": "mkdir -p p/q/r; touch p/1 p/q/2 p/q/r/3.txt; find p -type f | sort; find p -name '*.txt' -exec echo {} \\;; find p -type d | wc -l",
+    "grep and sort": "seq 1 500 > n; grep -c 7 n; grep -v 1 n | head -2; sort -k1nr n | head -2; printf 'b\\na\\nb\\n' | sort | uniq -c",
+    "sed and awk": "seq 1 20 | sed -n '5,7p;s/9$/nine/p'; seq 1 100 | awk '{s+=$1} END {print s, NR}'",
+    "kill and wait": "sleep 100 & p=$!; kill $p; wait $p; echo $?; sleep 100 & p=$!; kill -9 $p; wait $p; echo $?; kill -0 $p 2>/dev/null || echo gone",
+    "traps": "trap 'echo usr1' USR1; trap 'echo bye' EXIT; kill -USR1 $$; echo after",
+    "background jobs": "(sleep 0.3; echo late > l) & (echo early > e) & wait; cat e l; jobs | wc -l",
+    "dd": "dd if=/dev/zero of=z bs=4096 count=300 2>/dev/null; wc -c < z; dd if=z bs=1000 skip=3 count=2 2>/dev/null | wc -c; printf abc | dd of=z bs=1 seek=100 conv=notrunc 2>/dev/null; wc -c < z; tail -c +101 z | head -c 3",
+    "sparse file": "dd if=/dev/zero of=s bs=1 count=1 seek=5000000 2>/dev/null; wc -c < s; md5sum < s; rm s",
+    "modes": "umask 022; touch f; chmod 640 f; stat -c %a f; chmod u+x,o=r f; stat -c %a f; mkdir -m 700 d; stat -c %a d",
+    "links": "echo x > a; ln a b; ln -s a c; stat -c %h a; cat c; rm a; cat b; cat c 2>/dev/null || echo dangling; readlink c",
+    "moves": "mkdir d; echo 1 > a; echo 2 > b; mv a b; cat b; mv b d/; ls d; mv d e; cat e/b; mv e/b ./e/c; ls e",
+    "remove a tree": "mkdir -p t/1/2/3; for i in $(seq 1 60); do echo $i > t/1/2/f$i; done; ls t/1/2 | wc -l; rm -r t; ls | wc -l; rmdir x 2>/dev/null; echo $?",
+    "truncate and append": "seq 1 3000 > f; : > f; wc -c < f; seq 1 10 >> f; truncate -s 5 f; cat f; truncate -s 50000 f; wc -c < f; md5sum < f",
+    "named pipe": "mkfifo p; (echo through > p) & cat p; wait; rm p",
+    "broken pipe": "(yes; echo $? >&2) 2>e | head -1; cat e",
+    "missing program": "nosuchprogram 2>/dev/null; echo $?; ./nothere 2>/dev/null; echo $?; touch n; ./n 2>/dev/null; echo $?",
+    "crash status": "sh -c 'kill -SEGV $$'; echo $?; sh -c 'exit 77'; echo $?",
+    "script with an interpreter line": "printf '#!/bin/sh\\necho \"$0 $1\"\\n' > s; chmod +x s; ./s arg",
+    "gzip": "seq 1 30000 | gzip -c | gunzip -c | md5sum",
+    "environment": "X=1 env | grep ^X=; export Y=2; sh -c 'echo $Y'; cd /; pwd; cd /tmp/..; pwd",
+    "devices": "head -c 10 /dev/zero | od -An -tx1; head -c 8 /dev/urandom | wc -c; echo x > /dev/null; cat /dev/null | wc -c; (echo x > /dev/full) 2>/dev/null; echo $?",
+    "proc": "[ -d /proc/self ] && echo dir; head -c 4 /proc/self/exe | od -An -c; tr '\\0' ' ' < /proc/self/cmdline; readlink /proc/self/fd/0 > /dev/null && echo fd; grep -c '^Name:' /proc/self/status",
+    "timeout": "timeout 1 sleep 20; echo $?",
+}
+
+DYNAMIC = {
+    "dash": "echo $((2+3)); x=abcdef; echo ${x%def} ${x#abc} ${#x}; printf '%05d|%-5s|\\n' 42 ab; type cd",
+    "coreutils on text": "seq 1 100 | sort -R | sort -n | tail -1; seq 10 | tac | paste -sd,; seq 10 | shuf | sort -n | cksum; echo hello | sha256sum; echo hi | base64; seq 1 9 | split -l 4 - part; ls; nl partaa; comm partaa partab; join partaa partaa; fold -w 2 partac; expr 6 \\* 7; factor 360; numfmt --to=iec 1048576; basename /a/b.c .c; dirname /a/b",
+    "coreutils on files": "mkdir -p a/b; cp /etc/shells a/b/x; cp -a a c; ls -R c; mv c d; ln -sr d/b/x l; realpath --relative-to=. l; install -m 600 a/b/x y; stat -c '%a %s' a/b/x >/dev/null; du -a a >/dev/null; echo $?; rm -rf a d; ls; truncate -s 1M t; stat -c %s t; touch -d @86400 t; stat -c %Y t; mktemp -d ./XXXX >/dev/null; echo $?",
+    "dd and tee": "dd if=/dev/zero bs=64k count=20 status=none | tee f | wc -c; sha1sum < f; head -c 100 f | od -An -tx1 | head -1; cp --sparse=always f g; cmp f g 2>/dev/null; cksum < g",
+    "id, uname and env": "id -u; uname -s; uname -m; env -i A=b env; nproc >/dev/null; echo $?; date -u -d @0 +%F; sleep 0.1; timeout 0.2 sleep 5; echo $?; nice -n 5 nice; true; false; echo $?; test -f /etc/passwd && echo y; printenv NOPE; echo $?",
+}
