@@ -85,10 +85,10 @@ def main():
     path, kernel = sys.argv[1:3]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 8
     cores = int(sys.argv[4]) if len(sys.argv) > 4 else 2
-    stacks = sample(path, seconds, cores, 5)
+    stacks = sample(path, seconds, cores, 12)
     busy = sum(count for stack, count in stacks.items() if stack != ("idle",))
     found = names(kernel, sorted({p for stack in stacks for p in stack if p not in ("idle", "user")}))
-    leaves, outer, chains, within = (collections.Counter() for _ in range(4))
+    leaves, outer, chains, within, apart = (collections.Counter() for _ in range(5))
     for stack, count in stacks.items():
         if stack == ("idle",):
             continue
@@ -96,12 +96,15 @@ def main():
         compiled = [short(frames[-1].rsplit(":", 1)[0]) for frames in named]
         leaves[short(named[0][0])] += count
         outer[compiled[0]] += count
+        if not any(name == "poll" or name.endswith("::poll") for name in compiled):
+            apart[compiled[0] + "  " + short(named[0][0])] += count
         chains[" < ".join(compiled[:5])] += count
         for name in set(compiled):
             within[name] += count
     print(f"{sum(stacks.values())} samples, {stacks[('idle',)]} idle, {busy} busy; shares of the busy ones")
     show("functions as compiled", outer, busy)
     show("with what they call (5 frames)", within, busy, 60)
+    show("outside of all handlers: scheduling, interrupts", apart, busy, 40)
     show("lines", leaves, busy, 30)
     show("chains", chains, busy, 40)
 

@@ -65,20 +65,21 @@ impl PageMap {
         Some(page)
     }
 
-    /// Addresses of the pages from `start` to `end`, in order.
+    /// Addresses of the pages from `start` to `end`, in order. Looks only at the places in the range, not at whole blocks.
     pub(crate) fn addresses(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
-        let first = start / PAGE / BLOCK_PAGES;
-        let last = end.saturating_sub(1) / PAGE / BLOCK_PAGES;
-        let range = if start < end { first..last + 1 } else { 0..0 };
-        self.blocks.range(range).flat_map(move |(number, block)| {
+        let first = start.div_ceil(PAGE);
+        let last = end.div_ceil(PAGE).max(first);
+        let blocks = first / BLOCK_PAGES..last.div_ceil(BLOCK_PAGES).max(first / BLOCK_PAGES);
+        self.blocks.range(blocks).flat_map(move |(number, block)| {
             let base = number * BLOCK_PAGES;
-            block
-                .pages
+            let from = first.saturating_sub(base).min(BLOCK_PAGES);
+            let to = last.saturating_sub(base).min(BLOCK_PAGES);
+            let places = block.pages.get(from as usize..to as usize).unwrap_or_default();
+            places
                 .iter()
-                .enumerate()
-                .filter(|(_, page)| page.is_some())
-                .map(move |(index, _)| (base + index as u64) * PAGE)
-                .filter(move |address| *address >= start && *address < end)
+                .zip(base + from..)
+                .filter(|(page, _)| page.is_some())
+                .map(|(_, number)| number * PAGE)
         })
     }
 }

@@ -13,6 +13,9 @@ use gyre_message::{WaitQueue, select, sleep_ns};
 use gyre_object::SpinLock;
 use hashbrown::HashMap;
 
+/// Deadlines that are over within so long are told at once: 1 ms is little beside the shortest delay of TCP (40 ms), and one
+/// interrupt for many.
+const GRAIN_NS: u64 = 1_000_000;
 /// Deadlines told per turn; then others of the infrastructure may go first.
 const BATCH: usize = 64;
 
@@ -80,8 +83,10 @@ impl TcpTimer {
             due.into_iter().for_each(|(socket, armed)| self.tell(socket, armed));
             match next {
                 Some(_) if full => gyre_message::yield_now().await,
-                // a microsecond late rather than a cycle early
-                Some(next) => _ = select(changed, sleep_ns(next.saturating_sub(now_ns()) + 1000)).await,
+                Some(next) => {
+                    let look_at = (next / GRAIN_NS + 1) * GRAIN_NS;
+                    select(changed, sleep_ns(look_at.saturating_sub(now_ns()))).await;
+                }
                 None => changed.await,
             }
         }

@@ -275,7 +275,8 @@ impl<T> Ring<T> {
         self.used() > 0
     }
 
-    fn used(&self) -> u16 {
+    /// Chains that are used and not taken yet, as the device says: [`Ring::pop`] checks it.
+    pub fn used(&self) -> u16 {
         self.memory.read_u16(self.offsets.used + 2).wrapping_sub(self.used_index)
     }
 

@@ -132,12 +132,21 @@ impl VirtioNet {
         statistics
     }
 
-    /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
-    pub fn on_interrupt(&self) {
+    /// The first look at an interrupt: wakes whoever waits for frames, so that those need no task between them and their reader.
+    /// True where there is enough room to go on with sending, if that `wants_room` or frames wait here; else an interrupt follows
+    /// when there is. Takes no memory and sends nothing: for interrupt handlers.
+    pub fn acknowledge(&self, wants_room: bool) -> bool {
         self.general.lock().interrupts += 1;
         if self.has_arrived() {
             self.arrived.wake_all();
         }
+        let mut sender = self.sender.lock();
+        sender.is_waited_for() || wants_room && (sender.is_dead || sender.has_sent_half(self.options.send_frames / 2))
+    }
+
+    /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
+    pub fn on_interrupt(&self) {
+        self.acknowledge(false);
         self.go_on_sending();
     }
 

@@ -249,20 +249,41 @@ fn short_and_headless_frames_are_counted_and_dropped() {
     });
 }
 
+/// The device sends a frame; true where it interrupts.
+fn send_one(rig: &Rig) -> bool {
+    let chain = rig.device.take(1).expect("a frame to send");
+    rig.device.complete(1, chain.head, 0)
+}
+
+async fn fill(rig: &Rig) {
+    while rig.driver.has_room() {
+        rig.client.transmit(frame(1, 1, 100)).await.unwrap();
+    }
+}
+
 #[test]
-fn a_refusal_is_followed_by_an_interrupt_when_there_is_room() {
+fn a_refusal_is_followed_by_one_interrupt_when_half_of_the_ring_is_free() {
     let rig = ordinary();
     block_on(async {
-        for fill in 0..4 {
-            assert!(rig.driver.has_room());
-            rig.client.transmit(frame(fill, 1, 100)).await.unwrap();
-        }
-        assert!(!rig.driver.has_room());
-        let chain = rig.device.take(1).unwrap();
-        assert!(rig.device.complete(1, chain.head, 0), "the device is told to interrupt");
-        assert!(rig.driver.has_room());
-        let chain = rig.device.take(1).unwrap();
+        fill(&rig).await;
+        assert!(!send_one(&rig), "one frame is not worth an interrupt");
+        assert!(send_one(&rig), "the device is told to interrupt");
+        assert!(rig.driver.acknowledge(true) && rig.driver.is_half_free() && rig.driver.has_room());
         rig.driver.on_interrupt();
-        assert!(!rig.device.complete(1, chain.head, 0), "nobody waits any more");
+        assert!(!send_one(&rig), "nobody waits any more");
+    });
+}
+
+#[test]
+fn an_interrupt_that_finds_the_ring_filled_again_is_followed_by_another() {
+    let rig = ordinary();
+    block_on(async {
+        fill(&rig).await;
+        assert!(!send_one(&rig));
+        rig.client.transmit(frame(2, 1, 100)).await.unwrap();
+        assert!(send_one(&rig), "the second since the refusal");
+        assert!(!rig.driver.acknowledge(true), "three of four are left");
+        assert!(send_one(&rig), "half is free now");
+        assert!(rig.driver.acknowledge(true));
     });
 }

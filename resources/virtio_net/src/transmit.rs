@@ -93,6 +93,18 @@ impl Sender {
         Ok(())
     }
 
+    /// True where frames wait for room.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// True where the device has at most `half` frames left to send; else it is asked to tell then.
+    pub(crate) fn has_sent_half(&mut self, half: u16) -> bool {
+        let used = self.ring.used();
+        let excess = self.ring.in_flight().saturating_sub(used).saturating_sub(half);
+        excess == 0 || self.ring.listen_after(used + excess)
+    }
+
     /// Asks to be told once half of what the device has is sent: an interrupt is worth many frames, and the device never runs dry.
     /// True where that is so already.
     fn listen_for_half(&mut self) -> bool {
@@ -257,7 +269,7 @@ impl VirtioNet {
     }
 
     /// Takes back what was sent and gives the device what waits.
-    pub(crate) fn go_on_sending(&self) {
+    pub fn go_on_sending(&self) {
         let (mut done, mut answers) = (Vec::new(), Vec::new());
         let mut sender = self.sender.lock();
         loop {

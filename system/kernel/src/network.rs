@@ -104,7 +104,11 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     let (read, write) = (resource(engine, "network_read"), resource(engine, "network_write"));
     let handle = engine.handle(write);
     let completed: &'static WaitQueue = Box::leak(Box::default());
-    engine.on_interrupt(0, device.line(), Box::new(|| completed.wake_all()));
+    engine.on_interrupt(0, device.line(), Box::new(move || {
+        if device.acknowledge(handle.is_waited_for()) {
+            completed.wake_all();
+        }
+    }));
     let interrupts = resource(engine, "device_interrupt");
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch());
@@ -113,11 +117,11 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     (link::Client::new(Link::new(reader)), link::Client::new(Link::new(writer)))
 }
 
-/// Takes what the device is done with, after each of its interrupts.
+/// Takes what the device is done with, where somebody waits for room.
 async fn complete(device: &'static VirtioNet, completed: &'static WaitQueue, handle: ResourceHandle) {
     loop {
         let next = completed.wait();
-        device.on_interrupt();
+        device.go_on_sending();
         // Interrupts for received frames come here too: what waits to send waits until it is worth it.
         if handle.is_waited_for() && device.is_half_free() {
             handle.resume();

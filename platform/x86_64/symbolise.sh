@@ -1,5 +1,5 @@
 #!/bin/sh
-# Adds names and lines to the addresses of a kernel's trace: usage: tests/boot/symbolise.sh KERNEL < serial.log
+# Adds names and lines to the addresses of a kernel's trace: usage: platform/x86_64/symbolise.sh KERNEL < serial.log
 [ $# -eq 1 ] || { echo "usage: $0 KERNEL < serial.log" >&2; exit 2; }
 while IFS= read -r line; do
     printf '%s\n' "$line"
