@@ -15,7 +15,7 @@ use signal_hook::{
 use crate::{
     agent::Agent,
     cli,
-    failure::{Context as _, Failure, Result},
+    failure::{Context as _, Failure, Kind, Result},
     project::Project,
 };
 
@@ -40,6 +40,9 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
             session::parse(header).ok_or_else(|| Failure::new("the agent sent a frame of impossible length"))?;
         let mut bytes = vec![0; length];
         frames.read_exact(&mut bytes).context(cut)?;
+        if kind == session::FAILED {
+            return Err(not_started(arguments, &String::from_utf8_lossy(&bytes)));
+        }
         if let Some(code) = take(kind, &bytes)? {
             return Ok(code);
         }
@@ -53,12 +56,20 @@ fn take(kind: u8, bytes: &[u8]) -> Result<Option<ExitCode>> {
         session::STDOUT => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).context(closed)?,
         session::STDERR => io::stderr().write_all(bytes).context(closed)?,
         session::EXIT => return Ok(Some(ExitCode::from(bytes.last().copied().unwrap_or(255)))),
-        session::FAILED => {
-            return Err(Failure::new(format!("cannot start it: {}", String::from_utf8_lossy(bytes))));
-        }
         _ => {}
     }
     Ok(None)
+}
+
+/// Says which program did not start where, with the exit code that a shell would answer.
+fn not_started(arguments: &cli::Exec, why: &str) -> Failure {
+    let program = arguments.command.first().map_or("", String::as_str);
+    let kind = match why {
+        _ if why.contains("(os error 2)") => Kind::NotFound,
+        _ if why.contains("(os error 13)") || why.contains("(os error 8)") => Kind::NotExecutable,
+        _ => Kind::Failed,
+    };
+    Failure::new(format!("cannot start `{program}` in tenant `{}`: {why}", arguments.tenant)).kind(kind)
 }
 
 fn pass_input(mut stream: UnixStream) {

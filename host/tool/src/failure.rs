@@ -16,6 +16,10 @@ pub enum Kind {
     Environment = 4,
     /// The machine stopped by itself (panic, or QEMU ended).
     Machine = 5,
+    /// A program in a tenant is there but cannot run; what shells answer.
+    NotExecutable = 126,
+    /// A program in a tenant is not there; what shells answer.
+    NotFound = 127,
 }
 
 /// A failure with its exit code.

@@ -4,7 +4,7 @@ use crate::signal::frame::FaultNote;
 use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::table::{self, report_missing};
 use crate::task::exit;
-use crate::tenant::NATIVE_FIRST;
+use crate::tenant::{NATIVE_END, NATIVE_FIRST};
 use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -209,7 +209,7 @@ fn at_once(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Ou
 
 /// Native calls, and those that are missing.
 async fn call_elsewhere(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
-    match number >= NATIVE_FIRST {
+    match (NATIVE_FIRST..NATIVE_END).contains(&number) {
         true => thread.tenant().host().native(thread.clone(), number, arguments).await,
         false => report_missing(thread, number),
     }

@@ -47,6 +47,8 @@ pub struct MemoryUse {
 
 /// The first number of native calls.
 pub const NATIVE_FIRST: u64 = 0x1000;
+/// The number after the last that can be a native call. Behind it a number is no system call, as on Linux.
+pub const NATIVE_END: u64 = 0x1100;
 
 /// The future of a native call.
 pub type NativeCall = Pin<Box<dyn Future<Output = Outcome> + Send>>;

@@ -6,12 +6,15 @@ use alloc::vec::Vec;
 use gyre_account::{Accounts, ActivityId};
 use gyre_config::boot::{Machine, Module};
 use gyre_engine::Engine;
-use gyre_x86_64::{boot_module, shut_down, start_cores};
+use gyre_x86_64::{boot_module, shut_down, start_cores, zone};
 
 gyre_x86_64::entry!(main);
 
 /// The exit code of a machine that could not start.
 const EXIT_NO_START: u8 = 3;
+
+/// Memory that the kernel's own tables and one small tenant need; with less, an allocation would fail before anybody could be told.
+const MEMORY_BYTES_MIN: u64 = 8 << 20;
 
 /// What the parts of the system are put together from.
 pub struct System {
@@ -36,6 +39,10 @@ fn main() -> ! {
 }
 
 fn start() -> Result<&'static Engine, &'static str> {
+    let zone = zone();
+    if zone.memory.iter().take(zone.memory_count).map(|region| region.bytes).sum::<u64>() < MEMORY_BYTES_MIN {
+        return Err("there is too little memory: less than 8 MiB beside the kernel and its boot module");
+    }
     let module: &'static Module<'static> = Box::leak(Box::new(read_module()?));
     let machine = &module.machine;
     log::set_max_level(level(machine.log_level));

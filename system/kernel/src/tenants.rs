@@ -56,8 +56,8 @@ impl core::fmt::Display for StartError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             StartError::NoDisk => f.write_str("its disk is not there"),
-            StartError::Files(error) => write!(f, "its root file system answers {error:?}"),
-            StartError::Linux(error) => write!(f, "its program cannot start: errno {}", error.0),
+            StartError::Files(error) => write!(f, "its disk holds no ext2 file system that can be mounted ({error:?})"),
+            StartError::Linux(error) => write!(f, "its program cannot start: {error:?}"),
             StartError::OutOfMemory => f.write_str("there is not enough memory for it"),
         }
     }
@@ -85,8 +85,10 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {
-                let name = system.machine.tenants.get(index).map_or("?", |tenant| tenant.name.as_str());
-                log::error!("tenant {name} does not run: {error}");
+                let tenant = system.machine.tenants.get(index);
+                let name = tenant.map_or("?", |tenant| tenant.name.as_str());
+                let program = tenant.and_then(|tenant| tenant.program.as_ref()?.argv.first()).map_or("none", |path| path.as_str());
+                log::error!("tenant {name} (program {program}) does not run: {error}");
             }
         };
         system.engine.spawn_for(resource, *activity, task);

@@ -6,7 +6,7 @@ BUSYBOX = {
     "here documents": "cat <<E\nline $((6*7))\nE\ncat <<'E'\n$HOME\nE",
     "loops": "i=0; while [ $i -lt 50 ]; do i=$((i+1)); [ $((i%2)) = 0 ] && continue; [ $i -gt 30 ] && break; printf '%s ' $i; done; for x in a b c; do echo $x; done",
     "functions and case": "f() { case $1 in a*) return 3;; *) return 4;; esac; }; f abc; echo $?; f x; echo $?; set -- 1 2 3; shift; echo $# $*",
-    "many small processes": "for i in $(seq 1 30); do /bin/busybox true || echo bad; done; echo done",
+    "many small processes": "for i in $(seq 1 30); do env true || echo bad; done; echo done",
     "copy a tree": "mkdir -p a/b/c; for i in 1 2 3 4 5 6 7 8 9; do seq 1 $((i*200)) > a/b/c/$i; done; cp -r a z; diff -r a z && echo same; ls z/b/c | wc -l; md5sum z/b/c/9",
     "tar": "mkdir d; seq 1 20000 > d/big; ln -s big d/link; mkdir o; tar cf - d | tar xf - -C o; md5sum < o/d/big; readlink o/d/link",
     "find": "mkdir -p p/q/r; touch p/1 p/q/2 p/q/r/3.txt; find p -type f | sort; find p -name '*.txt' -exec echo {} \\;; find p -type d | wc -l",
@@ -30,7 +30,7 @@ BUSYBOX = {
     "gzip": "seq 1 30000 | gzip -c | gunzip -c | md5sum",
     "environment": "X=1 env | grep ^X=; export Y=2; sh -c 'echo $Y'; cd /; pwd; cd /tmp/..; pwd",
     "devices": "head -c 10 /dev/zero | od -An -tx1; head -c 8 /dev/urandom | wc -c; echo x > /dev/null; cat /dev/null | wc -c; (echo x > /dev/full) 2>/dev/null; echo $?",
-    "proc": "[ -d /proc/self ] && echo dir; head -c 4 /proc/self/exe | od -An -c; tr '\\0' ' ' < /proc/self/cmdline; readlink /proc/self/fd/0 > /dev/null && echo fd; grep -c '^Name:' /proc/self/status",
+    "proc": "[ -d /proc/self ] && echo dir; head -c 4 /proc/self/exe | od -An -c; sleep 9 & sleep 0.5; tr '\\0' ' ' < /proc/$!/cmdline; kill $!; readlink /proc/self/fd/0 > /dev/null && echo fd; grep -c '^Name:' /proc/self/status",
     "timeout": "timeout 1 sleep 20; echo $?",
 }
 

@@ -71,15 +71,19 @@ async fn write_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Re
             return Err(Errno::EFBIG);
         }
         let head = TURN_BYTES - at as usize % TURN_BYTES;
-        let pieces = buffer.gather(head).await;
-        let sent = match pieces {
-            Ok(pieces) => send(place, Some(at), pieces).await.map(Some),
+        let gathered_from = buffer.done();
+        let sent = match buffer.gather(head).await {
+            Ok(pieces) => send(place, Some(at), pieces).await,
             Err(error) => Err(error),
         };
+        if sent.is_err() {
+            // What was not taken does not count as written.
+            buffer.give_back(buffer.done() - gathered_from);
+        }
         match sent {
             Err(error) if buffer.done() == before => return Err(error),
-            Err(_) | Ok(None) => break,
-            Ok(Some((gathered, written))) => {
+            Err(_) => break,
+            Ok((gathered, written)) => {
                 buffer.give_back(gathered - written);
                 if written < gathered {
                     break;
