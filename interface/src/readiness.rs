@@ -42,10 +42,7 @@ pub struct Readiness {
 impl Readiness {
     /// An object that is ready for `initial`.
     pub fn new(initial: Ready) -> Arc<Readiness> {
-        Arc::new(Readiness {
-            bits: AtomicU32::new(initial.bits()),
-            ..Readiness::default()
-        })
+        Arc::new(Readiness { bits: AtomicU32::new(initial.bits()), ..Readiness::default() })
     }
 
     /// What it is ready for now.
@@ -58,9 +55,7 @@ impl Readiness {
         self.bits.fetch_or(bits.bits(), Ordering::AcqRel);
         self.changed.wake_all();
         let subscribers = self.subscribers.lock().clone();
-        subscribers
-            .iter()
-            .for_each(|subscriber| subscriber.changed(self.now()));
+        subscribers.iter().for_each(|subscriber| subscriber.changed(self.now()));
     }
 
     /// Removes bits. The owner of the state does this under the lock under which it looked, so that no `set` is lost.
@@ -71,9 +66,7 @@ impl Readiness {
     /// Waits until one of `wanted` (or an error or hang-up) is there, and returns what is.
     pub async fn wait(&self, wanted: Ready) -> Ready {
         let wanted = wanted | Ready::ERROR | Ready::HANG_UP;
-        self.changed
-            .until(|| Some(self.now() & wanted).filter(|ready| !ready.is_empty()))
-            .await
+        self.changed.until(|| Some(self.now() & wanted).filter(|ready| !ready.is_empty())).await
     }
 
     /// Tells `subscriber` of every change from now on.
@@ -92,8 +85,6 @@ impl Readiness {
 
     /// Forgets a subscriber.
     pub fn unsubscribe(&self, subscriber: &Arc<dyn Subscriber>) {
-        self.subscribers
-            .lock()
-            .retain(|other| !Arc::ptr_eq(other, subscriber));
+        self.subscribers.lock().retain(|other| !Arc::ptr_eq(other, subscriber));
     }
 }

@@ -219,8 +219,7 @@ pub fn build(seed: u64) -> Grid {
 fn chain(engine: &'static Engine, stages: u8, random: &mut Random) -> (stage::Client, &'static Stage) {
     let mut next: Option<(stage::Client, &'static Stage)> = None;
     for level in (0..stages).rev() {
-        let server: &'static Stage =
-            Box::leak(Box::new(Stage { next: OnceLock::new(), log: SpinLock::default() }));
+        let server: &'static Stage = Box::leak(Box::new(Stage { next: OnceLock::new(), log: SpinLock::default() }));
         if let Some((client, _)) = next {
             let _ = server.next.set(client);
         }

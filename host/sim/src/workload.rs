@@ -78,18 +78,22 @@ fn clients(grid: &Grid, activity: ActivityId, random: &mut Random, counts: &Rc<C
     for _ in 0..random.below(3) {
         let (mut random, is_over) = (Random::new(random.below(u64::MAX), 4), grid.is_over);
         let params = ThreadParams { cores: u64::MAX, kernel: COMPUTE };
-        grid.engine.spawn_thread(activity, params, Box::pin(async move {
-            let _held = Held::new();
-            let (Ok(mut context), Ok(table)) = (UserContext::new(), PageTable::new()) else { return };
-            let root = table.root();
-            while !*is_over.lock() {
-                context.script.push_back((random.below(900_000), Trap::SystemCall));
-                compute::run(&mut context, &root).await;
-                if random.once_in(3) {
-                    sleep_ns(random.below(300_000)).await;
+        grid.engine.spawn_thread(
+            activity,
+            params,
+            Box::pin(async move {
+                let _held = Held::new();
+                let (Ok(mut context), Ok(table)) = (UserContext::new(), PageTable::new()) else { return };
+                let root = table.root();
+                while !*is_over.lock() {
+                    context.script.push_back((random.below(900_000), Trap::SystemCall));
+                    compute::run(&mut context, &root).await;
+                    if random.once_in(3) {
+                        sleep_ns(random.below(300_000)).await;
+                    }
                 }
-            }
-        }));
+            }),
+        );
     }
 }
 

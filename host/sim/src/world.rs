@@ -80,8 +80,7 @@ fn check(grid: &Grid, counts: &Counts) {
     assert_eq!(Held::count(), 0, "objects are still held");
     let ended = counts.answered.get() + counts.gone.get() + counts.abandoned.get();
     assert_eq!(ended, counts.sent.get(), "requests sent and ended");
-    let (accepted, sent) =
-        (grid.driver.accepted.load(Ordering::Relaxed), grid.driver.sent.load(Ordering::Relaxed));
+    let (accepted, sent) = (grid.driver.accepted.load(Ordering::Relaxed), grid.driver.sent.load(Ordering::Relaxed));
     assert_eq!(sent, accepted, "frames that left the device, and requests that it took");
     check_order(&grid.head.log.lock());
 }

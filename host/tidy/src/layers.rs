@@ -25,10 +25,8 @@ const LAYERS: &[&str] = &[
 ];
 
 /// Resources that are mechanisms for others (rings, cached pages), with who may use them.
-const SHARED_RESOURCES: &[(&str, &[&str])] = &[
-    ("gyre-virtio", &["gyre-virtio-block", "gyre-virtio-net"]),
-    ("gyre-file-cache", &["gyre-ext2"]),
-];
+const SHARED_RESOURCES: &[(&str, &[&str])] =
+    &[("gyre-virtio", &["gyre-virtio-block", "gyre-virtio-net"]), ("gyre-file-cache", &["gyre-ext2"])];
 
 struct Crate {
     name: String,
@@ -39,10 +37,7 @@ struct Crate {
 /// Every arrow that points the wrong way.
 pub fn faults(root: &Path) -> Vec<String> {
     let crates = read_crates(root);
-    let folders: BTreeMap<_, _> = crates
-        .iter()
-        .map(|c| (c.name.as_str(), c.folder.as_path()))
-        .collect();
+    let folders: BTreeMap<_, _> = crates.iter().map(|c| (c.name.as_str(), c.folder.as_path())).collect();
     let mut faults = Vec::new();
     for user in &crates {
         for used in &user.uses {
@@ -58,22 +53,11 @@ pub fn faults(root: &Path) -> Vec<String> {
 fn arrow_fault(user: &Crate, used: &str, used_folder: &Path) -> Option<String> {
     let (from, to) = (layer(&user.folder)?, layer(used_folder)?);
     if to > from {
-        return Some(format!(
-            "{}: uses {used}, which lies in a later layer",
-            user.folder.display()
-        ));
+        return Some(format!("{}: uses {used}, which lies in a later layer", user.folder.display()));
     }
-    let between_resources =
-        user.folder.starts_with("resources") && used_folder.starts_with("resources");
-    let allowed = SHARED_RESOURCES
-        .iter()
-        .any(|(name, users)| *name == used && users.contains(&user.name.as_str()));
-    (between_resources && !allowed).then(|| {
-        format!(
-            "{}: a resource uses another one, {used}",
-            user.folder.display()
-        )
-    })
+    let between_resources = user.folder.starts_with("resources") && used_folder.starts_with("resources");
+    let allowed = SHARED_RESOURCES.iter().any(|(name, users)| *name == used && users.contains(&user.name.as_str()));
+    (between_resources && !allowed).then(|| format!("{}: a resource uses another one, {used}", user.folder.display()))
 }
 
 fn layer(folder: &Path) -> Option<usize> {
@@ -81,34 +65,16 @@ fn layer(folder: &Path) -> Option<usize> {
 }
 
 fn read_crates(root: &Path) -> Vec<Crate> {
-    let groups = [
-        "platform",
-        "runtime",
-        "resources",
-        "personality",
-        "system",
-        "host",
-        "user",
-    ];
-    let mut folders: Vec<PathBuf> = ["schedulers", "interface"]
-        .iter()
-        .map(PathBuf::from)
-        .collect();
+    let groups = ["platform", "runtime", "resources", "personality", "system", "host", "user"];
+    let mut folders: Vec<PathBuf> = ["schedulers", "interface"].iter().map(PathBuf::from).collect();
     for group in groups {
         let Ok(entries) = fs::read_dir(root.join(group)) else {
             continue;
         };
-        folders.extend(
-            entries
-                .flatten()
-                .map(|entry| Path::new(group).join(entry.file_name())),
-        );
+        folders.extend(entries.flatten().map(|entry| Path::new(group).join(entry.file_name())));
     }
     folders.sort();
-    folders
-        .into_iter()
-        .filter_map(|folder| read_crate(root, folder))
-        .collect()
+    folders.into_iter().filter_map(|folder| read_crate(root, folder)).collect()
 }
 
 fn read_crate(root: &Path, folder: PathBuf) -> Option<Crate> {
@@ -117,19 +83,12 @@ fn read_crate(root: &Path, folder: PathBuf) -> Option<Crate> {
     let name = manifest.get("package")?.get("name")?.as_str()?.to_owned();
     let mut uses = dependencies(&manifest);
     if let Some(targets) = manifest.get("target").and_then(|t| t.as_table()) {
-        uses.extend(
-            targets
-                .values()
-                .filter_map(|t| t.as_table())
-                .flat_map(dependencies),
-        );
+        uses.extend(targets.values().filter_map(|t| t.as_table()).flat_map(dependencies));
     }
     Some(Crate { name, folder, uses })
 }
 
 fn dependencies(table: &toml::Table) -> Vec<String> {
     let section = table.get("dependencies").and_then(|d| d.as_table());
-    section
-        .map(|d| d.keys().cloned().collect())
-        .unwrap_or_default()
+    section.map(|d| d.keys().cloned().collect()).unwrap_or_default()
 }

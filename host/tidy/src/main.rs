@@ -17,9 +17,5 @@ fn main() -> ExitCode {
         println!("{fault}");
     }
     println!("tidy: {figures}, {} faults", faults.len());
-    if faults.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

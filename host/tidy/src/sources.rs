@@ -19,12 +19,8 @@ const UNSAFE_CRATES: &[&str] = &[
     "tests",
 ];
 /// Macros that stand for work not done.
-const UNFINISHED: &[&str] = &[
-    concat!("todo", "!("),
-    concat!("unimplemented", "!("),
-    concat!("FIX", "ME"),
-    concat!("dbg", "!("),
-];
+const UNFINISHED: &[&str] =
+    &[concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("dbg", "!(")];
 
 /// Sizes of the tree.
 #[derive(Default)]
@@ -36,11 +32,7 @@ pub struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} files, {} lines, {} unsafe blocks",
-            self.files, self.lines, self.unsafe_blocks
-        )
+        write!(f, "{} files, {} lines, {} unsafe blocks", self.files, self.lines, self.unsafe_blocks)
     }
 }
 
@@ -62,18 +54,11 @@ pub fn check(root: &Path) -> (Figures, Vec<String>) {
 
 fn file_faults(path: &Path, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
-    let code = text
-        .split("#[cfg(test)]\nmod tests {")
-        .next()
-        .unwrap_or(text);
-    let is_test =
-        path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let is_test = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
     let lines = code.lines().count();
     if lines > FILE_LINES_MAX && !is_test {
-        faults.push(format!(
-            "{}: {lines} lines, at most {FILE_LINES_MAX}",
-            path.display()
-        ));
+        faults.push(format!("{}: {lines} lines, at most {FILE_LINES_MAX}", path.display()));
     }
     let may = UNSAFE_CRATES.iter().any(|folder| path.starts_with(folder));
     if path.ends_with("src/lib.rs") && !may && !text.contains("#![forbid(unsafe_code)]") {

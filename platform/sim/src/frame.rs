@@ -32,23 +32,16 @@ impl Frame {
     /// # Errors
     /// [`OutOfMemory`] where there is none or the payer's budget is spent.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
-        let owner = meter()
-            .map(|meter| meter.charge(PAGE_BYTES << order))
-            .transpose()?;
+        let owner = meter().map(|meter| meter.charge(PAGE_BYTES << order)).transpose()?;
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
         crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
-        Ok(Frame {
-            memory,
-            order,
-            owner,
-        })
+        Ok(Frame { memory, order, owner })
     }
 
     fn layout(order: u8) -> Layout {
-        Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES)
-            .expect("page sizes are valid layouts")
+        Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES).expect("page sizes are valid layouts")
     }
 
     /// The physical address of the first byte.
@@ -78,13 +71,7 @@ impl Frame {
     pub fn read_shared(&self, offset: usize, into: &mut [u8]) -> usize {
         let count = into.len().min(self.bytes().saturating_sub(offset));
         // SAFETY: offset + count lies inside the frame.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                self.memory.as_ptr().add(offset),
-                into.as_mut_ptr(),
-                count,
-            )
-        };
+        unsafe { core::ptr::copy_nonoverlapping(self.memory.as_ptr().add(offset), into.as_mut_ptr(), count) };
         count
     }
 
@@ -92,9 +79,7 @@ impl Frame {
     pub fn write_shared(&self, offset: usize, from: &[u8]) -> usize {
         let count = from.len().min(self.bytes().saturating_sub(offset));
         // SAFETY: offset + count lies inside the frame.
-        unsafe {
-            core::ptr::copy_nonoverlapping(from.as_ptr(), self.memory.as_ptr().add(offset), count)
-        };
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.memory.as_ptr().add(offset), count) };
         count
     }
 

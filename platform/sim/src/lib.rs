@@ -16,9 +16,7 @@ pub mod time;
 mod user;
 
 pub use console::console_write;
-pub use core::{
-    events_pending, idle, interrupt_window, post_event, shut_down, take_events, wake_core,
-};
+pub use core::{events_pending, idle, interrupt_window, post_event, shut_down, take_events, wake_core};
 pub use dma::{DmaBuffer, dma_fence};
 pub use entropy::{fill_random, seed_random};
 pub use frame::{Frame, set_memory_meter};
@@ -26,7 +24,7 @@ pub use machine::{Machine, core_count, core_index, select_core, set_core_count};
 pub use page_table::{PageTable, TableRoot, flush_all_local, flush_page_local};
 pub use physical::{device_read, device_write, live_frame_bytes};
 pub use time::{
-    advance, advance_core_to, armed_timer, clear_timer, cycles_per_ms, now, set_timer,
-    set_virtual_tick, set_virtual_time, virtual_clock, wall_clock_ns,
+    advance, advance_core_to, armed_timer, clear_timer, cycles_per_ms, now, set_timer, set_virtual_tick,
+    set_virtual_time, virtual_clock, wall_clock_ns,
 };
 pub use user::{UserContext, enter_user};

@@ -33,19 +33,13 @@ impl CoreState {
     }
 
     pub(crate) fn ring(&self) {
-        *self
-            .woken
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *self.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
         self.bell.notify_all();
     }
 
     /// Waits for [`CoreState::ring`], at most `ns` nanoseconds.
     pub(crate) fn wait(&self, ns: u64) {
-        let mut woken = self
-            .woken
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut woken = self.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if !*woken {
             let limit = std::time::Duration::from_nanos(ns);
             woken = match self.bell.wait_timeout(woken, limit) {
@@ -122,8 +116,6 @@ pub fn select_core(core: usize) {
 /// Sets the number of cores of the simulated machine.
 pub fn set_core_count(cores: usize) {
     with_machine(|machine| {
-        machine
-            .core_count
-            .store(cores.clamp(1, CORES_MAX), Ordering::Relaxed);
+        machine.core_count.store(cores.clamp(1, CORES_MAX), Ordering::Relaxed);
     });
 }

@@ -18,9 +18,7 @@ impl PageTable {
     /// # Errors
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
-        Ok(PageTable {
-            pages: BTreeMap::new(),
-        })
+        Ok(PageTable { pages: BTreeMap::new() })
     }
 
     /// What a core loads to run in this address space.

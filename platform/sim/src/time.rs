@@ -44,14 +44,8 @@ fn host_ns() -> u64 {
         while clock.elapsed().as_millis() < 5 {
             std::hint::spin_loop();
         }
-        let (ns, cycles) = (
-            clock.elapsed().as_nanos(),
-            stamp().saturating_sub(start).max(1),
-        );
-        Scale {
-            start,
-            ns_per_4g: ((ns << 32) / u128::from(cycles)) as u64,
-        }
+        let (ns, cycles) = (clock.elapsed().as_nanos(), stamp().saturating_sub(start).max(1));
+        Scale { start, ns_per_4g: ((ns << 32) / u128::from(cycles)) as u64 }
     });
     let cycles = stamp().saturating_sub(scale.start);
     ((u128::from(cycles) * u128::from(scale.ns_per_4g)) >> 32) as u64
@@ -92,10 +86,7 @@ pub fn set_virtual_tick(ns: u64) {
 pub fn advance(ns: u64) {
     with_machine(|machine| {
         let clock = &machine.cores[core_index()].clock_ns;
-        clock.store(
-            clock.load(Ordering::Relaxed).saturating_add(ns),
-            Ordering::Relaxed,
-        );
+        clock.store(clock.load(Ordering::Relaxed).saturating_add(ns), Ordering::Relaxed);
     });
 }
 
@@ -109,11 +100,7 @@ pub fn advance_core_to(core: usize, ns: u64) {
 
 /// The virtual clock of a core, ns, without letting time pass.
 pub fn virtual_clock(core: usize) -> u64 {
-    with_machine(|machine| {
-        machine.cores[core.min(CORES_MAX - 1)]
-            .clock_ns
-            .load(Ordering::Relaxed)
-    })
+    with_machine(|machine| machine.cores[core.min(CORES_MAX - 1)].clock_ns.load(Ordering::Relaxed))
 }
 
 /// Arms the one-shot timer of this core; a deadline that has passed fires at once.
@@ -133,9 +120,7 @@ fn set_timer_of(core: usize, deadline: u64) {
 /// The deadline armed on `core`, in cycles.
 pub fn armed_timer(core: usize) -> Option<u64> {
     with_machine(|machine| {
-        let deadline = machine.cores[core.min(CORES_MAX - 1)]
-            .timer
-            .load(Ordering::Relaxed);
+        let deadline = machine.cores[core.min(CORES_MAX - 1)].timer.load(Ordering::Relaxed);
         (deadline != DISARMED).then_some(deadline)
     })
 }

@@ -26,10 +26,7 @@ impl UserContext {
     /// # Errors
     /// [`gyre_platform::OutOfMemory`].
     pub fn duplicate(&self) -> Result<UserContext, gyre_platform::OutOfMemory> {
-        Ok(UserContext {
-            registers: self.registers,
-            script: self.script.clone(),
-        })
+        Ok(UserContext { registers: self.registers, script: self.script.clone() })
     }
 
     /// Saves the extended state from this core's registers if it lies there. Must be called before the thread leaves the core.
@@ -56,11 +53,7 @@ pub fn enter_user(context: &mut UserContext, _table: &crate::TableRoot) -> Exit 
     let core = crate::core_index();
     let now = crate::now();
     let until_timer = crate::armed_timer(core).map_or(u64::MAX, |at| at.saturating_sub(now));
-    let budget = if crate::events_pending(core) {
-        0
-    } else {
-        until_timer
-    };
+    let budget = if crate::events_pending(core) { 0 } else { until_timer };
     let trap = match context.script.front_mut() {
         Some((cycles, _)) if *cycles > budget => {
             *cycles -= budget;
@@ -78,8 +71,5 @@ pub fn enter_user(context: &mut UserContext, _table: &crate::TableRoot) -> Exit 
             Trap::Interrupt
         }
     };
-    Exit {
-        trap,
-        entered_at_cycles: crate::now(),
-    }
+    Exit { trap, entered_at_cycles: crate::now() }
 }

@@ -75,11 +75,7 @@ impl PageMap {
             let from = first.saturating_sub(base).min(BLOCK_PAGES);
             let to = last.saturating_sub(base).min(BLOCK_PAGES);
             let places = block.pages.get(from as usize..to as usize).unwrap_or_default();
-            places
-                .iter()
-                .zip(base + from..)
-                .filter(|(page, _)| page.is_some())
-                .map(|(_, number)| number * PAGE)
+            places.iter().zip(base + from..).filter(|(page, _)| page.is_some()).map(|(_, number)| number * PAGE)
         })
     }
 }

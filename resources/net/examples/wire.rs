@@ -147,7 +147,8 @@ async fn serve_web(tcp: tcp::Client, socket: Socket, page: Bytes) -> Result<(), 
             let text = String::from_utf8_lossy(&request[..end]).into_owned();
             request.drain(..end + 4);
             let bytes: usize = text.split(['/', ' ']).nth(2).and_then(|number| number.parse().ok()).unwrap_or(4096);
-            let keep = !text.starts_with("GET") || text.contains("HTTP/1.1") || text.to_lowercase().contains("keep-alive");
+            let keep =
+                !text.starts_with("GET") || text.contains("HTTP/1.1") || text.to_lowercase().contains("keep-alive");
             let connection = if keep { "keep-alive" } else { "close" };
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nConnection: {connection}\r\n\r\n");
             send(tcp, &socket, Bytes::copy_from(head.as_bytes()).unwrap()).await?;
@@ -212,7 +213,12 @@ fn main() {
     let socket = TcpStream::connect(&arguments[1]).expect("the wire answers");
     socket.set_nonblocking(true).expect("sockets can");
     socket.set_nodelay(true).expect("sockets can");
-    let wire = leak(Wire { socket: SpinLock::new(socket), inbox: SpinLock::default(), partial: SpinLock::default(), arrived: WaitQueue::new() });
+    let wire = leak(Wire {
+        socket: SpinLock::new(socket),
+        inbox: SpinLock::default(),
+        partial: SpinLock::default(),
+        arrived: WaitQueue::new(),
+    });
     gyre_machine::set_virtual_time(1_000_000_000);
     let (net, tcp) = net(wire);
     block_on(async {
@@ -220,7 +226,12 @@ fn main() {
         spawn(async move { net.keep_time().await });
         set_current_activity(TENANT);
         let page = Bytes::copy_from(&(0..64usize << 10).map(|at| at as u8).collect::<Vec<_>>()).unwrap();
-        spawn(accept_all(tcp, 80, move |socket| spawn({ let page = page.clone(); async move { _ = serve_web(tcp, socket, page).await } })));
+        spawn(accept_all(tcp, 80, move |socket| {
+            spawn({
+                let page = page.clone();
+                async move { _ = serve_web(tcp, socket, page).await }
+            })
+        }));
         spawn(accept_all(tcp, 7, move |socket| spawn(async move { _ = serve_echo(tcp, socket).await })));
         if arguments.get(2).is_some_and(|word| word == "send") {
             let address: std::net::Ipv4Addr = arguments[3].parse().expect("an address");

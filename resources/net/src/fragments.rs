@@ -27,7 +27,12 @@ pub(crate) struct Fragments(BTreeMap<Name, Partial>);
 
 impl Fragments {
     /// Adds a fragment and returns the whole packet once it is complete.
-    pub(crate) fn insert(&mut self, header: &ipv4::Header, data: Bytes, now_ns: u64) -> Result<Option<(ipv4::Header, Bytes)>, ()> {
+    pub(crate) fn insert(
+        &mut self,
+        header: &ipv4::Header,
+        data: Bytes,
+        now_ns: u64,
+    ) -> Result<Option<(ipv4::Header, Bytes)>, ()> {
         self.0.retain(|_, partial| now_ns.saturating_sub(partial.since_ns) < KEPT_NS);
         let name = (header.source, header.destination, header.protocol, header.identification);
         if !self.0.contains_key(&name) && self.0.len() >= FRAGMENTED_PACKETS_MAX {
@@ -63,7 +68,8 @@ impl Partial {
             return Err(());
         }
         if !header.more_fragments {
-            let shorter = self.total.is_some_and(|total| total != end) || self.parts.iter().any(|part| part.0 + part.1.len() > end);
+            let shorter = self.total.is_some_and(|total| total != end)
+                || self.parts.iter().any(|part| part.0 + part.1.len() > end);
             if shorter {
                 return Err(());
             }
@@ -75,7 +81,8 @@ impl Partial {
             return Ok(());
         }
         let before = index.checked_sub(1).and_then(|index| self.parts.get(index));
-        let overlaps = before.is_some_and(|part| part.0 + part.1.len() > start) || self.parts.get(index).is_some_and(|part| part.0 < end);
+        let overlaps = before.is_some_and(|part| part.0 + part.1.len() > start)
+            || self.parts.get(index).is_some_and(|part| part.0 < end);
         if overlaps {
             return Err(());
         }

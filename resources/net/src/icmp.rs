@@ -8,13 +8,15 @@ use crate::receipt::{Receipt, Sender};
 use crate::shared::{Shared, now_ns};
 use crate::statistics::DropReason;
 use crate::tenant::Tenant;
-use crate::wire::icmp::{CODE_PORT, CODE_PROTOCOL, CODE_TOO_LONG, ECHO_REPLY, ECHO_REQUEST, HEADER_BYTES, Quoted, UNREACHABLE};
+use crate::wire::icmp::{
+    CODE_PORT, CODE_PROTOCOL, CODE_TOO_LONG, ECHO_REPLY, ECHO_REQUEST, HEADER_BYTES, Quoted, UNREACHABLE,
+};
 use crate::wire::{Ip, Sum, ipv4, put};
 use crate::writer::place_headers;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use gyre_interface::tcp::NetError;
 use gyre_object::{Bytes, SpinLock};
-use alloc::collections::BTreeMap;
 
 /// Bytes of a packet quoted in an error message, beside its IP header (RFC 792).
 const QUOTED_BYTES: usize = 8;
@@ -120,7 +122,14 @@ impl Shared {
         }
     }
 
-    fn send_icmp(&'static self, tenant: &'static Tenant, from: Ip, to: Ip, mut head: [u8; HEADER_BYTES], payload: Vec<Bytes>) {
+    fn send_icmp(
+        &'static self,
+        tenant: &'static Tenant,
+        from: Ip,
+        to: Ip,
+        mut head: [u8; HEADER_BYTES],
+        payload: Vec<Bytes>,
+    ) {
         let Some(ports) = self.ports.get() else {
             return;
         };

@@ -96,7 +96,9 @@ impl Table {
         }
         let age = |entry: &Entry| match entry {
             Entry::Known { until_ns, .. } => Some(*until_ns),
-            Entry::Asked { at_ns, waiters, .. } => (*waiters == 0 || now_ns.saturating_sub(*at_ns) > 10 * ASK_EVERY_NS).then_some(0),
+            Entry::Asked { at_ns, waiters, .. } => {
+                (*waiters == 0 || now_ns.saturating_sub(*at_ns) > 10 * ASK_EVERY_NS).then_some(0)
+            }
         };
         let oldest = self.0.iter().filter_map(|(ip, entry)| age(entry).map(|age| (age, *ip))).min();
         oldest.is_some_and(|(_, ip)| self.0.remove(&ip).is_some())

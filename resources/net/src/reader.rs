@@ -36,7 +36,8 @@ impl Shared {
     fn sort(&'static self, frame: &Bytes) {
         let data = frame.as_slice();
         let header = ethernet::Header::read(data);
-        let for_us = header.filter(|header| header.destination == self.config.properties.mac || header.destination == BROADCAST_MAC);
+        let for_us = header
+            .filter(|header| header.destination == self.config.properties.mac || header.destination == BROADCAST_MAC);
         let Some(header) = for_us else {
             return self.drop_unowned(DropReason::Unowned);
         };
@@ -71,7 +72,14 @@ impl Shared {
     }
 
     /// Queues a packet for its owner's protocols, where there is room. The owner is the current activity.
-    pub(crate) fn admit(&'static self, tenant: &'static Tenant, header: ipv4::Header, body: Bytes, more: Vec<Bytes>, is_local: bool) {
+    pub(crate) fn admit(
+        &'static self,
+        tenant: &'static Tenant,
+        header: ipv4::Header,
+        body: Bytes,
+        more: Vec<Bytes>,
+        is_local: bool,
+    ) {
         let Some(ports) = self.ports.get() else {
             return;
         };
@@ -88,8 +96,12 @@ impl Shared {
     fn label_of(&self, tenant: &Tenant, header: &ipv4::Header, body: &[u8]) -> u64 {
         let ports = be16(body, 0).zip(be16(body, 2)).unwrap_or_default();
         match header.protocol {
-            ipv4::PROTOCOL_TCP if !header.is_fragment() => self.label(crate::flow::words(tenant, header.destination, ports.1, header.source, ports.0)),
-            ipv4::PROTOCOL_UDP if !header.is_fragment() => self.label(crate::flow::words(tenant, [0; 4], ports.1, [0; 4], 0)),
+            ipv4::PROTOCOL_TCP if !header.is_fragment() => {
+                self.label(crate::flow::words(tenant, header.destination, ports.1, header.source, ports.0))
+            }
+            ipv4::PROTOCOL_UDP if !header.is_fragment() => {
+                self.label(crate::flow::words(tenant, [0; 4], ports.1, [0; 4], 0))
+            }
             _ => 0,
         }
     }
@@ -134,7 +146,11 @@ impl Shared {
         crate::wire::put(&mut bytes, 0, &header.bytes());
         crate::wire::put(&mut bytes, ethernet::HEADER_BYTES, &packet.bytes());
         match tenant.header(&bytes) {
-            Some(frame) => drop(self.config.link_write.transmit(OutFrame { pieces: alloc::vec![frame], checksum: None, segment: None })),
+            Some(frame) => drop(self.config.link_write.transmit(OutFrame {
+                pieces: alloc::vec![frame],
+                checksum: None,
+                segment: None,
+            })),
             None => tenant.counters.drop(DropReason::OutOfMemory),
         }
     }

@@ -3,12 +3,12 @@
 //! A frame carries a receipt. Dropping it, for whatever reason, gives the room back and wakes the sender that waits for it:
 //! nothing is lost, nobody spins, and what is killed on the way leaves nothing behind.
 
+use crate::limits::FRAME_COST_BYTES;
 use crate::shared::Shared;
 use crate::tcp_resource::Connection;
 use crate::tenant::Tenant;
 use crate::udp::UdpSocket;
 use alloc::sync::Arc;
-use crate::limits::FRAME_COST_BYTES;
 use core::sync::atomic::Ordering;
 
 /// Who is told.

@@ -169,10 +169,7 @@ pub(crate) fn is_loopback(address: Ip) -> bool {
 /// The labels of requests about a connection. The affinity label keeps the whole path on one core, where requests of one
 /// queue stay in order; a dependency label besides would start a frame only after the one before was taken.
 pub(crate) fn labels(label: u64) -> Labels {
-    Labels {
-        affinity: label,
-        dependency: 0,
-    }
+    Labels { affinity: label, dependency: 0 }
 }
 
 /// The clock of the path, ns.

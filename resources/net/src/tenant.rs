@@ -7,6 +7,7 @@ use crate::statistics::{Counters, NetStatistics};
 use crate::tcp_resource::{Connection, Listener};
 use crate::udp::UdpSocket;
 use crate::wire::Ip;
+use alloc::collections::BTreeMap;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -14,7 +15,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_account::ActivityId;
 use gyre_interface::tcp::NetError;
 use gyre_object::{Bytes, SpinLock};
-use alloc::collections::BTreeMap;
 
 /// Who listens on a port. Addresses are told apart at look-up.
 #[derive(Default)]
@@ -73,10 +73,7 @@ impl Tenant {
 
     /// Its figures.
     pub fn statistics(&self) -> NetStatistics {
-        NetStatistics {
-            sockets: self.sockets.load(Ordering::Relaxed) as u64,
-            ..self.counters.read()
-        }
+        NetStatistics { sockets: self.sockets.load(Ordering::Relaxed) as u64, ..self.counters.read() }
     }
 
     /// Places headers in memory that a device can read.

@@ -49,7 +49,8 @@ impl Shared {
                 self.resolve(packet.tenant, hop, waiters_max).await?
             }
         };
-        let header = ethernet::Header { destination: mac, source: self.config.properties.mac, kind: ethernet::TYPE_IPV4 };
+        let header =
+            ethernet::Header { destination: mac, source: self.config.properties.mac, kind: ethernet::TYPE_IPV4 };
         let (page, start) = packet.head.location();
         page.write(start, &header.bytes());
         let mut pieces = Vec::with_capacity(1 + packet.payload.len());

@@ -20,10 +20,7 @@ impl Counters {
     /// # Errors
     /// [`TallyError::TooMany`] and [`TallyError::Overflow`]; nothing changes then.
     pub fn add(&mut self, payer: ActivityId, counter: u64, amount: u64) -> Result<u64, TallyError> {
-        let sum = self
-            .value(payer, counter)
-            .checked_add(amount)
-            .ok_or(TallyError::Overflow)?;
+        let sum = self.value(payer, counter).checked_add(amount).ok_or(TallyError::Overflow)?;
         let held = self.held.entry(payer).or_default();
         let new = !self.values.contains_key(&(payer, counter));
         if new && *held == COUNTERS_MAX {

@@ -7,9 +7,7 @@ use gyre_message::direct::{block_on, direct_link};
 
 fn client() -> tally::Client {
     let server: &'static Tally = Box::leak(Box::default());
-    tally::Client::new(direct_link(|request| {
-        Box::pin(tally::serve(server, request))
-    }))
+    tally::Client::new(direct_link(|request| Box::pin(tally::serve(server, request))))
 }
 
 #[test]

@@ -55,12 +55,7 @@ impl Content {
     }
 
     /// Writes `data` at `offset`; returns the bytes written and why it stopped early, if it did.
-    pub fn write(
-        &mut self,
-        offset: u64,
-        data: &[Bytes],
-        room: &mut Room,
-    ) -> (usize, Option<FileError>) {
+    pub fn write(&mut self, offset: u64, data: &[Bytes], room: &mut Room) -> (usize, Option<FileError>) {
         let mut written = 0;
         for piece in data {
             let mut from = 0;
@@ -79,13 +74,7 @@ impl Content {
     }
 
     /// Writes what lies in the page at `at`, taking over a whole page that nobody else holds instead of copying it.
-    fn write_page(
-        &mut self,
-        at: u64,
-        piece: &Bytes,
-        from: usize,
-        room: &mut Room,
-    ) -> Result<usize, FileError> {
+    fn write_page(&mut self, at: u64, piece: &Bytes, from: usize, room: &mut Room) -> Result<usize, FileError> {
         let start = (at % PAGE) as usize;
         let count = (piece.len() - from).min(PAGE_BYTES - start);
         let (source, source_start) = piece.location();

@@ -25,12 +25,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub fn new(parent: NodeId) -> Directory {
-        Directory {
-            parent,
-            names: BTreeMap::new(),
-            order: BTreeMap::new(),
-            next: FIRST,
-        }
+        Directory { parent, names: BTreeMap::new(), order: BTreeMap::new(), next: FIRST }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -47,11 +42,7 @@ impl Directory {
         let position = self.next;
         self.next += 1;
         self.order.insert(position, name.clone());
-        let entry = Entry {
-            node,
-            kind,
-            position,
-        };
+        let entry = Entry { node, kind, position };
         self.names.insert(name, entry);
     }
 
@@ -74,12 +65,7 @@ impl Directory {
         let named = self.order.range(from.max(FIRST)..);
         let named = named.filter_map(|(position, name)| {
             let entry = self.names.get(name)?;
-            Some(DirectoryEntry {
-                name: name.clone(),
-                node: entry.node,
-                kind: entry.kind,
-                next: position + 1,
-            })
+            Some(DirectoryEntry { name: name.clone(), node: entry.node, kind: entry.kind, next: position + 1 })
         });
         let mut bytes = 0;
         let fits = |entry: &DirectoryEntry| {

@@ -46,8 +46,6 @@ pub struct Tmpfs {
 impl Tmpfs {
     /// An empty file system whose root has the permission bits `mode` and belongs to user and group 0.
     pub fn new(limits: Limits, mode: u16) -> Tmpfs {
-        Tmpfs {
-            tree: SpinLock::new(tree::Tree::new(limits, mode)),
-        }
+        Tmpfs { tree: SpinLock::new(tree::Tree::new(limits, mode)) }
     }
 }

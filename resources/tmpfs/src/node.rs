@@ -29,20 +29,13 @@ impl Node {
             NodeKind::File => Body::File(Content::default()),
             NodeKind::Directory => Body::Directory(Directory::new(parent)),
             NodeKind::SymbolicLink => Body::Link(new.target),
-            NodeKind::CharacterDevice
-            | NodeKind::BlockDevice
-            | NodeKind::Pipe
-            | NodeKind::Socket => Body::Special,
+            NodeKind::CharacterDevice | NodeKind::BlockDevice | NodeKind::Pipe | NodeKind::Socket => Body::Special,
         };
         let attributes = Attributes {
             node: id,
             kind: new.kind,
             mode: new.mode & 0o7777,
-            links: if new.kind == NodeKind::Directory {
-                2
-            } else {
-                1
-            },
+            links: if new.kind == NodeKind::Directory { 2 } else { 1 },
             user: new.user,
             group: new.group,
             size_bytes,
@@ -52,11 +45,7 @@ impl Node {
             modified_ns: now,
             changed_ns: now,
         };
-        Node {
-            attributes,
-            body,
-            opens: 0,
-        }
+        Node { attributes, body, opens: 0 }
     }
 
     /// Notes that contents and node changed now.

@@ -5,8 +5,7 @@ use crate::tree::{ROOT, Tree};
 use crate::{FILE_BYTES_MAX, Tmpfs};
 use alloc::vec::Vec;
 use gyre_interface::files::{
-    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode,
-    NodeId, files,
+    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, files,
 };
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
@@ -27,11 +26,7 @@ impl files::Server for Tmpfs {
         Ok(self.tree.lock().node(node)?.attributes)
     }
 
-    async fn set_attributes(
-        &'static self,
-        node: NodeId,
-        change: AttributeChange,
-    ) -> Result<Attributes, FileError> {
+    async fn set_attributes(&'static self, node: NodeId, change: AttributeChange) -> Result<Attributes, FileError> {
         let mut tree = self.tree.lock();
         if let Some(size) = change.size_bytes {
             resize(&mut tree, node, size)?;
@@ -51,21 +46,11 @@ impl files::Server for Tmpfs {
         Ok(tree.directory(node)?.read(node, from, bytes_max))
     }
 
-    async fn create(
-        &'static self,
-        directory: NodeId,
-        name: Name,
-        new: NewNode,
-    ) -> Result<Attributes, FileError> {
+    async fn create(&'static self, directory: NodeId, name: Name, new: NewNode) -> Result<Attributes, FileError> {
         self.tree.lock().create(directory, name, new)
     }
 
-    async fn link(
-        &'static self,
-        node: NodeId,
-        directory: NodeId,
-        name: Name,
-    ) -> Result<(), FileError> {
+    async fn link(&'static self, node: NodeId, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.tree.lock().link(node, directory, name)
     }
 
@@ -73,21 +58,11 @@ impl files::Server for Tmpfs {
         self.tree.lock().unlink(directory, &name)
     }
 
-    async fn remove_directory(
-        &'static self,
-        directory: NodeId,
-        name: Name,
-    ) -> Result<(), FileError> {
+    async fn remove_directory(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.tree.lock().remove_directory(directory, &name)
     }
 
-    async fn rename(
-        &'static self,
-        from: NodeId,
-        from_name: Name,
-        to: NodeId,
-        to_name: Name,
-    ) -> Result<(), FileError> {
+    async fn rename(&'static self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError> {
         self.tree.lock().rename(from, &from_name, to, to_name)
     }
 
@@ -136,12 +111,7 @@ impl files::Server for Tmpfs {
         Ok(())
     }
 
-    async fn read(
-        &'static self,
-        node: NodeId,
-        offset: u64,
-        bytes: usize,
-    ) -> Result<Vec<Bytes>, FileError> {
+    async fn read(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
         let mut tree = self.tree.lock();
         let zeroes = tree.zeroes()?;
         let node = tree.node(node)?;
@@ -153,12 +123,7 @@ impl files::Server for Tmpfs {
         Ok(content.read(offset, end, &zeroes))
     }
 
-    async fn write(
-        &'static self,
-        node: NodeId,
-        offset: u64,
-        data: Vec<Bytes>,
-    ) -> Result<usize, FileError> {
+    async fn write(&'static self, node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError> {
         write(&mut self.tree.lock(), node, offset, &data)
     }
 
@@ -233,10 +198,7 @@ fn resize(tree: &mut Tree, id: NodeId, size: u64) -> Result<(), FileError> {
 fn write(tree: &mut Tree, id: NodeId, offset: u64, data: &[Bytes]) -> Result<usize, FileError> {
     let bytes: u64 = data.iter().map(|piece| piece.len() as u64).sum();
     file_size(tree.node(id)?)?;
-    if offset
-        .checked_add(bytes)
-        .is_none_or(|end| end > FILE_BYTES_MAX)
-    {
+    if offset.checked_add(bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
         return Err(FileError::TooLarge);
     }
     let mut room = tree.room();

@@ -9,25 +9,13 @@ use std::vec;
 use std::vec::Vec;
 
 fn client(pages_max: u64) -> files::Client {
-    let limits = Limits {
-        pages_max,
-        nodes_max: 16,
-    };
+    let limits = Limits { pages_max, nodes_max: 16 };
     let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o1777)));
-    files::Client::new(direct_link(|request| {
-        Box::pin(files::serve(server, request))
-    }))
+    files::Client::new(direct_link(|request| Box::pin(files::serve(server, request))))
 }
 
 fn new(kind: NodeKind) -> NewNode {
-    NewNode {
-        kind,
-        mode: 0o644,
-        user: 1,
-        group: 2,
-        target: Vec::new(),
-        device: 0,
-    }
+    NewNode { kind, mode: 0o644, user: 1, group: 2, target: Vec::new(), device: 0 }
 }
 
 fn bytes(data: &[u8]) -> Vec<Bytes> {
@@ -37,25 +25,16 @@ fn bytes(data: &[u8]) -> Vec<Bytes> {
 const ROOT: NodeId = NodeId(1);
 
 async fn file(fs: &files::Client, name: &[u8]) -> NodeId {
-    fs.create(ROOT, name.to_vec(), new(NodeKind::File))
-        .await
-        .unwrap()
-        .node
+    fs.create(ROOT, name.to_vec(), new(NodeKind::File)).await.unwrap().node
 }
 
 async fn directory(fs: &files::Client, parent: NodeId, name: &[u8]) -> NodeId {
-    fs.create(parent, name.to_vec(), new(NodeKind::Directory))
-        .await
-        .unwrap()
-        .node
+    fs.create(parent, name.to_vec(), new(NodeKind::Directory)).await.unwrap().node
 }
 
 async fn contents(fs: &files::Client, node: NodeId, offset: u64, count: usize) -> Vec<u8> {
     let pieces = fs.read(node, offset, count).await.unwrap();
-    pieces
-        .iter()
-        .flat_map(|piece| piece.as_slice().to_vec())
-        .collect()
+    pieces.iter().flat_map(|piece| piece.as_slice().to_vec()).collect()
 }
 
 #[test]
@@ -79,10 +58,7 @@ fn a_shrunk_and_grown_file_shows_zeroes_not_old_bytes() {
         let node = file(&fs, b"f").await;
         fs.write(node, 0, bytes(&[7; 9000])).await.unwrap();
         for size_bytes in [Some(3), Some(6000)] {
-            let change = AttributeChange {
-                size_bytes,
-                ..AttributeChange::default()
-            };
+            let change = AttributeChange { size_bytes, ..AttributeChange::default() };
             fs.set_attributes(node, change).await.unwrap();
         }
         assert_eq!(contents(&fs, node, 0, 6).await, [7, 7, 7, 0, 0, 0]);
@@ -113,10 +89,7 @@ fn a_full_file_system_takes_what_fits_and_frees_with_the_last_user() {
     block_on(async {
         let node = file(&fs, b"f").await;
         assert_eq!(fs.write(node, 0, bytes(&[1; 20_000])).await, Ok(8192));
-        assert_eq!(
-            fs.write(node, 8192, bytes(b"x")).await,
-            Err(FileError::NoSpace)
-        );
+        assert_eq!(fs.write(node, 8192, bytes(b"x")).await, Err(FileError::NoSpace));
         fs.open(node).await.unwrap();
         fs.unlink(ROOT, b"f".to_vec()).await.unwrap();
         assert_eq!(contents(&fs, node, 0, 1).await, [1]);
@@ -142,10 +115,7 @@ fn reading_a_directory_goes_on_where_it_was_while_names_go() {
         let rest = fs.read_directory(ROOT, first[3].next, 4096).await.unwrap();
         assert_eq!(rest.len(), 1);
         assert_eq!(rest[0].name, b"c");
-        assert_eq!(
-            fs.read_directory(ROOT, rest[0].next, 4096).await,
-            Ok(vec![])
-        );
+        assert_eq!(fs.read_directory(ROOT, rest[0].next, 4096).await, Ok(vec![]));
     });
 }
 
@@ -156,32 +126,19 @@ fn rename_obeys_the_rules_of_kinds() {
         let a = directory(&fs, ROOT, b"a").await;
         let b = directory(&fs, a, b"b").await;
         file(&fs, b"f").await;
-        let rename = |from, from_name: &[u8], to, to_name: &[u8]| {
-            fs.rename(from, from_name.to_vec(), to, to_name.to_vec())
-        };
+        let rename =
+            |from, from_name: &[u8], to, to_name: &[u8]| fs.rename(from, from_name.to_vec(), to, to_name.to_vec());
         assert_eq!(rename(ROOT, b"a", b, b"x").await, Err(FileError::Invalid));
-        assert_eq!(
-            rename(ROOT, b"f", ROOT, b"a").await,
-            Err(FileError::IsDirectory)
-        );
-        assert_eq!(
-            rename(ROOT, b"a", ROOT, b"f").await,
-            Err(FileError::NotDirectory)
-        );
+        assert_eq!(rename(ROOT, b"f", ROOT, b"a").await, Err(FileError::IsDirectory));
+        assert_eq!(rename(ROOT, b"a", ROOT, b"f").await, Err(FileError::NotDirectory));
         directory(&fs, ROOT, b"d").await;
-        assert_eq!(
-            rename(ROOT, b"d", ROOT, b"a").await,
-            Err(FileError::NotEmpty)
-        );
+        assert_eq!(rename(ROOT, b"d", ROOT, b"a").await, Err(FileError::NotEmpty));
         assert_eq!(rename(a, b"b", ROOT, b"d").await, Ok(()));
         assert_eq!(fs.lookup(b, b"..".to_vec()).await.unwrap().node, ROOT);
         assert_eq!(fs.attributes(a).await.unwrap().links, 2);
         assert_eq!(fs.attributes(ROOT).await.unwrap().links, 4);
         assert_eq!(rename(ROOT, b"f", ROOT, b"f").await, Ok(()));
-        assert_eq!(
-            rename(ROOT, b"none", ROOT, b"g").await,
-            Err(FileError::NotFound)
-        );
+        assert_eq!(rename(ROOT, b"none", ROOT, b"g").await, Err(FileError::NotFound));
     });
 }
 
@@ -192,10 +149,7 @@ fn names_are_checked_and_nodes_are_bounded() {
         let create = |name: &[u8]| fs.create(ROOT, name.to_vec(), new(NodeKind::File));
         assert_eq!(create(b"").await.err(), Some(FileError::Invalid));
         assert_eq!(create(b"a/b").await.err(), Some(FileError::Invalid));
-        assert_eq!(
-            create(&[b'x'; 256]).await.err(),
-            Some(FileError::NameTooLong)
-        );
+        assert_eq!(create(&[b'x'; 256]).await.err(), Some(FileError::NameTooLong));
         for index in 0..15u8 {
             create(&[b'a' + index]).await.unwrap();
         }

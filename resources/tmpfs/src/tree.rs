@@ -6,9 +6,7 @@ use crate::node::{Body, Node};
 use crate::{LINKS_MAX, Limits};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use gyre_interface::files::{
-    Attributes, FileError, NAME_BYTES_MAX, Name, NewNode, NodeId, NodeKind,
-};
+use gyre_interface::files::{Attributes, FileError, NAME_BYTES_MAX, Name, NewNode, NodeId, NodeKind};
 use gyre_object::Page;
 
 pub(crate) const ROOT: NodeId = NodeId(1);
@@ -23,14 +21,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub fn new(limits: Limits, mode: u16) -> Tree {
-        let new = NewNode {
-            kind: NodeKind::Directory,
-            mode,
-            user: 0,
-            group: 0,
-            target: Vec::new(),
-            device: 0,
-        };
+        let new = NewNode { kind: NodeKind::Directory, mode, user: 0, group: 0, target: Vec::new(), device: 0 };
         Tree {
             nodes: BTreeMap::from([(ROOT, Node::new(ROOT, ROOT, new))]),
             next: 2,
@@ -108,12 +99,7 @@ impl Tree {
         Ok(())
     }
 
-    pub fn create(
-        &mut self,
-        parent: NodeId,
-        name: Name,
-        new: NewNode,
-    ) -> Result<Attributes, FileError> {
+    pub fn create(&mut self, parent: NodeId, name: Name, new: NewNode) -> Result<Attributes, FileError> {
         self.check_free(parent, &name)?;
         if self.node_count() >= self.limits.nodes_max {
             return Err(FileError::NoSpace);
@@ -156,9 +142,7 @@ impl Tree {
 
     fn entry(&self, directory: NodeId, name: &[u8]) -> Result<Entry, FileError> {
         check_name(name)?;
-        self.directory(directory)?
-            .find(name)
-            .ok_or(FileError::NotFound)
+        self.directory(directory)?.find(name).ok_or(FileError::NotFound)
     }
 
     pub fn unlink(&mut self, directory: NodeId, name: &[u8]) -> Result<(), FileError> {
@@ -208,13 +192,7 @@ impl Tree {
         }
     }
 
-    pub fn rename(
-        &mut self,
-        from: NodeId,
-        from_name: &[u8],
-        to: NodeId,
-        to_name: Name,
-    ) -> Result<(), FileError> {
+    pub fn rename(&mut self, from: NodeId, from_name: &[u8], to: NodeId, to_name: Name) -> Result<(), FileError> {
         let moved = self.entry(from, from_name)?;
         check_name(&to_name)?;
         self.check_alive(to)?;
@@ -229,8 +207,7 @@ impl Tree {
             self.check_replace(moved, replaced)?;
         }
         self.change_directory(from)?.remove(from_name);
-        self.change_directory(to)?
-            .insert(to_name, moved.node, moved.kind);
+        self.change_directory(to)?.insert(to_name, moved.node, moved.kind);
         self.node_mut(moved.node)?.touch();
         if moved.kind == NodeKind::Directory && from != to {
             self.change_parent(moved.node, from, to)?;
@@ -243,10 +220,7 @@ impl Tree {
     }
 
     fn check_replace(&self, moved: Entry, replaced: Entry) -> Result<(), FileError> {
-        match (
-            moved.kind == NodeKind::Directory,
-            replaced.kind == NodeKind::Directory,
-        ) {
+        match (moved.kind == NodeKind::Directory, replaced.kind == NodeKind::Directory) {
             (true, false) => Err(FileError::NotDirectory),
             (false, true) => Err(FileError::IsDirectory),
             (true, true) if !self.directory(replaced.node)?.is_empty() => Err(FileError::NotEmpty),

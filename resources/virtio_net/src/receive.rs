@@ -1,7 +1,7 @@
 //! The receiving half.
 
 use crate::buffers::{BUFFER_BYTES, Buffer, Buffers};
-use crate::device::{NetOptions, LinkStatistics, VirtioNet};
+use crate::device::{LinkStatistics, NetOptions, VirtioNet};
 use crate::header::HEADER_BYTES;
 use alloc::vec::Vec;
 use gyre_machine::DeviceError;

@@ -19,7 +19,10 @@ impl VirtioNet {
             Some(_) => self.properties.segmentation_bytes_max + 256,
             None => self.properties.mtu_bytes + ETHERNET_BYTES,
         };
-        if bytes < ETHERNET_BYTES || bytes > bytes_max || (frame.checksum.is_some() && !self.properties.checksum_offload) {
+        if bytes < ETHERNET_BYTES
+            || bytes > bytes_max
+            || (frame.checksum.is_some() && !self.properties.checksum_offload)
+        {
             return Err(LinkError::TooLong);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The sending half.
 
-use crate::device::{NetOptions, LinkStatistics, VirtioNet};
+use crate::device::{LinkStatistics, NetOptions, VirtioNet};
 use crate::header::{HEADER_BYTES, header_of};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -242,7 +242,11 @@ impl VirtioNet {
         }
     }
 
-    fn wait_for_room(&self, mut sender: gyre_object::LockGuard<'_, Sender>, frame: OutFrame) -> Call<Result<(), LinkError>> {
+    fn wait_for_room(
+        &self,
+        mut sender: gyre_object::LockGuard<'_, Sender>,
+        frame: OutFrame,
+    ) -> Call<Result<(), LinkError>> {
         let (reply, call) = reply_pair();
         sender.waits += 1;
         sender.waiting.push_back((frame, reply));

@@ -16,9 +16,7 @@ impl Accounts {
     pub fn new(cores: usize) -> Accounts {
         Accounts {
             activities: Activities::new(),
-            lines: (0..cores.max(1))
-                .map(|_| TimeLine::new(crate::limits::ACTIVITIES_MAX))
-                .collect(),
+            lines: (0..cores.max(1)).map(|_| TimeLine::new(crate::limits::ACTIVITIES_MAX)).collect(),
         }
     }
 

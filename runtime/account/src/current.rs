@@ -18,12 +18,8 @@ mod place {
         resource: AtomicU32,
     }
 
-    static CURRENT: [PerCore; gyre_machine::CORES_MAX] = [const {
-        PerCore {
-            activity: AtomicU32::new(0),
-            resource: AtomicU32::new(0),
-        }
-    }; gyre_machine::CORES_MAX];
+    static CURRENT: [PerCore; gyre_machine::CORES_MAX] =
+        [const { PerCore { activity: AtomicU32::new(0), resource: AtomicU32::new(0) } }; gyre_machine::CORES_MAX];
     static HOOK: SpinLock<Option<SwitchHook>> = SpinLock::new(None);
 
     #[inline]
@@ -34,10 +30,7 @@ mod place {
     #[inline]
     pub(super) fn get() -> (u32, u32) {
         let here = here();
-        (
-            here.activity.load(Ordering::Relaxed),
-            here.resource.load(Ordering::Relaxed),
-        )
+        (here.activity.load(Ordering::Relaxed), here.resource.load(Ordering::Relaxed))
     }
 
     #[inline]

@@ -47,10 +47,7 @@ impl Cell {
     #[inline]
     pub fn add(&self, column: Column, amount: u64) {
         let cell = &self.0[column as usize];
-        cell.store(
-            cell.load(Ordering::Relaxed).wrapping_add(amount),
-            Ordering::Relaxed,
-        );
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
     /// Raises a column to a value. Only the cell's core may do so.
@@ -79,11 +76,7 @@ impl Cell {
             let value = from.swap(0, Ordering::Relaxed);
             let to = &into.0[column];
             let before = to.load(Ordering::Relaxed);
-            let sum = if Column::is_maximum(column) {
-                before.max(value)
-            } else {
-                before.wrapping_add(value)
-            };
+            let sum = if Column::is_maximum(column) { before.max(value) } else { before.wrapping_add(value) };
             to.store(sum, Ordering::Relaxed);
         }
     }
@@ -97,18 +90,13 @@ pub struct Table {
 impl Table {
     /// An empty table for `activities` activities.
     pub fn new(activities: usize) -> Table {
-        Table {
-            cells: (0..activities * RESOURCES_MAX)
-                .map(|_| Cell::default())
-                .collect(),
-        }
+        Table { cells: (0..activities * RESOURCES_MAX).map(|_| Cell::default()).collect() }
     }
 
     /// The number of a cell; wild ids share the last cell of the table, which is nobody's.
     #[inline]
     pub(crate) fn index(&self, activity: ActivityId, resource: ResourceId) -> usize {
-        (activity.index() * RESOURCES_MAX + resource.index() % RESOURCES_MAX)
-            .min(self.cells.len() - 1)
+        (activity.index() * RESOURCES_MAX + resource.index() % RESOURCES_MAX).min(self.cells.len() - 1)
     }
 
     /// The cell of an activity at a resource.
@@ -126,15 +114,12 @@ impl Table {
     pub fn merge(&self, from: ActivityId, into: ActivityId) {
         for resource in 0..RESOURCES_MAX {
             let resource = ResourceId(resource as u8);
-            self.cell(from, resource)
-                .pour_into(self.cell(into, resource));
+            self.cell(from, resource).pour_into(self.cell(into, resource));
         }
     }
 
     /// The sum of a column over all cells.
     pub fn sum(&self, column: Column) -> u64 {
-        self.cells
-            .iter()
-            .fold(0, |sum, cell| sum.wrapping_add(cell.get(column)))
+        self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.get(column)))
     }
 }

@@ -49,8 +49,7 @@ impl MemorySlot {
     pub(crate) fn leave_to(&self, heir: &MemorySlot, heir_is_elsewhere: bool) {
         let bytes = self.own.swap(0, Ordering::Relaxed);
         heir.own.fetch_add(bytes, Ordering::Relaxed);
-        heir.moment
-            .fetch_add(self.moment.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        heir.moment.fetch_add(self.moment.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         if heir_is_elsewhere {
             heir.total.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -62,14 +61,12 @@ impl MemorySlot {
 
     fn add_own(&self, bytes: u64, ms: u64) {
         self.own.fetch_add(bytes, Ordering::Relaxed);
-        self.moment
-            .fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
+        self.moment.fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
     }
 
     fn remove_own(&self, bytes: u64, ms: u64) {
         self.own.fetch_sub(bytes, Ordering::Relaxed);
-        self.moment
-            .fetch_sub(bytes.wrapping_mul(ms), Ordering::Relaxed);
+        self.moment.fetch_sub(bytes.wrapping_mul(ms), Ordering::Relaxed);
     }
 }
 
@@ -115,10 +112,7 @@ impl Activities {
 
     fn lower_totals(&self, from: ActivityId, bytes: u64, levels: usize) {
         for payer in self.ancestors(from).take(levels) {
-            self.slots[payer.index()]
-                .memory
-                .total
-                .fetch_sub(bytes, Ordering::Relaxed);
+            self.slots[payer.index()].memory.total.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
@@ -170,8 +164,7 @@ impl Activities {
 
 impl MemoryMeter for Activities {
     fn charge(&self, bytes: usize) -> Result<u32, OutOfMemory> {
-        self.charge_memory(current_activity(), bytes as u64)
-            .map(|id| id.0)
+        self.charge_memory(current_activity(), bytes as u64).map(|id| id.0)
     }
 
     fn charge_object(&self, bytes: usize) -> u32 {

@@ -61,10 +61,7 @@ pub struct TimeLine {
 
 #[inline]
 fn add(to: &AtomicU64, amount: u64) {
-    to.store(
-        to.load(Ordering::Relaxed).wrapping_add(amount),
-        Ordering::Relaxed,
-    );
+    to.store(to.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
 impl TimeLine {
@@ -182,21 +179,10 @@ mod tests {
             line.stamp_at(at, next);
             assert_eq!(line.partition().unattributed(), 0);
         }
-        assert_eq!(
-            line.table().cell(activity, resource).get(Column::Cycles),
-            40
-        );
-        assert_eq!(
-            line.table()
-                .cell(activity, resource)
-                .get(Column::SpanCyclesMax),
-            40
-        );
+        assert_eq!(line.table().cell(activity, resource).get(Column::Cycles), 40);
+        assert_eq!(line.table().cell(activity, resource).get(Column::SpanCyclesMax), 40);
         let partition = line.partition();
-        assert_eq!(
-            (partition.interrupt, partition.idle, partition.elapsed),
-            (7, 939, 1_000)
-        );
+        assert_eq!((partition.interrupt, partition.idle, partition.elapsed), (7, 939, 1_000));
     }
 
     #[test]
@@ -205,18 +191,10 @@ mod tests {
         let (child, parent, resource) = (ActivityId(2), ActivityId(1), ResourceId(0));
         line.table().cell(child, resource).add(Column::Cycles, 5);
         line.table().cell(parent, resource).add(Column::Cycles, 7);
-        line.table()
-            .cell(child, resource)
-            .raise(Column::QueueNsMax, 9);
+        line.table().cell(child, resource).raise(Column::QueueNsMax, 9);
         line.table().merge(child, parent);
         assert_eq!(line.table().cell(parent, resource).get(Column::Cycles), 12);
-        assert_eq!(
-            line.table().cell(parent, resource).get(Column::QueueNsMax),
-            9
-        );
-        assert_eq!(
-            line.table().cell(child, resource).read(),
-            [0; crate::ledger::COLUMNS]
-        );
+        assert_eq!(line.table().cell(parent, resource).get(Column::QueueNsMax), 9);
+        assert_eq!(line.table().cell(child, resource).read(), [0; crate::ledger::COLUMNS]);
     }
 }

@@ -25,11 +25,7 @@ pub struct ActivityParams {
 
 impl Default for ActivityParams {
     fn default() -> Self {
-        ActivityParams {
-            weight: 1,
-            priority: 0,
-            memory_bytes_max: u64::MAX,
-        }
+        ActivityParams { weight: 1, priority: 0, memory_bytes_max: u64::MAX }
     }
 }
 
@@ -101,12 +97,7 @@ impl Activities {
             slots: (0..ACTIVITIES_MAX).map(|_| Slot::empty()).collect(),
             entries: SpinLock::new((0..ACTIVITIES_MAX).map(|_| Entry::EMPTY).collect()),
         };
-        activities.fill(
-            0,
-            ActivityId::INFRASTRUCTURE,
-            NONE,
-            ActivityParams::default(),
-        );
+        activities.fill(0, ActivityId::INFRASTRUCTURE, NONE, ActivityParams::default());
         let mut entries = activities.entries.lock();
         if let Some(entry) = entries.first_mut() {
             entry.occupy("infrastructure");
@@ -150,9 +141,7 @@ impl Activities {
         let index = (1..entries.len())
             .find(|&index| {
                 let slot = &self.slots[index];
-                !entries[index].used
-                    && (!slot.memory.is_owed()
-                        || slot.parent.load(Ordering::Relaxed) == parent_word)
+                !entries[index].used && (!slot.memory.is_owed() || slot.parent.load(Ordering::Relaxed) == parent_word)
             })
             .ok_or(ActivityError::Full)?;
         entries[index].occupy(name);
@@ -167,26 +156,21 @@ impl Activities {
     /// True until the activity is being ended.
     #[inline]
     pub fn is_alive(&self, id: ActivityId) -> bool {
-        self.slots
-            .get(id.index())
-            .is_some_and(|slot| slot.live.load(Ordering::Acquire) == id.0)
+        self.slots.get(id.index()).is_some_and(|slot| slot.live.load(Ordering::Acquire) == id.0)
     }
 
     /// True until the activity is closed.
     pub fn exists(&self, id: ActivityId) -> bool {
-        self.slots
-            .get(id.index())
-            .is_some_and(|slot| slot.id.load(Ordering::Acquire) == id.0)
+        self.slots.get(id.index()).is_some_and(|slot| slot.id.load(Ordering::Acquire) == id.0)
     }
 
     /// From now on nothing may be sent for it. The first step of ending it; true where it lived.
     pub fn end(&self, id: ActivityId) -> bool {
         id != ActivityId::INFRASTRUCTURE
-            && self.slots.get(id.index()).is_some_and(|slot| {
-                slot.live
-                    .compare_exchange(id.0, NONE, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            })
+            && self
+                .slots
+                .get(id.index())
+                .is_some_and(|slot| slot.live.compare_exchange(id.0, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     }
 
     /// Frees its place; the memory it still holds becomes its parent's. The last step: no core may work for it any more, and
@@ -209,10 +193,7 @@ impl Activities {
         let slot = &self.slots[id.index()];
         slot.id.store(NONE, Ordering::Release);
         let heir = self.heir(id.index());
-        slot.memory.leave_to(
-            &self.slots[heir.index()].memory,
-            heir == ActivityId::INFRASTRUCTURE,
-        );
+        slot.memory.leave_to(&self.slots[heir.index()].memory, heir == ActivityId::INFRASTRUCTURE);
         let entry = &mut entries[id.index()];
         entry.used = false;
         entry.generation = entry.generation.wrapping_add(1) & 0x7fff;
@@ -247,15 +228,12 @@ impl Activities {
 
     /// The activity itself, its parent, and so on to the top.
     pub fn ancestors(&self, id: ActivityId) -> impl Iterator<Item = ActivityId> + '_ {
-        core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id))
-            .take(DEPTH_MAX + 1)
+        core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id)).take(DEPTH_MAX + 1)
     }
 
     /// Its entitlement.
     pub fn params(&self, id: ActivityId) -> ActivityParams {
-        self.slots
-            .get(id.index())
-            .map_or(ActivityParams::default(), Slot::params)
+        self.slots.get(id.index()).map_or(ActivityParams::default(), Slot::params)
     }
 
     /// Changes its entitlement. The engine's schedulers learn of it through the engine.
@@ -264,8 +242,7 @@ impl Activities {
     /// [`ActivityError::Unknown`].
     pub fn set_params(&self, id: ActivityId, params: ActivityParams) -> Result<(), ActivityError> {
         let slot = self.slots.get(id.index()).filter(|_| self.exists(id));
-        slot.map(|slot| slot.set_params(params))
-            .ok_or(ActivityError::Unknown)
+        slot.map(|slot| slot.set_params(params)).ok_or(ActivityError::Unknown)
     }
 
     /// What is known of it.
@@ -277,9 +254,7 @@ impl Activities {
             name.copy_from_slice(&entry.name);
             usize::from(entry.name_bytes)
         };
-        let text = name
-            .get(..bytes)
-            .and_then(|name| core::str::from_utf8(name).ok());
+        let text = name.get(..bytes).and_then(|name| core::str::from_utf8(name).ok());
         Some(ActivityInfo {
             id,
             parent: self.parent(id),
@@ -291,12 +266,7 @@ impl Activities {
 
     /// All activities, those being ended included, by slot.
     pub fn ids(&self) -> Vec<ActivityId> {
-        self.slots
-            .iter()
-            .map(|slot| slot.id.load(Ordering::Acquire))
-            .filter(|&id| id != NONE)
-            .map(ActivityId)
-            .collect()
+        self.slots.iter().map(|slot| slot.id.load(Ordering::Acquire)).filter(|&id| id != NONE).map(ActivityId).collect()
     }
 
     /// It and all below it, children before their parents.
@@ -333,10 +303,8 @@ impl Slot {
 
     fn set_params(&self, params: ActivityParams) {
         self.weight.store(params.weight.max(1), Ordering::Relaxed);
-        self.priority
-            .store(u32::from(params.priority), Ordering::Relaxed);
-        self.memory_bytes_max
-            .store(params.memory_bytes_max, Ordering::Relaxed);
+        self.priority.store(u32::from(params.priority), Ordering::Relaxed);
+        self.memory_bytes_max.store(params.memory_bytes_max, Ordering::Relaxed);
     }
 
     fn params(&self) -> ActivityParams {
@@ -349,13 +317,7 @@ impl Slot {
 }
 
 impl Entry {
-    const EMPTY: Entry = Entry {
-        name: [0; NAME_BYTES_MAX],
-        name_bytes: 0,
-        generation: 0,
-        children: 0,
-        used: false,
-    };
+    const EMPTY: Entry = Entry { name: [0; NAME_BYTES_MAX], name_bytes: 0, generation: 0, children: 0, used: false };
 
     fn occupy(&mut self, name: &str) {
         let mut bytes = name.len().min(NAME_BYTES_MAX);

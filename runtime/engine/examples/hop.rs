@@ -43,10 +43,10 @@ const SAMPLES: usize = 300;
 
 fn measure(name: &str, mode: Mode, batch: u32, in_flight: usize, tenants: usize) {
     let accounts: &'static Accounts = Box::leak(Box::new(Accounts::new(1)));
-    let resources = (0..LAYERS)
-        .map(|level| ResourceConfig { batch, ..ResourceConfig::new(&format!("layer {level}")) })
-        .collect();
-    let config = GridConfig { has_turns: mode != Mode::Asked, inlines: mode == Mode::Inline, ..GridConfig::new(resources) };
+    let resources =
+        (0..LAYERS).map(|level| ResourceConfig { batch, ..ResourceConfig::new(&format!("layer {level}")) }).collect();
+    let config =
+        GridConfig { has_turns: mode != Mode::Asked, inlines: mode == Mode::Inline, ..GridConfig::new(resources) };
     let engine = Engine::build(config, accounts).unwrap();
     let mut next: Option<layer::Client> = None;
     for level in (0..LAYERS).rev() {
@@ -59,9 +59,8 @@ fn measure(name: &str, mode: Mode, batch: u32, in_flight: usize, tenants: usize)
     }
     let client = next.unwrap();
     let done = Rc::new(Cell::new(0u64));
-    let ids: Vec<_> = (0..tenants)
-        .map(|_| accounts.activities.create(None, "tenant", ActivityParams::default()).unwrap())
-        .collect();
+    let ids: Vec<_> =
+        (0..tenants).map(|_| accounts.activities.create(None, "tenant", ActivityParams::default()).unwrap()).collect();
     for number in 0..in_flight {
         let done = done.clone();
         engine.spawn_for(ResourceId::RUNTIME, ids[number % tenants], async move {

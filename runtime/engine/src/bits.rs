@@ -18,11 +18,7 @@ impl WakeBits {
         assert!(count <= 64 * 64 * 64);
         let words = count.div_ceil(64);
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
-        WakeBits {
-            words: zeros(words),
-            summary: zeros(words.div_ceil(64)),
-            top: AtomicU64::new(0),
-        }
+        WakeBits { words: zeros(words), summary: zeros(words.div_ceil(64)), top: AtomicU64::new(0) }
     }
 
     /// Adds a number; one beyond the set's end is ignored.

@@ -51,10 +51,7 @@ impl Engine {
     /// activity has ended; false where there is no place for it.
     pub fn spawn_thread(&'static self, activity: ActivityId, params: ThreadParams, thread: Movable) -> bool {
         let root = self.root_of(activity);
-        let allowed = self
-            .resources
-            .get(COMPUTE.index())
-            .map_or(0, |compute| compute.cores.load(Ordering::Relaxed));
+        let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores.load(Ordering::Relaxed));
         let cores = match params.cores & allowed {
             0 => allowed,
             cores => cores,
@@ -198,7 +195,8 @@ impl Engine {
         let is_waited_for = state.is_waited_for(hot.queue.get(), self.ns(now));
         let slice_end = is_waited_for.then(|| hot.quantum_end.get());
         // A thread that waits here may be what an idle core lacks.
-        let share_at = (state.movable > 0).then(|| now.saturating_add(self.granularity_cycles).min(hot.quantum_end.get()));
+        let share_at =
+            (state.movable > 0).then(|| now.saturating_add(self.granularity_cycles).min(hot.quantum_end.get()));
         slice_end.into_iter().chain(share_at).chain(state.timers.next()).min()
     }
 
@@ -232,12 +230,15 @@ impl Engine {
     /// Sends a waiting thread to a core that has nothing to do.
     fn give_thread(&'static self, to: usize) {
         let found = self.take_movable(to);
-        self.post(to, Message::Errand(Box::new(move |engine| {
-            engine.hot.here().is_asking.set(false);
-            if let Some(traveller) = found {
-                engine.settle(core_index(), traveller);
-            }
-        })));
+        self.post(
+            to,
+            Message::Errand(Box::new(move |engine| {
+                engine.hot.here().is_asking.set(false);
+                if let Some(traveller) = found {
+                    engine.settle(core_index(), traveller);
+                }
+            })),
+        );
     }
 
     /// Threads that have waited since before this time may move.
@@ -251,9 +252,7 @@ impl Engine {
         if self.threads.queued_since(here, self.patience_ends()) == 0 {
             return;
         }
-        let idle = (0..self.cores).find(|&core| {
-            core != here && self.is_idle[core].load(Ordering::Relaxed)
-        });
+        let idle = (0..self.cores).find(|&core| core != here && self.is_idle[core].load(Ordering::Relaxed));
         if let Some(core) = idle
             && let Some(traveller) = self.take_movable(core)
         {
@@ -270,10 +269,8 @@ impl Engine {
             let state = &mut *state;
             let limit = self.patience_ends();
             let compute = state.queues_of(COMPUTE);
-            let task = compute
-                .into_iter()
-                .flat_map(|queue| state.queues.members(&state.tasks, queue))
-                .find(|&task| {
+            let task =
+                compute.into_iter().flat_map(|queue| state.queues.members(&state.tasks, queue)).find(|&task| {
                     state.tasks.get(task).is_some_and(|header| {
                         header.state == State::Queued
                             && header.movable

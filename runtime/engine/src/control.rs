@@ -42,11 +42,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ActivityError::Unknown`].
-    pub fn set_entitlement(
-        &'static self,
-        activity: ActivityId,
-        params: ClientParams,
-    ) -> Result<(), ActivityError> {
+    pub fn set_entitlement(&'static self, activity: ActivityId, params: ClientParams) -> Result<(), ActivityError> {
         if !self.accounts.activities.exists(activity) {
             return Err(ActivityError::Unknown);
         }
@@ -108,8 +104,7 @@ impl Engine {
         known.priority.store(u32::from(priority), Ordering::Relaxed);
         self.on_all_cores(move |engine| {
             let now_ns = engine.ns(engine.line().last());
-            let Some(params) = engine.resources.get(resource.index()).map(|known| known.queue_params())
-            else {
+            let Some(params) = engine.resources.get(resource.index()).map(|known| known.queue_params()) else {
                 return;
             };
             engine.state.here().borrow_mut().update_queues(resource, &params, now_ns);
@@ -121,16 +116,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`GridError::UnknownResource`], also for a resource that is not a gate; [`GridError::Policy`].
-    pub fn set_policy(
-        &'static self,
-        resource: ResourceId,
-        policy: Box<dyn Policy>,
-    ) -> Result<(), GridError> {
-        let known = self
-            .resources
-            .get(resource.index())
-            .filter(|known| known.is_gate)
-            .ok_or(GridError::UnknownResource)?;
+    pub fn set_policy(&'static self, resource: ResourceId, policy: Box<dyn Policy>) -> Result<(), GridError> {
+        let known =
+            self.resources.get(resource.index()).filter(|known| known.is_gate).ok_or(GridError::UnknownResource)?;
         let policy = as_tree(policy, known.metric)?;
         *known.policy.lock() = policy.clone();
         known.placements.clear();

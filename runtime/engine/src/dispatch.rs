@@ -211,10 +211,9 @@ impl Engine {
     fn batch_of(&self, job: &Job) -> u32 {
         match job.name.is_thread {
             true => 1,
-            false => self
-                .resources
-                .get(job.resource.index())
-                .map_or(1, |resource| resource.batch.load(Ordering::Relaxed)),
+            false => {
+                self.resources.get(job.resource.index()).map_or(1, |resource| resource.batch.load(Ordering::Relaxed))
+            }
         }
     }
 
@@ -328,8 +327,7 @@ impl Engine {
             let Some(header) = state.tasks.get(task) else {
                 return;
             };
-            let label = (header.label != 0)
-                .then_some((header.resource, header.activity, header.label, header.ticket));
+            let label = (header.label != 0).then_some((header.resource, header.activity, header.label, header.ticket));
             let thread = (header.thread != NIL).then_some((header.thread, header.activity));
             state.release(task, self.line().last());
             (label, thread)

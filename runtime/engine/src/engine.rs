@@ -108,10 +108,12 @@ impl Engine {
         check_names(&resources)?;
         let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
         let cycles = |ns: u64| (u128::from(ns) * u128::from(cycles_per_ms) / 1_000_000) as u64;
-        let state = CoreLocal::new(|core| RefCell::new(CoreState::new(
-            Scheduler::new(&*cpu, core),
-            resources.iter().map(|resource| gate_of(resource, core)).collect(),
-        )));
+        let state = CoreLocal::new(|core| {
+            RefCell::new(CoreState::new(
+                Scheduler::new(&*cpu, core),
+                resources.iter().map(|resource| gate_of(resource, core)).collect(),
+            ))
+        });
         let engine = Box::new(Engine {
             accounts,
             cpu_policy: SpinLock::new(cpu),
@@ -181,10 +183,7 @@ impl Engine {
 
     /// The resource of that name.
     pub fn resource(&self, name: &str) -> Option<ResourceId> {
-        self.resources
-            .iter()
-            .position(|resource| resource.name == name)
-            .map(|index| ResourceId(index as u8))
+        self.resources.iter().position(|resource| resource.name == name).map(|index| ResourceId(index as u8))
     }
 
     /// The name of a resource.
@@ -265,11 +264,7 @@ fn gate_of(resource: &Resource, core: usize) -> Option<Scheduler> {
     resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core))
 }
 
-fn make_resource(
-    config: ResourceConfig,
-    cpu: &Arc<dyn Policy>,
-    cores: usize,
-) -> Result<Resource, GridError> {
+fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) -> Result<Resource, GridError> {
     let cores = config.cores & (u64::MAX >> (64 - cores.max(1)));
     if cores == 0 {
         return Err(GridError::NoCore);
@@ -299,9 +294,8 @@ fn check_names(resources: &[Resource]) -> Result<(), GridError> {
     if resources.len() > RESOURCES_MAX {
         return Err(GridError::TooManyResources);
     }
-    let is_duplicate = |(index, resource): (usize, &Resource)| {
-        resources.iter().take(index).any(|other| other.name == resource.name)
-    };
+    let is_duplicate =
+        |(index, resource): (usize, &Resource)| resources.iter().take(index).any(|other| other.name == resource.name);
     match resources.iter().enumerate().any(is_duplicate) {
         true => Err(GridError::DuplicateName),
         false => Ok(()),

@@ -1,12 +1,12 @@
 //! Who is entitled to what: the weights of activities, and exceptions per resource.
 
 use crate::engine::Engine;
+use crate::map::Map;
 use crate::scheduler::Entitlements;
 use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_account::{Activities, ActivityId};
 use gyre_object::SpinLock;
 use gyre_schedulers::ClientParams;
-use crate::map::Map;
 
 /// Parameters that differ from the activity's own.
 pub(crate) struct EntitlementTable {

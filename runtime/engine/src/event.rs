@@ -32,9 +32,7 @@ impl Engine {
     /// Calls `handler` on `core` whenever the event `bit` is posted there: a line of a device (8 to 63), or 2 for the console.
     /// Handlers stay for ever; a second one replaces the first.
     pub fn on_event(&self, core: usize, bit: u32, handler: InterruptHandler) {
-        if let Some(entry) =
-            self.handlers.table.lock().get_mut(core).and_then(|lines| lines.get_mut(bit as usize))
-        {
+        if let Some(entry) = self.handlers.table.lock().get_mut(core).and_then(|lines| lines.get_mut(bit as usize)) {
             *entry = Some(Box::leak(handler));
         }
     }

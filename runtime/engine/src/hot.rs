@@ -84,12 +84,6 @@ impl Engine {
     pub(crate) fn charge_turn(&self, activity: ActivityId, now: u64) {
         let hot = self.hot.here();
         let cycles = now.saturating_sub(hot.mark.replace(now));
-        self.state.here().borrow_mut().charge_cycles(
-            hot.queue.get(),
-            activity,
-            cycles,
-            &self.facts(),
-            self.ns(now),
-        );
+        self.state.here().borrow_mut().charge_cycles(hot.queue.get(), activity, cycles, &self.facts(), self.ns(now));
     }
 }

@@ -4,8 +4,8 @@
 //! A request gets a ticket when it is sent and goes to the core where the label's requests are; one that is not next parks there.
 //! Tickets count out in order, also those of requests that were dropped.
 
-use alloc::vec::Vec;
 use crate::map::Map;
+use alloc::vec::Vec;
 
 struct Label {
     core: usize,

@@ -60,4 +60,3 @@ pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
 pub use event::InterruptHandler;
 pub use grid::{GridConfig, ResourceConfig};
 pub use suspend::{ResourceHandle, UntilAccepted};
-

@@ -21,9 +21,7 @@ unsafe impl<T> Send for CoreLocal<T> {}
 
 impl<T> CoreLocal<T> {
     pub(crate) fn new(make: impl FnMut(usize) -> T) -> CoreLocal<T> {
-        CoreLocal {
-            values: (0..CORES_MAX).map(make).map(PerCore).collect(),
-        }
+        CoreLocal { values: (0..CORES_MAX).map(make).map(PerCore).collect() }
     }
 
     /// The value of the core that calls.

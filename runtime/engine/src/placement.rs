@@ -6,9 +6,9 @@
 //! are balanced already, and a call that stays needs no other core's cache.
 
 use crate::limits::PLACEMENTS_MAX;
+use crate::map::Map;
 use gyre_object::SpinLock;
 use gyre_schedulers::{CoreLoad, Policy};
-use crate::map::Map;
 
 #[derive(Clone, Copy)]
 struct Entry {

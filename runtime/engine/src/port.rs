@@ -81,12 +81,7 @@ impl Engine {
         }
         let epoch = self.placement_epoch.load(Ordering::Acquire);
         let now_ns = self.ns(self.line().last());
-        let cached = self.state.here().borrow_mut().placements.get(
-            labels.affinity,
-            resource.0,
-            now_ns,
-            epoch,
-        );
+        let cached = self.state.here().borrow_mut().placements.get(labels.affinity, resource.0, now_ns, epoch);
         cached.or_else(|| self.place(resource, activity, labels.affinity))
     }
 
@@ -112,12 +107,7 @@ impl Engine {
 
     /// Finds a queue and memory for a request's future, or `None` where there is no place: then the request is dropped.
     #[inline]
-    fn seat(
-        &self,
-        resource: ResourceId,
-        envelope: &Envelope,
-        vtable: &'static Vtable,
-    ) -> Option<Seat> {
+    fn seat(&self, resource: ResourceId, envelope: &Envelope, vtable: &'static Vtable) -> Option<Seat> {
         if !self.accounts.activities.is_alive(envelope.activity) {
             return None;
         }
@@ -126,8 +116,7 @@ impl Engine {
         let hot = self.hot.here();
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
-        let queue =
-            state.queue(&self.facts(), resource, envelope.source, envelope.activity, now_ns)?;
+        let queue = state.queue(&self.facts(), resource, envelope.source, envelope.activity, now_ns)?;
         let known = state.queues.get_mut(queue)?;
         let bound = self.resources.get(resource.index())?.queue_bound.load(Ordering::Relaxed);
         if known.tasks >= bound && known.len >= bound {
@@ -228,13 +217,7 @@ impl Engine {
     }
 
     #[cold]
-    fn enter_label(
-        &self,
-        resource: ResourceId,
-        activity: ActivityId,
-        label: u64,
-        core: usize,
-    ) -> Option<(u64, usize)> {
+    fn enter_label(&self, resource: ResourceId, activity: ActivityId, label: u64, core: usize) -> Option<(u64, usize)> {
         let known = self.resources.get(resource.index())?;
         known.labels.lock().enter(activity.0, label, core)
     }

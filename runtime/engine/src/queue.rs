@@ -1,10 +1,10 @@
 //! Request queues of a core: one per resource, source and activity (V2). Tasks are linked through their headers, so that
 //! putting one back can never fail.
 
+use crate::map::Map;
 use crate::task::{NIL, State, Tasks};
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
-use crate::map::Map;
 
 /// What the scheduler knows of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,9 +211,7 @@ impl Queues {
     pub(crate) fn members<'a>(&'a self, tasks: &'a Tasks, index: u32) -> impl Iterator<Item = u32> + 'a {
         let head = self.get(index).map_or(NIL, |queue| queue.head);
         let first = (head != NIL).then_some(head);
-        core::iter::successors(first, |&task| {
-            tasks.get(task).map(|header| header.next).filter(|&next| next != NIL)
-        })
+        core::iter::successors(first, |&task| tasks.get(task).map(|header| header.next).filter(|&next| next != NIL))
     }
 
     /// Takes a task out of the middle of its queue. O(length): for threads that move to another core.
@@ -221,9 +219,8 @@ impl Queues {
         let Some((index, next)) = tasks.get(task).map(|header| (header.queue, header.next)) else {
             return;
         };
-        let before = self
-            .members(tasks, index)
-            .find(|&member| tasks.get(member).is_some_and(|header| header.next == task));
+        let before =
+            self.members(tasks, index).find(|&member| tasks.get(member).is_some_and(|header| header.next == task));
         let Some(queue) = self.queues.get_mut(index as usize) else {
             return;
         };

@@ -60,10 +60,7 @@ impl<T> Ring<T> {
                 continue;
             }
             let next = position.wrapping_add(1);
-            match self
-                .tail
-                .compare_exchange_weak(position, next, Ordering::Relaxed, Ordering::Relaxed)
-            {
+            match self.tail.compare_exchange_weak(position, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     slot.value.with_mut(|place| {
                         // SAFETY: the exchange gave this position to us alone, and the sequence says that it is empty.

@@ -89,7 +89,13 @@ impl Scheduler {
     }
 
     /// Changes what an activity is entitled to.
-    pub(crate) fn update_activity(&mut self, activity: ActivityId, params: &ClientParams, parent: Option<ActivityId>, now_ns: u64) {
+    pub(crate) fn update_activity(
+        &mut self,
+        activity: ActivityId,
+        params: &ClientParams,
+        parent: Option<ActivityId>,
+        now_ns: u64,
+    ) {
         if self.has_node(activity) {
             let params = ClientParams { parent: parent.map(node), ..*params };
             // A policy that cannot keep the new promise keeps the old one; the check is made before it is spread to cores.
@@ -99,7 +105,8 @@ impl Scheduler {
 
     /// Forgets an activity without queues and children.
     pub(crate) fn remove_activity(&mut self, activity: ActivityId, now_ns: u64) {
-        if self.has_node(activity) && self.policy.remove_node(node(activity), now_ns).is_ok()
+        if self.has_node(activity)
+            && self.policy.remove_node(node(activity), now_ns).is_ok()
             && let Some(known) = self.nodes.get_mut(activity.index())
         {
             *known = NONE;

@@ -37,13 +37,7 @@ impl Simulator {
     /// A simulator of this engine's cores. The machine must be in virtual time (`gyre_machine::set_virtual_time`).
     pub fn new(engine: &'static Engine, seed: u64) -> Simulator {
         engine.is_simulated.store(true, core::sync::atomic::Ordering::Relaxed);
-        Simulator {
-            engine,
-            random: seed,
-            dozing: (0..engine.cores()).map(|_| false).collect(),
-            hash: seed,
-            steps: 0,
-        }
+        Simulator { engine, random: seed, dozing: (0..engine.cores()).map(|_| false).collect(), hash: seed, steps: 0 }
     }
 
     /// A number that depends on every turn so far: when each core did what.
@@ -97,9 +91,8 @@ impl Simulator {
                 return Stop::Done;
             }
             let now_ns = self.busy_now();
-            let ready: Vec<(u64, usize)> = (0..self.dozing.len())
-                .filter_map(|core| Some((self.ready_at(core, now_ns)?, core)))
-                .collect();
+            let ready: Vec<(u64, usize)> =
+                (0..self.dozing.len()).filter_map(|core| Some((self.ready_at(core, now_ns)?, core))).collect();
             let Some(&(first, _)) = ready.iter().min() else {
                 return Stop::Quiet;
             };

@@ -45,11 +45,7 @@ pub(crate) struct Slabs {
 
 impl Slabs {
     pub(crate) const fn new() -> Slabs {
-        Slabs {
-            free: [const { Vec::new() }; CLASS_BYTES.len()],
-            chunks: Vec::new(),
-            made: [0; CLASS_BYTES.len()],
-        }
+        Slabs { free: [const { Vec::new() }; CLASS_BYTES.len()], chunks: Vec::new(), made: [0; CLASS_BYTES.len()] }
     }
 
     /// Takes memory for a value of the type that `place` was made for, or `None`.

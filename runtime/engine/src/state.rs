@@ -196,8 +196,7 @@ impl CoreState {
         self.hold_until_ns = u64::MAX;
         self.infrastructure_woken = false;
         if self.gates_waiting & !self.suspended != 0
-            && (self.gate_streak < GATE_STREAK_MAX
-                || self.cpu.policy.poll_ready(now_ns) != Readiness::Now)
+            && (self.gate_streak < GATE_STREAK_MAX || self.cpu.policy.poll_ready(now_ns) != Readiness::Now)
             && let Some(queue) = self.choose_gate(now_ns)
         {
             self.gate_streak += 1;
@@ -252,7 +251,8 @@ impl CoreState {
     /// True where `choose` would find a queue.
     pub(crate) fn has_work(&self, now_ns: u64) -> bool {
         (self.turn.is_open && !self.turn.waiting.is_empty())
-            || self.is_gate_due(now_ns) || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
+            || self.is_gate_due(now_ns)
+            || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
     /// True where somebody waits for the core that runs a program of `queue`, be it for a later time.
@@ -316,8 +316,7 @@ impl CoreState {
         match turn {
             TurnAge::Young => false,
             TurnAge::Grown => {
-                self.cpu.policy.poll_ready(now_ns) == Readiness::Now
-                    && !self.cpu.policy.entitled(queue, now_ns)
+                self.cpu.policy.poll_ready(now_ns) == Readiness::Now && !self.cpu.policy.entitled(queue, now_ns)
             }
             TurnAge::Over => has_more || self.cpu.policy.poll_ready(now_ns) == Readiness::Now,
         }
@@ -390,11 +389,7 @@ impl CoreState {
 
     /// The queues of a resource.
     pub(crate) fn queues_of(&self, resource: ResourceId) -> Vec<u32> {
-        self.queues
-            .iter()
-            .filter(|(_, queue)| queue.resource == resource)
-            .map(|(index, _)| index)
-            .collect()
+        self.queues.iter().filter(|(_, queue)| queue.resource == resource).map(|(index, _)| index).collect()
     }
 
     /// Frees a task whose future is gone.

@@ -101,12 +101,7 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) const fn new() -> Tasks {
-        Tasks {
-            headers: Vec::new(),
-            free: NIL,
-            live: 0,
-            slabs: Slabs::new(),
-        }
+        Tasks { headers: Vec::new(), free: NIL, live: 0, slabs: Slabs::new() }
     }
 
     /// Takes a header and memory for a future; the caller fills the memory before anything else happens to the task.

@@ -4,8 +4,8 @@ use crate::task::NIL;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use gyre_account::limits::ACTIVITIES_MAX;
 use gyre_account::ActivityId;
+use gyre_account::limits::ACTIVITIES_MAX;
 use gyre_machine::CORES_MAX;
 use gyre_object::SpinLock;
 
@@ -84,15 +84,10 @@ impl ThreadTable {
     /// The best core among `cores` for a new thread: where its tenant has the fewest, then where there are the fewest at all. So that
     /// the tenants meet on every core and the weights decide there.
     pub(crate) fn best_core(&self, root: ActivityId, cores: u64, core_count: usize) -> Option<usize> {
-        (0..core_count)
-            .filter(|core| cores >> core & 1 == 1)
-            .min_by_key(|&core| {
-                let own = self
-                    .per_root
-                    .get(root.index())
-                    .map_or(0, |counts| counts[core].load(Ordering::Relaxed));
-                (own, self.homed[core].load(Ordering::Relaxed), core)
-            })
+        (0..core_count).filter(|core| cores >> core & 1 == 1).min_by_key(|&core| {
+            let own = self.per_root.get(root.index()).map_or(0, |counts| counts[core].load(Ordering::Relaxed));
+            (own, self.homed[core].load(Ordering::Relaxed), core)
+        })
     }
 
     pub(crate) fn homed(&self, core: usize) -> u32 {

@@ -27,13 +27,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) const fn new() -> Timers {
-        Timers {
-            heap: BinaryHeap::new(),
-            slots: Vec::new(),
-            free: NIL,
-            sequence: 0,
-            armed: 0,
-        }
+        Timers { heap: BinaryHeap::new(), slots: Vec::new(), free: NIL, sequence: 0, armed: 0 }
     }
 
     /// Arms a timer; returns its slot and generation, or the waker where there is no memory.

@@ -23,11 +23,7 @@ pub(crate) trait Erased: Future<Output = ()> + Sized {
 }
 
 impl<F: Future<Output = ()>> Erased for F {
-    const VTABLE: Vtable = Vtable {
-        poll: poll::<F>,
-        drop: drop_in_place::<F>,
-        place: Place::of::<F>(),
-    };
+    const VTABLE: Vtable = Vtable { poll: poll::<F>, drop: drop_in_place::<F>, place: Place::of::<F>() };
 }
 
 /// A future that may move to another core while it is not polled.

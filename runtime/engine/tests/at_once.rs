@@ -14,13 +14,17 @@ fn a_closure_reaches_a_core_that_runs_a_program_before_its_slice_ends() {
     let engine = engine(2, vec![ResourceConfig::new("linux")]);
     let hog = tenant(engine, 1);
     let params = ThreadParams { cores: 0b10, kernel: resource(0) };
-    assert!(engine.spawn_thread(hog, params, Box::pin(async {
-        let mut context = UserContext::new().unwrap();
-        let table = PageTable::new().unwrap().root();
-        loop {
-            compute::run(&mut context, &table).await;
-        }
-    })));
+    assert!(engine.spawn_thread(
+        hog,
+        params,
+        Box::pin(async {
+            let mut context = UserContext::new().unwrap();
+            let table = PageTable::new().unwrap().root();
+            loop {
+                compute::run(&mut context, &table).await;
+            }
+        })
+    ));
     let mut simulator = Simulator::new(engine, 2);
     assert_eq!(simulator.run_for(5_000_000, 100_000), Stop::TimeOver);
     gyre_machine::select_core(0);

@@ -67,9 +67,8 @@ fn world(cores: usize, affinity: u64, sleeps_ns: u64) -> World {
     let clients: Vec<layer::Client> = (0..4u8)
         .map(|level| {
             let server = layers[level as usize];
-            let port = engine.port(gyre_account::ResourceId(FIRST_RESOURCE + level), move |request| {
-                layer::serve(server, request)
-            });
+            let port = engine
+                .port(gyre_account::ResourceId(FIRST_RESOURCE + level), move |request| layer::serve(server, request));
             let labels = Labels { affinity: affinity * u64::from(level + 1), dependency: 0 };
             layer::Client::new(gyre_message::Link::new(port)).labelled(labels)
         })
@@ -118,7 +117,8 @@ fn calls_down_a_chain_are_answered_and_all_cycles_are_somebodys() {
     check_books(&world);
     for id in ids {
         for level in 0..4 {
-            let cell = world.engine.accounts().line(0).table().cell(id, gyre_account::ResourceId(FIRST_RESOURCE + level));
+            let cell =
+                world.engine.accounts().line(0).table().cell(id, gyre_account::ResourceId(FIRST_RESOURCE + level));
             // 100 handlers of 500 ns at least; their resumptions come on top.
             let calls = if cfg!(miri) { 3 } else { 100 };
             assert!(cell.get(Column::Cycles) >= calls * 500, "level {level}");

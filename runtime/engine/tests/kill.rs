@@ -154,16 +154,20 @@ fn a_thread_is_killed_in_its_program_and_while_it_waits() {
             let (victim, other) = (tenant(engine, 1), tenant(engine, 1));
             for activity in [victim, victim, victim, other] {
                 let params = ThreadParams { cores: u64::MAX, kernel: resource(0) };
-                assert!(engine.spawn_thread(activity, params, Box::pin(async move {
-                    let _held = Held::new(held);
-                    let mut context = UserContext::new().unwrap();
-                    let table = PageTable::new().unwrap().root();
-                    loop {
-                        context.script.push_back((700_000, Trap::SystemCall));
-                        compute::run(&mut context, &table).await;
-                        sleep_ns(100_000).await;
-                    }
-                })));
+                assert!(engine.spawn_thread(
+                    activity,
+                    params,
+                    Box::pin(async move {
+                        let _held = Held::new(held);
+                        let mut context = UserContext::new().unwrap();
+                        let table = PageTable::new().unwrap().root();
+                        loop {
+                            context.script.push_back((700_000, Trap::SystemCall));
+                            compute::run(&mut context, &table).await;
+                            sleep_ns(100_000).await;
+                        }
+                    })
+                ));
             }
             let mut simulator = Simulator::new(engine, steps);
             simulator.run(steps, || false);

@@ -50,9 +50,8 @@ struct Sent {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    (0..2usize, 0..3u64, 0..4u64, 0..1_000u32, 0..3_000u64).prop_map(
-        |(activity, label, affinity, pause, gap_ns)| Sent { activity, label, affinity, pause, gap_ns },
-    )
+    (0..2usize, 0..3u64, 0..4u64, 0..1_000u32, 0..3_000u64)
+        .prop_map(|(activity, label, affinity, pause, gap_ns)| Sent { activity, label, affinity, pause, gap_ns })
 }
 
 fn check(requests: &[Sent], cores: usize, seed: u64) {
@@ -63,10 +62,8 @@ fn check(requests: &[Sent], cores: usize, seed: u64) {
     let activities = [tenant(engine, 1), tenant(engine, 2)];
     let done = Rc::new(Cell::new(0));
     for (index, &activity) in activities.iter().enumerate() {
-        let mine: Vec<(u32, Sent)> = (0..)
-            .zip(requests.iter().copied())
-            .filter(|(_, sent)| sent.activity == index)
-            .collect();
+        let mine: Vec<(u32, Sent)> =
+            (0..).zip(requests.iter().copied()).filter(|(_, sent)| sent.activity == index).collect();
         let done = done.clone();
         engine.spawn_for(ResourceId::RUNTIME, activity, async move {
             let mut calls = Vec::new();

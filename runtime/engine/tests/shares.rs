@@ -33,28 +33,36 @@ fn burner(engine: &'static Engine, position: u8) -> burner::Client {
 /// A program that computes for ever.
 fn hog(engine: &'static Engine, activity: ActivityId) {
     let params = ThreadParams { cores: u64::MAX, kernel: resource(0) };
-    let started = engine.spawn_thread(activity, params, Box::pin(async {
-        let mut context = UserContext::new().unwrap();
-        let table = PageTable::new().unwrap().root();
-        loop {
-            compute::run(&mut context, &table).await;
-        }
-    }));
+    let started = engine.spawn_thread(
+        activity,
+        params,
+        Box::pin(async {
+            let mut context = UserContext::new().unwrap();
+            let table = PageTable::new().unwrap().root();
+            loop {
+                compute::run(&mut context, &table).await;
+            }
+        }),
+    );
     assert!(started);
 }
 
 /// A program that computes a little and then makes a system call that costs much.
 fn caller(engine: &'static Engine, activity: ActivityId, client: burner::Client) {
     let params = ThreadParams { cores: u64::MAX, kernel: resource(0) };
-    let started = engine.spawn_thread(activity, params, Box::pin(async move {
-        let mut context = UserContext::new().unwrap();
-        let table = PageTable::new().unwrap().root();
-        loop {
-            context.script.push_back((3_000, Trap::SystemCall));
-            assert_eq!(compute::run(&mut context, &table).await, Trap::SystemCall);
-            client.burn(9_000).await.unwrap();
-        }
-    }));
+    let started = engine.spawn_thread(
+        activity,
+        params,
+        Box::pin(async move {
+            let mut context = UserContext::new().unwrap();
+            let table = PageTable::new().unwrap().root();
+            loop {
+                context.script.push_back((3_000, Trap::SystemCall));
+                assert_eq!(compute::run(&mut context, &table).await, Trap::SystemCall);
+                client.burn(9_000).await.unwrap();
+            }
+        }),
+    );
     assert!(started);
 }
 
@@ -130,11 +138,8 @@ fn a_new_weight_holds_from_then_on() {
     let params = gyre_account::ActivityParams { weight: 3, ..Default::default() };
     engine.set_activity_params(tenants[0], params).unwrap();
     simulator.run_for(1_500_000_000, 10_000_000);
-    let after: Vec<u64> = tenants
-        .iter()
-        .zip(&before)
-        .map(|(&tenant, before)| used(engine, 0, tenant, Column::Cycles) - before)
-        .collect();
+    let after: Vec<u64> =
+        tenants.iter().zip(&before).map(|(&tenant, before)| used(engine, 0, tenant, Column::Cycles) - before).collect();
     let share = after[0] as f64 / (after[0] + after[1]) as f64;
     assert!((share - 0.75).abs() < 0.01, "{share}");
 }
@@ -153,12 +158,16 @@ fn threads_that_wait_on_one_core_move_to_one_that_idles() {
     let second = tenant(engine, 1);
     let only_zero = ThreadParams { cores: 1, kernel: resource(0) };
     for _ in 0..2 {
-        assert!(engine.spawn_thread(second, only_zero, Box::pin(async {
-            let mut context = UserContext::new().unwrap();
-            let table = PageTable::new().unwrap().root();
-            context.script.push_back((200_000, Trap::SystemCall));
-            while compute::run(&mut context, &table).await != Trap::SystemCall {}
-        })));
+        assert!(engine.spawn_thread(
+            second,
+            only_zero,
+            Box::pin(async {
+                let mut context = UserContext::new().unwrap();
+                let table = PageTable::new().unwrap().root();
+                context.script.push_back((200_000, Trap::SystemCall));
+                while compute::run(&mut context, &table).await != Trap::SystemCall {}
+            })
+        ));
     }
     simulator.run_for(400_000_000, 1_000_000);
     let idle = engine.accounts().line(1).partition().idle;

@@ -45,11 +45,7 @@ static DIRECT: Direct = Direct;
 
 impl Runtime for Direct {
     fn spawn(&self, activity: ActivityId, task: LocalTask) {
-        let task = Task {
-            activity,
-            flag: Arc::new(Flag(AtomicBool::new(true))),
-            future: task,
-        };
+        let task = Task { activity, flag: Arc::new(Flag(AtomicBool::new(true))), future: task };
         WORLD.with(|world| world.borrow_mut().fresh.push_back(task));
     }
 
@@ -86,9 +82,7 @@ impl<R: 'static> Port<R> for DirectPort<R> {
 
 /// Makes a link to a server without queues: `direct_link(|request| Box::pin(block::serve(server, request)))`.
 pub fn direct_link<R: 'static>(serve: impl Fn(R) -> LocalTask + Send + Sync + 'static) -> Link<R> {
-    Link::new(Box::leak(Box::new(DirectPort {
-        serve: Box::new(serve),
-    })))
+    Link::new(Box::leak(Box::new(DirectPort { serve: Box::new(serve) })))
 }
 
 /// Runs a future and all tasks it starts until it is done; virtual time advances when everybody waits.
@@ -97,6 +91,8 @@ pub fn direct_link<R: 'static>(serve: impl Fn(R) -> LocalTask + Send + Sync + 's
 /// When nothing can ever go on: a lost wake-up or a deadlock.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     crate::set_runtime(&DIRECT);
+    // From here on time passes only where all wait: a short sleep must let the others run, however slow the host is.
+    gyre_machine::set_virtual_time(gyre_machine::now());
     let mut future = Box::pin(future);
     let flag = Arc::new(Flag(AtomicBool::new(true)));
     let mut tasks: Vec<Task> = Vec::new();
@@ -127,10 +123,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
             }
         }
         let fresh = WORLD.with(|world| !world.borrow().fresh.is_empty());
-        assert!(
-            progress || fresh || advance_time(),
-            "everybody waits and no timer is armed: a wake-up was lost"
-        );
+        assert!(progress || fresh || advance_time(), "everybody waits and no timer is armed: a wake-up was lost");
     }
 }
 
@@ -143,9 +136,7 @@ fn poll_task(task: &mut Task) -> Option<bool> {
     }
     let before = set_current_activity(task.activity);
     let waker = Waker::from(task.flag.clone());
-    let done = Pin::as_mut(&mut task.future)
-        .poll(&mut Context::from_waker(&waker))
-        .is_ready();
+    let done = Pin::as_mut(&mut task.future).poll(&mut Context::from_waker(&waker)).is_ready();
     set_current_activity(before);
     Some(done)
 }
@@ -195,9 +186,7 @@ mod tests {
 
     #[test]
     fn a_call_is_answered_after_virtual_time() {
-        let client = adder::Client::new(direct_link(|request| {
-            Box::pin(adder::serve(&ADDER, request))
-        }));
+        let client = adder::Client::new(direct_link(|request| Box::pin(adder::serve(&ADDER, request))));
         assert_eq!(block_on(async { client.add(2, 3).await }), Ok(5));
     }
 

@@ -32,10 +32,7 @@ impl<R> Copy for Link<R> {}
 impl<R> Link<R> {
     /// A link without labels.
     pub fn new(port: &'static dyn Port<R>) -> Link<R> {
-        Link {
-            port,
-            labels: Labels::default(),
-        }
+        Link { port, labels: Labels::default() }
     }
 
     /// The same link, whose requests carry these labels.

@@ -65,10 +65,7 @@ pub fn spawn_on(core: usize, activity: ActivityId, maker: TaskMaker) {
 
 /// Waits until the time stamp counter reaches `deadline_cycles`.
 pub fn sleep_until(deadline_cycles: u64) -> Sleep {
-    Sleep {
-        deadline_cycles,
-        timer: None,
-    }
+    Sleep { deadline_cycles, timer: None }
 }
 
 /// Waits for `ns` nanoseconds.

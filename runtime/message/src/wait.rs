@@ -25,23 +25,13 @@ pub struct WaitQueue {
 impl WaitQueue {
     /// An empty queue.
     pub const fn new() -> WaitQueue {
-        WaitQueue {
-            state: SpinLock::new(State {
-                generation: 0,
-                next_ticket: 0,
-                waiters: Vec::new(),
-            }),
-        }
+        WaitQueue { state: SpinLock::new(State { generation: 0, next_ticket: 0, waiters: Vec::new() }) }
     }
 
     /// A future that completes at the next wake-up after this call.
     pub fn wait(&self) -> Wait<'_> {
         let seen = self.state.lock().generation;
-        Wait {
-            queue: self,
-            seen,
-            ticket: None,
-        }
+        Wait { queue: self, seen, ticket: None }
     }
 
     /// Wakes all who wait, and all who have taken [`WaitQueue::wait`] but not awaited it yet.
@@ -108,11 +98,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.queue
-                .state
-                .lock()
-                .waiters
-                .retain(|entry| entry.0 != ticket);
+            self.queue.state.lock().waiters.retain(|entry| entry.0 != ticket);
         }
     }
 }

@@ -32,8 +32,7 @@ mod place {
     struct PerCore(FreeList);
     // SAFETY: `with` gives out the list of the calling core only, and kernel code is not interrupted.
     unsafe impl Sync for PerCore {}
-    static LISTS: [PerCore; gyre_machine::CORES_MAX] =
-        [const { PerCore(FreeList::EMPTY) }; gyre_machine::CORES_MAX];
+    static LISTS: [PerCore; gyre_machine::CORES_MAX] = [const { PerCore(FreeList::EMPTY) }; gyre_machine::CORES_MAX];
 
     #[inline]
     pub(super) fn with<T>(look: impl FnOnce(&FreeList) -> T) -> T {

@@ -72,8 +72,7 @@ impl Page {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn copy(&self) -> Result<Page, OutOfMemory> {
-        let mut frame =
-            Frame::allocate(self.len().trailing_zeros() as u8 - PAGE_BYTES.trailing_zeros() as u8)?;
+        let mut frame = Frame::allocate(self.len().trailing_zeros() as u8 - PAGE_BYTES.trailing_zeros() as u8)?;
         self.0.read_shared(0, frame.as_mut_slice());
         Ok(Page(Arc::new(frame)))
     }
@@ -118,11 +117,7 @@ impl Bytes {
         let pages = data.len().div_ceil(PAGE_BYTES).max(1).next_power_of_two();
         let page = Page::zeroed_run(pages.trailing_zeros() as u8)?;
         page.write(0, data);
-        Ok(Bytes {
-            page,
-            start: 0,
-            len: data.len(),
-        })
+        Ok(Bytes { page, start: 0, len: data.len() })
     }
 
     /// Length in bytes.
@@ -149,18 +144,11 @@ impl Bytes {
     pub fn slice(&self, from: usize, to: usize) -> Bytes {
         let to = to.min(self.len);
         let from = from.min(to);
-        Bytes {
-            page: self.page.clone(),
-            start: self.start + from,
-            len: to - from,
-        }
+        Bytes { page: self.page.clone(), start: self.start + from, len: to - from }
     }
 
     /// The contents.
     pub fn as_slice(&self) -> &[u8] {
-        self.page
-            .as_slice()
-            .get(self.start..self.start + self.len)
-            .unwrap_or(&[])
+        self.page.as_slice().get(self.start..self.start + self.len).unwrap_or(&[])
     }
 }

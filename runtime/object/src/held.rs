@@ -9,8 +9,7 @@ mod place {
     /// One line of cache per core, so that no core disturbs another.
     #[repr(align(64))]
     struct PerCore(AtomicU32);
-    static HELD: [PerCore; gyre_machine::CORES_MAX] =
-        [const { PerCore(AtomicU32::new(0)) }; gyre_machine::CORES_MAX];
+    static HELD: [PerCore; gyre_machine::CORES_MAX] = [const { PerCore(AtomicU32::new(0)) }; gyre_machine::CORES_MAX];
 
     #[inline]
     pub(super) fn with<T>(look: impl FnOnce(&AtomicU32) -> T) -> T {
@@ -35,23 +34,13 @@ mod place {
 /// Counts a lock taken. Only this core writes its counter, so a load and a store will do.
 #[inline]
 pub(crate) fn enter() {
-    place::with(|held| {
-        held.store(
-            held.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        )
-    });
+    place::with(|held| held.store(held.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed));
 }
 
 /// Counts a lock released.
 #[inline]
 pub(crate) fn leave() {
-    place::with(|held| {
-        held.store(
-            held.load(Ordering::Relaxed).wrapping_sub(1),
-            Ordering::Relaxed,
-        )
-    });
+    place::with(|held| held.store(held.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed));
 }
 
 /// Between messages no lock is held: whatever a handler has left counted (it suspended with a guard, a mistake) is forgotten, so that

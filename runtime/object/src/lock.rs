@@ -46,18 +46,12 @@ impl<T: ?Sized> SpinLock<T> {
     pub fn lock(&self) -> LockGuard<'_, T> {
         crate::held::enter();
         if !self.try_take() {
-            self.contended.store(
-                self.contended.load(Ordering::Relaxed).wrapping_add(1),
-                Ordering::Relaxed,
-            );
+            self.contended.store(self.contended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             while !self.try_take() {
                 core::hint::spin_loop();
             }
         }
-        self.taken.store(
-            self.taken.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         LockGuard { lock: self }
     }
 
@@ -72,17 +66,12 @@ impl<T: ?Sized> SpinLock<T> {
 
     #[inline]
     fn try_take(&self) -> bool {
-        self.locked
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// How often it was taken and waited for.
     pub fn profile(&self) -> LockProfile {
-        LockProfile {
-            taken: self.taken.load(Ordering::Relaxed),
-            contended: self.contended.load(Ordering::Relaxed),
-        }
+        LockProfile { taken: self.taken.load(Ordering::Relaxed), contended: self.contended.load(Ordering::Relaxed) }
     }
 
     /// The value, where the borrow checker already knows that nobody else has it.
@@ -151,9 +140,7 @@ mod tests {
                 std::thread::spawn(move || (0..1000).for_each(|_| *lock.lock() += 1))
             })
             .collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(*lock.lock(), 2000);
     }
 }

@@ -146,9 +146,6 @@ mod tests {
         assert!(POOL.insert(4).is_ok());
         drop(second);
         let counts = POOL.statistics();
-        assert_eq!(
-            (counts.live, counts.live_max, counts.made, counts.refused),
-            (0, 2, 3, 1)
-        );
+        assert_eq!((counts.live, counts.live_max, counts.made, counts.refused), (0, 2, 3, 1));
     }
 }

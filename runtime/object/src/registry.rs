@@ -27,19 +27,13 @@ pub fn register_pool(name: &'static str, what: &'static dyn Counted) {
 /// Profiles of all registered locks, in the order of registration.
 pub fn lock_profiles() -> Vec<(&'static str, LockProfile)> {
     let locks = LOCKS.lock();
-    locks
-        .iter()
-        .map(|entry| (entry.name, entry.what.lock_profile()))
-        .collect()
+    locks.iter().map(|entry| (entry.name, entry.what.lock_profile())).collect()
 }
 
 /// Counts of all registered pools, in the order of registration.
 pub fn pool_statistics() -> Vec<(&'static str, PoolStatistics)> {
     let pools = POOLS.lock();
-    pools
-        .iter()
-        .map(|entry| (entry.name, entry.what.statistics()))
-        .collect()
+    pools.iter().map(|entry| (entry.name, entry.what.statistics())).collect()
 }
 
 #[cfg(test)]
@@ -53,10 +47,7 @@ mod tests {
         register_lock("of this test", lock);
         drop(lock.lock());
         let profiles = lock_profiles();
-        let (_, profile) = profiles
-            .iter()
-            .find(|(name, _)| *name == "of this test")
-            .unwrap();
+        let (_, profile) = profiles.iter().find(|(name, _)| *name == "of this test").unwrap();
         assert_eq!(profile.taken, 1);
     }
 }

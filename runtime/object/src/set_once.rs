@@ -19,18 +19,12 @@ unsafe impl<T: Copy + Send + Sync> Sync for SetOnce<T> {}
 impl<T: Copy> SetOnce<T> {
     /// Holds nothing.
     pub const fn new() -> SetOnce<T> {
-        SetOnce {
-            state: AtomicU8::new(EMPTY),
-            value: UnsafeCell::new(None),
-        }
+        SetOnce { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(None) }
     }
 
     /// Sets the value; false where there is one already.
     pub fn set(&self, value: T) -> bool {
-        let ours = self
-            .state
-            .compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok();
+        let ours = self.state.compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if ours {
             // SAFETY: the state says that only this call writes, and nobody reads before FULL.
             unsafe { *self.value.get() = Some(value) };

@@ -7,8 +7,8 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use gyre_account::{ActivityId, Column, ResourceId};
-use gyre_address_space::flush::{Flush, Stale, flush_here};
 use gyre_address_space::AddressSpace;
+use gyre_address_space::flush::{Flush, Stale, flush_here};
 use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
 use gyre_linux::run::{Compute, run_thread};
 use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall};
@@ -114,7 +114,14 @@ impl Flush for FlushCores {
                 }
                 let stale = stale.clone();
                 // A core that cannot answer for want of memory is asked again.
-                while engine.at_once(core, { let stale = stale.clone(); move || flush_here(&stale) }).await.is_err() {
+                while engine
+                    .at_once(core, {
+                        let stale = stale.clone();
+                        move || flush_here(&stale)
+                    })
+                    .await
+                    .is_err()
+                {
                     gyre_message::yield_now().await;
                 }
             }

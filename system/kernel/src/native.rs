@@ -143,7 +143,8 @@ fn started(number: u64) -> Result<Arc<Process>, Errno> {
 async fn wait(thread: &Thread, arguments: Arguments) -> Outcome {
     let number = arguments.word(0);
     let process = started(number)?;
-    let status = thread.interruptible(process.ended.until(|| process.end_status().filter(|_| process.is_over()))).await?;
+    let status =
+        thread.interruptible(process.ended.until(|| process.end_status().filter(|_| process.is_over()))).await?;
     if let Some(slot) = STARTED.lock().get_mut(number as usize - 1) {
         *slot = None;
     }

@@ -104,11 +104,15 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     let (read, write) = (resource(engine, "network_read"), resource(engine, "network_write"));
     let handle = engine.handle(write);
     let completed: &'static WaitQueue = Box::leak(Box::default());
-    engine.on_interrupt(0, device.line(), Box::new(move || {
-        if device.acknowledge(handle.is_waited_for()) {
-            completed.wake_all();
-        }
-    }));
+    engine.on_interrupt(
+        0,
+        device.line(),
+        Box::new(move || {
+            if device.acknowledge(handle.is_waited_for()) {
+                completed.wake_all();
+            }
+        }),
+    );
     let interrupts = resource(engine, "device_interrupt");
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch());

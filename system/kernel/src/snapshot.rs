@@ -103,7 +103,9 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         memory_bytes_limit: info.params.memory_bytes_max,
         user_cycles,
         cache_bytes: storage::cached_bytes(info.id),
-        processes: index.and_then(tenants::running).map_or(0, |running| running.tenant.tree.lock().thread_count() as u32),
+        processes: index
+            .and_then(tenants::running)
+            .map_or(0, |running| running.tenant.tree.lock().thread_count() as u32),
         received_bytes: if is_owner { traffic.received_bytes } else { 0 },
         sent_bytes: if is_owner { traffic.sent_bytes } else { 0 },
         dropped_frames: if is_owner { traffic.dropped.iter().sum() } else { 0 },

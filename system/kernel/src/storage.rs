@@ -51,7 +51,10 @@ pub fn cached_bytes(activity: ActivityId) -> u64 {
 pub fn start(system: &'static System) -> Disks {
     let devices: Vec<Option<&'static VirtioBlock>> =
         virtio_devices(BLOCK).enumerate().map(|(index, function)| start_disk(system, index, function)).collect();
-    let connected = devices.iter().enumerate().map(|(index, device)| Some(connect(system.engine, core_of(system, index), (*device)?)));
+    let connected = devices
+        .iter()
+        .enumerate()
+        .map(|(index, device)| Some(connect(system.engine, core_of(system, index), (*device)?)));
     let clients = connected.collect();
     DEVICES.set(devices.leak());
     let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES / 2;
@@ -125,4 +128,3 @@ fn bytes_of(request: &block::Request) -> u64 {
         block::Request::geometry { .. } | block::Request::flush { .. } => 0,
     }
 }
-

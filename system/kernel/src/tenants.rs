@@ -87,7 +87,9 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {
                 let tenant = system.machine.tenants.get(index);
                 let name = tenant.map_or("?", |tenant| tenant.name.as_str());
-                let program = tenant.and_then(|tenant| tenant.program.as_ref()?.argv.first()).map_or("none", |path| path.as_str());
+                let program = tenant
+                    .and_then(|tenant| tenant.program.as_ref()?.argv.first())
+                    .map_or("none", |path| path.as_str());
                 log::error!("tenant {name} (program {program}) does not run: {error}");
             }
         };
@@ -170,7 +172,8 @@ async fn open_files(
 }
 
 fn memory_file_system(system: &'static System, pages_max: u64, mode: u16) -> files::Client {
-    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(Limits { pages_max, nodes_max: MEMORY_NODES_MAX }, mode)));
+    let server: &'static Tmpfs =
+        Box::leak(Box::new(Tmpfs::new(Limits { pages_max, nodes_max: MEMORY_NODES_MAX }, mode)));
     let resource = system.engine.resource("tmpfs").unwrap_or(ResourceId(0));
     files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request))))
 }
@@ -182,7 +185,8 @@ async fn mount(
     index: usize,
 ) -> Result<files::Client, StartError> {
     let client = disks.clients.get(disk).copied().flatten().ok_or(StartError::NoDisk)?;
-    let bounds = ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as fn(ActivityId) -> ActivityId };
+    let bounds =
+        ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as fn(ActivityId) -> ActivityId };
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
     let server = Ext2::mount(client, options, disks.cache).await?;
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));

@@ -24,7 +24,13 @@ impl Machine {
         let told_more = self.take_sack(header);
         if ack.after(self.send.una) {
             self.advance(header, now_ns);
-        } else if ack == self.send.una && is_empty && same_window && self.flight() > 0 && !header.flags.contains(Flags::FIN) && (told_more || !self.receive.sack) {
+        } else if ack == self.send.una
+            && is_empty
+            && same_window
+            && self.flight() > 0
+            && !header.flags.contains(Flags::FIN)
+            && (told_more || !self.receive.sack)
+        {
             self.send.duplicates = self.send.duplicates.saturating_add(1);
         }
         self.detect_loss();
@@ -156,10 +162,7 @@ impl Machine {
             return;
         }
         self.figures.recoveries = self.figures.recoveries.saturating_add(1);
-        self.send.recovery = Some(Recovery {
-            point: self.send.nxt,
-            cause: Cause::Acknowledgments,
-        });
+        self.send.recovery = Some(Recovery { point: self.send.nxt, cause: Cause::Acknowledgments });
         self.congestion.lost(self.flight());
         self.send.repeated = self.send.una;
         self.send.repeat_now = true;

@@ -235,8 +235,7 @@ mod tests {
         // K = cbrt(300 / 0.4) = 9.086 s
         let mut now = 0;
         while congestion.window() < 995_000 {
-            (0..congestion.window() / 1000)
-                .for_each(|_| congestion.acknowledged(1000, 100 * MS, now));
+            (0..congestion.window() / 1000).for_each(|_| congestion.acknowledged(1000, 100 * MS, now));
             now += 100 * MS;
         }
         assert!((5_000..9_400).contains(&(now / MS)), "{} ms", now / MS);

@@ -34,9 +34,8 @@ pub fn stamp(clock: u32, peer: &Peer) -> u32 {
 /// Checks the acknowledgment of a cookie and returns what the peer had said in its SYN.
 pub fn check(key: &Key, ends: Ends, peer_first: Seq, cookie: Seq, options: &Options, now_ns: u64) -> Option<Peer> {
     let epoch = now_ns / EPOCH_NS;
-    let genuine = [epoch, epoch.wrapping_sub(1)]
-        .iter()
-        .any(|epoch| mac(key, ends, peer_first, *epoch) == cookie.0 & !7);
+    let genuine =
+        [epoch, epoch.wrapping_sub(1)].iter().any(|epoch| mac(key, ends, peer_first, *epoch) == cookie.0 & !7);
     let size = SIZES.get((cookie.0 & 7) as usize).copied();
     let segment_bytes_max = size.filter(|_| genuine)?;
     let told = options.timestamps.map(|stamps| stamps.1 & STAMP_BITS);
@@ -83,7 +82,8 @@ mod tests {
         assert!(!check([1, 2], Seq(77), cookie, 200 * SECOND));
         assert!(!check([1, 3], Seq(77), cookie, SECOND));
         assert!(!check([1, 2], Seq(78), cookie, SECOND));
-        let guessed = (0..10_000u32).filter(|guess| check([1, 2], Seq(77), Seq(guess.wrapping_mul(0x9e37_79b9)), SECOND)).count();
+        let guessed =
+            (0..10_000u32).filter(|guess| check([1, 2], Seq(77), Seq(guess.wrapping_mul(0x9e37_79b9)), SECOND)).count();
         assert!(guessed <= 1);
     }
 }

@@ -81,10 +81,7 @@ impl Machine {
         if self.scoreboard.covers(self.send.una) {
             self.scoreboard.clear();
         }
-        self.send.recovery = Some(Recovery {
-            point: self.send.nxt,
-            cause: Cause::Timeout,
-        });
+        self.send.recovery = Some(Recovery { point: self.send.nxt, cause: Cause::Timeout });
         self.send.timeout_edge = self.send.nxt;
         self.send.repeated = self.send.una;
         self.send.duplicates = 0;

@@ -133,14 +133,18 @@ impl Machine {
     /// RFC 9293 table 6, with SYN and FIN counted.
     fn is_acceptable(&self, header: &Header, bytes: u32) -> bool {
         let (start, nxt) = (header.sequence, self.receive.nxt);
-        let length = bytes + u32::from(header.flags.contains(Flags::FIN)) + u32::from(header.flags.contains(Flags::SYN));
+        let length =
+            bytes + u32::from(header.flags.contains(Flags::FIN)) + u32::from(header.flags.contains(Flags::SYN));
         let edge = self.receive.edge;
         let inside = |at: Seq| nxt.until(at) && at.before(edge);
         if length == 0 {
             return start == nxt || inside(start);
         }
         // with a closed window, the acknowledgment in a segment that begins where it should still counts
-        inside(start) || inside(start + (length - 1)) || (start.before(nxt) && (start + length).after(edge)) || start == nxt
+        inside(start)
+            || inside(start + (length - 1))
+            || (start.before(nxt) && (start + length).after(edge))
+            || start == nxt
     }
 
     /// RFC 7323 section 5.3, and the update of the timestamp to echo (section 4.3).
@@ -158,10 +162,7 @@ impl Machine {
             return false;
         }
         if header.sequence.until(self.receive.acked) && !old {
-            self.receive.stamps = Some(Stamps {
-                recent: value,
-                recent_at_ns: now_ns,
-            });
+            self.receive.stamps = Some(Stamps { recent: value, recent_at_ns: now_ns });
         }
         true
     }

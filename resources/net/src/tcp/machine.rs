@@ -300,10 +300,7 @@ impl Machine {
         self.receive.edge = self.receive.nxt + self.syn_window();
         self.receive.sack = peer.sack;
         self.receive.heard_at_ns = now_ns;
-        self.receive.stamps = peer.stamp.map(|recent| Stamps {
-            recent,
-            recent_at_ns: now_ns,
-        });
+        self.receive.stamps = peer.stamp.map(|recent| Stamps { recent, recent_at_ns: now_ns });
         self.offer_scale = peer.window_scale.is_some();
         (self.send.scale, self.receive.scale) = match peer.window_scale {
             Some(shift) => (shift.min(14), scale_for(self.settings.receive_bytes_max)),
@@ -341,18 +338,10 @@ impl Machine {
     /// When [`Machine::on_timer`] wants to be called, ns; `None` where nothing is due.
     pub fn deadline_ns(&self) -> Option<u64> {
         let timers = &self.timers;
-        [
-            timers.retransmit,
-            timers.persist,
-            timers.delayed_ack,
-            timers.keep_alive,
-            timers.cork,
-            timers.tail,
-            timers.end,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [timers.retransmit, timers.persist, timers.delayed_ack, timers.keep_alive, timers.cork, timers.tail, timers.end]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Number of the first byte behind the data queued: the number of our FIN.

@@ -105,10 +105,7 @@ impl Machine {
     }
 
     fn options(&self, now_ns: u64) -> Options {
-        Options {
-            timestamps: self.stamp_option(now_ns),
-            ..Options::default()
-        }
+        Options { timestamps: self.stamp_option(now_ns), ..Options::default() }
     }
 
     /// Repeats what is lost, the oldest first, as far as the congestion window allows.

@@ -3,7 +3,7 @@
 use super::Seq;
 use crate::wire::tcp::SACK_BLOCKS_MAX;
 use alloc::vec::Vec;
-use gyre_object::{Bytes};
+use gyre_object::Bytes;
 
 /// Most pieces held; a sender of tiny pieces gains nothing beyond.
 pub const PIECES_MAX: usize = 256;

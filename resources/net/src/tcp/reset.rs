@@ -9,18 +9,12 @@ pub fn reset_for(header: &Header, bytes: usize) -> Option<Outgoing> {
         return None;
     }
     let with_ack = header.flags.contains(Flags::ACK);
-    let length = bytes as u32
-        + u32::from(header.flags.contains(Flags::SYN))
-        + u32::from(header.flags.contains(Flags::FIN));
+    let length =
+        bytes as u32 + u32::from(header.flags.contains(Flags::SYN)) + u32::from(header.flags.contains(Flags::FIN));
     let (sequence, acknowledgment, flags) = if with_ack {
         (header.acknowledgment, Seq(0), Flags::RST)
     } else {
         (Seq(0), header.sequence + length, Flags::RST | Flags::ACK)
     };
-    Some(Outgoing {
-        sequence,
-        acknowledgment,
-        flags,
-        ..Outgoing::empty(Options::default())
-    })
+    Some(Outgoing { sequence, acknowledgment, flags, ..Outgoing::empty(Options::default()) })
 }

@@ -20,12 +20,7 @@ pub struct RoundTrip {
 
 impl Default for RoundTrip {
     fn default() -> RoundTrip {
-        RoundTrip {
-            smoothed_ns: None,
-            variation_ns: 0,
-            timeout_ns: TIMEOUT_INITIAL_NS,
-            backoff: 0,
-        }
+        RoundTrip { smoothed_ns: None, variation_ns: 0, timeout_ns: TIMEOUT_INITIAL_NS, backoff: 0 }
     }
 }
 

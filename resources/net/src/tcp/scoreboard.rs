@@ -32,9 +32,7 @@ impl Scoreboard {
         if touched.is_empty() && self.ranges.len() >= RANGES_MAX {
             return false;
         }
-        let merged = touched.iter().fold((start, end), |all, range| {
-            (all.0.min(range.0), all.1.max(range.1))
-        });
+        let merged = touched.iter().fold((start, end), |all, range| (all.0.min(range.0), all.1.max(range.1)));
         let before: u32 = touched.iter().map(|range| range.1.since(range.0)).sum();
         self.ranges.splice(first..last, [merged]);
         let after = merged.1.since(merged.0);
@@ -60,9 +58,7 @@ impl Scoreboard {
 
     /// True where the peer claims to hold the very byte that it does not acknowledge.
     pub fn covers(&self, at: Seq) -> bool {
-        self.ranges
-            .iter()
-            .any(|range| range.0.until(at) && at.before(range.1))
+        self.ranges.iter().any(|range| range.0.until(at) && at.before(range.1))
     }
 
     /// Where the range that holds a byte begins.
@@ -80,12 +76,8 @@ impl Scoreboard {
             }
             start = start.max(range.1);
         }
-        let stop = self
-            .ranges
-            .iter()
-            .map(|range| range.0)
-            .find(|edge| start.before(*edge))
-            .map_or(end, |edge| edge.min(end));
+        let stop =
+            self.ranges.iter().map(|range| range.0).find(|edge| start.before(*edge)).map_or(end, |edge| edge.min(end));
         start.before(stop).then_some((start, stop))
     }
 
@@ -104,11 +96,7 @@ impl Scoreboard {
 
     /// Bytes not acknowledged between two numbers.
     pub fn missing_between(&self, start: Seq, end: Seq) -> u32 {
-        let held: u32 = self
-            .ranges
-            .iter()
-            .map(|range| range.1.min(end).since(range.0.max(start)))
-            .sum();
+        let held: u32 = self.ranges.iter().map(|range| range.1.min(end).since(range.0.max(start))).sum();
         end.since(start).saturating_sub(held)
     }
 

@@ -130,14 +130,20 @@ impl Pair {
             if done(self) {
                 return;
             }
-            assert!(self.step(), "nothing is due, yet the goal is not reached: {:?}", self.ends.each_ref().map(Machine::state));
+            assert!(
+                self.step(),
+                "nothing is due, yet the goal is not reached: {:?}",
+                self.ends.each_ref().map(Machine::state)
+            );
         }
         panic!("the goal is not reached: {:?} {:?}", self.sent, self.read);
     }
 
     fn write(&mut self, end: usize, goal: usize) {
         let chunk = (goal - self.sent[end]).min(5000);
-        if chunk > 0 && let Ok(taken) = self.ends[end].send(stream(self.sent[end], chunk)) {
+        if chunk > 0
+            && let Ok(taken) = self.ends[end].send(stream(self.sent[end], chunk))
+        {
             self.sent[end] += taken;
         }
     }
@@ -167,7 +173,11 @@ fn check_invariants(machine: &Machine) {
     let send = &machine.send;
     assert!(send.una.until(send.nxt), "una {:?} nxt {:?}", send.una, send.nxt);
     if machine.state() != State::Closed {
-        assert_eq!(machine.timers.retransmit.is_some(), send.una != send.nxt, "the timer is armed if and only if something is on the way");
+        assert_eq!(
+            machine.timers.retransmit.is_some(),
+            send.una != send.nxt,
+            "the timer is armed if and only if something is on the way"
+        );
         assert!(send.queue.len() <= send.bytes_max);
     }
     assert!(machine.receive.queue.len() <= machine.receive.bytes_max);
@@ -290,7 +300,15 @@ fn a_silent_peer_ends_the_connection_with_an_error() {
 fn only_the_exact_number_resets() {
     let mut pair = Pair::open(FINE, [settings(100), settings(200)]);
     pair.until(|pair| pair.ends.iter().all(Machine::is_quiet));
-    let mut reset = Header { source_port: 0, destination_port: 0, sequence: pair.ends[0].receive.nxt + 10, acknowledgment: Seq(0), flags: Flags::RST, window: 0, options: Options::default() };
+    let mut reset = Header {
+        source_port: 0,
+        destination_port: 0,
+        sequence: pair.ends[0].receive.nxt + 10,
+        acknowledgment: Seq(0),
+        flags: Flags::RST,
+        window: 0,
+        options: Options::default(),
+    };
     pair.ends[0].on_segment(&reset, &[], pair.now);
     assert_eq!(pair.ends[0].state(), State::Established);
     assert_eq!(pair.ends[0].next_segment(pair.now).unwrap().flags, Flags::ACK, "challenge");
@@ -322,7 +340,15 @@ fn a_refused_connection_says_so() {
 fn old_timestamps_are_dropped() {
     let mut pair = Pair::open(FINE, [settings(100), settings(200)]);
     pair.exchange([10, 0]);
-    let old = Header { source_port: 0, destination_port: 0, sequence: pair.ends[1].receive.nxt, acknowledgment: pair.ends[1].send.nxt, flags: Flags::ACK, window: 100, options: Options { timestamps: Some((1, 1)), ..Options::default() } };
+    let old = Header {
+        source_port: 0,
+        destination_port: 0,
+        sequence: pair.ends[1].receive.nxt,
+        acknowledgment: pair.ends[1].send.nxt,
+        flags: Flags::ACK,
+        window: 100,
+        options: Options { timestamps: Some((1, 1)), ..Options::default() },
+    };
     pair.now += 1000 * MS;
     let accepted = pair.ends[1].receive.nxt;
     let mut stale = old;
@@ -353,7 +379,15 @@ fn three_duplicates_start_recovery_without_sack() {
     let mut machine = without_sack(99);
     machine.send(stream(0, 8000)).unwrap();
     while machine.next_segment(2).is_some() {}
-    let duplicate = Header { source_port: 0, destination_port: 0, sequence: Seq(8), acknowledgment: Seq(100), flags: Flags::ACK, window: 60_000, options: Options::default() };
+    let duplicate = Header {
+        source_port: 0,
+        destination_port: 0,
+        sequence: Seq(8),
+        acknowledgment: Seq(100),
+        flags: Flags::ACK,
+        window: 60_000,
+        options: Options::default(),
+    };
     (0..2).for_each(|_| machine.on_segment(&duplicate, &[], 3));
     assert!(machine.next_segment(3).is_none());
     machine.on_segment(&duplicate, &[], 3);
@@ -369,14 +403,24 @@ fn an_optimistic_acknowledgment_is_refused() {
     let mut machine = without_sack(99);
     machine.send(stream(0, 500)).unwrap();
     machine.next_segment(2).unwrap();
-    let ahead = Header { source_port: 0, destination_port: 0, sequence: Seq(8), acknowledgment: Seq(9000), flags: Flags::ACK, window: 60_000, options: Options::default() };
+    let ahead = Header {
+        source_port: 0,
+        destination_port: 0,
+        sequence: Seq(8),
+        acknowledgment: Seq(9000),
+        flags: Flags::ACK,
+        window: 60_000,
+        options: Options::default(),
+    };
     machine.on_segment(&ahead, &[], 3);
     assert_eq!(machine.flight(), 500);
     assert_eq!(machine.next_segment(3).unwrap().flags, Flags::ACK);
 }
 
 fn weather() -> impl Strategy<Value = Weather> {
-    (any::<u64>(), 0u64..25, 0u64..15, 0u64..40).prop_map(|(seed, loss_percent, duplicate_percent, jitter_ms)| Weather { seed, loss_percent, duplicate_percent, jitter_ms, delay_ms: 10 })
+    (any::<u64>(), 0u64..25, 0u64..15, 0u64..40).prop_map(|(seed, loss_percent, duplicate_percent, jitter_ms)| {
+        Weather { seed, loss_percent, duplicate_percent, jitter_ms, delay_ms: 10 }
+    })
 }
 
 proptest! {

@@ -46,7 +46,11 @@ impl TimeWait {
         }
         if bytes == 0 && !header.flags.contains(Flags::FIN) {
             let stray = header.acknowledgment.after(self.sent);
-            return if stray { reset_for(header, bytes).map_or(Verdict::Ignore, Verdict::Answer) } else { Verdict::Ignore };
+            return if stray {
+                reset_for(header, bytes).map_or(Verdict::Ignore, Verdict::Answer)
+            } else {
+                Verdict::Ignore
+            };
         }
         self.acknowledgment(now_ns)
     }

@@ -63,7 +63,8 @@ impl Tcp {
             Some(half) => *half,
             None if state.half_open.len() < listener.tenant.limits.half_open_max => {
                 let first = first.unwrap_or_else(|| self.first_number(flow, now));
-                let half = HalfOpen::new(first, peer, self.stamp_offset(flow), segment.ends.local, segment.ends.remote, now);
+                let half =
+                    HalfOpen::new(first, peer, self.stamp_offset(flow), segment.ends.local, segment.ends.remote, now);
                 state.half_open.insert(*flow, half);
                 half
             }
@@ -139,10 +140,13 @@ impl Tcp {
         }
         let first = header.acknowledgment - 1;
         // the third segment may be behind this one: no reset while cookies are about
-        cookie::check(&self.shared.key, flow.words, header.sequence - 1, first, &header.options, now).map_or(Completion::Unsure, |peer| {
-            let offset = self.stamp_offset(flow);
-            Completion::Of(HalfOpen::new(first, peer, offset, segment.ends.local, segment.ends.remote, now))
-        })
+        cookie::check(&self.shared.key, flow.words, header.sequence - 1, first, &header.options, now).map_or(
+            Completion::Unsure,
+            |peer| {
+                let offset = self.stamp_offset(flow);
+                Completion::Of(HalfOpen::new(first, peer, offset, segment.ends.local, segment.ends.remote, now))
+            },
+        )
     }
 
     fn open_accepted(&self, flow: &Flow, half: &HalfOpen, segment: &Segment, now: u64) -> Arc<Connection> {

@@ -38,7 +38,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(id: SocketId, flow: Flow, tenant: &'static Tenant, local: Endpoint, remote: Endpoint, machine: Machine) -> Arc<Connection> {
+    pub(crate) fn new(
+        id: SocketId,
+        flow: Flow,
+        tenant: &'static Tenant,
+        local: Endpoint,
+        remote: Endpoint,
+        machine: Machine,
+    ) -> Arc<Connection> {
         Arc::new(Connection {
             id,
             flow,

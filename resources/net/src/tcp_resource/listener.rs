@@ -35,8 +35,24 @@ pub(crate) struct HalfOpen {
 }
 
 impl HalfOpen {
-    pub(crate) fn new(first: Seq, peer: Peer, stamp_offset: u32, local: Endpoint, remote: Endpoint, now_ns: u64) -> HalfOpen {
-        HalfOpen { first, peer, stamp_offset, remote, local, answered_ns: now_ns, retry_ns: now_ns + RETRY_NS, retries: 0 }
+    pub(crate) fn new(
+        first: Seq,
+        peer: Peer,
+        stamp_offset: u32,
+        local: Endpoint,
+        remote: Endpoint,
+        now_ns: u64,
+    ) -> HalfOpen {
+        HalfOpen {
+            first,
+            peer,
+            stamp_offset,
+            remote,
+            local,
+            answered_ns: now_ns,
+            retry_ns: now_ns + RETRY_NS,
+            retries: 0,
+        }
     }
 
     /// How long the answer took to be acknowledged, where it was sent once and remembered (Karn's rule), ns.

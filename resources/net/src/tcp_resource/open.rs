@@ -22,7 +22,12 @@ const EPHEMERAL: (u16, u16) = (32768, 60999);
 const TRIES_MAX: u32 = 2048;
 
 impl Tcp {
-    pub(super) fn open_listener(&'static self, local: Endpoint, backlog: u32, shares_port: bool) -> Result<Socket, NetError> {
+    pub(super) fn open_listener(
+        &'static self,
+        local: Endpoint,
+        backlog: u32,
+        shares_port: bool,
+    ) -> Result<Socket, NetError> {
         let tenant = self.shared.current_tenant()?;
         check_local(tenant, local.address)?;
         tenant.take_socket()?;
@@ -36,7 +41,13 @@ impl Tcp {
         })
     }
 
-    fn enter_listener(&self, tenant: &'static Tenant, local: Endpoint, backlog: u32, shares_port: bool) -> Result<Arc<Listener>, NetError> {
+    fn enter_listener(
+        &self,
+        tenant: &'static Tenant,
+        local: Endpoint,
+        backlog: u32,
+        shares_port: bool,
+    ) -> Result<Arc<Listener>, NetError> {
         let mut ports = tenant.ports.lock();
         let port = match local.port {
             0 => free_port(self.start(), |port| !ports.listeners.contains_key(&port)).ok_or(NetError::InUse)?,
@@ -114,7 +125,8 @@ impl Tcp {
         let flow: Flow = flow_of(port);
         let settings = self.settings(tenant, remote.address, self.first_number(&flow, now), self.stamp_offset(&flow));
         let local = Endpoint { port, ..local };
-        let connection = Connection::new(self.table.new_id(), flow, tenant, local, remote, Machine::connecting(settings));
+        let connection =
+            Connection::new(self.table.new_id(), flow, tenant, local, remote, Machine::connecting(settings));
         self.table.insert(&connection).then_some(connection)
     }
 
@@ -187,8 +199,5 @@ pub(crate) fn check_local(tenant: &Tenant, address: Ip) -> Result<(), NetError> 
 /// Searches from a random port on.
 pub(crate) fn free_port(start: u32, mut is_free: impl FnMut(u16) -> bool) -> Option<u16> {
     let count = u32::from(EPHEMERAL.1 - EPHEMERAL.0) + 1;
-    (0..TRIES_MAX)
-        .map(|step| EPHEMERAL.0 + ((start % count + step) % count) as u16)
-        .find(|port| is_free(*port))
+    (0..TRIES_MAX).map(|step| EPHEMERAL.0 + ((start % count + step) % count) as u16).find(|port| is_free(*port))
 }
-

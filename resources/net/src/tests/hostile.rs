@@ -4,16 +4,17 @@ use super::peer::Peer;
 use super::rig::*;
 use super::streams::{accept, at};
 use crate::statistics::DropReason;
+use crate::tcp::Seq;
 use crate::wire::tcp::{Flags, HEADER_BYTES_MAX, Header, Options};
 use crate::wire::{Sum, ethernet, ipv4, put};
-use crate::tcp::Seq;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use proptest::prelude::*;
 use std::vec::Vec;
 
 fn frame(source: [u8; 4], destination: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
-    let mut frame = ethernet::Header { destination: OUR_MAC, source: PEER_MAC, kind: ethernet::TYPE_IPV4 }.bytes().to_vec();
+    let mut frame =
+        ethernet::Header { destination: OUR_MAC, source: PEER_MAC, kind: ethernet::TYPE_IPV4 }.bytes().to_vec();
     frame.extend(ipv4::Header::new(source, destination, protocol, body.len()).bytes());
     frame.extend(body);
     frame
@@ -31,8 +32,22 @@ fn segment(source: [u8; 4], destination: [u8; 4], header: &Header, payload: &[u8
 }
 
 fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
-    let options = Options { segment_bytes_max: Some(1460), window_scale: Some(7), sack_permitted: true, timestamps: Some((1, 0)), ..Options::default() };
-    let header = Header { source_port: port, destination_port: 80, sequence: Seq(sequence), acknowledgment: Seq(0), flags: Flags::SYN, window: 60_000, options };
+    let options = Options {
+        segment_bytes_max: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some((1, 0)),
+        ..Options::default()
+    };
+    let header = Header {
+        source_port: port,
+        destination_port: 80,
+        sequence: Seq(sequence),
+        acknowledgment: Seq(0),
+        flags: Flags::SYN,
+        window: 60_000,
+        options,
+    };
     segment(from, GOLD_IP, &header, &[])
 }
 
@@ -153,7 +168,15 @@ fn a_spoofed_acknowledgment_of_a_half_open_connection_opens_nothing() {
         rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
         rig.wire.inject(&syn(PEER_IP, 2000, 7));
         sleep_ns(5 * MS).await;
-        let header = Header { source_port: 2000, destination_port: 80, sequence: Seq(8), acknowledgment: Seq(12345), flags: Flags::ACK, window: 100, options: Options::default() };
+        let header = Header {
+            source_port: 2000,
+            destination_port: 80,
+            sequence: Seq(8),
+            acknowledgment: Seq(12345),
+            flags: Flags::ACK,
+            window: 100,
+            options: Options::default(),
+        };
         rig.wire.inject(&segment(PEER_IP, GOLD_IP, &header, b"GET"));
         sleep_ns(5 * MS).await;
         assert_eq!(rig.net.tcp.sizes().0, 0);

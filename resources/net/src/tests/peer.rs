@@ -85,7 +85,13 @@ impl Peer {
         interface.update_ip_addrs(|addresses| {
             addresses.push(IpCidr::new(Ipv4Address::from(PEER_IP).into(), 24)).unwrap();
         });
-        Box::leak(Box::new(SpinLock::new(Peer { device, interface, sockets: SocketSet::new(Vec::new()), jobs: Vec::new(), next_port: 50_000 })))
+        Box::leak(Box::new(SpinLock::new(Peer {
+            device,
+            interface,
+            sockets: SocketSet::new(Vec::new()),
+            jobs: Vec::new(),
+            next_port: 50_000,
+        })))
     }
 
     /// Lets it work for ever; call inside `block_on`.
@@ -135,7 +141,10 @@ impl Peer {
 
     pub fn poll(&mut self) {
         // ingress one by one: the default budget would leave frames for the next millisecond
-        while !matches!(self.interface.poll(clock(), &mut self.device, &mut self.sockets), smoltcp::iface::PollResult::None) {
+        while !matches!(
+            self.interface.poll(clock(), &mut self.device, &mut self.sockets),
+            smoltcp::iface::PollResult::None
+        ) {
             self.jobs.iter_mut().for_each(|job| job.work(&mut self.sockets));
         }
         self.jobs.iter_mut().for_each(|job| job.work(&mut self.sockets));

@@ -36,7 +36,15 @@ pub struct Faults {
     pub frames_per_ms: u64,
 }
 
-pub const CLEAN: Faults = Faults { seed: 1, loss_percent: 0, duplicate_percent: 0, corrupt_percent: 0, jitter_us: 0, delay_us: 500, frames_per_ms: u64::MAX };
+pub const CLEAN: Faults = Faults {
+    seed: 1,
+    loss_percent: 0,
+    duplicate_percent: 0,
+    corrupt_percent: 0,
+    jitter_us: 0,
+    delay_us: 500,
+    frames_per_ms: u64::MAX,
+};
 
 impl Faults {
     pub fn next(&mut self) -> u64 {
@@ -229,8 +237,15 @@ impl Rig {
 
     /// A peer that only answers ARP questions was asked before: its address is known.
     pub fn introduce_peer(&self) {
-        let packet = crate::wire::arp::Packet { operation: 1, sender_mac: PEER_MAC, sender: PEER_IP, target_mac: [0; 6], target: GOLD_IP };
-        let mut frame = crate::wire::ethernet::Header { destination: [0xff; 6], source: PEER_MAC, kind: 0x0806 }.bytes().to_vec();
+        let packet = crate::wire::arp::Packet {
+            operation: 1,
+            sender_mac: PEER_MAC,
+            sender: PEER_IP,
+            target_mac: [0; 6],
+            target: GOLD_IP,
+        };
+        let mut frame =
+            crate::wire::ethernet::Header { destination: [0xff; 6], source: PEER_MAC, kind: 0x0806 }.bytes().to_vec();
         frame.extend(packet.bytes());
         self.wire.inject(&frame);
     }

@@ -231,15 +231,17 @@ fn a_slow_device_holds_the_sender_back_and_nothing_is_lost() {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    (any::<u64>(), 0u64..12, 0u64..10, 0u64..6, 0u64..8000).prop_map(|(seed, loss_percent, duplicate_percent, corrupt_percent, jitter_us)| Faults {
-        seed,
-        loss_percent,
-        duplicate_percent,
-        corrupt_percent,
-        jitter_us,
-        delay_us: 2000,
-        frames_per_ms: 20,
-    })
+    (any::<u64>(), 0u64..12, 0u64..10, 0u64..6, 0u64..8000).prop_map(
+        |(seed, loss_percent, duplicate_percent, corrupt_percent, jitter_us)| Faults {
+            seed,
+            loss_percent,
+            duplicate_percent,
+            corrupt_percent,
+            jitter_us,
+            delay_us: 2000,
+            frames_per_ms: 20,
+        },
+    )
 }
 
 proptest! {

@@ -16,13 +16,23 @@ use gyre_object::Bytes;
 const CHECKSUM_AT: usize = 6;
 
 impl Udp {
-    pub(super) fn send_datagram(&'static self, socket: &Arc<UdpSocket>, to: Endpoint, data: Bytes) -> Result<(), NetError> {
+    pub(super) fn send_datagram(
+        &'static self,
+        socket: &Arc<UdpSocket>,
+        to: Endpoint,
+        data: Bytes,
+    ) -> Result<(), NetError> {
         let source = match socket.local.address {
             [0, 0, 0, 0] => self.shared.source_for(socket.tenant, to.address),
             address => address,
         };
         let total = udp::HEADER_BYTES + data.len();
-        let header = udp::Header { source_port: socket.local.port, destination_port: to.port, total_bytes: total, has_checksum: true };
+        let header = udp::Header {
+            source_port: socket.local.port,
+            destination_port: to.port,
+            total_bytes: total,
+            has_checksum: true,
+        };
         let mut header = header.bytes();
         if !self.shared.is_local(to.address) {
             let checksum = checksum(source, to.address, &header, &data);
@@ -35,7 +45,14 @@ impl Udp {
         self.send_fragments(socket, source, to.address, &header, &data)
     }
 
-    fn send_fragments(&'static self, socket: &Arc<UdpSocket>, source: Ip, destination: Ip, header: &[u8; udp::HEADER_BYTES], data: &Bytes) -> Result<(), NetError> {
+    fn send_fragments(
+        &'static self,
+        socket: &Arc<UdpSocket>,
+        source: Ip,
+        destination: Ip,
+        header: &[u8; udp::HEADER_BYTES],
+        data: &Bytes,
+    ) -> Result<(), NetError> {
         let room = self.shared.packet_bytes_max(destination).saturating_sub(ipv4::HEADER_BYTES) / 8 * 8;
         if room <= udp::HEADER_BYTES {
             return Err(NetError::TooLong);
@@ -60,7 +77,13 @@ impl Udp {
         Ok(())
     }
 
-    fn send_packet(&'static self, socket: &Arc<UdpSocket>, ip: &ipv4::Header, transport: &[u8], data: Bytes) -> Result<(), NetError> {
+    fn send_packet(
+        &'static self,
+        socket: &Arc<UdpSocket>,
+        ip: &ipv4::Header,
+        transport: &[u8],
+        data: Bytes,
+    ) -> Result<(), NetError> {
         let ports = self.shared.ports.get().ok_or(NetError::Gone)?;
         let head = place_headers(socket.tenant, ip, transport)?;
         let payload = if data.is_empty() { Vec::new() } else { alloc::vec![data] };

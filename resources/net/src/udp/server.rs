@@ -4,10 +4,10 @@ use super::{Udp, UdpSocket};
 use crate::tcp_resource::{check_local, free_port};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use gyre_interface::Ready;
 use gyre_interface::tcp::{Endpoint, NetError, Socket, SocketId};
 use gyre_interface::udp::DATAGRAM_BYTES_MAX;
 use gyre_interface::udp::udp::Server;
-use gyre_interface::Ready;
 use gyre_object::Bytes;
 
 impl Udp {
@@ -24,7 +24,8 @@ impl Udp {
         let mut start = [0; 4];
         gyre_machine::fill_random(&mut start);
         let port = match local.port {
-            0 => free_port(u32::from_le_bytes(start), |port| !ports.datagrams.contains_key(&port)).ok_or(NetError::InUse)?,
+            0 => free_port(u32::from_le_bytes(start), |port| !ports.datagrams.contains_key(&port))
+                .ok_or(NetError::InUse)?,
             port => port,
         };
         let local = Endpoint { port, ..local };
@@ -62,7 +63,9 @@ impl Server for Udp {
             return Err(NetError::Invalid);
         }
         let address = if to.address == [0; 4] { socket.tenant.address } else { to.address };
-        let reachable = self.shared.is_local(address) || self.shared.is_broadcast(address) || self.shared.next_hop(address).is_some();
+        let reachable = self.shared.is_local(address)
+            || self.shared.is_broadcast(address)
+            || self.shared.next_hop(address).is_some();
         if !reachable || (224..240).contains(&address[0]) {
             return Err(NetError::Unreachable);
         }

@@ -38,7 +38,13 @@ pub(crate) struct UdpSocket {
 }
 
 impl UdpSocket {
-    pub(crate) fn new(id: SocketId, tenant: &'static Tenant, local: Endpoint, shares_port: bool, label: u64) -> UdpSocket {
+    pub(crate) fn new(
+        id: SocketId,
+        tenant: &'static Tenant,
+        local: Endpoint,
+        shares_port: bool,
+        label: u64,
+    ) -> UdpSocket {
         UdpSocket {
             id,
             tenant,

@@ -26,10 +26,7 @@ pub(crate) fn be16(data: &[u8], at: usize) -> Option<u16> {
 
 /// Reads four bytes, most significant first.
 pub(crate) fn be32(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at..at + 4)?
-        .try_into()
-        .ok()
-        .map(u32::from_be_bytes)
+    data.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
 /// Copies `from` to `at` where it fits.

@@ -2,10 +2,7 @@ use super::*;
 use crate::tree::ActivityParams;
 
 fn limited(activities: &Activities, parent: Option<ActivityId>, bytes: u64) -> ActivityId {
-    let params = ActivityParams {
-        memory_bytes_max: bytes,
-        ..ActivityParams::default()
-    };
+    let params = ActivityParams { memory_bytes_max: bytes, ..ActivityParams::default() };
     activities.create(parent, "of a test", params).unwrap()
 }
 
@@ -20,10 +17,7 @@ fn a_limit_holds_for_all_below_it_and_a_refusal_charges_nobody() {
     assert_eq!(activities.charge_memory(second, 50), Err(OutOfMemory));
     activities.charge_memory(second, 40).unwrap();
     let (tenant_use, second_use) = (activities.memory(tenant), activities.memory(second));
-    assert_eq!(
-        (tenant_use.bytes, tenant_use.bytes_total, tenant_use.refused),
-        (0, 100, 1)
-    );
+    assert_eq!((tenant_use.bytes, tenant_use.bytes_total, tenant_use.refused), (0, 100, 1));
     assert_eq!((second_use.bytes, second_use.refused), (40, 0));
     activities.credit_memory(first, 60);
     activities.credit_memory(second, 40);
@@ -59,19 +53,10 @@ fn memory_of_the_dead_is_their_parents_until_it_is_credited() {
     let sibling = limited(&activities, Some(tenant), u64::MAX);
     assert_eq!(sibling.index(), process.index());
     activities.credit_memory(process, 30);
-    assert_eq!(
-        (
-            activities.memory(tenant).bytes,
-            activities.memory(sibling).bytes
-        ),
-        (40, 0)
-    );
+    assert_eq!((activities.memory(tenant).bytes, activities.memory(sibling).bytes), (40, 0));
     activities.close(sibling).unwrap();
     activities.close(tenant).unwrap();
-    assert_eq!(
-        activities.memory(ActivityId::INFRASTRUCTURE).bytes_total,
-        40
-    );
+    assert_eq!(activities.memory(ActivityId::INFRASTRUCTURE).bytes_total, 40);
     activities.credit_memory(process, 40);
     assert_eq!(activities.memory(ActivityId::INFRASTRUCTURE).bytes_total, 0);
 }

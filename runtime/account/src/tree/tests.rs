@@ -1,9 +1,7 @@
 use super::*;
 
 fn named(activities: &Activities, parent: Option<ActivityId>, name: &str) -> ActivityId {
-    activities
-        .create(parent, name, ActivityParams::default())
-        .unwrap()
+    activities.create(parent, name, ActivityParams::default()).unwrap()
 }
 
 #[test]
@@ -57,14 +55,7 @@ fn a_long_name_is_cut_between_characters() {
 fn the_infrastructure_neither_ends_nor_has_children() {
     let activities = Activities::new();
     assert!(!activities.end(ActivityId::INFRASTRUCTURE));
-    assert_eq!(
-        activities.close(ActivityId::INFRASTRUCTURE),
-        Err(ActivityError::Infrastructure)
-    );
-    let child = activities.create(
-        Some(ActivityId::INFRASTRUCTURE),
-        "x",
-        ActivityParams::default(),
-    );
+    assert_eq!(activities.close(ActivityId::INFRASTRUCTURE), Err(ActivityError::Infrastructure));
+    let child = activities.create(Some(ActivityId::INFRASTRUCTURE), "x", ActivityParams::default());
     assert_eq!(child, Err(ActivityError::Infrastructure));
 }
