@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_config::boot::{Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
 use gyre_engine::{GridConfig, ResourceConfig};
+use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{
     Metric, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
     token_bucket, weighted_fair, worst_case_fair,
@@ -26,6 +27,10 @@ const RESOURCES: &[(&str, bool)] = &[
     ("console", false),
 ];
 
+/// Weight of the infrastructure, in sums of all tenants' shares. What waits there belongs to somebody who is not known yet: behind
+/// a small weight all would wait in one line at the device, whatever their shares.
+const INFRASTRUCTURE_TIMES: u64 = 4;
+
 /// The engine's resource that stands for the machine file's `cpu`.
 const CPU: &str = "cpu";
 
@@ -41,6 +46,8 @@ pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
         .collect::<Result<Vec<_>, _>>()?;
     report_unknown(machine);
     let mut grid = GridConfig::new(resources);
+    let shares: u64 = machine.tenants.iter().map(|tenant| u64::from(tenant.share)).sum();
+    grid.infrastructure_weight = (shares * INFRASTRUCTURE_TIMES).clamp(100, u64::from(WEIGHT_MAX)) as u32;
     grid.slice_ns = u64::from(machine.time_slice_us.max(100)) * 1000;
     if let Some(cpu) = asked(CPU) {
         grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
