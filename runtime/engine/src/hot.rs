@@ -30,6 +30,8 @@ pub(crate) struct Hot {
     pub(crate) is_asking: Cell<bool>,
     /// Next time to look for queues to forget, in cycles.
     pub(crate) sweep_at: Cell<u64>,
+    /// Next time to tell other cores what was used here, in cycles.
+    pub(crate) balance_at: Cell<u64>,
     /// Messages started inline.
     pub(crate) inline: Cell<u64>,
 }
@@ -48,6 +50,7 @@ impl Hot {
             armed: Cell::new(u64::MAX),
             is_asking: Cell::new(false),
             sweep_at: Cell::new(0),
+            balance_at: Cell::new(0),
             inline: Cell::new(0),
         }
     }

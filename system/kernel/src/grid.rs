@@ -50,7 +50,9 @@ pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     grid.infrastructure_weight = (shares * INFRASTRUCTURE_TIMES).clamp(100, u64::from(WEIGHT_MAX)) as u32;
     grid.slice_ns = u64::from(machine.time_slice_us.max(100)) * 1000;
     if let Some(cpu) = asked(CPU) {
-        grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
+        if cpu.policy != ConfiguredPolicy::WeightedFair {
+            grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
+        }
         grid.thread_cores = cpu.cores;
     }
     Ok(grid)
