@@ -183,6 +183,7 @@ impl Engine {
     fn enter_turn(&self, queue: u32, job: &Job, now: u64) {
         let hot = self.hot.here();
         let mut state = self.state.here().borrow_mut();
+        state.calm_until = 0;
         if state.turn.is_open {
             return;
         }
