@@ -3,5 +3,6 @@
 mod hostile;
 mod local;
 mod peer;
+mod reuse;
 mod rig;
 mod streams;
