@@ -5,4 +5,5 @@ mod local;
 mod peer;
 mod reuse;
 mod rig;
+mod room;
 mod streams;
