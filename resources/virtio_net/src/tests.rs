@@ -231,6 +231,31 @@ fn a_receipt_comes_back_when_the_device_has_taken_its_frame() {
 }
 
 #[test]
+fn after_a_lost_interrupt_senders_and_reader_go_on() {
+    let rig = ordinary();
+    let (driver, looks) = (rig.driver, Arc::new(AtomicUsize::new(0)));
+    block_on(async {
+        let seen = looks.clone();
+        spawn(async move {
+            driver.watch(move || _ = seen.fetch_add(usize::from(driver.is_half_free()), Ordering::Relaxed)).await
+        });
+        fill(&rig).await;
+        let call = next_of(&rig);
+        sleep_ns(10).await;
+        // both interrupts are lost
+        (0..4).for_each(|_| _ = send_one(&rig));
+        let chain = rig.device.take(0).unwrap();
+        let written = chain.write(&[7; 12 + 60]);
+        rig.device.complete(0, chain.head, written);
+        sleep_ns(500_000_000).await;
+        assert_eq!(looks.load(Ordering::Relaxed), 0);
+        sleep_ns(600_000_000).await;
+        assert_eq!(looks.load(Ordering::Relaxed), 1, "whoever holds senders back is told");
+        assert_eq!(call.await.unwrap()[0].len(), 60);
+    });
+}
+
+#[test]
 fn a_device_that_lies_is_reset_and_works_again() {
     let lies: [fn(&FakeDevice); 3] = [
         |device| _ = device.complete_unchecked(0, 999, 20),

@@ -109,7 +109,7 @@ fn writer(engine: &'static Engine, device: &'static VirtioNet) -> link::Client {
     );
     let interrupts = resource(engine, "device_interrupt");
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
-    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch());
+    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch(move || go_on(device, handle)));
     link::Client::new(Link::new(engine.port(write, move |request| transmit(engine, handle, device, request))))
 }
 
@@ -118,11 +118,15 @@ async fn complete(device: &'static VirtioNet, completed: &'static WaitQueue, han
     loop {
         let next = completed.wait();
         device.go_on_sending();
-        // Interrupts for received frames come here too: what waits to send waits until it is worth it.
-        if handle.is_waited_for() && device.is_half_free() {
-            handle.resume();
-        }
+        go_on(device, handle);
         next.await;
+    }
+}
+
+/// Lets suspended senders go on. Interrupts for received frames come here too: what waits to send waits until it is worth it.
+fn go_on(device: &VirtioNet, handle: ResourceHandle) {
+    if handle.is_waited_for() && device.is_half_free() {
+        handle.resume();
     }
 }
 
