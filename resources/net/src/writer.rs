@@ -10,7 +10,7 @@ use crate::statistics::{DropReason, add};
 use crate::tenant::Tenant;
 use crate::wire::{BROADCAST_MAC, Ip, Mac, arp, ethernet, ipv4, put};
 use alloc::vec::Vec;
-use gyre_account::set_current_activity;
+use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::link::OutFrame;
 use gyre_interface::tcp::NetError;
 use gyre_message::select;
@@ -107,7 +107,7 @@ impl Shared {
         };
         header.protocol = *protocol;
         let body = packet.head.slice(ethernet::HEADER_BYTES + ipv4::HEADER_BYTES, packet.head.len());
-        let before = set_current_activity(tenant.activity);
+        let before = set_current_tenant(tenant.activity);
         self.admit(tenant, header, body, packet.payload, true);
         set_current_activity(before);
     }

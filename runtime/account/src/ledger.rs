@@ -76,10 +76,18 @@ impl Cell {
             let value = from.swap(0, Ordering::Relaxed);
             let to = &into.0[column];
             let before = to.load(Ordering::Relaxed);
-            let sum = if Column::is_maximum(column) { before.max(value) } else { before.wrapping_add(value) };
-            to.store(sum, Ordering::Relaxed);
+            to.store(add(column, before, value), Ordering::Relaxed);
         }
     }
+}
+
+fn add(column: usize, one: u64, other: u64) -> u64 {
+    if Column::is_maximum(column) { one.max(other) } else { one.wrapping_add(other) }
+}
+
+/// The figures of two cells as one: counts added, maxima compared.
+pub fn sum(one: [u64; COLUMNS], other: [u64; COLUMNS]) -> [u64; COLUMNS] {
+    core::array::from_fn(|column| add(column, one[column], other[column]))
 }
 
 /// The cells of one core.

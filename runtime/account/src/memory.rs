@@ -54,6 +54,17 @@ impl MemorySlot {
             heir.total.fetch_add(bytes, Ordering::Relaxed);
         }
         self.owed.fetch_add(bytes, Ordering::Relaxed);
+        self.clear();
+    }
+
+    /// The same for a member: what it held is found by its lead's name in its id, so that the slot owes nothing.
+    pub(crate) fn leave_to_lead(&self, lead: &MemorySlot) {
+        lead.own.fetch_add(self.own.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        lead.moment.fetch_add(self.moment.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.clear();
+    }
+
+    fn clear(&self) {
         self.total.store(0, Ordering::Relaxed);
         self.total_max.store(0, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
@@ -80,23 +91,24 @@ impl Activities {
     /// # Errors
     /// [`OutOfMemory`] where one of them may not have more; nothing is charged then.
     pub fn charge_memory(&self, id: ActivityId, bytes: u64) -> Result<ActivityId, OutOfMemory> {
-        if !self.is_alive(id) {
-            // While an activity is ended its futures still run their drops; what they take goes to the infrastructure.
-            return self.charge_alive(ActivityId::INFRASTRUCTURE, bytes, false);
-        }
-        self.charge_alive(id, bytes, false)
+        self.charge_alive(self.payer(id), bytes, false)
     }
 
     /// Charges `bytes` whatever the limits say: kernel objects, which must not fail for a tenant's budget.
     pub fn charge_object_memory(&self, id: ActivityId, bytes: u64) -> ActivityId {
-        let payer = if self.is_alive(id) { id } else { ActivityId::INFRASTRUCTURE };
+        let payer = self.payer(id);
         self.charge_alive(payer, bytes, true).unwrap_or(payer)
+    }
+
+    /// While an activity is ended its futures still run their drops; what they take goes to its lead, or to the infrastructure.
+    fn payer(&self, id: ActivityId) -> ActivityId {
+        self.living(id).unwrap_or(ActivityId::INFRASTRUCTURE)
     }
 
     fn charge_alive(&self, id: ActivityId, bytes: u64, is_object: bool) -> Result<ActivityId, OutOfMemory> {
         for (level, payer) in self.ancestors(id).enumerate() {
             let slot = &self.slots[payer.index()];
-            let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
             if !is_object && total > slot.memory_bytes_max.load(Ordering::Relaxed) {
                 slot.memory.refused.fetch_add(1, Ordering::Relaxed);
                 self.lower_totals(id, bytes, level + 1);
@@ -122,12 +134,23 @@ impl Activities {
             self.credit_existing(owner, bytes);
             return;
         }
+        if owner.is_member()
+            && !self.exists(owner)
+            && let Some(lead) = self.living(owner)
+        {
+            self.credit_existing(lead, bytes);
+            return;
+        }
         // Rare: the owner ends or has ended. No activity is closed or made meanwhile.
         self.settled(|| {
             let mut owner = owner;
             for _ in 0..=DEPTH_MAX {
                 if self.exists(owner) {
                     break;
+                }
+                if owner.is_member() {
+                    owner = self.lead(owner);
+                    continue;
                 }
                 // What a closed activity held went to its heir, who may have ended since in turn.
                 let Some(slot) = self.slots.get(owner.index()) else {

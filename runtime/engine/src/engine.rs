@@ -203,7 +203,7 @@ impl Engine {
 
     /// Cycles as nanoseconds.
     #[inline]
-    pub(crate) fn ns(&self, cycles: u64) -> u64 {
+    pub fn ns(&self, cycles: u64) -> u64 {
         ((u128::from(cycles) * u128::from(self.ns_per_4g_cycles)) >> 32) as u64
     }
 

@@ -159,6 +159,24 @@ impl Engine {
         rows
     }
 
+    /// What an activity has used so far, summed over the cores: a row per resource where there is anything. This core's part is exact;
+    /// what others are doing right now is counted at their next stamp.
+    pub fn figures(&self, activity: ActivityId) -> Vec<Row> {
+        if !self.accounts.activities.exists(activity) {
+            return Vec::new();
+        }
+        let (payer, resource) = gyre_account::current();
+        if payer == activity && self.hot.here().depth.get() > 0 {
+            self.line().stamp(Span::Handling(payer, resource));
+        }
+        let row = |resource| {
+            let cells = self.accounts.lines().iter().map(|line| line.table().cell(activity, resource).read());
+            let columns = cells.reduce(gyre_account::ledger::sum).unwrap_or([0; COLUMNS]);
+            Row { core: 0, activity, resource, columns }
+        };
+        self.resource_ids().map(row).filter(|row| row.columns.iter().any(|&column| column != 0)).collect()
+    }
+
     /// What a resource is and does.
     pub fn resource_info(&self, id: ResourceId) -> Option<ResourceInfo> {
         let known = self.resources.get(id.index())?;
