@@ -69,7 +69,7 @@ pub(crate) struct Slot {
     live: AtomicU32,
     /// The id from creation to the end.
     id: AtomicU32,
-    parent: AtomicU32,
+    pub(crate) parent: AtomicU32,
     weight: AtomicU32,
     priority: AtomicU32,
     pub(crate) memory: MemorySlot,

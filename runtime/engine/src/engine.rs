@@ -285,6 +285,7 @@ fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) ->
         weight: config.weight.into(),
         priority: u32::from(config.priority).into(),
         suspended_cores: AtomicU64::new(0),
+        suspensions: AtomicU64::new(0),
         placements: Placements::new(),
         labels: SpinLock::new(LabelTable::new()),
     })

@@ -109,7 +109,7 @@ impl Engine {
 
     fn count_dropped(&self, activity: ActivityId, resource: ResourceId) {
         let activity = self.accounts.activities.living(activity).unwrap_or(self.lead(activity));
-        self.line().table().cell(activity, resource).add(Column::Dropped, 1);
+        self.line().table().count_dropped(activity, resource);
     }
 
     /// Finds a queue and memory for a request's future, or `None` where there is no place: then the request is dropped.
@@ -184,6 +184,7 @@ impl Engine {
         let outer_callee = hot.callee.replace(seat.queue);
         let cell = line.table().cell(activity, resource);
         cell.add(Column::Messages, 1);
+        cell.add(Column::Inline, 1);
         let cycles_before = cell.get(Column::Cycles);
         hot.inline.set(hot.inline.get().wrapping_add(1));
         self.poll(&Job::inline(

@@ -24,6 +24,8 @@ pub(crate) struct Resource {
     pub(crate) priority: AtomicU32,
     /// Cores on which it is suspended, a bit each.
     pub(crate) suspended_cores: AtomicU64,
+    /// Times that it was suspended.
+    pub(crate) suspensions: AtomicU64,
     pub(crate) placements: Placements,
     pub(crate) labels: SpinLock<LabelTable>,
 }
