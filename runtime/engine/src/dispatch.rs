@@ -160,12 +160,12 @@ impl Engine {
             if left == 0 {
                 break;
             }
-            // What follows in the batch has the same payer, whatever this one found out.
-            gyre_account::set_current_activity(job.activity);
             match self.pop_of_batch(queue, job.resource) {
                 Some(next) => job = next,
                 None => break,
             }
+            // What follows in the batch is paid by the same activity or another member of it, whatever this one found out.
+            self.pay_as(job.activity);
         }
         let payer = gyre_account::current_activity();
         let now = line.stamp(Span::Scheduling);
@@ -191,9 +191,9 @@ impl Engine {
         let end = now.saturating_add(length);
         hot.turn_start.set(now);
         hot.quantum_end.set(end);
-        let is_gated = state.queues.get(queue).is_none_or(|known| known.is_gated);
-        if self.has_turns && !is_gated && !job.name.is_thread {
-            state.turn.open(queue, job.activity, end);
+        let owner = state.queues.get(queue).filter(|known| !known.is_gated).map(|known| known.activity);
+        if let Some(owner) = owner.filter(|_| self.has_turns && !job.name.is_thread) {
+            state.turn.open(queue, owner, end);
         }
     }
 
@@ -202,7 +202,7 @@ impl Engine {
     fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
         let mut state = self.state.here().borrow_mut();
         let turn = &mut state.turn;
-        let is_its = turn.is_open && turn.activity == payer;
+        let is_its = turn.is_open && turn.activity.covers(payer);
         if is_its {
             let hot = self.hot.here();
             turn.unpaid += now.saturating_sub(hot.mark.replace(now));

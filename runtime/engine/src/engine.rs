@@ -210,7 +210,7 @@ impl Engine {
 
     /// Cycles as nanoseconds.
     #[inline]
-    pub(crate) fn ns(&self, cycles: u64) -> u64 {
+    pub fn ns(&self, cycles: u64) -> u64 {
         ((u128::from(cycles) * u128::from(self.ns_per_4g_cycles)) >> 32) as u64
     }
 
@@ -292,6 +292,7 @@ fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) ->
         weight: config.weight.into(),
         priority: u32::from(config.priority).into(),
         suspended_cores: AtomicU64::new(0),
+        suspensions: AtomicU64::new(0),
         placements: Placements::new(),
         labels: SpinLock::new(LabelTable::new()),
     })

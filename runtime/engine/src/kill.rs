@@ -186,7 +186,7 @@ impl Engine {
         for queue in queues {
             state.forget_queue(queue, now_ns);
         }
-        for &member in members {
+        for &member in members.iter().filter(|&&member| activities.exists(member)) {
             for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
                 scheduler.remove_activity(member, now_ns);
             }

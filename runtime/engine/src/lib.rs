@@ -31,6 +31,7 @@ mod local;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod map;
+mod member;
 mod placement;
 mod port;
 mod queue;

@@ -33,5 +33,8 @@ pub const CREDIT_NS: u64 = 10_000_000;
 /// Time slice of a user thread, ns, where the configuration says nothing.
 pub const SLICE_NS: u64 = 2_000_000;
 
+/// Weight of a queue of a resource of weight 1 within its activity: that of a process of nice value 0, so that lower ones have room.
+pub const WEIGHT_UNIT: u32 = 1024;
+
 const _: () = assert!(TASKS_MAX <= 1 << 24, "a task's index has 24 bits in a waker");
 const _: () = assert!(INBOX_SLOTS.is_power_of_two());

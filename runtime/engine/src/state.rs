@@ -387,14 +387,15 @@ impl CoreState {
         now_ns: u64,
     ) {
         let record = Record { kind: Metric::Cycles, amount: cycles };
-        let served = self.queues.get(queue).filter(|known| known.activity == activity);
+        let served = self.queues.get(queue).filter(|known| known.activity.covers(activity));
         match served.map(|known| (known.resource, known.is_gated)) {
             Some((_, false)) => self.cpu.policy.resource_record(queue, record, now_ns),
             gated => {
                 if let Some((resource, _)) = gated {
                     self.scheduler_mut(resource, true).policy.resource_record(queue, record, now_ns);
                 }
-                self.cpu.charge_activity(activity, record, facts.entitlements, now_ns);
+                let lead = facts.entitlements.activities().lead(activity);
+                self.cpu.charge_activity(lead, record, facts.entitlements, now_ns);
             }
         }
     }

@@ -110,6 +110,14 @@ impl Tasks {
         Tasks { headers: Vec::new(), free: NIL, live: 0, slabs: Slabs::new() }
     }
 
+    /// Gives what some activities have under way to others: each goes on, paid by the heir.
+    pub(crate) fn pass_on(&mut self, is_ended: impl Fn(ActivityId) -> bool, heir: impl Fn(ActivityId) -> ActivityId) {
+        for header in self.headers.iter_mut().filter(|header| header.state != State::Free && is_ended(header.activity))
+        {
+            header.activity = heir(header.activity);
+        }
+    }
+
     /// Takes a header and memory for a future; the caller fills the memory before anything else happens to the task.
     #[inline]
     pub(crate) fn allocate(

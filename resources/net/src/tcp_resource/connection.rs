@@ -6,7 +6,7 @@ use crate::tcp::Machine;
 use crate::tenant::Tenant;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use gyre_account::set_current_activity;
+use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::tcp::{Endpoint, Socket, SocketId};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
@@ -113,7 +113,7 @@ impl Connection {
             return false;
         }
         if let Some(ports) = shared.ports.get() {
-            let before = set_current_activity(self.tenant.activity);
+            let before = set_current_tenant(self.tenant.activity);
             drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(self.id));
             set_current_activity(before);
         }
