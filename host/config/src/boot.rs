@@ -19,7 +19,7 @@ use crate::address::Address;
 pub use crate::policy::{Entitlement, Metric, Policy, ResourcePolicy};
 
 /// The version of [`Machine`] that this code writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The first eight bytes of a module.
 pub const MAGIC: [u8; 8] = *b"GYREMACH";
 /// Embedded files start at multiples of this.
@@ -110,6 +110,8 @@ pub struct Tenant {
     pub entitlements: Vec<Entitlement>,
     /// Bounds.
     pub limits: Limits,
+    /// True where its processes may read each other's figures, not only their own.
+    pub monitor: bool,
     /// Its IPv4 address.
     pub address: Address,
     /// Its root file system.
