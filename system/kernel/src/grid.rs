@@ -6,7 +6,7 @@ use gyre_config::boot::{Dispatch, Machine, Metric as ConfiguredMetric, Policy as
 use gyre_engine::{GridConfig, ResourceConfig};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{
-    Metric, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
+    Metric, Policy, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
     token_bucket, weighted_fair, worst_case_fair,
 };
 
@@ -32,7 +32,7 @@ const RESOURCES: &[(&str, bool)] = &[
 const INFRASTRUCTURE_TIMES: u64 = 4;
 
 /// The engine's resource that stands for the machine file's `cpu`.
-const CPU: &str = "cpu";
+pub const CPU: &str = "cpu";
 
 /// The grid that a description asks for. Names that do not exist here are reported and ignored.
 ///
@@ -96,6 +96,14 @@ fn metric(configured: ConfiguredMetric) -> Metric {
         ConfiguredMetric::Messages => Metric::Messages,
         ConfiguredMetric::DeviceTime => Metric::DeviceTimeNs,
     }
+}
+
+/// A policy for a machine that runs: it counts what the one before it counted.
+///
+/// # Errors
+/// The policy's own.
+pub fn built(configured: &ConfiguredPolicy, metric: Metric) -> Result<Box<dyn Policy>, PolicyError> {
+    build(&policy(configured, metric))
 }
 
 fn policy(configured: &ConfiguredPolicy, metric: Metric) -> PolicyConfig {

@@ -11,6 +11,10 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod assembly;
 #[cfg(target_os = "none")]
+mod change;
+#[cfg(target_os = "none")]
+mod figures;
+#[cfg(target_os = "none")]
 mod grid;
 #[cfg(target_os = "none")]
 mod host;
