@@ -94,8 +94,7 @@ impl Activities {
     }
 
     fn charge_alive(&self, id: ActivityId, bytes: u64, is_object: bool) -> Result<ActivityId, OutOfMemory> {
-        for (level, payer) in self.ancestors(id).enumerate() {
-            let slot = &self.slots[payer.index()];
+        for (level, slot) in self.lineage(id).enumerate() {
             let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
             if !is_object && total > slot.memory_bytes_max.load(Ordering::Relaxed) {
                 slot.memory.refused.fetch_add(1, Ordering::Relaxed);
@@ -111,8 +110,8 @@ impl Activities {
     }
 
     fn lower_totals(&self, from: ActivityId, bytes: u64, levels: usize) {
-        for payer in self.ancestors(from).take(levels) {
-            self.slots[payer.index()].memory.total.fetch_sub(bytes, Ordering::Relaxed);
+        for slot in self.lineage(from).take(levels) {
+            slot.memory.total.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 

@@ -231,6 +231,14 @@ impl Activities {
         core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id)).take(DEPTH_MAX + 1)
     }
 
+    /// The slots of an activity, its parent, and so on to the top. What an activity hangs under lives as long as itself.
+    #[inline]
+    pub(crate) fn lineage(&self, id: ActivityId) -> impl Iterator<Item = &Slot> {
+        let first = self.slots.get(id.index()).filter(|_| self.exists(id));
+        let above = |slot: &&Slot| self.slots.get(ActivityId(slot.parent.load(Ordering::Relaxed)).index());
+        core::iter::successors(first, above).take(DEPTH_MAX + 1)
+    }
+
     /// Its entitlement.
     pub fn params(&self, id: ActivityId) -> ActivityParams {
         self.slots.get(id.index()).map_or(ActivityParams::default(), Slot::params)
