@@ -4,6 +4,7 @@ use crate::file::FileContext;
 use crate::file::signal_file::SignalWatch;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
+use crate::tenant::Consumption;
 use crate::time::interval::IntervalTimers;
 use crate::time::posix::PosixTimers;
 use crate::{Tenant, Thread};
@@ -101,6 +102,8 @@ pub struct Process {
     pub timers: PosixTimers,
     /// Its nice value, -20 to 19.
     pub nice: AtomicI32,
+    /// What it had used when it ended.
+    used_at_end: SpinLock<Option<Consumption>>,
     /// PR_SET_DUMPABLE.
     pub dumpable: AtomicU8,
     /// Sent to it when its parent ends (PR_SET_PDEATHSIG).
@@ -163,6 +166,7 @@ impl Process {
             interval_timers: IntervalTimers::default(),
             timers: PosixTimers::default(),
             nice: AtomicI32::new(0),
+            used_at_end: SpinLock::new(None),
             dumpable: AtomicU8::new(1),
             parent_death_signal: AtomicI32::new(0),
             is_subreaper: AtomicBool::new(false),
@@ -185,6 +189,20 @@ impl Process {
     /// Who pays for it.
     pub fn activity(&self) -> ActivityId {
         self.activity
+    }
+
+    /// What it has used so far, or had when it ended.
+    pub fn used(&self) -> Consumption {
+        let at_end = *self.used_at_end.lock();
+        at_end.unwrap_or_else(|| self.tenant().host().consumption(self.activity))
+    }
+
+    /// Its activity is over: what it used stays known until its parent has asked.
+    pub(crate) fn close_activity(&self) -> Consumption {
+        let used = self.used();
+        *self.used_at_end.lock() = Some(used);
+        self.tenant().host().close_activity(self.activity);
+        used
     }
 
     /// Its memory; replaced by execve.

@@ -67,7 +67,9 @@ pub trait Host: Send + Sync + 'static {
     fn open_activity(&self, parent: ActivityId, name: &str) -> Result<ActivityId, OutOfMemory>;
     /// The process of an activity has ended; its figures stay with the tenant's.
     fn close_activity(&self, activity: ActivityId);
-    /// What an activity has used so far.
+    /// Gives an activity its weight among those of its tenant, by the nice value of its process (-20 to 19).
+    fn set_nice(&self, activity: ActivityId, nice: i32);
+    /// What an activity has used so far; nothing once it is closed.
     fn consumption(&self, activity: ActivityId) -> Consumption;
     /// How much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;

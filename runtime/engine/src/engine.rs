@@ -1,12 +1,13 @@
 //! The engine of an instance: what its cores share, and each core's own.
 
+use crate::balance::Served;
 use crate::entitlement::EntitlementTable;
 use crate::event::Handlers;
 use crate::grid::{GridConfig, ResourceConfig, as_tree};
 use crate::hot::Hot;
 use crate::inbox::{Inbox, Message};
 use crate::labels::LabelTable;
-use crate::limits::{GRANULARITY_NS, THREADS_MAX};
+use crate::limits::{BALANCE_NS, GRANULARITY_NS, THREADS_MAX};
 use crate::local::{Borrowed, CoreLocal};
 use crate::placement::Placements;
 use crate::resource::Resource;
@@ -62,6 +63,7 @@ pub struct Engine {
     pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) handlers: Handlers,
     pub(crate) threads: ThreadTable,
+    pub(crate) served: Served,
     /// Cores that have nothing to do.
     pub(crate) is_idle: [AtomicBool; CORES_MAX],
     /// Where labels are at home, whichever resource was asked first.
@@ -75,6 +77,7 @@ pub struct Engine {
     pub(crate) inlines: bool,
     pub(crate) slice_cycles: u64,
     pub(crate) granularity_cycles: u64,
+    pub(crate) balance_cycles: u64,
     /// Nanoseconds per 2^32 cycles.
     ns_per_4g_cycles: u64,
 }
@@ -108,8 +111,10 @@ impl Engine {
         check_names(&resources)?;
         let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
         let cycles = |ns: u64| (u128::from(ns) * u128::from(cycles_per_ms) / 1_000_000) as u64;
+        let threads = ThreadTable::new(THREADS_MAX);
         let state = CoreLocal::new(|core| {
             RefCell::new(CoreState::new(
+                threads.core(core),
                 Scheduler::new(&*cpu, core),
                 resources.iter().map(|resource| gate_of(resource, core)).collect(),
             ))
@@ -123,7 +128,8 @@ impl Engine {
             hot: CoreLocal::new(|core| Hot::new(accounts.line(core))),
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
             handlers: Handlers::new(),
-            threads: ThreadTable::new(THREADS_MAX),
+            threads,
+            served: Served::new(cores),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             homes: Placements::new(),
             placement_epoch: AtomicU64::new(0),
@@ -133,6 +139,7 @@ impl Engine {
             inlines: config.inlines,
             slice_cycles: cycles(config.slice_ns),
             granularity_cycles: cycles(GRANULARITY_NS),
+            balance_cycles: cycles(BALANCE_NS),
             ns_per_4g_cycles: ((1_000_000u128 << 32) / u128::from(cycles_per_ms)) as u64,
             resources,
         });
@@ -203,7 +210,7 @@ impl Engine {
 
     /// Cycles as nanoseconds.
     #[inline]
-    pub(crate) fn ns(&self, cycles: u64) -> u64 {
+    pub fn ns(&self, cycles: u64) -> u64 {
         ((u128::from(cycles) * u128::from(self.ns_per_4g_cycles)) >> 32) as u64
     }
 
@@ -285,6 +292,7 @@ fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) ->
         weight: config.weight.into(),
         priority: u32::from(config.priority).into(),
         suspended_cores: AtomicU64::new(0),
+        suspensions: AtomicU64::new(0),
         placements: Placements::new(),
         labels: SpinLock::new(LabelTable::new()),
     })

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_config::boot::{Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
+use gyre_config::boot::{Dispatch, Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
 use gyre_engine::{GridConfig, ResourceConfig};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{
@@ -48,9 +48,13 @@ pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     let mut grid = GridConfig::new(resources);
     let shares: u64 = machine.tenants.iter().map(|tenant| u64::from(tenant.share)).sum();
     grid.infrastructure_weight = (shares * INFRASTRUCTURE_TIMES).clamp(100, u64::from(WEIGHT_MAX)) as u32;
+    grid.inlines = machine.messages == Dispatch::Inline;
+    grid.has_turns = machine.messages != Dispatch::Queued;
     grid.slice_ns = u64::from(machine.time_slice_us.max(100)) * 1000;
     if let Some(cpu) = asked(CPU) {
-        grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
+        if cpu.policy != ConfiguredPolicy::WeightedFair {
+            grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
+        }
         grid.thread_cores = cpu.cores;
     }
     Ok(grid)

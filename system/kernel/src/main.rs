@@ -21,6 +21,8 @@ mod network;
 #[cfg(target_os = "none")]
 mod pci;
 #[cfg(target_os = "none")]
+mod processes;
+#[cfg(target_os = "none")]
 mod snapshot;
 #[cfg(target_os = "none")]
 mod storage;

@@ -253,7 +253,11 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
 }
 
 fn inherit_process(parent: &Process, child: &Process) {
-    child.nice.store(parent.nice.load(Ordering::Relaxed), Ordering::Relaxed);
+    let nice = parent.nice.load(Ordering::Relaxed);
+    child.nice.store(nice, Ordering::Relaxed);
+    if nice != 0 {
+        child.tenant().host().set_nice(child.activity(), nice);
+    }
     child.dumpable.store(parent.dumpable.load(Ordering::Relaxed), Ordering::Relaxed);
     let no_new = parent.no_new_privileges.load(Ordering::Relaxed);
     child.no_new_privileges.store(no_new, Ordering::Relaxed);

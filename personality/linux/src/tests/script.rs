@@ -180,6 +180,7 @@ impl Host for TestHost {
     }
 
     fn close_activity(&self, _activity: ActivityId) {}
+    fn set_nice(&self, _activity: ActivityId, _nice: i32) {}
 
     fn consumption(&self, _activity: ActivityId) -> Consumption {
         Consumption { user_ns: 5_000_000, system_ns: 7_000_000 }

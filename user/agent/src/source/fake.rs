@@ -114,6 +114,7 @@ fn one_core(core: u16, elapsed: u64) -> CoreTime {
         idle_cycles: elapsed - used - scheduling - interrupt,
         unattributed_cycles: 0,
         handling,
+        ..CoreTime::default()
     }
 }
 
@@ -149,6 +150,7 @@ fn one_resource(name: &str, elapsed: u64) -> Resource {
         scheduling_cycles: elapsed / 1000 * 12,
         longest_cycles: 123_456,
         suspensions: 3,
+        ..Resource::default()
     }
 }
 
