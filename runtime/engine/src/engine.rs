@@ -128,7 +128,7 @@ impl Engine {
             entitlements: EntitlementTable::new(config.infrastructure_weight),
             cores,
             state,
-            hot: CoreLocal::new(|_| Hot::new()),
+            hot: CoreLocal::new(|core| Hot::new(accounts.line(core))),
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
             handlers: Handlers::new(),
             threads,
@@ -208,7 +208,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn line(&self) -> &'static TimeLine {
-        self.accounts.line(gyre_machine::core_index())
+        self.hot.here().line
     }
 
     /// Cycles as nanoseconds.
