@@ -208,6 +208,14 @@ impl Socket {
         }
     }
 
+    /// The local listener at an address, whose backlog may be full.
+    pub fn listener(&self, address: &Address) -> Option<Arc<unix::Endpoint>> {
+        match (self, address) {
+            (Socket::Unix(socket), Address::Unix(name)) => socket.listener(name),
+            _ => None,
+        }
+    }
+
     /// Sends; answers the bytes taken.
     ///
     /// # Errors
