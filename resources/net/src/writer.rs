@@ -11,7 +11,7 @@ use crate::tenant::Tenant;
 use crate::wire::{BROADCAST_MAC, Ip, Mac, arp, ethernet, ipv4, put};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_account::set_current_activity;
+use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::link::{self, OutFrame};
 use gyre_interface::tcp::NetError;
 use gyre_message::select;
@@ -109,7 +109,7 @@ impl Shared {
         };
         header.protocol = *protocol;
         let body = packet.head.slice(ethernet::HEADER_BYTES + ipv4::HEADER_BYTES, packet.head.len());
-        let before = set_current_activity(tenant.activity);
+        let before = set_current_tenant(tenant.activity);
         self.admit(tenant, header, body, packet.payload, true);
         set_current_activity(before);
     }
