@@ -73,7 +73,9 @@ pub fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Socket::Unix(UnixSocket::new(unix_kind(kind)?, tenant))
         }
         Ok(INET) => match (kind, protocol) {
-            (net::SOCK_STREAM, 0 | IPPROTO_TCP) => Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?)),
+            (net::SOCK_STREAM, 0 | IPPROTO_TCP) => {
+                Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?, tenant.small_sends.clone()))
+            }
             (net::SOCK_DGRAM, 0 | IPPROTO_UDP) => Socket::Udp(UdpSocket::new(tenant.udp.ok_or(Errno::EAFNOSUPPORT)?)),
             (net::SOCK_RAW, _) => return Err(Errno::EPERM),
             (net::SOCK_STREAM | net::SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
