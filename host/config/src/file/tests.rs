@@ -258,3 +258,26 @@ fn a_file_that_is_not_there_is_an_error_with_advice() {
 fn an_empty_file_says_that_tenants_are_missing() {
     assert_eq!(read_text("").unwrap_err().to_string(), "the machine has no tenants");
 }
+
+const GUIDE: &str = include_str!("../../../../docs/guide/machine-file.md");
+
+#[test]
+fn the_machine_in_the_guide_is_one() {
+    let start = GUIDE.find("```toml\n").unwrap() + "```toml\n".len();
+    let end = start + GUIDE[start..].find("```").unwrap();
+    let read = read_text(&GUIDE[start..end]).unwrap();
+    assert_eq!(read.machine.tenants.len(), 3);
+}
+
+#[test]
+fn the_guide_names_every_key_and_every_name_that_a_file_may_hold() {
+    let raw = include_str!("raw.rs");
+    let fields = raw.lines().filter_map(|line| line.trim().strip_prefix("pub(super) ")?.split_once(':'));
+    let keys = fields.map(|(name, _)| name.replace('_', "-"));
+    let resources = crate::policy::RESOURCES.iter().map(|name| name.replace('_', "-"));
+    let tables = ["struct", "enum"];
+    for name in keys.chain(resources).filter(|name| !tables.iter().any(|table| name.starts_with(table))) {
+        let is_named = [format!("`{name}`"), format!("[{name}"), format!(".{name}."), format!("{name} = ")].iter().any(|form| GUIDE.contains(form));
+        assert!(is_named, "docs/guide/machine-file.md does not name `{name}`");
+    }
+}
