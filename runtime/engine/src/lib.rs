@@ -13,6 +13,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+mod balance;
 mod bits;
 pub mod compute;
 pub mod control;
@@ -58,6 +59,7 @@ mod waker;
 pub use compute::{Run, ThreadParams};
 pub use dispatch::Step;
 pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
+pub use entitlement::Entitlement;
 pub use event::InterruptHandler;
-pub use grid::{GridConfig, ResourceConfig};
+pub use grid::{GridConfig, ResourceConfig, weighted_cpu};
 pub use suspend::{ResourceHandle, UntilAccepted};

@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) log: Option<At<String>>,
     #[serde(rename = "time-slice")]
     pub(super) time_slice: Option<At<String>>,
+    pub(super) messages: Option<At<String>>,
     #[serde(default)]
     pub(super) link: Link,
     #[serde(default)]

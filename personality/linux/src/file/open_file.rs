@@ -120,6 +120,11 @@ impl OpenFile {
         self.flags() & raw::O_NONBLOCK != 0
     }
 
+    /// True with O_SYNC or O_DSYNC: a write is answered when it is durable.
+    pub fn is_durable(&self) -> bool {
+        self.flags() & raw::O_DSYNC != 0
+    }
+
     /// True with O_APPEND.
     pub fn appends(&self) -> bool {
         self.flags() & raw::O_APPEND != 0

@@ -113,16 +113,17 @@ impl Connection {
         }
     }
 
-    /// Lets the connection send again, by a message of its own activity.
-    pub(crate) fn resume(&self, shared: &'static Shared) {
+    /// Lets the connection send again, by a message of its own activity; false where it did not wait.
+    pub(crate) fn resume(&self, shared: &'static Shared) -> bool {
         if !self.blocked.swap(false, Ordering::AcqRel) {
-            return;
+            return false;
         }
         if let Some(ports) = shared.ports.get() {
             let before = set_current_tenant(self.tenant.activity);
             drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(self.id));
             set_current_activity(before);
         }
+        true
     }
 
     /// Takes bits away; called under the machine's lock, so that no [`Connection::tell`] for newer state is lost.
