@@ -174,6 +174,11 @@ static int others(int may) {
 
 int main(int argc, char **argv) {
     struct gyre_figures figures;
+    /* `hog NICE`: computes for ever with this nice value, for tests of weights. */
+    if (argc > 2 && !strcmp(argv[1], "hog")) {
+        if (setpriority(PRIO_PROCESS, 0, atoi(argv[2]))) return 1;
+        for (;;) sink++;
+    }
     setvbuf(stdout, NULL, _IONBF, 0);
     if (gyre_figures(0, &figures) == -1 && errno == ENOSYS) {
         printf("ok figures (not here: no such call)\n");
