@@ -186,7 +186,7 @@ pub struct Set {
     /// Its name
     pub name: String,
     /// Keys and values in turn
-    #[arg(required = true, num_args = 2.., value_name = "KEY VALUE", allow_hyphen_values = true)]
+    #[arg(required = true, num_args = 2.., value_name = "KEY VALUE")]
     pub pairs: Vec<String>,
     /// Write what holds now as JSON
     #[arg(long)]

@@ -96,13 +96,15 @@ fn of(engine: &'static Engine, process: &Process) -> Figures {
     let activity = process.activity();
     let rows = engine.figures(activity);
     let memory = engine.accounts().activities.memory(activity);
+    // Apart: the name is a thread's, and asks for the same lock.
+    let threads = process.threads.lock().len() as u32;
     let mut figures = Figures {
         version: VERSION,
         updated_ns: monotonic_ns(),
         cycles_per_second: gyre_machine::cycles_per_ms() * 1000,
         process: process.id(),
         flags: if activity.is_member() { 0 } else { OF_TENANT },
-        threads: process.threads.lock().len() as u32,
+        threads,
         resource_count: rows.len().min(RESOURCES_MAX) as u32,
         memory_bytes: u64::try_from(memory.bytes_total as i64).unwrap_or(0),
         memory_bytes_max: memory.bytes_total_max,
