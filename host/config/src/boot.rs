@@ -124,6 +124,8 @@ pub struct Tenant {
     pub entitlements: Vec<Entitlement>,
     /// Bounds.
     pub limits: Limits,
+    /// True where its processes may read each other's figures, not only their own.
+    pub monitor: bool,
     /// Its IPv4 address.
     pub address: Address,
     /// Its root file system.

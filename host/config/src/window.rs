@@ -5,7 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::monitor::{Activity, CoreTime, Handling, Record, Resource, Snapshot};
+use crate::monitor::{Activity, ActivityKind, CoreTime, Handling, Record, Resource, Snapshot};
 
 impl Snapshot {
     /// Returns what happened since an earlier snapshot: counters are differences, levels (memory, queue lengths) are those of now.
@@ -41,6 +41,33 @@ impl Snapshot {
             same.into_iter().flatten().for_each(|other| subtract_record(record, other));
         }
         window
+    }
+
+    /// The same with every process' figures as its tenant's: what does not grow with the number of processes.
+    #[must_use]
+    pub fn without_processes(&self) -> Self {
+        let others = self.activities.iter().filter(|activity| activity.kind != ActivityKind::Part).cloned();
+        let mut settled = self.left_to_parents(&Self { activities: others.collect(), ..Self::default() });
+        settled.activities.retain(|activity| activity.kind != ActivityKind::Part);
+        for core in &mut settled.cores {
+            let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+            core.handling.iter().for_each(|span| *sums.entry(span.activity).or_default() += span.cycles);
+            core.handling = sums.into_iter().map(|(activity, cycles)| Handling { activity, cycles }).collect();
+        }
+        let mut sums: BTreeMap<(u32, u16), Record> = BTreeMap::new();
+        for record in &settled.records {
+            let none = Record { activity: record.activity, resource: record.resource, ..Record::default() };
+            let sum = sums.entry((record.activity, record.resource)).or_insert(none);
+            sum.cycles += record.cycles;
+            sum.messages += record.messages;
+            sum.inline_messages += record.inline_messages;
+            sum.bytes += record.bytes;
+            sum.queued_ns += record.queued_ns;
+            sum.queue_length += record.queue_length;
+            sum.refused += record.refused;
+        }
+        settled.records = sums.into_values().collect();
+        settled
     }
 
     /// These figures as they would be if all that do not exist `later` had ended already.

@@ -2,6 +2,7 @@
 
 use crate::file::FileContext;
 use crate::file::signal_file::SignalWatch;
+use crate::objects::PROCESSES;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
 use crate::tenant::Consumption;
@@ -14,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering}
 use gyre_account::ActivityId;
 use gyre_address_space::AddressSpace;
 use gyre_message::WaitQueue;
+use gyre_object::Counter;
 use gyre_object::SpinLock;
 
 /// Who a process acts as.
@@ -66,6 +68,7 @@ pub struct Program {
 
 /// A process of a tenant.
 pub struct Process {
+    _count: Counter,
     id: i32,
     tenant: Arc<Tenant>,
     activity: ActivityId,
@@ -143,6 +146,7 @@ impl Process {
     pub fn new(id: i32, tenant: Arc<Tenant>, new: NewProcess) -> Arc<Process> {
         new.space.join();
         Arc::new(Process {
+            _count: PROCESSES.count(),
             id,
             tenant,
             activity: new.activity,

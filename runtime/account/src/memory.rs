@@ -198,11 +198,14 @@ impl Activities {
         self.lower_totals(owner.lead_index(), bytes, usize::MAX);
     }
 
-    /// True where an activity or one above it holds more than it may: kernel objects are never refused where they are made, so whoever
-    /// makes many is stopped by who asks this first.
+    /// True where an activity or one above it holds clearly more than it may. Kernel objects are not refused where they are made, so
+    /// whoever is about to make one for a program asks first. An eighth is left to them: pages of a full cache give way only when
+    /// pages are asked for.
     pub fn is_over_limit(&self, id: ActivityId) -> bool {
-        let is_over =
-            |slot: &Slot| slot.memory.total.load(Ordering::Relaxed) > slot.memory_bytes_max.load(Ordering::Relaxed);
+        let is_over = |slot: &Slot| {
+            let limit = slot.memory_bytes_max.load(Ordering::Relaxed);
+            slot.memory.total.load(Ordering::Relaxed) > limit.saturating_add(limit / 8)
+        };
         self.levels(id.lead_index()).any(is_over)
     }
 

@@ -39,6 +39,8 @@ pub enum GridError {
     DuplicateName,
     /// There is no such resource.
     UnknownResource,
+    /// There is no such activity.
+    UnknownActivity,
     /// A resource may run on no core at all.
     NoCore,
     /// The policy refused.
@@ -98,6 +100,7 @@ impl Engine {
     pub fn build(config: GridConfig, accounts: &'static Accounts) -> Result<&'static Engine, GridError> {
         crate::map::seed();
         let cores = gyre_machine::core_count().min(CORES_MAX);
+        let cpu_name = config.cpu.name();
         let cpu = as_tree(config.cpu, Metric::Cycles)?;
         let built_in = [
             ResourceConfig::new("runtime"),
@@ -106,7 +109,7 @@ impl Engine {
         let resources = built_in
             .into_iter()
             .chain(config.resources)
-            .map(|resource| make_resource(resource, &cpu, cores))
+            .map(|resource| make_resource(resource, &cpu, cpu_name, cores))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&resources)?;
         let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
@@ -115,8 +118,8 @@ impl Engine {
         let state = CoreLocal::new(|core| {
             RefCell::new(CoreState::new(
                 threads.core(core),
-                Scheduler::new(&*cpu, core),
-                resources.iter().map(|resource| gate_of(resource, core)).collect(),
+                Scheduler::new(&*cpu, core, None, Metric::Cycles),
+                (0..).zip(&resources).map(|(index, resource)| gate_of(ResourceId(index), resource, core)).collect(),
             ))
         });
         let engine = Box::new(Engine {
@@ -129,7 +132,7 @@ impl Engine {
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
             handlers: Handlers::new(),
             threads,
-            served: Served::new(cores),
+            served: Served::new(cores, resources.iter().map(|resource| resource.is_gate)),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             homes: Placements::new(),
             placement_epoch: AtomicU64::new(0),
@@ -267,16 +270,22 @@ impl Engine {
     }
 }
 
-fn gate_of(resource: &Resource, core: usize) -> Option<Scheduler> {
-    resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core))
+fn gate_of(id: ResourceId, resource: &Resource, core: usize) -> Option<Scheduler> {
+    resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core, Some(id), resource.metric))
 }
 
-fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) -> Result<Resource, GridError> {
+fn make_resource(
+    config: ResourceConfig,
+    cpu: &Arc<dyn Policy>,
+    cpu_name: &'static str,
+    cores: usize,
+) -> Result<Resource, GridError> {
     let cores = config.cores & (u64::MAX >> (64 - cores.max(1)));
     if cores == 0 {
         return Err(GridError::NoCore);
     }
     let is_gate = config.policy.is_some();
+    let policy_name = config.policy.as_ref().map_or(cpu_name, |policy| policy.name());
     let policy = match config.policy {
         Some(policy) => as_tree(policy, config.metric)?,
         None => cpu.clone(),
@@ -286,6 +295,7 @@ fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) ->
         is_gate,
         metric: config.metric,
         policy: SpinLock::new(policy),
+        policy_name: SpinLock::new(policy_name),
         cores: cores.into(),
         batch: config.batch.max(1).into(),
         queue_bound: config.queue_bound.max(1).into(),

@@ -17,6 +17,8 @@ pub(crate) struct Resource {
     pub(crate) metric: Metric,
     /// The gate's policy, or the CPU's, which also answers where requests go.
     pub(crate) policy: SpinLock<Arc<dyn Policy>>,
+    /// The policy's name as configured: the tree that it is put into hides it.
+    pub(crate) policy_name: SpinLock<&'static str>,
     pub(crate) cores: AtomicU64,
     pub(crate) batch: AtomicU32,
     pub(crate) queue_bound: AtomicU32,

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 use gyre_account::ledger::COLUMNS;
 use gyre_account::{ActivityId, ActivityInfo, MemoryUse, Partition, ResourceId, Span};
 use gyre_message::{Call, Gone, reply_pair};
+use gyre_schedulers::Metric;
 
 /// The figures of an activity at a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +68,8 @@ pub struct ResourceInfo {
     pub policy: &'static str,
     /// True where that policy is its own, not the CPU's.
     pub is_gate: bool,
+    /// What its policy counts.
+    pub metric: Metric,
     /// Messages per decision.
     pub batch: u32,
     /// Cores that it runs on, a bit each.
@@ -201,8 +204,9 @@ impl Engine {
         Some(ResourceInfo {
             id,
             name: known.name.clone(),
-            policy: known.policy.lock().name(),
+            policy: *known.policy_name.lock(),
             is_gate: known.is_gate,
+            metric: known.metric,
             batch: known.batch.load(Ordering::Relaxed),
             cores: known.cores.load(Ordering::Relaxed),
             suspended_cores: known.suspended_cores.load(Ordering::Relaxed),

@@ -88,6 +88,10 @@ impl Host for Personality {
         MemoryUse { total_bytes, free_bytes: total_bytes.saturating_sub(used) }
     }
 
+    fn is_over_limit(&self, activity: ActivityId) -> bool {
+        self.engine.accounts().activities.is_over_limit(activity)
+    }
+
     fn flush(&self) -> &'static dyn Flush {
         &FlushCores
     }

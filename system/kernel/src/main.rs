@@ -11,6 +11,11 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod assembly;
 #[cfg(target_os = "none")]
+mod change;
+#[cfg(target_os = "none")]
+mod entitlements;
+mod figures;
+#[cfg(target_os = "none")]
 mod grid;
 #[cfg(target_os = "none")]
 mod host;

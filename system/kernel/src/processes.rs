@@ -27,6 +27,10 @@ static FULL: AtomicBool = AtomicBool::new(false);
 /// Starts to fold the activities of processes that end.
 pub fn start(system: &'static System) {
     gyre_object::register_lock("processes that ended", &ENDED);
+    let own = [("address space", &gyre_address_space::space::SPACES), ("TCP connection", &gyre_net::CONNECTIONS)];
+    for (name, census) in gyre_linux::objects::ALL.iter().copied().chain(own) {
+        gyre_object::register_pool(name, census);
+    }
     let engine = system.engine;
     engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, fold(engine));
 }

@@ -85,6 +85,8 @@ pub(super) struct Tenant {
     pub(super) memory: Option<At<String>>,
     pub(super) processes: Option<At<i64>>,
     pub(super) files: Option<At<i64>>,
+    #[serde(default)]
+    pub(super) monitor: bool,
     pub(super) load: Option<Load>,
     #[serde(default)]
     pub(super) entitlement: BTreeMap<At<String>, Entitlement>,

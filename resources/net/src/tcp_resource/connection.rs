@@ -1,5 +1,6 @@
 //! A connection: the pure machine behind a lock, and what belongs to it outside.
 
+use gyre_object::{Census, Counter};
 use crate::flow::Flow;
 use crate::shared::{Shared, labels};
 use crate::tcp::Machine;
@@ -14,8 +15,12 @@ use gyre_object::SpinLock;
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// The connections that there are, for the list of objects.
+pub static CONNECTIONS: Census = Census::of::<Connection>();
+
 /// See the module.
 pub(crate) struct Connection {
+    _count: Counter,
     pub id: SocketId,
     pub flow: Flow,
     pub tenant: &'static Tenant,
@@ -47,6 +52,7 @@ impl Connection {
         machine: Machine,
     ) -> Arc<Connection> {
         Arc::new(Connection {
+            _count: CONNECTIONS.count(),
             id,
             flow,
             tenant,
