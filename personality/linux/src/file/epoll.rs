@@ -196,9 +196,9 @@ impl Epoll {
 
     /// Takes up to `events_max` events; empty where nothing is ready.
     pub fn collect(&self, events_max: usize) -> Vec<Event> {
-        let mut events = Vec::new();
-        let mut again = Vec::new();
         let looks = self.items.lock().ready.len();
+        let mut events = Vec::with_capacity(looks.min(events_max));
+        // Those that stay go behind all that were there at first: none is looked at twice.
         for _ in 0..looks {
             if events.len() >= events_max {
                 break;
@@ -207,11 +207,10 @@ impl Epoll {
             if let Some((event, keep)) = look(&item) {
                 events.push(event);
                 if keep {
-                    again.push(item);
+                    self.enqueue(item);
                 }
             }
         }
-        again.into_iter().for_each(|item| self.enqueue(item));
         events
     }
 

@@ -8,7 +8,6 @@ use crate::file::open_file::OpenFile;
 use crate::file::transfer::{half, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use gyre_interface::Ready;
 use linux_raw_sys::general as raw;
 
@@ -102,7 +101,7 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
     loop {
         let events = list.collect(count);
         if !events.is_empty() {
-            thread.copy_out(a.word(1), &bytes_of(&events)).await?;
+            give(thread, a.word(1), &events).await?;
             return Ok(events.len() as u64);
         }
         if timeout.is_zero() {
@@ -117,11 +116,23 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
     }
 }
 
-fn bytes_of(events: &[Event]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(events.len() * EVENT_BYTES);
-    for event in events {
-        out.extend_from_slice(&event.events.to_le_bytes());
-        out.extend_from_slice(&event.data.to_le_bytes());
+/// Copies events to the program: a few through the stack.
+async fn give(thread: &Thread, to: u64, events: &[Event]) -> Result<(), Errno> {
+    const FEW: usize = 4;
+    if events.len() > FEW {
+        let mut bytes = alloc::vec![0; events.len() * EVENT_BYTES];
+        write_events(&mut bytes, events);
+        return thread.copy_out(to, &bytes).await;
     }
-    out
+    let mut bytes = [0; FEW * EVENT_BYTES];
+    write_events(&mut bytes, events);
+    thread.copy_out(to, bytes.get(..events.len() * EVENT_BYTES).unwrap_or_default()).await
+}
+
+fn write_events(into: &mut [u8], events: &[Event]) {
+    for (place, event) in into.chunks_exact_mut(EVENT_BYTES).zip(events) {
+        let (mask, data) = place.split_at_mut(size_of::<u32>());
+        mask.copy_from_slice(&event.events.to_le_bytes());
+        data.copy_from_slice(&event.data.to_le_bytes());
+    }
 }
