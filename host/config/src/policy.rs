@@ -13,6 +13,7 @@ pub const RESOURCES: &[&str] = &[
     "device_interrupt",
     "device_write",
     "block",
+    "storage",
     "ext2",
     "file_cache",
     "network_write",

@@ -14,6 +14,7 @@ use gyre_schedulers::{
 const RESOURCES: &[(&str, bool)] = &[
     ("device_interrupt", false),
     ("block", true),
+    ("storage", false),
     ("ext2", false),
     ("tmpfs", false),
     ("network_write", true),

@@ -89,6 +89,7 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
     let is_owner = tenant.is_some();
     let disk = match tenant.map(|tenant| tenant.root) {
         Some(Root::Disk(disk)) => storage::transferred_bytes(usize::from(disk)),
+        Some(Root::Volume { disk, number }) => storage::volume_bytes(disk, number),
         _ => (0, 0),
     };
     let user_cycles = sums.get(&(info.id.0, COMPUTE.0)).map_or(0, |row| row.columns[Column::Cycles as usize]);

@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) time_slice: Option<At<String>>,
     #[serde(default)]
     pub(super) link: Link,
+    pub(super) disk: Option<Disk>,
     #[serde(default)]
     pub(super) system: System,
     #[serde(default)]
@@ -35,6 +36,14 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
     pub(super) rate: Option<At<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Disk {
+    pub(super) rate: Option<At<String>>,
+    pub(super) requests: Option<At<String>>,
+    pub(super) depth: Option<At<i64>>,
 }
 
 #[derive(Default, Deserialize)]
