@@ -6,6 +6,7 @@
 mod check;
 mod error;
 mod policies;
+mod promises;
 mod raw;
 mod suggest;
 mod tenants;
@@ -18,6 +19,7 @@ use std::{
 
 use crate::boot::Machine;
 pub use error::{FileError, Problem};
+pub use policies::policy_by_name;
 pub use suggest::closest;
 
 /// A machine file, read and checked.

@@ -83,6 +83,18 @@ impl Agent {
         Ok(text)
     }
 
+    /// Sends a wish and waits until it is done.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or refuses: the message says why.
+    pub fn post(&self, path: &str, body: &str) -> Result<()> {
+        let request = format!("POST {path} HTTP/1.1\r\nHost: machine\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let mut stream = self.connect(&request)?;
+        stream.set_read_timeout(Some(PATIENCE)).context(|| silent(path))?;
+        let (reader, head) = read_head(&mut stream).context(|| silent(path))?;
+        refused(reader, head).map(drop)
+    }
+
     /// Opens a stream of text that goes on.
     ///
     /// # Errors

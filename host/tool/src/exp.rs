@@ -1,12 +1,14 @@
 //! `gyre exp NAME`: a paper's experiment, its figure beside ours, and a plot.
 
 mod accuracy;
+mod calls;
 mod crash;
 mod disk;
 mod flood;
 mod html;
 mod overhead;
 mod plot;
+mod promises;
 mod report;
 mod rig;
 mod shares;
@@ -35,6 +37,7 @@ struct Experiment {
 
 const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "cpu-shares", title: "Three CPU hogs on every core (Fig. 8)", run: shares::cpu },
+    Experiment { name: "promises", title: "Reservations and limits of the processor", run: promises::run },
     Experiment { name: "file-shares", title: "Three readers of cached files (Figs 9-11)", run: shares::files },
     Experiment { name: "web-shares", title: "Three web servers on a saturated link (Figs 12-14)", run: shares::web },
     Experiment {
@@ -52,6 +55,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
+    Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
     Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
 ];
 

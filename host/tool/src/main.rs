@@ -22,6 +22,7 @@ mod partitions;
 mod project;
 mod qemu;
 mod run;
+mod set;
 mod stop;
 mod tests_command;
 mod top;
@@ -57,6 +58,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Top(arguments) => top::top(&arguments),
         Command::Exec(arguments) => exec::exec(&arguments),
         Command::Logs(arguments) => exec::logs(&arguments),
+        Command::Set(arguments) => set::set(&arguments),
         Command::Bill(arguments) => bill::bill(&arguments),
         Command::Exp(arguments) => exp::exp(&arguments),
         Command::Test(arguments) => tests_command::test(&arguments),

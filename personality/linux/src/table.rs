@@ -1,6 +1,7 @@
 //! The system call table as data: number, name, handler. One line a call.
 //!
-//! A handler is `async fn(&Arc<Thread>, Arguments) -> Outcome` (`waits`) or the same without `async` (`plain`). The few
+//! A handler is `async fn(&Arc<Thread>, Arguments) -> Outcome` (`waits`) or the same without `async` (`plain`). A frequent one that
+//! seldom waits has a second form behind `or`, which answers `None` where it would have to wait, before it changed anything. The few
 //! that change the caller's registers are in [`crate::run`]; those on descriptors in [`crate::file::table`].
 
 use crate::{Errno, Thread};
@@ -42,8 +43,8 @@ impl Arguments {
 /// Declares a part of the table: yields `dispatch`, which answers `None` for numbers it does not know, and `CALLS`.
 #[macro_export]
 macro_rules! system_calls {
-    ($($number:literal $name:ident $kind:ident $($path:ident)::+;)*) => {
-        /// Runs a call that never waits, or answers `None`: no future is made for it.
+    ($($number:literal $name:ident $kind:ident $($path:ident)::+ $(or $($quick:ident)::+)?;)*) => {
+        /// Runs a call that never waits, or need not wait this time, or answers `None`: no future is made for it.
         #[allow(unused_variables, unreachable_patterns, reason = "a part may have none")]
         pub fn at_once(
             thread: &alloc::sync::Arc<$crate::Thread>,
@@ -51,7 +52,7 @@ macro_rules! system_calls {
             arguments: $crate::Arguments,
         ) -> Option<$crate::Outcome> {
             match number {
-                $($number => $crate::system_calls!(@at_once $kind $($path)::+, thread, arguments),)*
+                $($number => $crate::system_calls!(@at_once $kind $($path)::+, thread, arguments $(, $($quick)::+)?),)*
                 _ => None,
             }
         }
@@ -84,6 +85,7 @@ macro_rules! system_calls {
     (@waits $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments).await };
     (@plain $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments) };
     (@at_once plain $path:path, $thread:ident, $arguments:ident) => { Some($path($thread, $arguments)) };
+    (@at_once waits $path:path, $thread:ident, $arguments:ident, $quick:path) => { $quick($thread, $arguments) };
     (@at_once $other:ident $path:path, $thread:ident, $arguments:ident) => { None };
 }
 
@@ -98,6 +100,28 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
         log::warn!("{}: system call {} ({number}) is missing: ENOSYS", thread.tenant().name(), name_of(number));
     }
     Err(Errno::ENOSYS)
+}
+
+/// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
+const CREATING: &[u64] = &[
+    2, 9, 22, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254, 257, 258, 259,
+    265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 437,
+];
+const CREATING_BITS: [u64; 8] = {
+    let mut bits = [0; 8];
+    let mut at = 0;
+    while at < CREATING.len() {
+        bits[CREATING[at] as usize / 64] |= 1 << (CREATING[at] % 64);
+        at += 1;
+    }
+    bits
+};
+
+/// True where a call makes something that the kernel keeps, so that a tenant over its limit of memory must not make it. What gives
+/// back (close, exit, munmap, unlink) and what goes on (read, write, wait) is never refused for that.
+#[inline]
+pub(crate) fn creates(number: u64) -> bool {
+    CREATING_BITS.get(number as usize / 64).is_some_and(|bits| bits >> (number % 64) & 1 == 1)
 }
 
 mod calls {
@@ -179,7 +203,7 @@ mod calls {
         186 gettid plain identity::gettid;
         200 tkill plain signal::tkill;
         201 time waits clock::time;
-        202 futex waits futex::futex;
+        202 futex waits futex::futex or futex::wake_at_once;
         203 sched_setaffinity waits schedule::sched_setaffinity;
         204 sched_getaffinity waits schedule::sched_getaffinity;
         218 set_tid_address plain identity::set_tid_address;
@@ -190,7 +214,7 @@ mod calls {
         225 timer_getoverrun plain posix::timer_getoverrun;
         226 timer_delete plain posix::timer_delete;
         227 clock_settime plain clock::clock_settime;
-        228 clock_gettime waits clock::clock_gettime;
+        228 clock_gettime waits clock::clock_gettime or clock::clock_gettime_at_once;
         229 clock_getres waits clock::clock_getres;
         230 clock_nanosleep waits sleep::clock_nanosleep;
         231 exit_group plain exit::exit_group;

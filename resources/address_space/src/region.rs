@@ -52,6 +52,15 @@ pub struct SharedMemory {
     pub(crate) pages: SpinLock<PageMap>,
 }
 
+impl SharedMemory {
+    /// Memory that begins with this page, for a page that the kernel writes and programs read.
+    pub fn of_page(page: Page) -> SharedMemory {
+        let memory = SharedMemory::default();
+        memory.pages.lock().insert(0, page);
+        memory
+    }
+}
+
 /// A file as mappings of it know it.
 pub struct MappedFile {
     pub(crate) client: files::Client,

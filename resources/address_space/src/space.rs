@@ -1,5 +1,6 @@
 //! The address space and its lock.
 
+use gyre_object::{Census, Counter};
 use crate::flush::{Flush, Stale, flush_here};
 use crate::pages::PageMap;
 use crate::region::{PAGE, Region};
@@ -13,6 +14,9 @@ use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
 pub const REGIONS_MAX: usize = 65_530;
+
+/// The address spaces that there are, for the list of objects.
+pub static SPACES: Census = Census::of::<AddressSpace>();
 
 /// What a program may have, bytes; `u64::MAX` for no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +66,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 /// The memory of a program.
 pub struct AddressSpace {
+    _count: Counter,
     pub(crate) state: SpinLock<State>,
     root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
@@ -91,6 +96,7 @@ impl AddressSpace {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
         let root = table.root();
         Ok(Arc::new(AddressSpace {
+            _count: SPACES.count(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),
@@ -286,10 +292,10 @@ impl State {
 
     /// Takes all pages of the range out.
     pub(crate) fn evict_range(&mut self, start: u64, end: u64, shrunk: &mut Shrunk) {
-        let addresses: Vec<u64> = self.pages.addresses(start, end).collect();
-        for address in addresses {
-            self.evict(address, shrunk);
+        for (from, to) in self.pages.spans(start, end) {
+            self.table.unmap_range(Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
         }
+        self.pages.take_range(start, end, &mut shrunk.graves);
     }
 
     /// Puts a page where none is and maps it with the rights of its region.

@@ -7,8 +7,10 @@ use crate::queue::{QueueState, Queues, tag};
 use crate::resource::Resource;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::task::{NIL, Tasks};
+use crate::thread::CoreThreads;
 use crate::timer::Timers;
 use crate::turn::Turn;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_schedulers::{Metric, Readiness, Record};
@@ -32,23 +34,36 @@ pub(crate) struct CoreState {
     /// When a policy that holds work back can next decide, ns.
     pub(crate) hold_until_ns: u64,
     pub(crate) placements: PlacementCache,
-    /// Threads that wait here and may move.
-    pub(crate) movable: u32,
+    /// Threads that want this core.
+    pub(crate) threads: Arc<CoreThreads>,
     /// Work of the infrastructure has become ready since the last choice. Only then does it interrupt others: what the policy has
     /// passed over waits for its turn, however much there is of it.
     infrastructure_woken: bool,
     pub(crate) turn: Turn,
+    /// Up to this time, cycles, the program that runs may go on after a trap without a look at the schedulers and timers: nothing
+    /// they know of can be due. Whatever tells them something new sets it to 0.
+    pub(crate) calm_until: u64,
 }
 
-/// How long a program has had the core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TurnAge {
-    /// Too short to be interrupted for another activity's sake.
-    Young,
-    /// Long enough.
-    Grown,
-    /// Its slice is over.
-    Over,
+/// Who waits for a core while a program runs there.
+pub(crate) struct Waiting {
+    /// Work of the infrastructure or of a gate that must not wait for the end of a turn.
+    pub(crate) is_urgent: bool,
+    /// Gates have work, be it for a later time.
+    pub(crate) has_gates: bool,
+    /// The CPU's policy would choose somebody now.
+    pub(crate) is_due: bool,
+    /// The queue that is served holds more.
+    pub(crate) has_more: bool,
+    /// Others wait, be it for a later time.
+    others: bool,
+}
+
+impl Waiting {
+    /// True where anybody waits, be it for a later time.
+    pub(crate) fn anybody(&self) -> bool {
+        self.has_gates || self.has_more || self.others
+    }
 }
 
 /// The facts that queues are made from.
@@ -58,7 +73,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl CoreState {
-    pub(crate) fn new(cpu: Scheduler, gates: Vec<Option<Scheduler>>) -> CoreState {
+    pub(crate) fn new(threads: Arc<CoreThreads>, cpu: Scheduler, gates: Vec<Option<Scheduler>>) -> CoreState {
         CoreState {
             tasks: Tasks::new(),
             queues: Queues::new(),
@@ -71,9 +86,10 @@ impl CoreState {
             suspended: 0,
             hold_until_ns: u64::MAX,
             placements: PlacementCache::new(),
-            movable: 0,
+            threads,
             infrastructure_woken: false,
             turn: Turn::new(),
+            calm_until: 0,
         }
     }
 
@@ -143,21 +159,61 @@ impl CoreState {
     /// Puts a task at the end of its queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, task: u32, now: u64, now_ns: u64) {
+        self.calm_until = 0;
         if let Some(queue) = self.queues.push_back(&mut self.tasks, task, now) {
+            self.note_queued(task, now);
             self.offer(queue, now_ns);
         }
     }
 
     /// Puts a task at the front of its queue.
     pub(crate) fn enqueue_front(&mut self, task: u32, now: u64, now_ns: u64) {
+        self.calm_until = 0;
         if let Some(queue) = self.queues.push_front(&mut self.tasks, task, now) {
+            self.note_queued(task, now);
             self.offer(queue, now_ns);
+        }
+    }
+
+    /// A thread that was queued wants the core, and may move where it is parked.
+    #[inline]
+    fn note_queued(&mut self, task: u32, now: u64) {
+        let Some(header) = self.tasks.get_mut(task).filter(|header| header.thread != NIL) else {
+            return;
+        };
+        if !core::mem::replace(&mut header.wants_core, true) {
+            self.threads.want(header.root, true);
+        }
+        if header.parked && !core::mem::replace(&mut header.movable, true) {
+            self.calm_until = 0;
+            self.threads.queue(now);
+        }
+    }
+
+    /// A task that was queued is so no more.
+    #[inline]
+    pub(crate) fn note_taken(&mut self, task: u32) {
+        if let Some(header) = self.tasks.get_mut(task)
+            && core::mem::replace(&mut header.movable, false)
+        {
+            self.threads.unqueue();
+        }
+    }
+
+    /// A task waits for something else than the core, or is gone.
+    #[inline]
+    pub(crate) fn note_content(&mut self, task: u32) {
+        if let Some(header) = self.tasks.get_mut(task)
+            && core::mem::replace(&mut header.wants_core, false)
+        {
+            self.threads.want(header.root, false);
         }
     }
 
     /// Tells the scheduler of a queue that is not empty, unless it knows or must not.
     #[inline]
     pub(crate) fn offer(&mut self, queue: u32, now_ns: u64) {
+        self.calm_until = 0;
         let Some(known) = self.queues.get_mut(queue) else {
             return;
         };
@@ -255,12 +311,17 @@ impl CoreState {
             || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
-    /// True where somebody waits for the core that runs a program of `queue`, be it for a later time.
-    pub(crate) fn is_waited_for(&self, queue: u32, now_ns: u64) -> bool {
-        (self.turn.is_open && !self.turn.waiting.is_empty())
-            || self.gates_waiting & !self.suspended != 0
-            || self.queues.get(queue).is_some_and(|known| known.len > 0)
-            || self.cpu.policy.poll_ready(now_ns) != Readiness::Never
+    /// Who waits for the core that runs a program of `queue`.
+    pub(crate) fn waiting(&self, queue: u32, now_ns: u64) -> Waiting {
+        let has_gates = self.gates_waiting & !self.suspended != 0;
+        let ready = self.cpu.policy.poll_ready(now_ns);
+        Waiting {
+            is_urgent: self.infrastructure_woken || (has_gates && self.is_gate_due(now_ns)),
+            has_gates,
+            is_due: ready == Readiness::Now,
+            has_more: self.queues.get(queue).is_some_and(|known| known.len > 0),
+            others: (self.turn.is_open && !self.turn.waiting.is_empty()) || ready != Readiness::Never,
+        }
     }
 
     fn is_gate_due(&self, now_ns: u64) -> bool {
@@ -307,21 +368,6 @@ impl CoreState {
         None
     }
 
-    /// True where a core that runs a program of `queue` should let others run instead.
-    pub(crate) fn others_are_due(&self, queue: u32, turn: TurnAge, now_ns: u64) -> bool {
-        if self.infrastructure_woken || self.is_gate_due(now_ns) {
-            return true;
-        }
-        let has_more = self.queues.get(queue).is_some_and(|known| known.len > 0);
-        match turn {
-            TurnAge::Young => false,
-            TurnAge::Grown => {
-                self.cpu.policy.poll_ready(now_ns) == Readiness::Now && !self.cpu.policy.entitled(queue, now_ns)
-            }
-            TurnAge::Over => has_more || self.cpu.policy.poll_ready(now_ns) == Readiness::Now,
-        }
-    }
-
     /// True where a gate would let this queue be served at once; always for queues below the CPU's policy.
     #[inline]
     pub(crate) fn gate_agrees(&self, resource: ResourceId, queue: u32, is_gated: bool, now_ns: u64) -> bool {
@@ -341,14 +387,15 @@ impl CoreState {
         now_ns: u64,
     ) {
         let record = Record { kind: Metric::Cycles, amount: cycles };
-        let served = self.queues.get(queue).filter(|known| known.activity == activity);
+        let served = self.queues.get(queue).filter(|known| known.activity.covers(activity));
         match served.map(|known| (known.resource, known.is_gated)) {
             Some((_, false)) => self.cpu.policy.resource_record(queue, record, now_ns),
             gated => {
                 if let Some((resource, _)) = gated {
                     self.scheduler_mut(resource, true).policy.resource_record(queue, record, now_ns);
                 }
-                self.cpu.charge_activity(activity, record, facts.entitlements, now_ns);
+                let lead = facts.entitlements.activities().lead(activity);
+                self.cpu.charge_activity(lead, record, facts.entitlements, now_ns);
             }
         }
     }
@@ -377,6 +424,7 @@ impl CoreState {
     /// Ends a suspension.
     pub(crate) fn resume(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended &= !(1 << resource.0);
+        self.calm_until = 0;
         for queue in self.queues_of(resource) {
             self.offer(queue, now_ns);
         }
@@ -395,6 +443,8 @@ impl CoreState {
     /// Frees a task whose future is gone.
     #[inline]
     pub(crate) fn release(&mut self, task: u32, now: u64) {
+        self.note_taken(task);
+        self.note_content(task);
         let Some(header) = self.tasks.get(task) else {
             return;
         };

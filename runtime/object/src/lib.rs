@@ -6,16 +6,20 @@ extern crate std;
 
 pub mod block;
 pub mod buffer;
+pub mod census;
 pub mod held;
 pub mod lock;
 pub mod oneshot;
 pub mod pool;
 pub mod registry;
 pub mod set_once;
+pub mod small;
 
 pub use buffer::{Bytes, Page};
+pub use census::{Census, Counter};
 pub use held::{forget_locks_held, locks_held};
 pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};
 pub use pool::{Pool, PoolFull, PoolStatistics, Pooled};
 pub use registry::{lock_profiles, pool_statistics, register_lock, register_pool};
 pub use set_once::SetOnce;
+pub use small::SmallCopies;

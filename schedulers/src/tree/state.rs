@@ -249,12 +249,16 @@ impl CorePolicy for TreeCore {
 
     fn poll_ready(&self, now_ns: u64) -> Readiness {
         let policy_of = |node| self.nodes.get(node).map(|known: &Node| known.policy.poll_ready(now_ns));
+        let root = policy_of(ROOT).unwrap_or(Readiness::Never);
+        // Nothing is earlier than that.
+        if root == Readiness::Now {
+            return root;
+        }
         let sleeping = match self.sleeping.least() {
             Some(wake_at_ns) if wake_at_ns > now_ns => Readiness::At(wake_at_ns),
             Some(_) => Readiness::Now,
             None => Readiness::Never,
         };
-        let root = policy_of(ROOT).unwrap_or(Readiness::Never);
         let chosen = self.path.iter().filter_map(|&node| policy_of(node));
         chosen.fold(root.earlier(sleeping), Readiness::earlier)
     }
@@ -327,6 +331,14 @@ impl CorePolicy for TreeCore {
     fn node_record(&mut self, node: NodeIndex, record: Record, now_ns: u64) {
         if let Ok(place) = self.node_place(node) {
             self.charge(place, record, now_ns);
+        }
+    }
+
+    fn node_elsewhere(&mut self, node: NodeIndex, record: Record, now_ns: u64) {
+        if let Ok(place) = self.node_place(node)
+            && let Some(above) = self.nodes.get_mut(place.node)
+        {
+            above.policy.record_elsewhere(place.local, record, now_ns);
         }
     }
 

@@ -132,7 +132,7 @@ fn connect(engine: &'static Engine, core: usize, device: &'static VirtioBlock) -
     engine.on_interrupt(core, device.line(), Box::new(|| completed.wake_all()));
     let infrastructure = ActivityId::INFRASTRUCTURE;
     engine.spawn_for_on(core, interrupts, infrastructure, move || complete(device, completed, handle));
-    engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch());
+    engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch(move || handle.resume()));
     block::Client::new(Link::new(engine.port(resource, move |request| serve(engine, handle, device, request))))
 }
 

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use super::{Description, Image, Problem, SharedDisk, policies, raw, suggest, tenants, units};
+use super::{Description, Image, Problem, SharedDisk, policies, promises, raw, suggest, tenants, units};
 use crate::{
     address,
-    boot::{Activity, Link, LogLevel, Machine},
+    boot::{Activity, Dispatch, Link, LogLevel, Machine},
 };
 
 /// Cores that an x86-64 machine of ours may have.
@@ -26,18 +26,21 @@ impl Checker {
     }
 
     /// Reads a text with a unit, or takes the default.
-    pub(super) fn unit(
+    pub(super) fn unit<T>(
         &mut self,
         text: Option<&raw::At<String>>,
-        default: u64,
-        read: impl Fn(&str) -> Result<u64, String>,
-    ) -> u64 {
+        default: T,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
         let Some(text) = text else { return default };
-        read(text.get_ref()).unwrap_or_else(|expected| {
-            let message = format!("`{}` cannot be read", text.get_ref());
-            self.wrong(Problem::new(text.span(), message, expected));
-            default
-        })
+        match read(text.get_ref()) {
+            Ok(value) => value,
+            Err(expected) => {
+                let message = format!("`{}` cannot be read", text.get_ref());
+                self.wrong(Problem::new(text.span(), message, expected));
+                default
+            }
+        }
     }
 
     /// Reads a whole number within a range, or takes the default.
@@ -87,6 +90,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
         memory_bytes: memory(&mut checker, file.memory.as_ref()),
         log_level: log_level(&mut checker, file.log.as_ref()),
         time_slice_us: time_slice(&mut checker, file.time_slice.as_ref()),
+        messages: messages(&mut checker, file.messages.as_ref()),
         started_unix_s: 0,
         seed: [0; 32],
         link: link(&mut checker, &file.link),
@@ -98,6 +102,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
     };
     memory_suffices(&mut checker, &machine, &file);
     let disk = file.disk.as_ref().map(|raw| disk(&mut checker, raw));
+    promises::check(&mut checker, &machine, &file);
     if checker.problems.is_empty() {
         Ok(Description { path: path.into(), machine, tenants: host, images, disk, warnings: checker.warnings })
     } else {
@@ -142,6 +147,11 @@ fn log_level(checker: &mut Checker, text: Option<&raw::At<String>>) -> LogLevel 
         ("trace", LogLevel::Trace),
     ];
     text.and_then(|text| checker.name(text, "log level", &levels)).unwrap_or_default()
+}
+
+fn messages(checker: &mut Checker, text: Option<&raw::At<String>>) -> Dispatch {
+    let ways = [("inline", Dispatch::Inline), ("turns", Dispatch::Turns), ("queued", Dispatch::Queued)];
+    text.and_then(|text| checker.name(text, "way to hand on messages", &ways)).unwrap_or_default()
 }
 
 fn time_slice(checker: &mut Checker, text: Option<&raw::At<String>>) -> u32 {

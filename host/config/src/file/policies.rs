@@ -8,7 +8,7 @@ use super::{
     raw::{self, At},
     suggest, units,
 };
-use crate::policy::{Metric, Policy, RESOURCES, ResourcePolicy};
+use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, usual_metric};
 
 /// Names of the policies in the machine file.
 const POLICIES: &[(&str, Name)] = &[
@@ -28,6 +28,48 @@ const METRICS: &[(&str, Metric)] = &[
     ("messages", Metric::Messages),
     ("device-time", Metric::DeviceTime),
 ];
+
+/// Shorter names, as papers have them.
+const SHORT: &[(&str, &str)] = &[
+    ("wfq", "weighted-fair"),
+    ("wf2q+", "worst-case-fair"),
+    ("wf2q", "worst-case-fair"),
+    ("rr", "round-robin"),
+    ("priority", "strict-priority"),
+    ("edf", "earliest-deadline"),
+    ("mclock", "reservation-limit-share"),
+];
+
+/// The policy of a name, for a machine that runs: `inner` orders the activities below the one that it chooses.
+///
+/// # Errors
+/// What is wrong, and advice.
+pub fn policy_by_name(
+    name: &str,
+    inner: Option<&str>,
+    rate: Option<Rate>,
+    burst: Option<u64>,
+) -> Result<Policy, (String, String)> {
+    let names = [Some(find(name)?), inner.map(find).transpose()?];
+    let is_bucket = names.contains(&Some(Name::TokenBucket));
+    if is_bucket != rate.is_some() || burst.is_some() && !is_bucket {
+        let help = "for example: policy token-bucket rate \"10 Mbit/s\"".to_owned();
+        return Err(("a token bucket, and no other policy, needs a rate".into(), help));
+    }
+    let make = |name| build(name, rate.unwrap_or(Rate::PerSecond(0)), burst.unwrap_or(0));
+    Ok(match names {
+        [Some(outer), Some(inner)] => Policy::Nested { outer: Box::new(make(outer)), inner: Box::new(make(inner)) },
+        [outer, _] => make(outer.unwrap_or(Name::WeightedFair)),
+    })
+}
+
+fn find(name: &str) -> Result<Name, (String, String)> {
+    let wanted = name.to_lowercase().replace('_', "-");
+    let wanted = SHORT.iter().find(|(short, _)| *short == wanted).map_or(wanted.as_str(), |(_, long)| *long);
+    let found = POLICIES.iter().find(|(known, _)| *known == wanted).map(|(_, name)| *name);
+    let help = || suggest::help(name, POLICIES.iter().map(|(known, _)| *known));
+    found.ok_or_else(|| (format!("there is no policy `{name}`"), help()))
+}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Name {
@@ -50,7 +92,7 @@ fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) 
     let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
     Some(ResourcePolicy {
         policy,
-        metric: metric.unwrap_or_default(),
+        metric: metric.unwrap_or_else(|| usual_metric(&name.get_ref().replace('-', "_"))),
         batch: checker.number(raw.batch.as_ref(), "the batching factor", 1, 1024, 1) as u16,
         cores: core_set(checker, raw.cores.as_ref(), cores),
         priority: checker.number(raw.priority.as_ref(), "the priority", 0, 255, 0) as u8,
@@ -85,8 +127,8 @@ fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy
         let problem = Problem::new(name.span(), "a token bucket needs a rate", "add `rate = \"...\"`");
         checker.wrong(problem.help("for example rate = \"10 Mbit/s\" with metric = \"bytes\""));
     }
-    let rate = checker.unit(raw.rate.as_ref(), 0, units::per_second);
-    let burst = checker.unit(raw.burst.as_ref(), rate / 100, |text| units::bytes(text));
+    let rate = checker.unit(raw.rate.as_ref(), Rate::PerSecond(0), units::rate);
+    let burst = checker.unit(raw.burst.as_ref(), 0, units::bytes);
     let make = |name| build(name, rate, burst);
     let outer = make(outer.unwrap_or(Name::WeightedFair));
     match inner {
@@ -95,7 +137,7 @@ fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy
     }
 }
 
-fn build(name: Name, rate: u64, burst: u64) -> Policy {
+fn build(name: Name, rate: Rate, burst: u64) -> Policy {
     match name {
         Name::WeightedFair => Policy::WeightedFair,
         Name::WorstCaseFair => Policy::WorstCaseFair,

@@ -62,7 +62,7 @@ pub fn shares(rig: &Rig) -> Result<Report> {
         report.figures.push(Figure::new(format!("CPU: {name}"), "", format!("{:.1} %", part as f64 / cycles)));
     }
     report.notes.push(format!(
-        "One virtio disk of {:.1} MB/s (throttled by the emulator) with a partition for each tenant; four readers each, files of 2 MiB, more than the cache holds; {:.0} s.",
+        "One virtio disk of {:.1} MB/s (throttled by the emulator) with a partition for each tenant; eight readers each, files of 2 MiB, more than the cache holds; {:.0} s.",
         rate as f64 / 1e6,
         bill.period_ns as f64 / 1e9
     ));

@@ -50,6 +50,11 @@ impl Drop for Place<'_> {
 }
 
 impl Futexes {
+    /// The lock, for the profile.
+    pub fn lock(&self) -> &dyn gyre_object::Profiled {
+        &self.queues
+    }
+
     /// Waits until woken, if the word still has the expected value.
     ///
     /// # Errors
@@ -145,7 +150,7 @@ pub(crate) struct Word {
 }
 
 /// Finds the name of a word; a private one needs no look at the mapping.
-pub(crate) async fn word_at(space: &AddressSpace, address: u64, private: bool) -> Result<Word, Errno> {
+pub(crate) fn word_at(space: &AddressSpace, address: u64, private: bool) -> Result<Word, Errno> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }

@@ -1,9 +1,10 @@
 //! Reading clocks.
 
 use super::{TimeSpec, TimeVal, monotonic_ns, realtime_ns};
-use crate::{Arguments, Errno, Outcome, Thread};
+use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
+use zerocopy::IntoBytes;
 
 /// Clocks of the coarse kind tell the same time; this is the resolution they claim (a tick of 250 Hz, as Debian's kernel).
 const COARSE_NS: u64 = 4_000_000;
@@ -24,13 +25,13 @@ pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
         | raw::CLOCK_BOOTTIME
         | raw::CLOCK_BOOTTIME_ALARM => monotonic_ns(),
         // One activity a process: a thread's own time is not told apart yet.
-        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread, thread.process().activity()),
+        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread.process()),
         _ => return Err(Errno::EINVAL),
     })
 }
 
-fn used_ns(thread: &Thread, activity: gyre_account::ActivityId) -> u64 {
-    let used = thread.tenant().host().consumption(activity);
+fn used_ns(process: &Process) -> u64 {
+    let used = process.used();
     used.user_ns.saturating_add(used.system_ns)
 }
 
@@ -48,7 +49,7 @@ fn read_of_process(thread: &Thread, clock: i32) -> Result<u64, Errno> {
     };
     drop(tree);
     let process = process.ok_or(Errno::EINVAL)?;
-    Ok(used_ns(thread, process.activity()))
+    Ok(used_ns(&process))
 }
 
 /// `clock_gettime(clock, time)`.
@@ -56,6 +57,12 @@ pub async fn clock_gettime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let now = TimeSpec::from_ns(read(thread, a.int(0))?);
     thread.write_struct(a.word(1), &now).await?;
     Ok(0)
+}
+
+/// The same where the page of the answer is there.
+pub fn clock_gettime_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let now = TimeSpec::from_ns(read(thread, a.int(0)).ok()?);
+    thread.space().copy_out_at_once(a.word(1), now.as_bytes()).then_some(Ok(0))
 }
 
 /// `clock_getres(clock, resolution)`.
