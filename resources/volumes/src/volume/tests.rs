@@ -86,7 +86,7 @@ fn a_volume_is_a_window_of_its_disk() {
         assert_eq!(volume.geometry().await.unwrap().sectors, 200);
         volume.write(199, view(7, 1)).await.unwrap();
         assert_eq!(volume.write(199, view(7, 2)).await, Err(BlockError::OutOfRange));
-        assert_eq!(volume.read(u64::MAX, view(0, 1)).await, Err(BlockError::OutOfRange));
+        assert!(matches!(volume.read(u64::MAX, view(0, 1)).await, Err(BlockError::OutOfRange)));
         assert_eq!(volume.read(199, view(0, 1)).await.unwrap()[0].as_slice(), [7; SECTOR_BYTES]);
         assert_eq!(volume.disk.read(299, view(0, 1)).await.unwrap()[0].as_slice(), [7; SECTOR_BYTES]);
         assert_eq!(volume.statistics(), VolumeStatistics { read_bytes: 512, written_bytes: 512 });
