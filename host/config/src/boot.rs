@@ -47,6 +47,8 @@ pub struct Machine {
     pub seed: [u8; 32],
     /// The network.
     pub link: Link,
+    /// Most requests that are given to a disk at once; the rest waits in the order of its scheduler. 0 is the driver's own number.
+    pub disk_depth: u16,
     /// Schedulers; a resource that is not listed gets `WeightedFair` on `Cycles`, batch 1, on all cores.
     pub resources: Vec<ResourcePolicy>,
     /// Inner nodes of the activity tree, parents before children; tenants hang below them or below the root.
@@ -153,6 +155,13 @@ pub enum Root {
     Embedded,
     /// The virtio block device with this index in PCI order, ext2, writable.
     Disk(u16),
+    /// A partition of a virtio block device that tenants share, ext2, writable.
+    Volume {
+        /// The device's index in PCI order.
+        disk: u16,
+        /// The partition's number in the table, from 1.
+        number: u16,
+    },
 }
 
 /// Bounds of one tenant; reaching one is an error for the tenant, never for a neighbour.

@@ -17,6 +17,7 @@ fn machine() -> Machine {
             prefix_bits: address::PREFIX_BITS,
             rate_bits_per_second: Some(20_000_000),
         },
+        disk_depth: 4,
         resources: vec![ResourcePolicy {
             resource: "network_write".into(),
             policy: Policy::Nested { outer: Policy::WeightedFair.into(), inner: Policy::RoundRobin.into() },

@@ -33,8 +33,19 @@ pub struct Description {
     pub tenants: Vec<HostTenant>,
     /// The images by name.
     pub images: BTreeMap<String, Image>,
+    /// The disk that all tenants share, if they do.
+    pub disk: Option<SharedDisk>,
     /// What is legal but probably not meant.
     pub warnings: Vec<Problem>,
+}
+
+/// One disk with a partition for each tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedDisk {
+    /// What the emulator lets through, bytes per second, reads and writes together; `None` is unlimited.
+    pub rate_bytes_per_second: Option<u64>,
+    /// Requests per second that the emulator lets through; `None` is unlimited.
+    pub requests_per_second: Option<u64>,
 }
 
 /// What the host does for one tenant.

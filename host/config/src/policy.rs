@@ -11,6 +11,7 @@ pub const RESOURCES: &[&str] = &[
     CPU,
     "device_interrupt",
     "block",
+    "storage",
     "ext2",
     "tmpfs",
     "network_write",

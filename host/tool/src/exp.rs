@@ -2,6 +2,8 @@
 
 mod accuracy;
 mod calls;
+mod crash;
+mod disk;
 mod flood;
 mod html;
 mod overhead;
@@ -48,6 +50,9 @@ const EXPERIMENTS: &[Experiment] = &[
         title: "A packet flood at a neighbour, beside Linux with control groups",
         run: flood::run,
     },
+    Experiment { name: "disk-shares", title: "Three readers of a throttled disk (Figs 15, 16)", run: disk::shares },
+    Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: disk::storm },
+    Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
     Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
@@ -70,7 +75,13 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
     let chosen = choose(name)?;
     let project = Project::find()?;
     let folder = project.report_folder()?;
-    let rig = Rig { project, stop: Stop::on_signals()?, seconds: arguments.seconds };
+    let rig = Rig {
+        project,
+        stop: Stop::on_signals()?,
+        seconds: arguments.seconds,
+        count: arguments.count,
+        kernel: arguments.kernel.clone(),
+    };
     let mut reports = vec![];
     for experiment in chosen {
         let outcome = (experiment.run)(&rig);

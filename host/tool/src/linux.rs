@@ -118,7 +118,13 @@ fn script(machine: &Machine, agent: bool) -> String {
         // Writing to a string cannot fail.
         let _ = match (tenant.kind, tenant.root) {
             (TenantKind::System, _) if agent => writeln!(text, "{}", system(tenant)),
-            (_, Root::Disk(index)) => writeln!(text, "{}", customer(tenant, index, machine)),
+            (_, Root::Disk(index)) => {
+                let letter = char::from(b'a' + u8::try_from(index).unwrap_or(25).min(25));
+                writeln!(text, "{}", customer(tenant, &format!("vd{letter}"), machine))
+            }
+            (_, Root::Volume { number, .. }) => {
+                writeln!(text, "{}", customer(tenant, &format!("vda{number}"), machine))
+            }
             _ => Ok(()),
         };
     }
@@ -144,13 +150,12 @@ fn system(tenant: &Tenant) -> String {
     format!("ip addr add {address}/24 dev eth0\n/agent --linux &")
 }
 
-fn customer(tenant: &Tenant, disk: u16, machine: &Machine) -> String {
+fn customer(tenant: &Tenant, device: &str, machine: &Machine) -> String {
     let name = &tenant.name;
-    let letter = char::from(b'a' + u8::try_from(disk).unwrap_or(25).min(25));
     let address = Ipv4Addr::from(tenant.address);
     let mut text = format!(
         "ip addr add {address}/24 dev eth0\nmkdir -p /tenants/{name} /sys/fs/cgroup/{name}\n\
-         mount -t ext4 /dev/vd{letter} /tenants/{name}\nmount -t proc none /tenants/{name}/proc\nmount -t devtmpfs none /tenants/{name}/dev\n\
+         mount -t ext4 /dev/{device} /tenants/{name}\nmount -t proc none /tenants/{name}/proc\nmount -t devtmpfs none /tenants/{name}/dev\n\
          echo {} > /sys/fs/cgroup/{name}/cpu.weight\necho {} > /sys/fs/cgroup/{name}/memory.max\n",
         weight(tenant, machine),
         tenant.limits.memory_bytes

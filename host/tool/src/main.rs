@@ -18,6 +18,7 @@ mod linux;
 mod load;
 mod module;
 mod namespace;
+mod partitions;
 mod project;
 mod qemu;
 mod run;

@@ -49,6 +49,8 @@ pub struct Machine<'a> {
     pub command_line: &'a str,
     /// Disks in PCI order, raw.
     pub disks: &'a [PathBuf],
+    /// What QEMU lets through to each disk: options of a drive, or nothing.
+    pub throttle: &'a str,
     /// Where the serial console goes.
     pub console: &'a Path,
     /// QEMU's end of the wire, if it has one.
@@ -141,7 +143,8 @@ fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
     qemu.arg("-append").arg(machine.command_line);
     for (index, disk) in machine.disks.iter().enumerate() {
         let file = escaped(disk);
-        qemu.arg("-drive").arg(format!("if=none,id=disk{index},format=raw,cache=writeback,file={file}"));
+        qemu.arg("-drive")
+            .arg(format!("if=none,id=disk{index},format=raw,cache=writeback,file={file}{}", machine.throttle));
         qemu.arg("-device").arg(format!("virtio-blk-pci,drive=disk{index},disable-legacy=on,addr={:#x}", 4 + index));
     }
     if let Some(wire) = &machine.wire {

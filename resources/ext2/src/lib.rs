@@ -21,8 +21,8 @@
 //! directories of one rename under the rename gate, unrelated ones by number. Spin locks guard single changes and are never held across a wait.
 //! Nobody waits for a commit or a write-back while holding a gate.
 //!
-//! Left out: journals, extents, extended attributes (kept, never read), hashed directories (read linearly; the index is dropped when
-//! one is changed), access times (as mounted with `noatime`), fragments, quotas.
+//! Left out: journals, extents, access control lists, hashed directories on the disk (see `index`; their index is dropped when one is
+//! changed), blocks kept behind a file's end, access times (as mounted with `noatime`), fragments, quotas.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

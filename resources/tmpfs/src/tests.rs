@@ -1,7 +1,7 @@
 //! Behaviour that a program can see, through the protocol.
 
 use crate::{Limits, Tmpfs};
-use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, files};
+use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, RenameMode, files};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_object::Bytes;
 use std::boxed::Box;

@@ -134,6 +134,7 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
     let traffic = tenant.map(|_| network::statistics_of(info.id)).unwrap_or_default();
     let disk = match tenant.map(|tenant| tenant.root) {
         Some(Root::Disk(disk)) => storage::transferred_bytes(usize::from(disk)),
+        Some(Root::Volume { disk, number }) => storage::volume_bytes(disk, number),
         _ => (0, 0),
     };
     let (threads, started) = index.and_then(tenants::running).map_or((0, 0), |running| {

@@ -11,10 +11,11 @@ use gyre_file_cache::{CacheOptions, FileCache};
 use gyre_interface::block::block;
 use gyre_machine::{DeviceError, PAGE_BYTES};
 use gyre_message::{Link, WaitQueue};
-use gyre_object::{Bytes, SetOnce};
+use gyre_object::{Bytes, SetOnce, SpinLock};
 use gyre_schedulers::Metric;
 use gyre_virtio::pci::PciTransport;
 use gyre_virtio_block::{BlockOptions, VirtioBlock};
+use gyre_volumes::{Volume, VolumeError};
 
 /// The type of block devices.
 const BLOCK: u16 = 2;
@@ -36,6 +37,36 @@ pub fn transferred_bytes(disk: usize) -> (u64, u64) {
     let device = DEVICES.get().and_then(|devices| devices.get(disk).copied().flatten());
     device.map_or((0, 0), |device| {
         let statistics = device.statistics();
+        (statistics.read_bytes, statistics.written_bytes)
+    })
+}
+
+/// Volumes in use, by device and number.
+static VOLUMES: SpinLock<Vec<(u16, u16, &'static Volume)>> = SpinLock::new(Vec::new());
+
+/// Opens a partition and gives it a port.
+///
+/// # Errors
+/// Those of [`Volume::open`]; [`VolumeError::Missing`] where there is no such disk.
+pub async fn open_volume(
+    system: &'static System,
+    disks: &Disks,
+    disk: u16,
+    number: u16,
+) -> Result<block::Client, VolumeError> {
+    let client = disks.clients.get(usize::from(disk)).copied().flatten().ok_or(VolumeError::Missing)?;
+    let volume: &'static Volume = Box::leak(Box::new(Volume::open(client, number).await?));
+    VOLUMES.lock().push((disk, number, volume));
+    let resource = system.engine.resource("storage").unwrap_or(ResourceId(0));
+    Ok(block::Client::new(Link::new(system.engine.port(resource, move |request| block::serve(volume, request)))))
+}
+
+/// Bytes read from a volume and written to it.
+pub fn volume_bytes(disk: u16, number: u16) -> (u64, u64) {
+    let volumes = VOLUMES.lock();
+    let found = volumes.iter().find(|(of, with, _)| (*of, *with) == (disk, number));
+    found.map_or((0, 0), |(_, _, volume)| {
+        let statistics = volume.statistics();
         (statistics.read_bytes, statistics.written_bytes)
     })
 }
@@ -76,7 +107,7 @@ fn core_of(system: &System, index: usize) -> usize {
 }
 
 fn start_disk(system: &'static System, index: usize, function: Function) -> Option<&'static VirtioBlock> {
-    match open(function, core_of(system, index)) {
+    match open(function, core_of(system, index), system.machine.disk_depth) {
         Ok(device) => Some(Box::leak(Box::new(device))),
         Err(error) => {
             log::error!("disk {index}: {error:?}");
@@ -85,9 +116,11 @@ fn start_disk(system: &'static System, index: usize, function: Function) -> Opti
     }
 }
 
-fn open(function: Function, core: usize) -> Result<VirtioBlock, DeviceError> {
+fn open(function: Function, core: usize, depth: u16) -> Result<VirtioBlock, DeviceError> {
     let transport = PciTransport::new(function)?;
-    VirtioBlock::new(Box::new(transport), core, BlockOptions::default())
+    let usual = BlockOptions::default();
+    let depth = if depth == 0 { usual.depth } else { depth };
+    VirtioBlock::new(Box::new(transport), core, BlockOptions { depth, ..usual })
 }
 
 /// Gives a device its port, its interrupt and its watchman.

@@ -3,7 +3,7 @@
 use crate::assembly::System;
 use crate::host::{Personality, tenant_of};
 use crate::network::Network;
-use crate::storage::Disks;
+use crate::storage::{self, Disks};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,6 +13,7 @@ use gyre_account::{ActivityId, ResourceId};
 use gyre_config::boot::{EmbeddedFile, Program, Root, Tenant as Description, TenantKind};
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::ShelfOptions;
+use gyre_interface::block::block;
 use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
 use gyre_linux::file::FileContext;
 use gyre_linux::file::tenant_files::{Setup, TenantFiles};
@@ -23,6 +24,7 @@ use gyre_linux::{Errno, Tenant};
 use gyre_message::Link;
 use gyre_object::{Bytes, SetOnce};
 use gyre_tmpfs::{Limits, Tmpfs};
+use gyre_volumes::VolumeError;
 
 /// Nodes and names of a tenant that its file system remembers.
 const NODES_MAX: usize = 8 * 1024;
@@ -48,6 +50,7 @@ pub fn running(index: usize) -> Option<&'static Running> {
 /// Why a tenant could not start.
 enum StartError {
     NoDisk,
+    Volume(VolumeError),
     Files(FileError),
     Linux(Errno),
     OutOfMemory,
@@ -57,6 +60,7 @@ impl core::fmt::Display for StartError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             StartError::NoDisk => f.write_str("its disk is not there"),
+            StartError::Volume(error) => write!(f, "its partition cannot be opened ({error:?})"),
             StartError::Files(error) => write!(f, "its disk holds no ext2 file system that can be mounted ({error:?})"),
             StartError::Linux(error) => write!(f, "its program cannot start: {error:?}"),
             StartError::OutOfMemory => f.write_str("there is not enough memory for it"),
@@ -161,7 +165,14 @@ async fn open_files(
     let memory = |mode| memory_file_system(system, pages, mode);
     let (root, root_kind) = match description.root {
         Root::Embedded => (embedded_root(system, memory(0o755)).await?, "tmpfs"),
-        Root::Disk(disk) => (mount(system, disks, usize::from(disk), index).await?, "ext2"),
+        Root::Disk(disk) => {
+            let client = disks.clients.get(usize::from(disk)).copied().flatten().ok_or(StartError::NoDisk)?;
+            (mount(system, disks, client, index).await?, "ext2")
+        }
+        Root::Volume { disk, number } => {
+            let client = storage::open_volume(system, disks, disk, number).await.map_err(StartError::Volume)?;
+            (mount(system, disks, client, index).await?, "ext2")
+        }
     };
     let shared = memory(0o1777);
     let setup = Setup {
@@ -191,10 +202,9 @@ fn memory_file_system(system: &'static System, pages_max: u64, mode: u16) -> fil
 async fn mount(
     system: &'static System,
     disks: &'static Disks,
-    disk: usize,
+    client: block::Client,
     index: usize,
 ) -> Result<files::Client, StartError> {
-    let client = disks.clients.get(disk).copied().flatten().ok_or(StartError::NoDisk)?;
     let bounds =
         ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as fn(ActivityId) -> ActivityId };
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };

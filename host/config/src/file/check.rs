@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use super::{Description, Image, Problem, policies, promises, raw, suggest, tenants, units};
+use super::{Description, Image, Problem, SharedDisk, policies, promises, raw, suggest, tenants, units};
 use crate::{
     address,
     boot::{Activity, Dispatch, Link, LogLevel, Machine},
@@ -94,15 +94,17 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
         started_unix_s: 0,
         seed: [0; 32],
         link: link(&mut checker, &file.link),
+        disk_depth: disk_depth(&mut checker, file.disk.as_ref()),
         resources: policies::check(&mut checker, &file.policy, cores),
         activities,
         tenants: all,
         files: vec![],
     };
     memory_suffices(&mut checker, &machine, &file);
+    let disk = file.disk.as_ref().map(|raw| disk(&mut checker, raw));
     promises::check(&mut checker, &machine, &file);
     if checker.problems.is_empty() {
-        Ok(Description { path: path.into(), machine, tenants: host, images, warnings: checker.warnings })
+        Ok(Description { path: path.into(), machine, tenants: host, images, disk, warnings: checker.warnings })
     } else {
         Err(checker.problems)
     }
@@ -177,6 +179,26 @@ fn link(checker: &mut Checker, link: &raw::Link) -> Link {
         gateway: address::GATEWAY,
         prefix_bits: address::PREFIX_BITS,
         rate_bits_per_second: rate.filter(|rate| *rate > 0),
+    }
+}
+
+/// A shared disk's depth is small: what the device has taken, no scheduler orders any more.
+const SHARED_DEPTH: i64 = 4;
+
+fn disk_depth(checker: &mut Checker, disk: Option<&raw::Disk>) -> u16 {
+    let Some(disk) = disk else { return 0 };
+    checker.number(disk.depth.as_ref(), "the depth of a disk", 1, 64, SHARED_DEPTH) as u16
+}
+
+fn disk(checker: &mut Checker, raw: &raw::Disk) -> SharedDisk {
+    let rate = raw.rate.as_ref().map(|text| (text.span(), checker.unit(Some(text), 0, units::bits_per_second) / 8));
+    if let Some((span, _)) = rate.as_ref().filter(|(_, rate)| (1..100_000).contains(rate)) {
+        checker.wrong(Problem::new(span.clone(), "the disk is too slow for its requests", "expected 100 kB/s or more"));
+    }
+    let requests = raw.requests.as_ref().map(|text| checker.unit(Some(text), 0, units::per_second));
+    SharedDisk {
+        rate_bytes_per_second: rate.map(|(_, rate)| rate).filter(|rate| *rate > 0),
+        requests_per_second: requests.filter(|count| *count > 0),
     }
 }
 

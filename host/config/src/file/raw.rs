@@ -20,6 +20,7 @@ pub(super) struct File {
     pub(super) messages: Option<At<String>>,
     #[serde(default)]
     pub(super) link: Link,
+    pub(super) disk: Option<Disk>,
     #[serde(default)]
     pub(super) system: System,
     #[serde(default)]
@@ -36,6 +37,14 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
     pub(super) rate: Option<At<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Disk {
+    pub(super) rate: Option<At<String>>,
+    pub(super) requests: Option<At<String>>,
+    pub(super) depth: Option<At<i64>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -41,7 +41,8 @@ pub(super) fn check(
             load: raw.load.as_ref().and_then(|load| self::load(checker, load)),
         };
         let share = shares.get(index).copied().unwrap_or(1);
-        all.push(tenant(checker, raw, index, share, activities, &one));
+        let root = root(index, file.disk.is_some());
+        all.push(Tenant { root, ..tenant(checker, raw, index, share, activities, &one) });
         host.push(one);
     }
     ports_differ(checker, &file.tenant);
@@ -168,10 +169,16 @@ fn tenant(
         limits: limits(checker, raw),
         monitor: raw.monitor,
         address: address(checker, raw, index),
-        root: Root::Disk(u16::try_from(index).unwrap_or(0)),
+        root: root(index, false),
         program: program(checker, raw),
         ports: host.ports.iter().map(|port| port.guest).collect(),
     }
+}
+
+/// Where a tenant's files are: on a disk of its own, or on its partition of the shared one.
+fn root(index: usize, shared: bool) -> Root {
+    let index = u16::try_from(index).unwrap_or(0);
+    if shared { Root::Volume { disk: 0, number: index.saturating_add(1) } } else { Root::Disk(index) }
 }
 
 fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {

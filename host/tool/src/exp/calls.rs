@@ -138,6 +138,7 @@ fn start(project: &Project, on: Kernel, folder: &Path, console: &Path) -> Result
         module: &module,
         command_line,
         disks: &[disk],
+        throttle: "",
         console,
         wire: Some(theirs),
         clock: qemu::Clock::Instructions,

@@ -11,7 +11,7 @@ use std::{
 
 use gyre_config::{
     address,
-    boot::{Root, Tenant},
+    boot::{Root, Tenant, TenantKind},
     file::{Description, HostTenant},
 };
 
@@ -25,6 +25,7 @@ use crate::{
     load::{self, Clients},
     module,
     namespace::Namespace,
+    partitions,
     project::Project,
     qemu::{self, Qemu},
     stop::Stop,
@@ -105,6 +106,7 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         module: &boot.module,
         command_line: &boot.command_line,
         disks: &disks,
+        throttle: &throttle(&description),
         console: &console,
         wire: Some(qemus),
         clock: qemu::Clock::Host,
@@ -167,7 +169,18 @@ fn disks(project: &Project, description: &Description, folder: &Path) -> Result<
         }
         disks.push(disk);
     }
-    Ok(disks)
+    match description.disk {
+        None => Ok(disks),
+        Some(_) => partitions::join(&disks, &folder.join("shared.disk")).map(|disk| vec![disk]),
+    }
+}
+
+/// How QEMU is to slow the shared disk down, as options of a drive.
+fn throttle(description: &Description) -> String {
+    let Some(disk) = &description.disk else { return String::new() };
+    let bytes = disk.rate_bytes_per_second.map(|rate| format!(",throttling.bps-total={rate}"));
+    let requests = disk.requests_per_second.map(|count| format!(",throttling.iops-total={count}"));
+    bytes.into_iter().chain(requests).collect()
 }
 
 fn forward_all(namespace: &Namespace, description: &Description, folder: &Path) -> Result<()> {
@@ -182,7 +195,11 @@ fn forward_all(namespace: &Namespace, description: &Description, folder: &Path) 
 
 /// The customers of a machine: what the kernel knows and what the host knows of each.
 pub fn customers(description: &Description) -> impl Iterator<Item = (&Tenant, &HostTenant)> {
-    let with_disk = description.machine.tenants.iter().filter(|tenant| matches!(tenant.root, Root::Disk(_)));
+    let with_disk = description
+        .machine
+        .tenants
+        .iter()
+        .filter(|tenant| tenant.kind == TenantKind::Customer && tenant.root != Root::Embedded);
     with_disk.zip(&description.tenants)
 }
 

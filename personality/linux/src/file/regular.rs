@@ -146,11 +146,17 @@ pub(super) async fn take(file: &OpenFile, at: u64, bytes: usize) -> Result<Vec<B
     Ok(place.system().read(place.node, at, bytes).await?)
 }
 
-/// Writes by reference, at `at` or the end.
+/// Writes by reference, at `at`, the position, or the end with O_APPEND.
 pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
     let place = place_of(file)?;
-    let at = at.filter(|_| !file.appends());
-    send(place, at, data).await.map(|(_, written)| written)
+    if at.is_some() || file.appends() {
+        let at = at.filter(|_| !file.appends());
+        return send(place, at, data).await.map(|(_, written)| written);
+    }
+    let position = file.position.hold().await;
+    let (_, written) = send(place, Some(position.get()), data).await?;
+    position.set(position.get() + written as u64);
+    Ok(written)
 }
 
 /// Tells the server that this use has ended. Nobody waits for the answer: a server that is gone has nothing left to close.

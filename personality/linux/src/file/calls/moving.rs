@@ -119,12 +119,14 @@ async fn pump(
     nonblocking: bool,
 ) -> (usize, u64, Option<Errno>) {
     let held = match place {
-        Place::Position => Some(source.position.hold().await),
-        Place::At(_) => None,
+        // One description at both ends has one position, and writing needs it.
+        Place::Position if !core::ptr::eq(source, out) => Some(source.position.hold().await),
+        _ => None,
     };
     let start = match (place, &held) {
         (Place::At(at), _) => *at,
-        (Place::Position, held) => held.as_ref().map_or(0, |held| held.get()),
+        (Place::Position, Some(held)) => held.get(),
+        (Place::Position, None) => source.position.peek(),
     };
     let mut moved = 0;
     let mut error = None;
