@@ -45,6 +45,7 @@ mod namespace;
 mod node;
 mod raw;
 mod read;
+mod reclaim;
 mod rename;
 mod server;
 mod tables;
