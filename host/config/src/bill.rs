@@ -32,6 +32,8 @@ pub struct Line {
     pub memory_bytes: u64,
     /// The most memory it held.
     pub memory_bytes_max: u64,
+    /// Memory over time, of its parts too, in bytes x seconds.
+    pub memory_byte_seconds: u64,
     /// Time that its messages waited in queues, in nanoseconds.
     pub queued_ns: u64,
 }
@@ -151,6 +153,7 @@ fn line(snapshot: &Snapshot, payer: &Activity) -> Line {
     // Counters of a part are its own; memory of a tenant includes its parts already (it is the limit's subject).
     for part in snapshot.activities.iter().filter(|activity| whose(activity.id)) {
         line.user_cycles += part.user_cycles;
+        line.memory_byte_seconds += part.memory_byte_seconds;
         line.sent_bytes += part.sent_bytes;
         line.received_bytes += part.received_bytes;
         line.read_bytes += part.read_bytes;

@@ -19,7 +19,7 @@ use crate::address::Address;
 pub use crate::policy::{Entitlement, Metric, Policy, ResourcePolicy};
 
 /// The version of [`Machine`] that this code writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The first eight bytes of a module.
 pub const MAGIC: [u8; 8] = *b"GYREMACH";
 /// Embedded files start at multiples of this.
@@ -144,6 +144,10 @@ pub enum Root {
 pub struct Limits {
     /// Memory in bytes, kernel objects included.
     pub memory_bytes: u64,
+    /// Memory that nobody takes from it, in bytes; at most `memory_bytes`.
+    pub memory_reservation_bytes: u64,
+    /// Its part of the memory that no reservation covers, relative to the others; 0 takes the tenant's share.
+    pub memory_share: u32,
     /// Processes and threads.
     pub processes: u32,
     /// Open files of one process.
@@ -152,7 +156,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 64 << 20, processes: 256, files: 1024 }
+        Self { memory_bytes: 64 << 20, memory_reservation_bytes: 0, memory_share: 0, processes: 256, files: 1024 }
     }
 }
 

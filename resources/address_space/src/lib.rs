@@ -19,6 +19,7 @@ mod duplicate;
 pub mod error;
 mod fault;
 pub mod flush;
+mod give_back;
 mod heap;
 pub mod layout;
 pub mod map;

@@ -1,6 +1,6 @@
 //! What happens at boot, in order.
 
-use crate::{grid, host, network, storage, tenants, tree};
+use crate::{grid, host, memory, network, storage, tenants, tree};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{Accounts, ActivityId};
@@ -58,6 +58,7 @@ fn start() -> Result<&'static Engine, &'static str> {
     log::info!("{}: {cores} cores, {} tenants", machine.name, machine.tenants.len());
     let disks = storage::start(system);
     let net = network::start(system);
+    memory::start(system, disks.cache);
     tenants::start(system, disks, net);
     release_cores(engine);
     Ok(engine)

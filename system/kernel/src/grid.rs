@@ -14,6 +14,9 @@ use gyre_schedulers::{
 const RESOURCES: &[(&str, bool)] = &[
     ("device_interrupt", false),
     ("block", true),
+    ("memory", false),
+    ("file_cache", false),
+    ("address_space", false),
     ("ext2", false),
     ("tmpfs", false),
     ("network_write", true),

@@ -1,7 +1,7 @@
 //! The engine's figures in the form that the monitor exports.
 
 use crate::assembly::System;
-use crate::{network, storage, tenants};
+use crate::{memory as memory_resource, network, storage, tenants};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,13 +23,14 @@ type Sums = BTreeMap<(u32, u8), Row>;
 pub fn export(system: &System, figures: &Figures) -> Snapshot {
     let sums = sum(figures);
     let machine = gyre_x86_64::memory_statistics();
+    let cache = storage::cache_usage();
     Snapshot {
         version: VERSION,
         machine: system.machine.name.clone(),
         uptime_ns: figures.cores.first().map_or(0, |core| ns(core.partition.elapsed, figures.cycles_per_ms)),
         cycles_per_second: figures.cycles_per_ms * 1000,
         cores: figures.cores.iter().map(core_time).collect(),
-        activities: figures.activities.iter().map(|(info, memory)| activity(system, info, memory, &sums)).collect(),
+        activities: figures.activities.iter().map(|(info, memory)| activity(system, info, memory, &sums, &cache)).collect(),
         resources: figures.resources.iter().map(|info| resource(info.name.clone(), info.policy, figures)).collect(),
         records: sums.values().map(record).collect(),
         memory: Memory {
@@ -82,7 +83,13 @@ fn core_time(core: &CoreSnapshot) -> CoreTime {
     }
 }
 
-fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums) -> Activity {
+fn activity(
+    system: &System,
+    info: &ActivityInfo,
+    memory: &MemoryUse,
+    sums: &Sums,
+    cache: &[gyre_file_cache::Usage],
+) -> Activity {
     let traffic = network::statistics_of(info.id);
     let index = system.activities.iter().position(|activity| *activity == info.id);
     let tenant = index.and_then(|index| system.machine.tenants.get(index));
@@ -91,6 +98,9 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         Some(Root::Disk(disk)) => storage::transferred_bytes(usize::from(disk)),
         _ => (0, 0),
     };
+    let usage = cache.iter().find(|usage| usage.activity == info.id);
+    let pages = |count: Option<usize>| count.unwrap_or(0) as u64 * gyre_machine::PAGE_BYTES as u64;
+    let figures = memory_resource::figures(info.id).unwrap_or_default();
     let user_cycles = sums.get(&(info.id.0, COMPUTE.0)).map_or(0, |row| row.columns[Column::Cycles as usize]);
     Activity {
         id: info.id.0,
@@ -102,7 +112,14 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
         user_cycles,
-        cache_bytes: storage::cached_bytes(info.id),
+        memory_byte_seconds: memory.byte_seconds,
+        memory_entitled_bytes: figures.entitled_bytes,
+        memory_reclaimed_bytes: figures.reclaimed_bytes,
+        memory_failures: figures.failures,
+        cache_bytes: pages(usage.map(|usage| usage.held)),
+        cache_dirty_bytes: pages(usage.map(|usage| usage.dirty)),
+        cache_hits: usage.map_or(0, |usage| usage.hits),
+        cache_misses: usage.map_or(0, |usage| usage.misses),
         processes: index
             .and_then(tenants::running)
             .map_or(0, |running| running.tenant.tree.lock().thread_count() as u32),
