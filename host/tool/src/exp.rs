@@ -3,6 +3,7 @@
 mod accuracy;
 mod flood;
 mod html;
+mod memory;
 mod overhead;
 mod plot;
 mod report;
@@ -44,6 +45,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "flood",
         title: "A packet flood at a neighbour, beside Linux with control groups",
         run: flood::run,
+    },
+    Experiment {
+        name: "memory",
+        title: "A stream through ten times the memory, beside Linux with control groups",
+        run: memory::run,
     },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },

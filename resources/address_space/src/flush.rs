@@ -22,7 +22,6 @@ pub trait Flush: Send + Sync + 'static {
         Box::pin(async { false })
     }
 
-
     /// Done when no core of the set (a bit each, the own one included) still holds a stale page.
     fn flush(&self, cores: u64, stale: Stale) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }

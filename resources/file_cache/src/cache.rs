@@ -319,10 +319,8 @@ impl FileCache {
     pub fn evict_node(&self, file_system: u32, node: u64, from: u64, to: u64) -> usize {
         let mut evicted = 0;
         self.shelf.remove_all(|key, slot| {
-            let goes = key.file_system == file_system
-                && key.node == node
-                && (from..to).contains(&key.index)
-                && slot.may_go();
+            let goes =
+                key.file_system == file_system && key.node == node && (from..to).contains(&key.index) && slot.may_go();
             evicted += usize::from(goes);
             goes
         });

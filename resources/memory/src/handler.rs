@@ -163,7 +163,9 @@ impl Memory {
         for _ in 0..ROUNDS_MAX {
             let (taken, error) = match self.shortage(activity, bytes) {
                 None => return Ok(()),
-                Some(Shortage::Limit(short)) => (self.take(payer, short + BATCH_BYTES).await, MemoryError::LimitReached),
+                Some(Shortage::Limit(short)) => {
+                    (self.take(payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
+                }
                 Some(Shortage::Machine(short)) => {
                     (self.take_by_schedule(payer, short + BATCH_BYTES).await, MemoryError::MachineFull)
                 }

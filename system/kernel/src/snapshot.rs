@@ -30,7 +30,11 @@ pub fn export(system: &System, figures: &Figures) -> Snapshot {
         uptime_ns: figures.cores.first().map_or(0, |core| ns(core.partition.elapsed, figures.cycles_per_ms)),
         cycles_per_second: figures.cycles_per_ms * 1000,
         cores: figures.cores.iter().map(core_time).collect(),
-        activities: figures.activities.iter().map(|(info, memory)| activity(system, info, memory, &sums, &cache)).collect(),
+        activities: figures
+            .activities
+            .iter()
+            .map(|(info, memory)| activity(system, info, memory, &sums, &cache))
+            .collect(),
         resources: figures.resources.iter().map(|info| resource(info.name.clone(), info.policy, figures)).collect(),
         records: sums.values().map(record).collect(),
         memory: Memory {

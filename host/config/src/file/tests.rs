@@ -57,7 +57,11 @@ fn complaint(from: &str, to: &str) -> (String, String, String, String) {
 
 #[test]
 fn memory_has_a_limit_a_reservation_and_a_share() {
-    let text = GOOD.replacen("image = \"web\"", "image = \"web\"\nmemory = \"96 MiB\"\nmemory-reservation = \"32 MiB\"\nmemory-share = 3", 1);
+    let text = GOOD.replacen(
+        "image = \"web\"",
+        "image = \"web\"\nmemory = \"96 MiB\"\nmemory-reservation = \"32 MiB\"\nmemory-share = 3",
+        1,
+    );
     let limits = read_text(&text).unwrap().machine.tenants[1].limits;
     assert_eq!((limits.memory_bytes, limits.memory_reservation_bytes, limits.memory_share), (96 << 20, 32 << 20, 3));
 }

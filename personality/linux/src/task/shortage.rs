@@ -24,7 +24,9 @@ pub(crate) async fn end_largest(thread: &Arc<Thread>) {
         Some(process) => process,
         None => {
             let sized = processes.into_iter().filter(|process| !process.is_ending());
-            let largest = sized.map(|process| (process.space().resident_bytes(), process)).max_by_key(|(bytes, process)| (*bytes, process.id()));
+            let largest = sized
+                .map(|process| (process.space().resident_bytes(), process))
+                .max_by_key(|(bytes, process)| (*bytes, process.id()));
             let Some((bytes, largest)) = largest else { return own.end(number::SIGKILL) };
             say(thread, &largest, bytes);
             largest.end(number::SIGKILL);
