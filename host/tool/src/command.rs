@@ -22,6 +22,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("iperf3", "iperf3"),
     ("dpkg-deb", "dpkg"),
+    ("cc", "gcc"),
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
 ];

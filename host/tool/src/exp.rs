@@ -1,6 +1,7 @@
 //! `gyre exp NAME`: a paper's experiment, its figure beside ours, and a plot.
 
 mod accuracy;
+mod calls;
 mod flood;
 mod html;
 mod memory;
@@ -53,6 +54,7 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
+    Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
     Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
 ];
 

@@ -46,6 +46,39 @@ impl PageTable {
         self.pages.remove(&va.0)
     }
 
+    /// Removes all pages from `start` to `end` and tells `removed` of each. The caller flushes TLBs before the frames are reused.
+    pub fn unmap_range(&mut self, start: Va, end: Va, removed: &mut dyn FnMut(Va)) {
+        let mut tail = self.pages.split_off(&start.0);
+        let mut rest = tail.split_off(&end.0);
+        self.pages.append(&mut rest);
+        tail.into_keys().for_each(|at| removed(Va(at)));
+    }
+
+    /// Maps the pages from `start` to `end` in `other` too, which has none there; both lose the right to write them. Tells `lost` of
+    /// each page that could be written here: the caller flushes TLBs.
+    ///
+    /// # Errors
+    /// [`MapError`]; some pages may have lost the right then.
+    pub fn share_range(
+        &mut self,
+        other: &mut PageTable,
+        start: Va,
+        end: Va,
+        lost: &mut dyn FnMut(Va),
+    ) -> Result<(), MapError> {
+        if start.0 > end.0 || end.0 > USER_END {
+            return Err(MapError::BadAddress);
+        }
+        for (at, mapping) in self.pages.range_mut(start.0..end.0) {
+            if mapping.flags.contains(MapFlags::WRITE) {
+                mapping.flags -= MapFlags::WRITE;
+                lost(Va(*at));
+            }
+            other.map(Va(*at), mapping.pa, mapping.flags - MapFlags::ACCESSED - MapFlags::DIRTY)?;
+        }
+        Ok(())
+    }
+
     /// Replaces rights and marks of a present page; returns what was there before. The caller flushes when rights shrink.
     pub fn protect(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
         let mapping = self.pages.get_mut(&va.0)?;

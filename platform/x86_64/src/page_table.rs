@@ -92,6 +92,52 @@ impl PageTable {
         Some(mapping_of(slot.swap(0)))
     }
 
+    /// Removes all pages from `start` to `end` and tells `removed` of each. The caller flushes TLBs before the frames are reused.
+    pub fn unmap_range(&mut self, start: Va, end: Va, removed: &mut dyn FnMut(Va)) {
+        let remove = |first, count| {
+            let Some(slot) = self.find(Va(first)) else { return Ok(()) };
+            for number in 0..count {
+                let slot = slot.ahead(number);
+                if slot.get() & PRESENT != 0 {
+                    slot.swap(0);
+                    removed(Va(first + number * PAGE_BYTES as u64));
+                }
+            }
+            Ok(())
+        };
+        // It takes no memory, so it cannot fail.
+        let _ = for_each_table(start, end, remove);
+    }
+
+    /// Maps the pages from `start` to `end` in `other` too, which has none there; both lose the right to write them. Tells `lost` of
+    /// each page that could be written here: the caller flushes TLBs.
+    ///
+    /// # Errors
+    /// [`MapError`]; some pages may have lost the right then.
+    pub fn share_range(&mut self, other: &mut PageTable, start: Va, end: Va, lost: &mut dyn FnMut(Va)) -> Result<(), MapError> {
+        if start.0 > end.0 || end.0 > USER_END {
+            return Err(MapError::BadAddress);
+        }
+        for_each_table(start, end, |first, count| {
+            let Some(from) = self.find(Va(first)) else { return Ok(()) };
+            // SAFETY: `&mut other` keeps its tables; new ones are zeroed frames of ours.
+            let into = unsafe { find_or_make(other.root.0, first, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+            for number in 0..count {
+                let from = from.ahead(number);
+                let entry = from.get();
+                if entry & PRESENT == 0 {
+                    continue;
+                }
+                if entry & WRITE != 0 {
+                    from.swap(entry & !WRITE);
+                    lost(Va(first + number * PAGE_BYTES as u64));
+                }
+                into.ahead(number).set(entry & !(WRITE | ACCESSED | DIRTY));
+            }
+            Ok(())
+        })
+    }
+
     /// Replaces rights and marks of a present page; returns what was there before. The caller flushes when rights shrink.
     pub fn protect(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
         let slot = self.find(va)?;
@@ -128,6 +174,18 @@ impl PageTable {
     fn find(&self, va: Va) -> Option<Slot> {
         find_user(self.root.0, va)
     }
+}
+
+/// Calls `each` with the first page and the number of pages of each part of a range that one table of the last level maps.
+fn for_each_table(start: Va, end: Va, mut each: impl FnMut(u64, u64) -> Result<(), MapError>) -> Result<(), MapError> {
+    let end = end.0.min(USER_END);
+    let mut at = start.page_start().0;
+    while at < end {
+        let stop = end.min((at | (LARGE_BYTES - 1)) + 1);
+        each(at, (stop - at).div_ceil(PAGE_BYTES as u64))?;
+        at = stop;
+    }
+    Ok(())
 }
 
 /// The slot of a user page below a root that somebody holds.
@@ -241,9 +299,12 @@ unsafe fn free_below(table: u64, level: u32) {
     if level > 1 {
         // SAFETY: as the caller says; hardware does not look any more.
         let entries = unsafe { entries_of(table, count as usize) };
-        for entry in entries.iter().filter(|entry| **entry != 0) {
-            // SAFETY: an entry of an upper level names a table of its own.
-            unsafe { free_below(entry & ADDRESS, level - 1) };
+        // Most entries are empty: eight at a look.
+        for entries in entries.chunks(8).filter(|entries| entries.iter().fold(0, |any, entry| any | entry) != 0) {
+            for entry in entries.iter().filter(|entry| **entry != 0) {
+                // SAFETY: an entry of an upper level names a table of its own.
+                unsafe { free_below(entry & ADDRESS, level - 1) };
+            }
         }
     }
     // SAFETY: made by `take_table`, freed once.

@@ -61,6 +61,14 @@ impl Slot {
         Slot((reach(table) + index % ENTRIES * 8) as *mut u64)
     }
 
+    /// The entry `count` places behind it, of the same table: the index wraps at the table's end.
+    #[inline(always)]
+    pub(crate) fn ahead(self, count: u64) -> Slot {
+        let table = self.0.addr() & !(ENTRIES as usize * 8 - 1);
+        let offset = self.0.addr().wrapping_add(count as usize * 8) & (ENTRIES as usize * 8 - 1);
+        Slot(self.0.with_addr(table | offset))
+    }
+
     /// Its value. Hardware may set ACCESSED and DIRTY at any time, hence volatile.
     #[inline(always)]
     pub(crate) fn get(self) -> u64 {

@@ -5,7 +5,7 @@ use crate::space::{Shrunk, State};
 use crate::{AddressSpace, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_machine::{MapFlags, Va};
+use gyre_machine::Va;
 
 impl AddressSpace {
     /// A copy for a new process (fork). Private pages become copy-on-write in both; other cores have forgotten the right to
@@ -52,26 +52,24 @@ impl State {
         region: &Region,
         shrunk: &mut Shrunk,
     ) -> Result<(), SpaceError> {
-        let addresses: Vec<u64> = self.pages.addresses(start, region.end).collect();
-        for address in addresses {
-            let Some(page) = self.pages.get(address).cloned() else {
-                continue;
-            };
-            child.install(address, page, region).map_err(|_| SpaceError::NoMemory)?;
-            if !region.is_shared() {
-                self.forbid_writing(address, shrunk);
-            }
+        if region.is_shared() {
+            return self.copy_shared_pages(child, start, region);
         }
+        for (from, to) in self.pages.spans(start, region.end) {
+            let shared = self.table.share_range(&mut child.table, Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
+            shared.map_err(|_| SpaceError::NoMemory)?;
+        }
+        self.pages.share_range(&mut child.pages, start, region.end);
         Ok(())
     }
 
-    fn forbid_writing(&mut self, address: u64, shrunk: &mut Shrunk) {
-        let Some(mapping) = self.table.query(Va(address)) else {
-            return;
-        };
-        if mapping.flags.contains(MapFlags::WRITE) {
-            self.table.protect(Va(address), mapping.flags - MapFlags::WRITE);
-            shrunk.stale.push(address);
+    /// Pages that both may write from the start keep their rights; those of files become writable by a fault, as in any mapping.
+    fn copy_shared_pages(&self, child: &mut State, start: u64, region: &Region) -> Result<(), SpaceError> {
+        for address in self.pages.addresses(start, region.end) {
+            if let Some(page) = self.pages.get(address).cloned() {
+                child.install(address, page, region).map_err(|_| SpaceError::NoMemory)?;
+            }
         }
+        Ok(())
     }
 }

@@ -1,11 +1,14 @@
-//! The pages present in an address space, by address: blocks of 512 neighbours (2 MiB), as a page table's last level.
+//! The pages present in an address space, by address: blocks of 64 neighbours (256 KiB).
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Page;
 
-const BLOCK_PAGES: u64 = 512;
+/// Small enough that a block with few pages costs little to make and to look through at fork and exit.
+const BLOCK_PAGES: u64 = 64;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 struct Block {
@@ -25,6 +28,37 @@ fn place(address: u64) -> (u64, usize) {
     (number / BLOCK_PAGES, (number % BLOCK_PAGES) as usize)
 }
 
+/// Numbers of the pages from `start` to `end`.
+#[derive(Clone, Copy)]
+struct Numbers {
+    first: u64,
+    last: u64,
+}
+
+impl Numbers {
+    fn of(start: u64, end: u64) -> Numbers {
+        let first = start.div_ceil(PAGE);
+        Numbers { first, last: end.div_ceil(PAGE).max(first) }
+    }
+
+    fn blocks(self) -> Range<u64> {
+        self.first / BLOCK_PAGES..self.last.div_ceil(BLOCK_PAGES).max(self.first / BLOCK_PAGES)
+    }
+
+    /// The places of a block that are among them.
+    fn places(self, block: u64) -> Range<usize> {
+        let base = block * BLOCK_PAGES;
+        let place = |number: u64| number.saturating_sub(base).min(BLOCK_PAGES) as usize;
+        place(self.first)..place(self.last)
+    }
+}
+
+impl Block {
+    fn new() -> Box<Block> {
+        Box::new(Block { used: 0, pages: [const { None }; BLOCK_PAGES as usize] })
+    }
+}
+
 impl PageMap {
     /// How many pages there are.
     pub(crate) fn len(&self) -> usize {
@@ -40,10 +74,7 @@ impl PageMap {
     /// Puts a page at `address` and returns what was there.
     pub(crate) fn insert(&mut self, address: u64, page: Page) -> Option<Page> {
         let (number, index) = place(address);
-        let block = self
-            .blocks
-            .entry(number)
-            .or_insert_with(|| Box::new(Block { used: 0, pages: [const { None }; BLOCK_PAGES as usize] }));
+        let block = self.blocks.entry(number).or_insert_with(Block::new);
         let before = block.pages.get_mut(index)?.replace(page);
         if before.is_none() {
             block.used += 1;
@@ -67,15 +98,110 @@ impl PageMap {
 
     /// Addresses of the pages from `start` to `end`, in order. Looks only at the places in the range, not at whole blocks.
     pub(crate) fn addresses(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
-        let first = start.div_ceil(PAGE);
-        let last = end.div_ceil(PAGE).max(first);
-        let blocks = first / BLOCK_PAGES..last.div_ceil(BLOCK_PAGES).max(first / BLOCK_PAGES);
-        self.blocks.range(blocks).flat_map(move |(number, block)| {
-            let base = number * BLOCK_PAGES;
-            let from = first.saturating_sub(base).min(BLOCK_PAGES);
-            let to = last.saturating_sub(base).min(BLOCK_PAGES);
-            let places = block.pages.get(from as usize..to as usize).unwrap_or_default();
-            places.iter().zip(base + from..).filter(|(page, _)| page.is_some()).map(|(_, number)| number * PAGE)
+        let numbers = Numbers::of(start, end);
+        self.blocks.range(numbers.blocks()).flat_map(move |(block, held)| {
+            let range = numbers.places(*block);
+            let first = block * BLOCK_PAGES + range.start as u64;
+            let places = held.pages.get(range).unwrap_or_default();
+            places.iter().zip(first..).filter(|(page, _)| page.is_some()).map(|(_, number)| number * PAGE)
         })
+    }
+
+    /// The parts of the range from `start` to `end` in which there are pages, no longer than a block each, in order.
+    pub(crate) fn spans(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let numbers = Numbers::of(start, end);
+        self.blocks.range(numbers.blocks()).map(move |(block, _)| {
+            let range = numbers.places(*block);
+            let base = block * BLOCK_PAGES;
+            ((base + range.start as u64) * PAGE, (base + range.end as u64) * PAGE)
+        })
+    }
+
+    /// Gives all pages from `start` to `end` to `other` too, which has none there.
+    pub(crate) fn share_range(&self, other: &mut PageMap, start: u64, end: u64) {
+        let numbers = Numbers::of(start, end);
+        for (number, block) in self.blocks.range(numbers.blocks()) {
+            let range = numbers.places(*number);
+            let Some(from) = block.pages.get(range.clone()) else {
+                continue;
+            };
+            let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
+            let mut count = 0;
+            for (to, page) in fresh.pages.get_mut(range).unwrap_or_default().iter_mut().zip(from) {
+                if page.is_some() {
+                    to.clone_from(page);
+                    count += 1;
+                }
+            }
+            fresh.used += count;
+            other.count += count;
+        }
+    }
+
+    /// Takes all pages from `start` to `end` out.
+    pub(crate) fn take_range(&mut self, start: u64, end: u64, taken: &mut Vec<Page>) {
+        let numbers = Numbers::of(start, end);
+        let mut emptied = Vec::new();
+        for (number, block) in self.blocks.range_mut(numbers.blocks()) {
+            let before = taken.len();
+            let places = block.pages.get_mut(numbers.places(*number)).unwrap_or_default();
+            taken.extend(places.iter_mut().filter_map(Option::take));
+            block.used -= taken.len() - before;
+            self.count -= taken.len() - before;
+            if block.used == 0 {
+                emptied.push(*number);
+            }
+        }
+        for number in emptied {
+            self.blocks.remove(&number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map_of(numbers: &[u64]) -> PageMap {
+        let mut map = PageMap::default();
+        for number in numbers {
+            assert!(map.insert(number * PAGE, Page::zeroed().unwrap()).is_none());
+        }
+        map
+    }
+
+    fn numbers(map: &PageMap, start: u64, end: u64) -> Vec<u64> {
+        map.addresses(start * PAGE, end * PAGE).map(|address| address / PAGE).collect()
+    }
+
+    #[test]
+    fn a_range_is_taken_out_and_nothing_beside_it() {
+        let mut map = map_of(&[0, 62, 63, 64, 65, 127, 128, 1000]);
+        let mut taken = Vec::new();
+        map.take_range(63 * PAGE, 128 * PAGE, &mut taken);
+        assert_eq!((taken.len(), map.len()), (4, 4));
+        assert_eq!(numbers(&map, 0, 2000), [0, 62, 128, 1000]);
+        map.take_range(0, u64::MAX / 2, &mut taken);
+        assert_eq!((taken.len(), map.len(), map.blocks.len()), (8, 0, 0));
+    }
+
+    #[test]
+    fn a_shared_range_holds_the_same_pages_in_both() {
+        let map = map_of(&[1, 63, 64, 200, 201]);
+        let mut other = map_of(&[2]);
+        map.share_range(&mut other, 63 * PAGE, 201 * PAGE);
+        assert_eq!(numbers(&other, 0, 300), [2, 63, 64, 200]);
+        assert_eq!(other.len(), 4);
+        assert!(
+            [63, 64, 200].iter().all(|number| other.get(number * PAGE).unwrap().same(map.get(number * PAGE).unwrap()))
+        );
+        assert_eq!(other.get(200 * PAGE).unwrap().holders(), 2);
+    }
+
+    #[test]
+    fn spans_cover_the_pages_and_stay_in_the_range() {
+        let map = map_of(&[1, 64, 200]);
+        let spans: Vec<_> = map.spans(PAGE, 201 * PAGE).map(|(from, to)| (from / PAGE, to / PAGE)).collect();
+        assert_eq!(spans, [(1, 64), (64, 128), (192, 201)]);
     }
 }

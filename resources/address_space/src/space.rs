@@ -286,10 +286,10 @@ impl State {
 
     /// Takes all pages of the range out.
     pub(crate) fn evict_range(&mut self, start: u64, end: u64, shrunk: &mut Shrunk) {
-        let addresses: Vec<u64> = self.pages.addresses(start, end).collect();
-        for address in addresses {
-            self.evict(address, shrunk);
+        for (from, to) in self.pages.spans(start, end) {
+            self.table.unmap_range(Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
         }
+        self.pages.take_range(start, end, &mut shrunk.graves);
     }
 
     /// Puts a page where none is and maps it with the rights of its region.

@@ -2,7 +2,7 @@
 
 use crate::engine::{COMPUTE, Engine};
 use crate::inbox::Message;
-use crate::state::TurnAge;
+use crate::state::Waiting;
 use crate::task::{NIL, State};
 use crate::vtable::Movable;
 use alloc::boxed::Box;
@@ -12,6 +12,9 @@ use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
 use gyre_account::{ActivityId, ResourceId, Span, current, set_current};
 use gyre_machine::{TableRoot, Trap, UserContext, core_index, enter_user};
+
+/// How often the policy is asked within the shortest turn while others wait.
+const PATIENCE_PARTS: u64 = 8;
 
 /// Where a thread may run, and who works for it in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +90,7 @@ impl Engine {
                 header.cores = params.cores as u8;
             }
             state.movable += 1;
+            state.calm_until = 0;
             threads.set_place(number, core, task);
             threads.set_queued(core, state.movable, now);
         });
@@ -102,15 +106,9 @@ impl Engine {
         let inbox = self.inboxes.get(core_index())?;
         let mut now = line.stamp(Span::Handling(activity, COMPUTE));
         loop {
-            if self.is_killed() {
+            if now >= self.state.here().borrow().calm_until && !self.may_go_on(now, context) {
                 return None;
             }
-            if self.must_leave(now) || self.is_woken() {
-                context.park();
-                self.leave_core();
-                return None;
-            }
-            self.arm(self.next_look(now));
             set_current(activity, COMPUTE);
             inbox.sleeper.leave();
             let entered_at = if inbox.is_ready() {
@@ -131,6 +129,52 @@ impl Engine {
         }
     }
 
+    /// Looks whether the program that runs may have the core still; sees to it that the core looks again in time.
+    #[inline(never)]
+    fn may_go_on(&self, now: u64, context: &mut UserContext) -> bool {
+        let hot = self.hot.here();
+        let (is_killed, is_woken, waiting) = {
+            let state = self.state.here().borrow();
+            let header = state.tasks.get(hot.running.get());
+            let (killed, woken) = header.map_or((false, false), |header| (header.killed, header.woken));
+            (killed, woken, state.waiting(hot.queue.get(), self.ns(now)))
+        };
+        if is_killed {
+            return false;
+        }
+        // Who was woken meanwhile must not compute on: a signal does not wait for the next trap.
+        if self.must_leave(now, &waiting) || is_woken {
+            context.park();
+            self.leave_core();
+            return false;
+        }
+        self.stay(now, &waiting);
+        true
+    }
+
+    /// Sets the timer for the next look at the latest, and notes up to when none is needed.
+    fn stay(&self, now: u64, waiting: &Waiting) {
+        let hot = self.hot.here();
+        let slice_end = hot.quantum_end.get();
+        let mut state = self.state.here().borrow_mut();
+        // A slice that nobody waits for needs no end: whoever comes to wait comes with an interrupt, or with a trap of the program.
+        let end = waiting.anybody().then_some(slice_end);
+        // A thread that waits here may be what an idle core lacks.
+        let share_at = (state.movable > 0).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
+        let look_at = end.into_iter().chain(share_at).chain(state.timers.next()).min();
+        state.calm_until = match waiting {
+            // Their policy may decide by the clock.
+            waiting if waiting.has_gates => 0,
+            waiting if waiting.anybody() => {
+                let grown = hot.turn_start.get().saturating_add(self.granularity_cycles);
+                grown.max(now.saturating_add(self.granularity_cycles / PATIENCE_PARTS)).min(slice_end)
+            }
+            _ => slice_end,
+        };
+        drop(state);
+        self.arm(look_at);
+    }
+
     /// Handles an interrupt of a program; its time is the interrupt's, not the program's. Returns the time after it.
     fn interrupted(&'static self, entered_at: u64, activity: ActivityId) -> u64 {
         let line = self.line();
@@ -145,38 +189,22 @@ impl Engine {
         self.share_threads();
         let now = line.stamp(Span::Handling(activity, COMPUTE));
         self.hot.here().mark.set(now);
+        self.state.here().borrow_mut().calm_until = 0;
         now
     }
 
-    fn is_killed(&self) -> bool {
-        let task = self.hot.here().running.get();
-        let state = self.state.here().borrow();
-        state.tasks.get(task).is_some_and(|header| header.killed)
-    }
-
-    /// True where the running thread was woken meanwhile: a signal for a program that computes must not wait for its next trap.
-    fn is_woken(&self) -> bool {
-        let task = self.hot.here().running.get();
-        let state = self.state.here().borrow();
-        state.tasks.get(task).is_some_and(|header| header.woken)
-    }
-
     /// True where somebody else should have the core now. A slice that nobody wants is extended.
-    fn must_leave(&self, now: u64) -> bool {
+    fn must_leave(&self, now: u64, waiting: &Waiting) -> bool {
         let hot = self.hot.here();
-        let turn = if now >= hot.quantum_end.get() {
-            TurnAge::Over
-        } else if now >= hot.turn_start.get().saturating_add(self.granularity_cycles) {
-            // Who is entitled depends on what this turn has used already; asked only where somebody waits.
-            if self.state.here().borrow().has_work(self.ns(now)) {
-                self.charge_turn(current().0, now);
-            }
-            TurnAge::Grown
-        } else {
-            TurnAge::Young
-        };
-        let others = self.state.here().borrow().others_are_due(hot.queue.get(), turn, self.ns(now));
-        if turn == TurnAge::Over && !others {
+        let is_over = now >= hot.quantum_end.get();
+        let is_grown = now >= hot.turn_start.get().saturating_add(self.granularity_cycles);
+        let others = waiting.is_urgent
+            || match (is_over, is_grown) {
+                (true, _) => waiting.is_due || waiting.has_more,
+                (false, true) => waiting.is_due && self.is_overdrawn(now),
+                (false, false) => false,
+            };
+        if is_over && !others {
             // Other cores of a simulation could never go on.
             if self.is_simulated.load(Ordering::Relaxed) {
                 return true;
@@ -187,17 +215,10 @@ impl Engine {
         others
     }
 
-    /// When a core that runs a program must look around at the latest. A slice that nobody waits for needs no end: whoever comes to
-    /// wait comes with an interrupt, or with a trap of the program.
-    fn next_look(&self, now: u64) -> Option<u64> {
-        let hot = self.hot.here();
-        let state = self.state.here().borrow();
-        let is_waited_for = state.is_waited_for(hot.queue.get(), self.ns(now));
-        let slice_end = is_waited_for.then(|| hot.quantum_end.get());
-        // A thread that waits here may be what an idle core lacks.
-        let share_at =
-            (state.movable > 0).then(|| now.saturating_add(self.granularity_cycles).min(hot.quantum_end.get()));
-        slice_end.into_iter().chain(share_at).chain(state.timers.next()).min()
+    /// True where the queue that is served has had more than it is entitled to; that depends on what this turn has used already.
+    fn is_overdrawn(&self, now: u64) -> bool {
+        self.charge_turn(current().0, now);
+        !self.state.here().borrow().cpu.policy.entitled(self.hot.here().queue.get(), self.ns(now))
     }
 
     /// The running thread goes to the end of its queue, and may move to another core from there.

@@ -182,6 +182,7 @@ impl Engine {
     fn enter_turn(&self, queue: u32, job: &Job, now: u64) {
         let hot = self.hot.here();
         let mut state = self.state.here().borrow_mut();
+        state.calm_until = 0;
         if state.turn.is_open {
             return;
         }
@@ -313,6 +314,7 @@ impl Engine {
         }
         if movable {
             state.movable += 1;
+            state.calm_until = 0;
             self.threads.set_queued(core_index(), state.movable, self.line().last());
         }
         true

@@ -147,6 +147,7 @@ impl Engine {
             match header.state {
                 State::Running => {
                     header.killed = true;
+                    state.calm_until = 0;
                     running += 1;
                     continue;
                 }

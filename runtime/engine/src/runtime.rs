@@ -33,7 +33,11 @@ impl Runtime for Engine {
     }
 
     fn wake_at(&self, deadline_cycles: u64, waker: Waker) -> u64 {
-        let armed = self.state.here().borrow_mut().timers.arm(deadline_cycles, waker);
+        let armed = {
+            let mut state = self.state.here().borrow_mut();
+            state.calm_until = 0;
+            state.timers.arm(deadline_cycles, waker)
+        };
         match armed {
             // The hardware is told when the core goes away, and busy cores look at each turn: many deadlines come and go unseen.
             Ok((slot, generation)) => timer_name(core_index(), slot, generation),

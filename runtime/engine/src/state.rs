@@ -38,17 +38,30 @@ pub(crate) struct CoreState {
     /// passed over waits for its turn, however much there is of it.
     infrastructure_woken: bool,
     pub(crate) turn: Turn,
+    /// Up to this time, cycles, the program that runs may go on after a trap without a look at the schedulers and timers: nothing
+    /// they know of can be due. Whatever tells them something new sets it to 0.
+    pub(crate) calm_until: u64,
 }
 
-/// How long a program has had the core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TurnAge {
-    /// Too short to be interrupted for another activity's sake.
-    Young,
-    /// Long enough.
-    Grown,
-    /// Its slice is over.
-    Over,
+/// Who waits for a core while a program runs there.
+pub(crate) struct Waiting {
+    /// Work of the infrastructure or of a gate that must not wait for the end of a turn.
+    pub(crate) is_urgent: bool,
+    /// Gates have work, be it for a later time.
+    pub(crate) has_gates: bool,
+    /// The CPU's policy would choose somebody now.
+    pub(crate) is_due: bool,
+    /// The queue that is served holds more.
+    pub(crate) has_more: bool,
+    /// Others wait, be it for a later time.
+    others: bool,
+}
+
+impl Waiting {
+    /// True where anybody waits, be it for a later time.
+    pub(crate) fn anybody(&self) -> bool {
+        self.has_gates || self.has_more || self.others
+    }
 }
 
 /// The facts that queues are made from.
@@ -74,6 +87,7 @@ impl CoreState {
             movable: 0,
             infrastructure_woken: false,
             turn: Turn::new(),
+            calm_until: 0,
         }
     }
 
@@ -143,6 +157,7 @@ impl CoreState {
     /// Puts a task at the end of its queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, task: u32, now: u64, now_ns: u64) {
+        self.calm_until = 0;
         if let Some(queue) = self.queues.push_back(&mut self.tasks, task, now) {
             self.offer(queue, now_ns);
         }
@@ -150,6 +165,7 @@ impl CoreState {
 
     /// Puts a task at the front of its queue.
     pub(crate) fn enqueue_front(&mut self, task: u32, now: u64, now_ns: u64) {
+        self.calm_until = 0;
         if let Some(queue) = self.queues.push_front(&mut self.tasks, task, now) {
             self.offer(queue, now_ns);
         }
@@ -158,6 +174,7 @@ impl CoreState {
     /// Tells the scheduler of a queue that is not empty, unless it knows or must not.
     #[inline]
     pub(crate) fn offer(&mut self, queue: u32, now_ns: u64) {
+        self.calm_until = 0;
         let Some(known) = self.queues.get_mut(queue) else {
             return;
         };
@@ -255,12 +272,17 @@ impl CoreState {
             || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
-    /// True where somebody waits for the core that runs a program of `queue`, be it for a later time.
-    pub(crate) fn is_waited_for(&self, queue: u32, now_ns: u64) -> bool {
-        (self.turn.is_open && !self.turn.waiting.is_empty())
-            || self.gates_waiting & !self.suspended != 0
-            || self.queues.get(queue).is_some_and(|known| known.len > 0)
-            || self.cpu.policy.poll_ready(now_ns) != Readiness::Never
+    /// Who waits for the core that runs a program of `queue`.
+    pub(crate) fn waiting(&self, queue: u32, now_ns: u64) -> Waiting {
+        let has_gates = self.gates_waiting & !self.suspended != 0;
+        let ready = self.cpu.policy.poll_ready(now_ns);
+        Waiting {
+            is_urgent: self.infrastructure_woken || (has_gates && self.is_gate_due(now_ns)),
+            has_gates,
+            is_due: ready == Readiness::Now,
+            has_more: self.queues.get(queue).is_some_and(|known| known.len > 0),
+            others: (self.turn.is_open && !self.turn.waiting.is_empty()) || ready != Readiness::Never,
+        }
     }
 
     fn is_gate_due(&self, now_ns: u64) -> bool {
@@ -305,21 +327,6 @@ impl CoreState {
             }
         }
         None
-    }
-
-    /// True where a core that runs a program of `queue` should let others run instead.
-    pub(crate) fn others_are_due(&self, queue: u32, turn: TurnAge, now_ns: u64) -> bool {
-        if self.infrastructure_woken || self.is_gate_due(now_ns) {
-            return true;
-        }
-        let has_more = self.queues.get(queue).is_some_and(|known| known.len > 0);
-        match turn {
-            TurnAge::Young => false,
-            TurnAge::Grown => {
-                self.cpu.policy.poll_ready(now_ns) == Readiness::Now && !self.cpu.policy.entitled(queue, now_ns)
-            }
-            TurnAge::Over => has_more || self.cpu.policy.poll_ready(now_ns) == Readiness::Now,
-        }
     }
 
     /// True where a gate would let this queue be served at once; always for queues below the CPU's policy.
@@ -377,6 +384,7 @@ impl CoreState {
     /// Ends a suspension.
     pub(crate) fn resume(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended &= !(1 << resource.0);
+        self.calm_until = 0;
         for queue in self.queues_of(resource) {
             self.offer(queue, now_ns);
         }

@@ -22,6 +22,7 @@ impl Engine {
     pub(crate) fn wake_here(&self, task: u32, generation: Option<u32>) {
         let now = self.line().last();
         let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
         let Some(header) = state.tasks.get_mut(task) else {
             return;
         };
@@ -30,7 +31,10 @@ impl Engine {
         }
         match header.state {
             State::Waiting => state.enqueue(task, now, self.ns(now)),
-            State::Running => header.woken = true,
+            State::Running => {
+                header.woken = true;
+                state.calm_until = 0;
+            }
             _ => {}
         }
     }
@@ -55,7 +59,9 @@ impl Engine {
     /// The task being polled goes back to its queue when it suspends; to the front where its request could not be taken.
     pub(crate) fn requeue_running(&self, front: bool) {
         let task = self.hot.here().running.get();
-        if let Some(header) = self.state.here().borrow_mut().tasks.get_mut(task) {
+        let mut state = self.state.here().borrow_mut();
+        state.calm_until = 0;
+        if let Some(header) = state.tasks.get_mut(task) {
             header.woken = true;
             header.front |= front;
         }

@@ -249,12 +249,16 @@ impl CorePolicy for TreeCore {
 
     fn poll_ready(&self, now_ns: u64) -> Readiness {
         let policy_of = |node| self.nodes.get(node).map(|known: &Node| known.policy.poll_ready(now_ns));
+        let root = policy_of(ROOT).unwrap_or(Readiness::Never);
+        // Nothing is earlier than that.
+        if root == Readiness::Now {
+            return root;
+        }
         let sleeping = match self.sleeping.least() {
             Some(wake_at_ns) if wake_at_ns > now_ns => Readiness::At(wake_at_ns),
             Some(_) => Readiness::Now,
             None => Readiness::Never,
         };
-        let root = policy_of(ROOT).unwrap_or(Readiness::Never);
         let chosen = self.path.iter().filter_map(|&node| policy_of(node));
         chosen.fold(root.earlier(sleeping), Readiness::earlier)
     }

@@ -107,6 +107,7 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         disks: &disks,
         console: &console,
         wire: Some(qemus),
+        clock: qemu::Clock::Host,
         extra: &arguments.qemu,
     })?;
     let counters = Counters::new(machine.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.address)));
