@@ -84,11 +84,19 @@ impl AddressSpace {
         if !region.allows(access) {
             return Err(FaultError::Denied);
         }
+        if let Some(allowed) = state.huge_allows(address, access) {
+            if allowed {
+                return Ok(Step::Done);
+            }
+            let mut shrunk = Shrunk::default();
+            state.split_range(address, address + PAGE, &mut shrunk);
+            return Ok(Step::Flush(shrunk));
+        }
         let index = region.index_of(start, address);
         match (state.pages.get(address).cloned(), access) {
             (Some(page), Access::Write) => self.step_write(state, address, page, &region, index),
             (Some(page), _) => state.show(address, &page, &region).map(|()| Step::Done),
-            (None, _) => state.step_absent(address, &region, index),
+            (None, _) => state.step_absent(address, start, &region, index),
         }
     }
 
@@ -226,8 +234,9 @@ impl State {
     }
 
     /// A page that is not there: made, found, or to be asked for.
-    fn step_absent(&mut self, address: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
+    fn step_absent(&mut self, address: u64, start: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
         let page = match &region.provider {
+            Provider::Anonymous if self.install_huge(start, region, address) => return Ok(Step::Done),
             Provider::Anonymous => Page::zeroed()?,
             Provider::Memory(memory) => memory.page(index)?,
             Provider::File(file) => return Ok(Step::Ask(file.clone(), index)),

@@ -43,6 +43,10 @@ bitflags::bitflags! {
         const HEAP = 32;
         /// It is a stack, for /proc.
         const STACK = 64;
+        /// No huge pages (MADV_NOHUGEPAGE).
+        const NO_HUGE = 128;
+        /// Huge pages whatever its size (MADV_HUGEPAGE).
+        const HUGE = 256;
     }
 }
 

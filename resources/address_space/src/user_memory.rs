@@ -136,7 +136,7 @@ impl AddressSpace {
             let into = &mut string;
             let found = self
                 .reach(address, done, Access::Read, |page, offset, _| {
-                    take_until_nul(page, offset, (max - done).min(PAGE_BYTES - offset), into)
+                    take_until_nul(page, offset, (max - done).min(page.len() - offset), into)
                 })
                 .await?;
             if found.is_break() {
@@ -160,8 +160,7 @@ impl AddressSpace {
             address.checked_add(done as u64).filter(|place| *place < USER_END).ok_or(failed(FaultError::NotMapped))?;
         let mut work = Some(work);
         for _ in 0..TRIES_MAX {
-            let attempt = self.with_present(place, access, |page, writable| {
-                let offset = (place % PAGE_BYTES as u64) as usize;
+            let attempt = self.with_present(place, access, |page, offset, writable| {
                 work.take().map(|work| work(page, offset, writable))
             });
             if let Some(Some(result)) = attempt {
@@ -175,7 +174,14 @@ impl AddressSpace {
 
 /// A view of a page up to its end, of the page itself where the program cannot write it, else of a copy.
 fn view(page: &Page, offset: usize, bytes: usize, writable: bool) -> Result<Bytes, OutOfMemory> {
-    let count = bytes.min(PAGE_BYTES - offset);
+    let count = bytes.min(PAGE_BYTES - offset % PAGE_BYTES);
+    if page.len() > PAGE_BYTES {
+        // Nobody may hold a part of a huge page: it could not be split any more.
+        let mut part = Page::zeroed()?;
+        let into = part.as_mut_slice().and_then(|slice| slice.get_mut(..count)).ok_or(OutOfMemory)?;
+        page.read(offset, into);
+        return Ok(Bytes::new(part, 0, count));
+    }
     let page = if writable { page.copy()? } else { page.clone() };
     Ok(Bytes::new(page, offset, count))
 }
