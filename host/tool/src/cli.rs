@@ -208,6 +208,9 @@ pub struct Exp {
     /// Seconds of measurement, in place of the experiment's own
     #[arg(long)]
     pub seconds: Option<u32>,
+    /// Use this kernel instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<PathBuf>,
     /// Write the results as JSON
     #[arg(long)]
     pub json: bool,

@@ -74,7 +74,7 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
     let chosen = choose(name)?;
     let project = Project::find()?;
     let folder = project.report_folder()?;
-    let rig = Rig { project, stop: Stop::on_signals()?, seconds: arguments.seconds };
+    let rig = Rig { project, stop: Stop::on_signals()?, seconds: arguments.seconds, kernel: arguments.kernel.clone() };
     let mut reports = vec![];
     for experiment in chosen {
         let outcome = (experiment.run)(&rig);

@@ -34,6 +34,8 @@ pub struct Rig {
     pub stop: Stop,
     /// Seconds of measurement, where the user chose them.
     pub seconds: Option<u32>,
+    /// The kernel, where the user chose one.
+    pub kernel: Option<PathBuf>,
 }
 
 /// What was measured.
@@ -114,7 +116,8 @@ impl Rig {
         let mut description = file::read(&path)?;
         (plan.change)(&mut description.machine);
         prepare(&mut description);
-        let mut running = run::start(&self.project, description, &arguments(path, plan.on), &self.stop)?;
+        let arguments = cli::Run { kernel: self.kernel.clone(), ..arguments(path, plan.on) };
+        let mut running = run::start(&self.project, description, &arguments, &self.stop)?;
         let _besides = (plan.besides)(&running)?;
         let seconds = self.seconds.unwrap_or(plan.seconds);
         let step = Step::start(format!("measuring {} on {:?}", plan.file.trim_end_matches(".toml"), plan.on));
