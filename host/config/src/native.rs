@@ -31,6 +31,19 @@ pub const LOG: u64 = 0x1003;
 /// `terminate(pid, signal)`: sends a signal to a program started by [`SPAWN`], whatever its tenant.
 pub const TERMINATE: u64 = 0x1004;
 
+/// The tenant of the caller, where a call takes a tenant's index.
+pub const OWN_TENANT: u64 = u64::MAX;
+
+/// `checkpoint(tenant, path, length)`: makes a file of a tenant (its index in the machine) durable, or with `length` 0 all that
+/// the tenant has written. Who is not the system tenant may name [`OWN_TENANT`] only.
+///
+/// Errors: EPERM, ENOENT (no such tenant or file), EFAULT, EIO, and what walking a path answers.
+pub const CHECKPOINT: u64 = 0x1010;
+
+/// `evict(tenant, path, length) -> bytes`: the same, and then drops what is cached of the file, or of the tenant. Pages that
+/// programs have mapped and use stay.
+pub const EVICT: u64 = 0x1011;
+
 /// Argument of [`SPAWN`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRequest {

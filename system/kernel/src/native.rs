@@ -1,13 +1,14 @@
 //! The native calls: figures, programs in tenants, logs. Only the system tenant may make them.
 
 use crate::assembly::System;
+use crate::memory;
 use crate::snapshot;
 use crate::tenants::{self, Running};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_config::boot::TenantKind;
-use gyre_config::native::{LOG, SNAPSHOT, SPAWN, SpawnRequest, TERMINATE, WAIT};
+use gyre_config::native::{CHECKPOINT, EVICT, LOG, OWN_TENANT, SNAPSHOT, SPAWN, SpawnRequest, TERMINATE, WAIT};
 use gyre_linux::file::FileContext;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::task::launch::Launch;
@@ -16,6 +17,8 @@ use gyre_object::SpinLock;
 
 /// Longest argument of a spawn call, bytes.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// Longest path (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
 /// Most bytes of a log read at once.
 const LOG_BYTES_MAX: usize = 64 * 1024;
 /// Where a bare name of a program is looked for.
@@ -26,6 +29,9 @@ static STARTED: SpinLock<Vec<Option<Arc<Process>>>> = SpinLock::new(Vec::new());
 
 /// Serves a native call.
 pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if matches!(number, CHECKPOINT | EVICT) {
+        return keep(system, &thread, number, arguments).await;
+    }
     if !is_system(system, &thread) {
         return Err(Errno::EPERM);
     }
@@ -37,6 +43,36 @@ pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arg
         TERMINATE => terminate(arguments),
         _ => Err(Errno::ENOSYS),
     }
+}
+
+/// Makes files durable; for EVICT drops them from memory too.
+async fn keep(system: &'static System, thread: &Thread, number: u64, arguments: Arguments) -> Outcome {
+    let running = match arguments.word(0) {
+        OWN_TENANT => tenants::of_activity(thread.tenant().activity()),
+        index if is_system(system, thread) => tenants::running(usize::try_from(index).map_err(|_| Errno::ENOENT)?),
+        _ => return Err(Errno::EPERM),
+    };
+    let running = running.ok_or(Errno::ENOENT)?;
+    if arguments.size(2) > PATH_BYTES_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let path = thread.read_vec(arguments.word(1), arguments.size(2)).await?;
+    let path = (!path.is_empty()).then_some(path.as_slice());
+    if let (EVICT, Some(path)) = (number, path) {
+        return gyre_linux::file::keep::evict(&running.files, path).await;
+    }
+    gyre_linux::file::keep::checkpoint(&running.files, path).await?;
+    if number == CHECKPOINT {
+        return Ok(0);
+    }
+    let memory = memory::client().ok_or(Errno::ENOSYS)?;
+    let activity = running.tenant.activity();
+    let mut bytes = 0;
+    // Twice: what address spaces give back in the first round, the cache can drop in the second.
+    for _ in 0..2 {
+        bytes += memory.take_back(activity, u64::MAX).await.map_err(|_| Errno::EIO)?;
+    }
+    Ok(bytes)
 }
 
 fn is_system(system: &System, thread: &Thread) -> bool {

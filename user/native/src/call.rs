@@ -15,6 +15,12 @@ pub(crate) fn with_input(number: u64, bytes: &[u8]) -> io::Result<i64> {
     result(unsafe { libc::syscall(number as libc::c_long, bytes.as_ptr(), bytes.len()) })
 }
 
+/// Makes a call that takes a number and reads a buffer.
+pub(crate) fn with_number_and_input(number: u64, first: u64, bytes: &[u8]) -> io::Result<i64> {
+    // SAFETY: pointer and length describe `bytes`, which lives through the call; the kernel only reads it.
+    result(unsafe { libc::syscall(number as libc::c_long, first, bytes.as_ptr(), bytes.len()) })
+}
+
 /// Makes a call that writes a buffer, which comes after the other arguments; returns the count that the kernel returns.
 pub(crate) fn with_output<const N: usize>(number: u64, before: [i64; N], buffer: &mut [u8]) -> io::Result<usize> {
     let (pointer, length) = (buffer.as_mut_ptr() as i64, buffer.len() as i64);

@@ -22,6 +22,7 @@ pub mod epoll;
 pub mod event_counter;
 pub mod filesystem;
 pub mod inotify;
+pub mod keep;
 pub mod locks;
 pub mod log_ring;
 pub mod mount;

@@ -4,6 +4,7 @@ use super::usable_file;
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
 
 /// `fsync(fd)` and `fdatasync(fd)`.
 pub async fn fsync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
@@ -33,10 +34,21 @@ pub async fn sync(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `sync_file_range(fd, offset, bytes, flags)`: the whole file.
+/// `sync_file_range(fd, offset, bytes, flags)`: contents only; 0 bytes reach to the end. What is started is also waited for, as
+/// Linux may do.
 pub async fn sync_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    match fsync(thread, a).await {
-        Err(Errno::EINVAL) => Err(Errno::ESPIPE),
-        outcome => outcome,
+    let file = usable_file(thread, a.int(0))?;
+    let known = raw::SYNC_FILE_RANGE_WAIT_BEFORE | raw::SYNC_FILE_RANGE_WRITE | raw::SYNC_FILE_RANGE_WAIT_AFTER;
+    let (offset, bytes) = (a.word(1), a.word(2));
+    let end = offset.checked_add(bytes).filter(|end| (offset | bytes | end) >> 63 == 0);
+    if a.unsigned(3) & !known != 0 || end.is_none() {
+        return Err(Errno::EINVAL);
     }
+    let (Object::Regular, Some(place)) = (file.object(), file.place()) else {
+        return if matches!(file.object(), Object::Directory) { Ok(0) } else { Err(Errno::ESPIPE) };
+    };
+    if a.unsigned(3) != 0 {
+        place.system().write_back(place.node, offset, bytes).await?;
+    }
+    Ok(0)
 }
