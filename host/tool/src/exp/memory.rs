@@ -1,63 +1,46 @@
-//! A tenant that streams through ten times the memory: what its neighbours' caches and answers are like, here and on Linux.
+//! A tenant that streams through ten times the memory: what its neighbours' caches and reads are like, here and on Linux.
+//!
+//! Time is counted in instructions (`-icount shift=0`), so that what else the host does changes nothing.
 
 use std::{
-    any::Any,
-    io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
-use gyre_config::boot::Machine;
+use gyre_config::file::{self, Description};
 
 use super::{
     plot::{self, Group},
     report::{Figure, Report},
-    rig::{Plan, Rig, as_it_is},
+    rig::Rig,
 };
 use crate::{
     cli::Kernel,
-    failure::{Context as _, Result},
-    namespace::Namespace,
-    run::Running,
+    command,
+    failure::{Failure, Result},
+    project::Project,
+    qemu,
+    run::{self, Running},
+    ui::Step,
 };
 
 const NEIGHBOURS: [&str; 2] = ["gold", "silver"];
-const CONNECTIONS: u32 = 2;
-/// Bytes of the file that each neighbour serves, and of one request.
-const SET_BYTES: u64 = 12 << 20;
-const REQUEST_BYTES: u64 = 32 << 10;
-/// Between an answer and the next request.
-const PAUSE: Duration = Duration::from_millis(3);
+/// What begins a neighbour's lines.
+const MARK: &str = "memory: ";
+/// Bytes that each neighbour reads while it is measured (experiments/memory/reader.c).
+const READ_BYTES: u64 = 1000 * (32 << 10);
 const STREAM: &str = "dd if=/dev/zero of=/srv/stream bs=1M count=1 seek=2560 2>/dev/null; \
     while :; do dd if=/srv/stream of=/dev/null bs=64k 2>/dev/null; done";
-const WARM_UP_SECONDS: u32 = 20;
-const SECONDS: u32 = 15;
 const RATIO_MAX: f64 = 1.05;
+/// No run takes that long.
+const LIMIT: Duration = Duration::from_secs(400);
 
-/// When a request was sent, and how long its answer took.
-type Answer = (Instant, Duration);
-
-/// Clients of the neighbours; they end when dropped.
-struct Clients {
-    stop: Arc<AtomicBool>,
-}
-
-impl Drop for Clients {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What the neighbours had in one run.
-#[derive(Clone, Copy)]
+/// What the neighbours had in one run: the worse of both.
+#[derive(Clone, Copy, Default)]
 struct Outcome {
-    p99_ms: f64,
+    p50_us: f64,
+    p99_us: f64,
     hit_percent: f64,
-    answers: usize,
 }
 
 /// Adversary nr. 6: a stream beside working sets.
@@ -65,8 +48,8 @@ struct Outcome {
 /// # Errors
 /// When a machine does not run.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report =
-        Report::new("memory", "A stream through ten times the memory, beside Linux with memory.low and memory.high");
+    let title = "A stream through ten times the memory, beside Linux with memory.low and memory.high";
+    let mut report = Report::new("memory", title);
     let mut outcomes = vec![];
     for on in [Kernel::Linux, Kernel::Gyre] {
         for streams in [false, true] {
@@ -74,145 +57,128 @@ pub fn run(rig: &Rig) -> Result<Report> {
         }
     }
     let [linux, linux_streamed, gyre, gyre_streamed] = outcomes[..] else { return Ok(report) };
-    let ms = |outcome: Outcome| format!("{:.2} ms", outcome.p99_ms);
+    let us = |outcome: Outcome| format!("{:.1} us (median {:.1})", outcome.p99_us, outcome.p50_us);
     let hits = |outcome: Outcome| format!("{:.2} %", outcome.hit_percent);
-    let ratio = |before: Outcome, after: Outcome| after.p99_ms / before.p99_ms.max(0.001);
+    let ratio = |before: Outcome, after: Outcome| after.p99_us / before.p99_us.max(0.001);
     let ours = ratio(gyre, gyre_streamed);
     let lost = gyre.hit_percent - gyre_streamed.hit_percent;
     report.figures.extend([
         Figure::new("neighbours' hits, bronze reads a small file", hits(linux), hits(gyre)),
         Figure::new("neighbours' hits, bronze streams", hits(linux_streamed), hits(gyre_streamed))
             .goal("no fewer (0.1 points)", lost <= 0.1),
-        Figure::new("neighbours' p99, bronze reads a small file", ms(linux), ms(gyre)),
-        Figure::new("neighbours' p99, bronze streams", ms(linux_streamed), ms(gyre_streamed)),
+        Figure::new("neighbours' p99, bronze reads a small file", us(linux), us(gyre)),
+        Figure::new("neighbours' p99, bronze streams", us(linux_streamed), us(gyre_streamed)),
         Figure::new("p99, times", format!("{:.2}", ratio(linux, linux_streamed)), format!("{ours:.2}"))
             .goal(format!("<= {RATIO_MAX}"), ours <= RATIO_MAX),
     ]);
-    let group = |name: &str, before: Outcome, after: Outcome| Group {
-        name: name.into(),
-        values: vec![before.p99_ms, after.p99_ms],
-    };
+    let group =
+        |name: &str, one: Outcome, other: Outcome| Group { name: name.into(), values: vec![one.p99_us, other.p99_us] };
     let groups = [group("Linux", linux, linux_streamed), group("Gyre", gyre, gyre_streamed)];
     report.plots.push((
         "memory.svg".into(),
-        plot::bars("p99 of the neighbours' answers", " ms", &["bronze reads a small file", "bronze streams"], &groups),
+        plot::bars("p99 of the neighbours' reads", " us", &["bronze reads a small file", "bronze streams"], &groups),
     ));
-    report.notes.push(format!(
-        "One core, 256 MiB; gold and silver serve random 32 KiB of 12 MiB each to {CONNECTIONS} connections with pauses of {} ms; bronze reads 4 MiB over and \
-         over, or 2.5 GiB (a hole: no disk is involved); Linux: Debian's cloud kernel, memory.low by reservation, memory.high a sixteenth below \
-         memory.max; answers measured: {}, {}, {}, {}.",
-        PAUSE.as_millis(),
-        linux.answers, linux_streamed.answers, gyre.answers, gyre_streamed.answers
-    ));
+    report.notes.push(
+        "One core, 256 MiB, -icount shift=0: a nanosecond is an instruction; the worse of two neighbours, each 1000 reads of 32 KiB at random \
+         places of 12 MiB, a millisecond apart; bronze reads 4 MiB over and over, or 2.5 GiB (a hole: no disk is involved). Linux: Debian's \
+         cloud kernel, memory.low by reservation, memory.high a sixteenth below memory.max."
+            .into(),
+    );
     Ok(report)
 }
 
 fn measure(rig: &Rig, on: Kernel, streams: bool) -> Result<Outcome> {
-    let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
-    let besides = |running: &Running| -> Result<Option<Box<dyn Any>>> {
-        Ok(Some(Box::new(start(&running.namespace, &running.description.machine, &answers)?)))
-    };
-    let change = |machine: &mut Machine| {
-        let program = machine.tenants.iter_mut().find(|tenant| tenant.name == "bronze");
-        if let Some(command) = program.and_then(|tenant| tenant.program.as_mut()).filter(|_| streams) {
-            command.argv = ["/bin/busybox", "sh", "-c", STREAM].map(String::from).into();
-        }
-    };
-    let change: &dyn Fn(&mut Machine) = if streams { &change } else { &as_it_is };
-    let plan = Plan { file: "memory.toml", on, warm_up: WARM_UP_SECONDS, seconds: SECONDS, change, besides: &besides };
-    let begun = Instant::now();
-    let measured = rig.measure(&plan)?;
-    let window = Duration::from_nanos(measured.window.uptime_ns);
-    let end = Instant::now();
-    let from = end.checked_sub(window).unwrap_or(begun);
-    let answers = answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut times: Vec<Duration> = answers.iter().filter(|(at, _)| *at >= from).map(|(_, took)| *took).collect();
-    times.sort();
-    let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
-    let read: u64 = measured
-        .window
-        .activities
-        .iter()
-        .filter(|activity| NEIGHBOURS.contains(&activity.name.as_str()))
-        .map(|activity| activity.read_bytes)
-        .sum();
-    let served = times.len() as u64 * REQUEST_BYTES;
-    let hit_percent = 100.0 - read as f64 * 100.0 / served.max(1) as f64;
-    Ok(Outcome { p99_ms: p99.as_secs_f64() * 1e3, hit_percent, answers: times.len() })
+    let path = rig.project.root.join("experiments/memory.toml");
+    let mut description = file::read(&path)?;
+    prepare(&rig.project, &mut description, streams)?;
+    let arguments = rig.arguments(path, on);
+    let mut running =
+        run::start_with_clock(&rig.project, description, &arguments, &rig.stop, qemu::Clock::Instructions)?;
+    let step = Step::start(format!("reading on {on:?}{}", if streams { " beside a stream" } else { "" }));
+    wait(rig, &mut running, &step, "begins")?;
+    let before = read_bytes(&running)?;
+    let ended = wait(rig, &mut running, &step, "done")?;
+    let after = read_bytes(&running)?;
+    step.done();
+    let mut outcome = Outcome { hit_percent: 100.0, ..Outcome::default() };
+    for (tenant, text) in ended.iter().enumerate() {
+        let us = |name: &str| value(text, name).unwrap_or(0) as f64 / 1000.0;
+        let (before, after) = (before.get(tenant).copied().unwrap_or(0), after.get(tenant).copied().unwrap_or(0));
+        outcome.p50_us = outcome.p50_us.max(us("p50"));
+        outcome.p99_us = outcome.p99_us.max(us("p99"));
+        let read = after.saturating_sub(before);
+        outcome.hit_percent = outcome.hit_percent.min(100.0 - read as f64 * 100.0 / READ_BYTES as f64);
+    }
+    Ok(outcome)
 }
 
-/// Starts the clients; each reads its part of the file once first, so that it is in the cache.
-fn start(namespace: &Namespace, machine: &Machine, answers: &Arc<Mutex<Vec<Answer>>>) -> Result<Clients> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let neighbours = machine.tenants.iter().filter(|tenant| NEIGHBOURS.contains(&tenant.name.as_str()));
-    for (seed, (tenant, _)) in
-        neighbours.flat_map(|tenant| (0..CONNECTIONS).map(move |index| (tenant, index))).enumerate()
-    {
-        let to = SocketAddr::from((Ipv4Addr::from(tenant.address), 80));
-        let (namespace, stop, answers) = (namespace.clone(), stop.clone(), answers.clone());
-        let client = move || {
-            // Who is refused while the server starts tries again; the measurement begins later.
-            while !stop.load(Ordering::Relaxed) {
-                let _ = namespace
-                    .connect(to, Duration::from_secs(5))
-                    .and_then(|stream| ask(stream, seed as u64 + 1, &stop, &answers));
-                std::thread::sleep(Duration::from_millis(200));
-            }
-        };
-        std::thread::Builder::new().name("client".into()).spawn(client).context(|| "cannot start a client".into())?;
+fn prepare(project: &Project, description: &mut Description, streams: bool) -> Result<()> {
+    let program = compile(project)?;
+    if let Some(image) = description.images.get_mut("set") {
+        image.files.insert("/reader".into(), program);
     }
-    Ok(Clients { stop })
-}
-
-fn ask(mut stream: TcpStream, seed: u64, stop: &AtomicBool, answers: &Mutex<Vec<Answer>>) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let parts = SET_BYTES / REQUEST_BYTES;
-    for part in (seed % u64::from(CONNECTIONS)..parts).step_by(CONNECTIONS as usize) {
-        request(&mut stream, part)?;
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-    }
-    let mut random = seed;
-    while !stop.load(Ordering::Relaxed) {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let sent = Instant::now();
-        request(&mut stream, (random >> 33) % parts)?;
-        let took = sent.elapsed();
-        answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((sent, took));
-        std::thread::sleep(PAUSE);
+    let bronze = description.machine.tenants.iter_mut().find(|tenant| tenant.name == "bronze");
+    if let Some(command) = bronze.and_then(|tenant| tenant.program.as_mut()).filter(|_| streams) {
+        command.argv = ["/bin/busybox", "sh", "-c", STREAM].map(String::from).into();
     }
     Ok(())
 }
 
-/// Asks for one part of the file and reads the whole answer.
-fn request(stream: &mut TcpStream, part: u64) -> std::io::Result<()> {
-    let (first, last) = (part * REQUEST_BYTES, (part + 1) * REQUEST_BYTES - 1);
-    write!(stream, "GET /set HTTP/1.1\r\nHost: x\r\nRange: bytes={first}-{last}\r\n\r\n")?;
-    let mut buffer = vec![0; 64 << 10];
-    let mut filled = 0;
-    let head = loop {
-        let count = stream.read(buffer.get_mut(filled..).unwrap_or_default())?;
-        if count == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+fn compile(project: &Project) -> Result<PathBuf> {
+    let program = project.cache("memory")?.join("reader");
+    let mut cc = command::program("cc")?;
+    cc.args(["-O1", "-static", "-o"]).arg(&program).arg(project.root.join("experiments/memory/reader.c"));
+    command::output(&mut cc)?;
+    Ok(program)
+}
+
+/// Waits until each neighbour has said `word`; answers what they said so far.
+fn wait(rig: &Rig, running: &mut Running, step: &Step, word: &str) -> Result<Vec<String>> {
+    let started = Instant::now();
+    loop {
+        // The machine's clock runs while it boots: no answer yet is no failure.
+        let texts: Vec<String> =
+            NEIGHBOURS.iter().map(|name| running.agent.get(&format!("/logs/{name}")).unwrap_or_default()).collect();
+        if texts.iter().all(|text| value(text, word).is_some()) {
+            return Ok(texts);
         }
-        filled += count;
-        let so_far = buffer.get(..filled).unwrap_or_default();
-        if let Some(at) = so_far.windows(4).position(|window| window == b"\r\n\r\n") {
-            break at + 4;
+        if let Some(status) = running.qemu.ended()? {
+            return Err(qemu::unexpected_end(status, &running.console));
         }
+        if rig.stop.is_set() {
+            return Err(Failure::new("ended by the user"));
+        }
+        if started.elapsed() > LIMIT || texts.iter().any(|text| text.contains("memory: FAILED")) {
+            return Err(Failure::new(format!("the neighbours did not come to `{word}`; they said: {texts:?}")));
+        }
+        step.detail(&format!("{} s", started.elapsed().as_secs()));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// The number behind a neighbour's word.
+fn value(text: &str, word: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(MARK)?.split_once(' '));
+    lines.find(|(name, _)| *name == word)?.1.trim().parse().ok()
+}
+
+/// Bytes that the neighbours' disks have read so far.
+fn read_bytes(running: &Running) -> Result<Vec<u64>> {
+    let snapshot = running.agent.snapshot()?;
+    let of = |name: &&str| {
+        snapshot.activities.iter().find(|activity| activity.name == **name).map_or(0, |activity| activity.read_bytes)
     };
-    if !buffer.starts_with(b"HTTP/1.1 206") {
-        return Err(std::io::Error::other("no part of the file was answered"));
+    Ok(NEIGHBOURS.iter().map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbours_figures_are_read_from_its_log() {
+        let text = "memory: begins 0\nmemory: p50 12\r\nmemory: p99 x\n";
+        assert_eq!((value(text, "p50"), value(text, "begins")), (Some(12), Some(0)));
+        assert_eq!((value(text, "p99"), value(text, "done")), (None, None));
     }
-    let mut left = REQUEST_BYTES.saturating_sub((filled - head) as u64);
-    while left > 0 {
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        left = left.saturating_sub(count as u64);
-    }
-    Ok(())
 }
