@@ -1,11 +1,12 @@
 //! Changing mappings: map, unmap, protect, move.
 
-use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights};
+use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
 use crate::space::{REGIONS_MAX, Shrunk, State, count};
 use crate::{AddressSpace, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_machine::{MapFlags, USER_END, Va, address::USER_START};
+use gyre_object::Page;
 
 /// Where a mapping goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +94,28 @@ impl AddressSpace {
         }
         self.settle(shrunk).await;
         tell(dirtied).await;
+        Ok(start)
+    }
+
+    /// Shows pages to the program, read-only for ever, at an address of the system's choice (2013 paper, Fig. 7). A fresh region: no core
+    /// can know it, so nothing is flushed.
+    ///
+    /// # Errors
+    /// [`SpaceError::NoMemory`].
+    pub async fn expose(&self, pages: Vec<Page>) -> Result<u64, SpaceError> {
+        let bytes = pages.len() as u64 * PAGE;
+        let request = MapRequest {
+            place: Place::Anywhere(0),
+            bytes,
+            rights: Rights::READ,
+            rights_max: Rights::READ,
+            options: Options::SHARED,
+            provider: Provider::Memory(Arc::new(SharedMemory::of_pages(pages))),
+            first_index: 0,
+        };
+        let start = self.map(request).await?;
+        // What cannot be mapped now for want of memory is met again by a fault.
+        let _ = self.populate(start, bytes).await;
         Ok(start)
     }
 

@@ -56,6 +56,20 @@ pub struct SharedMemory {
     pub(crate) pages: SpinLock<PageMap>,
 }
 
+impl SharedMemory {
+    /// Memory that consists of these pages, in order.
+    pub fn of_pages(pages: impl IntoIterator<Item = Page>) -> SharedMemory {
+        let memory = SharedMemory::default();
+        {
+            let mut held = memory.pages.lock();
+            for (page, at) in pages.into_iter().zip((0..).step_by(PAGE_BYTES)) {
+                held.insert(at, page);
+            }
+        }
+        memory
+    }
+}
+
 /// A file as mappings of it know it.
 pub struct MappedFile {
     pub(crate) client: files::Client,

@@ -8,8 +8,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_config::boot::TenantKind;
-use gyre_config::native::{CHECKPOINT, EVICT, LOG, OWN_TENANT, SNAPSHOT, SPAWN, SpawnRequest, TERMINATE, WAIT};
+use gyre_config::native::{
+    CHECKPOINT, EVICT, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SNAPSHOT, SPAWN, STREAM, STREAM_READ,
+    STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
+};
 use gyre_linux::file::FileContext;
+use gyre_linux::file::calls::flow;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::task::launch::Launch;
 use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
@@ -29,6 +33,9 @@ static STARTED: SpinLock<Vec<Option<Arc<Process>>>> = SpinLock::new(Vec::new());
 
 /// Serves a native call.
 pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if let Some(outcome) = flow_call(&thread, number, arguments).await {
+        return outcome;
+    }
     if matches!(number, CHECKPOINT | EVICT) {
         return keep(system, &thread, number, arguments).await;
     }
@@ -43,6 +50,19 @@ pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arg
         TERMINATE => terminate(arguments),
         _ => Err(Errno::ENOSYS),
     }
+}
+
+/// The calls of flows and streams, which every program may make.
+async fn flow_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Outcome> {
+    Some(match number {
+        FLOW => flow::flow(thread, arguments).await,
+        FLOW_SOURCE => flow::flow_source(thread, arguments).await,
+        FLOW_CLOSE => flow::flow_close(thread, arguments).await,
+        STREAM => flow::stream(thread, arguments).await,
+        STREAM_WRITE => flow::stream_write(thread, arguments).await,
+        STREAM_READ => flow::stream_read(thread, arguments).await,
+        _ => return None,
+    })
 }
 
 /// Makes files durable; for EVICT drops them from memory too.

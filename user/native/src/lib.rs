@@ -4,6 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod call;
+pub mod flow;
 
 use std::{io, os::fd::RawFd};
 

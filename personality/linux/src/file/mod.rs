@@ -21,6 +21,7 @@ pub mod directory;
 pub mod epoll;
 pub mod event_counter;
 pub mod filesystem;
+pub mod flow;
 pub mod inotify;
 pub mod keep;
 pub mod locks;
