@@ -48,6 +48,10 @@ pub enum FileError {
     Unsupported,
     /// Would lead to another file system (EXDEV).
     OtherFileSystem,
+    /// The node has no extended attribute of this name (ENODATA).
+    NoAttribute,
+    /// The extended attributes of a node are larger than this file system can keep (ENOSPC).
+    TooMuch,
     /// The server is gone (EIO).
     Gone,
 }
@@ -140,6 +144,39 @@ pub struct NewNode {
     pub device: u64,
 }
 
+/// What a rename does about the new name.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum RenameMode {
+    /// Whatever it leads to is replaced.
+    #[default]
+    Replace,
+    /// It must be free, else [`FileError::Exists`].
+    Keep,
+    /// It must lead to something, and both names exchange what they lead to.
+    Exchange,
+}
+
+/// What setting an extended attribute demands of the one that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Presence {
+    /// Nothing.
+    #[default]
+    Any,
+    /// There is none, else [`FileError::Exists`].
+    Absent,
+    /// There is one, else [`FileError::NoAttribute`].
+    Present,
+}
+
+/// What is looked for in a sparse file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sought {
+    /// The next byte that is stored.
+    Data,
+    /// The next byte that is not; the end of the file counts.
+    Hole,
+}
+
 /// One name in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirectoryEntry {
@@ -191,8 +228,10 @@ protocol! {
         async fn unlink(directory: NodeId, name: Name) -> Result<(), FileError>;
         /// Removes an empty directory.
         async fn remove_directory(directory: NodeId, name: Name) -> Result<(), FileError>;
-        /// Renames, replacing what is there, atomically.
-        async fn rename(from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError>;
+        /// Renames atomically; `mode` says what becomes of what the new name leads to.
+        async fn rename(from: NodeId, from_name: Name, to: NodeId, to_name: Name, mode: RenameMode) -> Result<(), FileError>;
+        /// Creates a file without a name near `directory`, open once; `link` gives it a name as long as it is open.
+        async fn create_nameless(directory: NodeId, new: NewNode) -> Result<Attributes, FileError>;
         /// The target of a symbolic link.
         async fn read_link(node: NodeId) -> Result<Vec<u8>, FileError>;
         /// Keeps a node alive while it is open, also without names.
@@ -209,6 +248,22 @@ protocol! {
         async fn write(node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError>;
         /// Writes at the end of the file, whatever that is then; answers the offset where it was written.
         async fn append(node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError>;
+        /// Takes space for a range of a file, which reads as zeroes where it was a hole; the file grows to the end of the range.
+        async fn allocate(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
+        /// Gives a range of a file back: it reads as zeroes, whole blocks become holes, the size stays.
+        async fn punch(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
+        /// The next position of data or of a hole from `offset` on, which lies in the file; [`FileError::NotFound`] where no data follows.
+        async fn seek(node: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError>;
+        /// The value of an extended attribute; names have their prefix ("user.").
+        async fn extended(node: NodeId, name: Name) -> Result<Vec<u8>, FileError>;
+        /// Sets an extended attribute.
+        async fn set_extended(node: NodeId, name: Name, value: Vec<u8>, demand: Presence) -> Result<(), FileError>;
+        /// Removes an extended attribute.
+        async fn remove_extended(node: NodeId, name: Name) -> Result<(), FileError>;
+        /// The names of all extended attributes.
+        async fn list_extended(node: NodeId) -> Result<Vec<Name>, FileError>;
+        /// Brings the dirty pages of a node to the device without making them durable.
+        async fn write_out(node: NodeId) -> Result<(), FileError>;
         /// Makes a node's contents and what is needed to find it durable.
         async fn sync(node: NodeId) -> Result<(), FileError>;
         /// Makes everything durable that the current activity has written.

@@ -1,6 +1,8 @@
 //! Network devices: frames in, frames out.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::future::Future;
 use gyre_message::{Gone, protocol};
 use gyre_object::Bytes;
 
@@ -44,6 +46,21 @@ pub struct OutFrame {
     pub checksum: Option<(u16, u16)>,
     /// Where segmentation offload is used: payload bytes per segment and header bytes in all.
     pub segment: Option<(u16, u16)>,
+    /// Dropped once the device has taken the frame, or nobody will: what its sender holds for it.
+    pub receipt: Option<Receipt>,
+}
+
+/// What a frame carries for its sender. Its drop must be short and may send messages; whoever drops it holds no lock.
+pub type Receipt = Box<dyn Send>;
+
+/// Received frames as they come, in order, for the one reader of a device: part of its read resource, so that no request and no
+/// answer lie between an interrupt and the look at what has arrived.
+pub trait FrameStream: Sync + 'static {
+    /// Waits for frames; answers at least one.
+    ///
+    /// # Errors
+    /// [`LinkError::Device`] where the device failed and is being reset, [`LinkError::Gone`] where it is no more.
+    fn next(&'static self) -> impl Future<Output = Result<Vec<Bytes>, LinkError>>;
 }
 
 protocol! {
@@ -53,7 +70,5 @@ protocol! {
         async fn properties() -> Result<LinkProperties, LinkError>;
         /// Sends a frame; answers when the device has taken it. A full ring suspends the device's resource, nothing is lost.
         async fn transmit(frame: OutFrame) -> Result<(), LinkError>;
-        /// Waits for received frames; answers at least one, whole frames in order.
-        async fn receive() -> Result<Vec<Bytes>, LinkError>;
     }
 }

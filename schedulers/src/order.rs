@@ -42,6 +42,9 @@ pub trait Order: Send {
     /// Charges a client, in the ready set or not.
     fn charge(&mut self, client: ClientIndex, amount: u64, now_ns: u64);
 
+    /// Learns what a client got on other cores. A policy whose promise is about one core does nothing.
+    fn charge_elsewhere(&mut self, _client: ClientIndex, _amount: u64, _now_ns: u64) {}
+
     /// Says when `take` can next choose.
     fn readiness(&self, now_ns: u64) -> Readiness;
 
@@ -165,6 +168,12 @@ impl<O: Order> CorePolicy for Core<O> {
         }
         if record.kind == self.metric {
             self.order.charge(client, record.amount, now_ns);
+        }
+    }
+
+    fn record_elsewhere(&mut self, client: ClientIndex, record: Record, now_ns: u64) {
+        if record.kind == self.metric && self.clients.get(client).is_some() {
+            self.order.charge_elsewhere(client, record.amount, now_ns);
         }
     }
 

@@ -290,6 +290,10 @@ pub trait CorePolicy: Send {
     /// Charges consumption to a client. Records of other metrics than the policy's own only enter the statistics.
     fn resource_record(&mut self, client: ClientIndex, record: Record, now_ns: u64);
 
+    /// Tells what a client got on other cores since this was last told; it does not enter the statistics. Policies that keep their
+    /// promise for each core alone do nothing.
+    fn record_elsewhere(&mut self, _client: ClientIndex, _record: Record, _now_ns: u64) {}
+
     /// Returns what is known about a client, or `None` for an unknown one.
     fn client_statistics(&self, client: ClientIndex) -> Option<ClientStatistics>;
 
@@ -329,6 +333,9 @@ pub trait CorePolicy: Send {
 
     /// Charges a node and the nodes above it for consumption that no single client caused (tree only; elsewhere nothing happens).
     fn node_record(&mut self, _node: NodeIndex, _record: Record, _now_ns: u64) {}
+
+    /// Tells what a node's clients got on other cores (tree only): `record_elsewhere` at the node above.
+    fn node_elsewhere(&mut self, _node: NodeIndex, _record: Record, _now_ns: u64) {}
 
     /// Returns what is known about a node, or `None` (tree only).
     fn node_statistics(&self, _node: NodeIndex) -> Option<ClientStatistics> {

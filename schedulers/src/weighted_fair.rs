@@ -21,6 +21,14 @@
 //!   its debts to be forgiven.
 //! * `debt_max`: on waking, a debt above this amount is forgiven; what is below is always paid. Cannot be timed; adds debt_max/w to
 //!   the bound once per waking.
+//!
+//! **Several cores.** One order serves one core. What a client got on the others is told with `charge_elsewhere`, so that tags count
+//! service of the whole machine and the core serves whoever has had least of it. A client that had a core for itself must not starve
+//! here for it: such a charge moves its tag at most `debt_max`/w beyond V. Nor may one that is served elsewhere lose here what it is
+//! behind: it never slept, so up to `debt_max` of that stays.
+//!
+//! **Credit.** With `credit_max` a waking client keeps what it is behind, up to this amount: one that waits a moment for another core
+//! loses nothing. Its own service moved its tag as ever, so sleeping earns nothing beyond it. Adds credit_max/w to the bound.
 use crate::dense::Dense;
 use crate::heap::Heap;
 use crate::order::{Flat, Order};
@@ -40,6 +48,8 @@ pub struct Params {
     pub slack: u64,
     /// Largest amount a waking client still owes; 0 = it owes all.
     pub debt_max: u64,
+    /// Largest amount a waking client may be behind the others and catch up.
+    pub credit_max: u64,
 }
 
 /// Makes the policy.
@@ -52,7 +62,12 @@ struct Client {
     weight: Weight,
     /// Start tag while ready, finish tag otherwise.
     tag: Tag,
+    /// Until when it counts as awake because it was served on another core.
+    awake_until_ns: u64,
 }
+
+/// How long a client counts as awake after it was served on another core, ns: several times what cores take to tell each other.
+const AWAKE_NS: u64 = 5_000_000;
 
 /// The order of one core.
 #[derive(Debug)]
@@ -108,7 +123,7 @@ impl Order for WeightedFair {
     fn add(&mut self, client: ClientIndex, params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
         let weight = Weight::new(params.weight)?;
         self.ready.reserve(client)?;
-        self.clients.insert(client, Client { weight, tag: self.virtual_time })
+        self.clients.insert(client, Client { weight, tag: self.virtual_time, awake_until_ns: 0 })
     }
 
     fn update(&mut self, client: ClientIndex, params: &ClientParams, _now_ns: u64) -> Result<(), PolicyError> {
@@ -123,7 +138,7 @@ impl Order for WeightedFair {
     }
 
     #[inline]
-    fn enter(&mut self, client: ClientIndex, _now_ns: u64) {
+    fn enter(&mut self, client: ClientIndex, now_ns: u64) {
         let has_slept = self.serving != Some(client);
         if !has_slept {
             self.serving = None;
@@ -138,7 +153,9 @@ impl Order for WeightedFair {
             known.tag = known.tag.min(self.virtual_time.saturating_add(debt));
         }
         // The smallest step, so that clients whose service costs nothing take turns too.
-        known.tag = known.tag.saturating_add(1).max(self.virtual_time);
+        let credit = if now_ns < known.awake_until_ns { self.params.debt_max } else { self.params.credit_max };
+        let floor = self.virtual_time.saturating_sub(known.weight.distance(credit));
+        known.tag = known.tag.saturating_add(1).max(floor);
         self.ready.insert(client, known.tag);
     }
 
@@ -165,6 +182,19 @@ impl Order for WeightedFair {
         };
         known.tag = known.tag.saturating_add(known.weight.distance(amount));
         self.finish_max = self.finish_max.max(known.tag);
+        self.ready.change(client, known.tag);
+    }
+
+    fn charge_elsewhere(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.awake_until_ns = now_ns.saturating_add(AWAKE_NS);
+        let mut ceiling = Tag::MAX;
+        if self.params.debt_max != 0 {
+            ceiling = self.virtual_time.saturating_add(known.weight.distance(self.params.debt_max)).max(known.tag);
+        }
+        known.tag = known.tag.saturating_add(known.weight.distance(amount)).min(ceiling);
         self.ready.change(client, known.tag);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `sum of tenants + infrastructure + scheduling + interrupt + idle + unattributed = machine`, to the cycle.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 use crate::monitor::{Activity, ActivityKind, Snapshot};
@@ -67,6 +67,66 @@ pub struct Bill {
     pub difference_cycles: i64,
 }
 
+/// One process: figures of its own, all of them on its tenant's line too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessLine {
+    /// Its tenant.
+    pub tenant: String,
+    /// Its number in the tenant.
+    pub process: u32,
+    /// Its program's name.
+    pub name: String,
+    /// Its weight among the processes of its tenant (1024 is nice 0).
+    pub weight: u32,
+    /// Its threads.
+    pub threads: u32,
+    /// Cycles.
+    pub cycles: u64,
+    /// Of these, in user mode.
+    pub user_cycles: u64,
+    /// Messages handled for it.
+    pub messages: u64,
+    /// Bytes that resources moved for it.
+    pub bytes: u64,
+    /// Memory that it took and that is not given back.
+    pub memory_bytes: u64,
+    /// Time that its messages waited in queues, in nanoseconds.
+    pub queued_ns: u64,
+}
+
+/// The lines of all processes that live, by cycles, those of each tenant together.
+#[must_use]
+pub fn processes(snapshot: &Snapshot) -> Vec<ProcessLine> {
+    let payers = Payers::of(snapshot);
+    let mut lines: BTreeMap<u32, ProcessLine> = BTreeMap::new();
+    for process in snapshot.activities.iter().filter(|activity| activity.process_id != 0) {
+        let payer = payers.of_activity(process.id);
+        let tenant = snapshot.activities.iter().find(|one| Some(one.id) == payer);
+        let line = ProcessLine {
+            tenant: tenant.map_or_else(String::new, |tenant| tenant.name.clone()),
+            process: process.process_id,
+            name: process.name.clone(),
+            weight: process.share,
+            threads: process.processes,
+            user_cycles: process.user_cycles,
+            memory_bytes: process.memory_bytes,
+            ..ProcessLine::default()
+        };
+        lines.insert(process.id, line);
+    }
+    for record in &snapshot.records {
+        if let Some(line) = lines.get_mut(&record.activity) {
+            line.cycles += record.cycles;
+            line.messages += record.messages;
+            line.bytes += record.bytes;
+            line.queued_ns += record.queued_ns;
+        }
+    }
+    let mut lines: Vec<ProcessLine> = lines.into_values().collect();
+    lines.sort_by(|a, b| (&a.tenant, core::cmp::Reverse(a.cycles)).cmp(&(&b.tenant, core::cmp::Reverse(b.cycles))));
+    lines
+}
+
 impl Bill {
     /// Sums a snapshot up.
     #[must_use]
@@ -78,10 +138,11 @@ impl Bill {
             ..Self::default()
         };
         bill.cores(snapshot);
-        let payers = || snapshot.activities.iter().filter(|activity| is_payer(activity.kind));
-        bill.tenants = payers().map(|payer| line(snapshot, payer)).collect();
+        let payers = Payers::of(snapshot);
+        let all = snapshot.activities.iter().filter(|activity| is_payer(activity.kind));
+        bill.tenants = all.map(|payer| line(snapshot, &payers, payer)).collect();
         bill.tenant_cycles = bill.tenants.iter().map(|line| line.cycles).sum();
-        bill.infrastructure_cycles = handled(snapshot, |activity| payer_of(snapshot, activity).is_none());
+        bill.infrastructure_cycles = handled(snapshot, |activity| payers.of_activity(activity).is_none());
         let sum = [
             bill.tenant_cycles,
             bill.infrastructure_cycles,
@@ -117,13 +178,26 @@ fn is_payer(kind: ActivityKind) -> bool {
     matches!(kind, ActivityKind::Tenant | ActivityKind::System)
 }
 
-/// Returns the tenant that an activity belongs to: itself or the nearest tenant above it.
-///
+/// The tenant that each activity belongs to: itself or the nearest tenant above it.
+pub(crate) struct Payers(BTreeMap<u32, Option<u32>>);
+
+impl Payers {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let by_id: BTreeMap<u32, &Activity> = snapshot.activities.iter().map(|one| (one.id, one)).collect();
+        Self(by_id.keys().map(|id| (*id, nearest(&by_id, *id))).collect())
+    }
+
+    /// The tenant that pays for an activity.
+    pub(crate) fn of_activity(&self, id: u32) -> Option<u32> {
+        self.0.get(&id).copied().flatten()
+    }
+}
+
 /// A tree deeper than its number of activities is a cycle, which a damaged snapshot might hold; the walk ends there.
-fn payer_of(snapshot: &Snapshot, id: u32) -> Option<u32> {
+fn nearest(by_id: &BTreeMap<u32, &Activity>, id: u32) -> Option<u32> {
     let mut at = id;
-    for _ in 0..=snapshot.activities.len() {
-        let activity = snapshot.activities.iter().find(|activity| activity.id == at)?;
+    for _ in 0..=by_id.len() {
+        let activity = by_id.get(&at)?;
         if is_payer(activity.kind) {
             return Some(activity.id);
         }
@@ -140,20 +214,20 @@ fn handled(snapshot: &Snapshot, whose: impl Fn(u32) -> bool) -> u64 {
     all.filter(|span| whose(span.activity)).map(|span| span.cycles).sum()
 }
 
-fn line(snapshot: &Snapshot, payer: &Activity) -> Line {
-    let whose = |id: u32| payer_of(snapshot, id) == Some(payer.id);
+fn line(snapshot: &Snapshot, payers: &Payers, payer: &Activity) -> Line {
+    let whose = |id: u32| payers.of_activity(id) == Some(payer.id);
     let mut line = Line {
         tenant: payer.name.clone(),
         share: payer.share,
         cycles: handled(snapshot, whose),
         memory_bytes: payer.memory_bytes,
         memory_bytes_max: payer.memory_bytes_max,
+        memory_byte_seconds: payer.memory_byte_seconds,
         ..Line::default()
     };
     // Counters of a part are its own; memory of a tenant includes its parts already (it is the limit's subject).
     for part in snapshot.activities.iter().filter(|activity| whose(activity.id)) {
         line.user_cycles += part.user_cycles;
-        line.memory_byte_seconds += part.memory_byte_seconds;
         line.sent_bytes += part.sent_bytes;
         line.received_bytes += part.received_bytes;
         line.read_bytes += part.read_bytes;

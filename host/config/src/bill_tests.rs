@@ -20,6 +20,7 @@ fn snapshot() -> Snapshot {
                 idle_cycles: 500,
                 unattributed_cycles: 0,
                 handling: vec![span(0, 15), span(1, 20), span(2, 150), span(3, 300)],
+                ..CoreTime::default()
             },
             CoreTime {
                 core: 1,
@@ -33,7 +34,7 @@ fn snapshot() -> Snapshot {
             activity(0, 0, "root", ActivityKind::Root),
             activity(1, 0, "infrastructure", ActivityKind::Infrastructure),
             activity(2, 0, "gold", ActivityKind::Tenant),
-            activity(3, 2, "nginx", ActivityKind::Part),
+            Activity { process_id: 12, ..activity(3, 2, "nginx", ActivityKind::Part) },
             activity(4, 3, "request", ActivityKind::Part),
         ],
         records: vec![Record { activity: 4, messages: 7, queued_ns: 9, ..Record::default() }],
@@ -73,4 +74,15 @@ fn a_cycle_among_the_parents_ends() {
     let mut snapshot = snapshot();
     snapshot.activities[2] = activity(2, 3, "gold", ActivityKind::Part);
     assert!(Bill::of(&snapshot).adds_up());
+}
+
+#[test]
+fn a_process_has_a_line_of_its_own_beside_its_tenants() {
+    let mut snapshot = snapshot();
+    snapshot.records.push(Record { activity: 3, cycles: 300, messages: 2, bytes: 5, ..Record::default() });
+    let lines = processes(&snapshot);
+    assert_eq!(lines.len(), 1);
+    let line = &lines[0];
+    assert_eq!((line.tenant.as_str(), line.process, line.name.as_str()), ("gold", 12, "nginx"));
+    assert_eq!((line.cycles, line.messages, line.bytes), (300, 2, 5));
 }

@@ -39,6 +39,8 @@ pub struct Machine {
     pub log_level: LogLevel,
     /// A thread's time slice in microseconds.
     pub time_slice_us: u32,
+    /// How messages between resources are handed on.
+    pub messages: Dispatch,
     /// Seconds since 1970 when the machine was started, from the host.
     pub started_unix_s: u64,
     /// Entropy from the host, for hash keys and the random number generator.
@@ -53,6 +55,18 @@ pub struct Machine {
     pub tenants: Vec<Tenant>,
     /// Files that came in the module (programs of the system tenant).
     pub files: Vec<EmbeddedFile>,
+}
+
+/// How a message gets from its sender to its handler. Whichever it is, it is stamped and charged the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Dispatch {
+    /// Handled within its sender's turn where the scheduler would choose it next anyhow.
+    #[default]
+    Inline,
+    /// Queued always; a tenant's queues are served in one turn until its quantum is spent.
+    Turns,
+    /// Queued always, and the scheduler is asked for each batch, as in the Omni-kernel's paper.
+    Queued,
 }
 
 /// Severity of a log line.
@@ -110,6 +124,8 @@ pub struct Tenant {
     pub entitlements: Vec<Entitlement>,
     /// Bounds.
     pub limits: Limits,
+    /// True where its processes may read each other's figures, not only their own.
+    pub monitor: bool,
     /// Its IPv4 address.
     pub address: Address,
     /// Its root file system.

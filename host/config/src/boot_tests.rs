@@ -8,6 +8,7 @@ fn machine() -> Machine {
         memory_bytes: 512 << 20,
         log_level: LogLevel::Debug,
         time_slice_us: 1000,
+        messages: Dispatch::Turns,
         started_unix_s: 1,
         seed: [7; 32],
         link: Link {

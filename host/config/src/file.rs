@@ -18,6 +18,7 @@ use std::{
 
 use crate::boot::Machine;
 pub use error::{FileError, Problem};
+pub use policies::policy_by_name;
 pub use suggest::closest;
 
 /// A machine file, read and checked.

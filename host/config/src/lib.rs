@@ -18,6 +18,7 @@ extern crate alloc;
 pub mod address;
 pub mod bill;
 pub mod boot;
+pub mod figures;
 #[cfg(feature = "std")]
 pub mod file;
 pub mod monitor;

@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub cycles_per_second: u64,
     /// Each core's partition of its time.
     pub cores: Vec<CoreTime>,
-    /// Who exists or has existed; referred to by `id`.
+    /// Who exists; referred to by `id`. The figures of who has ended are its parent's.
     pub activities: Vec<Activity>,
     /// Names of the resources, with what concerns them as a whole; referred to by index.
     pub resources: Vec<Resource>,
@@ -56,6 +56,20 @@ pub struct CoreTime {
     pub unattributed_cycles: u64,
     /// Handling messages and running threads, by activity id.
     pub handling: Vec<Handling>,
+    /// Tasks alive: requests queued or being handled, and spawned tasks.
+    pub tasks: u32,
+    /// Queues that exist.
+    pub queues: u32,
+    /// Messages waiting in them.
+    pub queue_length: u32,
+    /// Threads at home here.
+    pub threads: u32,
+    /// Timers armed.
+    pub timers: u32,
+    /// Look-ups of a queue that the core's small table answered.
+    pub route_hits: u64,
+    /// Look-ups that went on to the larger one.
+    pub route_misses: u64,
 }
 
 /// Cycles of one core for one activity.
@@ -89,7 +103,7 @@ pub enum ActivityKind {
 /// Who pays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
-    /// Its number, never used again while the machine runs.
+    /// Its number; one that has ended is used again after a million others at the earliest.
     pub id: u32,
     /// Parent's number; the root's is its own.
     pub parent: u32,
@@ -97,6 +111,8 @@ pub struct Activity {
     pub name: String,
     /// What it is.
     pub kind: ActivityKind,
+    /// For a process its number in its tenant; 0 for all else.
+    pub process_id: u32,
     /// Weight among its siblings.
     pub share: u32,
     /// Memory it holds now in bytes, kernel objects included.
@@ -105,7 +121,7 @@ pub struct Activity {
     pub memory_bytes_max: u64,
     /// What it may hold.
     pub memory_bytes_limit: u64,
-    /// Memory that it held itself, those below it left out, integrated over time: bytes x seconds.
+    /// Memory integrated over time, bytes x seconds; a tenant's includes that of its processes.
     pub memory_byte_seconds: u64,
     /// What it could hold if everybody wanted all they may have; 0 where it has no budget of its own.
     pub memory_entitled_bytes: u64,
@@ -121,7 +137,7 @@ pub struct Activity {
     pub cache_hits: u64,
     /// Pages of files that were not.
     pub cache_misses: u64,
-    /// Processes and threads now.
+    /// Threads now; of a tenant, those of all its processes.
     pub processes: u32,
     /// Processes started so far.
     pub processes_started: u64,
@@ -148,7 +164,13 @@ pub struct Resource {
     pub name: String,
     /// Its policy's name.
     pub policy: String,
-    /// Cycles that its scheduler took (part of the cores' scheduling).
+    /// Cores that may handle its requests, a bit each.
+    pub cores: u64,
+    /// Messages handled per scheduling decision.
+    pub batch: u32,
+    /// Whether the policy is its own and not the CPU's.
+    pub is_gate: bool,
+    /// Cycles that choosing its work took (part of the cores' scheduling).
     pub scheduling_cycles: u64,
     /// Its longest message in cycles.
     pub longest_cycles: u64,
@@ -201,8 +223,6 @@ pub struct Lock {
     pub contended: u64,
     /// Cycles waited.
     pub waited_cycles: u64,
-    /// The longest hold in cycles.
-    pub held_cycles_max: u64,
 }
 
 /// One pool of typed objects.
@@ -214,6 +234,8 @@ pub struct Pool {
     pub objects: u64,
     /// The most there were.
     pub objects_max: u64,
+    /// Made since the machine started.
+    pub made: u64,
     /// Bytes of one object.
     pub object_bytes: u32,
 }

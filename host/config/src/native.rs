@@ -1,9 +1,11 @@
 //! Native system calls: numbers from 0x1000 on, same registers as Linux calls (number in rax; arguments in rdi, rsi,
-//! rdx, r10, r8, r9; result in rax, errors as negative errno). They need the rights of the system tenant; for others a
-//! snapshot holds their own records only and the rest answers EPERM.
+//! rdx, r10, r8, r9; result in rax, errors as negative errno). Every process may ask for its own figures ([`FIGURES`],
+//! [`FIGURES_MAP`]); all else needs the rights of the system tenant, others get EPERM.
 
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
+
+use crate::policy::Policy;
 
 /// `snapshot(buffer, length) -> bytes`: writes the postcard form of [`crate::monitor::Snapshot`].
 ///
@@ -31,6 +33,54 @@ pub const LOG: u64 = 0x1003;
 /// `terminate(pid, signal)`: sends a signal to a program started by [`SPAWN`], whatever its tenant.
 pub const TERMINATE: u64 = 0x1004;
 
+/// `set(request, length)`: changes the running machine; `request` is the postcard form of [`Change`].
+///
+/// Errors: EPERM (not the system tenant), ENOENT (no such tenant or resource), EINVAL (does not decode, or a value that makes no
+/// sense), EOPNOTSUPP (a policy for a resource that has none of its own: it is part of the CPU's), ENODEV (no such core).
+pub const SET: u64 = 0x1005;
+
+/// `figures(process, buffer, length) -> bytes`: writes [`crate::figures::Figures`] of a process of the caller's tenant, 0 for itself,
+/// as they are now. At most `length` bytes are written; the whole size is returned.
+///
+/// Errors: ESRCH (no such process), EPERM (another process, and the tenant has no `monitor = true`), EFAULT.
+pub const FIGURES: u64 = 0x1010;
+
+/// `figures_map(process) -> address`: maps a page that holds [`crate::figures::Figures`] of a process, read-only; the kernel writes it
+/// every `period_ns`, for as long as it is mapped and the process lives. A child does not inherit it.
+///
+/// Errors: as [`FIGURES`]; ENOMEM, also for more pages than a tenant may have.
+pub const FIGURES_MAP: u64 = 0x1011;
+
+/// Argument of [`SET`]: what is `None` stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// A tenant's share and limits.
+    Tenant {
+        /// Its name.
+        name: String,
+        /// Weight among its siblings.
+        share: Option<u32>,
+        /// Memory in bytes.
+        memory_bytes: Option<u64>,
+        /// Processes and threads.
+        processes: Option<u32>,
+    },
+    /// A resource's scheduler and cores.
+    Resource {
+        /// Its name; `cpu` for the CPU's own policy and the cores of programs.
+        name: String,
+        /// Its policy.
+        policy: Option<Policy>,
+        /// Messages handled per decision.
+        batch: Option<u16>,
+        /// Cores, a bit each.
+        cores: Option<u64>,
+        /// Weight of its queues among those of the same tenant.
+        weight: Option<u32>,
+    },
+}
+
 /// The tenant of the caller, where a call takes a tenant's index.
 pub const OWN_TENANT: u64 = u64::MAX;
 
@@ -38,11 +88,11 @@ pub const OWN_TENANT: u64 = u64::MAX;
 /// the tenant has written. Who is not the system tenant may name [`OWN_TENANT`] only.
 ///
 /// Errors: EPERM, ENOENT (no such tenant or file), EFAULT, EIO, and what walking a path answers.
-pub const CHECKPOINT: u64 = 0x1010;
+pub const CHECKPOINT: u64 = 0x1028;
 
 /// `evict(tenant, path, length) -> bytes`: the same, and then drops what is cached of the file, or of the tenant. Pages that
 /// programs have mapped and use stay.
-pub const EVICT: u64 = 0x1011;
+pub const EVICT: u64 = 0x1029;
 
 /// `flow(sink, share) -> descriptor`: a flow to what the descriptor `sink` names; `share` (1 to 2^20) is its part of what this
 /// program's flows read, relative to the others. For every program, as the five that follow. Closing the descriptor ends it.

@@ -1,15 +1,19 @@
 //! What happened between two snapshots.
 
-use alloc::vec::Vec;
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 
-use crate::monitor::{Activity, CoreTime, Handling, Record, Resource, Snapshot};
+use crate::monitor::{Activity, ActivityKind, CoreTime, Handling, Record, Resource, Snapshot};
 
 impl Snapshot {
     /// Returns what happened since an earlier snapshot: counters are differences, levels (memory, queue lengths) are those of now.
     ///
-    /// What was not there earlier counts from zero.
+    /// What was not there earlier counts from zero; what is not there any more has left its figures to its parent.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        let earlier = &earlier.left_to_parents(self);
         let mut window = self.clone();
         window.uptime_ns = self.uptime_ns.saturating_sub(earlier.uptime_ns);
         for core in &mut window.cores {
@@ -27,16 +31,65 @@ impl Snapshot {
         for (resource, other) in window.resources.iter_mut().zip(&earlier.resources) {
             subtract_resource(resource, other);
         }
-        let same = |a: &Record, b: &Record| a.activity == b.activity && a.resource == b.resource;
+        let mut before: BTreeMap<(u32, u16), Vec<&Record>> = BTreeMap::new();
+        earlier
+            .records
+            .iter()
+            .for_each(|record| before.entry((record.activity, record.resource)).or_default().push(record));
         for record in &mut window.records {
-            earlier
-                .records
-                .iter()
-                .find(|other| same(record, other))
-                .iter()
-                .for_each(|other| subtract_record(record, other));
+            let same = before.get(&(record.activity, record.resource));
+            same.into_iter().flatten().for_each(|other| subtract_record(record, other));
         }
         window
+    }
+
+    /// The same with every process' figures as its tenant's: what does not grow with the number of processes.
+    #[must_use]
+    pub fn without_processes(&self) -> Self {
+        let others = self.activities.iter().filter(|activity| activity.kind != ActivityKind::Part).cloned();
+        let mut settled = self.left_to_parents(&Self { activities: others.collect(), ..Self::default() });
+        settled.activities.retain(|activity| activity.kind != ActivityKind::Part);
+        for core in &mut settled.cores {
+            let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+            core.handling.iter().for_each(|span| *sums.entry(span.activity).or_default() += span.cycles);
+            core.handling = sums.into_iter().map(|(activity, cycles)| Handling { activity, cycles }).collect();
+        }
+        let mut sums: BTreeMap<(u32, u16), Record> = BTreeMap::new();
+        for record in &settled.records {
+            let none = Record { activity: record.activity, resource: record.resource, ..Record::default() };
+            let sum = sums.entry((record.activity, record.resource)).or_insert(none);
+            sum.cycles += record.cycles;
+            sum.messages += record.messages;
+            sum.inline_messages += record.inline_messages;
+            sum.bytes += record.bytes;
+            sum.queued_ns += record.queued_ns;
+            sum.queue_length += record.queue_length;
+            sum.refused += record.refused;
+        }
+        settled.records = sums.into_values().collect();
+        settled
+    }
+
+    /// These figures as they would be if all that do not exist `later` had ended already.
+    fn left_to_parents(&self, later: &Self) -> Self {
+        let alive: BTreeSet<u32> = later.activities.iter().map(|activity| activity.id).collect();
+        let parents: BTreeMap<u32, u32> = self.activities.iter().map(|one| (one.id, one.parent)).collect();
+        let heir = |id: u32| {
+            let step = |id: &u32| parents.get(id).copied().filter(|parent| parent != id);
+            core::iter::successors(Some(id), step).take(parents.len() + 1).find(|id| alive.contains(id)).unwrap_or(id)
+        };
+        let mut settled = self.clone();
+        for core in &mut settled.cores {
+            core.handling.iter_mut().for_each(|span| span.activity = heir(span.activity));
+        }
+        settled.records.iter_mut().for_each(|record| record.activity = heir(record.activity));
+        for gone in self.activities.iter().filter(|activity| !alive.contains(&activity.id)) {
+            let heir = heir(gone.id);
+            if let Some(heir) = settled.activities.iter_mut().find(|activity| activity.id == heir && heir != gone.id) {
+                heir.user_cycles += gone.user_cycles;
+            }
+        }
+        settled
     }
 }
 
@@ -50,8 +103,10 @@ fn subtract_core(core: &mut CoreTime, earlier: &CoreTime) {
     less(&mut core.interrupt_cycles, earlier.interrupt_cycles);
     less(&mut core.idle_cycles, earlier.idle_cycles);
     less(&mut core.unattributed_cycles, earlier.unattributed_cycles);
-    let before =
-        |activity: u32| earlier.handling.iter().find(|span| span.activity == activity).map_or(0, |span| span.cycles);
+    less(&mut core.route_hits, earlier.route_hits);
+    less(&mut core.route_misses, earlier.route_misses);
+    let same = |activity: u32| earlier.handling.iter().filter(move |span| span.activity == activity);
+    let before = |activity: u32| same(activity).map(|span| span.cycles).sum();
     let spans = core
         .handling
         .iter()
@@ -96,6 +151,31 @@ mod tests {
 
     fn core(elapsed_cycles: u64, activity: u32, cycles: u64) -> CoreTime {
         CoreTime { elapsed_cycles, handling: vec![Handling { activity, cycles }], ..CoreTime::default() }
+    }
+
+    #[test]
+    fn who_has_ended_has_left_its_figures_to_its_parent() {
+        let activity = |id, parent| Activity { id, parent, ..Activity::default() };
+        let handling = |spans: &[(u32, u64)]| {
+            let spans = spans.iter().map(|&(activity, cycles)| Handling { activity, cycles });
+            vec![CoreTime { handling: spans.collect(), ..CoreTime::default() }]
+        };
+        let record = |activity, messages| Record { activity, messages, ..Record::default() };
+        let earlier = Snapshot {
+            activities: vec![activity(1, 1), activity(7, 1), activity(8, 1)],
+            cores: handling(&[(1, 100), (7, 50), (8, 5)]),
+            records: vec![record(1, 10), record(7, 4)],
+            ..Snapshot::default()
+        };
+        let later = Snapshot {
+            activities: vec![activity(1, 1), activity(8, 1)],
+            cores: handling(&[(1, 170), (8, 5)]),
+            records: vec![record(1, 15)],
+            ..Snapshot::default()
+        };
+        let window = later.since(&earlier);
+        assert_eq!(window.cores, handling(&[(1, 20), (8, 0)]));
+        assert_eq!(window.records[0].messages, 1);
     }
 
     #[test]

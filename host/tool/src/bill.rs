@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use gyre_config::{
-    bill::{Bill, Line},
+    bill::{self, Bill, Line, ProcessLine},
     file::units::show_bytes,
 };
 
@@ -22,7 +22,19 @@ use crate::{
 /// When no machine runs, or the bill does not add up.
 pub fn bill(arguments: &cli::Bill) -> Result<ExitCode> {
     let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
-    let bill = Bill::of(&agent.snapshot()?);
+    let snapshot = agent.snapshot()?;
+    let bill = Bill::of(&snapshot);
+    if arguments.processes {
+        let lines = bill::processes(&snapshot);
+        match arguments.format {
+            _ if arguments.json => print_json(&lines)?,
+            BillFormat::Table => print!("{}", process_table(&lines, bill.cycles_per_second)),
+            BillFormat::Json => print_json(&lines)?,
+            BillFormat::Csv => print!("{}", process_csv(&lines)),
+        }
+        check(&bill)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     match arguments.format {
         _ if arguments.json => print_json(&bill)?,
         BillFormat::Table => print!("{}", table(&bill)),
@@ -84,6 +96,63 @@ pub fn table(bill: &Bill) -> String {
     row("machine", bill.machine_cycles);
     let title = format!("Bill of {} for {:.1} s", bill.machine, bill.period_ns as f64 / 1e9);
     format!("{}\n{}{}\n", paint(Paint::Bold, &title), ui::table(&rows), last_line(bill))
+}
+
+/// Writes the processes that run, for people. What those that have ended used is on their tenants' lines.
+pub fn process_table(lines: &[ProcessLine], cycles_per_second: u64) -> String {
+    let seconds = |cycles: u64| format!("{:.3} s", cycles as f64 / cycles_per_second.max(1) as f64);
+    let head = [
+        "tenant",
+        "process",
+        "program",
+        "threads",
+        "CPU time",
+        "of it user",
+        "messages",
+        "moved",
+        "memory",
+        "mean wait",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(lines.iter().map(|line| {
+        let waited = format!("{:.1} us", line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
+        vec![
+            line.tenant.clone(),
+            line.process.to_string(),
+            line.name.clone(),
+            line.threads.to_string(),
+            seconds(line.cycles),
+            seconds(line.user_cycles),
+            line.messages.to_string(),
+            show_bytes(line.bytes),
+            show_bytes(line.memory_bytes),
+            waited,
+        ]
+    }));
+    ui::table(&rows)
+}
+
+/// Writes the processes that run, for spreadsheets.
+pub fn process_csv(lines: &[ProcessLine]) -> String {
+    let mut text =
+        String::from("tenant,process,name,weight,threads,cycles,user_cycles,messages,bytes,memory_bytes,queued_ns\n");
+    for line in lines {
+        // A program names itself as it likes.
+        let name = line.name.replace('"', "\"\"");
+        let figures = [
+            u64::from(line.weight),
+            u64::from(line.threads),
+            line.cycles,
+            line.user_cycles,
+            line.messages,
+            line.bytes,
+            line.memory_bytes,
+            line.queued_ns,
+        ];
+        let figures: Vec<String> = figures.iter().map(u64::to_string).collect();
+        text += &format!("{},{},\"{name}\",{}\n", line.tenant, line.process, figures.join(","));
+    }
+    text
 }
 
 /// The line that must be true.

@@ -34,7 +34,7 @@ pub enum Command {
     /// Make the images of a machine file without booting it
     Image(Image),
     /// Watch a running machine in the terminal
-    Top(Select),
+    Top(Top),
     /// Run a program in a tenant of a running machine
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(Exec),
@@ -46,6 +46,9 @@ pub enum Command {
     Evict(Keep),
     /// Show who used what since the machine started
     Bill(Bill),
+    /// Change a running machine: shares and limits of a tenant, policy and cores of a resource
+    #[command(after_help = SET_EXAMPLES)]
+    Set(Set),
     /// Run an experiment of a paper: a table with its figure beside ours, and a plot
     Exp(Exp),
     /// Run the tests of the project
@@ -65,6 +68,17 @@ Examples:
   ./gyre run examples/three-tenants.toml --for 30s --json | jq .bill
   ./gyre run examples/three-tenants.toml --on linux      the same tenants on Debian's kernel with cgroups
   ./gyre run examples/three-tenants.toml --pcap wire.pcap";
+
+const SET_EXAMPLES: &str = "\
+Tenants: share WEIGHT or \"60 %\" · memory SIZE · processes COUNT
+Resources: policy NAME [inner NAME] [rate R burst B] · batch COUNT · cores 0,1 · weight WEIGHT
+A percentage is what the tenant gets while all its siblings want more; they keep their shares among each other.
+
+Examples:
+  ./gyre set tenant gold share 60
+  ./gyre set tenant bronze memory '128 MiB' processes 50
+  ./gyre set resource block policy wfq
+  ./gyre set resource cpu cores 1";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
@@ -150,6 +164,48 @@ pub struct Select {
     pub machine: Option<String>,
 }
 
+/// Arguments of `top`.
+#[derive(Args)]
+pub struct Top {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
+    /// Show the processes of this tenant, or of all with `all`
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Write all figures once, as JSON: objects and locks of the kernel among them
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `set`.
+#[derive(Args)]
+pub struct Set {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
+    /// What is changed
+    #[arg(value_enum)]
+    pub what: Subject,
+    /// Its name
+    pub name: String,
+    /// Keys and values in turn
+    #[arg(required = true, num_args = 2.., value_name = "KEY VALUE", allow_hyphen_values = true)]
+    pub pairs: Vec<String>,
+    /// Write what holds now as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Subject {
+    /// A tenant's share and limits
+    Tenant,
+    /// A resource's scheduler and cores
+    Resource,
+}
+
 /// Arguments of `exec`.
 #[derive(Args)]
 pub struct Exec {
@@ -203,6 +259,9 @@ pub struct Bill {
     /// The same as --format json
     #[arg(long)]
     pub json: bool,
+    /// A line for each process that runs, in place of the tenants'
+    #[arg(long)]
+    pub processes: bool,
 }
 
 /// Forms of a bill.

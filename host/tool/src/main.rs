@@ -22,6 +22,7 @@ mod namespace;
 mod project;
 mod qemu;
 mod run;
+mod set;
 mod stop;
 mod tests_command;
 mod top;
@@ -59,6 +60,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Logs(arguments) => exec::logs(&arguments),
         Command::Checkpoint(arguments) => keep::checkpoint(&arguments),
         Command::Evict(arguments) => keep::evict(&arguments),
+        Command::Set(arguments) => set::set(&arguments),
         Command::Bill(arguments) => bill::bill(&arguments),
         Command::Exp(arguments) => exp::exp(&arguments),
         Command::Test(arguments) => tests_command::test(&arguments),

@@ -23,6 +23,7 @@ pub mod exec;
 pub mod file;
 pub mod futex;
 pub mod memory;
+pub mod objects;
 pub mod process;
 pub mod run;
 pub mod signal;

@@ -2,8 +2,10 @@
 
 use crate::file::FileContext;
 use crate::file::signal_file::SignalWatch;
+use crate::objects::PROCESSES;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
+use crate::tenant::Consumption;
 use crate::time::interval::IntervalTimers;
 use crate::time::posix::PosixTimers;
 use crate::{Tenant, Thread};
@@ -13,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering}
 use gyre_account::ActivityId;
 use gyre_address_space::AddressSpace;
 use gyre_message::WaitQueue;
+use gyre_object::Counter;
 use gyre_object::SpinLock;
 
 /// Who a process acts as.
@@ -65,6 +68,7 @@ pub struct Program {
 
 /// A process of a tenant.
 pub struct Process {
+    _count: Counter,
     id: i32,
     tenant: Arc<Tenant>,
     activity: ActivityId,
@@ -101,6 +105,8 @@ pub struct Process {
     pub timers: PosixTimers,
     /// Its nice value, -20 to 19.
     pub nice: AtomicI32,
+    /// What it had used when it ended.
+    used_at_end: SpinLock<Option<Consumption>>,
     /// PR_SET_DUMPABLE.
     pub dumpable: AtomicU8,
     /// Sent to it when its parent ends (PR_SET_PDEATHSIG).
@@ -142,6 +148,7 @@ impl Process {
     pub fn new(id: i32, tenant: Arc<Tenant>, new: NewProcess) -> Arc<Process> {
         new.space.join();
         Arc::new(Process {
+            _count: PROCESSES.count(),
             id,
             tenant,
             activity: new.activity,
@@ -165,6 +172,7 @@ impl Process {
             interval_timers: IntervalTimers::default(),
             timers: PosixTimers::default(),
             nice: AtomicI32::new(0),
+            used_at_end: SpinLock::new(None),
             dumpable: AtomicU8::new(1),
             parent_death_signal: AtomicI32::new(0),
             is_subreaper: AtomicBool::new(false),
@@ -188,6 +196,20 @@ impl Process {
     /// Who pays for it.
     pub fn activity(&self) -> ActivityId {
         self.activity
+    }
+
+    /// What it has used so far, or had when it ended.
+    pub fn used(&self) -> Consumption {
+        let at_end = *self.used_at_end.lock();
+        at_end.unwrap_or_else(|| self.tenant().host().consumption(self.activity))
+    }
+
+    /// Its activity is over: what it used stays known until its parent has asked.
+    pub(crate) fn close_activity(&self) -> Consumption {
+        let used = self.used();
+        *self.used_at_end.lock() = Some(used);
+        self.tenant().host().close_activity(self.activity);
+        used
     }
 
     /// Its memory; replaced by execve.

@@ -131,7 +131,9 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     let registers = &running.context.registers;
     let number = registers.rax;
     let arguments = Arguments([registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9]);
-    let outcome = if let Some(outcome) = at_once(thread, number, arguments) {
+    let outcome = if table::creates(number) && thread.tenant().host().is_over_limit(thread.tenant().activity()) {
+        Err(Errno::ENOMEM)
+    } else if let Some(outcome) = at_once(thread, number, arguments) {
         outcome
     } else if file::table::holds(number) {
         file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))

@@ -100,6 +100,28 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
     Err(Errno::ENOSYS)
 }
 
+/// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
+const CREATING: &[u64] = &[
+    2, 9, 22, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254, 257, 258, 259,
+    265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 437,
+];
+const CREATING_BITS: [u64; 8] = {
+    let mut bits = [0; 8];
+    let mut at = 0;
+    while at < CREATING.len() {
+        bits[CREATING[at] as usize / 64] |= 1 << (CREATING[at] % 64);
+        at += 1;
+    }
+    bits
+};
+
+/// True where a call makes something that the kernel keeps, so that a tenant over its limit of memory must not make it. What gives
+/// back (close, exit, munmap, unlink) and what goes on (read, write, wait) is never refused for that.
+#[inline]
+pub(crate) fn creates(number: u64) -> bool {
+    CREATING_BITS.get(number as usize / 64).is_some_and(|bits| bits >> (number % 64) & 1 == 1)
+}
+
 mod calls {
     use crate::futex::{calls as futex, robust};
     use crate::memory;

@@ -67,10 +67,14 @@ pub trait Host: Send + Sync + 'static {
     fn open_activity(&self, parent: ActivityId, name: &str) -> Result<ActivityId, OutOfMemory>;
     /// The process of an activity has ended; its figures stay with the tenant's.
     fn close_activity(&self, activity: ActivityId);
-    /// What an activity has used so far.
+    /// Gives an activity its weight among those of its tenant, by the nice value of its process (-20 to 19).
+    fn set_nice(&self, activity: ActivityId, nice: i32);
+    /// What an activity has used so far; nothing once it is closed.
     fn consumption(&self, activity: ActivityId) -> Consumption;
     /// How much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;
+    /// True where a tenant holds more memory than it may, so that nothing new may be made for its programs.
+    fn is_over_limit(&self, activity: ActivityId) -> bool;
     /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.
     fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall;
     /// How flushes of other cores are done.
@@ -96,8 +100,8 @@ pub struct Tenant {
     pub host_name: SpinLock<Vec<u8>>,
     activity: ActivityId,
     host: &'static dyn Host,
-    /// What it may have.
-    pub limits: TenantLimits,
+    /// What it may have; may change while it runs.
+    pub limits: SpinLock<TenantLimits>,
     /// Its processes and threads.
     pub tree: SpinLock<Tree>,
     /// Who waits for words of memory.
@@ -127,7 +131,7 @@ impl Tenant {
             host_name: SpinLock::new(name.into()),
             activity,
             host,
-            limits,
+            limits: SpinLock::new(limits),
             tree: SpinLock::default(),
             futexes: Futexes::default(),
             files,

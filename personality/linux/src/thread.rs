@@ -1,5 +1,6 @@
 //! A thread: one async task, which runs the program and serves its calls.
 
+use crate::objects::THREADS;
 use crate::signal::{AltStack, Pending, SignalSet};
 use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
@@ -8,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use gyre_address_space::AddressSpace;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, select, sleep_until};
+use gyre_object::Counter;
 use gyre_object::SpinLock;
 
 /// Signals as one thread sees them.
@@ -39,6 +41,7 @@ pub enum RestartBlock {
 
 /// A thread of a process. What other threads may look at is here; registers live in its task.
 pub struct Thread {
+    _count: Counter,
     id: AtomicI32,
     process: Arc<Process>,
     /// True while there is a reason to look at signals: a hint, confirmed under the locks.
@@ -65,6 +68,7 @@ impl Thread {
     /// A thread that does not run yet.
     pub fn new(id: i32, process: Arc<Process>) -> Arc<Thread> {
         Arc::new(Thread {
+            _count: THREADS.count(),
             id: AtomicI32::new(id),
             process,
             attention: AtomicBool::new(false),

@@ -148,7 +148,7 @@ impl AddressSpace {
 pub struct WordName {
     /// Which object: an address space, shared memory or file system.
     object: u64,
-    /// The file's node; 0 for others.
+    /// The file's node in its file system; 0 for others.
     extra: u64,
     /// The byte in the object.
     offset: u64,
@@ -158,7 +158,9 @@ fn name_word(space: &AddressSpace, start: u64, region: &Region, address: u64) ->
     let offset = region.index_of(start, address) * PAGE + address % PAGE;
     match (&region.provider, region.is_shared()) {
         (Provider::Memory(memory), true) => WordName { object: Arc::as_ptr(memory).addr() as u64, extra: 0, offset },
-        (Provider::File(file), true) => WordName { object: u64::MAX, extra: file.node.0, offset },
+        (Provider::File(file), true) => {
+            WordName { object: file.client.server() as u64, extra: file.node.0, offset }
+        }
         _ => space.private_word_name(address),
     }
 }

@@ -68,6 +68,13 @@ impl SharedMemory {
         }
         memory
     }
+
+    /// Memory that begins with this page, for a page that the kernel writes and programs read.
+    pub fn of_page(page: Page) -> SharedMemory {
+        let memory = SharedMemory::default();
+        memory.pages.lock().insert(0, page);
+        memory
+    }
 }
 
 /// A file as mappings of it know it.

@@ -1,5 +1,6 @@
 //! The address space and its lock.
 
+use gyre_object::{Census, Counter};
 use crate::flush::{Flush, Stale, flush_here};
 use crate::leaving::Leaving;
 use crate::pages::PageMap;
@@ -14,6 +15,9 @@ use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
 pub const REGIONS_MAX: usize = 65_530;
+
+/// The address spaces that there are, for the list of objects.
+pub static SPACES: Census = Census::of::<AddressSpace>();
 
 /// What a program may have, bytes; `u64::MAX` for no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +74,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 /// The memory of a program.
 pub struct AddressSpace {
+    _count: Counter,
     pub(crate) state: SpinLock<State>,
     root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
@@ -97,6 +102,7 @@ impl AddressSpace {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
         let root = table.root();
         Ok(Arc::new(AddressSpace {
+            _count: SPACES.count(),
             state: SpinLock::new(State {
                 table,
                 pages: PageMap::default(),

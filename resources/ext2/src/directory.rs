@@ -115,6 +115,20 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
     Ok(found)
 }
 
+/// The longest entry that fits, bytes.
+///
+/// # Errors
+/// [`FileError::Damaged`].
+pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
+    let mut largest = 0;
+    for entry in entries(block) {
+        let entry = entry?;
+        let used = if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) };
+        largest = largest.max(entry.bytes.saturating_sub(used));
+    }
+    Ok(largest)
+}
+
 /// Makes a name lead elsewhere.
 ///
 /// # Errors

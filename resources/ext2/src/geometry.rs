@@ -28,6 +28,8 @@ const GROUPS_MAX: u32 = 1 << 16;
 const BLOCKS_PER_GROUP_MIN: u32 = 256;
 
 const INCOMPAT_FILE_TYPE: u32 = 2;
+/// Inodes may have extended attributes.
+pub(crate) const COMPAT_EXTENDED_ATTRIBUTES: u32 = 8;
 const RO_COMPAT_SPARSE_SUPER: u32 = 1;
 pub(crate) const RO_COMPAT_LARGE_FILE: u32 = 2;
 const RO_COMPAT_HASHED_DIRECTORIES: u32 = 4;
@@ -39,6 +41,7 @@ pub(crate) mod field {
     pub(crate) const INODES_FREE: usize = 16;
     pub(crate) const WRITTEN_AT: usize = 48;
     pub(crate) const STATE: usize = 58;
+    pub(crate) const COMPAT: usize = 92;
     pub(crate) const RO_COMPAT: usize = 100;
 }
 
@@ -67,6 +70,7 @@ pub(crate) struct Geometry {
     pub(crate) group_count: u32,
     pub(crate) has_file_type: bool,
     pub(crate) only_readable: bool,
+    pub(crate) has_extended: bool,
     pub(crate) state: u16,
     sparse_super: bool,
     reserved_descriptor_blocks: u32,
@@ -102,6 +106,7 @@ impl Geometry {
             group_count: 0,
             has_file_type: incompat & INCOMPAT_FILE_TYPE != 0,
             only_readable: ro_compat & !RO_COMPAT_KNOWN != 0,
+            has_extended: features(field::COMPAT) & COMPAT_EXTENDED_ATTRIBUTES != 0,
             state: u16_at(raw, field::STATE),
             sparse_super: ro_compat & RO_COMPAT_SPARSE_SUPER != 0,
             reserved_descriptor_blocks: u32::from(u16_at(raw, 206)),

@@ -1,6 +1,7 @@
 //! Inodes on disk: 128 bytes, or more with parts of seconds behind them.
 
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
+use alloc::boxed::Box;
 use gyre_interface::files::{FileError, NodeKind};
 
 /// Bytes of an inode that every revision has.
@@ -32,6 +33,18 @@ pub(crate) struct Inode {
     pub(crate) pointers: [u32; POINTERS],
     pub(crate) generation: u32,
     pub(crate) attributes_block: u32,
+    /// Extended attributes in the inode's own space: everything from their magic number to the inode's end.
+    pub(crate) attributes: Option<Box<[u8]>>,
+}
+
+/// Marks extended attributes, in a block and in an inode.
+pub(crate) const ATTRIBUTES_MAGIC: u32 = 0xea02_0000;
+
+/// Where extended attributes begin in a raw inode, if it has room for any.
+fn attributes_start(raw: &[u8]) -> Option<usize> {
+    let start = INODE_BYTES_MIN + usize::from(u16_at(raw, INODE_BYTES_MIN));
+    (raw.len() > INODE_BYTES_MIN && start >= INODE_BYTES_MIN + 4 && start.is_multiple_of(4) && start + 8 <= raw.len())
+        .then_some(start)
 }
 
 /// The type bits of a mode.
@@ -85,6 +98,7 @@ impl Inode {
             pointers: [0; POINTERS],
             generation: 0,
             attributes_block: 0,
+            attributes: None,
         }
     }
 
@@ -122,6 +136,10 @@ impl Inode {
             pointers,
             generation: u32_at(raw, 100),
             attributes_block: u32_at(raw, 104),
+            attributes: attributes_start(raw)
+                .and_then(|start| raw.get(start..))
+                .filter(|area| u32_at(area, 0) == ATTRIBUTES_MAGIC)
+                .map(Box::from),
         })
     }
 
@@ -142,6 +160,14 @@ impl Inode {
         self.pointers.iter().enumerate().for_each(|(index, pointer)| put_u32(raw, 40 + 4 * index, *pointer));
         put_u32(raw, 100, self.generation);
         put_u32(raw, 104, self.attributes_block);
+        if let Some(area) = attributes_start(raw).and_then(|start| raw.get_mut(start..)) {
+            match &self.attributes {
+                Some(attributes) if attributes.len() == area.len() => area.copy_from_slice(attributes),
+                Some(_) => {}
+                None if u32_at(area, 0) == ATTRIBUTES_MAGIC => area.fill(0),
+                None => {}
+            }
+        }
         if self.kind == NodeKind::File {
             put_u32(raw, 108, (self.size >> 32) as u32);
         }

@@ -4,6 +4,7 @@ use crate::Ext2;
 use crate::change::now_ns;
 use crate::metadata::from_block;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_interface::files::*;
@@ -187,6 +188,7 @@ impl Ext2 {
         if self.read_only.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.doom_nameless();
         self.settle().await?;
         if self.marked_unclean.load(Ordering::Acquire) {
             self.write_superblock(true).await?;
@@ -194,6 +196,19 @@ impl Ext2 {
             self.marked_unclean.store(false, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Nodes without names that are still open end with the file system: nobody could find them afterwards.
+    fn doom_nameless(&self) {
+        let mut nameless = Vec::new();
+        self.nodes.remove_all(|_, node| {
+            let mut state = node.state.lock();
+            if state.deleted && core::mem::take(&mut state.opens) > 0 {
+                nameless.push(node.clone());
+            }
+            false
+        });
+        nameless.into_iter().for_each(|node| self.doom(node));
     }
 
     pub(crate) fn statistics_now(&self) -> FileSystemStatistics {

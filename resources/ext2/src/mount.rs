@@ -69,6 +69,8 @@ pub struct Ext2 {
     pub(crate) commits_done: AtomicU64,
     pub(crate) marked_unclean: AtomicBool,
     pub(crate) large_files: AtomicBool,
+    /// The superblock says that inodes may have extended attributes.
+    pub(crate) has_extended: AtomicBool,
     pub(crate) dirty_blocks_max: usize,
     pub(crate) age_ns: u64,
 }
@@ -98,6 +100,7 @@ impl Ext2 {
         if geometry.state & STATE_VALID == 0 {
             log::warn!("ext2 {}: was not unmounted in order, e2fsck is advised", options.file_system_id);
         }
+        let has_extended = geometry.has_extended;
         let mut file_system = Box::new(Ext2 {
             disk,
             cache,
@@ -116,6 +119,7 @@ impl Ext2 {
             commits_done: AtomicU64::new(0),
             marked_unclean: AtomicBool::new(false),
             large_files: AtomicBool::new(false),
+            has_extended: AtomicBool::new(has_extended),
             dirty_blocks_max: options.dirty_blocks_max,
             age_ns: options.age_ms.saturating_mul(1_000_000),
         });

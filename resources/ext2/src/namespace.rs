@@ -3,6 +3,7 @@
 use crate::Ext2;
 use crate::change::now_ns;
 use crate::directory::{self, kind_code};
+use crate::index::NamesChanged;
 use crate::inode::{FLAG_HASHED, Inode};
 use crate::metadata::Class;
 use crate::names::Known;
@@ -11,6 +12,7 @@ use crate::server::check_name;
 use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use gyre_interface::files::*;
 use gyre_object::Page;
 
@@ -32,7 +34,8 @@ impl Ext2 {
     }
 
     /// Puts a changed block of a directory back.
-    pub(crate) fn put_back(&self, directory: &Node, block: &DirectoryBlock, contents: &[u8]) {
+    pub(crate) fn put_back(&self, directory: &Node, block: &DirectoryBlock, contents: &[u8], names: NamesChanged<'_>) {
+        self.reindex(directory, block, contents, names);
         block.page.write(0, contents);
         self.touch(block.block, &block.page, Class::Directories);
         let now = now_ns();
@@ -44,13 +47,13 @@ impl Ext2 {
 
     /// Finds a block with room for a name; the directory grows where there is none.
     pub(crate) async fn room_for(&'static self, directory: &Node, name: &[u8]) -> Result<Room, FileError> {
-        let blocks = self.directory_blocks(directory)?;
-        for index in 0..blocks {
+        for index in self.roomy_blocks(directory, name).await? {
             let block = self.directory_block(directory, index).await?;
             if directory::has_room(self.contents(&block.page), name.len())? {
                 return Ok(Room(block));
             }
         }
+        let blocks = self.directory_blocks(directory)?;
         self.extend_directory(directory, blocks).await.map(Room)
     }
 
@@ -62,13 +65,14 @@ impl Ext2 {
         directory::empty_block(&mut contents);
         page.write(0, &contents);
         let bytes = (index + 1) * self.geometry.block_bytes as u64;
-        let block = claimed.block;
+        let block = DirectoryBlock { index, block: claimed.block, page };
         self.ensure_with(directory, index, claimed, || {
-            self.touch(block, &page, Class::Fresh);
+            self.touch(block.block, &block.page, Class::Fresh);
+            self.reindex(directory, &block, &contents, NamesChanged::default());
             self.change(directory, |inode| inode.size = bytes);
         })
         .await?;
-        Ok(DirectoryBlock { block, page })
+        Ok(block)
     }
 
     /// Adds a name in its room.
@@ -77,7 +81,8 @@ impl Ext2 {
         if !directory::insert(&mut contents, node.id as u32, self.code_of(node.kind), name)? {
             return Err(FileError::Damaged);
         }
-        self.put_back(directory, &room.0, &contents);
+        let names = NamesChanged { added: Some(name), removed: None };
+        self.put_back(directory, &room.0, &contents, names);
         self.names.set(directory.id, name, Known::Node(node.id));
         Ok(())
     }
@@ -86,7 +91,8 @@ impl Ext2 {
     pub(crate) fn remove_name(&self, directory: &Node, block: &DirectoryBlock, name: &[u8]) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
         directory::remove(&mut contents, name)?;
-        self.put_back(directory, block, &contents);
+        let names = NamesChanged { added: None, removed: Some(name) };
+        self.put_back(directory, block, &contents, names);
         self.names.set(directory.id, name, Known::Absent);
         Ok(())
     }
@@ -245,9 +251,14 @@ impl Ext2 {
         }
         let room = self.room_for(&parent, name).await?;
         let now = now_ns();
+        let nameless = node.nameless.swap(false, Ordering::AcqRel);
+        if nameless {
+            // From here on commits write its inode.
+            node.state.lock().deleted = false;
+        }
         // Counted first, so that nobody removes the last name meanwhile and frees the node.
         self.change(&node, |inode| match inode.links {
-            0 => Err(FileError::NotFound),
+            0 if !nameless => Err(FileError::NotFound),
             LINKS_MAX.. => Err(FileError::TooManyLinks),
             _ => {
                 inode.links += 1;
@@ -256,6 +267,39 @@ impl Ext2 {
             }
         })?;
         self.add_name(&parent, &room, name, &node)
+    }
+
+    /// Creates a file without a name in the group of `directory`. On the disk its inode stays empty and its number taken until it gets a
+    /// name or is freed; after a crash e2fsck gives both back.
+    pub(crate) async fn create_without_name(
+        &'static self,
+        directory: NodeId,
+        new: &NewNode,
+    ) -> Result<Attributes, FileError> {
+        self.writable()?;
+        if new.kind != NodeKind::File {
+            return Err(FileError::Invalid);
+        }
+        let parent = self.directory(directory).await?;
+        self.still_there(&parent)?;
+        let mut taken = self.take_inode(parent.id, false).await?;
+        let mut inode = self.prepare(&parent, new, &mut taken).await?;
+        inode.links = 0;
+        if !self.nodes.make_room(&self.nodes.account(), &Node::may_go) {
+            return Err(FileError::OutOfMemory);
+        }
+        let node = Node::new(u64::from(taken.inode), inode);
+        {
+            let mut state = node.state.lock();
+            (state.fresh, state.deleted, state.opens) = (true, true, 1);
+        }
+        node.nameless.store(true, Ordering::Release);
+        let add = || (Some(node.clone()), true);
+        if !self.nodes.with_or_add(node.id, self.nodes.account(), |_| false, add) {
+            return Err(FileError::Damaged);
+        }
+        taken.keep();
+        Ok(node.attributes())
     }
 
     pub(crate) async fn unlink_name(&'static self, directory: NodeId, name: &[u8]) -> Result<(), FileError> {

@@ -2,6 +2,7 @@
 
 use crate::Ext2;
 use crate::gate::Gate;
+use crate::index::Index;
 use crate::inode::Inode;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
@@ -32,10 +33,14 @@ pub(crate) struct Node {
     /// Held while contents are read from the disk (shared) or changed (exclusive).
     pub(crate) gate: Gate,
     pub(crate) state: SpinLock<State>,
+    /// Of a large directory: where its names are.
+    pub(crate) index: SpinLock<Option<Index>>,
     /// Page whose reading starts the next read-ahead.
     pub(crate) ahead_mark: AtomicU64,
     /// Page up to which was read ahead.
     pub(crate) ahead_end: AtomicU64,
+    /// Made without a name, and none was given to it yet.
+    pub(crate) nameless: AtomicBool,
     /// Blocks behind the end are still to be freed.
     pub(crate) trim: AtomicBool,
     /// The reaper frees what it holds.
@@ -50,11 +55,13 @@ impl Node {
         Arc::new_cyclic(|me| Node {
             me: me.clone(),
             trim: AtomicBool::new(false),
+            nameless: AtomicBool::new(false),
             reaping: AtomicBool::new(false),
             id,
             kind: inode.kind,
             gate: Gate::default(),
             state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
+            index: SpinLock::default(),
             ahead_mark: AtomicU64::new(NO_PAGE),
             ahead_end: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),

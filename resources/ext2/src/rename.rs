@@ -5,6 +5,7 @@ use crate::change::now_ns;
 use crate::directory;
 use crate::gate::Pass;
 use crate::geometry::ROOT;
+use crate::index::NamesChanged;
 use crate::metadata::Class;
 use crate::names::Known;
 use crate::namespace::{LINKS_MAX, Room, check_new_name};
@@ -12,12 +13,12 @@ use crate::node::Node;
 use crate::server::check_name;
 use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
-use gyre_interface::files::{FileError, NodeId, NodeKind};
+use gyre_interface::files::{FileError, NodeId, NodeKind, RenameMode};
 
 /// One end of a rename.
-struct End<'a> {
-    directory: &'a Arc<Node>,
-    name: &'a [u8],
+pub(crate) struct End<'a> {
+    pub(crate) directory: &'a Arc<Node>,
+    pub(crate) name: &'a [u8],
 }
 
 impl Ext2 {
@@ -27,6 +28,7 @@ impl Ext2 {
         from_name: &[u8],
         to: NodeId,
         to_name: &[u8],
+        mode: RenameMode,
     ) -> Result<(), FileError> {
         self.writable()?;
         check_name(from_name)?;
@@ -42,7 +44,15 @@ impl Ext2 {
         self.still_there(&target)?;
         let from = End { directory: &source, name: from_name };
         let to = End { directory: &target, name: to_name };
-        self.rename_held(from, to).await
+        match mode {
+            RenameMode::Replace => self.rename_held(from, to).await,
+            RenameMode::Keep if self.find(&target, to_name).await?.is_some() => {
+                self.find(&source, from_name).await?.ok_or(FileError::NotFound)?;
+                Err(FileError::Exists)
+            }
+            RenameMode::Keep => self.rename_held(from, to).await,
+            RenameMode::Exchange => self.exchange_held(from, to).await,
+        }
     }
 
     /// Enters both directories: the upper one first, unrelated ones by number.
@@ -104,7 +114,7 @@ impl Ext2 {
 
     /// As `is_above`, from a directory whose gate is held here. Enters no gates: renames are serialised, a parent entry changes only by
     /// one, and directories above others are not removed.
-    async fn is_above_held(&'static self, upper: u64, lower: &Node) -> Result<bool, FileError> {
+    pub(crate) async fn is_above_held(&'static self, upper: u64, lower: &Node) -> Result<bool, FileError> {
         let mut at = lower.id;
         for _ in 0..self.geometry.inodes {
             if at == upper {
@@ -205,6 +215,7 @@ impl Ext2 {
             Destination::New(Room(block)) => (block, None),
             Destination::Replaces(block, node) => (block, Some(node)),
         };
+        let added = replaced.is_none().then_some(to.name);
         let mut contents = self.copy_of(&target.page);
         if replaced.is_some() {
             directory::redirect(&mut contents, to.name, moved.id as u32, code)?;
@@ -213,13 +224,14 @@ impl Ext2 {
         }
         if target.block == source.block {
             directory::remove(&mut contents, from.name)?;
-            self.put_back(to.directory, &target, &contents);
+            let names = NamesChanged { added, removed: Some(from.name) };
+            self.put_back(to.directory, &target, &contents, names);
         } else {
             let mut old = self.copy_of(&source.page);
             directory::remove(&mut old, from.name)?;
             self.metadata.lock().order.push((target.block, source.block));
-            self.put_back(to.directory, &target, &contents);
-            self.put_back(from.directory, source, &old);
+            self.put_back(to.directory, &target, &contents, NamesChanged { added, removed: None });
+            self.put_back(from.directory, source, &old, NamesChanged { added: None, removed: Some(from.name) });
         }
         self.names.set(from.directory.id, from.name, Known::Absent);
         self.names.set(to.directory.id, to.name, Known::Node(moved.id));
@@ -227,7 +239,7 @@ impl Ext2 {
     }
 
     /// Makes ".." of a moved directory lead to its new parent.
-    fn set_parent(&self, moved: &Node, block: &DirectoryBlock, parent: &Node) -> Result<(), FileError> {
+    pub(crate) fn set_parent(&self, moved: &Node, block: &DirectoryBlock, parent: &Node) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
         directory::redirect(&mut contents, b"..", parent.id as u32, self.code_of(NodeKind::Directory))?;
         block.page.write(0, &contents);

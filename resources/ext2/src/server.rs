@@ -120,8 +120,59 @@ impl Server for Ext2 {
         Box::pin(self.remove_empty(directory, &name)).await
     }
 
-    async fn rename(&'static self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError> {
-        Box::pin(self.with_space(async || self.rename_node(from, &from_name, to, &to_name).await)).await
+    async fn rename(
+        &'static self,
+        from: NodeId,
+        from_name: Name,
+        to: NodeId,
+        to_name: Name,
+        mode: RenameMode,
+    ) -> Result<(), FileError> {
+        Box::pin(self.with_space(async || self.rename_node(from, &from_name, to, &to_name, mode).await)).await
+    }
+
+    async fn create_nameless(&'static self, directory: NodeId, new: NewNode) -> Result<Attributes, FileError> {
+        Box::pin(self.throttle()).await?;
+        Box::pin(self.with_space(async || self.create_without_name(directory, &new).await)).await
+    }
+
+    async fn allocate(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        Box::pin(self.with_space(async || self.allocate_range(node, offset, bytes).await)).await
+    }
+
+    async fn punch(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        Box::pin(self.punch_range(node, offset, bytes)).await
+    }
+
+    async fn seek(&'static self, node: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError> {
+        Box::pin(self.seek_in(node, offset, sought)).await
+    }
+
+    async fn extended(&'static self, node: NodeId, name: Name) -> Result<Vec<u8>, FileError> {
+        Box::pin(self.extended_value(node, &name)).await
+    }
+
+    async fn set_extended(
+        &'static self,
+        node: NodeId,
+        name: Name,
+        value: Vec<u8>,
+        demand: Presence,
+    ) -> Result<(), FileError> {
+        Box::pin(self.with_space(async || self.change_extended(node, &name, Some(&value), demand).await)).await
+    }
+
+    async fn remove_extended(&'static self, node: NodeId, name: Name) -> Result<(), FileError> {
+        let remove = async || self.change_extended(node, &name, None, Presence::Present).await;
+        Box::pin(self.with_space(remove)).await
+    }
+
+    async fn list_extended(&'static self, node: NodeId) -> Result<Vec<Name>, FileError> {
+        Box::pin(self.extended_names(node)).await
+    }
+
+    async fn write_out(&'static self, node: NodeId) -> Result<(), FileError> {
+        Box::pin(self.write_back_all(node.0)).await
     }
 
     async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> {

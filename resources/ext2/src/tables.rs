@@ -3,7 +3,10 @@
 use crate::Ext2;
 use crate::allocate::Freed;
 use crate::change::now_ns;
-use crate::geometry::{DESCRIPTOR_BYTES, RO_COMPAT_LARGE_FILE, STATE_VALID, SUPERBLOCK_OFFSET, field};
+use crate::geometry::{
+    COMPAT_EXTENDED_ATTRIBUTES, DESCRIPTOR_BYTES, RO_COMPAT_LARGE_FILE, STATE_VALID, SUPERBLOCK_OFFSET, field,
+};
+use crate::inode::ATTRIBUTES_MAGIC;
 use crate::metadata::Class;
 use crate::node::{Node, State};
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
@@ -13,10 +16,8 @@ use core::sync::atomic::Ordering;
 use gyre_interface::files::FileError;
 use gyre_object::Page;
 
-/// Marks a block of extended attributes.
-const ATTRIBUTES_MAGIC: u32 = 0xea02_0000;
 /// Bytes that fields behind the first 128 use in inodes made here: up to the creation time.
-const EXTRA_BYTES: u16 = 32;
+pub(crate) const EXTRA_BYTES: u16 = 32;
 /// Largest size that does not need the feature for large files.
 const SMALL_FILE_MAX: u64 = 0x7fff_ffff;
 
@@ -95,7 +96,7 @@ impl Ext2 {
     }
 
     /// One user less of a block of extended attributes; free with the last one.
-    async fn release_attributes(&'static self, node: &Node, block: u32) -> Result<(), FileError> {
+    pub(crate) async fn release_attributes(&'static self, node: &Node, block: u32) -> Result<(), FileError> {
         if self.checked(block)? == 0 {
             return Err(FileError::Damaged);
         }
@@ -181,6 +182,10 @@ impl Ext2 {
         if self.large_files.load(Ordering::Relaxed) {
             let features = u32_at(superblock, field::RO_COMPAT);
             put_u32(superblock, field::RO_COMPAT, features | RO_COMPAT_LARGE_FILE);
+        }
+        if self.has_extended.load(Ordering::Relaxed) {
+            let features = u32_at(superblock, field::COMPAT);
+            put_u32(superblock, field::COMPAT, features | COMPAT_EXTENDED_ATTRIBUTES);
         }
         page.write(0, &raw);
         self.write_page(block, &page).await

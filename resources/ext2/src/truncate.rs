@@ -150,7 +150,7 @@ impl Ext2 {
     }
 
     /// Clears a pointer of the inode and frees its block.
-    fn free_root(&self, node: &Node, slot: usize) -> Result<(), FileError> {
+    pub(crate) fn free_root(&self, node: &Node, slot: usize) -> Result<(), FileError> {
         let sectors = self.geometry.sectors_per_block() as u32;
         let root = node.state.lock().inode.pointers.get(slot).copied().unwrap_or(0);
         if root == 0 {
@@ -199,7 +199,7 @@ impl Ext2 {
         })
     }
 
-    fn clear_pointer(&self, node: &Node, (block, page): (u32, &Page), slot: usize) {
+    pub(crate) fn clear_pointer(&self, node: &Node, (block, page): (u32, &Page), slot: usize) {
         let sectors = self.geometry.sectors_per_block() as u32;
         page.write(slot * 4, &[0; 4]);
         self.touch(block, page, Class::Early);

@@ -13,6 +13,9 @@ const BLOCKS_PER_TURN: u64 = 64;
 
 /// A block of a directory.
 pub(crate) struct DirectoryBlock {
+    /// Its place in the directory.
+    pub(crate) index: u64,
+    /// Its place on the device.
     pub(crate) block: u32,
     pub(crate) page: Page,
 }
@@ -37,7 +40,7 @@ impl Ext2 {
         if block == 0 {
             return Err(FileError::Damaged);
         }
-        Ok(DirectoryBlock { block, page: self.block(block).await? })
+        Ok(DirectoryBlock { index, block, page: self.block(block).await? })
     }
 
     /// The inode behind a name, from the names' cache or the disk.
@@ -58,7 +61,7 @@ impl Ext2 {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<(u32, DirectoryBlock)>, FileError> {
-        for index in 0..self.directory_blocks(directory)? {
+        for index in self.candidates(directory, name).await? {
             let block = self.directory_block(directory, index).await?;
             let found = directory::find(self.contents(&block.page), name)?.map(|entry| entry.inode);
             if let Some(inode) = found {

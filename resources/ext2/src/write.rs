@@ -99,7 +99,7 @@ impl Ext2 {
     }
 
     /// Takes blocks for the holes among `start..end`, which lie in one page that is in the cache; answers how far it came, too.
-    async fn ensure_range(&'static self, node: &Node, start: u64, end: u64) -> (u64, Result<(), FileError>) {
+    pub(crate) async fn ensure_range(&'static self, node: &Node, start: u64, end: u64) -> (u64, Result<(), FileError>) {
         let block_bytes = self.geometry.block_bytes as u64;
         let key = self.page_key(node.id, start / PAGE_BYTES as u64);
         for index in start / block_bytes..end.div_ceil(block_bytes) {

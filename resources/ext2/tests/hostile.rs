@@ -66,7 +66,7 @@ async fn change_everything(fs: &'static gyre_ext2::Ext2, root: NodeId, directori
                 let change = AttributeChange { size_bytes: Some(50), ..AttributeChange::default() };
                 _ = fs.set_attributes(entry.node, change).await;
             }
-            _ = fs.rename(directory, entry.name.clone(), root, b"renamed".to_vec()).await;
+            _ = fs.rename(directory, entry.name.clone(), root, b"renamed".to_vec(), RenameMode::Replace).await;
             _ = fs.unlink(directory, entry.name.clone()).await;
             _ = fs.remove_directory(directory, entry.name).await;
         }

@@ -70,13 +70,13 @@ fn operations() -> Vec<(&'static str, Operation)> {
         ("rename", |fs, dir| {
             Box::pin(async move {
                 let sub = fs.lookup(dir, b"sub".to_vec()).await.unwrap().node;
-                ignore(fs.rename(dir, b"old".to_vec(), sub, b"there".to_vec()).await);
+                ignore(fs.rename(dir, b"old".to_vec(), sub, b"there".to_vec(), RenameMode::Replace).await);
             })
         }),
         ("rename a directory", |fs, dir| {
             Box::pin(async move {
                 let sub = fs.lookup(dir, b"sub".to_vec()).await.unwrap().node;
-                ignore(fs.rename(dir, b"empty".to_vec(), sub, b"there".to_vec()).await);
+                ignore(fs.rename(dir, b"empty".to_vec(), sub, b"there".to_vec(), RenameMode::Replace).await);
             })
         }),
         ("rmdir", |fs, dir| Box::pin(async move { ignore(fs.remove_directory(dir, b"empty".to_vec()).await) })),
@@ -137,7 +137,7 @@ fn a_kill_at_any_await_point_leaves_nothing_behind() {
                         }
                     }
                     let sub = fs.lookup(root, b"sub".to_vec()).await.unwrap().node;
-                    fs.rename(root, b"other".to_vec(), sub, b"moved".to_vec()).await.unwrap();
+                    fs.rename(root, b"other".to_vec(), sub, b"moved".to_vec(), RenameMode::Replace).await.unwrap();
                     fs.unmount().await.unwrap();
                 };
                 match select(others, sleep_ns(60_000_000_000)).await {

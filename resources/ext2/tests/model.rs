@@ -115,7 +115,7 @@ async fn step(client: &Client, model: &mut Model, random: &mut Random) {
         7 | 8 => {
             let target = resolve(client, &other).await;
             let new_name = format!("r{}", random.below(10)).into_bytes();
-            let result = client.rename(directory, name.clone(), target, new_name.clone()).await;
+            let result = client.rename(directory, name.clone(), target, new_name.clone(), RenameMode::Replace).await;
             rename_model(model, (&path, &name), (&other, &new_name), result);
         }
         _ => {

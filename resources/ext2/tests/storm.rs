@@ -33,7 +33,7 @@ async fn operate(fs: &'static gyre_ext2::Ext2, directories: Rc<Vec<NodeId>>, mut
         }
         (4, _) => _ = fs.unlink(directory, first).await,
         (5, _) => _ = fs.remove_directory(directory, first).await,
-        (6 | 7, _) => _ = fs.rename(directory, first, other, second).await,
+        (6 | 7, _) => _ = fs.rename(directory, first, other, second, RenameMode::Replace).await,
         (8, Some(node)) => _ = fs.link(node.node, other, second).await,
         (9, Some(node)) if fs.open(node.node).await.is_ok() => {
             _ = fs.append(node.node, views_of(&[2; 3000])).await;

@@ -111,7 +111,9 @@ fn renaming_moves_replaces_and_refuses_loops() {
         let c = client.create(b, b"c".to_vec(), directory()).await.unwrap().node;
         write_file(&client, c, b"file", b"one").await;
         write_file(&client, root, b"file", b"two").await;
-        let rename = |from, name: &'static str, to, new: &'static str| client.rename(from, name.into(), to, new.into());
+        let rename = |from, name: &'static str, to, new: &'static str| {
+            client.rename(from, name.into(), to, new.into(), RenameMode::Replace)
+        };
         assert_eq!(rename(root, "a", c, "loop").await, Err(FileError::Invalid));
         assert_eq!(rename(root, "a", a, "loop").await, Err(FileError::Invalid));
         assert_eq!(rename(c, "file", root, "a").await, Err(FileError::IsDirectory));

@@ -108,7 +108,8 @@ impl Memory {
     fn shortage(&self, activity: ActivityId, bytes: u64) -> Option<Shortage> {
         for level in self.options.activities.ancestors(activity) {
             let limit = self.options.activities.params(level).memory_bytes_max;
-            let held = self.options.activities.memory(level).bytes_total;
+            // A process that gave back for others before they were its own may hold less than nothing, for a moment.
+            let held = self.options.activities.memory(level).bytes_total.cast_signed().max(0).cast_unsigned();
             if held.saturating_add(bytes) > limit {
                 return Some(Shortage::Limit((held + bytes - limit).max(bytes)));
             }

@@ -5,7 +5,7 @@
 
 use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::Ready;
-use gyre_interface::link::{LinkError, LinkProperties, OutFrame, link};
+use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame, link};
 use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket, tcp};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_message::{WaitQueue, sleep_ns, spawn};
@@ -51,8 +51,10 @@ impl link::Server for Wire {
         }
         Ok(())
     }
+}
 
-    async fn receive(&'static self) -> Result<Vec<Bytes>, LinkError> {
+impl FrameStream for Wire {
+    async fn next(&'static self) -> Result<Vec<Bytes>, LinkError> {
         let take = || Some(self.inbox.lock().drain(..).collect::<Vec<_>>()).filter(|frames| !frames.is_empty());
         Ok(self.arrived.until(take).await)
     }
@@ -94,7 +96,6 @@ fn leak<T>(value: T) -> &'static T {
 fn net(wire: &'static Wire) -> (&'static Net, tcp::Client) {
     let device = link::Client::new(direct_link(move |request| Box::pin(link::serve(wire, request))));
     let net = Net::new(NetConfig {
-        link_read: device,
         link_write: device,
         properties: properties(),
         addresses: vec![(TENANT, ADDRESS)],
@@ -222,7 +223,7 @@ fn main() {
     gyre_machine::set_virtual_time(1_000_000_000);
     let (net, tcp) = net(wire);
     block_on(async {
-        spawn(async move { net.read_frames().await });
+        spawn(async move { net.read_frames(wire).await });
         spawn(async move { net.keep_time().await });
         set_current_activity(TENANT);
         let page = Bytes::copy_from(&(0..64usize << 10).map(|at| at as u8).collect::<Vec<_>>()).unwrap();

@@ -51,6 +51,7 @@ pub use net::Net;
 pub use receipt::Receipt;
 pub use shared::{NetConfig, NetPorts};
 pub use statistics::{DropReason, NetStatistics, REASON_NAMES};
+pub use tcp_resource::CONNECTIONS;
 pub use tenant::Tenant;
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 pub struct NetLimits {
     /// Received packets of a tenant that wait for its protocols; more are dropped and counted.
     pub received_packets_max: usize,
-    /// Bytes of a tenant's frames handed to the writer and not yet taken by the device.
+    /// Bytes of a tenant's frames handed to the writer and not yet taken by the device. They wait in one line: a short answer of the
+    /// tenant waits behind all of them, so there should be little more than the device takes before its sender can be resumed.
     pub sent_bytes_max: usize,
-    /// The same of one connection: what waits, waits in the scheduler's queue, not in a ring.
+    /// The same of one connection. What is beyond waits in its send buffer, where it can still be acknowledged, repeated or reset.
     pub connection_sent_bytes_max: usize,
     /// Sockets of a tenant, listeners and UDP included.
     pub sockets_max: usize,
@@ -27,8 +28,8 @@ impl Default for NetLimits {
     fn default() -> NetLimits {
         NetLimits {
             received_packets_max: 256,
-            sent_bytes_max: 256 << 10,
-            connection_sent_bytes_max: 64 << 10,
+            sent_bytes_max: 64 << 10,
+            connection_sent_bytes_max: 16 << 10,
             sockets_max: 8192,
             half_open_max: 256,
             time_waits_max: 4096,

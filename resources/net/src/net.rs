@@ -10,6 +10,7 @@ use crate::writer::Writer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
+use gyre_interface::link::FrameStream;
 
 /// All resources of the path. Lives as long as the instance.
 ///
@@ -48,9 +49,9 @@ impl Net {
         self.shared.ports.set(ports);
     }
 
-    /// Reads frames for ever: a task of the infrastructure at the network device read resource.
-    pub async fn read_frames(&'static self) {
-        self.shared.read_frames().await;
+    /// Reads frames until the device is gone: a task of the infrastructure at the network device read resource.
+    pub async fn read_frames(&'static self, device: &'static impl FrameStream) {
+        self.shared.read_frames(device).await;
     }
 
     /// Tells deadlines for ever: a task of the infrastructure at the TCP timer resource.

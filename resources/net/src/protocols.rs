@@ -53,7 +53,7 @@ protocol! {
 protocol! {
     /// From TCP, UDP and ICMP to the network device write resource.
     pub mod net_write {
-        /// Sends a packet; answers when the device has taken it (or the loopback has).
+        /// Sends a packet; answers when it waits for the device (or the loopback has it). Its receipt goes on with it.
         async fn send(packet: OutPacket) -> Result<(), NetError>;
     }
 }

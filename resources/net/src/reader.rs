@@ -10,15 +10,27 @@ use crate::tenant::Tenant;
 use crate::wire::{BROADCAST_MAC, arp, be16, ethernet, ipv4};
 use alloc::vec::Vec;
 use gyre_account::set_current_activity;
-use gyre_interface::link::{LinkError, OutFrame};
+use gyre_interface::link::{FrameStream, LinkError, OutFrame};
 use gyre_object::Bytes;
 
+/// Frames sorted before the core's scheduler is asked who is next.
+const TURN_FRAMES: usize = 32;
+
 impl Shared {
-    /// Reads frames for ever: a task of the infrastructure. Ends when the device is gone.
-    pub(crate) async fn read_frames(&'static self) {
+    /// Reads frames: a task of the infrastructure. Ends when the device is gone.
+    pub(crate) async fn read_frames(&'static self, device: &'static impl FrameStream) {
+        let mut turn = 0;
         loop {
-            match self.config.link_read.receive().await {
-                Ok(frames) => frames.into_iter().for_each(|frame| self.on_frame(frame)),
+            match device.next().await {
+                Ok(frames) => {
+                    turn += frames.len();
+                    frames.into_iter().for_each(|frame| self.on_frame(frame));
+                    // under a flood there is always another frame: others get their turn
+                    if turn >= TURN_FRAMES {
+                        turn = 0;
+                        gyre_message::yield_now().await;
+                    }
+                }
                 Err(LinkError::Gone) => return,
                 // the driver resets the device; trying again at once would spin
                 Err(_) => gyre_message::sleep_ns(10_000_000).await,
@@ -150,6 +162,7 @@ impl Shared {
                 pieces: alloc::vec![frame],
                 checksum: None,
                 segment: None,
+                receipt: None,
             })),
             None => tenant.counters.drop(DropReason::OutOfMemory),
         }

@@ -16,9 +16,7 @@ use gyre_object::SetOnce;
 
 /// How the path is set up.
 pub struct NetConfig {
-    /// The device, as the reader sees it: frames in.
-    pub link_read: link::Client,
-    /// The device, as the writer sees it: frames out, behind the scheduler that shares the link.
+    /// The device: frames out, behind the scheduler that shares the link.
     pub link_write: link::Client,
     /// What the device says of itself.
     pub properties: LinkProperties,

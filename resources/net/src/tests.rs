@@ -3,5 +3,7 @@
 mod hostile;
 mod local;
 mod peer;
+mod reuse;
 mod rig;
+mod room;
 mod streams;

@@ -1,5 +1,5 @@
 //! The network device write resource: finds the way of a packet, puts the Ethernet header before it and hands it to the
-//! device. Answers when the device has taken it.
+//! device's queue. The frame carries the sender's receipt, so this ends where the device's scheduler begins.
 
 use crate::limits::{ANSWER_WAITERS_MAX, NEIGHBOUR_WAITERS_MAX};
 use crate::neighbours::{ASK_EVERY_NS, Step};
@@ -9,9 +9,10 @@ use crate::shared::{Shared, is_loopback, labels, now_ns};
 use crate::statistics::{DropReason, add};
 use crate::tenant::Tenant;
 use crate::wire::{BROADCAST_MAC, Ip, Mac, arp, ethernet, ipv4, put};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_account::set_current_activity;
-use gyre_interface::link::OutFrame;
+use gyre_account::{set_current_activity, set_current_tenant};
+use gyre_interface::link::{self, OutFrame};
 use gyre_interface::tcp::NetError;
 use gyre_message::select;
 use gyre_object::Bytes;
@@ -56,10 +57,11 @@ impl Shared {
         let mut pieces = Vec::with_capacity(1 + packet.payload.len());
         pieces.push(packet.head);
         pieces.extend(packet.payload);
-        let frame = OutFrame { pieces, checksum: packet.checksum, segment: packet.segment };
-        let taken = self.config.link_write.labelled(labels(packet.label)).transmit(frame).await;
-        drop(packet.receipt);
-        taken.map_err(|_| NetError::Unreachable)
+        let receipt: Option<link::Receipt> = Some(Box::new(packet.receipt));
+        let frame = OutFrame { pieces, checksum: packet.checksum, segment: packet.segment, receipt };
+        // nobody need wait for the answer: the receipt tells its sender when there is room again
+        drop(self.config.link_write.labelled(labels(packet.label)).transmit(frame));
+        Ok(())
     }
 
     /// The hardware address of a neighbour, asked for where it is not known.
@@ -107,7 +109,7 @@ impl Shared {
         };
         header.protocol = *protocol;
         let body = packet.head.slice(ethernet::HEADER_BYTES + ipv4::HEADER_BYTES, packet.head.len());
-        let before = set_current_activity(tenant.activity);
+        let before = set_current_tenant(tenant.activity);
         self.admit(tenant, header, body, packet.payload, true);
         set_current_activity(before);
     }

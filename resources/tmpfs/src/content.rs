@@ -90,20 +90,45 @@ impl Content {
         Ok(count)
     }
 
+    /// Forgets the bytes from `start` to `end`: whole pages become holes, the rest zeroes; returns the pages given up.
+    pub fn punch(&mut self, start: u64, end: u64) -> u64 {
+        let (first, last) = (start.div_ceil(PAGE), end / PAGE);
+        let gone: Vec<u64> = self.pages.range(first..last.max(first)).map(|(index, _)| *index).collect();
+        gone.iter().for_each(|index| _ = self.pages.remove(index));
+        for (from, to) in [(start, (first * PAGE).min(end)), ((last * PAGE).max(start), end)] {
+            if let Some(page) = self.pages.get(&(from / PAGE)).filter(|_| from < to) {
+                clear(page, (from % PAGE) as usize, (to - from) as usize);
+            }
+        }
+        gone.len() as u64
+    }
+
+    /// The first page from `index` on that is held (`true`) or not.
+    pub fn next(&self, index: u64, held: bool) -> Option<u64> {
+        if held {
+            return self.pages.range(index..).next().map(|(index, _)| *index);
+        }
+        let run = self.pages.range(index..).zip(index..).take_while(|((page, _), at)| **page == *at).count();
+        Some(index + run as u64)
+    }
+
     /// Forgets everything from `size` on; returns the pages given up. The rest of the last page becomes zero.
     pub fn truncate(&mut self, size: u64) -> u64 {
         let gone = self.pages.split_off(&size.div_ceil(PAGE));
         if !size.is_multiple_of(PAGE)
             && let Some(page) = self.pages.get(&(size / PAGE))
         {
-            let start = (size % PAGE) as usize;
-            let zeroes = [0u8; 256];
-            let mut at = start;
-            while at < PAGE_BYTES {
-                let count = zeroes.len().min(PAGE_BYTES - at);
-                at += page.write(at, &zeroes[..count]);
-            }
+            clear(page, (size % PAGE) as usize, PAGE_BYTES - (size % PAGE) as usize);
         }
         gone.len() as u64
+    }
+}
+
+fn clear(page: &Page, start: usize, bytes: usize) {
+    let zeroes = [0u8; 256];
+    let mut at = start;
+    while at < (start + bytes).min(PAGE_BYTES) {
+        let count = zeroes.len().min(start + bytes - at);
+        at += page.write(at, zeroes.get(..count).unwrap_or(&[])).max(1);
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Node {
     pub body: Body,
     /// How many `open` are not closed yet: the node lives on without a name.
     pub opens: u32,
+    /// Made without a name, and none was given to it yet.
+    pub nameless: bool,
 }
 
 impl Node {
@@ -45,7 +47,7 @@ impl Node {
             modified_ns: now,
             changed_ns: now,
         };
-        Node { attributes, body, opens: 0 }
+        Node { attributes, body, opens: 0, nameless: false }
     }
 
     /// Notes that contents and node changed now.

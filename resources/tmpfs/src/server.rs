@@ -5,7 +5,8 @@ use crate::tree::{ROOT, Tree};
 use crate::{FILE_BYTES_MAX, Tmpfs};
 use alloc::vec::Vec;
 use gyre_interface::files::{
-    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, files,
+    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, Presence,
+    RenameMode, Sought, files,
 };
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
@@ -62,8 +63,83 @@ impl files::Server for Tmpfs {
         self.tree.lock().remove_directory(directory, &name)
     }
 
-    async fn rename(&'static self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Result<(), FileError> {
-        self.tree.lock().rename(from, &from_name, to, to_name)
+    async fn rename(
+        &'static self,
+        from: NodeId,
+        from_name: Name,
+        to: NodeId,
+        to_name: Name,
+        mode: RenameMode,
+    ) -> Result<(), FileError> {
+        self.tree.lock().rename(from, &from_name, to, to_name, mode)
+    }
+
+    async fn create_nameless(&'static self, directory: NodeId, new: NewNode) -> Result<Attributes, FileError> {
+        self.tree.lock().create_nameless(directory, new)
+    }
+
+    async fn allocate(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        allocate(&mut self.tree.lock(), node, offset, bytes)
+    }
+
+    async fn punch(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        let mut tree = self.tree.lock();
+        let size = file_size(tree.node(node)?)?;
+        let end = offset.saturating_add(bytes);
+        let node = tree.node_mut(node)?;
+        let Body::File(content) = &mut node.body else {
+            return Err(FileError::Invalid);
+        };
+        // Behind the end there is nothing to keep: the last page goes as a whole.
+        let end = if end >= size { size.next_multiple_of(PAGE_BYTES as u64) } else { end };
+        let freed = if offset < end { content.punch(offset, end) } else { 0 };
+        node.attributes.blocks_512 = content.page_count() * 8;
+        node.touch_contents();
+        tree.pages_used = tree.pages_used.saturating_sub(freed);
+        Ok(())
+    }
+
+    async fn seek(&'static self, node: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError> {
+        let tree = self.tree.lock();
+        let node = tree.node(node)?;
+        let size = file_size(node)?;
+        let Body::File(content) = &node.body else {
+            return Err(FileError::Invalid);
+        };
+        let page = PAGE_BYTES as u64;
+        let found = content.next(offset / page, sought == Sought::Data).map(|index| (index * page).max(offset));
+        match (found.filter(|at| *at < size), sought) {
+            _ if offset >= size => Err(FileError::NotFound),
+            (Some(at), _) => Ok(at),
+            (None, Sought::Hole) => Ok(size),
+            (None, Sought::Data) => Err(FileError::NotFound),
+        }
+    }
+
+    async fn extended(&'static self, _node: NodeId, _name: Name) -> Result<Vec<u8>, FileError> {
+        Err(FileError::Unsupported)
+    }
+
+    async fn set_extended(
+        &'static self,
+        _node: NodeId,
+        _name: Name,
+        _value: Vec<u8>,
+        _demand: Presence,
+    ) -> Result<(), FileError> {
+        Err(FileError::Unsupported)
+    }
+
+    async fn remove_extended(&'static self, _node: NodeId, _name: Name) -> Result<(), FileError> {
+        Err(FileError::Unsupported)
+    }
+
+    async fn list_extended(&'static self, node: NodeId) -> Result<Vec<Name>, FileError> {
+        self.tree.lock().node(node).map(|_| Vec::new())
+    }
+
+    async fn write_out(&'static self, node: NodeId) -> Result<(), FileError> {
+        self.tree.lock().node(node).map(|_| ())
     }
 
     async fn read_link(&'static self, node: NodeId) -> Result<Vec<u8>, FileError> {
@@ -203,6 +279,29 @@ fn resize(tree: &mut Tree, id: NodeId, size: u64) -> Result<(), FileError> {
     node.touch_contents();
     tree.pages_used = tree.pages_used.saturating_sub(freed);
     Ok(())
+}
+
+fn allocate(tree: &mut Tree, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+    file_size(tree.node(id)?)?;
+    let end = offset.checked_add(bytes).filter(|end| *end <= FILE_BYTES_MAX).ok_or(FileError::TooLarge)?;
+    let mut room = tree.room();
+    let before = room.0;
+    if (end - offset) / PAGE_BYTES as u64 > before {
+        return Err(FileError::NoSpace);
+    }
+    let node = tree.node_mut(id)?;
+    let Body::File(content) = &mut node.body else {
+        return Err(FileError::Invalid);
+    };
+    let pages = offset / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64);
+    let result = pages.into_iter().try_for_each(|index| content.page(index, &mut room).map(drop));
+    node.attributes.blocks_512 = content.page_count() * 8;
+    if result.is_ok() {
+        node.attributes.size_bytes = node.attributes.size_bytes.max(end);
+        node.touch_contents();
+    }
+    tree.pages_used += before - room.0;
+    result
 }
 
 fn write(tree: &mut Tree, id: NodeId, offset: u64, data: &[Bytes]) -> Result<usize, FileError> {

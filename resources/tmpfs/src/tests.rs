@@ -126,8 +126,9 @@ fn rename_obeys_the_rules_of_kinds() {
         let a = directory(&fs, ROOT, b"a").await;
         let b = directory(&fs, a, b"b").await;
         file(&fs, b"f").await;
-        let rename =
-            |from, from_name: &[u8], to, to_name: &[u8]| fs.rename(from, from_name.to_vec(), to, to_name.to_vec());
+        let rename = |from, from_name: &[u8], to, to_name: &[u8]| {
+            fs.rename(from, from_name.to_vec(), to, to_name.to_vec(), RenameMode::Replace)
+        };
         assert_eq!(rename(ROOT, b"a", b, b"x").await, Err(FileError::Invalid));
         assert_eq!(rename(ROOT, b"f", ROOT, b"a").await, Err(FileError::IsDirectory));
         assert_eq!(rename(ROOT, b"a", ROOT, b"f").await, Err(FileError::NotDirectory));

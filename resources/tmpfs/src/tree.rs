@@ -6,7 +6,7 @@ use crate::node::{Body, Node};
 use crate::{LINKS_MAX, Limits};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use gyre_interface::files::{Attributes, FileError, NAME_BYTES_MAX, Name, NewNode, NodeId, NodeKind};
+use gyre_interface::files::{Attributes, FileError, NAME_BYTES_MAX, Name, NewNode, NodeId, NodeKind, RenameMode};
 use gyre_object::Page;
 
 pub(crate) const ROOT: NodeId = NodeId(1);
@@ -121,6 +121,25 @@ impl Tree {
         Ok(attributes)
     }
 
+    /// Makes a file without a name, open once.
+    pub fn create_nameless(&mut self, parent: NodeId, new: NewNode) -> Result<Attributes, FileError> {
+        self.directory(parent)?;
+        self.check_alive(parent)?;
+        if new.kind != NodeKind::File {
+            return Err(FileError::Invalid);
+        }
+        if self.node_count() >= self.limits.nodes_max {
+            return Err(FileError::NoSpace);
+        }
+        let id = NodeId(self.next);
+        self.next += 1;
+        let mut node = Node::new(id, parent, new);
+        (node.attributes.links, node.opens, node.nameless) = (0, 1, true);
+        let attributes = node.attributes;
+        self.nodes.insert(id, node);
+        Ok(attributes)
+    }
+
     pub fn link(&mut self, id: NodeId, directory: NodeId, name: Name) -> Result<(), FileError> {
         self.check_free(directory, &name)?;
         let node = self.node_mut(id)?;
@@ -131,9 +150,10 @@ impl Tree {
         if node.attributes.links >= LINKS_MAX {
             return Err(FileError::TooManyLinks);
         }
-        if node.attributes.links == 0 {
+        if node.attributes.links == 0 && !node.nameless {
             return Err(FileError::NotFound);
         }
+        node.nameless = false;
         node.attributes.links += 1;
         node.touch();
         self.change_directory(directory)?.insert(name, id, kind);
@@ -192,7 +212,46 @@ impl Tree {
         }
     }
 
-    pub fn rename(&mut self, from: NodeId, from_name: &[u8], to: NodeId, to_name: Name) -> Result<(), FileError> {
+    pub fn rename(
+        &mut self,
+        from: NodeId,
+        from_name: &[u8],
+        to: NodeId,
+        to_name: Name,
+        mode: RenameMode,
+    ) -> Result<(), FileError> {
+        match mode {
+            RenameMode::Replace => self.replace(from, from_name, to, to_name),
+            RenameMode::Keep => {
+                self.entry(from, from_name)?;
+                match self.directory(to)?.find(&to_name) {
+                    Some(_) => Err(FileError::Exists),
+                    None => self.replace(from, from_name, to, to_name),
+                }
+            }
+            RenameMode::Exchange => self.exchange(from, from_name, to, &to_name),
+        }
+    }
+
+    fn exchange(&mut self, from: NodeId, from_name: &[u8], to: NodeId, to_name: &[u8]) -> Result<(), FileError> {
+        let (first, second) = (self.entry(from, from_name)?, self.entry(to, to_name)?);
+        for (entry, above) in [(first, to), (second, from)] {
+            if entry.kind == NodeKind::Directory && self.is_inside(above, entry.node)? {
+                return Err(FileError::Invalid);
+            }
+        }
+        self.change_directory(from)?.insert(from_name.to_vec(), second.node, second.kind);
+        self.change_directory(to)?.insert(to_name.to_vec(), first.node, first.kind);
+        for (entry, before, after) in [(first, from, to), (second, to, from)] {
+            self.node_mut(entry.node)?.touch();
+            if entry.kind == NodeKind::Directory && from != to {
+                self.change_parent(entry.node, before, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, from: NodeId, from_name: &[u8], to: NodeId, to_name: Name) -> Result<(), FileError> {
         let moved = self.entry(from, from_name)?;
         check_name(&to_name)?;
         self.check_alive(to)?;

@@ -151,7 +151,7 @@ impl VirtioBlock {
     }
 
     /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is at the device.
-    pub async fn watch(&'static self) {
+    pub async fn watch(&'static self, go_on: impl Fn()) {
         let period = self.timeout_cycles() / 4 + 1;
         loop {
             self.busy.until(|| (self.state.lock().ring.in_flight() > 0).then_some(())).await;
@@ -163,6 +163,7 @@ impl VirtioBlock {
             if late {
                 self.recover();
             }
+            go_on();
         }
     }
 

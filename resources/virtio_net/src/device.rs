@@ -27,6 +27,9 @@ const MTU_BYTES: usize = 1500;
 /// Largest segment that a device with segmentation takes.
 const SEGMENTATION_BYTES: usize = 60 << 10;
 
+/// Longest time that a lost interrupt costs while something is being sent, ms.
+const LOOK_EVERY_MS: u64 = 1000;
+
 /// How the driver uses its device.
 #[derive(Clone, Copy, Debug)]
 pub struct NetOptions {
@@ -138,9 +141,7 @@ impl VirtioNet {
     /// when there is. Takes no memory and sends nothing: for interrupt handlers.
     pub fn acknowledge(&self, wants_room: bool) -> bool {
         self.general.lock().interrupts += 1;
-        if self.has_arrived() {
-            self.arrived.wake_all();
-        }
+        self.wake_reader();
         let mut sender = self.sender.lock();
         sender.is_waited_for() || wants_room && (sender.is_dead || sender.has_sent_half(self.options.send_frames / 2))
     }
@@ -162,12 +163,14 @@ impl VirtioNet {
         is_news
     }
 
-    /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is to be sent.
-    pub async fn watch(&'static self) {
+    /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is to be sent. `go_on` is called at each
+    /// look, for whoever holds senders back until an interrupt that may have been lost.
+    pub async fn watch(&'static self, go_on: impl Fn()) {
         let timeout = self.options.timeout_ms.saturating_mul(cycles_per_ms());
         loop {
             self.busy.until(|| (self.sender.lock().ring.in_flight() > 0).then_some(())).await;
-            sleep_until(now().saturating_add(timeout / 4 + 1)).await;
+            let period = (timeout / 4).min(cycles_per_ms().saturating_mul(LOOK_EVERY_MS));
+            sleep_until(now().saturating_add(period + 1)).await;
             // a lost interrupt costs time, not the frame
             self.go_on_sending();
             let limit = now().saturating_sub(timeout);
@@ -175,6 +178,15 @@ impl VirtioNet {
             if late {
                 self.recover();
             }
+            self.wake_reader();
+            go_on();
+        }
+    }
+
+    /// Wakes the reader where frames wait: an interrupt for them may have been lost too.
+    fn wake_reader(&self) {
+        if self.has_arrived() {
+            self.arrived.wake_all();
         }
     }
 

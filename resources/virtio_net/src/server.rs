@@ -4,7 +4,7 @@ use crate::device::VirtioNet;
 use crate::transmit::{bytes_of, joined};
 use alloc::vec::Vec;
 use gyre_interface::link::link::Server;
-use gyre_interface::link::{LinkError, LinkProperties, OutFrame};
+use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame};
 use gyre_object::Bytes;
 
 /// Bytes of an Ethernet header.
@@ -41,8 +41,10 @@ impl Server for VirtioNet {
             Some(call) => call.await,
         }
     }
+}
 
-    async fn receive(&'static self) -> Result<Vec<Bytes>, LinkError> {
+impl FrameStream for VirtioNet {
+    async fn next(&'static self) -> Result<Vec<Bytes>, LinkError> {
         self.arrived.until(|| self.take_frames()).await.map_err(|_| LinkError::Device)
     }
 }

@@ -3,10 +3,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_interface::link::link::{Client, serve};
-use gyre_interface::link::{LinkError, OutFrame};
+use gyre_interface::link::{FrameStream, LinkError, OutFrame, Receipt};
 use gyre_message::direct::{block_on, direct_link};
-use gyre_message::{sleep_ns, spawn};
+use gyre_message::{Call, reply_pair, sleep_ns, spawn};
 use gyre_object::{Bytes, Page};
 use gyre_virtio::FakeDevice;
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
@@ -37,7 +38,14 @@ fn ordinary() -> Rig {
 
 fn frame(fill: u8, pieces: usize, bytes: usize) -> OutFrame {
     let piece = |index: usize| Bytes::copy_from(&vec![fill + index as u8; bytes]).unwrap();
-    OutFrame { pieces: (0..pieces).map(piece).collect(), checksum: None, segment: None }
+    OutFrame { pieces: (0..pieces).map(piece).collect(), checksum: None, segment: None, receipt: None }
+}
+
+/// Lets a reader wait for the next frames.
+fn next_of(rig: &Rig) -> Call<Result<Vec<Bytes>, LinkError>> {
+    let (driver, (reply, call)) = (rig.driver, reply_pair());
+    spawn(async move { reply.send(driver.next().await) });
+    call
 }
 
 /// Lets the device receive a frame.
@@ -77,7 +85,7 @@ fn received_frames_are_views_and_their_buffers_are_replaced() {
         assert_eq!(posted, 16);
         let mut held = Vec::new();
         for fill in 0..200u8 {
-            let call = rig.client.receive();
+            let call = next_of(&rig);
             sleep_ns(10).await;
             deliver(&rig, fill, 100);
             let frames = call.await.unwrap();
@@ -89,7 +97,7 @@ fn received_frames_are_views_and_their_buffers_are_replaced() {
             assert_eq!(frame.as_slice(), &vec![fill as u8; 100][..], "frames above are not written again");
         }
         drop(held);
-        let call = rig.client.receive();
+        let call = next_of(&rig);
         sleep_ns(10).await;
         deliver(&rig, 9, 60);
         assert_eq!(call.await.unwrap()[0].as_slice(), [9; 60]);
@@ -103,7 +111,7 @@ fn a_flood_is_handed_up_in_batches_without_an_interrupt_for_each_frame() {
         (0..40).for_each(|fill| deliver(&rig, fill, 60));
         let mut got = 0;
         while got < 40 {
-            let frames = rig.client.receive().await.unwrap();
+            let frames = rig.driver.next().await.unwrap();
             assert!(frames.len() <= 8);
             frames.iter().for_each(|frame| {
                 assert_eq!(frame.as_slice()[0], got);
@@ -152,7 +160,10 @@ fn memory_of_a_sent_frame_is_held_until_the_device_is_done() {
     block_on(async {
         let page = Page::zeroed().unwrap();
         let view = Bytes::new(page.clone(), 0, 100);
-        rig.client.transmit(OutFrame { pieces: vec![view], checksum: None, segment: None }).await.unwrap();
+        rig.client
+            .transmit(OutFrame { pieces: vec![view], checksum: None, segment: None, receipt: None })
+            .await
+            .unwrap();
         assert!(page.is_shared());
         let chain = rig.device.take(1).unwrap();
         rig.device.complete(1, chain.head, 0);
@@ -188,6 +199,62 @@ fn what_the_device_could_not_do_is_refused() {
     });
 }
 
+/// Counts its drops.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        assert_eq!(gyre_object::locks_held(), 0, "a receipt may send messages");
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_receipt_comes_back_when_the_device_has_taken_its_frame() {
+    let rig = ordinary();
+    let taken = Arc::new(AtomicUsize::new(0));
+    block_on(async {
+        for fill in 0..10 {
+            let receipt: Receipt = Box::new(Counted(taken.clone()));
+            drop(rig.client.transmit(OutFrame { receipt: Some(receipt), ..frame(fill, 1, 100) }));
+        }
+        sleep_ns(10).await;
+        assert_eq!(taken.load(Ordering::Relaxed), 4, "the ring has four");
+        for left in (0..10).rev() {
+            let chain = rig.device.take(1).unwrap();
+            assert_eq!(chain.read()[12], 9 - left);
+            rig.device.complete(1, chain.head, 0);
+            rig.driver.on_interrupt();
+            assert_eq!(taken.load(Ordering::Relaxed), (14 - left as usize).min(10));
+        }
+    });
+}
+
+#[test]
+fn after_a_lost_interrupt_senders_and_reader_go_on() {
+    let rig = ordinary();
+    let (driver, looks) = (rig.driver, Arc::new(AtomicUsize::new(0)));
+    block_on(async {
+        let seen = looks.clone();
+        spawn(async move {
+            driver.watch(move || _ = seen.fetch_add(usize::from(driver.is_half_free()), Ordering::Relaxed)).await
+        });
+        fill(&rig).await;
+        let call = next_of(&rig);
+        sleep_ns(10).await;
+        // both interrupts are lost
+        (0..4).for_each(|_| _ = send_one(&rig));
+        let chain = rig.device.take(0).unwrap();
+        let written = chain.write(&[7; 12 + 60]);
+        rig.device.complete(0, chain.head, written);
+        sleep_ns(500_000_000).await;
+        assert_eq!(looks.load(Ordering::Relaxed), 0);
+        sleep_ns(600_000_000).await;
+        assert_eq!(looks.load(Ordering::Relaxed), 1, "whoever holds senders back is told");
+        assert_eq!(call.await.unwrap()[0].len(), 60);
+    });
+}
+
 #[test]
 fn a_device_that_lies_is_reset_and_works_again() {
     let lies: [fn(&FakeDevice); 3] = [
@@ -199,7 +266,7 @@ fn a_device_that_lies_is_reset_and_works_again() {
         let rig = ordinary();
         block_on(async {
             rig.client.transmit(frame(0, 1, 100)).await.unwrap();
-            let call = rig.client.receive();
+            let call = next_of(&rig);
             sleep_ns(10).await;
             lie(&rig.device);
             rig.driver.on_interrupt();
@@ -208,7 +275,7 @@ fn a_device_that_lies_is_reset_and_works_again() {
             deliver(&rig, 5, 70);
             // who waited when a receive ring broke is told; the next asks again
             let frames = match call.await {
-                Err(LinkError::Device) => rig.client.receive().await,
+                Err(LinkError::Device) => rig.driver.next().await,
                 other => other,
             };
             assert_eq!(frames.unwrap()[0].as_slice(), [5; 70]);
@@ -224,13 +291,13 @@ fn a_device_that_does_not_reset_is_dead_and_keeps_its_memory() {
     block_on(async {
         let page = Page::zeroed().unwrap();
         let pieces = vec![Bytes::new(page.clone(), 0, 100)];
-        rig.client.transmit(OutFrame { pieces, checksum: None, segment: None }).await.unwrap();
+        rig.client.transmit(OutFrame { pieces, checksum: None, segment: None, receipt: None }).await.unwrap();
         rig.device.refuse_reset();
         rig.device.advance_used(1, 77);
         rig.driver.on_interrupt();
         assert!(page.is_shared(), "the device may still read it");
         assert_eq!(rig.client.transmit(frame(0, 1, 100)).await, Err(LinkError::Device));
-        assert_eq!(rig.client.receive().await.err(), Some(LinkError::Device));
+        assert_eq!(rig.driver.next().await.err(), Some(LinkError::Device));
     });
 }
 
@@ -241,7 +308,7 @@ fn short_and_headless_frames_are_counted_and_dropped() {
         let chain = rig.device.take(0).unwrap();
         rig.device.complete(0, chain.head, 5);
         rig.driver.on_interrupt();
-        let call = rig.client.receive();
+        let call = next_of(&rig);
         sleep_ns(10).await;
         deliver(&rig, 1, 60);
         assert_eq!(call.await.unwrap().len(), 1);

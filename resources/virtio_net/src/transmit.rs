@@ -4,7 +4,7 @@ use crate::device::{LinkStatistics, NetOptions, VirtioNet};
 use crate::header::{HEADER_BYTES, header_of};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use gyre_interface::link::{LinkError, OutFrame};
+use gyre_interface::link::{LinkError, OutFrame, Receipt};
 use gyre_machine::{DeviceError, DmaBuffer, Pa, now};
 use gyre_message::{Call, Reply, reply_pair};
 use gyre_object::Bytes;
@@ -27,6 +27,8 @@ pub(crate) struct Sending {
 }
 
 type Waiting = (OutFrame, Reply<Result<(), LinkError>>);
+/// Who must be told, without the lock, that a frame was taken.
+type Taken = (Reply<Result<(), LinkError>>, Option<Receipt>);
 
 /// What changes.
 pub(crate) struct Sender {
@@ -70,8 +72,9 @@ impl Sender {
         })
     }
 
-    /// Gives a frame to the device, or back where there is no room. The device sees it after `publish`.
-    fn push(&mut self, frame: OutFrame) -> Result<(), OutFrame> {
+    /// Gives a frame to the device, or back where there is no room. The device sees it after `publish`. The frame's receipt is for
+    /// dropping without the lock.
+    fn push(&mut self, frame: OutFrame) -> Result<Option<Receipt>, OutFrame> {
         let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(frame.pieces.len() + 1)) else {
             return Err(frame);
         };
@@ -82,15 +85,15 @@ impl Sender {
         let data = frame.pieces.iter().filter(|piece| !piece.is_empty());
         pieces.extend(data.map(|piece| Piece::read(piece.pa(), piece.len() as u32)));
         let bytes = bytes_of(&frame);
-        let OutFrame { pieces: held, checksum, segment } = frame;
+        let OutFrame { pieces: held, checksum, segment, receipt } = frame;
         let sending = Sending { slot, since_cycles: now(), pieces: held };
         if let Err(Full(sending)) = self.ring.push(&pieces, sending) {
-            return Err(OutFrame { pieces: sending.pieces, checksum, segment });
+            return Err(OutFrame { pieces: sending.pieces, checksum, segment, receipt });
         }
         self.free.pop();
         self.frames += 1;
         self.bytes += bytes as u64;
-        Ok(())
+        Ok(receipt)
     }
 
     /// True where frames wait for room.
@@ -126,10 +129,10 @@ impl Sender {
     }
 
     /// Gives waiting frames to the device as far as there is room, in order; their senders are answered by the caller.
-    fn push_waiting(&mut self, answers: &mut Vec<Reply<Result<(), LinkError>>>) {
+    fn push_waiting(&mut self, answers: &mut Vec<Taken>) {
         while let Some((frame, reply)) = self.waiting.pop_front() {
             match self.push(frame) {
-                Ok(()) => answers.push(reply),
+                Ok(receipt) => answers.push((reply, receipt)),
                 Err(frame) => {
                     self.waiting.push_front((frame, reply));
                     return;
@@ -213,9 +216,10 @@ impl VirtioNet {
         let intact = !sender.is_dead && sender.reclaim(&mut done).is_ok();
         if intact && sender.waiting.is_empty() {
             match sender.push(frame) {
-                Ok(()) => {
+                Ok(receipt) => {
                     let (notify, was_idle) = (sender.ring.publish(), sender.ring.in_flight() == 1);
                     self.leave(sender, notify, was_idle);
+                    drop(receipt);
                     return None;
                 }
                 Err(frame) => return Some(self.wait_for_room(sender, frame)),
@@ -297,7 +301,7 @@ impl VirtioNet {
         }
         let notify = sender.ring.publish();
         self.leave(sender, notify, false);
-        answers.into_iter().for_each(|reply| reply.send(Ok(())));
+        answers.into_iter().for_each(|(reply, _receipt)| reply.send(Ok(())));
     }
 }
 

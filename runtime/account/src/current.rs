@@ -2,8 +2,9 @@
 
 use crate::{ActivityId, ResourceId};
 
-/// Told when a handler finds out for whom it works: ends the span of the one and starts that of the other.
-pub type SwitchHook = fn(before: ActivityId, after: ActivityId);
+/// Told when a handler finds out for whom it works: ends the span of the one and starts that of the other. Answers who that is: the
+/// lead of a process that has ended.
+pub type SwitchHook = fn(before: ActivityId, after: ActivityId) -> ActivityId;
 
 #[cfg(target_os = "none")]
 mod place {
@@ -111,12 +112,19 @@ pub fn set_current(activity: ActivityId, resource: ResourceId) {
 pub fn set_current_activity(activity: ActivityId) -> ActivityId {
     let (before, resource) = current();
     if before != activity {
-        if let Some(hook) = place::hook() {
-            hook(before, activity);
-        }
-        set_current(activity, resource);
+        let payer = place::hook().map_or(activity, |hook| hook(before, activity));
+        set_current(payer, resource);
     }
     before
+}
+
+/// The same for what belongs to a tenant as a whole (a connection): where one of its processes pays already, it goes on paying.
+pub fn set_current_tenant(tenant: ActivityId) -> ActivityId {
+    let before = current_activity();
+    match tenant.covers(before) {
+        true => before,
+        false => set_current_activity(tenant),
+    }
 }
 
 /// Sets who is told of such changes.

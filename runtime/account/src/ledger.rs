@@ -4,7 +4,7 @@
 use crate::limits::RESOURCES_MAX;
 use crate::{ActivityId, ResourceId};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What a cell counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +24,8 @@ pub enum Column {
     QueueNsMax = 5,
     /// Longest span without a stamp, cycles: the longest message, or a batch of them.
     SpanCyclesMax = 6,
-    /// Requests that found no place and were dropped.
-    Dropped = 7,
+    /// Of the messages, those started inline, without having been queued.
+    Inline = 7,
 }
 
 /// Columns of a cell.
@@ -76,21 +76,35 @@ impl Cell {
             let value = from.swap(0, Ordering::Relaxed);
             let to = &into.0[column];
             let before = to.load(Ordering::Relaxed);
-            let sum = if Column::is_maximum(column) { before.max(value) } else { before.wrapping_add(value) };
-            to.store(sum, Ordering::Relaxed);
+            to.store(add(column, before, value), Ordering::Relaxed);
         }
     }
+}
+
+fn add(column: usize, one: u64, other: u64) -> u64 {
+    if Column::is_maximum(column) { one.max(other) } else { one.wrapping_add(other) }
+}
+
+/// The figures of two cells as one: counts added, maxima compared.
+pub fn sum(one: [u64; COLUMNS], other: [u64; COLUMNS]) -> [u64; COLUMNS] {
+    core::array::from_fn(|column| add(column, one[column], other[column]))
 }
 
 /// The cells of one core.
 pub struct Table {
     cells: Box<[Cell]>,
+    /// Requests that found no place, by cell: too rare for a place in its line of cache.
+    dropped: Box<[AtomicU32]>,
 }
 
 impl Table {
     /// An empty table for `activities` activities.
     pub fn new(activities: usize) -> Table {
-        Table { cells: (0..activities * RESOURCES_MAX).map(|_| Cell::default()).collect() }
+        let count = activities * RESOURCES_MAX;
+        Table {
+            cells: (0..count).map(|_| Cell::default()).collect(),
+            dropped: (0..count).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// The number of a cell; wild ids share the last cell of the table, which is nobody's.
@@ -115,7 +129,19 @@ impl Table {
         for resource in 0..RESOURCES_MAX {
             let resource = ResourceId(resource as u8);
             self.cell(from, resource).pour_into(self.cell(into, resource));
+            let dropped = self.dropped[self.index(from, resource)].swap(0, Ordering::Relaxed);
+            self.dropped[self.index(into, resource)].fetch_add(dropped, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a request that found no place and was dropped.
+    pub fn count_dropped(&self, activity: ActivityId, resource: ResourceId) {
+        self.dropped[self.index(activity, resource)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many requests found no place, modulo 2^32.
+    pub fn dropped(&self, activity: ActivityId, resource: ResourceId) -> u32 {
+        self.dropped[self.index(activity, resource)].load(Ordering::Relaxed)
     }
 
     /// The sum of a column over all cells.

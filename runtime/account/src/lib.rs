@@ -20,7 +20,7 @@ pub mod tree;
 
 pub use accounts::Accounts;
 pub use activity::{ActivityId, ResourceId};
-pub use current::{current, current_activity, current_resource, set_current, set_current_activity};
+pub use current::{current, current_activity, current_resource, set_current, set_current_activity, set_current_tenant};
 pub use ledger::{Cell, Column, Table};
 pub use memory::MemoryUse;
 pub use timeline::{Partition, Span, TimeLine};

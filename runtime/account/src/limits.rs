@@ -9,5 +9,8 @@ pub const DEPTH_MAX: usize = 8;
 /// Bytes kept of a name.
 pub const NAME_BYTES_MAX: usize = 32;
 
-const _: () = assert!(ACTIVITIES_MAX <= 1 << 16, "an index must fit the lower half of an id");
+const _: () = assert!(
+    ACTIVITIES_MAX < crate::activity::SLOTS_MAX,
+    "a slot must fit its place in an id; the last one stands for none"
+);
 const _: () = assert!(RESOURCES_MAX <= 256, "a resource id is one byte");

@@ -5,7 +5,7 @@
 //! addition per level is all it takes. Arithmetic is modulo 2^64 in bytes x milliseconds: right as long as the result fits.
 
 use crate::limits::DEPTH_MAX;
-use crate::tree::Activities;
+use crate::tree::{Activities, NONE, Slot};
 use crate::{ActivityId, current_activity};
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_machine::{MemoryMeter, OutOfMemory};
@@ -34,8 +34,9 @@ pub struct MemoryUse {
     pub bytes_total: u64,
     /// Most of the latter so far.
     pub bytes_total_max: u64,
-    /// What it held itself, integrated over time, bytes x seconds.
-    pub byte_seconds: u64,
+    /// What it held itself, integrated over time, bytes x seconds. Below zero for who gave back what others had been charged for; the
+    /// sum over a tenant and its processes is right.
+    pub byte_seconds: i64,
     /// Requests refused for the limit of this activity.
     pub refused: u64,
 }
@@ -54,14 +55,33 @@ impl MemorySlot {
             heir.total.fetch_add(bytes, Ordering::Relaxed);
         }
         self.owed.fetch_add(bytes, Ordering::Relaxed);
+        self.clear();
+    }
+
+    /// The same for a member: what it held is found by its lead's name in its id, so that the slot owes nothing.
+    pub(crate) fn leave_to_lead(&self, lead: &MemorySlot) {
+        lead.own.fetch_add(self.own.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        lead.moment.fetch_add(self.moment.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.clear();
+    }
+
+    fn clear(&self) {
         self.total.store(0, Ordering::Relaxed);
         self.total_max.store(0, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
     }
 
-    fn add_own(&self, bytes: u64, ms: u64) {
-        self.own.fetch_add(bytes, Ordering::Relaxed);
+    /// Answers what it holds now.
+    fn add_own(&self, bytes: u64, ms: u64) -> u64 {
         self.moment.fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
+        self.own.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes)
+    }
+
+    #[inline]
+    fn note_total(&self, total: u64) {
+        if total > self.total_max.load(Ordering::Relaxed) {
+            self.total_max.store(total, Ordering::Relaxed);
+        }
     }
 
     fn remove_own(&self, bytes: u64, ms: u64) {
@@ -80,40 +100,63 @@ impl Activities {
     /// # Errors
     /// [`OutOfMemory`] where one of them may not have more; nothing is charged then.
     pub fn charge_memory(&self, id: ActivityId, bytes: u64) -> Result<ActivityId, OutOfMemory> {
-        if !self.is_alive(id) {
-            // While an activity is ended its futures still run their drops; what they take goes to the infrastructure.
-            return self.charge_alive(ActivityId::INFRASTRUCTURE, bytes, false);
-        }
-        self.charge_alive(id, bytes, false)
+        self.charge_alive(self.payer(id), bytes, false)
     }
 
     /// Charges `bytes` whatever the limits say: kernel objects, which must not fail for a tenant's budget.
     pub fn charge_object_memory(&self, id: ActivityId, bytes: u64) -> ActivityId {
-        let payer = if self.is_alive(id) { id } else { ActivityId::INFRASTRUCTURE };
+        let payer = self.payer(id);
         self.charge_alive(payer, bytes, true).unwrap_or(payer)
     }
 
+    /// While an activity is ended its futures still run their drops; what they take goes to its lead, or to the infrastructure.
+    fn payer(&self, id: ActivityId) -> ActivityId {
+        self.living(id).unwrap_or(ActivityId::INFRASTRUCTURE)
+    }
+
+    /// A member's total is what it holds itself, so that its level costs no addition of its own.
     fn charge_alive(&self, id: ActivityId, bytes: u64, is_object: bool) -> Result<ActivityId, OutOfMemory> {
-        for (level, payer) in self.ancestors(id).enumerate() {
-            let slot = &self.slots[payer.index()];
-            let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            if !is_object && total > slot.memory_bytes_max.load(Ordering::Relaxed) {
+        self.raise_totals(id.lead_index(), bytes, is_object)?;
+        let Some(slot) = self.slots.get(id.index()) else { return Ok(id) };
+        let held = slot.memory.add_own(bytes, now_ms());
+        if id.is_member() {
+            slot.memory.note_total(held);
+            if !is_object && held > slot.memory_bytes_max.load(Ordering::Relaxed) {
                 slot.memory.refused.fetch_add(1, Ordering::Relaxed);
-                self.lower_totals(id, bytes, level + 1);
+                self.credit_existing(id, bytes);
                 return Err(OutOfMemory);
             }
-            if total > slot.memory.total_max.load(Ordering::Relaxed) {
-                slot.memory.total_max.store(total, Ordering::Relaxed);
-            }
         }
-        self.slots[id.index()].memory.add_own(bytes, now_ms());
         Ok(id)
     }
 
-    fn lower_totals(&self, from: ActivityId, bytes: u64, levels: usize) {
-        for payer in self.ancestors(from).take(levels) {
-            self.slots[payer.index()].memory.total.fetch_sub(bytes, Ordering::Relaxed);
+    fn raise_totals(&self, from: usize, bytes: u64, is_object: bool) -> Result<(), OutOfMemory> {
+        for (level, slot) in self.levels(from).enumerate() {
+            let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
+            if !is_object && total > slot.memory_bytes_max.load(Ordering::Relaxed) {
+                slot.memory.refused.fetch_add(1, Ordering::Relaxed);
+                self.lower_totals(from, bytes, level + 1);
+                return Err(OutOfMemory);
+            }
+            slot.memory.note_total(total);
         }
+        Ok(())
+    }
+
+    fn lower_totals(&self, from: usize, bytes: u64, levels: usize) {
+        for slot in self.levels(from).take(levels) {
+            slot.memory.total.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// A slot and those above it. Parents outlive their children, so that nothing needs to be asked on the way.
+    #[inline]
+    fn levels(&self, from: usize) -> impl Iterator<Item = &Slot> {
+        let above = |slot: &&Slot| match slot.parent.load(Ordering::Relaxed) {
+            NONE => None,
+            parent => self.slots.get(ActivityId(parent).index()),
+        };
+        core::iter::successors(self.slots.get(from), above).take(DEPTH_MAX + 1)
     }
 
     /// Gives `bytes` back to who was charged, or to those who inherited them.
@@ -122,12 +165,23 @@ impl Activities {
             self.credit_existing(owner, bytes);
             return;
         }
+        if owner.is_member()
+            && !self.exists(owner)
+            && let Some(lead) = self.living(owner)
+        {
+            self.credit_existing(lead, bytes);
+            return;
+        }
         // Rare: the owner ends or has ended. No activity is closed or made meanwhile.
         self.settled(|| {
             let mut owner = owner;
             for _ in 0..=DEPTH_MAX {
                 if self.exists(owner) {
                     break;
+                }
+                if owner.is_member() {
+                    owner = self.lead(owner);
+                    continue;
                 }
                 // What a closed activity held went to its heir, who may have ended since in turn.
                 let Some(slot) = self.slots.get(owner.index()) else {
@@ -142,7 +196,18 @@ impl Activities {
 
     fn credit_existing(&self, owner: ActivityId, bytes: u64) {
         self.slots[owner.index()].memory.remove_own(bytes, now_ms());
-        self.lower_totals(owner, bytes, usize::MAX);
+        self.lower_totals(owner.lead_index(), bytes, usize::MAX);
+    }
+
+    /// True where an activity or one above it holds clearly more than it may. Kernel objects are not refused where they are made, so
+    /// whoever is about to make one for a program asks first. An eighth is left to them: pages of a full cache give way only when
+    /// pages are asked for.
+    pub fn is_over_limit(&self, id: ActivityId) -> bool {
+        let is_over = |slot: &Slot| {
+            let limit = slot.memory_bytes_max.load(Ordering::Relaxed);
+            slot.memory.total.load(Ordering::Relaxed) > limit.saturating_add(limit / 8)
+        };
+        self.levels(id.lead_index()).any(is_over)
     }
 
     /// What an activity holds.
@@ -154,9 +219,9 @@ impl Activities {
         let moment = slot.memory.moment.load(Ordering::Relaxed);
         MemoryUse {
             bytes: own,
-            bytes_total: slot.memory.total.load(Ordering::Relaxed),
+            bytes_total: if id.is_member() { own } else { slot.memory.total.load(Ordering::Relaxed) },
             bytes_total_max: slot.memory.total_max.load(Ordering::Relaxed),
-            byte_seconds: own.wrapping_mul(now_ms()).wrapping_sub(moment) / 1000,
+            byte_seconds: own.wrapping_mul(now_ms()).wrapping_sub(moment).cast_signed() / 1000,
             refused: slot.memory.refused.load(Ordering::Relaxed),
         }
     }

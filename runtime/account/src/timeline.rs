@@ -2,6 +2,7 @@
 //! time by construction (decision 4).
 
 use crate::ledger::{Column, Table};
+use crate::limits::RESOURCES_MAX;
 use crate::{ActivityId, ResourceId};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,6 +54,8 @@ pub struct TimeLine {
     /// The span since then: a cell's number, or one of the constants above.
     span: AtomicU64,
     scheduling: AtomicU64,
+    /// Of `scheduling`, what went before the work of each resource: the cost of its turn.
+    scheduling_for: [AtomicU64; RESOURCES_MAX],
     interrupt: AtomicU64,
     idle: AtomicU64,
     start: AtomicU64,
@@ -71,6 +74,7 @@ impl TimeLine {
             last: AtomicU64::new(0),
             span: AtomicU64::new(SCHEDULING),
             scheduling: AtomicU64::new(0),
+            scheduling_for: core::array::from_fn(|_| AtomicU64::new(0)),
             interrupt: AtomicU64::new(0),
             idle: AtomicU64::new(0),
             start: AtomicU64::new(0),
@@ -108,16 +112,21 @@ impl TimeLine {
     pub fn stamp_at(&self, now: u64, next: Span) -> u64 {
         let last = self.last.load(Ordering::Relaxed);
         let now = now.max(last);
-        self.end_span(now - last);
+        self.end_span(now - last, next);
         self.last.store(now, Ordering::Relaxed);
         self.span.store(self.encode(next), Ordering::Relaxed);
         now
     }
 
     #[inline]
-    fn end_span(&self, cycles: u64) {
+    fn end_span(&self, cycles: u64, next: Span) {
         match self.span.load(Ordering::Relaxed) {
-            SCHEDULING => add(&self.scheduling, cycles),
+            SCHEDULING => {
+                add(&self.scheduling, cycles);
+                if let Span::Handling(_, resource) = next {
+                    add(&self.scheduling_for[resource.index() % RESOURCES_MAX], cycles);
+                }
+            }
             INTERRUPT => add(&self.interrupt, cycles),
             IDLE => add(&self.idle, cycles),
             cell => {
@@ -137,6 +146,11 @@ impl TimeLine {
             Span::Interrupt => INTERRUPT,
             Span::Idle => IDLE,
         }
+    }
+
+    /// Cycles of scheduling that ended with work of a resource: what it cost to choose it.
+    pub fn scheduling_for(&self, resource: ResourceId) -> u64 {
+        self.scheduling_for[resource.index() % RESOURCES_MAX].load(Ordering::Relaxed)
     }
 
     /// Elapsed and idle cycles up to the last stamp, without looking at the ledger.

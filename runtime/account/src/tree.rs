@@ -4,12 +4,13 @@
 //! taken, because taking memory asks this table.
 
 use crate::ActivityId;
+use crate::activity::{GENERATIONS, LEADS_MAX};
 use crate::limits::{ACTIVITIES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 use crate::memory::MemorySlot;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use gyre_object::SpinLock;
 
 /// What an activity is entitled to.
@@ -68,7 +69,7 @@ pub(crate) struct Slot {
     live: AtomicU32,
     /// The id from creation to the end.
     id: AtomicU32,
-    parent: AtomicU32,
+    pub(crate) parent: AtomicU32,
     weight: AtomicU32,
     priority: AtomicU32,
     pub(crate) memory: MemorySlot,
@@ -82,12 +83,16 @@ struct Entry {
     generation: u16,
     children: u16,
     used: bool,
+    /// It had members, whose ids name this slot for ever: nobody else may have it.
+    retired: bool,
 }
 
 /// The table of an instance's activities.
 pub struct Activities {
     pub(crate) slots: Box<[Slot]>,
     entries: SpinLock<Box<[Entry]>>,
+    /// Where the search for a member's slot starts: each slot rests as long as possible before it is used again.
+    next_member: AtomicUsize,
 }
 
 impl Activities {
@@ -96,6 +101,7 @@ impl Activities {
         let activities = Activities {
             slots: (0..ACTIVITIES_MAX).map(|_| Slot::empty()).collect(),
             entries: SpinLock::new((0..ACTIVITIES_MAX).map(|_| Entry::EMPTY).collect()),
+            next_member: AtomicUsize::new(1),
         };
         activities.fill(0, ActivityId::INFRASTRUCTURE, NONE, ActivityParams::default());
         let mut entries = activities.entries.lock();
@@ -141,7 +147,10 @@ impl Activities {
         let index = (1..entries.len())
             .find(|&index| {
                 let slot = &self.slots[index];
-                !entries[index].used && (!slot.memory.is_owed() || slot.parent.load(Ordering::Relaxed) == parent_word)
+                let entry = &entries[index];
+                !entry.used
+                    && !entry.retired
+                    && (!slot.memory.is_owed() || slot.parent.load(Ordering::Relaxed) == parent_word)
             })
             .ok_or(ActivityError::Full)?;
         entries[index].occupy(name);
@@ -151,6 +160,62 @@ impl Activities {
         }
         self.fill(index, id, parent_word, params);
         Ok(id)
+    }
+
+    /// Makes a member of `lead`: an activity with figures, limits and a weight of its own that shares its lead's queues. At most
+    /// `members_max` at once, so that no lead takes the places of another one's.
+    ///
+    /// # Errors
+    /// [`ActivityError::Full`], also where the lead came too late to lead; [`ActivityError::Unknown`] (the lead, or it is a member).
+    pub fn create_member(
+        &self,
+        lead: ActivityId,
+        name: &str,
+        params: ActivityParams,
+        members_max: u16,
+    ) -> Result<ActivityId, ActivityError> {
+        let mut entries = self.entries.lock();
+        if !self.is_alive(lead) || lead.is_member() || lead == ActivityId::INFRASTRUCTURE {
+            return Err(ActivityError::Unknown);
+        }
+        let places = entries.len();
+        if lead.index() >= LEADS_MAX || entries[lead.index()].children >= members_max {
+            return Err(ActivityError::Full);
+        }
+        let start = self.next_member.load(Ordering::Relaxed);
+        let is_free = |&index: &usize| {
+            let entry = &entries[index];
+            index != 0 && !entry.used && !entry.retired && !self.slots[index].memory.is_owed()
+        };
+        let index = (0..places).map(|step| (start + step) % places).find(is_free).ok_or(ActivityError::Full)?;
+        self.next_member.store(index + 1, Ordering::Relaxed);
+        entries[index].occupy(name);
+        let id = ActivityId::member(index, entries[index].generation, lead.index());
+        let above = &mut entries[lead.index()];
+        above.children += 1;
+        above.retired = true;
+        self.fill(index, id, lead.0, params);
+        Ok(id)
+    }
+
+    /// Whose queues an activity uses: its own, or its lead's.
+    #[inline]
+    pub fn lead(&self, id: ActivityId) -> ActivityId {
+        match id.is_member() {
+            true => self.slots.get(id.lead_index()).map_or(id, |lead| ActivityId(lead.id.load(Ordering::Acquire))),
+            false => id,
+        }
+    }
+
+    /// Who pays for what is done in the name of `id` now: itself, its lead once it has ended, nobody where that has ended too.
+    #[inline]
+    pub fn living(&self, id: ActivityId) -> Option<ActivityId> {
+        if self.is_alive(id) {
+            return Some(id);
+        }
+        let lead = self.slots.get(id.lead_index()).filter(|_| id.is_member())?;
+        let lead = lead.live.load(Ordering::Acquire);
+        (lead != NONE).then_some(ActivityId(lead))
     }
 
     /// True until the activity is being ended.
@@ -193,10 +258,14 @@ impl Activities {
         let slot = &self.slots[id.index()];
         slot.id.store(NONE, Ordering::Release);
         let heir = self.heir(id.index());
-        slot.memory.leave_to(&self.slots[heir.index()].memory, heir == ActivityId::INFRASTRUCTURE);
+        let heir_memory = &self.slots[heir.index()].memory;
+        match id.is_member() {
+            true => slot.memory.leave_to_lead(heir_memory),
+            false => slot.memory.leave_to(heir_memory, heir == ActivityId::INFRASTRUCTURE),
+        }
         let entry = &mut entries[id.index()];
         entry.used = false;
-        entry.generation = entry.generation.wrapping_add(1) & 0x7fff;
+        entry.generation = (entry.generation + 1) % GENERATIONS;
         let parent = slot.parent.load(Ordering::Relaxed);
         if parent != NONE {
             let children = &mut entries[ActivityId(parent).index()].children;
@@ -317,7 +386,8 @@ impl Slot {
 }
 
 impl Entry {
-    const EMPTY: Entry = Entry { name: [0; NAME_BYTES_MAX], name_bytes: 0, generation: 0, children: 0, used: false };
+    const EMPTY: Entry =
+        Entry { name: [0; NAME_BYTES_MAX], name_bytes: 0, generation: 0, children: 0, used: false, retired: false };
 
     fn occupy(&mut self, name: &str) {
         let mut bytes = name.len().min(NAME_BYTES_MAX);

@@ -75,24 +75,23 @@ impl Engine {
     }
 
     /// Makes a thread a task of `core`.
-    fn settle(&self, core: usize, traveller: Traveller) {
+    pub(crate) fn settle(&self, core: usize, traveller: Traveller) {
         if core != core_index() {
             self.post(core, Message::Errand(Box::new(move |engine| engine.settle(core, traveller))));
             return;
         }
         let Traveller { activity, params, number, thread } = traveller;
         let root = self.root_of(activity);
-        let (threads, now) = (&self.threads, self.line().last());
+        let threads = &self.threads;
         let started = self.start_in(COMPUTE, params.kernel, activity, thread, |state, task| {
             if let Some(header) = state.tasks.get_mut(task) {
                 header.thread = number;
-                header.movable = true;
+                header.root = root;
+                header.parked = true;
                 header.cores = params.cores as u8;
             }
-            state.movable += 1;
             state.calm_until = 0;
             threads.set_place(number, core, task);
-            threads.set_queued(core, state.movable, now);
         });
         if started.is_none() {
             self.threads.end(number, root, core);
@@ -131,7 +130,7 @@ impl Engine {
 
     /// Looks whether the program that runs may have the core still; sees to it that the core looks again in time.
     #[inline(never)]
-    fn may_go_on(&self, now: u64, context: &mut UserContext) -> bool {
+    fn may_go_on(&'static self, now: u64, context: &mut UserContext) -> bool {
         let hot = self.hot.here();
         let (is_killed, is_woken, waiting) = {
             let state = self.state.here().borrow();
@@ -157,10 +156,12 @@ impl Engine {
         let hot = self.hot.here();
         let slice_end = hot.quantum_end.get();
         let mut state = self.state.here().borrow_mut();
-        // A slice that nobody waits for needs no end: whoever comes to wait comes with an interrupt, or with a trap of the program.
-        let end = waiting.anybody().then_some(slice_end);
+        // A slice that nobody waits for needs no end: whoever comes to wait comes with an interrupt, or with a trap of the program. A
+        // simulated program without a timer would never end its step.
+        let has_end = waiting.anybody() || self.is_simulated.load(Ordering::Relaxed);
+        let end = has_end.then_some(slice_end);
         // A thread that waits here may be what an idle core lacks.
-        let share_at = (state.movable > 0).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
+        let share_at = (state.threads.queued() > 0).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
         let look_at = end.into_iter().chain(share_at).chain(state.timers.next()).min();
         state.calm_until = match waiting {
             // Their policy may decide by the clock.
@@ -194,7 +195,7 @@ impl Engine {
     }
 
     /// True where somebody else should have the core now. A slice that nobody wants is extended.
-    fn must_leave(&self, now: u64, waiting: &Waiting) -> bool {
+    fn must_leave(&'static self, now: u64, waiting: &Waiting) -> bool {
         let hot = self.hot.here();
         let is_over = now >= hot.quantum_end.get();
         let is_grown = now >= hot.turn_start.get().saturating_add(self.granularity_cycles);
@@ -216,8 +217,9 @@ impl Engine {
     }
 
     /// True where the queue that is served has had more than it is entitled to; that depends on what this turn has used already.
-    fn is_overdrawn(&self, now: u64) -> bool {
+    fn is_overdrawn(&'static self, now: u64) -> bool {
         self.charge_turn(current().0, now);
+        self.balance_when_due(now);
         !self.state.here().borrow().cpu.policy.entitled(self.hot.here().queue.get(), self.ns(now))
     }
 
@@ -225,7 +227,7 @@ impl Engine {
     fn leave_core(&self) {
         let task = self.hot.here().running.get();
         if let Some(header) = self.state.here().borrow_mut().tasks.get_mut(task) {
-            header.movable = header.thread != NIL;
+            header.parked = header.thread != NIL;
             header.woken = true;
         }
     }
@@ -250,7 +252,7 @@ impl Engine {
 
     /// Sends a waiting thread to a core that has nothing to do.
     fn give_thread(&'static self, to: usize) {
-        let found = self.take_movable(to);
+        let found = self.take_movable(to, None);
         self.post(
             to,
             Message::Errand(Box::new(move |engine| {
@@ -275,15 +277,15 @@ impl Engine {
         }
         let idle = (0..self.cores).find(|&core| core != here && self.is_idle[core].load(Ordering::Relaxed));
         if let Some(core) = idle
-            && let Some(traveller) = self.take_movable(core)
+            && let Some(traveller) = self.take_movable(core, None)
         {
             self.is_idle[core].store(false, Ordering::Relaxed);
             self.settle(core, traveller);
         }
     }
 
-    /// Takes the first thread that waits here and may run on `to` out of its queue.
-    fn take_movable(&self, to: usize) -> Option<Traveller> {
+    /// Takes the first thread that waits here and may run on `to` out of its queue; of one tenant where that matters.
+    pub(crate) fn take_movable(&self, to: usize, of: Option<ActivityId>) -> Option<Traveller> {
         let here = core_index();
         let traveller = {
             let mut state = self.state.here().borrow_mut();
@@ -295,15 +297,14 @@ impl Engine {
                     state.tasks.get(task).is_some_and(|header| {
                         header.state == State::Queued
                             && header.movable
+                            && of.is_none_or(|root| header.root == root)
                             && header.queued_at <= limit
                             && header.cores >> to & 1 == 1
                     })
                 })?;
             state.queues.unlink(&mut state.tasks, task);
-            state.movable -= 1;
-            self.threads.set_queued(here, state.movable, self.line().last());
             let header = state.tasks.get(task)?;
-            // SAFETY: only `settle` sets `movable`, on tasks whose future is a Movable; the task is queued, so nobody polls it, and
+            // SAFETY: only threads, which `settle` makes, are `movable`: tasks whose future is a Movable; the task is queued, so nobody polls it, and
             // `release` below forgets the memory without dropping what was moved out.
             let thread = unsafe { header.memory.cast::<Movable>().read() };
             let traveller = Traveller {
@@ -324,7 +325,7 @@ impl Engine {
 }
 
 /// A thread on its way to a core.
-struct Traveller {
+pub(crate) struct Traveller {
     activity: ActivityId,
     params: ThreadParams,
     number: u32,

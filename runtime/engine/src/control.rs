@@ -119,8 +119,10 @@ impl Engine {
     pub fn set_policy(&'static self, resource: ResourceId, policy: Box<dyn Policy>) -> Result<(), GridError> {
         let known =
             self.resources.get(resource.index()).filter(|known| known.is_gate).ok_or(GridError::UnknownResource)?;
+        let name = policy.name();
         let policy = as_tree(policy, known.metric)?;
         *known.policy.lock() = policy.clone();
+        *known.policy_name.lock() = name;
         known.placements.clear();
         self.bump_placements();
         self.on_all_cores(move |engine| engine.rebuild(Some(resource), &policy));
@@ -132,10 +134,12 @@ impl Engine {
     /// # Errors
     /// [`GridError::Policy`].
     pub fn set_cpu_policy(&'static self, policy: Box<dyn Policy>) -> Result<(), GridError> {
+        let name = policy.name();
         let policy = as_tree(policy, gyre_schedulers::Metric::Cycles)?;
         *self.cpu_policy.lock() = policy.clone();
         for resource in self.resources.iter().filter(|resource| !resource.is_gate) {
             *resource.policy.lock() = policy.clone();
+            *resource.policy_name.lock() = name;
         }
         self.on_all_cores(move |engine| engine.rebuild(None, &policy));
         Ok(())

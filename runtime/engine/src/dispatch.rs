@@ -50,6 +50,7 @@ impl Engine {
         self.look_around();
         let line = self.line();
         let now = line.last();
+        self.balance_when_due(now);
         let chosen = self.state.here().borrow_mut().choose(now, self.ns(now), &self.facts());
         match chosen {
             Some(queue) => {
@@ -159,12 +160,12 @@ impl Engine {
             if left == 0 {
                 break;
             }
-            // What follows in the batch has the same payer, whatever this one found out.
-            gyre_account::set_current_activity(job.activity);
             match self.pop_of_batch(queue, job.resource) {
                 Some(next) => job = next,
                 None => break,
             }
+            // What follows in the batch is paid by the same activity or another member of it, whatever this one found out.
+            self.pay_as(job.activity);
         }
         let payer = gyre_account::current_activity();
         let now = line.stamp(Span::Scheduling);
@@ -190,9 +191,9 @@ impl Engine {
         let end = now.saturating_add(length);
         hot.turn_start.set(now);
         hot.quantum_end.set(end);
-        let is_gated = state.queues.get(queue).is_none_or(|known| known.is_gated);
-        if self.has_turns && !is_gated && !job.name.is_thread {
-            state.turn.open(queue, job.activity, end);
+        let owner = state.queues.get(queue).filter(|known| !known.is_gated).map(|known| known.activity);
+        if let Some(owner) = owner.filter(|_| self.has_turns && !job.name.is_thread) {
+            state.turn.open(queue, owner, end);
         }
     }
 
@@ -201,7 +202,7 @@ impl Engine {
     fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
         let mut state = self.state.here().borrow_mut();
         let turn = &mut state.turn;
-        let is_its = turn.is_open && turn.activity == payer;
+        let is_its = turn.is_open && turn.activity.covers(payer);
         if is_its {
             let hot = self.hot.here();
             turn.unpaid += now.saturating_sub(hot.mark.replace(now));
@@ -246,7 +247,7 @@ impl Engine {
                 continue;
             }
             header.state = State::Running;
-            let was_movable = core::mem::replace(&mut header.movable, false);
+            header.parked = false;
             let job = Job {
                 task,
                 name: name_of(header.thread, task, header.generation),
@@ -256,10 +257,7 @@ impl Engine {
                 resource: header.resource,
                 queued_at: header.queued_at,
             };
-            if was_movable {
-                state.movable -= 1;
-                self.threads.set_queued(core_index(), state.movable, self.line().last());
-            }
+            state.note_taken(task);
             return Some(job);
         }
     }
@@ -271,7 +269,7 @@ impl Engine {
                 known.used_at = now;
                 state.offer(queue, self.ns(now));
             }
-            if state.movable == 0 {
+            if state.threads.queued() == 0 {
                 return;
             }
         }
@@ -304,18 +302,13 @@ impl Engine {
             return false;
         }
         header.state = State::Waiting;
-        let (woken, front, movable) = (header.woken, header.front, header.movable);
+        let (woken, front) = (header.woken, header.front);
         header.woken = false;
         header.front = false;
         match (woken, front) {
             (true, true) => state.enqueue_front(task, now, self.ns(now)),
             (true, false) => state.enqueue(task, now, self.ns(now)),
-            (false, _) => {}
-        }
-        if movable {
-            state.movable += 1;
-            state.calm_until = 0;
-            self.threads.set_queued(core_index(), state.movable, self.line().last());
+            (false, _) => state.note_content(task),
         }
         true
     }

@@ -1,12 +1,13 @@
 //! The engine of an instance: what its cores share, and each core's own.
 
+use crate::balance::Served;
 use crate::entitlement::EntitlementTable;
 use crate::event::Handlers;
 use crate::grid::{GridConfig, ResourceConfig, as_tree};
 use crate::hot::Hot;
 use crate::inbox::{Inbox, Message};
 use crate::labels::LabelTable;
-use crate::limits::{GRANULARITY_NS, THREADS_MAX};
+use crate::limits::{BALANCE_NS, GRANULARITY_NS, THREADS_MAX};
 use crate::local::{Borrowed, CoreLocal};
 use crate::placement::Placements;
 use crate::resource::Resource;
@@ -62,6 +63,7 @@ pub struct Engine {
     pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) handlers: Handlers,
     pub(crate) threads: ThreadTable,
+    pub(crate) served: Served,
     /// Cores that have nothing to do.
     pub(crate) is_idle: [AtomicBool; CORES_MAX],
     /// Where labels are at home, whichever resource was asked first.
@@ -75,6 +77,7 @@ pub struct Engine {
     pub(crate) inlines: bool,
     pub(crate) slice_cycles: u64,
     pub(crate) granularity_cycles: u64,
+    pub(crate) balance_cycles: u64,
     /// Nanoseconds per 2^32 cycles.
     ns_per_4g_cycles: u64,
 }
@@ -95,6 +98,7 @@ impl Engine {
     pub fn build(config: GridConfig, accounts: &'static Accounts) -> Result<&'static Engine, GridError> {
         crate::map::seed();
         let cores = gyre_machine::core_count().min(CORES_MAX);
+        let cpu_name = config.cpu.name();
         let cpu = as_tree(config.cpu, Metric::Cycles)?;
         let built_in = [
             ResourceConfig::new("runtime"),
@@ -103,13 +107,15 @@ impl Engine {
         let resources = built_in
             .into_iter()
             .chain(config.resources)
-            .map(|resource| make_resource(resource, &cpu, cores))
+            .map(|resource| make_resource(resource, &cpu, cpu_name, cores))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&resources)?;
         let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
         let cycles = |ns: u64| (u128::from(ns) * u128::from(cycles_per_ms) / 1_000_000) as u64;
+        let threads = ThreadTable::new(THREADS_MAX);
         let state = CoreLocal::new(|core| {
             RefCell::new(CoreState::new(
+                threads.core(core),
                 Scheduler::new(&*cpu, core),
                 resources.iter().map(|resource| gate_of(resource, core)).collect(),
             ))
@@ -123,7 +129,8 @@ impl Engine {
             hot: CoreLocal::new(|_| Hot::new()),
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
             handlers: Handlers::new(),
-            threads: ThreadTable::new(THREADS_MAX),
+            threads,
+            served: Served::new(cores),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             homes: Placements::new(),
             placement_epoch: AtomicU64::new(0),
@@ -133,6 +140,7 @@ impl Engine {
             inlines: config.inlines,
             slice_cycles: cycles(config.slice_ns),
             granularity_cycles: cycles(GRANULARITY_NS),
+            balance_cycles: cycles(BALANCE_NS),
             ns_per_4g_cycles: ((1_000_000u128 << 32) / u128::from(cycles_per_ms)) as u64,
             resources,
         });
@@ -203,7 +211,7 @@ impl Engine {
 
     /// Cycles as nanoseconds.
     #[inline]
-    pub(crate) fn ns(&self, cycles: u64) -> u64 {
+    pub fn ns(&self, cycles: u64) -> u64 {
         ((u128::from(cycles) * u128::from(self.ns_per_4g_cycles)) >> 32) as u64
     }
 
@@ -264,12 +272,18 @@ fn gate_of(resource: &Resource, core: usize) -> Option<Scheduler> {
     resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core))
 }
 
-fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) -> Result<Resource, GridError> {
+fn make_resource(
+    config: ResourceConfig,
+    cpu: &Arc<dyn Policy>,
+    cpu_name: &'static str,
+    cores: usize,
+) -> Result<Resource, GridError> {
     let cores = config.cores & (u64::MAX >> (64 - cores.max(1)));
     if cores == 0 {
         return Err(GridError::NoCore);
     }
     let is_gate = config.policy.is_some();
+    let policy_name = config.policy.as_ref().map_or(cpu_name, |policy| policy.name());
     let policy = match config.policy {
         Some(policy) => as_tree(policy, config.metric)?,
         None => cpu.clone(),
@@ -279,12 +293,14 @@ fn make_resource(config: ResourceConfig, cpu: &Arc<dyn Policy>, cores: usize) ->
         is_gate,
         metric: config.metric,
         policy: SpinLock::new(policy),
+        policy_name: SpinLock::new(policy_name),
         cores: cores.into(),
         batch: config.batch.max(1).into(),
         queue_bound: config.queue_bound.max(1).into(),
         weight: config.weight.into(),
         priority: u32::from(config.priority).into(),
         suspended_cores: AtomicU64::new(0),
+        suspensions: AtomicU64::new(0),
         placements: Placements::new(),
         labels: SpinLock::new(LabelTable::new()),
     })

@@ -1,6 +1,6 @@
 //! The grid as configured: which resources there are, and how each is scheduled.
 
-use crate::limits::{QUANTUM_NS, QUEUE_BOUND, SLICE_NS};
+use crate::limits::{CREDIT_NS, DEBT_NS, QUANTUM_NS, QUEUE_BOUND, SLICE_NS};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -74,7 +74,7 @@ impl GridConfig {
     /// A grid of these resources with weighted fair shares of the CPU.
     pub fn new(resources: Vec<ResourceConfig>) -> GridConfig {
         GridConfig {
-            cpu: Box::new(weighted_fair::policy(weighted_fair::Params::default())),
+            cpu: Box::new(weighted_fair::policy(weighted_cpu())),
             resources,
             infrastructure_weight: 100,
             quantum_ns: QUANTUM_NS,
@@ -84,6 +84,13 @@ impl GridConfig {
             thread_cores: u64::MAX,
         }
     }
+}
+
+/// Weighted fair shares of the CPU: of all cores together, as far as placement allows.
+pub fn weighted_cpu() -> weighted_fair::Params {
+    let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
+    let cycles = |ns: u64| ns / 1_000_000 * cycles_per_ms;
+    weighted_fair::Params { debt_max: cycles(DEBT_NS), credit_max: cycles(CREDIT_NS), ..Default::default() }
 }
 
 /// A policy whose clients hang below nodes for their activities: `root` orders the top-level activities, weights do below.

@@ -30,6 +30,8 @@ pub(crate) struct Hot {
     pub(crate) is_asking: Cell<bool>,
     /// Next time to look for queues to forget, in cycles.
     pub(crate) sweep_at: Cell<u64>,
+    /// Next time to tell other cores what was used here, in cycles.
+    pub(crate) balance_at: Cell<u64>,
     /// Messages started inline.
     pub(crate) inline: Cell<u64>,
 }
@@ -48,6 +50,7 @@ impl Hot {
             armed: Cell::new(u64::MAX),
             is_asking: Cell::new(false),
             sweep_at: Cell::new(0),
+            balance_at: Cell::new(0),
             inline: Cell::new(0),
         }
     }
@@ -69,17 +72,34 @@ impl Hot {
 }
 
 /// A handler has found out for whom it works: what it used so far is charged to the one, what follows to the other.
-pub(crate) fn on_switch(before: ActivityId, after: ActivityId) {
+pub(crate) fn on_switch(before: ActivityId, after: ActivityId) -> ActivityId {
     let Some(engine) = Engine::current() else {
-        return;
+        return after;
+    };
+    let after = match engine.accounts().activities.living(after) {
+        Some(payer) => payer,
+        None if after.is_member() => ActivityId::INFRASTRUCTURE,
+        None => after,
     };
     if engine.hot.here().depth.get() > 0 {
         let now = engine.line().stamp(Span::Handling(after, current_resource()));
         engine.charge_turn(before, now);
     }
+    after
 }
 
 impl Engine {
+    /// From here on exactly this activity pays, which lives or did when its message began.
+    #[inline]
+    pub(crate) fn pay_as(&self, activity: ActivityId) {
+        let (before, resource) = gyre_account::current();
+        if before != activity {
+            let now = self.line().stamp(Span::Handling(activity, resource));
+            self.charge_turn(before, now);
+            gyre_account::set_current(activity, resource);
+        }
+    }
+
     /// Charges what the turn used since it was last charged.
     pub(crate) fn charge_turn(&self, activity: ActivityId, now: u64) {
         let hot = self.hot.here();

@@ -83,6 +83,7 @@ impl Engine {
         }
         for &member in members.iter() {
             self.entitlements.forget(member);
+            self.threads.forget_root(member);
             match activities.close(member) {
                 Ok(()) | Err(ActivityError::Unknown) => {}
                 Err(error) => return Err(KillError::Activity(error)),
@@ -155,15 +156,11 @@ impl Engine {
                 State::Free | State::Starting | State::Dead => continue,
             }
             let was_queued = header.state == State::Queued;
-            let was_movable = core::mem::replace(&mut header.movable, false);
             header.state = State::Running;
             if let Some(vtable) = header.vtable {
                 found.push((task, header.memory, vtable));
             }
-            if was_movable {
-                state.movable -= 1;
-                self.threads.set_queued(gyre_machine::core_index(), state.movable, self.line().last());
-            }
+            state.note_taken(task);
             if was_queued {
                 state.queues.unlink(&mut state.tasks, task);
             }
@@ -189,7 +186,7 @@ impl Engine {
         for queue in queues {
             state.forget_queue(queue, now_ns);
         }
-        for &member in members {
+        for &member in members.iter().filter(|&&member| activities.exists(member)) {
             for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
                 scheduler.remove_activity(member, now_ns);
             }

@@ -13,6 +13,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+mod balance;
 mod bits;
 pub mod compute;
 pub mod control;
@@ -30,6 +31,7 @@ mod local;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod map;
+mod member;
 mod placement;
 mod port;
 mod queue;
@@ -58,5 +60,5 @@ pub use compute::{Run, ThreadParams};
 pub use dispatch::Step;
 pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
 pub use event::InterruptHandler;
-pub use grid::{GridConfig, ResourceConfig};
+pub use grid::{GridConfig, ResourceConfig, weighted_cpu};
 pub use suspend::{ResourceHandle, UntilAccepted};

@@ -24,8 +24,17 @@ pub const QUANTUM_NS: u64 = 100_000;
 /// A program runs at least so long before another activity that is entitled to more gets the core, ns; the infrastructure's work and
 /// gates do not wait. Bounds the switches between programs that make many system calls.
 pub const GRANULARITY_NS: u64 = 200_000;
+/// How often a core tells the others what it gave to whom, ns: what a share can be wrong by meanwhile is at most this.
+pub const BALANCE_NS: u64 = 1_000_000;
+/// A tenant that was served on another core waits here at most until the others have caught up this much of it, ns of a core.
+pub const DEBT_NS: u64 = 50_000_000;
+/// A tenant that waited for a moment catches up at most this much, ns of a core.
+pub const CREDIT_NS: u64 = 10_000_000;
 /// Time slice of a user thread, ns, where the configuration says nothing.
 pub const SLICE_NS: u64 = 2_000_000;
+
+/// Weight of a queue of a resource of weight 1 within its activity: that of a process of nice value 0, so that lower ones have room.
+pub const WEIGHT_UNIT: u32 = 1024;
 
 const _: () = assert!(TASKS_MAX <= 1 << 24, "a task's index has 24 bits in a waker");
 const _: () = assert!(INBOX_SLOTS.is_power_of_two());

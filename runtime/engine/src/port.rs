@@ -77,7 +77,7 @@ impl Engine {
             if known.runs_on(here) {
                 return Some(here);
             }
-            return self.place(resource, activity, u64::from(activity.0) | 1 << 63);
+            return self.place(resource, activity, u64::from(self.lead(activity).0) | 1 << 63);
         }
         let epoch = self.placement_epoch.load(Ordering::Acquire);
         let now_ns = self.ns(self.line().last());
@@ -101,22 +101,27 @@ impl Engine {
         Some(core)
     }
 
+    /// Whose queues an activity's messages wait in.
+    #[inline]
+    pub(crate) fn lead(&self, activity: ActivityId) -> ActivityId {
+        self.accounts.activities.lead(activity)
+    }
+
     fn count_dropped(&self, activity: ActivityId, resource: ResourceId) {
-        self.line().table().cell(activity, resource).add(Column::Dropped, 1);
+        let activity = self.accounts.activities.living(activity).unwrap_or(self.lead(activity));
+        self.line().table().count_dropped(activity, resource);
     }
 
     /// Finds a queue and memory for a request's future, or `None` where there is no place: then the request is dropped.
     #[inline]
     fn seat(&self, resource: ResourceId, envelope: &Envelope, vtable: &'static Vtable) -> Option<Seat> {
-        if !self.accounts.activities.is_alive(envelope.activity) {
-            return None;
-        }
+        let payer = self.accounts.activities.living(envelope.activity)?;
         let now = self.line().last();
         let now_ns = self.ns(now);
         let hot = self.hot.here();
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
-        let queue = state.queue(&self.facts(), resource, envelope.source, envelope.activity, now_ns)?;
+        let queue = state.queue(&self.facts(), resource, envelope.source, self.lead(payer), now_ns)?;
         let known = state.queues.get_mut(queue)?;
         let bound = self.resources.get(resource.index())?.queue_bound.load(Ordering::Relaxed);
         if known.tasks >= bound && known.len >= bound {
@@ -132,7 +137,7 @@ impl Engine {
             && gyre_object::locks_held() == 0
             && !state.is_suspended(resource)
             && state.gate_agrees(resource, queue, is_gated, now_ns);
-        let (task, memory) = state.tasks.allocate(vtable, queue, envelope.activity, resource)?;
+        let (task, memory) = state.tasks.allocate(vtable, queue, payer, resource)?;
         state.queues.get_mut(queue)?.tasks += 1;
         if envelope.label != 0 {
             let header = state.tasks.get_mut(task)?;
@@ -179,6 +184,7 @@ impl Engine {
         let outer_callee = hot.callee.replace(seat.queue);
         let cell = line.table().cell(activity, resource);
         cell.add(Column::Messages, 1);
+        cell.add(Column::Inline, 1);
         let cycles_before = cell.get(Column::Cycles);
         hot.inline.set(hot.inline.get().wrapping_add(1));
         self.poll(&Job::inline(
@@ -192,7 +198,7 @@ impl Engine {
         hot.callee.set(outer_callee);
         hot.depth.set(hot.depth.get() - 1);
         // A callee that switched to another payer must not leave its caller with it.
-        gyre_account::set_current_activity(activity);
+        self.pay_as(activity);
         let now = line.stamp(Span::Handling(activity, caller));
         set_current(activity, caller);
         if self.resources.get(resource.index()).is_some_and(|known| known.is_gate) {
@@ -205,7 +211,7 @@ impl Engine {
     /// A labelled request has ended: the next of its label may start.
     pub(crate) fn leave_label(&self, resource: ResourceId, activity: ActivityId, label: u64, ticket: u64) {
         let known = self.resources.get(resource.index()).filter(|_| label != 0);
-        let next = known.and_then(|known| known.labels.lock().leave(activity.0, label, ticket));
+        let next = known.and_then(|known| known.labels.lock().leave(self.lead(activity).0, label, ticket));
         match next {
             Some((core, task)) if core == core_index() => self.admit_parked(task),
             // A request that never reached its core ended here.
@@ -219,7 +225,7 @@ impl Engine {
     #[cold]
     fn enter_label(&self, resource: ResourceId, activity: ActivityId, label: u64, core: usize) -> Option<(u64, usize)> {
         let known = self.resources.get(resource.index())?;
-        known.labels.lock().enter(activity.0, label, core)
+        known.labels.lock().enter(self.lead(activity).0, label, core)
     }
 
     /// True where the request is the next of its label; else it is parked until it is.
@@ -231,7 +237,7 @@ impl Engine {
         if let Some(header) = self.state.here().borrow_mut().tasks.get_mut(task) {
             header.state = State::Parked;
         }
-        known.labels.lock().arrive(envelope.activity.0, envelope.label, envelope.ticket, task)
+        known.labels.lock().arrive(self.lead(envelope.activity).0, envelope.label, envelope.ticket, task)
     }
 }
 

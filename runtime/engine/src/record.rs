@@ -24,14 +24,16 @@ impl Engine {
 
     /// Reports what an activity used at a resource, from wherever that becomes known (a device's completion).
     pub fn report_for(&self, activity: ActivityId, resource: ResourceId, kind: Metric, amount: u64) {
+        let activity = self.accounts.activities.living(activity).unwrap_or(activity);
         self.note(activity, resource, kind, amount);
+        let lead = self.lead(activity);
         let queue = self
             .state
             .here()
             .borrow()
             .queues
             .iter()
-            .find(|(_, queue)| queue.resource == resource && queue.activity == activity && queue.is_gated)
+            .find(|(_, queue)| queue.resource == resource && queue.activity == lead && queue.is_gated)
             .map(|(index, _)| index);
         if let Some(queue) = queue {
             self.charge(queue, kind, amount);

@@ -1,11 +1,13 @@
 //! What all cores know of a resource.
 
 use crate::labels::LabelTable;
+use crate::limits::WEIGHT_UNIT;
 use crate::placement::Placements;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use gyre_object::SpinLock;
+use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{ClientParams, Metric, Policy};
 
 /// A resource of the grid.
@@ -15,6 +17,8 @@ pub(crate) struct Resource {
     pub(crate) metric: Metric,
     /// The gate's policy, or the CPU's, which also answers where requests go.
     pub(crate) policy: SpinLock<Arc<dyn Policy>>,
+    /// The policy's name as configured: the tree that it is put into hides it.
+    pub(crate) policy_name: SpinLock<&'static str>,
     pub(crate) cores: AtomicU64,
     pub(crate) batch: AtomicU32,
     pub(crate) queue_bound: AtomicU32,
@@ -22,6 +26,8 @@ pub(crate) struct Resource {
     pub(crate) priority: AtomicU32,
     /// Cores on which it is suspended, a bit each.
     pub(crate) suspended_cores: AtomicU64,
+    /// Times that it was suspended.
+    pub(crate) suspensions: AtomicU64,
     pub(crate) placements: Placements,
     pub(crate) labels: SpinLock<LabelTable>,
 }
@@ -35,9 +41,7 @@ impl Resource {
 
     /// Parameters of its queues below their activity's node.
     pub(crate) fn queue_params(&self) -> ClientParams {
-        ClientParams {
-            priority: self.priority.load(Ordering::Relaxed) as u8,
-            ..ClientParams::weighted(self.weight.load(Ordering::Relaxed).max(1))
-        }
+        let weight = self.weight.load(Ordering::Relaxed).max(1).saturating_mul(WEIGHT_UNIT).min(WEIGHT_MAX);
+        ClientParams { priority: self.priority.load(Ordering::Relaxed) as u8, ..ClientParams::weighted(weight) }
     }
 }

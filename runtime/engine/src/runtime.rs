@@ -119,13 +119,14 @@ impl Engine {
         activity: ActivityId,
         vtable: &'static Vtable,
     ) -> Option<(u32, NonNull<u8>)> {
-        if !self.accounts.activities.is_alive(activity) {
-            return None;
-        }
+        let activity = self.accounts.activities.living(activity)?;
+        // The threads of a process have a queue of their own, so that its weight counts among those of its tenant; all else it asks for
+        // waits in its tenant's queues.
+        let owner = if queue_of == COMPUTE { activity } else { self.lead(activity) };
         let now_ns = self.ns(self.line().last());
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
-        let queue = state.queue(&self.facts(), queue_of, resource, activity, now_ns)?;
+        let queue = state.queue(&self.facts(), queue_of, resource, owner, now_ns)?;
         let seat = state.tasks.allocate(vtable, queue, activity, resource)?;
         state.queues.get_mut(queue)?.tasks += 1;
         Some(seat)

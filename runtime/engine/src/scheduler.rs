@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{Activities, ActivityId};
-use gyre_schedulers::{ClientParams, CorePolicy, NodeIndex, Policy, PolicyError, Record};
+use gyre_schedulers::{ClientParams, CorePolicy, Metric, NodeIndex, Policy, PolicyError, Record};
 
 /// No activity has a node here.
 const NONE: u32 = u32::MAX;
@@ -13,6 +13,15 @@ pub(crate) struct Scheduler {
     pub(crate) policy: Box<dyn CorePolicy>,
     /// The activity of each node, by slot.
     nodes: Vec<u32>,
+    /// Those without a parent.
+    roots: Vec<Root>,
+}
+
+/// A top-level activity.
+pub(crate) struct Root {
+    pub(crate) activity: ActivityId,
+    /// Cycles on other cores that this core has heard of; nothing yet.
+    elsewhere: Option<u64>,
 }
 
 /// Who is entitled to what at a scheduler.
@@ -30,7 +39,7 @@ fn node(activity: ActivityId) -> NodeIndex {
 
 impl Scheduler {
     pub(crate) fn new(policy: &dyn Policy, core: usize) -> Scheduler {
-        Scheduler { policy: policy.init_core(core), nodes: Vec::new() }
+        Scheduler { policy: policy.init_core(core), nodes: Vec::new(), roots: Vec::new() }
     }
 
     fn has_node(&self, activity: ActivityId) -> bool {
@@ -62,12 +71,42 @@ impl Scheduler {
             self.nodes.try_reserve(missing).map_err(|_| PolicyError::NoMemory)?;
             self.nodes.resize(activity.index() + 1, NONE);
         }
+        if parent.is_none() {
+            self.roots.try_reserve(1).map_err(|_| PolicyError::NoMemory)?;
+        }
         let params = ClientParams { parent, ..entitlements.of(activity) };
         self.policy.add_node(node(activity), &params, None, now_ns)?;
         if let Some(known) = self.nodes.get_mut(activity.index()) {
             *known = activity.0;
         }
+        if parent.is_none() {
+            self.roots.push(Root { activity, elsewhere: None });
+        }
         Ok(node(activity))
+    }
+
+    /// The top-level activities that have a node here.
+    pub(crate) fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// Cycles that a top-level activity and all below it were charged here.
+    pub(crate) fn used_cycles(&self, root: ActivityId) -> u64 {
+        self.policy.node_statistics(node(root)).map_or(0, |statistics| statistics.used(Metric::Cycles))
+    }
+
+    /// Hears how many cycles the top-level activity at `position` has used on other cores, and tells the policy what is new of it. What
+    /// was used before it came here counts for nothing.
+    pub(crate) fn learn_elsewhere(&mut self, position: usize, cycles: u64, now_ns: u64) {
+        let Some(root) = self.roots.get_mut(position) else {
+            return;
+        };
+        let known = root.elsewhere.replace(cycles).unwrap_or(cycles);
+        // Less than before where a core began to count anew, under another policy.
+        let amount = cycles.saturating_sub(known);
+        if amount > 0 {
+            self.policy.node_elsewhere(node(root.activity), Record { kind: Metric::Cycles, amount }, now_ns);
+        }
     }
 
     /// Registers a queue below its activity.
@@ -110,6 +149,7 @@ impl Scheduler {
             && let Some(known) = self.nodes.get_mut(activity.index())
         {
             *known = NONE;
+            self.roots.retain(|root| root.activity != activity);
         }
     }
 

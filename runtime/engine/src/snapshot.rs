@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 use gyre_account::ledger::COLUMNS;
 use gyre_account::{ActivityId, ActivityInfo, MemoryUse, Partition, ResourceId, Span};
 use gyre_message::{Call, Gone, reply_pair};
+use gyre_schedulers::Metric;
 
 /// The figures of an activity at a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,10 @@ pub struct Row {
     pub resource: ResourceId,
     /// What, in the order of [`gyre_account::Column`].
     pub columns: [u64; COLUMNS],
+    /// Requests that found no place.
+    pub dropped: u32,
+    /// Messages that wait now; only in what a core copies of itself.
+    pub queued: u32,
 }
 
 /// A core at one moment.
@@ -46,6 +51,8 @@ pub struct CoreSnapshot {
     pub route_misses: u64,
     /// Threads at home here.
     pub threads: u32,
+    /// Cycles that choosing each resource's work took, by resource: parts of the partition's scheduling.
+    pub scheduling_for: Vec<u64>,
     /// Its rows that are not all zero.
     pub rows: Vec<Row>,
 }
@@ -61,12 +68,16 @@ pub struct ResourceInfo {
     pub policy: &'static str,
     /// True where that policy is its own, not the CPU's.
     pub is_gate: bool,
+    /// What its policy counts.
+    pub metric: Metric,
     /// Messages per decision.
     pub batch: u32,
     /// Cores that it runs on, a bit each.
     pub cores: u64,
     /// Cores on which it is suspended, a bit each.
     pub suspended_cores: u64,
+    /// Times that it was suspended because its device was full.
+    pub suspensions: u64,
     /// Affinity labels whose core is known.
     pub placements: usize,
     /// Dependency labels with requests on their way.
@@ -97,13 +108,18 @@ impl Engine {
             cores.push(self.core_snapshot(core).await?);
         }
         let activities = &self.accounts.activities;
+        let listed: Vec<(ActivityInfo, MemoryUse)> =
+            activities.ids().into_iter().filter_map(|id| Some((activities.info(id)?, activities.memory(id)))).collect();
+        // A member that was closed since a core was asked has left what that core told to its lead.
+        let is_listed = |id: ActivityId| {
+            let at = listed.binary_search_by_key(&id.index(), |(info, _)| info.id.index()).ok();
+            at.and_then(|at| listed.get(at)).is_some_and(|(info, _)| info.id == id)
+        };
+        let rows = cores.iter_mut().flat_map(|core: &mut CoreSnapshot| &mut core.rows);
+        rows.filter(|row| !is_listed(row.activity)).for_each(|row| row.activity = activities.lead(row.activity));
         Ok(Snapshot {
             cores,
-            activities: activities
-                .ids()
-                .into_iter()
-                .filter_map(|id| Some((activities.info(id)?, activities.memory(id))))
-                .collect(),
+            activities: listed,
             resources: self.resource_ids().filter_map(|id| self.resource_info(id)).collect(),
             cycles_per_ms: gyre_machine::cycles_per_ms(),
         })
@@ -126,8 +142,10 @@ impl Engine {
             _ => Span::Handling(activity, resource),
         };
         let at_cycles = line.stamp(span);
-        let rows = self.rows(core);
+        let mut rows = self.rows(core);
         let state = self.state.here().borrow();
+        let waiting = state.queues.iter().filter(|(_, queue)| queue.len > 0);
+        waiting.for_each(|(_, queue)| add_queued(&mut rows, core, queue.activity, queue.resource, queue.len));
         CoreSnapshot {
             core,
             partition: line.partition(),
@@ -140,6 +158,7 @@ impl Engine {
             route_hits: state.queues.hits,
             route_misses: state.queues.misses,
             threads: self.threads.homed(core),
+            scheduling_for: self.resource_ids().map(|resource| line.scheduling_for(resource)).collect(),
             rows,
         }
     }
@@ -151,12 +170,32 @@ impl Engine {
         for activity in self.accounts.activities.ids() {
             for resource in self.resource_ids() {
                 let columns = table.cell(activity, resource).read();
-                if columns.iter().any(|&column| column != 0) {
-                    rows.push(Row { core, activity, resource, columns });
+                let dropped = table.dropped(activity, resource);
+                if dropped != 0 || columns.iter().any(|&column| column != 0) {
+                    rows.push(Row { core, activity, resource, columns, dropped, queued: 0 });
                 }
             }
         }
         rows
+    }
+
+    /// What an activity has used so far, summed over the cores: a row per resource where there is anything. This core's part is exact;
+    /// what others are doing right now is counted at their next stamp.
+    pub fn figures(&self, activity: ActivityId) -> Vec<Row> {
+        if !self.accounts.activities.exists(activity) {
+            return Vec::new();
+        }
+        let (payer, resource) = gyre_account::current();
+        if payer == activity && self.hot.here().depth.get() > 0 {
+            self.line().stamp(Span::Handling(payer, resource));
+        }
+        let row = |resource| {
+            let cells = self.accounts.lines().iter().map(|line| line.table().cell(activity, resource).read());
+            let columns = cells.reduce(gyre_account::ledger::sum).unwrap_or([0; COLUMNS]);
+            let dropped = self.accounts.lines().iter().map(|line| line.table().dropped(activity, resource));
+            Row { core: 0, activity, resource, columns, dropped: dropped.fold(0, u32::wrapping_add), queued: 0 }
+        };
+        self.resource_ids().map(row).filter(|row| row.columns.iter().any(|&column| column != 0)).collect()
     }
 
     /// What a resource is and does.
@@ -165,13 +204,23 @@ impl Engine {
         Some(ResourceInfo {
             id,
             name: known.name.clone(),
-            policy: known.policy.lock().name(),
+            policy: *known.policy_name.lock(),
             is_gate: known.is_gate,
+            metric: known.metric,
             batch: known.batch.load(Ordering::Relaxed),
             cores: known.cores.load(Ordering::Relaxed),
             suspended_cores: known.suspended_cores.load(Ordering::Relaxed),
+            suspensions: known.suspensions.load(Ordering::Relaxed),
             placements: known.placements.len(),
             labels: known.labels.lock().len(),
         })
+    }
+}
+
+/// Adds messages that wait to the row of whose queue it is.
+fn add_queued(rows: &mut Vec<Row>, core: usize, activity: ActivityId, resource: ResourceId, queued: u32) {
+    match rows.iter_mut().find(|row| row.activity == activity && row.resource == resource) {
+        Some(row) => row.queued += queued,
+        None => rows.push(Row { core, activity, resource, columns: [0; COLUMNS], dropped: 0, queued }),
     }
 }

@@ -7,8 +7,10 @@ use crate::queue::{QueueState, Queues, tag};
 use crate::resource::Resource;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::task::{NIL, Tasks};
+use crate::thread::CoreThreads;
 use crate::timer::Timers;
 use crate::turn::Turn;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_schedulers::{Metric, Readiness, Record};
@@ -32,8 +34,8 @@ pub(crate) struct CoreState {
     /// When a policy that holds work back can next decide, ns.
     pub(crate) hold_until_ns: u64,
     pub(crate) placements: PlacementCache,
-    /// Threads that wait here and may move.
-    pub(crate) movable: u32,
+    /// Threads that want this core.
+    pub(crate) threads: Arc<CoreThreads>,
     /// Work of the infrastructure has become ready since the last choice. Only then does it interrupt others: what the policy has
     /// passed over waits for its turn, however much there is of it.
     infrastructure_woken: bool,
@@ -71,7 +73,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl CoreState {
-    pub(crate) fn new(cpu: Scheduler, gates: Vec<Option<Scheduler>>) -> CoreState {
+    pub(crate) fn new(threads: Arc<CoreThreads>, cpu: Scheduler, gates: Vec<Option<Scheduler>>) -> CoreState {
         CoreState {
             tasks: Tasks::new(),
             queues: Queues::new(),
@@ -84,7 +86,7 @@ impl CoreState {
             suspended: 0,
             hold_until_ns: u64::MAX,
             placements: PlacementCache::new(),
-            movable: 0,
+            threads,
             infrastructure_woken: false,
             turn: Turn::new(),
             calm_until: 0,
@@ -159,6 +161,7 @@ impl CoreState {
     pub(crate) fn enqueue(&mut self, task: u32, now: u64, now_ns: u64) {
         self.calm_until = 0;
         if let Some(queue) = self.queues.push_back(&mut self.tasks, task, now) {
+            self.note_queued(task, now);
             self.offer(queue, now_ns);
         }
     }
@@ -167,7 +170,43 @@ impl CoreState {
     pub(crate) fn enqueue_front(&mut self, task: u32, now: u64, now_ns: u64) {
         self.calm_until = 0;
         if let Some(queue) = self.queues.push_front(&mut self.tasks, task, now) {
+            self.note_queued(task, now);
             self.offer(queue, now_ns);
+        }
+    }
+
+    /// A thread that was queued wants the core, and may move where it is parked.
+    #[inline]
+    fn note_queued(&mut self, task: u32, now: u64) {
+        let Some(header) = self.tasks.get_mut(task).filter(|header| header.thread != NIL) else {
+            return;
+        };
+        if !core::mem::replace(&mut header.wants_core, true) {
+            self.threads.want(header.root, true);
+        }
+        if header.parked && !core::mem::replace(&mut header.movable, true) {
+            self.calm_until = 0;
+            self.threads.queue(now);
+        }
+    }
+
+    /// A task that was queued is so no more.
+    #[inline]
+    pub(crate) fn note_taken(&mut self, task: u32) {
+        if let Some(header) = self.tasks.get_mut(task)
+            && core::mem::replace(&mut header.movable, false)
+        {
+            self.threads.unqueue();
+        }
+    }
+
+    /// A task waits for something else than the core, or is gone.
+    #[inline]
+    pub(crate) fn note_content(&mut self, task: u32) {
+        if let Some(header) = self.tasks.get_mut(task)
+            && core::mem::replace(&mut header.wants_core, false)
+        {
+            self.threads.want(header.root, false);
         }
     }
 
@@ -348,14 +387,15 @@ impl CoreState {
         now_ns: u64,
     ) {
         let record = Record { kind: Metric::Cycles, amount: cycles };
-        let served = self.queues.get(queue).filter(|known| known.activity == activity);
+        let served = self.queues.get(queue).filter(|known| known.activity.covers(activity));
         match served.map(|known| (known.resource, known.is_gated)) {
             Some((_, false)) => self.cpu.policy.resource_record(queue, record, now_ns),
             gated => {
                 if let Some((resource, _)) = gated {
                     self.scheduler_mut(resource, true).policy.resource_record(queue, record, now_ns);
                 }
-                self.cpu.charge_activity(activity, record, facts.entitlements, now_ns);
+                let lead = facts.entitlements.activities().lead(activity);
+                self.cpu.charge_activity(lead, record, facts.entitlements, now_ns);
             }
         }
     }
@@ -403,6 +443,8 @@ impl CoreState {
     /// Frees a task whose future is gone.
     #[inline]
     pub(crate) fn release(&mut self, task: u32, now: u64) {
+        self.note_taken(task);
+        self.note_content(task);
         let Some(header) = self.tasks.get(task) else {
             return;
         };

@@ -49,6 +49,7 @@ impl ResourceHandle {
             return;
         };
         known.suspended_cores.fetch_or(1 << core_index(), Ordering::SeqCst);
+        known.suspensions.fetch_add(1, Ordering::Relaxed);
         let now_ns = self.engine.ns(self.engine.line().last());
         self.engine.state.here().borrow_mut().suspend(self.resource, now_ns);
     }

@@ -57,8 +57,14 @@ pub(crate) struct Header {
     pub(crate) front: bool,
     /// To be dropped as soon as its poll returns.
     pub(crate) killed: bool,
-    /// Waits for a core, nothing else: may move to another one.
+    /// A thread that is queued, and parked: may move to another core.
     pub(crate) movable: bool,
+    /// A thread whose registers are all in memory.
+    pub(crate) parked: bool,
+    /// A thread that is queued or runs.
+    pub(crate) wants_core: bool,
+    /// Top-level activity of a thread.
+    pub(crate) root: ActivityId,
 }
 
 /// Names a task for wakers: core, index, generation; or the number of a thread, which may be on any core.
@@ -104,6 +110,14 @@ impl Tasks {
         Tasks { headers: Vec::new(), free: NIL, live: 0, slabs: Slabs::new() }
     }
 
+    /// Gives what some activities have under way to others: each goes on, paid by the heir.
+    pub(crate) fn pass_on(&mut self, is_ended: impl Fn(ActivityId) -> bool, heir: impl Fn(ActivityId) -> ActivityId) {
+        for header in self.headers.iter_mut().filter(|header| header.state != State::Free && is_ended(header.activity))
+        {
+            header.activity = heir(header.activity);
+        }
+    }
+
     /// Takes a header and memory for a future; the caller fills the memory before anything else happens to the task.
     #[inline]
     pub(crate) fn allocate(
@@ -139,6 +153,9 @@ impl Tasks {
             front: false,
             killed: false,
             movable: false,
+            parked: false,
+            wants_core: false,
+            root: ActivityId::INFRASTRUCTURE,
         };
         Some((index, memory))
     }
@@ -212,6 +229,9 @@ impl Header {
             front: false,
             killed: false,
             movable: false,
+            parked: false,
+            wants_core: false,
+            root: ActivityId::INFRASTRUCTURE,
         }
     }
 }

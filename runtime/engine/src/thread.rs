@@ -2,6 +2,7 @@
 
 use crate::task::NIL;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use gyre_account::ActivityId;
@@ -12,6 +13,58 @@ use gyre_object::SpinLock;
 /// A thread that is between two cores, or ended: waking it does nothing, because it is queued, or gone.
 const NOWHERE: u64 = u64::MAX;
 
+/// Threads that want a core, written by that core only.
+#[repr(align(64))]
+pub(crate) struct CoreThreads {
+    /// Queued or running, by top-level activity.
+    wanting: Box<[AtomicU32]>,
+    /// Queued ones.
+    queued: AtomicU32,
+    /// Since when there are any, cycles.
+    queued_since: AtomicU64,
+}
+
+impl CoreThreads {
+    fn new() -> CoreThreads {
+        CoreThreads {
+            wanting: (0..ACTIVITIES_MAX).map(|_| AtomicU32::new(0)).collect(),
+            queued: AtomicU32::new(0),
+            queued_since: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a thread in or out.
+    #[inline]
+    pub(crate) fn want(&self, root: ActivityId, wants: bool) {
+        if let Some(count) = self.wanting.get(root.index()) {
+            let before = count.load(Ordering::Relaxed);
+            count.store(if wants { before + 1 } else { before.saturating_sub(1) }, Ordering::Relaxed);
+        }
+    }
+
+    /// One more is queued.
+    #[inline]
+    pub(crate) fn queue(&self, now: u64) {
+        let before = self.queued.load(Ordering::Relaxed);
+        if before == 0 {
+            self.queued_since.store(now, Ordering::Relaxed);
+        }
+        self.queued.store(before + 1, Ordering::Relaxed);
+    }
+
+    /// One less is queued.
+    #[inline]
+    pub(crate) fn unqueue(&self) {
+        self.queued.store(self.queued.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    }
+
+    /// How many are queued.
+    #[inline]
+    pub(crate) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Relaxed)
+    }
+}
+
 /// Where each thread is, and how many there are.
 pub(crate) struct ThreadTable {
     /// Core in the upper half, task in the lower.
@@ -20,10 +73,9 @@ pub(crate) struct ThreadTable {
     /// Threads of a top-level activity on a core, `[activity][core]`.
     per_root: Box<[[AtomicU32; CORES_MAX]]>,
     homed: [AtomicU32; CORES_MAX],
-    /// Threads waiting for the core that could move.
-    queued: [AtomicU32; CORES_MAX],
-    /// Since when there are any, cycles.
-    queued_since: [AtomicU64; CORES_MAX],
+    /// Top-level activities that have, or had, threads.
+    roots: SpinLock<Vec<ActivityId>>,
+    by_core: [Arc<CoreThreads>; CORES_MAX],
 }
 
 fn zeros() -> [AtomicU32; CORES_MAX] {
@@ -37,16 +89,36 @@ impl ThreadTable {
             free: SpinLock::new((0..threads as u32).rev().collect()),
             per_root: (0..ACTIVITIES_MAX).map(|_| zeros()).collect(),
             homed: zeros(),
-            queued: zeros(),
-            queued_since: core::array::from_fn(|_| AtomicU64::new(0)),
+            roots: SpinLock::new(Vec::new()),
+            by_core: core::array::from_fn(|_| Arc::new(CoreThreads::new())),
         }
     }
 
     /// Takes a number for a new thread of a top-level activity, at home on `core`.
     pub(crate) fn begin(&self, root: ActivityId, core: usize) -> Option<u32> {
+        self.note_root(root)?;
         let thread = self.free.lock().pop()?;
         self.count(root, core, 1);
         Some(thread)
+    }
+
+    fn note_root(&self, root: ActivityId) -> Option<()> {
+        let mut roots = self.roots.lock();
+        if !roots.contains(&root) {
+            roots.try_reserve(1).ok()?;
+            roots.push(root);
+        }
+        Some(())
+    }
+
+    /// Top-level activities with threads.
+    pub(crate) fn roots(&self) -> Vec<ActivityId> {
+        self.roots.lock().clone()
+    }
+
+    /// Forgets an activity that has ended.
+    pub(crate) fn forget_root(&self, root: ActivityId) {
+        self.roots.lock().retain(|&known| known != root);
     }
 
     /// Gives the number back.
@@ -81,37 +153,39 @@ impl ThreadTable {
         (word != NOWHERE).then_some(((word >> 32) as usize, word as u32))
     }
 
-    /// The best core among `cores` for a new thread: where its tenant has the fewest, then where there are the fewest at all. So that
-    /// the tenants meet on every core and the weights decide there.
+    /// The best core among `cores` for a new thread: where the fewest of its tenant want to run, then where the fewest of it are at home,
+    /// then where there are the fewest at all. So that the tenants meet on every core and the weights decide there.
     pub(crate) fn best_core(&self, root: ActivityId, cores: u64, core_count: usize) -> Option<usize> {
         (0..core_count).filter(|core| cores >> core & 1 == 1).min_by_key(|&core| {
             let own = self.per_root.get(root.index()).map_or(0, |counts| counts[core].load(Ordering::Relaxed));
-            (own, self.homed[core].load(Ordering::Relaxed), core)
+            (self.active(root, core), own, self.homed[core].load(Ordering::Relaxed), core)
         })
+    }
+
+    /// The threads that want a core.
+    pub(crate) fn core(&self, core: usize) -> Arc<CoreThreads> {
+        self.by_core[core.min(CORES_MAX - 1)].clone()
+    }
+
+    /// Threads of a top-level activity that run or are queued on a core.
+    pub(crate) fn active(&self, root: ActivityId, core: usize) -> u32 {
+        let known = self.by_core.get(core).and_then(|threads| threads.wanting.get(root.index()));
+        known.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     pub(crate) fn homed(&self, core: usize) -> u32 {
         self.homed.get(core).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Threads that wait for a core and could move, where some have waited since before `limit` (cycles): one that gets its core in
-    /// a moment is not worth another core's interrupt and cold caches.
+    /// Threads that wait for a core, where some have waited since before `limit` (cycles): one that gets its core in a moment is not worth
+    /// another core's interrupt and cold caches.
     pub(crate) fn queued_since(&self, core: usize, limit: u64) -> u32 {
-        let since = self.queued_since.get(core).map_or(u64::MAX, |since| since.load(Ordering::Relaxed));
-        if since <= limit { self.queued(core) } else { 0 }
+        let waiting = self.by_core.get(core).filter(|threads| threads.queued_since.load(Ordering::Relaxed) <= limit);
+        waiting.map_or(0, |threads| threads.queued())
     }
 
+    /// Threads that wait for a core.
     pub(crate) fn queued(&self, core: usize) -> u32 {
-        self.queued.get(core).map_or(0, |count| count.load(Ordering::Relaxed))
-    }
-
-    /// Publishes how many threads of a core could move. By that core only.
-    pub(crate) fn set_queued(&self, core: usize, count: u32, now: u64) {
-        if let (Some(queued), Some(since)) = (self.queued.get(core), self.queued_since.get(core)) {
-            if queued.load(Ordering::Relaxed) == 0 {
-                since.store(now, Ordering::Relaxed);
-            }
-            queued.store(count, Ordering::Relaxed);
-        }
+        self.by_core.get(core).map_or(0, |threads| threads.queued())
     }
 }

@@ -40,6 +40,11 @@ impl<R> Link<R> {
         Link { labels, ..self }
     }
 
+    /// Names who answers, whatever the labels: the same number means the same server.
+    pub fn server(&self) -> usize {
+        core::ptr::from_ref(self.port).cast::<()>().addr()
+    }
+
     /// Sends a request.
     pub fn send(&self, request: R) {
         self.port.send(request, self.labels);

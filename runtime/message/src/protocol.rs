@@ -47,6 +47,11 @@ macro_rules! protocol {
                     Client(self.0.labelled(labels))
                 }
 
+                /// Names who answers, whatever the labels: the same number means the same server.
+                pub fn server(&self) -> usize {
+                    self.0.server()
+                }
+
                 $(
                     $(#[$method_meta])*
                     pub fn $method(&self, $($arg: $type),*) -> $crate::Call<$answer> {

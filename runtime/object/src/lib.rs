@@ -6,6 +6,7 @@ extern crate std;
 
 pub mod block;
 pub mod buffer;
+pub mod census;
 pub mod held;
 pub mod lock;
 pub mod oneshot;
@@ -14,6 +15,7 @@ pub mod registry;
 pub mod set_once;
 
 pub use buffer::{Bytes, Page};
+pub use census::{Census, Counter};
 pub use held::{forget_locks_held, locks_held};
 pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};
 pub use pool::{Pool, PoolFull, PoolStatistics, Pooled};

@@ -13,6 +13,8 @@ pub struct LockProfile {
     pub taken: u64,
     /// Times that it was not free at once.
     pub contended: u64,
+    /// Cycles waited then.
+    pub waited_cycles: u64,
 }
 
 /// A value that one core at a time may touch.
@@ -20,6 +22,7 @@ pub struct SpinLock<T: ?Sized> {
     locked: AtomicBool,
     taken: AtomicU64,
     contended: AtomicU64,
+    waited_cycles: AtomicU64,
     value: UnsafeCell<T>,
 }
 
@@ -35,6 +38,7 @@ impl<T> SpinLock<T> {
             locked: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             contended: AtomicU64::new(0),
+            waited_cycles: AtomicU64::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -46,13 +50,22 @@ impl<T: ?Sized> SpinLock<T> {
     pub fn lock(&self) -> LockGuard<'_, T> {
         crate::held::enter();
         if !self.try_take() {
-            self.contended.store(self.contended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            while !self.try_take() {
-                core::hint::spin_loop();
-            }
+            self.wait();
         }
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         LockGuard { lock: self }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let since = gyre_machine::now();
+        while !self.try_take() {
+            core::hint::spin_loop();
+        }
+        // The lock is ours now: nobody else writes these.
+        let waited = gyre_machine::now().wrapping_sub(since);
+        self.contended.store(self.contended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.waited_cycles.store(self.waited_cycles.load(Ordering::Relaxed).wrapping_add(waited), Ordering::Relaxed);
     }
 
     /// Takes the lock if it is free.
@@ -71,7 +84,11 @@ impl<T: ?Sized> SpinLock<T> {
 
     /// How often it was taken and waited for.
     pub fn profile(&self) -> LockProfile {
-        LockProfile { taken: self.taken.load(Ordering::Relaxed), contended: self.contended.load(Ordering::Relaxed) }
+        LockProfile {
+            taken: self.taken.load(Ordering::Relaxed),
+            contended: self.contended.load(Ordering::Relaxed),
+            waited_cycles: self.waited_cycles.load(Ordering::Relaxed),
+        }
     }
 
     /// The value, where the borrow checker already knows that nobody else has it.

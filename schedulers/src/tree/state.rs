@@ -334,6 +334,14 @@ impl CorePolicy for TreeCore {
         }
     }
 
+    fn node_elsewhere(&mut self, node: NodeIndex, record: Record, now_ns: u64) {
+        if let Ok(place) = self.node_place(node)
+            && let Some(above) = self.nodes.get_mut(place.node)
+        {
+            above.policy.record_elsewhere(place.local, record, now_ns);
+        }
+    }
+
     fn node_statistics(&self, node: NodeIndex) -> Option<ClientStatistics> {
         let place = self.node_place(node).ok()?;
         self.nodes.get(place.node)?.policy.client_statistics(place.local)

@@ -290,3 +290,68 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn service_on_other_cores_counts_here() {
+    let mut order = WeightedFair::new(Params::default());
+    for client in [0, 1] {
+        order.add(client, &ClientParams::weighted(1), 0).unwrap();
+        order.enter(client, 0);
+    }
+    order.charge_elsewhere(0, 100, 0);
+    let mut served = [0u64; 2];
+    while served.iter().sum::<u64>() < 100 {
+        let client = order.take(0).unwrap();
+        served[client as usize] += 1;
+        order.charge(client, 1, 0);
+        order.enter(client, 0);
+    }
+    assert_eq!(served, [0, 100], "the one that got 100 elsewhere waits until the other has as much");
+}
+
+#[test]
+fn a_core_of_ones_own_is_not_paid_for_with_more_than_the_largest_debt() {
+    let mut order = WeightedFair::new(Params { debt_max: 10, ..Params::default() });
+    for client in [0, 1] {
+        order.add(client, &ClientParams::weighted(1), 0).unwrap();
+        order.enter(client, 0);
+    }
+    order.charge_elsewhere(0, 1_000_000, 0);
+    let mut other = 0;
+    loop {
+        match order.take(0).unwrap() {
+            0 => break,
+            _ => other += 1,
+        }
+        order.charge(1, 1, 0);
+        order.enter(1, 0);
+        assert!(other <= 11, "it waits for more than its largest debt");
+    }
+    assert!(other >= 9, "it waited for {other} only");
+}
+
+#[test]
+fn a_moment_of_sleep_is_caught_up_with_as_far_as_the_credit_goes() {
+    let served_first = |credit_max| {
+        let mut order = WeightedFair::new(Params { credit_max, ..Params::default() });
+        for client in [0, 1] {
+            order.add(client, &ClientParams::weighted(1), 0).unwrap();
+        }
+        order.enter(1, 0);
+        for _ in 0..100 {
+            assert_eq!(order.take(0), Some(1));
+            order.charge(1, 1, 0);
+            order.enter(1, 0);
+        }
+        order.enter(0, 0);
+        let mut first = 0;
+        while order.take(0) == Some(0) {
+            first += 1;
+            order.charge(0, 1, 0);
+            order.enter(0, 0);
+        }
+        first
+    };
+    assert!(served_first(0) <= 2);
+    assert!((9..=12).contains(&served_first(10)));
+}

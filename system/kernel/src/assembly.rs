@@ -1,6 +1,6 @@
 //! What happens at boot, in order.
 
-use crate::{grid, host, memory, network, storage, tenants, tree};
+use crate::{grid, host, memory, network, processes, storage, tenants, tree};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{Accounts, ActivityId};
@@ -56,6 +56,7 @@ fn start() -> Result<&'static Engine, &'static str> {
         Box::leak(Box::new(System { engine, machine, module, activities: activities.leak() }));
     host::remember_tenants(system.activities);
     log::info!("{}: {cores} cores, {} tenants", machine.name, machine.tenants.len());
+    processes::start(system);
     let disks = storage::start(system);
     let net = network::start(system);
     memory::start(system, disks.cache);

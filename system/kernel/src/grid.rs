@@ -2,11 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_config::boot::{Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
+use gyre_config::boot::{Dispatch, Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
 use gyre_engine::{GridConfig, ResourceConfig};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{
-    Metric, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
+    Metric, Policy, PolicyConfig, PolicyError, build, earliest_deadline, reservation, round_robin, strict_priority,
     token_bucket, weighted_fair, worst_case_fair,
 };
 
@@ -35,7 +35,7 @@ const RESOURCES: &[(&str, bool)] = &[
 const INFRASTRUCTURE_TIMES: u64 = 4;
 
 /// The engine's resource that stands for the machine file's `cpu`.
-const CPU: &str = "cpu";
+pub const CPU: &str = "cpu";
 
 /// The grid that a description asks for. Names that do not exist here are reported and ignored.
 ///
@@ -51,9 +51,13 @@ pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     let mut grid = GridConfig::new(resources);
     let shares: u64 = machine.tenants.iter().map(|tenant| u64::from(tenant.share)).sum();
     grid.infrastructure_weight = (shares * INFRASTRUCTURE_TIMES).clamp(100, u64::from(WEIGHT_MAX)) as u32;
+    grid.inlines = machine.messages == Dispatch::Inline;
+    grid.has_turns = machine.messages != Dispatch::Queued;
     grid.slice_ns = u64::from(machine.time_slice_us.max(100)) * 1000;
     if let Some(cpu) = asked(CPU) {
-        grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
+        if cpu.policy != ConfiguredPolicy::WeightedFair {
+            grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
+        }
         grid.thread_cores = cpu.cores;
     }
     Ok(grid)
@@ -95,6 +99,14 @@ fn metric(configured: ConfiguredMetric) -> Metric {
         ConfiguredMetric::Messages => Metric::Messages,
         ConfiguredMetric::DeviceTime => Metric::DeviceTimeNs,
     }
+}
+
+/// A policy for a machine that runs: it counts what the one before it counted.
+///
+/// # Errors
+/// The policy's own.
+pub fn built(configured: &ConfiguredPolicy, metric: Metric) -> Result<Box<dyn Policy>, PolicyError> {
+    build(&policy(configured, metric))
 }
 
 fn policy(configured: &ConfiguredPolicy, metric: Metric) -> PolicyConfig {

@@ -1,14 +1,16 @@
 //! What the engine and the platform do for the Linux personality.
 
 use crate::assembly::System;
-use crate::{memory, native};
+use crate::{memory, native, processes};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use gyre_account::{ActivityId, Column, ResourceId};
 use gyre_address_space::AddressSpace;
 use gyre_address_space::flush::{Flush, Stale, flush_here};
+use gyre_engine::snapshot::Row;
 use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
 use gyre_linux::run::{Compute, run_thread};
 use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall};
@@ -25,12 +27,15 @@ pub fn remember_tenants(tenants: &'static [ActivityId]) {
 
 /// The tenant that an activity is or belongs to; itself where it belongs to none (the infrastructure).
 pub fn tenant_of(activity: ActivityId) -> ActivityId {
-    let (Some(tenants), Some(engine)) = (TENANTS.get(), Engine::current()) else { return activity };
-    if tenants.contains(&activity) {
-        return activity;
+    let Some(engine) = Engine::current() else { return activity };
+    let lead = engine.accounts().activities.lead(activity);
+    match TENANTS.get() {
+        Some(tenants) if !tenants.contains(&lead) => {
+            let above = engine.accounts().activities.ancestors(lead);
+            above.into_iter().find(|activity| tenants.contains(activity)).unwrap_or(lead)
+        }
+        _ => lead,
     }
-    let above = engine.accounts().activities.ancestors(activity);
-    above.into_iter().find(|activity| tenants.contains(activity)).unwrap_or(activity)
 }
 
 /// The machine as the personality sees it.
@@ -51,30 +56,27 @@ impl Host for Personality {
         started.then_some(()).ok_or(OutOfMemory)
     }
 
-    /// Processes run as their tenant: its figures, budget and share are what counts.
-    fn open_activity(&self, parent: ActivityId, _name: &str) -> Result<ActivityId, OutOfMemory> {
-        Ok(parent)
+    fn open_activity(&self, parent: ActivityId, name: &str) -> Result<ActivityId, OutOfMemory> {
+        Ok(processes::open(self.system, parent, name))
     }
 
-    fn close_activity(&self, _activity: ActivityId) {}
+    fn close_activity(&self, activity: ActivityId) {
+        processes::close(self.engine, activity);
+    }
+
+    fn set_nice(&self, activity: ActivityId, nice: i32) {
+        processes::set_nice(self.engine, activity, nice);
+    }
 
     fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall {
         Box::pin(native::call(self.system, thread, number, arguments))
     }
 
     fn consumption(&self, activity: ActivityId) -> Consumption {
-        let mut used = Consumption::default();
-        for line in self.engine.accounts().lines() {
-            for resource in self.engine.resource_ids() {
-                let cycles = line.table().cell(activity, resource).get(Column::Cycles);
-                let ns = cycles / (gyre_machine::cycles_per_ms() / 1000).max(1) * 1000;
-                match resource {
-                    COMPUTE => used.user_ns += ns,
-                    _ => used.system_ns += ns,
-                }
-            }
-        }
-        used
+        let figures = self.engine.figures(activity);
+        let cycles = |figures: &[_]| figures.iter().map(|row: &Row| row.columns[Column::Cycles as usize]).sum::<u64>();
+        let (user, system): (Vec<Row>, Vec<Row>) = figures.into_iter().partition(|row| row.resource == COMPUTE);
+        Consumption { user_ns: self.engine.ns(cycles(&user)), system_ns: self.engine.ns(cycles(&system)) }
     }
 
     fn memory(&self, activity: ActivityId) -> MemoryUse {
@@ -84,6 +86,10 @@ impl Host for Personality {
         let total_bytes = activities.params(tenant).memory_bytes_max.min(machine.total_bytes as u64);
         let used = activities.memory(tenant).bytes_total;
         MemoryUse { total_bytes, free_bytes: total_bytes.saturating_sub(used) }
+    }
+
+    fn is_over_limit(&self, activity: ActivityId) -> bool {
+        self.engine.accounts().activities.is_over_limit(activity)
     }
 
     fn flush(&self) -> &'static dyn Flush {

@@ -11,6 +11,10 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod assembly;
 #[cfg(target_os = "none")]
+mod change;
+#[cfg(target_os = "none")]
+mod figures;
+#[cfg(target_os = "none")]
 mod grid;
 #[cfg(target_os = "none")]
 mod host;
@@ -22,6 +26,8 @@ mod native;
 mod network;
 #[cfg(target_os = "none")]
 mod pci;
+#[cfg(target_os = "none")]
+mod processes;
 #[cfg(target_os = "none")]
 mod snapshot;
 #[cfg(target_os = "none")]

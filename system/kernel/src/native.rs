@@ -1,21 +1,25 @@
-//! The native calls: figures, programs in tenants, logs. Only the system tenant may make them.
+//! The native calls: figures, programs in tenants, logs, changes. Only the system tenant may make them, but for those that give a
+//! process its own figures.
 
 use crate::assembly::System;
 use crate::memory;
-use crate::snapshot;
 use crate::tenants::{self, Running};
+use crate::{change, figures, snapshot};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_config::boot::TenantKind;
 use gyre_config::native::{
-    CHECKPOINT, EVICT, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SNAPSHOT, SPAWN, STREAM, STREAM_READ,
-    STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
+    CHECKPOINT, Change, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SET, SNAPSHOT,
+    SPAWN, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
 };
 use gyre_linux::file::FileContext;
 use gyre_linux::file::calls::flow;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::task::launch::Launch;
+use gyre_linux::task::limits::ResourceLimits;
 use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
 use gyre_object::SpinLock;
 
@@ -28,19 +32,22 @@ const LOG_BYTES_MAX: usize = 64 * 1024;
 /// Where a bare name of a program is looked for.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Programs started by spawn and not waited for yet; their place is the number that the caller knows them by.
-static STARTED: SpinLock<Vec<Option<Arc<Process>>>> = SpinLock::new(Vec::new());
+/// Programs started by spawn and not waited for yet, by the number that the caller knows them by. Numbers are not used again, so
+/// that a signal that comes late never meets another program.
+static STARTED: SpinLock<BTreeMap<u64, Arc<Process>>> = SpinLock::new(BTreeMap::new());
+static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Serves a native call.
 pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
     if let Some(outcome) = flow_call(&thread, number, arguments).await {
         return outcome;
     }
-    if matches!(number, CHECKPOINT | EVICT) {
-        return keep(system, &thread, number, arguments).await;
-    }
-    if !is_system(system, &thread) {
-        return Err(Errno::EPERM);
+    match number {
+        FIGURES => return figures::read(system, &thread, arguments).await,
+        FIGURES_MAP => return figures::map(system, &thread, arguments).await,
+        CHECKPOINT | EVICT => return keep(system, &thread, number, arguments).await,
+        _ if !is_system(system, &thread) => return Err(Errno::EPERM),
+        _ => {}
     }
     match number {
         SNAPSHOT => take_snapshot(system, &thread, arguments).await,
@@ -48,6 +55,7 @@ pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arg
         WAIT => wait(&thread, arguments).await,
         LOG => read_log(&thread, arguments).await,
         TERMINATE => terminate(arguments),
+        SET => set(system, &thread, arguments).await,
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -119,9 +127,10 @@ async fn spawn(system: &'static System, thread: &Thread, arguments: Arguments) -
     let index = system.machine.tenants.iter().position(|tenant| tenant.name == request.tenant).ok_or(Errno::ENOENT)?;
     let running = tenants::running(index).ok_or(Errno::ENOENT)?;
     let environment = environment(system, index, &request);
+    let limits = system.machine.tenants.get(index).map(tenants::limits).unwrap_or_default();
     let mut last = Errno::ENOENT;
     for path in candidates(&request, &environment) {
-        match launch(thread, running, &request, &environment, path).await {
+        match launch(thread, running, &request, (&environment, limits), path).await {
             Ok(process) => return Ok(remember(process)),
             Err(Errno::ENOENT) => {}
             Err(error) => last = error,
@@ -157,7 +166,7 @@ async fn launch(
     thread: &Thread,
     running: &Running,
     request: &SpawnRequest,
-    environment: &[String],
+    (environment, limits): (&[String], ResourceLimits),
     path: String,
 ) -> Result<Arc<Process>, Errno> {
     let files = FileContext::bare(&running.files)?;
@@ -172,28 +181,19 @@ async fn launch(
         environment: bytes(environment),
         files,
         credentials: Default::default(),
-        limits: Default::default(),
+        limits,
     };
     running.tenant.launch(launch).await
 }
 
 fn remember(process: Arc<Process>) -> u64 {
-    let mut started = STARTED.lock();
-    match started.iter().position(Option::is_none) {
-        Some(free) => {
-            started[free] = Some(process);
-            free as u64 + 1
-        }
-        None => {
-            started.push(Some(process));
-            started.len() as u64
-        }
-    }
+    let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
+    STARTED.lock().insert(number, process);
+    number
 }
 
 fn started(number: u64) -> Result<Arc<Process>, Errno> {
-    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or(Errno::ECHILD)?;
-    STARTED.lock().get(index).cloned().flatten().ok_or(Errno::ECHILD)
+    STARTED.lock().get(&number).cloned().ok_or(Errno::ECHILD)
 }
 
 async fn wait(thread: &Thread, arguments: Arguments) -> Outcome {
@@ -201,9 +201,7 @@ async fn wait(thread: &Thread, arguments: Arguments) -> Outcome {
     let process = started(number)?;
     let status =
         thread.interruptible(process.ended.until(|| process.end_status().filter(|_| process.is_over()))).await?;
-    if let Some(slot) = STARTED.lock().get_mut(number as usize - 1) {
-        *slot = None;
-    }
+    STARTED.lock().remove(&number);
     Ok(u64::from(status.unsigned_abs()))
 }
 
@@ -216,6 +214,15 @@ async fn read_log(thread: &Thread, arguments: Arguments) -> Outcome {
     answer.extend_from_slice(&bytes);
     thread.copy_out(arguments.word(2), &answer).await?;
     Ok(answer.len() as u64)
+}
+
+async fn set(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+    if arguments.size(1) > REQUEST_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
+    let wish: Change = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
+    change::make(system, &wish).map(|()| 0)
 }
 
 fn terminate(arguments: Arguments) -> Outcome {

@@ -65,11 +65,11 @@ fn connect(system: &'static System, device: &'static VirtioNet) -> Option<Networ
     let engine = system.engine;
     let unowned = ActivityParams { weight: UNOWNED_WEIGHT, ..ActivityParams::default() };
     let unowned = engine.accounts().activities.create(None, "unowned", unowned).ok()?;
-    let net = Net::new(config(system, device.properties(), unowned, links(engine, device)));
+    let net = Net::new(config(system, device.properties(), unowned, writer(engine, device)));
     net.connect(ports(engine, net));
     PATH.set(net);
     let infrastructure = ActivityId::INFRASTRUCTURE;
-    engine.spawn_for(resource(engine, "network_read"), infrastructure, net.read_frames());
+    engine.spawn_for(resource(engine, "network_read"), infrastructure, net.read_frames(device));
     engine.spawn_for(resource(engine, "tcp_timer"), infrastructure, net.keep_time());
     let (tcp, udp) = (resource(engine, "tcp"), resource(engine, "udp"));
     Some(Network {
@@ -78,16 +78,10 @@ fn connect(system: &'static System, device: &'static VirtioNet) -> Option<Networ
     })
 }
 
-fn config(
-    system: &System,
-    properties: LinkProperties,
-    unowned: ActivityId,
-    (link_read, link_write): (link::Client, link::Client),
-) -> NetConfig {
+fn config(system: &System, properties: LinkProperties, unowned: ActivityId, link_write: link::Client) -> NetConfig {
     let tenants = system.activities.iter().zip(&system.machine.tenants);
     let addresses: Vec<_> = tenants.map(|(activity, tenant)| (*activity, tenant.address)).collect();
     NetConfig {
-        link_read,
         link_write,
         properties,
         addresses,
@@ -99,9 +93,9 @@ fn config(
     }
 }
 
-/// The device as its reader and its writer see it, with its interrupt.
-fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, link::Client) {
-    let (read, write) = (resource(engine, "network_read"), resource(engine, "network_write"));
+/// The device as its writer sees it, with its interrupt.
+fn writer(engine: &'static Engine, device: &'static VirtioNet) -> link::Client {
+    let write = resource(engine, "network_write");
     let handle = engine.handle(write);
     let completed: &'static WaitQueue = Box::leak(Box::default());
     engine.on_interrupt(
@@ -115,10 +109,8 @@ fn links(engine: &'static Engine, device: &'static VirtioNet) -> (link::Client, 
     );
     let interrupts = resource(engine, "device_interrupt");
     engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
-    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch());
-    let reader = engine.port(read, move |request| link::serve(device, request));
-    let writer = engine.port(write, move |request| transmit(engine, handle, device, request));
-    (link::Client::new(Link::new(reader)), link::Client::new(Link::new(writer)))
+    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch(move || go_on(device, handle)));
+    link::Client::new(Link::new(engine.port(write, move |request| transmit(engine, handle, device, request))))
 }
 
 /// Takes what the device is done with, where somebody waits for room.
@@ -126,11 +118,15 @@ async fn complete(device: &'static VirtioNet, completed: &'static WaitQueue, han
     loop {
         let next = completed.wait();
         device.go_on_sending();
-        // Interrupts for received frames come here too: what waits to send waits until it is worth it.
-        if handle.is_waited_for() && device.is_half_free() {
-            handle.resume();
-        }
+        go_on(device, handle);
         next.await;
+    }
+}
+
+/// Lets suspended senders go on. Interrupts for received frames come here too: what waits to send waits until it is worth it.
+fn go_on(device: &VirtioNet, handle: ResourceHandle) {
+    if handle.is_waited_for() && device.is_half_free() {
+        handle.resume();
     }
 }
 

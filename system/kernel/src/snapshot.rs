@@ -4,6 +4,7 @@ use crate::assembly::System;
 use crate::{memory as memory_resource, network, storage, tenants};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ActivityInfo, Column, MemoryUse};
 use gyre_config::boot::{Root, TenantKind};
@@ -11,7 +12,8 @@ use gyre_config::monitor::{
     Activity, ActivityKind, CoreTime, Handling, Lock, Memory, MissingCall, Pool, Record, Resource, Snapshot, VERSION,
 };
 use gyre_engine::COMPUTE;
-use gyre_engine::snapshot::{CoreSnapshot, Row, Snapshot as Figures};
+use gyre_engine::snapshot::{CoreSnapshot, ResourceInfo, Row, Snapshot as Figures};
+use gyre_linux::Process;
 
 /// Locks in a snapshot.
 const LOCKS_MAX: usize = 32;
@@ -23,19 +25,14 @@ type Sums = BTreeMap<(u32, u8), Row>;
 pub fn export(system: &System, figures: &Figures) -> Snapshot {
     let sums = sum(figures);
     let machine = gyre_x86_64::memory_statistics();
-    let cache = storage::cache_usage();
     Snapshot {
         version: VERSION,
         machine: system.machine.name.clone(),
         uptime_ns: figures.cores.first().map_or(0, |core| ns(core.partition.elapsed, figures.cycles_per_ms)),
         cycles_per_second: figures.cycles_per_ms * 1000,
         cores: figures.cores.iter().map(core_time).collect(),
-        activities: figures
-            .activities
-            .iter()
-            .map(|(info, memory)| activity(system, info, memory, &sums, &cache))
-            .collect(),
-        resources: figures.resources.iter().map(|info| resource(info.name.clone(), info.policy, figures)).collect(),
+        activities: activities(system, figures, &sums),
+        resources: figures.resources.iter().map(|info| resource(info, figures)).collect(),
         records: sums.values().map(record).collect(),
         memory: Memory {
             total_bytes: machine.total_bytes as u64,
@@ -55,18 +52,13 @@ fn ns(cycles: u64, cycles_per_ms: u64) -> u64 {
 fn sum(figures: &Figures) -> Sums {
     let mut sums = Sums::new();
     for row in figures.cores.iter().flat_map(|core| &core.rows) {
-        let entry = sums.entry((row.activity.0, row.resource.0)).or_insert(Row { columns: [0; _], ..*row });
-        let each = entry.columns.iter_mut().zip(row.columns).enumerate();
-        each.for_each(|(column, (total, value))| match is_maximum(column) {
-            true => *total = (*total).max(value),
-            false => *total += value,
-        });
+        let none = Row { columns: [0; _], dropped: 0, queued: 0, ..*row };
+        let entry = sums.entry((row.activity.0, row.resource.0)).or_insert(none);
+        entry.columns = gyre_account::ledger::sum(entry.columns, row.columns);
+        entry.dropped = entry.dropped.wrapping_add(row.dropped);
+        entry.queued += row.queued;
     }
     sums
-}
-
-fn is_maximum(column: usize) -> bool {
-    column == Column::QueueNsMax as usize || column == Column::SpanCyclesMax as usize
 }
 
 fn core_time(core: &CoreSnapshot) -> CoreTime {
@@ -84,28 +76,81 @@ fn core_time(core: &CoreSnapshot) -> CoreTime {
         idle_cycles: partition.idle,
         unattributed_cycles: partition.elapsed.abs_diff(attributed),
         handling: handling.into_iter().map(|(activity, cycles)| Handling { activity, cycles }).collect(),
+        tasks: core.tasks as u32,
+        queues: core.queues as u32,
+        queue_length: core.queued as u32,
+        threads: core.threads,
+        timers: core.timers as u32,
+        route_hits: core.route_hits,
+        route_misses: core.route_misses,
     }
 }
 
-fn activity(
-    system: &System,
-    info: &ActivityInfo,
-    memory: &MemoryUse,
-    sums: &Sums,
-    cache: &[gyre_file_cache::Usage],
-) -> Activity {
-    let traffic = network::statistics_of(info.id);
+/// Tenants, groups and processes.
+fn activities(system: &System, figures: &Figures, sums: &Sums) -> Vec<Activity> {
+    let processes = processes(system);
+    let others = figures.activities.iter().map(|(info, memory)| match info.id.is_member() {
+        true => process(info, memory, sums, processes.get(&info.id)),
+        false => activity(system, info, memory, sums, byte_seconds(info.id, figures)),
+    });
+    others.collect()
+}
+
+/// The processes of all tenants, by their activities.
+fn processes(system: &System) -> BTreeMap<ActivityId, Arc<Process>> {
+    let all = (0..system.activities.len()).filter_map(tenants::running);
+    let processes = all.flat_map(|running| running.tenant.tree.lock().processes());
+    processes.map(|process| (process.activity(), process)).collect()
+}
+
+fn process(info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, process: Option<&Arc<Process>>) -> Activity {
+    let name = process.map(|process| String::from_utf8_lossy(&process.name()).into_owned());
+    Activity {
+        id: info.id.0,
+        parent: info.parent.unwrap_or(info.id).0,
+        name: name.unwrap_or_else(|| info.name.clone()),
+        kind: ActivityKind::Part,
+        // One that has ended and is not folded into its tenant yet has no number any more.
+        process_id: process.map_or(0, |process| process.id().unsigned_abs()),
+        share: info.params.weight,
+        // What it gave back for others before they were its own may be more than it holds, for a moment.
+        memory_bytes: u64::try_from(memory.bytes_total as i64).unwrap_or(0),
+        memory_bytes_max: memory.bytes_total_max,
+        memory_bytes_limit: info.params.memory_bytes_max,
+        memory_byte_seconds: memory.byte_seconds.max(0).cast_unsigned(),
+        user_cycles: user_cycles(info, sums),
+        processes: process.map_or(0, |process| process.threads.lock().len() as u32),
+        alive: info.alive,
+        ..Activity::default()
+    }
+}
+
+fn user_cycles(info: &ActivityInfo, sums: &Sums) -> u64 {
+    sums.get(&(info.id.0, COMPUTE.0)).map_or(0, |row| row.columns[Column::Cycles as usize])
+}
+
+/// Memory over time of an activity and its processes.
+fn byte_seconds(id: ActivityId, figures: &Figures) -> u64 {
+    let own = |info: &ActivityInfo| info.id == id || info.id.is_member() && info.parent == Some(id);
+    let sum: i64 = figures.activities.iter().filter(|(info, _)| own(info)).map(|(_, memory)| memory.byte_seconds).sum();
+    sum.max(0).cast_unsigned()
+}
+
+fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, byte_seconds: u64) -> Activity {
     let index = system.activities.iter().position(|activity| *activity == info.id);
     let tenant = index.and_then(|index| system.machine.tenants.get(index));
-    let is_owner = tenant.is_some();
+    let traffic = tenant.map(|_| network::statistics_of(info.id)).unwrap_or_default();
     let disk = match tenant.map(|tenant| tenant.root) {
         Some(Root::Disk(disk)) => storage::transferred_bytes(usize::from(disk)),
         _ => (0, 0),
     };
-    let usage = cache.iter().find(|usage| usage.activity == info.id);
-    let pages = |count: Option<usize>| count.unwrap_or(0) as u64 * gyre_machine::PAGE_BYTES as u64;
-    let figures = memory_resource::figures(info.id).unwrap_or_default();
-    let user_cycles = sums.get(&(info.id.0, COMPUTE.0)).map_or(0, |row| row.columns[Column::Cycles as usize]);
+    let cache = storage::cache_usage(info.id);
+    let pages = |count: usize| count as u64 * gyre_machine::PAGE_BYTES as u64;
+    let budget = memory_resource::figures(info.id).unwrap_or_default();
+    let (threads, started) = index.and_then(tenants::running).map_or((0, 0), |running| {
+        let tree = running.tenant.tree.lock();
+        (tree.thread_count() as u32, tree.processes_started())
+    });
     Activity {
         id: info.id.0,
         parent: info.parent.unwrap_or(info.id).0,
@@ -115,21 +160,20 @@ fn activity(
         memory_bytes: memory.bytes_total,
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
-        user_cycles,
-        memory_byte_seconds: memory.byte_seconds,
-        memory_entitled_bytes: figures.entitled_bytes,
-        memory_reclaimed_bytes: figures.reclaimed_bytes,
-        memory_failures: figures.failures,
-        cache_bytes: pages(usage.map(|usage| usage.held)),
-        cache_dirty_bytes: pages(usage.map(|usage| usage.dirty)),
-        cache_hits: usage.map_or(0, |usage| usage.hits),
-        cache_misses: usage.map_or(0, |usage| usage.misses),
-        processes: index
-            .and_then(tenants::running)
-            .map_or(0, |running| running.tenant.tree.lock().thread_count() as u32),
-        received_bytes: if is_owner { traffic.received_bytes } else { 0 },
-        sent_bytes: if is_owner { traffic.sent_bytes } else { 0 },
-        dropped_frames: if is_owner { traffic.dropped.iter().sum() } else { 0 },
+        user_cycles: user_cycles(info, sums),
+        memory_byte_seconds: byte_seconds,
+        memory_entitled_bytes: budget.entitled_bytes,
+        memory_reclaimed_bytes: budget.reclaimed_bytes,
+        memory_failures: budget.failures,
+        cache_bytes: pages(cache.map_or(0, |cache| cache.held)),
+        cache_dirty_bytes: pages(cache.map_or(0, |cache| cache.dirty)),
+        cache_hits: cache.map_or(0, |cache| cache.hits),
+        cache_misses: cache.map_or(0, |cache| cache.misses),
+        processes: threads,
+        processes_started: started,
+        received_bytes: traffic.received_bytes,
+        sent_bytes: traffic.sent_bytes,
+        dropped_frames: traffic.dropped.iter().sum(),
         read_bytes: disk.0,
         written_bytes: disk.1,
         alive: info.alive,
@@ -146,7 +190,7 @@ fn locks() -> Vec<Lock> {
         name: name.into(),
         taken: profile.taken,
         contended: profile.contended,
-        ..Lock::default()
+        waited_cycles: profile.waited_cycles,
     };
     profiles.into_iter().map(lock).collect()
 }
@@ -156,6 +200,7 @@ fn pools() -> Vec<Pool> {
         name: name.into(),
         objects: statistics.live as u64,
         objects_max: statistics.live_max as u64,
+        made: statistics.made,
         object_bytes: statistics.object_bytes as u32,
     };
     gyre_object::pool_statistics().into_iter().map(pool).collect()
@@ -183,12 +228,19 @@ fn kind(system: &System, id: ActivityId) -> ActivityKind {
     }
 }
 
-fn resource(name: String, policy: &str, figures: &Figures) -> Resource {
-    let index = figures.resources.iter().position(|info| info.name == name);
-    let rows = figures.cores.iter().flat_map(|core| &core.rows);
-    let own = rows.filter(|row| Some(usize::from(row.resource.0)) == index);
-    let longest_cycles = own.map(|row| row.columns[Column::SpanCyclesMax as usize]).max().unwrap_or(0);
-    Resource { name, policy: policy.into(), longest_cycles, ..Resource::default() }
+fn resource(info: &ResourceInfo, figures: &Figures) -> Resource {
+    let rows = figures.cores.iter().flat_map(|core| &core.rows).filter(|row| row.resource == info.id);
+    let scheduling = figures.cores.iter().filter_map(|core| core.scheduling_for.get(info.id.index()));
+    Resource {
+        name: info.name.clone(),
+        policy: info.policy.into(),
+        cores: info.cores,
+        batch: info.batch,
+        is_gate: info.is_gate,
+        scheduling_cycles: scheduling.sum(),
+        longest_cycles: rows.map(|row| row.columns[Column::SpanCyclesMax as usize]).max().unwrap_or(0),
+        suspensions: info.suspensions,
+    }
 }
 
 fn record(row: &Row) -> Record {
@@ -198,9 +250,10 @@ fn record(row: &Row) -> Record {
         resource: u16::from(row.resource.0),
         cycles: column(Column::Cycles),
         messages: column(Column::Messages),
+        inline_messages: column(Column::Inline),
         bytes: column(Column::Bytes),
         queued_ns: column(Column::QueueNs),
-        refused: column(Column::Dropped),
-        ..Record::default()
+        queue_length: row.queued,
+        refused: u64::from(row.dropped),
     }
 }

@@ -40,9 +40,9 @@ pub fn transferred_bytes(disk: usize) -> (u64, u64) {
     })
 }
 
-/// What each activity has of the file cache.
-pub fn cache_usage() -> Vec<Usage> {
-    CACHE.get().map(|cache| cache.usage()).unwrap_or_default()
+/// What an activity has of the file cache.
+pub fn cache_usage(activity: ActivityId) -> Option<Usage> {
+    CACHE.get()?.usage().into_iter().find(|usage| usage.activity == activity)
 }
 
 /// Starts all block devices. One that fails is reported and left out.
@@ -98,7 +98,7 @@ fn connect(engine: &'static Engine, core: usize, device: &'static VirtioBlock) -
     engine.on_interrupt(core, device.line(), Box::new(|| completed.wake_all()));
     let infrastructure = ActivityId::INFRASTRUCTURE;
     engine.spawn_for_on(core, interrupts, infrastructure, move || complete(device, completed, handle));
-    engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch());
+    engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch(move || handle.resume()));
     block::Client::new(Link::new(engine.port(resource, move |request| serve(engine, handle, device, request))))
 }
 

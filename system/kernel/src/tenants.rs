@@ -18,6 +18,7 @@ use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
 use gyre_linux::file::FileContext;
 use gyre_linux::file::tenant_files::{Setup, TenantFiles};
 use gyre_linux::task::launch::Launch;
+use gyre_linux::task::limits::ResourceLimits;
 use gyre_linux::tenant::TenantLimits;
 use gyre_linux::{Errno, Tenant};
 use gyre_message::Link;
@@ -122,10 +123,14 @@ async fn start_tenant(
     let bare = FileContext::bare(&files)?;
     let tenant = Tenant::new(&description.name, *activity, host, bare, limits).map_err(|_| StartError::OutOfMemory)?;
     if let Some(slot) = RUNNING.get().and_then(|all| all.get(index)) {
-        slot.set(Box::leak(Box::new(Running { tenant: tenant.clone(), files: files.clone() })));
+        let running: &'static Running = Box::leak(Box::new(Running { tenant: tenant.clone(), files: files.clone() }));
+        let name = |what: &str| &*alloc::format!("{}: {what}", description.name).leak();
+        gyre_object::register_lock(name("processes"), &running.tenant.tree);
+        gyre_object::register_lock(name("futexes"), running.tenant.futexes.lock());
+        slot.set(running);
     }
     let Some(program) = &description.program else { return Ok(()) };
-    let process = tenant.launch(launch(program, FileContext::new(&files)?)).await?;
+    let process = tenant.launch(launch(description, program, FileContext::new(&files)?)).await?;
     log::info!("{}: {} runs as process {}", description.name, program_name(program), process.id());
     Ok(())
 }
@@ -135,7 +140,7 @@ fn program_name(program: &Program) -> &str {
 }
 
 /// The first program of a tenant as the personality wants it.
-fn launch(program: &Program, files: Arc<FileContext>) -> Launch {
+fn launch(description: &Description, program: &Program, files: Arc<FileContext>) -> Launch {
     let bytes = |list: &Vec<String>| list.iter().map(|text| text.as_bytes().to_vec()).collect();
     Launch {
         path: program_name(program).as_bytes().to_vec(),
@@ -143,8 +148,13 @@ fn launch(program: &Program, files: Arc<FileContext>) -> Launch {
         environment: bytes(&program.environment),
         files,
         credentials: Default::default(),
-        limits: Default::default(),
+        limits: limits(description),
     }
+}
+
+/// The limits that a tenant's first programs begin with.
+pub fn limits(description: &Description) -> ResourceLimits {
+    ResourceLimits::with_files(u64::from(description.limits.files))
 }
 
 async fn open_files(

@@ -2,8 +2,11 @@
 
 use std::{
     io::{self, BufReader, PipeReader, PipeWriter, Read, Write},
-    net::{Shutdown, TcpStream},
-    sync::{Arc, Mutex},
+    net::TcpStream,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use gyre_config::session::{self, ExecRequest};
@@ -39,7 +42,6 @@ pub fn run(
         Err(error) => (session::FAILED, error.to_string().into_bytes()),
     };
     let sent = send(&out, last.0, &last.1);
-    let _ = stream.shutdown(Shutdown::Both);
     sent.map(|()| false)
 }
 
@@ -58,8 +60,11 @@ fn converse(
     let frames = BufReader::with_capacity(session::FRAME_BYTES_MAX, reader.get_ref().try_clone()?);
     let early = reader.buffer().to_vec();
     let target = program.clone();
-    std::thread::spawn(move || feed(io::Cursor::new(early).chain(frames), input, &*target));
+    let ended = Arc::new(AtomicBool::new(false));
+    let is_over = ended.clone();
+    std::thread::spawn(move || feed(io::Cursor::new(early).chain(frames), input, &*target, &is_over));
     let code = program.wait()?;
+    ended.store(true, Ordering::Release);
     for pump in pumps {
         let _ = pump.join();
     }
@@ -86,7 +91,7 @@ fn send(out: &Out, kind: u8, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Feeds the program what the client sends; a client that goes away takes its program with it.
-fn feed(mut frames: impl Read, input: PipeWriter, program: &dyn Program) {
+fn feed(mut frames: impl Read, input: PipeWriter, program: &dyn Program, is_over: &AtomicBool) {
     const SIGHUP: i32 = 1;
     let mut input = Some(input);
     while let Ok((kind, bytes)) = frame(&mut frames) {
@@ -98,7 +103,9 @@ fn feed(mut frames: impl Read, input: PipeWriter, program: &dyn Program) {
             _ => {}
         }
     }
-    let _ = program.signal(SIGHUP);
+    if !is_over.load(Ordering::Acquire) {
+        let _ = program.signal(SIGHUP);
+    }
 }
 
 fn frame(from: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {

@@ -26,7 +26,7 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
     let mut part = match source.log(tenant, offset) {
         Ok(part) => part,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return http::refuse(&mut stream, "404 Not Found", &format!("there is no tenant `{tenant}`"));
+            return http::refuse(&mut stream, "404 Not Found", &error.to_string());
         }
         Err(error) => {
             return http::refuse(&mut stream, "500 Internal Server Error", &error.to_string());

@@ -4,17 +4,23 @@
 use std::fmt::Write as _;
 
 use gyre_config::{
-    bill::Bill,
+    bill::{self, Bill, ProcessLine},
     monitor::{Activity, ActivityKind, Snapshot},
 };
 
-/// Writes all figures of a snapshot.
-pub fn text(snapshot: &Snapshot) -> String {
+/// Processes that get samples of their own, those that used most: a page must not grow with what tenants start.
+const PROCESSES_MAX: usize = 64;
+
+/// Writes all figures of a snapshot. Families by activity and resource show tenants with their processes in; a bounded number of
+/// processes has families of its own.
+pub fn text(whole: &Snapshot) -> String {
+    let snapshot = &whole.without_processes();
     let mut page = Page { text: String::new(), seconds_per_cycle: 1.0 / snapshot.cycles_per_second.max(1) as f64 };
     page.containers(snapshot);
     page.cores(snapshot);
     page.records(snapshot);
     page.machine(snapshot);
+    page.processes(whole);
     page.text
 }
 
@@ -80,6 +86,61 @@ impl Page {
             lines().map(|line| (tenant(&line.tenant), line.written_bytes as f64)),
         );
         self.memory(snapshot);
+    }
+
+    fn processes(&mut self, snapshot: &Snapshot) {
+        let cycle = self.seconds_per_cycle;
+        let mut lines = bill::processes(snapshot);
+        let count = lines.len();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
+        lines.truncate(PROCESSES_MAX);
+        let each = |value: &dyn Fn(&ProcessLine) -> f64| -> Vec<Sample> {
+            let labels = |line: &ProcessLine| {
+                vec![
+                    ("name", line.tenant.clone()),
+                    ("process", line.process.to_string()),
+                    ("program", line.name.clone()),
+                ]
+            };
+            lines.iter().map(|line| (labels(line), value(line))).collect()
+        };
+        self.family("gyre_processes", "gauge", "Processes that run, shown below or not.", [(vec![], count as f64)]);
+        self.family(
+            "gyre_process_cpu_seconds_total",
+            "counter",
+            "CPU time of the process, kernel work on its behalf included.",
+            each(&|line| line.cycles as f64 * cycle),
+        );
+        self.family(
+            "gyre_process_cpu_user_seconds_total",
+            "counter",
+            "CPU time of the process in user mode.",
+            each(&|line| line.user_cycles as f64 * cycle),
+        );
+        self.family(
+            "gyre_process_messages_total",
+            "counter",
+            "Messages handled for the process.",
+            each(&|line| line.messages as f64),
+        );
+        self.family(
+            "gyre_process_bytes_total",
+            "counter",
+            "Bytes that resources moved for the process.",
+            each(&|line| line.bytes as f64),
+        );
+        self.family(
+            "gyre_process_queue_seconds_total",
+            "counter",
+            "Time that its messages waited.",
+            each(&|line| line.queued_ns as f64 / 1e9),
+        );
+        self.family(
+            "gyre_process_memory_bytes",
+            "gauge",
+            "Memory that it took and has not given back.",
+            each(&|line| line.memory_bytes as f64),
+        );
     }
 
     fn memory(&mut self, snapshot: &Snapshot) {
@@ -235,10 +296,17 @@ impl Page {
             "Times that the resource was full.",
             resources(&|one| one.suspensions as f64),
         );
+        let waited =
+            snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.waited_cycles as f64 * cycle));
+        self.family("gyre_lock_waited_seconds_total", "counter", "Time that cores waited for the lock.", waited);
+        let taken = snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.taken as f64));
+        self.family("gyre_lock_taken_total", "counter", "Times that the lock was taken.", taken);
         let locks = snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.contended as f64));
         self.family("gyre_lock_contended_total", "counter", "Times that the lock was not free at once.", locks);
         let pools = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
         self.family("gyre_pool_objects", "gauge", "Objects of the type.", pools);
+        let made = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.made as f64));
+        self.family("gyre_pool_objects_made_total", "counter", "Objects of the type made so far.", made);
         let calls = snapshot.missing_calls.iter().map(|call| (vec![("call", call.name.clone())], call.count as f64));
         self.family("gyre_missing_calls_total", "counter", "System calls that the machine does not have.", calls);
         self.family(

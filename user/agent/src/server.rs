@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use gyre_config::bill::Bill;
+use gyre_config::{bill::Bill, native::Change};
 
 use crate::{
     events, exec,
@@ -52,8 +52,12 @@ fn admit(mut stream: TcpStream, source: Arc<dyn Source>, open: Arc<AtomicUsize>)
     }
     let counted = open.clone();
     let serve = move || {
+        let ending = stream.try_clone();
         // The client's errors end its connection and nothing else.
         let _ = converse(stream, &source);
+        if let Ok(stream) = ending {
+            http::close(&stream);
+        }
         counted.fetch_sub(1, Ordering::Relaxed);
     };
     if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve).is_err() {
@@ -95,6 +99,7 @@ fn answer(
         ("POST", path) if path.starts_with("/checkpoint/") || path.starts_with("/evict/") => {
             keep(&mut out, path, request, source)?;
         }
+        ("POST", "/set") => set(&mut out, &request.body, source)?,
         ("GET", "/metrics") => {
             figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?
         }
@@ -107,12 +112,14 @@ fn answer(
         ("GET", "/") => http::refuse(
             &mut out,
             "200 OK",
-            "metrics snapshot bill events exec logs/TENANT checkpoint/TENANT evict/TENANT",
+            "metrics snapshot bill events exec set logs/TENANT checkpoint/TENANT evict/TENANT",
         )?,
-        ("GET" | "POST", _) => {
-            http::refuse(&mut out, "404 Not Found", "there is: /metrics /snapshot /bill /events /exec /logs/TENANT")?
-        }
-        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec")?,
+        ("GET" | "POST", _) => http::refuse(
+            &mut out,
+            "404 Not Found",
+            "there is: /metrics /snapshot /bill /events /exec /set /logs/TENANT /checkpoint/TENANT /evict/TENANT",
+        )?,
+        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec, /set, /checkpoint or /evict")?,
     }
     Ok(true)
 }
@@ -126,6 +133,19 @@ fn keep(out: &mut impl io::Write, path: &str, request: &Request, source: &Arc<dy
     match source.keep(tenant, Some(file).filter(|file| !file.is_empty()), what == "evict") {
         Ok(bytes) => http::respond(out, "200 OK", "text/plain", bytes.to_string().as_bytes()),
         Err(error) => http::refuse(out, "404 Not Found", &format!("{what} {tenant} {file}: {error}")),
+    }
+}
+
+/// Changes the machine; answers with one line of text where it cannot be done.
+fn set(out: &mut impl io::Write, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
+    let change: Change = match serde_json::from_slice(body) {
+        Ok(change) => change,
+        Err(error) => return http::refuse(out, "400 Bad Request", &format!("this is no change: {error}")),
+    };
+    match source.set(&change) {
+        Ok(()) => http::respond(out, "200 OK", "application/json", b"{}\n"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => http::refuse(out, "404 Not Found", &error.to_string()),
+        Err(error) => http::refuse(out, "422 Unprocessable Content", &error.to_string()),
     }
 }
 

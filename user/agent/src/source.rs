@@ -9,7 +9,7 @@ use std::{
     io::{PipeReader, PipeWriter},
 };
 
-use gyre_config::{monitor::Snapshot, session::ExecRequest};
+use gyre_config::{monitor::Snapshot, native::Change, session::ExecRequest};
 
 pub use self::{fake::Fake, linux::Linux, native::Native};
 
@@ -35,11 +35,23 @@ pub trait Source: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Changes the machine.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the wish.
+    fn set(&self, change: &Change) -> io::Result<()>;
+
     /// Starts a program in a tenant with these streams.
     ///
     /// # Errors
     /// What the kernel answers.
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>>;
+}
+
+/// Says that there is no such tenant, and which there are.
+fn no_tenant(tenant: &str, names: &[&str]) -> io::Error {
+    let why = format!("there is no tenant `{tenant}`; there is: {}", names.join(", "));
+    io::Error::new(io::ErrorKind::NotFound, why)
 }
 
 /// The program's ends of its standard streams.

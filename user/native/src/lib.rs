@@ -1,17 +1,20 @@
-//! The native system calls, for programs in the machine (numbers and layouts: `gyre_config::native`).
+//! The native system calls, for programs in the machine (numbers and layouts: `gyre_config::native`; for C: `include/gyre.h`).
 //!
 //! On Linux each of them answers `ENOSYS` ([`std::io::ErrorKind::Unsupported`]).
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod call;
+mod figures;
 pub mod flow;
 
 use std::{io, os::fd::RawFd};
 
 use gyre_config::{
     monitor::Snapshot,
-    native::{self, SpawnRequest},
+    native::{self, Change, SpawnRequest},
 };
+
+pub use figures::{FiguresPage, figures};
 
 const SNAPSHOT_BYTES_FIRST: usize = 64 << 10;
 const LOG_HEADER_BYTES: usize = 8;
@@ -115,4 +118,14 @@ pub fn log(tenant: u32, offset: u64, length: usize) -> io::Result<(u64, Vec<u8>)
     let (first, rest) = buffer.split_first_chunk::<LOG_HEADER_BYTES>().ok_or_else(short)?;
     let text = rest.get(..bytes.checked_sub(LOG_HEADER_BYTES).ok_or_else(short)?).ok_or_else(short)?;
     Ok((u64::from_le_bytes(*first), text.to_vec()))
+}
+
+/// Changes the running machine; needs the rights of the system tenant.
+///
+/// # Errors
+/// What the kernel answers; see [`native::SET`].
+pub fn set(change: &Change) -> io::Result<()> {
+    let bytes = postcard::to_allocvec(change)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    call::with_input(native::SET, &bytes).map(drop)
 }

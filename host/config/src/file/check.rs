@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, path::Path};
 use super::{Description, Image, Problem, policies, raw, suggest, tenants, units};
 use crate::{
     address,
-    boot::{Activity, Link, LogLevel, Machine},
+    boot::{Activity, Dispatch, Link, LogLevel, Machine},
 };
 
 /// Cores that an x86-64 machine of ours may have.
@@ -87,6 +87,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
         memory_bytes: memory(&mut checker, file.memory.as_ref()),
         log_level: log_level(&mut checker, file.log.as_ref()),
         time_slice_us: time_slice(&mut checker, file.time_slice.as_ref()),
+        messages: messages(&mut checker, file.messages.as_ref()),
         started_unix_s: 0,
         seed: [0; 32],
         link: link(&mut checker, &file.link),
@@ -161,6 +162,11 @@ fn log_level(checker: &mut Checker, text: Option<&raw::At<String>>) -> LogLevel 
         ("trace", LogLevel::Trace),
     ];
     text.and_then(|text| checker.name(text, "log level", &levels)).unwrap_or_default()
+}
+
+fn messages(checker: &mut Checker, text: Option<&raw::At<String>>) -> Dispatch {
+    let ways = [("inline", Dispatch::Inline), ("turns", Dispatch::Turns), ("queued", Dispatch::Queued)];
+    text.and_then(|text| checker.name(text, "way to hand on messages", &ways)).unwrap_or_default()
 }
 
 fn time_slice(checker: &mut Checker, text: Option<&raw::At<String>>) -> u32 {

@@ -29,6 +29,49 @@ const METRICS: &[(&str, Metric)] = &[
     ("device-time", Metric::DeviceTime),
 ];
 
+/// Shorter names, as papers have them.
+const SHORT: &[(&str, &str)] = &[
+    ("wfq", "weighted-fair"),
+    ("wf2q+", "worst-case-fair"),
+    ("wf2q", "worst-case-fair"),
+    ("rr", "round-robin"),
+    ("priority", "strict-priority"),
+    ("edf", "earliest-deadline"),
+    ("mclock", "reservation-limit-share"),
+];
+
+/// The policy of a name, for a machine that runs: `inner` orders the activities below the one that it chooses.
+///
+/// # Errors
+/// What is wrong, and advice.
+pub fn policy_by_name(
+    name: &str,
+    inner: Option<&str>,
+    rate: Option<u64>,
+    burst: Option<u64>,
+) -> Result<Policy, (String, String)> {
+    let names = [Some(find(name)?), inner.map(find).transpose()?];
+    let is_bucket = names.contains(&Some(Name::TokenBucket));
+    if is_bucket != rate.is_some() || burst.is_some() && !is_bucket {
+        let help = "for example: policy token-bucket rate \"10 Mbit/s\"".to_owned();
+        return Err(("a token bucket, and no other policy, needs a rate".into(), help));
+    }
+    let rate = rate.unwrap_or(0);
+    let make = |name| build(name, rate, burst.unwrap_or(rate / 100));
+    Ok(match names {
+        [Some(outer), Some(inner)] => Policy::Nested { outer: Box::new(make(outer)), inner: Box::new(make(inner)) },
+        [outer, _] => make(outer.unwrap_or(Name::WeightedFair)),
+    })
+}
+
+fn find(name: &str) -> Result<Name, (String, String)> {
+    let wanted = name.to_lowercase().replace('_', "-");
+    let wanted = SHORT.iter().find(|(short, _)| *short == wanted).map_or(wanted.as_str(), |(_, long)| *long);
+    let found = POLICIES.iter().find(|(known, _)| *known == wanted).map(|(_, name)| *name);
+    let help = || suggest::help(name, POLICIES.iter().map(|(known, _)| *known));
+    found.ok_or_else(|| (format!("there is no policy `{name}`"), help()))
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Name {
     WeightedFair,

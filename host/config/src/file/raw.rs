@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) log: Option<At<String>>,
     #[serde(rename = "time-slice")]
     pub(super) time_slice: Option<At<String>>,
+    pub(super) messages: Option<At<String>>,
     #[serde(default)]
     pub(super) link: Link,
     #[serde(default)]
@@ -88,6 +89,8 @@ pub(super) struct Tenant {
     pub(super) memory_share: Option<At<i64>>,
     pub(super) processes: Option<At<i64>>,
     pub(super) files: Option<At<i64>>,
+    #[serde(default)]
+    pub(super) monitor: bool,
     pub(super) load: Option<Load>,
     #[serde(default)]
     pub(super) entitlement: BTreeMap<At<String>, Entitlement>,

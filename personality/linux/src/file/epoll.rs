@@ -8,12 +8,14 @@
 
 use super::open_file::OpenFile;
 use crate::Errno;
+use crate::objects::EPOLLS;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::readiness::Subscriber;
 use gyre_interface::{Readiness, Ready};
+use gyre_object::Counter;
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
 
@@ -99,6 +101,7 @@ struct Items {
 
 /// An interest list.
 pub struct Epoll {
+    _count: Counter,
     items: SpinLock<Items>,
     readiness: Arc<Readiness>,
 }
@@ -106,7 +109,11 @@ pub struct Epoll {
 impl Epoll {
     /// An empty list.
     pub fn new() -> Arc<Epoll> {
-        Arc::new(Epoll { items: SpinLock::default(), readiness: Readiness::new(Ready::empty()) })
+        Arc::new(Epoll {
+            _count: EPOLLS.count(),
+            items: SpinLock::default(),
+            readiness: Readiness::new(Ready::empty()),
+        })
     }
 
     /// READ while an item may be ready.

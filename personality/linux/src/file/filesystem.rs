@@ -4,7 +4,8 @@ use super::proc::ProcFs;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::{
-    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, files,
+    AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, RenameMode,
+    Sought, files,
 };
 use gyre_object::Bytes;
 
@@ -120,8 +121,62 @@ impl FileSystem {
     ///
     /// # Errors
     /// The server's.
-    pub async fn rename(&self, from: NodeId, from_name: Name, to: NodeId, to_name: Name) -> Answer<()> {
-        self.writable()?.rename(from, from_name, to, to_name).await
+    pub async fn rename(
+        &self,
+        from: NodeId,
+        from_name: Name,
+        to: NodeId,
+        to_name: Name,
+        mode: RenameMode,
+    ) -> Answer<()> {
+        self.writable()?.rename(from, from_name, to, to_name, mode).await
+    }
+
+    /// See [`files::Client::create_nameless`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn create_nameless(&self, directory: NodeId, new: NewNode) -> Answer<Attributes> {
+        self.client().ok_or(FileError::Unsupported)?.create_nameless(directory, new).await
+    }
+
+    /// See [`files::Client::allocate`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn allocate(&self, node: NodeId, offset: u64, bytes: u64) -> Answer<()> {
+        self.client().ok_or(FileError::Unsupported)?.allocate(node, offset, bytes).await
+    }
+
+    /// See [`files::Client::punch`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn punch(&self, node: NodeId, offset: u64, bytes: u64) -> Answer<()> {
+        self.client().ok_or(FileError::Unsupported)?.punch(node, offset, bytes).await
+    }
+
+    /// See [`files::Client::seek`]; files of /proc are data up to their end.
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn seek(&self, node: NodeId, offset: u64, sought: Sought) -> Answer<u64> {
+        match self {
+            FileSystem::Served(client) => client.seek(node, offset, sought).await,
+            FileSystem::Proc(proc) => {
+                let size = proc.attributes(node)?.size_bytes;
+                let at = if sought == Sought::Data { offset } else { size };
+                if offset < size { Ok(at) } else { Err(FileError::NotFound) }
+            }
+        }
+    }
+
+    /// See [`files::Client::write_out`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn write_out(&self, node: NodeId) -> Answer<()> {
+        self.client().ok_or(FileError::Unsupported)?.write_out(node).await
     }
 
     /// See [`files::Client::read_link`].

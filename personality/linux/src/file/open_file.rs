@@ -6,10 +6,12 @@ use super::mount::Place;
 use super::object::Object;
 use super::tenant_files::{OpenCount, TenantFiles};
 use crate::Errno;
+use crate::objects::OPEN_FILES;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::{Readiness, Ready};
+use gyre_object::Counter;
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
 
@@ -38,6 +40,7 @@ pub struct OpenFile {
     closed: AtomicBool,
     tenant: Arc<TenantFiles>,
     _count: OpenCount,
+    _counter: Counter,
 }
 
 impl OpenFile {
@@ -63,6 +66,7 @@ impl OpenFile {
             closed: AtomicBool::new(false),
             tenant: tenant.clone(),
             _count: count,
+            _counter: OPEN_FILES.count(),
         }))
     }
 
@@ -114,6 +118,11 @@ impl OpenFile {
     /// True with O_NONBLOCK.
     pub fn is_nonblocking(&self) -> bool {
         self.flags() & raw::O_NONBLOCK != 0
+    }
+
+    /// True with O_SYNC or O_DSYNC: a write is answered when it is durable.
+    pub fn is_durable(&self) -> bool {
+        self.flags() & raw::O_DSYNC != 0
     }
 
     /// True with O_APPEND.

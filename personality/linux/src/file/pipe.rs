@@ -4,10 +4,12 @@
 
 use super::byte_queue::ByteQueue;
 use crate::Errno;
+use crate::objects::PIPES;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
+use gyre_object::Counter;
 use gyre_object::{Bytes, SpinLock};
 
 /// Writes up to here are atomic (POSIX PIPE_BUF on Linux), bytes.
@@ -49,6 +51,7 @@ impl State {
 
 /// The pipe itself, shared by its ends.
 pub struct Pipe {
+    _count: Counter,
     state: SpinLock<State>,
     readable: Arc<Readiness>,
     writable: Arc<Readiness>,
@@ -60,6 +63,7 @@ impl Pipe {
     /// An empty pipe without ends.
     pub fn new() -> Arc<Pipe> {
         Arc::new(Pipe {
+            _count: PIPES.count(),
             state: SpinLock::new(State {
                 queue: ByteQueue::default(),
                 capacity: CAPACITY_BYTES,

@@ -107,6 +107,19 @@ async fn send(place: &Place, at: Option<u64>, pieces: Vec<Bytes>) -> Result<(usi
     Ok((gathered, written.min(gathered)))
 }
 
+/// Writes at the end (RWF_APPEND); `moves` says whether the position goes there.
+pub(super) async fn append_from(file: &OpenFile, buffer: &mut UserBuffer<'_>, moves: bool) -> Result<usize, Errno> {
+    if !file.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    let position = file.position.peek();
+    let written = append(file, place_of(file)?, buffer).await?;
+    if !moves {
+        file.position.hold().await.set(position);
+    }
+    Ok(written)
+}
+
 async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
     let before = buffer.done();
     let position = file.position.hold().await;

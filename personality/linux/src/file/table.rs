@@ -1,8 +1,8 @@
 //! The part of the system call table that works on descriptors and names.
 
 use super::calls::{
-    attributes, descriptors, directories, epoll, ioctl, links, lock, message, moving, names, open, poll, read_write,
-    seek, socket, socket_options, space, special, stat, sync, timer,
+    attributes, descriptors, directories, epoll, extended, ioctl, links, lock, message, moving, names, open, poll,
+    read_write, seek, socket, socket_options, space, special, stat, sync, timer,
 };
 
 crate::system_calls! {
@@ -76,18 +76,18 @@ crate::system_calls! {
     167 swapon plain special::not_permitted;
     168 swapoff plain special::not_permitted;
     187 readahead waits space::readahead;
-    188 setxattr plain attributes::no_extended_attributes;
-    189 lsetxattr plain attributes::no_extended_attributes;
-    190 fsetxattr plain attributes::no_extended_attributes;
-    191 getxattr plain attributes::no_extended_attributes;
-    192 lgetxattr plain attributes::no_extended_attributes;
-    193 fgetxattr plain attributes::no_extended_attributes;
-    194 listxattr plain attributes::no_extended_attributes;
-    195 llistxattr plain attributes::no_extended_attributes;
-    196 flistxattr plain attributes::no_extended_attributes;
-    197 removexattr plain attributes::no_extended_attributes;
-    198 lremovexattr plain attributes::no_extended_attributes;
-    199 fremovexattr plain attributes::no_extended_attributes;
+    188 setxattr waits extended::setxattr;
+    189 lsetxattr waits extended::lsetxattr;
+    190 fsetxattr waits extended::fsetxattr;
+    191 getxattr waits extended::getxattr;
+    192 lgetxattr waits extended::lgetxattr;
+    193 fgetxattr waits extended::fgetxattr;
+    194 listxattr waits extended::listxattr;
+    195 llistxattr waits extended::llistxattr;
+    196 flistxattr waits extended::flistxattr;
+    197 removexattr waits extended::removexattr;
+    198 lremovexattr waits extended::lremovexattr;
+    199 fremovexattr waits extended::fremovexattr;
     213 epoll_create plain epoll::epoll_create;
     217 getdents64 waits directories::getdents64;
     221 fadvise64 waits space::fadvise64;

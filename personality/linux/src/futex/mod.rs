@@ -50,6 +50,11 @@ impl Drop for Place<'_> {
 }
 
 impl Futexes {
+    /// The lock, for the profile.
+    pub fn lock(&self) -> &dyn gyre_object::Profiled {
+        &self.queues
+    }
+
     /// Waits until woken, if the word still has the expected value.
     ///
     /// # Errors

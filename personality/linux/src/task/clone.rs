@@ -124,8 +124,9 @@ async fn make_thread(thread: &Arc<Thread>, context: UserContext, wish: Wish) -> 
     let process = thread.process();
     let tenant = thread.tenant();
     let child = {
+        let limits = *tenant.limits.lock();
         let mut tree = tenant.tree.lock();
-        let id = tree.reserve(&tenant.limits, false)?;
+        let id = tree.reserve(&limits, false)?;
         let child = Thread::new(id, process.clone());
         tree.add_thread(child.clone());
         child
@@ -231,8 +232,9 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
         borrows_memory: shares && wish.has(raw::CLONE_VFORK),
     };
     let activity = new.activity;
+    let limits = *tenant.limits.lock();
     let mut tree = tenant.tree.lock();
-    let id = match tree.reserve(&tenant.limits, true) {
+    let id = match tree.reserve(&limits, true) {
         Ok(id) => id,
         Err(error) => {
             drop(tree);
@@ -253,7 +255,11 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
 }
 
 fn inherit_process(parent: &Process, child: &Process) {
-    child.nice.store(parent.nice.load(Ordering::Relaxed), Ordering::Relaxed);
+    let nice = parent.nice.load(Ordering::Relaxed);
+    child.nice.store(nice, Ordering::Relaxed);
+    if nice != 0 {
+        child.tenant().host().set_nice(child.activity(), nice);
+    }
     child.dumpable.store(parent.dumpable.load(Ordering::Relaxed), Ordering::Relaxed);
     let no_new = parent.no_new_privileges.load(Ordering::Relaxed);
     child.no_new_privileges.store(no_new, Ordering::Relaxed);

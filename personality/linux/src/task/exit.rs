@@ -72,9 +72,7 @@ fn bury(process: &Arc<Process>) {
     let tenant = process.tenant();
     process.interval_timers.stop();
     process.timers.stop();
-    let used = tenant.host().consumption(process.activity());
-    let used = used.plus(*process.children_used.lock());
-    tenant.host().close_activity(process.activity());
+    let used = process.close_activity().plus(*process.children_used.lock());
     let status = process.end_status().unwrap_or(number::SIGKILL);
     let ended = tenant.tree.lock().note_ended(process.id(), status, used);
     for (orphan, is_zombie) in &ended.orphans {

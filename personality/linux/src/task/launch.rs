@@ -88,8 +88,9 @@ impl Tenant {
             borrows_memory: false,
         };
         let activity = new.activity;
+        let limits = *self.limits.lock();
         let mut tree = self.tree.lock();
-        let id = tree.reserve(&self.limits, true).inspect_err(|_| {
+        let id = tree.reserve(&limits, true).inspect_err(|_| {
             self.host().close_activity(activity);
         })?;
         let process = Process::new(id, self.clone(), new);

@@ -42,6 +42,14 @@ impl Default for ResourceLimits {
 }
 
 impl ResourceLimits {
+    /// The usual ones with this many open files.
+    #[must_use]
+    pub fn with_files(count: u64) -> ResourceLimits {
+        let mut limits = ResourceLimits::default();
+        limits.set(raw::RLIMIT_NOFILE, Limit { soft: count, hard: count });
+        limits
+    }
+
     /// One of them; none where the number is unknown.
     pub fn get(&self, resource: u32) -> Limit {
         let none = Limit { soft: INFINITE, hard: INFINITE };

@@ -80,7 +80,7 @@ pub fn getpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok((20 - best.unwrap_or(0)) as u64)
 }
 
-/// `setpriority(kind, id, nice)`: a wish.
+/// `setpriority(kind, id, nice)`: a weight among the processes of the tenant.
 pub fn setpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let nice = a.int(2).clamp(-20, 19);
     let privileged = thread.process().credentials().is_privileged();
@@ -88,7 +88,9 @@ pub fn setpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         if nice < process.nice.load(Ordering::Relaxed) && !privileged {
             return Err(Errno::EACCES);
         }
-        process.nice.store(nice, Ordering::Relaxed);
+        if process.nice.swap(nice, Ordering::Relaxed) != nice {
+            thread.tenant().host().set_nice(process.activity(), nice);
+        }
     }
     Ok(0)
 }

@@ -81,9 +81,15 @@ pub struct Tree {
     nodes: BTreeMap<i32, Node>,
     threads: BTreeMap<i32, Arc<Thread>>,
     last_id: i32,
+    started: u64,
 }
 
 impl Tree {
+    /// How many processes were ever started.
+    pub fn processes_started(&self) -> u64 {
+        self.started
+    }
+
     /// A free number, for a process or a thread.
     ///
     /// # Errors
@@ -128,6 +134,7 @@ impl Tree {
             has_executed: false,
         };
         self.nodes.insert(id, node);
+        self.started += 1;
     }
 
     /// Forgets a process that never ran.

@@ -37,7 +37,7 @@ impl Usage {
 pub async fn getrusage(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let process = thread.process();
     let usage = match a.int(0) {
-        0 | 1 => Usage::of(thread.tenant().host().consumption(process.activity()), process.space().resident_bytes()),
+        0 | 1 => Usage::of(process.used(), process.space().resident_bytes()),
         -1 => Usage::of(*process.children_used.lock(), 0),
         _ => return Err(Errno::EINVAL),
     };
@@ -48,7 +48,7 @@ pub async fn getrusage(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `times(buffer)`.
 pub async fn times(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let process = thread.process();
-    let own = thread.tenant().host().consumption(process.activity());
+    let own = process.used();
     let children = *process.children_used.lock();
     let ticks = |ns: u64| ns / (1_000_000_000 / TICKS_PER_SECOND);
     let all = [own.user_ns, own.system_ns, children.user_ns, children.system_ns].map(ticks);

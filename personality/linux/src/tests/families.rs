@@ -131,7 +131,7 @@ fn a_fork_bomb_meets_its_tenants_limit_and_nobody_elses() {
         let bomb = tenant().await;
         let process = start(&bomb, script).await;
         gyre_message::sleep_ns(1_000_000_000).await;
-        assert_eq!(bomb.tree.lock().processes().len(), bomb.limits.processes);
+        assert_eq!(bomb.tree.lock().processes().len(), bomb.limits.lock().processes);
         let other = tenant_on(memory_files(), TenantLimits { processes: 2, threads: 2 }).await;
         let mut calm = Script::default();
         calm.call(FORK, &[]).jump_if_zero(|| 3).call(KILL, &[3, 9]).exit(0);

@@ -180,6 +180,10 @@ impl Host for TestHost {
     }
 
     fn close_activity(&self, _activity: ActivityId) {}
+    fn set_nice(&self, _activity: ActivityId, _nice: i32) {}
+    fn is_over_limit(&self, _activity: ActivityId) -> bool {
+        false
+    }
 
     fn consumption(&self, _activity: ActivityId) -> Consumption {
         Consumption { user_ns: 5_000_000, system_ns: 7_000_000 }
@@ -248,8 +252,9 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
         program: Program::default(),
         borrows_memory: false,
     };
+    let most = *tenant.limits.lock();
     let mut tree = tenant.tree.lock();
-    let id = tree.reserve(&tenant.limits, true).unwrap();
+    let id = tree.reserve(&most, true).unwrap();
     let process = Process::new(id, tenant.clone(), new);
     let thread = Thread::new(id, process.clone());
     tree.add_process(process.clone(), 0, crate::signal::number::SIGCHLD);

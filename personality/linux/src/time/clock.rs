@@ -1,7 +1,7 @@
 //! Reading clocks.
 
 use super::{TimeSpec, TimeVal, monotonic_ns, realtime_ns};
-use crate::{Arguments, Errno, Outcome, Thread};
+use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
@@ -24,13 +24,13 @@ pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
         | raw::CLOCK_BOOTTIME
         | raw::CLOCK_BOOTTIME_ALARM => monotonic_ns(),
         // One activity a process: a thread's own time is not told apart yet.
-        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread, thread.process().activity()),
+        raw::CLOCK_PROCESS_CPUTIME_ID | raw::CLOCK_THREAD_CPUTIME_ID => used_ns(thread.process()),
         _ => return Err(Errno::EINVAL),
     })
 }
 
-fn used_ns(thread: &Thread, activity: gyre_account::ActivityId) -> u64 {
-    let used = thread.tenant().host().consumption(activity);
+fn used_ns(process: &Process) -> u64 {
+    let used = process.used();
     used.user_ns.saturating_add(used.system_ns)
 }
 
@@ -48,7 +48,7 @@ fn read_of_process(thread: &Thread, clock: i32) -> Result<u64, Errno> {
     };
     drop(tree);
     let process = process.ok_or(Errno::EINVAL)?;
-    Ok(used_ns(thread, process.activity()))
+    Ok(used_ns(&process))
 }
 
 /// `clock_gettime(clock, time)`.

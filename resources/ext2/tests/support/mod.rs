@@ -65,6 +65,12 @@ impl RamDisk {
         self.0.lock().data.clone()
     }
 
+    /// Gives the memory back; the disk is empty from here on.
+    pub fn discard(&self) {
+        let mut state = self.0.lock();
+        (state.data, state.durable, state.volatile) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
     /// What a crash now leaves: all that was flushed, and a random part of what was not, sector by sector.
     pub fn crash_image(&self, random: &mut Random) -> Vec<u8> {
         let state = self.0.lock();
@@ -146,7 +152,9 @@ static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 pub fn temporary(name: &str) -> PathBuf {
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("gyre-ext2-{}-{serial}-{name}", std::process::id()))
+    let memory = std::path::Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    folder.join(format!("gyre-ext2-{}-{serial}-{name}", std::process::id()))
 }
 
 /// An image by mke2fs with these further arguments, of `kib` KiB.
@@ -170,7 +178,9 @@ pub fn e2fsck(image: &mut Vec<u8>, arguments: &[&str]) -> (i32, String) {
     let path = temporary("check");
     std::fs::write(&path, &image).unwrap();
     let output = Command::new("e2fsck").args(arguments).arg(&path).output().expect("e2fsck runs");
-    *image = std::fs::read(&path).unwrap();
+    if output.status.code() != Some(0) {
+        *image = std::fs::read(&path).unwrap();
+    }
     std::fs::remove_file(&path).unwrap();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -3,7 +3,7 @@
 use super::input::Segment;
 use super::listener::{COOKIE_NS, HalfOpen, ListenerState, RETRY_NS};
 use super::output::Ends;
-use super::table::Handle;
+use super::table::{Found, Handle};
 use super::{Connection, Listener, Tcp};
 use crate::flow::Flow;
 use crate::shared::{labels, now_ns};
@@ -73,6 +73,8 @@ impl Tcp {
                 self.cookie(flow, peer, &segment.ends, now)
             }
         };
+        // else the old connection's end would answer the rest of the handshake, with a reset
+        self.table.forget(flow);
         drop(state);
         self.arm_listener(listener, now + RETRY_NS);
         self.answer(&segment.ends, &half, now);
@@ -98,6 +100,11 @@ impl Tcp {
     /// The third segment of the handshake, with or without data.
     fn on_completion(&'static self, listener: &Arc<Listener>, flow: &Flow, segment: Segment, now: u64) {
         let mut state = listener.state.lock();
+        // the segment before this one may have completed it on another core since the look-up
+        if let Found::Connection(connection) = self.table.find(flow, now) {
+            drop(state);
+            return self.on_connection_segment(&connection, &segment, now);
+        }
         let half = match self.completed(&state, flow, &segment, now) {
             Completion::Of(half) => half,
             Completion::Strange => {

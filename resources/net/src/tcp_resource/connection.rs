@@ -1,12 +1,13 @@
 //! A connection: the pure machine behind a lock, and what belongs to it outside.
 
+use gyre_object::{Census, Counter};
 use crate::flow::Flow;
 use crate::shared::{Shared, labels};
 use crate::tcp::Machine;
 use crate::tenant::Tenant;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use gyre_account::set_current_activity;
+use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::tcp::{Endpoint, Socket, SocketId};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
@@ -14,8 +15,12 @@ use gyre_object::SpinLock;
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// The connections that there are, for the list of objects.
+pub static CONNECTIONS: Census = Census::of::<Connection>();
+
 /// See the module.
 pub(crate) struct Connection {
+    _count: Counter,
     pub id: SocketId,
     pub flow: Flow,
     pub tenant: &'static Tenant,
@@ -47,6 +52,7 @@ impl Connection {
         machine: Machine,
     ) -> Arc<Connection> {
         Arc::new(Connection {
+            _count: CONNECTIONS.count(),
             id,
             flow,
             tenant,
@@ -107,16 +113,17 @@ impl Connection {
         }
     }
 
-    /// Lets the connection send again, by a message of its own activity.
-    pub(crate) fn resume(&self, shared: &'static Shared) {
+    /// Lets the connection send again, by a message of its own activity; false where it did not wait.
+    pub(crate) fn resume(&self, shared: &'static Shared) -> bool {
         if !self.blocked.swap(false, Ordering::AcqRel) {
-            return;
+            return false;
         }
         if let Some(ports) = shared.ports.get() {
-            let before = set_current_activity(self.tenant.activity);
+            let before = set_current_tenant(self.tenant.activity);
             drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(self.id));
             set_current_activity(before);
         }
+        true
     }
 
     /// Takes bits away; called under the machine's lock, so that no [`Connection::tell`] for newer state is lost.

@@ -60,6 +60,8 @@ impl tcp_input::Server for Tcp {
         if let Some(Handle::Connection(connection)) = self.table.handle(socket) {
             self.after(&connection, Ready::empty());
         }
+        // room that it had no use for is the next one's: no frame need follow that would give any back
+        self.shared.current_tenant()?.on_room(self.shared);
         Ok(())
     }
 

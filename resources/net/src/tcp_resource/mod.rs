@@ -12,6 +12,7 @@ mod output;
 mod server;
 mod table;
 
+pub use connection::CONNECTIONS;
 pub(crate) use connection::Connection;
 pub(crate) use listener::Listener;
 pub(crate) use open::{check_local, free_port};

@@ -128,6 +128,11 @@ impl Table {
         drop(gone);
     }
 
+    /// Forgets an end: a new connection takes its place.
+    pub(crate) fn forget(&self, flow: &Flow) {
+        self.shard(flow).lock().forget(flow);
+    }
+
     /// Connections, sockets and remembered ends.
     pub(crate) fn sizes(&self) -> (usize, usize, usize) {
         let mut sizes = (0, 0, 0);

@@ -20,7 +20,7 @@ fn frame(source: [u8; 4], destination: [u8; 4], protocol: u8, body: &[u8]) -> Ve
     frame
 }
 
-fn segment(source: [u8; 4], destination: [u8; 4], header: &Header, payload: &[u8]) -> Vec<u8> {
+pub(super) fn segment(source: [u8; 4], destination: [u8; 4], header: &Header, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [0; HEADER_BYTES_MAX];
     let length = header.write(&mut bytes);
     let mut body = bytes[..length].to_vec();
@@ -31,7 +31,7 @@ fn segment(source: [u8; 4], destination: [u8; 4], header: &Header, payload: &[u8
     frame(source, destination, 6, &body)
 }
 
-fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
+pub(super) fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
     let options = Options {
         segment_bytes_max: Some(1460),
         window_scale: Some(7),

@@ -1,6 +1,6 @@
 //! smoltcp at the other end of the wire.
 
-use super::rig::{MS, PEER_IP, PEER_MAC, Wire, pattern, stream};
+use super::rig::{PEER_IP, PEER_MAC, Wire, pattern, stream};
 use gyre_message::{sleep_ns, spawn};
 use gyre_object::SpinLock;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};

@@ -3,7 +3,7 @@
 use crate::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
 use crate::{Net, NetConfig, NetLimits, NetPorts};
 use gyre_account::{ActivityId, set_current_activity};
-use gyre_interface::link::{LinkError, LinkProperties, OutFrame, link};
+use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame, link};
 use gyre_interface::tcp::tcp;
 use gyre_interface::udp::udp;
 use gyre_message::direct::direct_link;
@@ -122,8 +122,10 @@ impl link::Server for Wire {
         self.to_peer.lock().put(&mut self.faults.lock(), flat);
         Ok(())
     }
+}
 
-    async fn receive(&'static self) -> Result<Vec<Bytes>, LinkError> {
+impl FrameStream for Wire {
+    async fn next(&'static self) -> Result<Vec<Bytes>, LinkError> {
         let take = || Some(self.inbox.lock().drain(..).collect::<Vec<_>>()).filter(|frames| !frames.is_empty());
         Ok(self.arrived.until(take).await)
     }
@@ -190,7 +192,6 @@ impl Rig {
         });
         let device = link::Client::new(direct_link(move |request| Box::pin(link::serve(wire, request))));
         let net = Net::new(NetConfig {
-            link_read: device,
             link_write: device,
             properties: properties(),
             addresses: vec![(GOLD, GOLD_IP), (BRONZE, BRONZE_IP)],
@@ -218,7 +219,7 @@ impl Rig {
     /// Starts the tasks of the path; call inside `block_on`.
     pub fn start(&self) {
         let (net, wire) = (self.net, self.wire);
-        spawn(async move { net.read_frames().await });
+        spawn(async move { net.read_frames(wire).await });
         spawn(async move { net.keep_time().await });
         spawn(async move {
             loop {

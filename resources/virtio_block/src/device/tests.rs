@@ -147,7 +147,7 @@ fn a_request_that_is_never_answered_fails_in_time_and_the_next_one_works() {
     let rig = ordinary();
     let driver = rig.driver;
     block_on(async {
-        spawn(driver.watch());
+        spawn(driver.watch(|| ()));
         assert_eq!(rig.client.read(0, pages(1, 0)).await.err(), Some(BlockError::Io));
         assert!(gyre_machine::now() < 20_000_000_000);
         assert_eq!(driver.statistics().resets, 1);
@@ -161,7 +161,9 @@ fn a_lost_interrupt_costs_time_but_not_the_request() {
     let rig = ordinary();
     let driver = rig.driver;
     block_on(async {
-        spawn(driver.watch());
+        let told = alloc::rc::Rc::new(core::cell::Cell::new(false));
+        let tell = told.clone();
+        spawn(driver.watch(move || tell.set(driver.has_room())));
         let call = rig.client.read(0, pages(1, 0));
         sleep_ns(10).await;
         let chain = rig.device.take(0).unwrap();
@@ -169,6 +171,8 @@ fn a_lost_interrupt_costs_time_but_not_the_request() {
         rig.device.complete(0, chain.head, bytes);
         assert!(call.await.is_ok());
         assert_eq!(driver.statistics().resets, 0);
+        sleep_ns(10).await;
+        assert!(told.get(), "whoever holds requests back goes on");
     });
 }
 

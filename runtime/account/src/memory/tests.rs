@@ -72,3 +72,36 @@ fn a_tenant_at_its_limit_still_gets_kernel_objects_but_no_pages() {
     assert_eq!(activities.charge_memory(tenant, 60), Err(OutOfMemory));
     assert!(activities.charge_memory(tenant, 50).is_ok());
 }
+
+#[test]
+fn a_tenant_is_over_its_limit_once_its_objects_have_taken_an_eighth_more() {
+    let activities = Activities::new();
+    let tenant = limited(&activities, None, 800);
+    let process = activities.create_member(tenant, "p", ActivityParams::default(), 10).unwrap();
+    activities.charge_object_memory(process, 900);
+    assert!(!activities.is_over_limit(process));
+    activities.charge_object_memory(process, 1);
+    assert!(activities.is_over_limit(process) && activities.is_over_limit(tenant));
+    activities.credit_memory(process, 1);
+    assert!(!activities.is_over_limit(process));
+}
+
+#[test]
+fn memory_of_a_member_that_has_ended_is_its_leads_whoever_has_the_slot() {
+    let activities = Activities::new();
+    let (tenant, other) = (limited(&activities, None, u64::MAX), limited(&activities, None, u64::MAX));
+    let member = |lead| activities.create_member(lead, "p", ActivityParams::default(), 2000).unwrap();
+    let process = member(tenant);
+    activities.charge_memory(process, 70).unwrap();
+    assert_eq!((activities.memory(process).bytes_total, activities.memory(tenant).bytes_total), (70, 70));
+    activities.close(process).unwrap();
+    assert_eq!((activities.memory(tenant).bytes, activities.memory(tenant).bytes_total), (70, 70));
+    // All slots go round, so that somebody has the one of the process.
+    let strangers: std::vec::Vec<_> = (0..1000).map(|_| member(other)).collect();
+    assert!(strangers.iter().any(|stranger| stranger.index() == process.index()));
+    activities.credit_memory(process, 30);
+    assert_eq!((activities.memory(tenant).bytes, activities.memory(tenant).bytes_total), (40, 40));
+    assert!(strangers.iter().all(|&stranger| activities.memory(stranger).bytes == 0));
+    activities.charge_memory(process, 5).unwrap();
+    assert_eq!(activities.memory(tenant).bytes, 45);
+}

@@ -10,6 +10,7 @@ use std::{
 
 use gyre_config::{
     monitor::{Activity, ActivityKind, CoreTime, Handling, Memory, Record, Resource, Snapshot, VERSION},
+    native::Change,
     session::ExecRequest,
 };
 
@@ -37,7 +38,7 @@ impl Source for Fake {
 
     fn log(&self, tenant: &str, offset: u64) -> io::Result<(u64, Vec<u8>)> {
         if !TENANTS.iter().any(|(name, _)| *name == tenant) {
-            return Err(io::ErrorKind::NotFound.into());
+            return Err(no_tenant(tenant));
         }
         // A line a second.
         let lines = (0..=self.started.elapsed().as_secs()).map(|second| format!("{tenant}: second {second:06}\n"));
@@ -46,15 +47,28 @@ impl Source for Fake {
         Ok((from as u64, text.as_bytes().get(from..).unwrap_or_default().to_vec()))
     }
 
+    /// Knows the tenants; what it would change is a formula.
+    fn set(&self, change: &Change) -> io::Result<()> {
+        match change {
+            Change::Tenant { name, .. } if !TENANTS.iter().any(|(known, _)| known == name) => Err(no_tenant(name)),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this machine exists in a formula only")),
+        }
+    }
+
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
         if !TENANTS.iter().any(|(name, _)| *name == request.tenant) {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no tenant `{}`", request.tenant)));
+            return Err(no_tenant(&request.tenant));
         }
         let (program, arguments) = request.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(arguments).envs(request.env.iter().filter_map(|pair| pair.split_once('=')));
         start(command, streams)
     }
+}
+
+fn no_tenant(tenant: &str) -> io::Error {
+    let names: Vec<&str> = TENANTS.iter().map(|(name, _)| *name).collect();
+    super::no_tenant(tenant, &names)
 }
 
 /// Starts a command of the host with the given streams.
@@ -114,6 +128,7 @@ fn one_core(core: u16, elapsed: u64) -> CoreTime {
         idle_cycles: elapsed - used - scheduling - interrupt,
         unattributed_cycles: 0,
         handling,
+        ..CoreTime::default()
     }
 }
 
@@ -149,6 +164,7 @@ fn one_resource(name: &str, elapsed: u64) -> Resource {
         scheduling_cycles: elapsed / 1000 * 12,
         longest_cycles: 123_456,
         suspensions: 3,
+        ..Resource::default()
     }
 }
 

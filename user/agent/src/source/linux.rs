@@ -12,6 +12,7 @@ use std::{
 
 use gyre_config::{
     monitor::{Activity, ActivityKind, CoreTime, Handling, Memory, Snapshot, VERSION},
+    native::Change,
     session::ExecRequest,
 };
 
@@ -66,6 +67,10 @@ impl Source for Linux {
         Ok((offset, bytes))
     }
 
+    fn set(&self, _change: &Change) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "on Linux, write to the files of /sys/fs/cgroup"))
+    }
+
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
         let root = self.root(&request.tenant)?;
         let group = self.groups.join(&request.tenant).join("cgroup.procs");
@@ -88,7 +93,10 @@ impl Linux {
     fn root(&self, tenant: &str) -> io::Result<PathBuf> {
         match self.names()?.iter().any(|name| name == tenant) {
             true => Ok(self.tenants.join(tenant)),
-            false => Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no tenant `{tenant}`"))),
+            false => {
+                let names = self.names()?;
+                Err(super::no_tenant(tenant, &names.iter().map(String::as_str).collect::<Vec<_>>()))
+            }
         }
     }
 

@@ -4,10 +4,11 @@ use std::{io, os::fd::AsRawFd as _};
 
 use gyre_config::{
     monitor::{ActivityKind, Snapshot},
+    native::Change,
     session::ExecRequest,
 };
 
-use super::{Program, Source, Streams};
+use super::{Program, Source, Streams, no_tenant};
 
 const LOG_BYTES: usize = 16 << 10;
 
@@ -34,8 +35,17 @@ impl Source for Native {
 
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
         let descriptors = [streams.stdin.as_raw_fd(), streams.stdout.as_raw_fd(), streams.stderr.as_raw_fd()];
-        let pid = gyre_native::spawn(&request.tenant, &request.argv, &request.env, descriptors)?;
+        let pid = gyre_native::spawn(&request.tenant, &request.argv, &request.env, descriptors);
+        // The kernel's answer is the same for a tenant and a program that are not there.
+        let pid = pid.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.index(&request.tenant).err().unwrap_or(error),
+            _ => error,
+        })?;
         Ok(Box::new(Started { pid }))
+    }
+
+    fn set(&self, change: &Change) -> io::Result<()> {
+        gyre_native::set(change).map_err(|error| self.explain(change, error))
     }
 }
 
@@ -44,9 +54,30 @@ impl Native {
     fn index(&self, tenant: &str) -> io::Result<u32> {
         let snapshot = self.snapshot()?;
         let is_tenant = |kind| matches!(kind, ActivityKind::System | ActivityKind::Tenant);
-        let mut tenants = snapshot.activities.iter().filter(|activity| is_tenant(activity.kind));
-        let at = tenants.position(|activity| activity.name == tenant).ok_or(io::ErrorKind::NotFound)?;
+        let all = snapshot.activities.iter().filter(|activity| is_tenant(activity.kind));
+        let names: Vec<&str> = all.map(|activity| activity.name.as_str()).collect();
+        let at = names.iter().position(|name| *name == tenant).ok_or_else(|| no_tenant(tenant, &names))?;
         u32::try_from(at).map_err(io::Error::other)
+    }
+
+    /// The kernel's error as a sentence.
+    fn explain(&self, change: &Change, error: io::Error) -> io::Error {
+        let because = |why: String| io::Error::new(error.kind(), why);
+        let name = match change {
+            Change::Tenant { name, .. } | Change::Resource { name, .. } => name,
+        };
+        match (error.raw_os_error(), change) {
+            (Some(libc::ENOENT), Change::Tenant { .. }) => {
+                self.index(name).err().unwrap_or_else(|| because(format!("the tenant `{name}` has not started yet")))
+            }
+            (Some(libc::ENOENT), Change::Resource { .. }) => because(format!("there is no resource `{name}`")),
+            (Some(libc::EOPNOTSUPP), _) => because(format!(
+                "`{name}` has no policy of its own: the CPU's decides; change that of `cpu`, or its weight"
+            )),
+            (Some(libc::ENODEV), _) => because("the machine has no such core".into()),
+            (Some(libc::EINVAL), _) => because(format!("the kernel refuses these values for `{name}`")),
+            _ => error,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! chmod, chown, utimensat and their families; extended attributes.
+//! chmod, chown, utimensat and their families.
 
 use super::file_of;
 use crate::file::context::Target;
@@ -10,13 +10,13 @@ use alloc::sync::Arc;
 use gyre_interface::files::{AttributeChange, NodeKind};
 use linux_raw_sys::general as raw;
 
-async fn node_at(thread: &Thread, directory: i32, path: u64, flags: u32) -> Result<Found, Errno> {
+pub(super) async fn node_at(thread: &Thread, directory: i32, path: u64, flags: u32) -> Result<Found, Errno> {
     let path = thread.read_path(path).await?;
     let target = thread.process().files().find(thread, directory, &path, flags).await?;
     target.node(Errno::EPERM)
 }
 
-async fn node_of(thread: &Thread, descriptor: i32) -> Result<Found, Errno> {
+pub(super) async fn node_of(thread: &Thread, descriptor: i32) -> Result<Found, Errno> {
     let file = super::usable_file(thread, descriptor)?;
     Target::of_file(file).await?.node(Errno::EPERM)
 }
@@ -202,9 +202,4 @@ async fn change_times(thread: &Thread, found: Found, stamps: (Stamp, Stamp)) -> 
     let change =
         AttributeChange { accessed_ns: stamps.0.value(), modified_ns: stamps.1.value(), ..AttributeChange::default() };
     apply(&found, change).await
-}
-
-/// Calls on extended attributes: no file system here keeps them.
-pub fn no_extended_attributes(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    Err(Errno::EOPNOTSUPP)
 }

@@ -4,6 +4,7 @@ pub mod attributes;
 pub mod descriptors;
 pub mod directories;
 pub mod epoll;
+pub mod extended;
 pub mod flow;
 pub mod ioctl;
 pub mod links;

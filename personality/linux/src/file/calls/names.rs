@@ -7,7 +7,7 @@ use crate::file::walk::{Found, LastLink, Walked};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_interface::files::{Attributes, NewNode, NodeKind};
+use gyre_interface::files::{Attributes, NewNode, NodeKind, RenameMode};
 use linux_raw_sys::general as raw;
 
 async fn walk(thread: &Thread, directory: i32, path: u64) -> Result<Walked, Errno> {
@@ -180,9 +180,10 @@ pub async fn renameat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     rename_at(thread, (a.int(0), from), (a.int(2), to), 0).await
 }
 
-/// `renameat2(from_directory, from, to_directory, to, flags)`: of the flags, RENAME_NOREPLACE.
+/// `renameat2(from_directory, from, to_directory, to, flags)`: RENAME_WHITEOUT is for union file systems and not offered.
 pub async fn renameat2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    if a.unsigned(4) & !raw::RENAME_NOREPLACE != 0 {
+    let both = raw::RENAME_NOREPLACE | raw::RENAME_EXCHANGE;
+    if a.unsigned(4) & !both != 0 || a.unsigned(4) & both == both {
         return Err(Errno::EINVAL);
     }
     let (from, to) = (thread.read_path(a.word(1)).await?, thread.read_path(a.word(3)).await?);
@@ -200,11 +201,18 @@ async fn rename_at(thread: &Thread, from: (i32, Vec<u8>), to: (i32, Vec<u8>), fl
     }
     let moved = removable(thread, &from)?;
     let is_directory = moved.attributes.kind == NodeKind::Directory;
-    if (from.wants_directory || to.wants_directory) && !is_directory {
+    let mode = match flags {
+        raw::RENAME_NOREPLACE => RenameMode::Keep,
+        raw::RENAME_EXCHANGE => RenameMode::Exchange,
+        _ => RenameMode::Replace,
+    };
+    let exchanged = to.target.as_ref().filter(|_| mode == RenameMode::Exchange);
+    let target_is_directory = exchanged.map_or(is_directory, |target| target.attributes.kind == NodeKind::Directory);
+    if from.wants_directory && !is_directory || to.wants_directory && !target_is_directory {
         return Err(Errno::ENOTDIR);
     }
     if to.target.is_some() {
-        if flags & raw::RENAME_NOREPLACE != 0 {
+        if mode == RenameMode::Keep {
             return Err(Errno::EEXIST);
         }
         removable(thread, &to)?;
@@ -213,6 +221,6 @@ async fn rename_at(thread: &Thread, from: (i32, Vec<u8>), to: (i32, Vec<u8>), fl
     }
     let (source, destination) = (&from.parent.place, &to.parent.place);
     let system = source.system();
-    system.rename(source.node, from.name.clone(), destination.node, to.name.clone()).await?;
+    system.rename(source.node, from.name.clone(), destination.node, to.name.clone(), mode).await?;
     Ok(0)
 }

@@ -113,8 +113,8 @@ pub async fn open_path(
     mode: u32,
 ) -> Result<Arc<OpenFile>, Errno> {
     let wish = Wish { flags, mode: mode & 0o7777 };
-    if wish.has(raw::O_TMPFILE) {
-        return Err(Errno::EOPNOTSUPP);
+    if wish.has(raw::O_TMPFILE) && !wish.is_path_only() {
+        return open_nameless(thread, directory, path, wish).await;
     }
     if !wish.is_path_only() && flags & raw::O_ACCMODE == raw::O_ACCMODE {
         return Err(Errno::EINVAL);
@@ -148,6 +148,28 @@ async fn create(thread: &Thread, context: &FileContext, walked: Walked, wish: Wi
     let place = crate::file::mount::Place { mount: parent.mount.clone(), node: attributes.node };
     let found = Found { place, attributes, path: walked.new_path() };
     open_node(context, found, wish).await
+}
+
+/// O_TMPFILE: a file without a name in the file system of a directory; `linkat` may give it one.
+async fn open_nameless(thread: &Thread, directory: i32, path: &[u8], wish: Wish) -> Result<Arc<OpenFile>, Errno> {
+    if !wish.writes() || wish.flags & raw::O_ACCMODE == raw::O_ACCMODE || wish.has(raw::O_CREAT) {
+        return Err(Errno::EINVAL);
+    }
+    let context = thread.process().files();
+    let found = context.walk(thread, directory, path, LastLink::Follow).await?.existing()?;
+    if found.attributes.kind != NodeKind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    let asker = Asker::of(thread);
+    asker.check(&found.attributes, WRITE | EXECUTE)?;
+    let new = new_node(&asker, &found, NodeKind::File, (wish.mode & !context.mask()) as u16);
+    let parent = &found.place;
+    let attributes = parent.system().create_nameless(parent.node, new).await?;
+    let place = crate::file::mount::Place { mount: parent.mount.clone(), node: attributes.node };
+    let shown = alloc::format!("/#{} (deleted)", attributes.node.0).into_bytes();
+    let location = Location { place: place.clone(), path: [&found.path[..], &shown].concat() };
+    let flags = wish.flags & !raw::O_DIRECTORY;
+    OpenFile::new(context.tenant(), Object::Regular, flags, Some(location)).inspect_err(|_| regular::close(place))
 }
 
 /// A node that `asker` makes in `parent`: the group comes from a directory with the set-group-id bit.

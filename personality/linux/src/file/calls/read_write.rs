@@ -9,6 +9,7 @@ use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
+use linux_raw_sys::general as raw;
 
 /// `read(fd, buffer, bytes)`.
 pub async fn read(thread: &Arc<Thread>, a: Arguments) -> Outcome {
@@ -70,24 +71,45 @@ pub async fn pwritev(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     write_file(thread, &file, &mut buffer, Some(offset)).await
 }
 
-/// Flags of preadv2 and pwritev2 that hold for everything here: priority and durability hints.
-const HINTS: u32 =
-    linux_raw_sys::general::RWF_HIPRI | linux_raw_sys::general::RWF_DSYNC | linux_raw_sys::general::RWF_SYNC;
+/// Flags of pwritev2 that make what was written durable.
+const DURABLE: u32 = raw::RWF_DSYNC | raw::RWF_SYNC;
+/// Flags of preadv2 and pwritev2 that are known here.
+const KNOWN: u32 = raw::RWF_HIPRI | raw::RWF_NOWAIT | raw::RWF_APPEND | DURABLE;
 
-/// `preadv2(fd, pieces, count, offset, -, flags)`; offset -1 is the position.
+/// `preadv2(fd, pieces, count, offset, -, flags)`; offset -1 is the position. RWF_NOWAIT answers EOPNOTSUPP: no file here tells whether it would wait.
 pub async fn preadv2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    check_hints(a.unsigned(5))?;
+    if a.unsigned(5) & (!KNOWN | raw::RWF_NOWAIT | raw::RWF_APPEND) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
     if a.signed(3) == -1 { readv(thread, a).await } else { preadv(thread, a).await }
 }
 
 /// `pwritev2(fd, pieces, count, offset, -, flags)`; offset -1 is the position.
 pub async fn pwritev2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    check_hints(a.unsigned(5))?;
-    if a.signed(3) == -1 { writev(thread, a).await } else { pwritev(thread, a).await }
+    let flags = a.unsigned(5);
+    if flags & (!KNOWN | raw::RWF_NOWAIT) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let file = usable_file(thread, a.int(0))?;
+    let mut buffer = UserBuffer::from_iovecs(thread, a.word(1), a.size(2)).await?;
+    let at = if a.signed(3) == -1 { None } else { Some(offset_in(&file, a.signed(3))?) };
+    let written = if flags & raw::RWF_APPEND != 0 && matches!(file.object(), Object::Regular) {
+        crate::file::regular::append_from(&file, &mut buffer, at.is_none()).await? as u64
+    } else {
+        write_file(thread, &file, &mut buffer, at).await?
+    };
+    if flags & DURABLE != 0 {
+        make_durable(&file).await?;
+    }
+    Ok(written)
 }
 
-fn check_hints(flags: u32) -> Result<(), Errno> {
-    if flags & !HINTS != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+/// Makes a file's contents durable, where it has a place on a disk.
+pub(super) async fn make_durable(file: &OpenFile) -> Result<(), Errno> {
+    match (file.object(), file.place()) {
+        (Object::Regular, Some(place)) => Ok(place.system().sync(place.node).await?),
+        _ => Ok(()),
+    }
 }
 
 /// The offset of a positioned call.
@@ -138,6 +160,14 @@ pub(super) async fn write_file(
     buffer: &mut UserBuffer<'_>,
     at: Option<u64>,
 ) -> Outcome {
+    let written = write_some(thread, file, buffer, at).await?;
+    if file.is_durable() {
+        alloc::boxed::Box::pin(make_durable(file)).await?;
+    }
+    Ok(written)
+}
+
+async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Outcome {
     let deadline = deadline_of(file, Ready::WRITE);
     let mut patience = Patience::default();
     loop {

@@ -6,6 +6,7 @@ use crate::file::open_file::OpenFile;
 use crate::file::regular::OFFSET_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use gyre_interface::files::{FileError, Sought};
 use linux_raw_sys::general as raw;
 
 /// `lseek(fd, offset, from)`.
@@ -23,8 +24,8 @@ pub async fn lseek(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::SEEK_SET => Some(offset),
         raw::SEEK_CUR => position.get().try_into().ok().and_then(|at: i64| at.checked_add(offset)),
         raw::SEEK_END => i64::try_from(size_of(&file).await?).ok().and_then(|end| end.checked_add(offset)),
-        raw::SEEK_DATA => Some(data_or_hole(&file, offset, Part::Data).await?),
-        raw::SEEK_HOLE => Some(data_or_hole(&file, offset, Part::Hole).await?),
+        raw::SEEK_DATA => Some(data_or_hole(&file, offset, Sought::Data).await?),
+        raw::SEEK_HOLE => Some(data_or_hole(&file, offset, Sought::Hole).await?),
         _ => return Err(Errno::EINVAL),
     };
     let target = target.ok_or(Errno::EOVERFLOW)?;
@@ -38,19 +39,11 @@ async fn size_of(file: &OpenFile) -> Result<u64, Errno> {
     Ok(place.system().attributes(place.node).await?.size_bytes)
 }
 
-enum Part {
-    Data,
-    Hole,
-}
-
-/// File systems do not tell holes apart: everything before the end is data (allowed by lseek(2)).
-async fn data_or_hole(file: &OpenFile, offset: i64, part: Part) -> Result<i64, Errno> {
-    let size = i64::try_from(size_of(file).await?).map_err(|_| Errno::EOVERFLOW)?;
-    if offset < 0 || offset >= size {
-        return Err(Errno::ENXIO);
+async fn data_or_hole(file: &OpenFile, offset: i64, sought: Sought) -> Result<i64, Errno> {
+    let place = file.place().filter(|_| matches!(file.object(), Object::Regular)).ok_or(Errno::EINVAL)?;
+    let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+    match place.system().seek(place.node, offset, sought).await {
+        Err(FileError::NotFound) => Err(Errno::ENXIO),
+        answer => i64::try_from(answer?).map_err(|_| Errno::EOVERFLOW),
     }
-    Ok(match part {
-        Part::Data => offset,
-        Part::Hole => size,
-    })
 }

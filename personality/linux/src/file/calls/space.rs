@@ -1,15 +1,12 @@
 //! truncate, fallocate and advice about contents.
 
 use super::usable_file;
+use crate::file::mount::Place;
 use crate::file::object::Object;
-use crate::file::open_file::OpenFile;
 use crate::file::permission::{Asker, WRITE};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use gyre_interface::files::{AttributeChange, NodeKind};
-use gyre_machine::PAGE_BYTES;
-use gyre_object::{Bytes, Page};
 use linux_raw_sys::general as raw;
 
 fn size_change(size: u64) -> AttributeChange {
@@ -43,7 +40,8 @@ pub async fn ftruncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `fallocate(fd, mode, offset, bytes)`: growing, keeping the size, and zeroing or punching, which both write zeroes here.
+/// `fallocate(fd, mode, offset, bytes)`: taking space, punching holes, zeroing. ext2 cannot keep space behind a file's end:
+/// FALLOC_FL_KEEP_SIZE beyond it answers EOPNOTSUPP.
 pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     if !file.is_writable() {
@@ -51,54 +49,32 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let offset = u64::try_from(a.signed(2)).map_err(|_| Errno::EINVAL)?;
     let bytes = u64::try_from(a.signed(3)).ok().filter(|bytes| *bytes > 0).ok_or(Errno::EINVAL)?;
-    let end = offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok()).ok_or(Errno::EFBIG)?;
+    offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok()).ok_or(Errno::EFBIG)?;
     match file.object() {
         Object::Regular => {}
         Object::Pipe(_) | Object::Socket(_) => return Err(Errno::ESPIPE),
         Object::Directory => return Err(Errno::EISDIR),
         _ => return Err(Errno::ENODEV),
     }
+    let place = file.place().ok_or(Errno::EBADF)?;
     let keep = a.unsigned(1) & raw::FALLOC_FL_KEEP_SIZE != 0;
     match a.unsigned(1) & !raw::FALLOC_FL_KEEP_SIZE {
-        0 if keep => Ok(0),
-        0 => grow(&file, end).await,
-        raw::FALLOC_FL_PUNCH_HOLE if keep => zero(&file, offset, end).await,
+        0 => allocate(place, offset, bytes, keep).await?,
+        raw::FALLOC_FL_PUNCH_HOLE if keep => place.system().punch(place.node, offset, bytes).await?,
         raw::FALLOC_FL_ZERO_RANGE => {
-            if !keep {
-                grow(&file, end).await?;
-            }
-            zero(&file, offset, end).await
+            place.system().punch(place.node, offset, bytes).await?;
+            allocate(place, offset, bytes, keep).await?;
         }
-        _ => Err(Errno::EOPNOTSUPP),
-    }
-}
-
-async fn grow(file: &OpenFile, end: u64) -> Outcome {
-    let place = file.place().ok_or(Errno::EBADF)?;
-    let attributes = place.system().attributes(place.node).await?;
-    if attributes.size_bytes < end {
-        place.system().set_attributes(place.node, size_change(end)).await?;
+        _ => return Err(Errno::EOPNOTSUPP),
     }
     Ok(0)
 }
 
-/// Writes zeroes up to the end of the file.
-async fn zero(file: &OpenFile, offset: u64, end: u64) -> Outcome {
-    let place = file.place().ok_or(Errno::EBADF)?;
-    let end = end.min(place.system().attributes(place.node).await?.size_bytes);
-    let page = Page::zeroed()?;
-    let mut at = offset;
-    while at < end {
-        let wanted = (end - at).min(16 * PAGE_BYTES as u64) as usize;
-        let pieces: Vec<Bytes> =
-            (0..wanted).step_by(PAGE_BYTES).map(|from| Bytes::new(page.clone(), 0, wanted - from)).collect();
-        let written = place.system().write(place.node, at, pieces).await?;
-        if written == 0 {
-            return Err(Errno::ENOSPC);
-        }
-        at += written as u64;
+async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<(), Errno> {
+    if keep && offset.saturating_add(bytes) > place.system().attributes(place.node).await?.size_bytes {
+        return Err(Errno::EOPNOTSUPP);
     }
-    Ok(0)
+    Ok(place.system().allocate(place.node, offset, bytes).await?)
 }
 
 /// `fadvise64(fd, offset, bytes, advice)`: WILLNEED brings pages, DONTNEED writes them back and drops them; the rest is taken note

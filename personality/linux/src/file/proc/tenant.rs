@@ -33,7 +33,7 @@ impl Processes for Tenant {
             let letter = tree.state_letter(number);
             (process, letter, family.0, family.1, family.2)
         };
-        let mut view = describe(self, &process);
+        let mut view = describe(&process);
         view.thread = id;
         view.state = letter.unwrap_or('S');
         view.parent = parent.unwrap_or(0);
@@ -55,9 +55,9 @@ impl Processes for Tenant {
     }
 }
 
-fn describe(tenant: &Tenant, process: &Arc<Process>) -> ProcessView {
+fn describe(process: &Arc<Process>) -> ProcessView {
     let space = process.space();
-    let used = tenant.host().consumption(process.activity());
+    let used = process.used();
     let credentials = process.credentials();
     let program = process.program.lock().clone();
     let limits = process.limits();

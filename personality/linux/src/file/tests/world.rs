@@ -28,6 +28,10 @@ impl Host for NoHost {
         Ok(parent)
     }
     fn close_activity(&self, _activity: ActivityId) {}
+    fn set_nice(&self, _activity: ActivityId, _nice: i32) {}
+    fn is_over_limit(&self, _activity: ActivityId) -> bool {
+        false
+    }
     fn consumption(&self, _activity: ActivityId) -> Consumption {
         Consumption::default()
     }

@@ -1,0 +1,321 @@
+//! `gyre set`: changes a machine while it runs.
+
+use std::process::ExitCode;
+
+use gyre_config::{
+    file::{closest, policy_by_name, units},
+    monitor::{Activity, ActivityKind, Snapshot},
+    native::Change,
+};
+use serde::Serialize;
+
+use crate::{
+    agent::Agent,
+    bill::percent,
+    check::print_json,
+    cli,
+    failure::{Context as _, Failure, Result},
+    project::Project,
+    ui,
+};
+
+const TENANT_KEYS: &[&str] = &["share", "memory", "processes"];
+const RESOURCE_KEYS: &[&str] = &["policy", "inner", "rate", "burst", "batch", "cores", "weight"];
+
+/// What was asked for and what holds now.
+#[derive(Serialize)]
+struct Answer {
+    change: Change,
+    tenants: Vec<TenantNow>,
+    resource: Option<gyre_config::monitor::Resource>,
+}
+
+/// A tenant after the change.
+#[derive(Serialize)]
+struct TenantNow {
+    name: String,
+    weight: u32,
+    share_percent: f64,
+    memory_limit_bytes: u64,
+}
+
+/// `gyre set`.
+///
+/// # Errors
+/// When no machine runs, or the wish makes no sense; then nothing was changed.
+pub fn set(arguments: &cli::Set) -> Result<ExitCode> {
+    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
+    let snapshot = agent.snapshot()?;
+    let change = match arguments.what {
+        cli::Subject::Tenant => tenant(&snapshot, &arguments.name, &arguments.pairs)?,
+        cli::Subject::Resource => resource(&snapshot, &arguments.name, &arguments.pairs)?,
+    };
+    let body = serde_json::to_string(&change).context(|| "cannot write JSON".into())?;
+    agent.post("/set", &body)?;
+    let answer = answer(change, &agent.snapshot()?);
+    if arguments.json {
+        print_json(&answer)?
+    } else {
+        show(&answer)
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(change: Change, now: &Snapshot) -> Answer {
+    let resource = match &change {
+        Change::Resource { name, .. } => now.resources.iter().find(|one| one.name == kernel_name(name)).cloned(),
+        Change::Tenant { .. } => None,
+    };
+    let sum: u64 = customers(now).map(|tenant| u64::from(tenant.share)).sum();
+    let tenant = |tenant: &Activity| TenantNow {
+        name: tenant.name.clone(),
+        weight: tenant.share,
+        share_percent: percent(u64::from(tenant.share), sum),
+        memory_limit_bytes: tenant.memory_bytes_limit,
+    };
+    Answer { change, tenants: customers(now).map(tenant).collect(), resource }
+}
+
+fn show(answer: &Answer) {
+    if let Some(resource) = &answer.resource {
+        let cores: Vec<String> =
+            (0..64).filter(|core| resource.cores >> core & 1 == 1).map(|core: u32| core.to_string()).collect();
+        println!("{}: policy {}, batch {}, cores {}", resource.name, resource.policy, resource.batch, cores.join(","));
+        return;
+    }
+    let mut rows = vec![["", "weight", "share", "memory limit"].map(str::to_owned).to_vec()];
+    rows.extend(answer.tenants.iter().map(|tenant| {
+        let share = format!("{:.1} %", tenant.share_percent);
+        vec![tenant.name.clone(), tenant.weight.to_string(), share, units::show_bytes(tenant.memory_limit_bytes)]
+    }));
+    print!("{}", ui::table(&rows));
+}
+
+fn customers(snapshot: &Snapshot) -> impl Iterator<Item = &Activity> {
+    snapshot.activities.iter().filter(|activity| activity.kind == ActivityKind::Tenant)
+}
+
+/// The keys and values as pairs.
+fn pairs<'a>(words: &'a [String], known: &[&str]) -> Result<Vec<(&'a str, &'a str)>> {
+    let mut pairs = vec![];
+    for pair in words.chunks(2) {
+        let [key, value] = pair else {
+            let key = pair.first().map_or("", String::as_str);
+            return Err(Failure::with_help(format!("`{key}` has no value"), "give keys and values in turn: share 60"));
+        };
+        if !known.contains(&key.as_str()) {
+            return Err(unknown("key", key, known.iter().copied()));
+        }
+        pairs.push((key.as_str(), value.as_str()));
+    }
+    Ok(pairs)
+}
+
+fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str> + Clone) -> Failure {
+    let help = match closest(word, known.clone()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("there is: {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Failure::with_help(format!("there is no {what} `{word}`"), help)
+}
+
+fn number(key: &str, value: &str, most: u64) -> Result<u64> {
+    let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| wrong(key, value, &format!("expected a number of 1 to {most}")))
+}
+
+fn wrong(key: &str, value: &str, expected: &str) -> Failure {
+    Failure::with_help(format!("`{value}` makes no sense as {key}"), expected)
+}
+
+fn tenant(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change> {
+    let is_tenant = |one: &&Activity| matches!(one.kind, ActivityKind::Tenant | ActivityKind::System);
+    let tenants = || snapshot.activities.iter().filter(is_tenant);
+    let own = tenants().find(|tenant| tenant.name == name);
+    let own = own.ok_or_else(|| unknown("tenant", name, tenants().map(|tenant| tenant.name.as_str())))?;
+    let (mut share, mut memory_bytes, mut processes) = (None, None, None);
+    for (key, value) in pairs(words, TENANT_KEYS)? {
+        match key {
+            "share" => share = Some(weight(snapshot, own, value)?),
+            "memory" => {
+                memory_bytes = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?);
+            }
+            _ => processes = Some(number(key, value, 32768)? as u32),
+        }
+    }
+    Ok(Change::Tenant { name: name.into(), share, memory_bytes, processes })
+}
+
+/// The weight that a share means: a number is a weight as in the machine file; a percentage is that part of what the tenant and its
+/// siblings have together, as is a number where the machine file gives percentages.
+fn weight(snapshot: &Snapshot, own: &Activity, value: &str) -> Result<u32> {
+    /// Percentages in a machine file are weights in thousandths, and sum to this.
+    const PERCENT_SUM: u64 = 100_000;
+    const WEIGHT_MAX: u64 = 1_000_000;
+    let siblings: u64 =
+        customers(snapshot).filter(|other| other.parent_is(own)).map(|other| u64::from(other.share)).sum();
+    let others = siblings.saturating_sub(u64::from(own.share));
+    let is_percent = value.contains('%');
+    if !is_percent && siblings.abs_diff(PERCENT_SUM) > 1_000 {
+        return Ok(number("share", value, WEIGHT_MAX)? as u32);
+    }
+    let text = if is_percent { value.to_owned() } else { format!("{value} %") };
+    let part = units::percent(&text).map_err(|expected| wrong("share", value, &expected))?;
+    if part == 0 || part >= PERCENT_SUM {
+        return Err(wrong("share", value, "expected more than 0 and less than 100 %"));
+    }
+    // The others keep their weights, and so their shares among each other.
+    let weight = (others * part + (PERCENT_SUM - part) / 2) / (PERCENT_SUM - part);
+    u32::try_from(weight.clamp(1, WEIGHT_MAX)).context(|| "a weight that does not fit".into())
+}
+
+/// Whether two activities hang below the same one.
+trait Sibling {
+    fn parent_is(&self, other: &Activity) -> bool;
+}
+
+impl Sibling for Activity {
+    /// A top-level activity is its own parent.
+    fn parent_is(&self, other: &Activity) -> bool {
+        let parent = |one: &Activity| (one.parent != one.id).then_some(one.parent);
+        parent(self) == parent(other)
+    }
+}
+
+/// The machine file's `cpu` is the engine's `compute`.
+fn kernel_name(name: &str) -> &str {
+    if name == "cpu" { "compute" } else { name }
+}
+
+fn resource(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change> {
+    let name = name.replace('-', "_");
+    if !snapshot.resources.iter().any(|resource| resource.name == kernel_name(&name)) {
+        let own = ["runtime", "compute"];
+        let known = snapshot.resources.iter().map(|one| one.name.as_str()).filter(|name| !own.contains(name));
+        return Err(unknown("resource", &name, known.chain(["cpu"])));
+    }
+    let (mut outer, mut inner, mut rate, mut burst) = (None, None, None, None);
+    let (mut batch, mut cores, mut weight) = (None, None, None);
+    for (key, value) in pairs(words, RESOURCE_KEYS)? {
+        match key {
+            "policy" => outer = Some(value),
+            "inner" => inner = Some(value),
+            "rate" => rate = Some(units::per_second(value).map_err(|expected| wrong(key, value, &expected))?),
+            "burst" => burst = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?),
+            "batch" => batch = Some(number(key, value, 1024)? as u16),
+            "cores" => cores = Some(mask(snapshot, value)?),
+            _ => weight = Some(number(key, value, 1_000_000)? as u32),
+        }
+    }
+    let policy = match outer {
+        Some(outer) => {
+            Some(policy_by_name(outer, inner, rate, burst).map_err(|(why, help)| Failure::with_help(why, help))?)
+        }
+        None if inner.is_some() || rate.is_some() || burst.is_some() => {
+            return Err(Failure::with_help(
+                "`inner`, `rate` and `burst` belong to a policy",
+                "say which: policy token-bucket",
+            ));
+        }
+        None => None,
+    };
+    Ok(Change::Resource { name, policy, batch, cores, weight })
+}
+
+/// "0,2-3" as bits.
+fn mask(snapshot: &Snapshot, value: &str) -> Result<u64> {
+    let count = snapshot.cores.len() as u64;
+    let bad = || {
+        wrong("cores", value, &format!("expected cores of 0 to {}, such as 0 or 0,1 or 0-1", count.saturating_sub(1)))
+    };
+    let mut mask = 0;
+    for part in value.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (Ok(first), Ok(last)) = (first.trim().parse::<u64>(), last.trim().parse::<u64>()) else {
+            return Err(bad());
+        };
+        if first > last || last >= count {
+            return Err(bad());
+        }
+        (first..=last).for_each(|core| mask |= 1 << core);
+    }
+    Ok(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use gyre_config::{monitor::CoreTime, policy::Policy};
+
+    use super::*;
+
+    fn machine(shares: &[u32]) -> Snapshot {
+        let tenant = |(id, share): (u32, &u32)| Activity {
+            id,
+            parent: id,
+            name: format!("tenant-{id}"),
+            kind: ActivityKind::Tenant,
+            share: *share,
+            ..Activity::default()
+        };
+        let resource = |name: &str| gyre_config::monitor::Resource { name: name.into(), ..Default::default() };
+        Snapshot {
+            activities: (1..).zip(shares).map(tenant).collect(),
+            cores: vec![CoreTime::default(), CoreTime::default()],
+            resources: ["runtime", "compute", "block", "network_write"].map(resource).to_vec(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn share_of(shares: &[u32], value: &str) -> u32 {
+        match tenant(&machine(shares), "tenant-1", &words(&format!("share {value}"))).unwrap() {
+            Change::Tenant { share, .. } => share.unwrap(),
+            Change::Resource { .. } => panic!("a tenant was meant"),
+        }
+    }
+
+    #[test]
+    fn a_share_is_a_weight_or_a_percentage_of_the_whole() {
+        assert_eq!(share_of(&[3, 1, 1], "8"), 8);
+        assert_eq!(share_of(&[3, 1, 1], "50%"), 2);
+        // 60 % beside 50,000 of the others: 75,000 of 125,000.
+        assert_eq!(share_of(&[50_000, 33_000, 17_000], "60"), 75_000);
+        assert_eq!(share_of(&[50_000, 33_000, 17_000], "60%"), 75_000);
+    }
+
+    fn message(result: Result<Change>) -> String {
+        format!("{:?}", result.unwrap_err().report)
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_advice() {
+        let machine = machine(&[3, 1]);
+        assert!(message(tenant(&machine, "tennant-1", &words("share 1"))).contains("did you mean `tenant-1`?"));
+        assert!(message(tenant(&machine, "tenant-1", &words("shares 1"))).contains("did you mean `share`?"));
+        assert!(message(tenant(&machine, "tenant-1", &words("share"))).contains("has no value"));
+        assert!(message(tenant(&machine, "tenant-1", &words("share 0"))).contains("makes no sense"));
+        assert!(message(tenant(&machine, "tenant-1", &words("memory lots"))).contains("makes no sense"));
+        let resource = |name, text| message(resource(&machine, name, &words(text)));
+        assert!(resource("blok", "batch 2").contains("did you mean `block`?"));
+        assert!(resource("block", "policy wieghted-fair").contains("did you mean `weighted-fair`?"));
+        assert!(resource("block", "policy token-bucket").contains("rate"));
+        assert!(resource("block", "inner wfq").contains("belong to a policy"));
+        assert!(resource("block", "cores 0,2").contains("cores of 0 to 1"));
+    }
+
+    #[test]
+    fn a_resource_takes_short_names_of_policies_and_lists_of_cores() {
+        let change = resource(&machine(&[1]), "network-write", &words("policy wfq batch 4 cores 0-1")).unwrap();
+        let wanted = Change::Resource {
+            name: "network_write".into(),
+            policy: Some(Policy::WeightedFair),
+            batch: Some(4),
+            cores: Some(3),
+            weight: None,
+        };
+        assert_eq!(change, wanted);
+    }
+}

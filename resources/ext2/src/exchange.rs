@@ -1,0 +1,132 @@
+//! Exchanging what two names lead to.
+//!
+//! Each name is redirected in its block, one block before the other. ext2 has no journal: a crash between the two writes leaves one
+//! node under both names, and e2fsck puts the other one, whole, into lost+found.
+
+use crate::Ext2;
+use crate::change::now_ns;
+use crate::directory;
+use crate::geometry::ROOT;
+use crate::index::NamesChanged;
+use crate::names::Known;
+use crate::namespace::LINKS_MAX;
+use crate::node::Node;
+use crate::rename::End;
+use crate::walk::DirectoryBlock;
+use alloc::sync::Arc;
+use gyre_interface::files::{FileError, NodeId, NodeKind};
+
+/// One of the two names, with what it leads to.
+struct Side {
+    node: Arc<Node>,
+    block: DirectoryBlock,
+}
+
+impl Ext2 {
+    /// Exchanges two names; the caller holds the gates of both directories and that of renames.
+    pub(crate) async fn exchange_held(&'static self, from: End<'_>, to: End<'_>) -> Result<(), FileError> {
+        let (first, second) = (self.side(&from).await?, self.side(&to).await?);
+        if first.node.id == second.node.id {
+            return Ok(());
+        }
+        let across = from.directory.id != to.directory.id;
+        self.check_exchange(&first, &from, &to, across).await?;
+        self.check_exchange(&second, &to, &from, across).await?;
+        // The blocks with "..", and the gates of their directories: nothing waits once the first name has changed.
+        let first_parent = self.parent_entry(&first.node, across).await?;
+        let second_parent = self.parent_entry(&second.node, across).await?;
+        let (_first_pass, _second_pass) = match (&first_parent, &second_parent) {
+            (Some(_), Some(_)) if first.node.id < second.node.id => {
+                let pass = first.node.gate.exclusive().await;
+                (Some(pass), Some(second.node.gate.exclusive().await))
+            }
+            (Some(_), Some(_)) => {
+                let pass = second.node.gate.exclusive().await;
+                (Some(first.node.gate.exclusive().await), Some(pass))
+            }
+            (Some(_), None) => (Some(first.node.gate.exclusive().await), None),
+            (None, Some(_)) => (None, Some(second.node.gate.exclusive().await)),
+            (None, None) => (None, None),
+        };
+        let (from_block, to_block) = (first.block.block, second.block.block);
+        if from_block != to_block && self.metadata.lock().precedes(from_block, to_block) {
+            self.commit().await?;
+        }
+        self.redirect_both((&from, &first), (&to, &second))?;
+        for (side, parent, above) in [(&first, &first_parent, &to), (&second, &second_parent, &from)] {
+            if let Some(block) = parent {
+                self.set_parent(&side.node, block, above.directory)?;
+            }
+        }
+        if across {
+            self.move_link(&first.node, from.directory, to.directory);
+            self.move_link(&second.node, to.directory, from.directory);
+        }
+        let now = now_ns();
+        for side in [&first, &second] {
+            self.change(&side.node, |inode| inode.changed_ns = now);
+        }
+        Ok(())
+    }
+
+    async fn side(&'static self, end: &End<'_>) -> Result<Side, FileError> {
+        let (inode, block) = self.find_block(end.directory, end.name).await?.ok_or(FileError::NotFound)?;
+        Ok(Side { node: self.node(NodeId(u64::from(inode))).await?, block })
+    }
+
+    /// A directory must not come to lie below itself, and its new parent must have a link left.
+    async fn check_exchange(
+        &'static self,
+        side: &Side,
+        own: &End<'_>,
+        other: &End<'_>,
+        across: bool,
+    ) -> Result<(), FileError> {
+        if side.node.kind != NodeKind::Directory {
+            return Ok(());
+        }
+        if side.node.id == ROOT || side.node.id == own.directory.id {
+            return Err(FileError::Damaged);
+        }
+        if across && self.is_above_held(side.node.id, other.directory).await? {
+            return Err(FileError::Invalid);
+        }
+        let full = across && other.directory.state.lock().inode.links >= LINKS_MAX;
+        if full { Err(FileError::TooManyLinks) } else { Ok(()) }
+    }
+
+    async fn parent_entry(&'static self, node: &Node, across: bool) -> Result<Option<DirectoryBlock>, FileError> {
+        if node.kind != NodeKind::Directory || !across {
+            return Ok(None);
+        }
+        self.directory_block(node, 0).await.map(Some)
+    }
+
+    fn redirect_both(&self, from: (&End<'_>, &Side), to: (&End<'_>, &Side)) -> Result<(), FileError> {
+        let (first, second) = (from.1, to.1);
+        let (first_code, second_code) = (self.code_of(first.node.kind), self.code_of(second.node.kind));
+        let mut contents = self.copy_of(&second.block.page);
+        directory::redirect(&mut contents, to.0.name, first.node.id as u32, first_code)?;
+        if first.block.block == second.block.block {
+            directory::redirect(&mut contents, from.0.name, second.node.id as u32, second_code)?;
+            self.put_back(to.0.directory, &second.block, &contents, NamesChanged::default());
+        } else {
+            let mut old = self.copy_of(&first.block.page);
+            directory::redirect(&mut old, from.0.name, second.node.id as u32, second_code)?;
+            self.metadata.lock().order.push((second.block.block, first.block.block));
+            self.put_back(to.0.directory, &second.block, &contents, NamesChanged::default());
+            self.put_back(from.0.directory, &first.block, &old, NamesChanged::default());
+        }
+        self.names.set(from.0.directory.id, from.0.name, Known::Node(second.node.id));
+        self.names.set(to.0.directory.id, to.0.name, Known::Node(first.node.id));
+        Ok(())
+    }
+
+    /// The link that ".." of a directory is moves with it.
+    fn move_link(&self, node: &Node, from: &Node, to: &Node) {
+        if node.kind == NodeKind::Directory {
+            self.change(from, |inode| inode.links = inode.links.saturating_sub(1).max(1));
+            self.change(to, |inode| inode.links = inode.links.saturating_add(1));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Space in the middle of files: taking it beforehand, giving it back, finding it.
+
+use crate::Ext2;
+use crate::change::now_ns;
+use crate::inode::POINTERS;
+use crate::map::Path;
+use crate::node::Node;
+use crate::read::{clear_behind, pages};
+use alloc::sync::Arc;
+use gyre_interface::files::{FileError, NodeId, Sought};
+use gyre_machine::PAGE_BYTES;
+use gyre_object::Page;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+/// Pages after which a long walk lets others go first.
+const PAGES_PER_TURN: u64 = 64;
+
+impl Ext2 {
+    /// Takes blocks for the holes of a range, which stay zeroes; the file grows to the range's end.
+    pub(crate) async fn allocate_range(&'static self, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        let node = self.file_to_change(id).await?;
+        let end = offset.checked_add(bytes).filter(|end| *end <= self.size_max()).ok_or(FileError::TooLarge)?;
+        let mut at = offset;
+        while at < end {
+            self.throttle().await?;
+            let _pass = node.gate.exclusive().await;
+            self.finish_trim(&node).await?;
+            if at > node.size() {
+                self.clear_tail(&node, node.size()).await?;
+            }
+            let stop = end.min((at / PAGE + PAGES_PER_TURN) * PAGE);
+            while at < stop {
+                let part_end = ((at / PAGE + 1) * PAGE).min(stop);
+                self.fill_holes(&node, at, part_end).await?;
+                at = part_end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks for the holes of a part of a page. New blocks are zeroes in memory and dirty: what was on the disk there is never shown.
+    async fn fill_holes(&'static self, node: &Arc<Node>, start: u64, end: u64) -> Result<(), FileError> {
+        let first = start / self.geometry.block_bytes as u64;
+        let count = end.div_ceil(self.geometry.block_bytes as u64) - first;
+        let mapped = self.map_run(node, first, count as usize).await?;
+        if mapped.iter().all(|block| *block != 0) && end <= node.size() {
+            return Ok(());
+        }
+        let index = start / PAGE;
+        let page = self.page_to_change(node, index).await?;
+        let size = node.size();
+        if end > size {
+            clear_behind(&page, index, size);
+        }
+        self.ensure_range(node, start, end).await.1?;
+        self.cache.mark_dirty(self.page_key(node.id, index));
+        let now = now_ns();
+        self.change(node, |inode| {
+            inode.size = inode.size.max(end);
+            (inode.modified_ns, inode.changed_ns) = (now, now);
+        });
+        Ok(())
+    }
+
+    /// Makes a range read as zeroes and gives its whole blocks back. The size stays.
+    pub(crate) async fn punch_range(&'static self, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        let node = self.file_to_change(id).await?;
+        let mut at = offset;
+        loop {
+            let _pass = node.gate.exclusive().await;
+            self.finish_trim(&node).await?;
+            let end = offset.saturating_add(bytes).min(node.size());
+            if at >= end {
+                return Ok(());
+            }
+            let now = now_ns();
+            self.change(&node, |inode| (inode.modified_ns, inode.changed_ns) = (now, now));
+            let mut steps = 0;
+            while at < end && steps < PAGES_PER_TURN {
+                steps += 1;
+                let page_end = (at / PAGE + 1) * PAGE;
+                // The last page of the file counts as whole: behind the end there is nothing to keep.
+                let whole = at.is_multiple_of(PAGE) && (page_end <= end || end == node.size());
+                at = if whole {
+                    self.punch_page(&node, at / PAGE).await?
+                } else {
+                    self.zero_part(&node, at, page_end.min(end)).await?;
+                    page_end.min(end)
+                };
+            }
+        }
+    }
+
+    /// Zeroes a part of a page, if it is not a hole.
+    async fn zero_part(&'static self, node: &Arc<Node>, start: u64, end: u64) -> Result<(), FileError> {
+        let index = start / PAGE;
+        let mapped = self.map_run(node, index * self.blocks_per_page(), self.blocks_per_page() as usize).await?;
+        if mapped.iter().all(|block| *block == 0) {
+            return Ok(());
+        }
+        let page = self.page_to_change(node, index).await?;
+        let zeroes = [0; PAGE_BYTES];
+        page.write((start % PAGE) as usize, zeroes.get(..(end - start) as usize).unwrap_or(&[]));
+        self.cache.mark_dirty(self.page_key(node.id, index));
+        Ok(())
+    }
+
+    /// Frees the blocks of a page; answers the position where to go on: far behind it where nothing is there for long.
+    async fn punch_page(&'static self, node: &Arc<Node>, index: u64) -> Result<u64, FileError> {
+        let first = index * self.blocks_per_page();
+        let path = self.path(first)?;
+        let Some((slot, _)) = path.steps().split_last() else {
+            self.forget_page(node, index);
+            for slot in path.root..(path.root + self.blocks_per_page() as usize).min(crate::map::DIRECT) {
+                self.free_root(node, slot)?;
+            }
+            return Ok((index + 1) * PAGE);
+        };
+        let Some((block, page)) = self.leaf_of(node, path).await? else {
+            let left = self.pointers_per_block() - *slot as u64;
+            return Ok((index + (left / self.blocks_per_page()).max(1)) * PAGE);
+        };
+        // All blocks of a page have their pointers in one block: the numbers of direct pointers and of pointers in a block are multiples of 4.
+        self.forget_page(node, index);
+        for slot in *slot..(*slot + self.blocks_per_page() as usize) {
+            let child = self.checked(self.pointer(&page, slot))?;
+            if child != 0 {
+                self.clear_pointer(node, (block, &page), slot);
+                if !self.free_block_of(node, child) {
+                    return Err(FileError::Damaged);
+                }
+            }
+        }
+        Ok((index + 1) * PAGE)
+    }
+
+    fn forget_page(&self, node: &Node, index: u64) {
+        self.cache.forget(self.file_system, node.id, index, index + 1);
+    }
+
+    /// The last indirect block of a path with its number.
+    async fn leaf_of(&'static self, node: &Node, path: Path) -> Result<Option<(u32, Page)>, FileError> {
+        let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
+        let mut block = self.checked(roots.get(path.root).copied().unwrap_or(0))?;
+        let inner = path.steps().split_last().map_or(&[][..], |(_, inner)| inner);
+        for step in inner {
+            if block == 0 {
+                return Ok(None);
+            }
+            let page = self.block(block).await?;
+            block = self.checked(self.pointer(&page, *step))?;
+        }
+        if block == 0 { Ok(None) } else { Ok(Some((block, self.block(block).await?))) }
+    }
+
+    /// The next position of data or of a hole from `offset` on.
+    pub(crate) async fn seek_in(&'static self, id: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError> {
+        let node = self.node(id).await?;
+        let block_bytes = self.geometry.block_bytes as u64;
+        let wants_data = sought == Sought::Data;
+        let mut index = offset / block_bytes;
+        let mut turns = 0;
+        loop {
+            let _pass = node.gate.shared().await;
+            let size = node.size();
+            if offset >= size || index >= size.div_ceil(block_bytes) {
+                let end = (!wants_data && offset < size).then_some(size);
+                return end.ok_or(FileError::NotFound);
+            }
+            let path = self.path(index)?;
+            turns += 1;
+            if turns % PAGES_PER_TURN == 0 {
+                gyre_message::yield_now().await;
+            }
+            if let Some((slot, _)) = path.steps().split_last()
+                && self.leaf_of(&node, path).await?.is_none()
+            {
+                // A whole block of pointers is missing.
+                if !wants_data {
+                    return Ok((index * block_bytes).max(offset));
+                }
+                index += self.pointers_per_block() - *slot as u64;
+                continue;
+            }
+            let count = 64.min(pages(size) * self.blocks_per_page() - index) as usize;
+            let mapped = self.map_run(&node, index, count).await?;
+            if let Some(at) = mapped.iter().position(|block| (*block != 0) == wants_data) {
+                return Ok(((index + at as u64) * block_bytes).max(offset).min(size));
+            }
+            index += count as u64;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Fairness over all cores: each core serves whoever has had least of the whole machine, and threads move to where their weight is missing.
+//!
+//! Every millisecond a core publishes what each top-level activity used on it, and charges its own policy with what the others
+//! published (`charge_elsewhere`). That makes shares exact for any placement that can hold them: a tenant that has both its
+//! threads here and none there is served here until the sum is right. Where a placement cannot hold the shares (the only tenant of a
+//! core would get all of it), a waiting thread moves: a thread counts for its tenant's weight divided by the tenant's threads that
+//! want a core, and the cores' sums of these are kept about equal.
+
+use crate::engine::{COMPUTE, Engine};
+use crate::scheduler::Entitlements;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_account::ActivityId;
+use gyre_account::limits::ACTIVITIES_MAX;
+use gyre_machine::{CORES_MAX, core_index};
+
+/// Parts of a thread's weight: enough that a weight of 1 divided among thousands of threads is not 0.
+const PARTS: u64 = 1 << 20;
+
+/// A move must improve on the busier core by more than one part in so many of an average core.
+const GAIN_PARTS: u64 = 16;
+
+/// Cycles that top-level activities used, `[core][activity]`, each written by its core only.
+pub(crate) struct Served {
+    by_core: Box<[Box<[AtomicU64]>]>,
+}
+
+impl Served {
+    pub(crate) fn new(cores: usize) -> Served {
+        let row = || (0..ACTIVITIES_MAX).map(|_| AtomicU64::new(0)).collect();
+        Served { by_core: (0..cores).map(|_| row()).collect() }
+    }
+
+    /// Publishes what `root` used on `here`; returns what it used on the other cores.
+    fn exchange(&self, here: usize, root: ActivityId, used: u64) -> u64 {
+        let cells = self.by_core.iter().enumerate().filter_map(|(core, row)| Some((core, row.get(root.index())?)));
+        let mut elsewhere = 0u64;
+        for (core, cell) in cells {
+            match core == here {
+                true => cell.store(used, Ordering::Relaxed),
+                false => elsewhere = elsewhere.wrapping_add(cell.load(Ordering::Relaxed)),
+            }
+        }
+        elsewhere
+    }
+}
+
+impl Engine {
+    /// Balances where it is time to. Cheap where it is not.
+    #[inline]
+    pub(crate) fn balance_when_due(&'static self, now: u64) {
+        let hot = self.hot.here();
+        if self.cores > 1 && now >= hot.balance_at.get() {
+            hot.balance_at.set(now.saturating_add(self.balance_cycles));
+            self.balance(now);
+            self.spread_threads(now);
+        }
+    }
+
+    fn balance(&self, now: u64) {
+        let (here, now_ns) = (core_index(), self.ns(now));
+        let mut state = self.state.here().borrow_mut();
+        for position in 0..state.cpu.roots().len() {
+            let Some(root) = state.cpu.roots().get(position).map(|root| root.activity) else {
+                return;
+            };
+            let used = state.cpu.used_cycles(root);
+            let elsewhere = self.served.exchange(here, root, used);
+            state.cpu.learn_elsewhere(position, elsewhere, now_ns);
+        }
+    }
+
+    /// Sends one thread that waits here to the core where its weight is missing most, if that helps.
+    fn spread_threads(&'static self, now: u64) {
+        let here = core_index();
+        if self.threads.queued_since(here, now.saturating_sub(self.granularity_cycles)) == 0 {
+            return;
+        }
+        let Some(loads) = self.thread_loads() else {
+            return;
+        };
+        let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores.load(Ordering::Relaxed));
+        let others = (0..self.cores).filter(|&core| core != here && allowed >> core & 1 == 1);
+        let Some(to) = others.min_by_key(|&core| loads.of_core(core)) else {
+            return;
+        };
+        for root in loads.moves(here, to) {
+            if let Some(traveller) = self.take_movable(to, Some(root)) {
+                self.settle(to, traveller);
+                return;
+            }
+        }
+    }
+
+    /// What each core has to do, in parts of weights. Nothing where memory is short.
+    fn thread_loads(&self) -> Option<Loads> {
+        let roots = self.threads.roots();
+        let mut loads = Loads { by_core: [0; CORES_MAX], cores: self.cores, parts: Vec::new() };
+        loads.parts.try_reserve(roots.len()).ok()?;
+        for root in roots {
+            let wanting: u64 = (0..self.cores).map(|core| u64::from(self.threads.active(root, core))).sum();
+            let part = (u64::from(self.of(root).weight) * PARTS).checked_div(wanting).unwrap_or(0);
+            for (core, load) in loads.by_core.iter_mut().enumerate().take(self.cores) {
+                *load += part * u64::from(self.threads.active(root, core));
+            }
+            loads.parts.push((root, part));
+        }
+        Some(loads)
+    }
+}
+
+/// Sums of the weights that want each core.
+struct Loads {
+    by_core: [u64; CORES_MAX],
+    cores: usize,
+    /// What one thread of each tenant counts for.
+    parts: Vec<(ActivityId, u64)>,
+}
+
+impl Loads {
+    fn of_core(&self, core: usize) -> u64 {
+        self.by_core.get(core).copied().unwrap_or(0)
+    }
+
+    /// Whose thread may go from one core to another, the best move first: those that leave the busier of the two with less.
+    fn moves(self, from: usize, to: usize) -> impl Iterator<Item = ActivityId> {
+        let (here, there) = (self.of_core(from), self.of_core(to));
+        let gain = self.by_core.iter().sum::<u64>() / self.cores.max(1) as u64 / GAIN_PARTS;
+        let mut parts = self.parts;
+        let busier = move |part: u64| here.saturating_sub(part).max(there + part);
+        parts.retain(|&(_, part)| part > 0 && busier(part) < here.saturating_sub(gain));
+        parts.sort_unstable_by_key(|&(_, part)| busier(part));
+        parts.into_iter().map(|(root, _)| root)
+    }
+}

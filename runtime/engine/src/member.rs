@@ -1,0 +1,72 @@
+//! The end of members: processes come and go by thousands, so nothing is dropped and nobody waits; what still works in their name
+//! goes on in their lead's.
+//!
+//! First a member's id stops living: new work in its name is its lead's from then on. Then each core, between two messages, gives the
+//! tasks that are under way to the lead, forgets the member's queue and node, and adds its row of the ledger to the lead's. Each
+//! core does so for its own row, by plain additions, so that not a cycle is lost or counted twice. Last the slot is free.
+
+use crate::engine::Engine;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_account::ActivityId;
+use gyre_message::{Call, Gone, reply_pair, sleep_ns};
+
+/// How long to wait for a core where a thread of a member has not quite left yet, ns.
+const RETRY_NS: u64 = 1_000_000;
+
+impl Engine {
+    /// Ends members that have no threads any more, and folds their figures into their leads'. Others than members are left alone.
+    ///
+    /// # Errors
+    /// [`Gone`] where a core does not answer for want of memory; call again with the same.
+    pub async fn end_members(&'static self, members: Vec<ActivityId>) -> Result<(), Gone> {
+        let activities = &self.accounts.activities;
+        let mut members = members;
+        members.retain(|member| member.is_member() && activities.exists(*member));
+        members.sort_unstable();
+        members.iter().for_each(|&member| {
+            activities.end(member);
+        });
+        let members: Arc<[ActivityId]> = members.into();
+        for core in 0..self.cores {
+            while !self.fold_on(core, members.clone()).await? {
+                sleep_ns(RETRY_NS).await;
+            }
+        }
+        for &member in members.iter() {
+            self.entitlements.forget(member);
+            // Killing the lead may have closed it meanwhile.
+            let _ = activities.close(member);
+        }
+        Ok(())
+    }
+
+    fn fold_on(&'static self, core: usize, members: Arc<[ActivityId]>) -> Call<Result<bool, Gone>> {
+        let (reply, call) = reply_pair();
+        self.errand(core, move |engine| reply.send(Ok(engine.fold_here(&members))));
+        call
+    }
+
+    /// Folds what this core knows of the members; false where a thread of one is still in its queue.
+    fn fold_here(&self, members: &[ActivityId]) -> bool {
+        let now_ns = self.ns(self.line().last());
+        let activities = &self.accounts.activities;
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        let is_ended = |activity: ActivityId| activity.is_member() && members.binary_search(&activity).is_ok();
+        state.tasks.pass_on(is_ended, |member| activities.lead(member));
+        let queues: Vec<u32> =
+            state.queues.iter().filter(|(_, queue)| is_ended(queue.activity)).map(|(index, _)| index).collect();
+        queues.iter().for_each(|&queue| state.forget_queue(queue, now_ns));
+        let is_busy = queues.iter().any(|&queue| state.queues.get(queue).is_some_and(|known| known.tasks > 0));
+        if is_busy {
+            return false;
+        }
+        for &member in members.iter().filter(|&&member| activities.exists(member)) {
+            state.cpu.remove_activity(member, now_ns);
+            let heir = activities.living(member).unwrap_or(ActivityId::INFRASTRUCTURE);
+            self.line().table().merge(member, heir);
+        }
+        true
+    }
+}

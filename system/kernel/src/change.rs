@@ -1,0 +1,101 @@
+//! Changes of the running machine that its owner asks for (V3): shares, limits, policies, cores.
+
+use crate::assembly::System;
+use crate::grid::{self, CPU};
+use crate::tenants;
+use gyre_account::{ActivityParams, ResourceId};
+use gyre_config::native::Change;
+use gyre_config::policy::Policy;
+use gyre_engine::{COMPUTE, Engine, GridError};
+use gyre_linux::Errno;
+use gyre_linux::tenant::TenantLimits;
+use gyre_schedulers::Metric;
+use gyre_schedulers::policy::WEIGHT_MAX;
+
+/// Makes a change, everywhere at once; all of it or nothing is refused first.
+///
+/// # Errors
+/// Those of the native call `set`.
+pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
+    match wish {
+        Change::Tenant { name, share, memory_bytes, processes } => {
+            let index = system.machine.tenants.iter().position(|tenant| tenant.name == *name).ok_or(Errno::ENOENT)?;
+            tenant(system, index, *share, *memory_bytes, *processes)
+        }
+        Change::Resource { name, policy, batch, cores, weight } => {
+            let id = match name == CPU {
+                true => COMPUTE,
+                false => system.engine.resource(name).ok_or(Errno::ENOENT)?,
+            };
+            let mask = cores.map(|cores| checked_cores(system.engine, cores)).transpose()?;
+            if *batch == Some(0) || weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight)) {
+                return Err(Errno::EINVAL);
+            }
+            if let Some(policy) = policy {
+                set_policy(system.engine, id, policy)?;
+            }
+            resource(system.engine, id, *batch, mask, *weight).map_err(|_| Errno::EINVAL)
+        }
+    }
+}
+
+fn tenant(
+    system: &'static System,
+    index: usize,
+    share: Option<u32>,
+    memory_bytes: Option<u64>,
+    processes: Option<u32>,
+) -> Result<(), Errno> {
+    let activity = *system.activities.get(index).ok_or(Errno::ENOENT)?;
+    if share.is_some_and(|share| !(1..=WEIGHT_MAX).contains(&share)) || memory_bytes == Some(0) || processes == Some(0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(processes) = processes {
+        let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+        let most = processes as usize;
+        *running.tenant.limits.lock() = TenantLimits { processes: most, threads: most };
+    }
+    let now = system.engine.accounts().activities.params(activity);
+    let params = ActivityParams {
+        weight: share.unwrap_or(now.weight),
+        memory_bytes_max: memory_bytes.unwrap_or(now.memory_bytes_max),
+        ..now
+    };
+    system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)
+}
+
+fn checked_cores(engine: &Engine, cores: u64) -> Result<u64, Errno> {
+    let all = u64::MAX >> (64 - engine.cores().clamp(1, 64));
+    if cores == 0 || cores & !all != 0 { Err(Errno::ENODEV) } else { Ok(cores) }
+}
+
+/// A gate keeps what its policy counts; what is no gate is scheduled by the CPU's policy.
+fn set_policy(engine: &'static Engine, id: ResourceId, wanted: &Policy) -> Result<(), Errno> {
+    if id == COMPUTE {
+        let policy = grid::built(wanted, Metric::Cycles).map_err(|_| Errno::EINVAL)?;
+        return engine.set_cpu_policy(policy).map_err(|_| Errno::EINVAL);
+    }
+    let metric = engine.resource_info(id).filter(|info| info.is_gate).map(|info| info.metric);
+    let policy = grid::built(wanted, metric.ok_or(Errno::EOPNOTSUPP)?).map_err(|_| Errno::EINVAL)?;
+    engine.set_policy(id, policy).map_err(|_| Errno::EINVAL)
+}
+
+fn resource(
+    engine: &'static Engine,
+    id: ResourceId,
+    batch: Option<u16>,
+    cores: Option<u64>,
+    weight: Option<u32>,
+) -> Result<(), GridError> {
+    if let Some(batch) = batch {
+        engine.set_batch(id, u32::from(batch))?;
+    }
+    if let Some(cores) = cores {
+        engine.set_cores(id, cores)?;
+    }
+    if let Some(weight) = weight {
+        engine.set_resource_params(id, weight, 0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What a process may read of itself, and by right of others in its tenant (V20): a call that tells now, and a page that is kept
+//! up to date. Both are filled from the ledger that makes the bill.
+
+use crate::assembly::System;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{Ordering, fence};
+use gyre_account::{ActivityId, Column};
+use gyre_address_space::{MapRequest, Options, Place, Provider, Rights, SharedMemory};
+use gyre_config::figures::{Figures, OF_TENANT, RESOURCES_MAX, Resource, VERSION, fixed};
+use gyre_engine::snapshot::Row;
+use gyre_engine::{COMPUTE, Engine};
+use gyre_linux::time::monotonic_ns;
+use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
+use gyre_machine::PAGE_BYTES;
+use gyre_message::sleep_ns;
+use gyre_object::{Page, SpinLock};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Time between two writes of a mapped page, ns: ten a second cost a ten-thousandth of a core.
+const PERIOD_NS: u64 = 100_000_000;
+/// Mapped pages that a tenant may have at once: each is a task and a timer.
+const PAGES_MAX: usize = 64;
+/// Where the sequence number stands, for the two writes around the rest.
+const SEQUENCE_OFFSET: usize = core::mem::offset_of!(Figures, sequence);
+
+/// Whose pages are kept up to date, an entry for each.
+static PAGES: SpinLock<Vec<ActivityId>> = SpinLock::new(Vec::new());
+
+/// Serves `figures`.
+pub async fn read(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+    let process = subject(system, thread, arguments.int(0))?;
+    let figures = of(system.engine, &process);
+    let bytes = figures.as_bytes();
+    let room = arguments.size(2).min(bytes.len());
+    thread.copy_out(arguments.word(1), bytes.get(..room).unwrap_or(bytes)).await?;
+    Ok(bytes.len() as u64)
+}
+
+/// Serves `figures_map`.
+pub async fn map(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+    let process = subject(system, thread, arguments.int(0))?;
+    let place = Kept::new(thread.tenant().activity()).ok_or(Errno::ENOMEM)?;
+    let page = Page::zeroed().map_err(|_| Errno::ENOMEM)?;
+    let mut sequence = 0;
+    write(&page, &mut sequence, of(system.engine, &process));
+    let request = MapRequest {
+        place: Place::Anywhere(0),
+        bytes: PAGE_BYTES as u64,
+        rights: Rights::READ,
+        rights_max: Rights::READ,
+        options: Options::SHARED | Options::NOT_INHERITED,
+        provider: Provider::Memory(Arc::new(SharedMemory::of_page(page.clone()))),
+        first_index: 0,
+    };
+    let address = thread.process().space().map(request).await?;
+    gyre_message::spawn(keep(system.engine, process, page, sequence, place));
+    Ok(address)
+}
+
+/// The process that is meant, if the caller may see it.
+fn subject(system: &System, thread: &Thread, number: i32) -> Result<Arc<Process>, Errno> {
+    let own = thread.process();
+    if number == 0 || number == own.id() {
+        return Ok(own.clone());
+    }
+    let index = system.activities.iter().position(|activity| *activity == thread.tenant().activity());
+    let may = index.and_then(|index| system.machine.tenants.get(index)).is_some_and(|tenant| tenant.monitor);
+    if !may {
+        return Err(Errno::EPERM);
+    }
+    thread.tenant().tree.lock().process(number).ok_or(Errno::ESRCH)
+}
+
+/// Writes the page until nobody has it mapped any more, or its process has ended.
+async fn keep(engine: &'static Engine, process: Arc<Process>, page: Page, mut sequence: u32, _place: Kept) {
+    // The page is held here and by the memory that is mapped; the mapping's own table holds it once it was touched.
+    while page.is_shared() && !process.is_over() {
+        sleep_ns(PERIOD_NS).await;
+        write(&page, &mut sequence, of(engine, &process));
+    }
+}
+
+/// Readers see an odd number, or a number that has changed, and read again.
+fn write(page: &Page, sequence: &mut u32, figures: Figures) {
+    *sequence = sequence.wrapping_add(2);
+    page.write(SEQUENCE_OFFSET, &sequence.wrapping_sub(1).to_le_bytes());
+    fence(Ordering::Release);
+    let figures = Figures { sequence: sequence.wrapping_sub(1), period_ns: PERIOD_NS, ..figures };
+    page.write(0, figures.as_bytes());
+    fence(Ordering::Release);
+    page.write(SEQUENCE_OFFSET, &sequence.to_le_bytes());
+}
+
+fn of(engine: &'static Engine, process: &Process) -> Figures {
+    let activity = process.activity();
+    let rows = engine.figures(activity);
+    let memory = engine.accounts().activities.memory(activity);
+    let mut figures = Figures {
+        version: VERSION,
+        updated_ns: monotonic_ns(),
+        cycles_per_second: gyre_machine::cycles_per_ms() * 1000,
+        process: process.id(),
+        flags: if activity.is_member() { 0 } else { OF_TENANT },
+        threads: process.threads.lock().len() as u32,
+        resource_count: rows.len().min(RESOURCES_MAX) as u32,
+        memory_bytes: u64::try_from(memory.bytes_total as i64).unwrap_or(0),
+        memory_bytes_max: memory.bytes_total_max,
+        name: fixed(&process.name()),
+        ..Figures::new_zeroed()
+    };
+    for (row, slot) in rows.iter().zip(&mut figures.resources) {
+        *slot = resource(engine, row);
+        figures.cycles += slot.cycles;
+        figures.user_cycles += if row.resource == COMPUTE { slot.cycles } else { 0 };
+        figures.messages += slot.messages;
+        figures.bytes += slot.bytes;
+        figures.queued_ns += slot.queued_ns;
+    }
+    figures
+}
+
+fn resource(engine: &Engine, row: &Row) -> Resource {
+    let column = |column: Column| row.columns[column as usize];
+    Resource {
+        name: fixed(engine.resource_name(row.resource).as_bytes()),
+        cycles: column(Column::Cycles),
+        messages: column(Column::Messages),
+        inline_messages: column(Column::Inline),
+        bytes: column(Column::Bytes),
+        queued_ns: column(Column::QueueNs),
+        refused: u64::from(row.dropped),
+    }
+}
+
+/// A place among the pages that a tenant may have.
+struct Kept(ActivityId);
+
+impl Kept {
+    fn new(tenant: ActivityId) -> Option<Kept> {
+        let mut pages = PAGES.lock();
+        let own = pages.iter().filter(|&&other| other == tenant).count();
+        pages.try_reserve(1).ok()?;
+        (own < PAGES_MAX).then(|| {
+            pages.push(tenant);
+            Kept(tenant)
+        })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut pages = PAGES.lock();
+        if let Some(at) = pages.iter().position(|&other| other == self.0) {
+            pages.swap_remove(at);
+        }
+    }
+}
