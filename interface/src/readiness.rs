@@ -54,8 +54,13 @@ impl Readiness {
     pub fn set(&self, bits: Ready) {
         self.bits.fetch_or(bits.bits(), Ordering::AcqRel);
         self.changed.wake_all();
-        let subscribers = self.subscribers.lock().clone();
-        subscribers.iter().for_each(|subscriber| subscriber.changed(self.now()));
+        // Told outside of the lock: they may subscribe elsewhere. Nearly always there is none or one.
+        let (first, others) = {
+            let subscribers = self.subscribers.lock();
+            let mut all = subscribers.iter().cloned();
+            (all.next(), all.collect::<Vec<_>>())
+        };
+        first.iter().chain(&others).for_each(|subscriber| subscriber.changed(self.now()));
     }
 
     /// Removes bits. The owner of the state does this under the lock under which it looked, so that no `set` is lost.

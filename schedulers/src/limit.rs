@@ -36,6 +36,12 @@ impl Limit {
         self.charge_max = self.charge_max.max(amount);
     }
 
+    /// Takes tokens for service on another core. How large its parts were is not known, so the bucket does not grow by it.
+    pub fn charge_elsewhere(&mut self, amount: u64, now_ns: u64) {
+        self.pace.catch_up(now_ns);
+        self.pace.advance(amount);
+    }
+
     /// Returns from when on service may begin, in nanoseconds; 0 if it always might have.
     #[inline]
     pub fn due_at_ns(&self) -> u64 {

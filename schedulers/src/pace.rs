@@ -44,6 +44,13 @@ impl Pace {
         self.time = self.time.saturating_add(u128::from(amount) * u128::from(self.interval));
     }
 
+    /// Moves by an amount, but not beyond now: what was more than the rate until now is not saved up.
+    pub fn advance_to_now(&mut self, amount: u64, now_ns: u64) {
+        let before = self.time;
+        self.advance(amount);
+        self.time = self.time.min(before.max(u128::from(now_ns) << FRACTION_BITS));
+    }
+
     /// Returns the first nanosecond at which the pace is at most `burst` ahead of the time.
     #[inline]
     pub fn due_at_ns(&self, burst: u64) -> u64 {

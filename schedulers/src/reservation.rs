@@ -14,6 +14,7 @@
 //! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - 2 L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
+//! **Several cores**: what a client got on others, by whatever tag, counts for its reservation, limit and share here.
 //! **Work conserving**: but for limits.
 use crate::dense::Dense;
 use crate::heap::Heap;
@@ -227,6 +228,18 @@ impl Order for Reservation {
         if known.is_reserved_turn {
             known.reservation.advance(amount);
         }
+        if self.is_ready(client) {
+            self.place(client, now_ns);
+        }
+    }
+
+    fn charge_elsewhere(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.limit.charge_elsewhere(amount, now_ns);
+        known.share = known.share.saturating_add(known.weight.distance(amount));
+        known.reservation.advance_to_now(amount, now_ns);
         if self.is_ready(client) {
             self.place(client, now_ns);
         }

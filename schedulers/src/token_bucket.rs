@@ -6,6 +6,8 @@
 //! **Bound** (any interval of t seconds): served <= max(burst, L) + limit * t + L, L = largest charge of the client.
 //! A client that is alone and always ready reaches its limit.
 //! **Starvation**: none among clients with tokens: first come, first served.
+//! **Several cores**: what a client got on others takes its tokens here too, so that its limit is for all cores together; they hear of
+//! each other with a delay, in which each may give it one charge more.
 //! **Work conserving**: no. With every client over its limit the resource rests, and `poll_ready` says until when.
 //! To limit a group together, put a node with a limit into a tree.
 use crate::dense::Dense;
@@ -44,6 +46,13 @@ impl TokenBucket {
     /// Makes an order without clients.
     pub fn new(params: Params) -> Self {
         TokenBucket { limits: Dense::default(), ready: FifoHeap::default(), inline: Allowance::new(params.slack) }
+    }
+
+    /// Puts a ready client where its tokens say.
+    fn place(&mut self, client: ClientIndex) {
+        if let (Some(limit), Some(key)) = (self.limits.get(client), self.ready.key(client)) {
+            self.ready.change(client, limit.due_at_ns().max(key));
+        }
     }
 }
 
@@ -87,9 +96,14 @@ impl Order for TokenBucket {
             return;
         };
         limit.charge(amount, now_ns);
-        if let Some(key) = self.ready.key(client) {
-            self.ready.change(client, limit.due_at_ns().max(key));
+        self.place(client);
+    }
+
+    fn charge_elsewhere(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
+        if let Some(limit) = self.limits.get_mut(client) {
+            limit.charge_elsewhere(amount, now_ns);
         }
+        self.place(client);
     }
 
     fn readiness(&self, now_ns: u64) -> Readiness {

@@ -98,8 +98,47 @@ static void descriptors(void)
     close(file), close(ends[0]), close(ends[1]);
 }
 
+static pid_t connect_in_child(const struct sockaddr *raw, socklen_t length, int error_wanted, int listener)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        close(listener);
+        int client = socket(AF_UNIX, SOCK_STREAM, 0);
+        int done = connect(client, raw, length);
+        _exit(error_wanted ? !(done < 0 && errno == error_wanted) : done != 0);
+    }
+    usleep(50000);
+    return child;
+}
+
+/* A connection to a full backlog waits for its turn. */
+static void full_backlog(void)
+{
+    struct sockaddr_un address;
+    socklen_t length = name_address(&address, "\0backlog", 8);
+    struct sockaddr *raw = (struct sockaddr *)&address;
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0), first = socket(AF_UNIX, SOCK_STREAM, 0), status = 1;
+    CHECK(bind(listener, raw, length) == 0 && listen(listener, 0) == 0);
+    CHECK(connect(first, raw, length) == 0);
+    int second = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), third = socket(AF_UNIX, SOCK_STREAM, 0);
+    FAILS(connect(second, raw, length), EAGAIN);
+    struct timeval patience = {0, 30000};
+    CHECK(setsockopt(third, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0);
+    FAILS(connect(third, raw, length), EAGAIN);
+    pid_t child = connect_in_child(raw, length, 0, listener);
+    CHECK(waitpid(child, &status, WNOHANG) == 0);
+    CHECK(accept(listener, NULL, NULL) >= 0);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    child = connect_in_child(raw, length, ECONNREFUSED, listener);
+    CHECK(waitpid(child, &status, WNOHANG) == 0);
+    close(listener);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    close(first), close(second), close(third);
+}
+
 int main(void)
 {
+    full_backlog();
     char hidden[32];
     enter_directory();
     pairs();

@@ -6,6 +6,7 @@
 mod check;
 mod error;
 mod policies;
+mod promises;
 mod raw;
 mod suggest;
 mod tenants;

@@ -3,26 +3,46 @@
 use alloc::{boxed::Box, string::String};
 use serde::{Deserialize, Serialize};
 
-/// The resources that a machine file may name, in the order of the paths through the machine.
-///
-/// The kernel refuses no name: a resource that it does not have is reported once at boot and otherwise ignored.
+/// The processor: shared among all that run and all that is handled.
+pub const CPU: &str = "cpu";
+
+/// The resources that a machine file may name and the kernel has, in the order of the paths through the machine.
 pub const RESOURCES: &[&str] = &[
-    "cpu",
-    "memory",
-    "timer",
+    CPU,
     "device_interrupt",
-    "device_write",
     "block",
-    "ext2",
+    "memory",
     "file_cache",
+    "address_space",
+    "ext2",
+    "tmpfs",
     "network_write",
+    "network_prepare",
     "network_read",
     "tcp",
     "tcp_timer",
     "udp",
+    "icmp",
     "process",
     "console",
 ];
+
+/// Returns what is scarce at a resource where nobody says otherwise: bytes at the devices, cycles elsewhere.
+pub fn usual_metric(resource: &str) -> Metric {
+    match resource {
+        "block" | "network_write" => Metric::Bytes,
+        _ => Metric::Cycles,
+    }
+}
+
+/// So much per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rate {
+    /// Units of the metric per second.
+    PerSecond(u64),
+    /// Thousandths of the cycles of one core.
+    CoreThousandths(u64),
+}
 
 /// A scheduling policy with its parameters; policies nest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +59,9 @@ pub enum Policy {
     EarliestDeadline,
     /// Each client gets its share of `rate` (units of the metric per second) and never more: not work-conserving.
     TokenBucket {
-        /// Units of the metric per second over all clients.
-        rate: u64,
-        /// Units that may be saved up by an idle client.
+        /// Over all clients.
+        rate: Rate,
+        /// Units of the metric that idle clients may save up together; 0 = what the rate brings in 10 ms.
         burst: u64,
     },
     /// Reservation first, then shares up to each client's limit (mClock).
@@ -99,8 +119,8 @@ pub struct Entitlement {
     pub priority: Option<u8>,
     /// For `EarliestDeadline`: relative deadline of each message in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// For `ReservationLimitShare`: units of the metric per second that are always granted.
-    pub reservation: Option<u64>,
-    /// For `ReservationLimitShare` and `TokenBucket`: units of the metric per second never exceeded.
-    pub limit: Option<u64>,
+    /// For `ReservationLimitShare`: what is always granted.
+    pub reservation: Option<Rate>,
+    /// For `ReservationLimitShare` and `TokenBucket`: what is never exceeded.
+    pub limit: Option<Rate>,
 }

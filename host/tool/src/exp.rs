@@ -7,6 +7,7 @@ mod html;
 mod memory;
 mod overhead;
 mod plot;
+mod promises;
 mod report;
 mod rig;
 mod shares;
@@ -35,6 +36,7 @@ struct Experiment {
 
 const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "cpu-shares", title: "Three CPU hogs on every core (Fig. 8)", run: shares::cpu },
+    Experiment { name: "promises", title: "Reservations and limits of the processor", run: promises::run },
     Experiment { name: "file-shares", title: "Three readers of cached files (Figs 9-11)", run: shares::files },
     Experiment { name: "web-shares", title: "Three web servers on a saturated link (Figs 12-14)", run: shares::web },
     Experiment {

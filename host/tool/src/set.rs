@@ -200,7 +200,7 @@ fn resource(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change>
         match key {
             "policy" => outer = Some(value),
             "inner" => inner = Some(value),
-            "rate" => rate = Some(units::per_second(value).map_err(|expected| wrong(key, value, &expected))?),
+            "rate" => rate = Some(units::rate(value).map_err(|expected| wrong(key, value, &expected))?),
             "burst" => burst = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?),
             "batch" => batch = Some(number(key, value, 1024)? as u16),
             "cores" => cores = Some(mask(snapshot, value)?),

@@ -1,6 +1,7 @@
 //! The system call table as data: number, name, handler. One line a call.
 //!
-//! A handler is `async fn(&Arc<Thread>, Arguments) -> Outcome` (`waits`) or the same without `async` (`plain`). The few
+//! A handler is `async fn(&Arc<Thread>, Arguments) -> Outcome` (`waits`) or the same without `async` (`plain`). A frequent one that
+//! seldom waits has a second form behind `or`, which answers `None` where it would have to wait, before it changed anything. The few
 //! that change the caller's registers are in [`crate::run`]; those on descriptors in [`crate::file::table`].
 
 use crate::{Errno, Thread};
@@ -42,8 +43,8 @@ impl Arguments {
 /// Declares a part of the table: yields `dispatch`, which answers `None` for numbers it does not know, and `CALLS`.
 #[macro_export]
 macro_rules! system_calls {
-    ($($number:literal $name:ident $kind:ident $($path:ident)::+;)*) => {
-        /// Runs a call that never waits, or answers `None`: no future is made for it.
+    ($($number:literal $name:ident $kind:ident $($path:ident)::+ $(or $($quick:ident)::+)?;)*) => {
+        /// Runs a call that never waits, or need not wait this time, or answers `None`: no future is made for it.
         #[allow(unused_variables, unreachable_patterns, reason = "a part may have none")]
         pub fn at_once(
             thread: &alloc::sync::Arc<$crate::Thread>,
@@ -51,7 +52,7 @@ macro_rules! system_calls {
             arguments: $crate::Arguments,
         ) -> Option<$crate::Outcome> {
             match number {
-                $($number => $crate::system_calls!(@at_once $kind $($path)::+, thread, arguments),)*
+                $($number => $crate::system_calls!(@at_once $kind $($path)::+, thread, arguments $(, $($quick)::+)?),)*
                 _ => None,
             }
         }
@@ -84,6 +85,7 @@ macro_rules! system_calls {
     (@waits $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments).await };
     (@plain $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments) };
     (@at_once plain $path:path, $thread:ident, $arguments:ident) => { Some($path($thread, $arguments)) };
+    (@at_once waits $path:path, $thread:ident, $arguments:ident, $quick:path) => { $quick($thread, $arguments) };
     (@at_once $other:ident $path:path, $thread:ident, $arguments:ident) => { None };
 }
 
@@ -201,7 +203,7 @@ mod calls {
         186 gettid plain identity::gettid;
         200 tkill plain signal::tkill;
         201 time waits clock::time;
-        202 futex waits futex::futex;
+        202 futex waits futex::futex or futex::wake_at_once;
         203 sched_setaffinity waits schedule::sched_setaffinity;
         204 sched_getaffinity waits schedule::sched_getaffinity;
         218 set_tid_address plain identity::set_tid_address;
@@ -212,7 +214,7 @@ mod calls {
         225 timer_getoverrun plain posix::timer_getoverrun;
         226 timer_delete plain posix::timer_delete;
         227 clock_settime plain clock::clock_settime;
-        228 clock_gettime waits clock::clock_gettime;
+        228 clock_gettime waits clock::clock_gettime or clock::clock_gettime_at_once;
         229 clock_getres waits clock::clock_getres;
         230 clock_nanosleep waits sleep::clock_nanosleep;
         231 exit_group plain exit::exit_group;

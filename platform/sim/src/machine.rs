@@ -1,7 +1,7 @@
 //! One simulated machine: what its cores share. A thread plays one core at a time; several threads may play the cores of one machine.
 
 use gyre_platform::{CORES_MAX, MemoryMeter};
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
@@ -62,7 +62,8 @@ pub struct Machine {
 }
 
 thread_local! {
-    static MACHINE: OnceCell<Arc<Machine>> = const { OnceCell::new() };
+    /// Leaked, so that a look costs one load: threads of tests are few and a machine is small.
+    static MACHINE: Cell<Option<&'static Arc<Machine>>> = const { Cell::new(None) };
     static CORE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -87,20 +88,29 @@ impl Machine {
     /// # Panics
     /// Where the thread has a machine already.
     pub fn join(machine: Arc<Machine>, core: usize) {
-        let joined = MACHINE.with(|cell| cell.set(machine).is_ok());
-        assert!(joined, "this thread is a part of a machine already");
+        assert!(MACHINE.get().is_none(), "this thread is a part of a machine already");
+        MACHINE.set(Some(Box::leak(Box::new(machine))));
         select_core(core);
     }
 }
 
+#[inline]
 pub(crate) fn with_machine<T>(look: impl FnOnce(&Arc<Machine>) -> T) -> T {
-    MACHINE.with(|cell| look(cell.get_or_init(|| Arc::new(Machine::new()))))
+    look(MACHINE.get().unwrap_or_else(make_machine))
+}
+
+#[cold]
+fn make_machine() -> &'static Arc<Machine> {
+    let machine: &'static Arc<Machine> = Box::leak(Box::new(Arc::new(Machine::new())));
+    MACHINE.set(Some(machine));
+    machine
 }
 
 /// The index of the core that runs this code.
 #[inline]
 pub fn core_index() -> usize {
-    CORE.get()
+    // The mask lets the compiler drop bounds checks of arrays of CORES_MAX elements.
+    CORE.get() & (CORES_MAX - 1)
 }
 
 /// How many cores this instance has.

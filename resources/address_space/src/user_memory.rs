@@ -71,6 +71,35 @@ impl AddressSpace {
         Ok(done)
     }
 
+    /// Copies from the program's memory where the bytes lie in one page that is there; false, and nothing done, where not.
+    pub fn copy_in_at_once(&self, address: u64, into: &mut [u8]) -> bool {
+        let offset = (address % PAGE_BYTES as u64) as usize;
+        offset + into.len() <= PAGE_BYTES
+            && self.with_present(address, Access::Read, |page, offset, _| page.read(offset, into)).is_some()
+    }
+
+    /// Copies to the program's memory where the bytes lie in one page that is there to be written; false, and nothing done, where not.
+    pub fn copy_out_at_once(&self, address: u64, from: &[u8]) -> bool {
+        self.fill_at_once(address, from.len(), || Some(from)).is_some()
+    }
+
+    /// Asks for up to `bytes` bytes and copies them to the program's memory, where they fit in one page that is there to be written;
+    /// `None`, and nobody asked, where not. `source` is called under the space's lock: short, and it must not look at programs' memory.
+    pub fn fill_at_once<T: AsRef<[u8]>>(
+        &self,
+        address: u64,
+        bytes: usize,
+        source: impl FnOnce() -> Option<T>,
+    ) -> Option<usize> {
+        let offset = (address % PAGE_BYTES as u64) as usize;
+        if offset + bytes > PAGE_BYTES {
+            return None;
+        }
+        self.with_present(address, Access::Write, |page, offset, _| {
+            source().map(|data| page.write(offset, data.as_ref()))
+        })?
+    }
+
     /// Writes zeroes.
     ///
     /// # Errors

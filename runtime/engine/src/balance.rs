@@ -1,13 +1,13 @@
 //! Fairness over all cores: each core serves whoever has had least of the whole machine, and threads move to where their weight is missing.
 //!
-//! Every millisecond a core publishes what each top-level activity used on it, and charges its own policy with what the others
-//! published (`charge_elsewhere`). That makes shares exact for any placement that can hold them: a tenant that has both its
+//! Every millisecond a core publishes what each top-level activity used on it, of the CPU and at each gate, and charges its own policies
+//! with what the others published (`charge_elsewhere`). That makes shares exact for any placement that can hold them: a tenant that has both its
 //! threads here and none there is served here until the sum is right. Where a placement cannot hold the shares (the only tenant of a
 //! core would get all of it), a waiting thread moves: a thread counts for its tenant's weight divided by the tenant's threads that
 //! want a core, and the cores' sums of these are kept about equal.
 
 use crate::engine::{COMPUTE, Engine};
-use crate::scheduler::Entitlements;
+use crate::scheduler::{Entitlements, Scheduler};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +21,15 @@ const PARTS: u64 = 1 << 20;
 /// A move must improve on the busier core by more than one part in so many of an average core.
 const GAIN_PARTS: u64 = 16;
 
-/// Cycles that top-level activities used, `[core][activity]`, each written by its core only.
-pub(crate) struct Served {
+/// What top-level activities used at a scheduler, `[core][activity]`, each written by its core only.
+struct Table {
     by_core: Box<[Box<[AtomicU64]>]>,
 }
 
-impl Served {
-    pub(crate) fn new(cores: usize) -> Served {
+impl Table {
+    fn new(cores: usize) -> Table {
         let row = || (0..ACTIVITIES_MAX).map(|_| AtomicU64::new(0)).collect();
-        Served { by_core: (0..cores).map(|_| row()).collect() }
+        Table { by_core: (0..cores).map(|_| row()).collect() }
     }
 
     /// Publishes what `root` used on `here`; returns what it used on the other cores.
@@ -43,6 +43,39 @@ impl Served {
             }
         }
         elsewhere
+    }
+}
+
+/// What was used at the CPU's scheduler and at each gate's.
+pub(crate) struct Served {
+    cpu: Table,
+    /// By resource; none for those that are no gates.
+    gates: Vec<Option<Table>>,
+}
+
+impl Served {
+    pub(crate) fn new(cores: usize, is_gate: impl Iterator<Item = bool>) -> Served {
+        let gates = is_gate.map(|is_gate| is_gate.then(|| Table::new(cores))).collect();
+        Served { cpu: Table::new(cores), gates }
+    }
+
+    /// Tells the other cores what a core's scheduler gave to whom, and that scheduler what the others gave.
+    fn balance(&self, here: usize, scheduler: &mut Scheduler, now_ns: u64) {
+        let table = match scheduler.gate() {
+            None => Some(&self.cpu),
+            Some(gate) => self.gates.get(gate.index()).and_then(Option::as_ref),
+        };
+        let Some(table) = table else {
+            return;
+        };
+        for position in 0..scheduler.roots().len() {
+            let Some(root) = scheduler.roots().get(position).map(|root| root.activity) else {
+                return;
+            };
+            let used = scheduler.used(root);
+            let elsewhere = table.exchange(here, root, used);
+            scheduler.learn_elsewhere(position, elsewhere, now_ns);
+        }
     }
 }
 
@@ -61,13 +94,9 @@ impl Engine {
     fn balance(&self, now: u64) {
         let (here, now_ns) = (core_index(), self.ns(now));
         let mut state = self.state.here().borrow_mut();
-        for position in 0..state.cpu.roots().len() {
-            let Some(root) = state.cpu.roots().get(position).map(|root| root.activity) else {
-                return;
-            };
-            let used = state.cpu.used_cycles(root);
-            let elsewhere = self.served.exchange(here, root, used);
-            state.cpu.learn_elsewhere(position, elsewhere, now_ns);
+        let state = &mut *state;
+        for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
+            self.served.balance(here, scheduler, now_ns);
         }
     }
 
@@ -100,7 +129,7 @@ impl Engine {
         loads.parts.try_reserve(roots.len()).ok()?;
         for root in roots {
             let wanting: u64 = (0..self.cores).map(|core| u64::from(self.threads.active(root, core))).sum();
-            let part = (u64::from(self.of(root).weight) * PARTS).checked_div(wanting).unwrap_or(0);
+            let part = (u64::from(self.of(root, None).weight) * PARTS).checked_div(wanting).unwrap_or(0);
             for (core, load) in loads.by_core.iter_mut().enumerate().take(self.cores) {
                 *load += part * u64::from(self.threads.active(root, core));
             }

@@ -1,6 +1,7 @@
 //! Changes while everything runs (V3): cores, weights, batching, policies.
 
-use crate::engine::{Engine, GridError};
+use crate::engine::{COMPUTE, Engine, GridError};
+use crate::entitlement::{Entitlement, Scope};
 use crate::grid::as_tree;
 use crate::inbox::Message;
 use crate::scheduler::{Entitlements, Scheduler};
@@ -11,7 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::{ActivityError, ActivityId, ActivityParams, ResourceId};
 use gyre_machine::core_index;
-use gyre_schedulers::{ClientParams, Policy};
+use gyre_schedulers::{ClientParams, Metric, Policy};
 
 impl Engine {
     /// Runs a piece of the engine's own work on every core, here at once.
@@ -33,20 +34,31 @@ impl Engine {
         params: ActivityParams,
     ) -> Result<(), ActivityError> {
         self.accounts.activities.set_params(activity, params)?;
-        self.entitlements.forget(activity);
         self.spread_entitlement(activity);
         Ok(())
     }
 
-    /// Gives an activity parameters beyond weight and priority (reservations, limits, deadlines) at all schedulers.
+    /// Gives an activity more than its weight (a reservation, a limit, a deadline), or another weight, at one scheduler: that of a gate, or
+    /// the CPU's under the name of [`COMPUTE`]; `None` is all of them. What it is given at one counts more.
     ///
     /// # Errors
-    /// [`ActivityError::Unknown`].
-    pub fn set_entitlement(&'static self, activity: ActivityId, params: ClientParams) -> Result<(), ActivityError> {
+    /// [`GridError::UnknownActivity`]; [`GridError::UnknownResource`], also for a resource that has no scheduler of its own.
+    pub fn set_entitlement(
+        &'static self,
+        activity: ActivityId,
+        at: Option<ResourceId>,
+        entitlement: Entitlement,
+    ) -> Result<(), GridError> {
         if !self.accounts.activities.exists(activity) {
-            return Err(ActivityError::Unknown);
+            return Err(GridError::UnknownActivity);
         }
-        self.entitlements.set(activity, params);
+        let scope = match at {
+            None => Scope::Everywhere,
+            Some(COMPUTE) => Scope::At(None),
+            Some(gate) if self.resources.get(gate.index()).is_some_and(|known| known.is_gate) => Scope::At(Some(gate)),
+            Some(_) => return Err(GridError::UnknownResource),
+        };
+        self.entitlements.set(activity, scope, entitlement);
         self.spread_entitlement(activity);
         Ok(())
     }
@@ -54,10 +66,11 @@ impl Engine {
     fn spread_entitlement(&'static self, activity: ActivityId) {
         self.on_all_cores(move |engine| {
             let now_ns = engine.ns(engine.line().last());
-            let (params, parent) = (engine.of(activity), engine.accounts.activities.parent(activity));
+            let parent = engine.accounts.activities.parent(activity);
             let mut state = engine.state.here().borrow_mut();
             let state = &mut *state;
             for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
+                let params = engine.of(activity, scheduler.gate());
                 scheduler.update_activity(activity, &params, parent, now_ns);
             }
         });
@@ -135,7 +148,7 @@ impl Engine {
     /// [`GridError::Policy`].
     pub fn set_cpu_policy(&'static self, policy: Box<dyn Policy>) -> Result<(), GridError> {
         let name = policy.name();
-        let policy = as_tree(policy, gyre_schedulers::Metric::Cycles)?;
+        let policy = as_tree(policy, Metric::Cycles)?;
         *self.cpu_policy.lock() = policy.clone();
         for resource in self.resources.iter().filter(|resource| !resource.is_gate) {
             *resource.policy.lock() = policy.clone();
@@ -150,7 +163,8 @@ impl Engine {
         let facts = self.facts();
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
-        let fresh = Scheduler::new(&**policy, core_index());
+        let metric = gate.and_then(|gate| self.resources.get(gate.index())).map_or(Metric::Cycles, |gate| gate.metric);
+        let fresh = Scheduler::new(&**policy, core_index(), gate, metric);
         match gate {
             Some(resource) => {
                 if let Some(slot) = state.gates.get_mut(resource.index()) {

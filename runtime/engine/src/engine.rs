@@ -39,6 +39,8 @@ pub enum GridError {
     DuplicateName,
     /// There is no such resource.
     UnknownResource,
+    /// There is no such activity.
+    UnknownActivity,
     /// A resource may run on no core at all.
     NoCore,
     /// The policy refused.
@@ -116,8 +118,8 @@ impl Engine {
         let state = CoreLocal::new(|core| {
             RefCell::new(CoreState::new(
                 threads.core(core),
-                Scheduler::new(&*cpu, core),
-                resources.iter().map(|resource| gate_of(resource, core)).collect(),
+                Scheduler::new(&*cpu, core, None, Metric::Cycles),
+                (0..).zip(&resources).map(|(index, resource)| gate_of(ResourceId(index), resource, core)).collect(),
             ))
         });
         let engine = Box::new(Engine {
@@ -126,11 +128,11 @@ impl Engine {
             entitlements: EntitlementTable::new(config.infrastructure_weight),
             cores,
             state,
-            hot: CoreLocal::new(|_| Hot::new()),
+            hot: CoreLocal::new(|core| Hot::new(accounts.line(core))),
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
             handlers: Handlers::new(),
             threads,
-            served: Served::new(cores),
+            served: Served::new(cores, resources.iter().map(|resource| resource.is_gate)),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             homes: Placements::new(),
             placement_epoch: AtomicU64::new(0),
@@ -206,7 +208,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn line(&self) -> &'static TimeLine {
-        self.accounts.line(gyre_machine::core_index())
+        self.hot.here().line
     }
 
     /// Cycles as nanoseconds.
@@ -268,8 +270,8 @@ impl Engine {
     }
 }
 
-fn gate_of(resource: &Resource, core: usize) -> Option<Scheduler> {
-    resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core))
+fn gate_of(id: ResourceId, resource: &Resource, core: usize) -> Option<Scheduler> {
+    resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core, Some(id), resource.metric))
 }
 
 fn make_resource(

@@ -1,17 +1,41 @@
-//! Who is entitled to what: the weights of activities, and exceptions per resource.
+//! Who is entitled to what: the weights of activities, and exceptions for one scheduler or for all.
 
 use crate::engine::Engine;
 use crate::map::Map;
-use crate::scheduler::Entitlements;
+use crate::scheduler::{Entitlements, Gate};
 use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_account::{Activities, ActivityId};
 use gyre_object::SpinLock;
 use gyre_schedulers::ClientParams;
 
+/// What an activity is entitled to beyond its share, or in its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entitlement {
+    /// Weight in place of the activity's own.
+    pub weight: Option<u32>,
+    /// Urgency in place of the activity's own; a larger number goes first.
+    pub priority: Option<u8>,
+    /// Time from becoming ready to the deadline, ns; 0 = none.
+    pub deadline_ns: u64,
+    /// Amount per second that is always granted; 0 = none.
+    pub reservation_per_s: u64,
+    /// Amount per second never exceeded; 0 = no limit.
+    pub limit_per_s: u64,
+    /// Amount that may be taken at once on top of the limit.
+    pub burst: u64,
+}
+
+/// Which scheduler an exception is for: the CPU's, a gate's, or all.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Scope {
+    Everywhere,
+    At(Gate),
+}
+
 /// Parameters that differ from the activity's own.
 pub(crate) struct EntitlementTable {
     pub(crate) infrastructure_weight: AtomicU32,
-    exceptions: SpinLock<Map<ActivityId, ClientParams>>,
+    exceptions: SpinLock<Map<(ActivityId, Scope), Entitlement>>,
 }
 
 impl EntitlementTable {
@@ -22,26 +46,38 @@ impl EntitlementTable {
         }
     }
 
-    pub(crate) fn set(&self, activity: ActivityId, params: ClientParams) {
-        self.exceptions.lock().insert(activity, params);
+    pub(crate) fn set(&self, activity: ActivityId, scope: Scope, entitlement: Entitlement) {
+        self.exceptions.lock().insert((activity, scope), entitlement);
     }
 
     pub(crate) fn forget(&self, activity: ActivityId) {
-        self.exceptions.lock().remove(&activity);
+        self.exceptions.lock().retain(|(of, _), _| *of != activity);
+    }
+
+    fn find(&self, activity: ActivityId, gate: Gate) -> Option<Entitlement> {
+        let exceptions = self.exceptions.lock();
+        let at = exceptions.get(&(activity, Scope::At(gate)));
+        at.or_else(|| exceptions.get(&(activity, Scope::Everywhere))).copied()
     }
 }
 
 impl Entitlements for Engine {
-    fn of(&self, activity: ActivityId) -> ClientParams {
+    fn of(&self, activity: ActivityId, gate: Gate) -> ClientParams {
         if activity == ActivityId::INFRASTRUCTURE {
             let weight = self.entitlements.infrastructure_weight.load(Ordering::Relaxed);
             return ClientParams { priority: u8::MAX, ..ClientParams::weighted(weight) };
         }
-        if let Some(params) = self.entitlements.exceptions.lock().get(&activity) {
-            return *params;
+        let own = self.accounts.activities.params(activity);
+        let differs = self.entitlements.find(activity, gate).unwrap_or_default();
+        ClientParams {
+            weight: differs.weight.unwrap_or(own.weight),
+            priority: differs.priority.unwrap_or(own.priority),
+            deadline_ns: differs.deadline_ns,
+            reservation_per_s: differs.reservation_per_s,
+            limit_per_s: differs.limit_per_s,
+            burst: differs.burst,
+            ..ClientParams::default()
         }
-        let params = self.accounts.activities.params(activity);
-        ClientParams { priority: params.priority, ..ClientParams::weighted(params.weight) }
     }
 
     fn activities(&self) -> &Activities {

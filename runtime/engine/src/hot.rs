@@ -4,10 +4,12 @@ use crate::engine::Engine;
 use crate::limits::INLINE_STACK_BYTES;
 use crate::task::NIL;
 use core::cell::Cell;
-use gyre_account::{ActivityId, Span, current_resource};
+use gyre_account::{ActivityId, Span, TimeLine, current_resource};
 
 /// The turn that a core is in.
 pub(crate) struct Hot {
+    /// The core's time line.
+    pub(crate) line: &'static TimeLine,
     /// Handlers running inside each other: 0 between turns.
     pub(crate) depth: Cell<u32>,
     /// Where the stack stood when the turn began.
@@ -37,8 +39,9 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    pub(crate) fn new() -> Hot {
+    pub(crate) fn new(line: &'static TimeLine) -> Hot {
         Hot {
+            line,
             depth: Cell::new(0),
             stack_start: Cell::new(0),
             running: Cell::new(NIL),

@@ -59,6 +59,7 @@ mod waker;
 pub use compute::{Run, ThreadParams};
 pub use dispatch::Step;
 pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
+pub use entitlement::Entitlement;
 pub use event::InterruptHandler;
 pub use grid::{GridConfig, ResourceConfig, weighted_cpu};
 pub use suspend::{ResourceHandle, UntilAccepted};

@@ -10,7 +10,7 @@ struct PerCore<T>(T);
 
 /// One value per core, each touched by its core only.
 pub(crate) struct CoreLocal<T> {
-    values: Box<[PerCore<T>]>,
+    values: Box<[PerCore<T>; CORES_MAX]>,
 }
 
 // SAFETY: `here` gives out the value of the calling core only. One thread plays a core, on the machine by nature and on a host by
@@ -21,7 +21,10 @@ unsafe impl<T> Send for CoreLocal<T> {}
 
 impl<T> CoreLocal<T> {
     pub(crate) fn new(make: impl FnMut(usize) -> T) -> CoreLocal<T> {
-        CoreLocal { values: (0..CORES_MAX).map(make).map(PerCore).collect() }
+        let values: Box<[PerCore<T>]> = (0..CORES_MAX).map(make).map(PerCore).collect();
+        // A fixed number, and the index of a core is below it: no bound is checked. Turned where it lies, it is too large for a stack.
+        let Ok(values) = values.try_into() else { unreachable!("there are as many as cores") };
+        CoreLocal { values }
     }
 
     /// The value of the core that calls.

@@ -2,15 +2,21 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_account::{Activities, ActivityId};
+use gyre_account::{Activities, ActivityId, ResourceId};
 use gyre_schedulers::{ClientParams, CorePolicy, Metric, NodeIndex, Policy, PolicyError, Record};
 
 /// No activity has a node here.
 const NONE: u32 = u32::MAX;
 
+/// The resource that a scheduler stands before; none for the CPU's.
+pub(crate) type Gate = Option<ResourceId>;
+
 /// A core's scheduler: of the CPU, or of a gate.
 pub(crate) struct Scheduler {
     pub(crate) policy: Box<dyn CorePolicy>,
+    gate: Gate,
+    /// What its policy counts.
+    metric: Metric,
     /// The activity of each node, by slot.
     nodes: Vec<u32>,
     /// Those without a parent.
@@ -20,14 +26,14 @@ pub(crate) struct Scheduler {
 /// A top-level activity.
 pub(crate) struct Root {
     pub(crate) activity: ActivityId,
-    /// Cycles on other cores that this core has heard of; nothing yet.
+    /// What it used on other cores as far as this core has heard; nothing yet.
     elsewhere: Option<u64>,
 }
 
 /// Who is entitled to what at a scheduler.
 pub(crate) trait Entitlements {
-    /// Parameters of an activity among its siblings.
-    fn of(&self, activity: ActivityId) -> ClientParams;
+    /// Parameters of an activity among its siblings at a scheduler.
+    fn of(&self, activity: ActivityId, gate: Gate) -> ClientParams;
     /// The tree.
     fn activities(&self) -> &Activities;
 }
@@ -38,8 +44,13 @@ fn node(activity: ActivityId) -> NodeIndex {
 }
 
 impl Scheduler {
-    pub(crate) fn new(policy: &dyn Policy, core: usize) -> Scheduler {
-        Scheduler { policy: policy.init_core(core), nodes: Vec::new(), roots: Vec::new() }
+    pub(crate) fn new(policy: &dyn Policy, core: usize, gate: Gate, metric: Metric) -> Scheduler {
+        Scheduler { policy: policy.init_core(core), gate, metric, nodes: Vec::new(), roots: Vec::new() }
+    }
+
+    /// The resource that it stands before.
+    pub(crate) fn gate(&self) -> Gate {
+        self.gate
     }
 
     fn has_node(&self, activity: ActivityId) -> bool {
@@ -74,7 +85,7 @@ impl Scheduler {
         if parent.is_none() {
             self.roots.try_reserve(1).map_err(|_| PolicyError::NoMemory)?;
         }
-        let params = ClientParams { parent, ..entitlements.of(activity) };
+        let params = ClientParams { parent, ..entitlements.of(activity, self.gate) };
         self.policy.add_node(node(activity), &params, None, now_ns)?;
         if let Some(known) = self.nodes.get_mut(activity.index()) {
             *known = activity.0;
@@ -90,22 +101,22 @@ impl Scheduler {
         &self.roots
     }
 
-    /// Cycles that a top-level activity and all below it were charged here.
-    pub(crate) fn used_cycles(&self, root: ActivityId) -> u64 {
-        self.policy.node_statistics(node(root)).map_or(0, |statistics| statistics.used(Metric::Cycles))
+    /// What a top-level activity and all below it were charged here.
+    pub(crate) fn used(&self, root: ActivityId) -> u64 {
+        self.policy.node_statistics(node(root)).map_or(0, |statistics| statistics.used(self.metric))
     }
 
-    /// Hears how many cycles the top-level activity at `position` has used on other cores, and tells the policy what is new of it. What
+    /// Hears how much the top-level activity at `position` has used on other cores, and tells the policy what is new of it. What
     /// was used before it came here counts for nothing.
-    pub(crate) fn learn_elsewhere(&mut self, position: usize, cycles: u64, now_ns: u64) {
+    pub(crate) fn learn_elsewhere(&mut self, position: usize, used: u64, now_ns: u64) {
         let Some(root) = self.roots.get_mut(position) else {
             return;
         };
-        let known = root.elsewhere.replace(cycles).unwrap_or(cycles);
+        let known = root.elsewhere.replace(used).unwrap_or(used);
         // Less than before where a core began to count anew, under another policy.
-        let amount = cycles.saturating_sub(known);
+        let amount = used.saturating_sub(known);
         if amount > 0 {
-            self.policy.node_elsewhere(node(root.activity), Record { kind: Metric::Cycles, amount }, now_ns);
+            self.policy.node_elsewhere(node(root.activity), Record { kind: self.metric, amount }, now_ns);
         }
     }
 

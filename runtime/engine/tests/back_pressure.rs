@@ -137,14 +137,15 @@ fn a_gate_divides_its_bytes_by_weight_whatever_sizes_tenants_send() {
 
 #[test]
 fn a_policy_that_holds_back_is_asked_again_at_its_time() {
-    use gyre_schedulers::{ClientParams, token_bucket};
+    use gyre_engine::Entitlement;
+    use gyre_schedulers::token_bucket;
     let policy = token_bucket::policy(token_bucket::Params { metric: Metric::Bytes, ..Default::default() });
     let engine = engine(1, vec![ResourceConfig::new("link").gate(Metric::Bytes, Box::new(policy))]);
     let driver = driver(engine, resource(0));
     let client = client(engine, resource(0), driver);
     let limited = tenant(engine, 1);
-    let params = ClientParams { limit_per_s: 10_000_000, burst: 2_000, ..ClientParams::weighted(1) };
-    engine.set_entitlement(limited, params).unwrap();
+    let entitlement = Entitlement { limit_per_s: 10_000_000, burst: 2_000, ..Entitlement::default() };
+    engine.set_entitlement(limited, Some(resource(0)), entitlement).unwrap();
     engine.spawn_for(ResourceId::RUNTIME, limited, async move {
         loop {
             client.transmit(0, 1_000).await.unwrap();

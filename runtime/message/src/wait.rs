@@ -11,7 +11,46 @@ struct State {
     /// Counts wake-ups, so that one between looking and waiting is seen.
     generation: u64,
     next_ticket: u64,
-    waiters: Vec<(u64, Waker)>,
+    waiters: Waiters,
+}
+
+/// A waiter's ticket and how to wake it.
+type Waiter = (u64, Waker);
+
+/// Who waits. Most queues have one waiter at a time: that one takes no memory.
+#[derive(Default)]
+struct Waiters {
+    first: Option<Waiter>,
+    others: Vec<Waiter>,
+}
+
+impl Waiters {
+    const fn new() -> Waiters {
+        Waiters { first: None, others: Vec::new() }
+    }
+
+    fn add(&mut self, waiter: Waiter) {
+        match self.first {
+            None => self.first = Some(waiter),
+            Some(_) => self.others.push(waiter),
+        }
+    }
+
+    fn replace(&mut self, ticket: u64, waker: Waker) {
+        if let Some(entry) = self.first.iter_mut().chain(&mut self.others).find(|entry| entry.0 == ticket) {
+            entry.1 = waker;
+        }
+    }
+
+    fn remove(&mut self, ticket: u64) {
+        if self.first.take_if(|entry| entry.0 == ticket).is_none() {
+            self.others.retain(|entry| entry.0 != ticket);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
 }
 
 /// Tasks that wait until somebody says that something changed.
@@ -25,7 +64,7 @@ pub struct WaitQueue {
 impl WaitQueue {
     /// An empty queue.
     pub const fn new() -> WaitQueue {
-        WaitQueue { state: SpinLock::new(State { generation: 0, next_ticket: 0, waiters: Vec::new() }) }
+        WaitQueue { state: SpinLock::new(State { generation: 0, next_ticket: 0, waiters: Waiters::new() }) }
     }
 
     /// A future that completes at the next wake-up after this call.
@@ -40,7 +79,7 @@ impl WaitQueue {
         state.generation += 1;
         let waiters = core::mem::take(&mut state.waiters);
         drop(state);
-        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+        waiters.first.into_iter().chain(waiters.others).for_each(|(_, waker)| waker.wake());
     }
 
     /// True where nobody is queued.
@@ -80,14 +119,12 @@ impl Future for Wait<'_> {
         let waker = context.waker().clone();
         match self.ticket {
             Some(ticket) => {
-                if let Some(entry) = state.waiters.iter_mut().find(|entry| entry.0 == ticket) {
-                    entry.1 = waker;
-                }
+                state.waiters.replace(ticket, waker);
             }
             None => {
                 let ticket = state.next_ticket;
                 state.next_ticket += 1;
-                state.waiters.push((ticket, waker));
+                state.waiters.add((ticket, waker));
                 self.ticket = Some(ticket);
             }
         }
@@ -98,7 +135,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.queue.state.lock().waiters.retain(|entry| entry.0 != ticket);
+            self.queue.state.lock().waiters.remove(ticket);
         }
     }
 }

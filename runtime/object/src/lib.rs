@@ -13,6 +13,7 @@ pub mod oneshot;
 pub mod pool;
 pub mod registry;
 pub mod set_once;
+pub mod small;
 
 pub use buffer::{Bytes, Page};
 pub use census::{Census, Counter};
@@ -21,3 +22,4 @@ pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};
 pub use pool::{Pool, PoolFull, PoolStatistics, Pooled};
 pub use registry::{lock_profiles, pool_statistics, register_lock, register_pool};
 pub use set_once::SetOnce;
+pub use small::SmallCopies;

@@ -1,8 +1,7 @@
 //! What happens at boot, in order.
 
-use crate::{grid, host, memory, network, processes, storage, tenants, tree};
+use crate::{entitlements, grid, host, memory, network, processes, storage, tenants, tree};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use gyre_account::{Accounts, ActivityId};
 use gyre_config::boot::{Machine, Module};
 use gyre_engine::Engine;
@@ -26,6 +25,8 @@ pub struct System {
     pub module: &'static Module<'static>,
     /// The activities of the tenants, in the description's order.
     pub activities: &'static [ActivityId],
+    /// Those of the groups above them.
+    pub groups: &'static [ActivityId],
 }
 
 fn main() -> ! {
@@ -49,11 +50,12 @@ fn start() -> Result<&'static Engine, &'static str> {
     let cores = bring_up_cores(usize::from(machine.cores));
     let accounts: &'static Accounts = Box::leak(Box::new(Accounts::new(cores)));
     gyre_x86_64::set_memory_meter(&accounts.activities);
-    let activities: Vec<ActivityId> = tree::plant(accounts, machine)?;
+    let planted = tree::plant(accounts, machine)?;
     let config = grid::configure(machine).map_err(|_| "a policy of the description cannot be built")?;
     let engine = Engine::build(config, accounts).map_err(|_| "the grid of the description cannot be built")?;
-    let system: &'static System =
-        Box::leak(Box::new(System { engine, machine, module, activities: activities.leak() }));
+    let (activities, groups) = (planted.tenants.leak(), planted.groups.leak());
+    let system: &'static System = Box::leak(Box::new(System { engine, machine, module, activities, groups }));
+    entitlements::grant(system);
     host::remember_tenants(system.activities);
     log::info!("{}: {cores} cores, {} tenants", machine.name, machine.tenants.len());
     processes::start(system);

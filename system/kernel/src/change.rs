@@ -1,11 +1,11 @@
 //! Changes of the running machine that its owner asks for (V3): shares, limits, policies, cores.
 
 use crate::assembly::System;
-use crate::grid::{self, CPU};
 use crate::tenants;
+use crate::{entitlements, grid};
 use gyre_account::{ActivityParams, ResourceId};
 use gyre_config::native::Change;
-use gyre_config::policy::Policy;
+use gyre_config::policy::{CPU, Policy};
 use gyre_engine::{COMPUTE, Engine, GridError};
 use gyre_linux::Errno;
 use gyre_linux::tenant::TenantLimits;
@@ -33,6 +33,7 @@ pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
             }
             if let Some(policy) = policy {
                 set_policy(system.engine, id, policy)?;
+                entitlements::divide(system, id, policy);
             }
             resource(system.engine, id, *batch, mask, *weight).map_err(|_| Errno::EINVAL)
         }

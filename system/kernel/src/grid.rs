@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_config::boot::{Dispatch, Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
+use gyre_config::policy::{CPU, RESOURCES, usual_metric};
 use gyre_engine::{GridConfig, ResourceConfig};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{
@@ -10,32 +11,9 @@ use gyre_schedulers::{
     token_bucket, weighted_fair, worst_case_fair,
 };
 
-/// The resources of this system besides the engine's own (`runtime`, `compute`), and whether the scarce thing before them is the device (a gate by bytes).
-const RESOURCES: &[(&str, bool)] = &[
-    ("device_interrupt", false),
-    ("block", true),
-    ("memory", false),
-    ("file_cache", false),
-    ("address_space", false),
-    ("ext2", false),
-    ("tmpfs", false),
-    ("network_write", true),
-    ("network_prepare", false),
-    ("network_read", false),
-    ("tcp", false),
-    ("tcp_timer", false),
-    ("udp", false),
-    ("icmp", false),
-    ("process", false),
-    ("console", false),
-];
-
 /// Weight of the infrastructure, in sums of all tenants' shares. What waits there belongs to somebody who is not known yet: behind
 /// a small weight all would wait in one line at the device, whatever their shares.
 const INFRASTRUCTURE_TIMES: u64 = 4;
-
-/// The engine's resource that stands for the machine file's `cpu`.
-pub const CPU: &str = "cpu";
 
 /// The grid that a description asks for. Names that do not exist here are reported and ignored.
 ///
@@ -43,10 +21,7 @@ pub const CPU: &str = "cpu";
 /// The policy's own: a sentence names the resource.
 pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     let asked = |name: &str| machine.resources.iter().find(|policy| policy.resource == name);
-    let resources = RESOURCES
-        .iter()
-        .map(|(name, by_bytes)| resource(name, *by_bytes, asked(name)))
-        .collect::<Result<Vec<_>, _>>()?;
+    let resources = names().map(|name| resource(name, asked(name))).collect::<Result<Vec<_>, _>>()?;
     report_unknown(machine);
     let mut grid = GridConfig::new(resources);
     let shares: u64 = machine.tenants.iter().map(|tenant| u64::from(tenant.share)).sum();
@@ -55,36 +30,55 @@ pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     grid.has_turns = machine.messages != Dispatch::Queued;
     grid.slice_ns = u64::from(machine.time_slice_us.max(100)) * 1000;
     if let Some(cpu) = asked(CPU) {
-        if cpu.policy != ConfiguredPolicy::WeightedFair {
-            grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
-        }
+        grid.cpu = build(&policy(&cpu.policy, Metric::Cycles))?;
         grid.thread_cores = cpu.cores;
     }
     Ok(grid)
 }
 
+/// The resources of this system besides the engine's own (`runtime`, `compute`).
+fn names() -> impl Iterator<Item = &'static str> {
+    RESOURCES.iter().copied().filter(|name| *name != CPU)
+}
+
+/// The resources that have a scheduler of their own: those where something else than cycles is scarce, or where the owner wants another policy.
+pub fn gates(machine: &Machine) -> impl Iterator<Item = &'static str> {
+    let asked = |name: &str| machine.resources.iter().find(|policy| policy.resource == name);
+    names().filter(move |name| match asked(name) {
+        Some(policy) => is_gate(policy),
+        None => usual_metric(name) != ConfiguredMetric::Cycles,
+    })
+}
+
+fn is_gate(policy: &ResourcePolicy) -> bool {
+    policy.metric != ConfiguredMetric::Cycles || policy.policy != ConfiguredPolicy::WeightedFair
+}
+
 fn report_unknown(machine: &Machine) {
-    let known = |name: &str| name == CPU || RESOURCES.iter().any(|(other, _)| *other == name);
-    for policy in machine.resources.iter().filter(|policy| !known(&policy.resource)) {
+    for policy in machine.resources.iter().filter(|policy| !RESOURCES.contains(&policy.resource.as_str())) {
         log::warn!("resource '{}': this kernel has none of that name; its policy is ignored", policy.resource);
     }
 }
 
-fn resource(name: &str, by_bytes: bool, asked: Option<&ResourcePolicy>) -> Result<ResourceConfig, PolicyError> {
+fn resource(name: &str, asked: Option<&ResourcePolicy>) -> Result<ResourceConfig, PolicyError> {
     let plain = ResourceConfig::new(name);
     let Some(asked) = asked else {
-        return if by_bytes { gate(plain, &ConfiguredPolicy::WeightedFair, Metric::Bytes) } else { Ok(plain) };
+        return match usual_metric(name) {
+            ConfiguredMetric::Cycles => Ok(plain),
+            scarce => gate(plain, &ConfiguredPolicy::WeightedFair, metric(scarce)),
+        };
     };
     let tuned = ResourceConfig {
         batch: u32::from(asked.batch.max(1)),
         cores: asked.cores,
         queue_bound: asked.queue_depth.max(1),
-        priority: asked.priority,
+        // In the machine file 0 goes first.
+        priority: u8::MAX - asked.priority,
         ..plain
     };
-    match metric(asked.metric) {
-        Metric::Cycles if asked.policy == ConfiguredPolicy::WeightedFair => Ok(tuned),
-        metric => gate(tuned, &asked.policy, metric),
+    match is_gate(asked) {
+        true => gate(tuned, &asked.policy, metric(asked.metric)),
+        false => Ok(tuned),
     }
 }
 
@@ -109,11 +103,21 @@ pub fn built(configured: &ConfiguredPolicy, metric: Metric) -> Result<Box<dyn Po
     build(&policy(configured, metric))
 }
 
+/// Weighted fair queueing of so much of a metric. What a tenant may owe one core for service on another is bounded, so that it does not
+/// wait here for long because it was alone there.
+fn weighted_fair(metric: Metric) -> weighted_fair::Params {
+    let debt_max = match metric {
+        Metric::Cycles => return gyre_engine::weighted_cpu(),
+        Metric::Bytes => 1 << 20,
+        Metric::DeviceTimeNs => 50_000_000,
+        _ => 1000,
+    };
+    weighted_fair::Params { metric, debt_max, ..Default::default() }
+}
+
 fn policy(configured: &ConfiguredPolicy, metric: Metric) -> PolicyConfig {
     match configured {
-        ConfiguredPolicy::WeightedFair => {
-            PolicyConfig::WeightedFair(weighted_fair::Params { metric, ..Default::default() })
-        }
+        ConfiguredPolicy::WeightedFair => PolicyConfig::WeightedFair(weighted_fair(metric)),
         ConfiguredPolicy::WorstCaseFair => {
             PolicyConfig::WorstCaseFair(worst_case_fair::Params { metric, ..Default::default() })
         }

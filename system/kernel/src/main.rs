@@ -13,6 +13,7 @@ mod assembly;
 #[cfg(target_os = "none")]
 mod change;
 #[cfg(target_os = "none")]
+mod entitlements;
 mod figures;
 #[cfg(target_os = "none")]
 mod grid;

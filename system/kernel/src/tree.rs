@@ -7,18 +7,28 @@ use gyre_config::boot::{Machine, Tenant};
 /// Weight of a tenant whose description gives none.
 const WEIGHT_MIN: u32 = 1;
 
-/// Makes all activities; answers those of the tenants, in their order.
+/// The activities of the description, in its order.
+pub struct Planted {
+    /// Inner nodes.
+    pub groups: Vec<ActivityId>,
+    /// Tenants.
+    pub tenants: Vec<ActivityId>,
+}
+
+/// Makes all activities.
 ///
 /// # Errors
 /// A sentence for the console: the tree of the description does not fit.
-pub fn plant(accounts: &Accounts, machine: &Machine) -> Result<Vec<ActivityId>, &'static str> {
+pub fn plant(accounts: &Accounts, machine: &Machine) -> Result<Planted, &'static str> {
     let mut groups: Vec<ActivityId> = Vec::new();
     for group in &machine.activities {
         let parent = group.parent.and_then(|index| groups.get(usize::from(index)).copied());
         let params = ActivityParams { weight: group.share.max(WEIGHT_MIN), ..ActivityParams::default() };
         groups.push(create(accounts, parent, &group.name, params)?);
     }
-    machine.tenants.iter().map(|tenant| plant_tenant(accounts, &groups, tenant)).collect()
+    let tenants =
+        machine.tenants.iter().map(|tenant| plant_tenant(accounts, &groups, tenant)).collect::<Result<_, _>>()?;
+    Ok(Planted { groups, tenants })
 }
 
 fn plant_tenant(accounts: &Accounts, groups: &[ActivityId], tenant: &Tenant) -> Result<ActivityId, &'static str> {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use super::{Description, Image, Problem, policies, raw, suggest, tenants, units};
+use super::{Description, Image, Problem, policies, promises, raw, suggest, tenants, units};
 use crate::{
     address,
     boot::{Activity, Dispatch, Link, LogLevel, Machine},
@@ -26,18 +26,21 @@ impl Checker {
     }
 
     /// Reads a text with a unit, or takes the default.
-    pub(super) fn unit(
+    pub(super) fn unit<T>(
         &mut self,
         text: Option<&raw::At<String>>,
-        default: u64,
-        read: impl Fn(&str) -> Result<u64, String>,
-    ) -> u64 {
+        default: T,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
         let Some(text) = text else { return default };
-        read(text.get_ref()).unwrap_or_else(|expected| {
-            let message = format!("`{}` cannot be read", text.get_ref());
-            self.wrong(Problem::new(text.span(), message, expected));
-            default
-        })
+        match read(text.get_ref()) {
+            Ok(value) => value,
+            Err(expected) => {
+                let message = format!("`{}` cannot be read", text.get_ref());
+                self.wrong(Problem::new(text.span(), message, expected));
+                default
+            }
+        }
     }
 
     /// Reads a whole number within a range, or takes the default.
@@ -97,6 +100,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
         files: vec![],
     };
     memory_suffices(&mut checker, &machine, &file);
+    promises::check(&mut checker, &machine, &file);
     if checker.problems.is_empty() {
         Ok(Description { path: path.into(), machine, tenants: host, images, warnings: checker.warnings })
     } else {

@@ -8,7 +8,7 @@ use super::{
     raw::{self, At},
     suggest, units,
 };
-use crate::policy::{Metric, Policy, RESOURCES, ResourcePolicy};
+use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, usual_metric};
 
 /// Names of the policies in the machine file.
 const POLICIES: &[(&str, Name)] = &[
@@ -47,7 +47,7 @@ const SHORT: &[(&str, &str)] = &[
 pub fn policy_by_name(
     name: &str,
     inner: Option<&str>,
-    rate: Option<u64>,
+    rate: Option<Rate>,
     burst: Option<u64>,
 ) -> Result<Policy, (String, String)> {
     let names = [Some(find(name)?), inner.map(find).transpose()?];
@@ -56,8 +56,7 @@ pub fn policy_by_name(
         let help = "for example: policy token-bucket rate \"10 Mbit/s\"".to_owned();
         return Err(("a token bucket, and no other policy, needs a rate".into(), help));
     }
-    let rate = rate.unwrap_or(0);
-    let make = |name| build(name, rate, burst.unwrap_or(rate / 100));
+    let make = |name| build(name, rate.unwrap_or(Rate::PerSecond(0)), burst.unwrap_or(0));
     Ok(match names {
         [Some(outer), Some(inner)] => Policy::Nested { outer: Box::new(make(outer)), inner: Box::new(make(inner)) },
         [outer, _] => make(outer.unwrap_or(Name::WeightedFair)),
@@ -93,7 +92,7 @@ fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) 
     let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
     Some(ResourcePolicy {
         policy,
-        metric: metric.unwrap_or_default(),
+        metric: metric.unwrap_or_else(|| usual_metric(&name.get_ref().replace('-', "_"))),
         batch: checker.number(raw.batch.as_ref(), "the batching factor", 1, 1024, 1) as u16,
         cores: core_set(checker, raw.cores.as_ref(), cores),
         priority: checker.number(raw.priority.as_ref(), "the priority", 0, 255, 0) as u8,
@@ -128,8 +127,8 @@ fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy
         let problem = Problem::new(name.span(), "a token bucket needs a rate", "add `rate = \"...\"`");
         checker.wrong(problem.help("for example rate = \"10 Mbit/s\" with metric = \"bytes\""));
     }
-    let rate = checker.unit(raw.rate.as_ref(), 0, units::per_second);
-    let burst = checker.unit(raw.burst.as_ref(), rate / 100, |text| units::bytes(text));
+    let rate = checker.unit(raw.rate.as_ref(), Rate::PerSecond(0), units::rate);
+    let burst = checker.unit(raw.burst.as_ref(), 0, units::bytes);
     let make = |name| build(name, rate, burst);
     let outer = make(outer.unwrap_or(Name::WeightedFair));
     match inner {
@@ -138,7 +137,7 @@ fn policy(checker: &mut Checker, name: &At<String>, raw: &raw::Policy) -> Policy
     }
 }
 
-fn build(name: Name, rate: u64, burst: u64) -> Policy {
+fn build(name: Name, rate: Rate, burst: u64) -> Policy {
     match name {
         Name::WeightedFair => Policy::WeightedFair,
         Name::WorstCaseFair => Policy::WorstCaseFair,

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     address::{self, Address},
     boot::{Activity, Entitlement, Limits, Program, Root, Tenant, TenantKind},
+    policy::Rate,
 };
 
 /// Where the agent's program is in the system tenant's root.
@@ -303,17 +304,10 @@ fn load(checker: &mut Checker, raw: &raw::Load) -> Option<Load> {
 
 fn entitlement(checker: &mut Checker, name: &At<String>, raw: &raw::Entitlement) -> Option<Entitlement> {
     let resource = policies::resource(checker, name);
-    let mut unit = |text: &Option<At<String>>, read: fn(&str) -> Result<u64, String>| {
-        text.as_ref().map(|text| checker.unit(Some(text), 0, read))
-    };
-    let deadline_ns = unit(&raw.deadline, units::nanoseconds);
-    let reservation = unit(&raw.reservation, units::per_second);
-    let limit = unit(&raw.limit, units::per_second);
-    if let (Some(low), Some(high), Some(span)) = (reservation, limit, &raw.reservation)
-        && low > high
-    {
-        checker.wrong(Problem::new(span.span(), "the reservation is above the limit", "more than `limit`"));
-    }
+    let deadline_ns = raw.deadline.as_ref().map(|text| checker.unit(Some(text), 0, units::nanoseconds));
+    let mut rate =
+        |text: &Option<At<String>>| text.as_ref().map(|text| checker.unit(Some(text), Rate::PerSecond(0), units::rate));
+    let (reservation, limit) = (rate(&raw.reservation), rate(&raw.limit));
     let share = raw.share.as_ref().map(|share| checker.number(Some(share), "a share", 1, 1_000_000, 1) as u32);
     let priority = raw.priority.as_ref().map(|one| checker.number(Some(one), "a priority", 0, 255, 0) as u8);
     Some(Entitlement { resource: resource?, share, priority, deadline_ns, reservation, limit })

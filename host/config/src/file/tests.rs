@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     boot::{Root, TenantKind},
-    policy::{Metric, Policy},
+    policy::{Metric, Policy, Rate},
 };
 
 const GOOD: &str = r#"
@@ -215,6 +215,49 @@ fn reserved_and_malformed_names_are_refused() {
 fn a_bucket_without_rate_and_a_rate_without_bucket_are_refused() {
     assert_eq!(complaint("\"weighted-fair\"", "\"token-bucket\"").0, "a token bucket needs a rate");
     assert_eq!(complaint("batch = 4", "rate = \"1 Mbit/s\"").0, "`rate` has no meaning here");
+}
+
+/// What is said of a promise to silver at a resource with such a policy.
+fn promise(policy: &str, at: &str, promise: &str) -> Result<Description, (String, String)> {
+    let text = format!("{GOOD}\n[tenant.entitlement.{at}]\n{promise}\n{policy}");
+    read_text(&text).map_err(|error| {
+        let problem = error.problems().next().unwrap().clone();
+        let (span, _) = problem.labels.first().cloned().unwrap_or_default();
+        (problem.message, text.get(span).unwrap_or("").to_owned())
+    })
+}
+
+#[test]
+fn a_promise_that_the_policy_keeps_is_read_with_its_unit() {
+    let mclock = "[policy.cpu]\npolicy = \"reservation-limit-share\"";
+    let read = promise(mclock, "cpu", "reservation = \"50 %\"\nlimit = \"150 %\"").unwrap();
+    let silver = &read.machine.tenants.last().unwrap().entitlements[0];
+    assert_eq!(silver.reservation, Some(Rate::CoreThousandths(500)));
+    assert_eq!(silver.limit, Some(Rate::CoreThousandths(1500)));
+    let bucket = "[policy.block]\npolicy = \"token-bucket\"\nrate = \"10 MB/s\"";
+    let read = promise(bucket, "block", "limit = \"1 MB/s\"").unwrap();
+    assert_eq!(read.machine.tenants.last().unwrap().entitlements[0].limit, Some(Rate::PerSecond(1_000_000)));
+    assert_eq!(read.machine.resources[0].metric, Metric::Bytes, "at a disk bytes are scarce unless one says otherwise");
+}
+
+#[test]
+fn a_promise_that_nobody_would_keep_is_refused_where_it_stands() {
+    let refused = |policy, at, text| promise(policy, at, text).unwrap_err();
+    let (message, under) = refused("", "cpu", "limit = \"20 %\"");
+    assert_eq!(message, "`limit` has no meaning under the policy that stands there");
+    assert_eq!(under, "\"20 %\"");
+    assert_eq!(refused("", "block", "reservation = \"1 MB/s\"").1, "\"1 MB/s\"");
+    assert_eq!(refused("", "cpu", "deadline = \"1 ms\"").1, "\"1 ms\"");
+    assert_eq!(refused("", "tcp", "share = 3").0, "`tcp` has no scheduler of its own: its cycles are shared at `cpu`");
+    let mclock = "[policy.network-read]\npolicy = \"reservation-limit-share\"\nmetric = \"bytes\"";
+    assert_eq!(refused(mclock, "network-read", "limit = \"20 %\"").0, "`20 %` is a part of a core");
+    let mclock = "[policy.cpu]\npolicy = \"reservation-limit-share\"";
+    assert_eq!(
+        refused(mclock, "cpu", "reservation = \"300 %\"").0,
+        "300 % of a core are reserved together, the machine has 200 %"
+    );
+    let (message, _) = refused(mclock, "cpu", "reservation = \"50 %\"\nlimit = \"20 %\"");
+    assert_eq!(message, "the reservation is above the limit");
 }
 
 #[test]

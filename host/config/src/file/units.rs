@@ -1,5 +1,7 @@
 //! Numbers with units, as people write them: "512 MiB", "20 Mbit/s", "1.5 ms", "50 %".
 
+use crate::policy::Rate;
+
 /// Reads a number of bytes: "4096", "64 KiB", "1.5 GB". Binary and decimal prefixes mean what they say.
 ///
 /// # Errors
@@ -79,6 +81,19 @@ pub fn per_second(text: &str) -> Result<u64, String> {
         "g/s" => Some(1_000_000_000),
         _ => None,
     })
+}
+
+/// Reads a rate: of cycles in percent of one core ("150 %"), of anything else as [`per_second`] does.
+///
+/// # Errors
+/// What was expected, in words.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    match percent(text) {
+        Ok(thousandths) => Ok(Rate::CoreThousandths(thousandths / 100)),
+        Err(_) => per_second(text)
+            .map(Rate::PerSecond)
+            .map_err(|expected| format!("{expected}; of cycles also a percentage of one core such as \"150 %\"")),
+    }
 }
 
 fn scaled(text: &str, expected: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {

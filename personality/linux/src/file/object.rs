@@ -25,6 +25,8 @@ use gyre_object::Bytes;
 
 /// Reads and writes up to here go through the stack instead of pages, bytes.
 const SMALL_BYTES: usize = 512;
+/// Of these the fewest need less of it cleared.
+const FEW_BYTES: usize = 64;
 /// Bytes that one turn of a large transfer moves.
 pub const TURN_BYTES: usize = 128 * 1024;
 
@@ -261,8 +263,18 @@ pub(super) async fn read_small(
     buffer: &mut UserBuffer<'_>,
     copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    let mut small = [0; SMALL_BYTES];
-    let into = small.get_mut(..buffer.left().min(SMALL_BYTES)).unwrap_or_default();
+    if buffer.left() <= FEW_BYTES {
+        return read_through::<FEW_BYTES>(buffer, copy).await;
+    }
+    read_through::<SMALL_BYTES>(buffer, copy).await
+}
+
+async fn read_through<const BYTES: usize>(
+    buffer: &mut UserBuffer<'_>,
+    copy: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut small = [0; BYTES];
+    let into = small.get_mut(..buffer.left().min(BYTES)).unwrap_or_default();
     let count = copy(into)?;
     buffer.put(small.get(..count).unwrap_or(&[])).await
 }

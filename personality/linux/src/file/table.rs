@@ -6,8 +6,8 @@ use super::calls::{
 };
 
 crate::system_calls! {
-    0 read waits read_write::read;
-    1 write waits read_write::write;
+    0 read waits read_write::read or read_write::read_at_once;
+    1 write waits read_write::write or read_write::write_at_once;
     2 open waits open::open;
     3 close waits descriptors::close;
     4 stat waits stat::stat;

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
 use gyre_interface::tcp::tcp;
 use gyre_interface::udp::udp;
-use gyre_object::SpinLock;
+use gyre_object::{SmallCopies, SpinLock};
 
 /// Open file descriptions of a tenant (Linux: file-max).
 pub const OPEN_MAX: usize = 65_536;
@@ -75,6 +75,8 @@ pub struct TenantFiles {
     pub locks: LockTable,
     /// TCP, where there is a network.
     pub tcp: Option<tcp::Client>,
+    /// Few bytes to send by TCP, copied.
+    pub small_sends: Arc<SpinLock<SmallCopies>>,
     /// UDP, where there is a network.
     pub udp: Option<udp::Client>,
     /// Where memfd_create makes files.
@@ -109,6 +111,7 @@ impl TenantFiles {
             unix_names: UnixNames::default(),
             locks: LockTable::default(),
             tcp: setup.tcp,
+            small_sends: Arc::default(),
             udp: setup.udp,
             memory: setup.memory,
             log,

@@ -15,13 +15,23 @@ pub async fn futex(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match command {
         raw::FUTEX_WAIT => wait(thread, a, private, realtime, BITS_ALL).await,
         raw::FUTEX_WAIT_BITSET => wait(thread, a, private, realtime, a.unsigned(5)).await,
-        raw::FUTEX_WAKE => wake(thread, a, private, BITS_ALL).await,
-        raw::FUTEX_WAKE_BITSET => wake(thread, a, private, a.unsigned(5)).await,
+        raw::FUTEX_WAKE => wake(thread, a, private, BITS_ALL),
+        raw::FUTEX_WAKE_BITSET => wake(thread, a, private, a.unsigned(5)),
         raw::FUTEX_REQUEUE => requeue(thread, a, private, None).await,
         raw::FUTEX_CMP_REQUEUE => requeue(thread, a, private, Some(a.unsigned(5))).await,
         raw::FUTEX_WAKE_OP => wake_op(thread, a, private).await,
         // Priority inheritance: schedulers here share by activity, a thread's priority is not theirs to lend.
         _ => Err(Errno::ENOSYS),
+    }
+}
+
+/// Its operations that only wake.
+pub fn wake_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let private = a.unsigned(1) & raw::FUTEX_PRIVATE_FLAG != 0;
+    match a.unsigned(1) & !raw::FUTEX_PRIVATE_FLAG {
+        raw::FUTEX_WAKE => Some(wake(thread, a, private, BITS_ALL)),
+        raw::FUTEX_WAKE_BITSET => Some(wake(thread, a, private, a.unsigned(5))),
+        _ => None,
     }
 }
 
@@ -42,7 +52,7 @@ async fn wait(thread: &Arc<Thread>, a: Arguments, private: bool, realtime: bool,
             Some(cycles_from_now(ns.saturating_sub(now)))
         }
     };
-    let word = word_at(&thread.space(), a.word(0), private).await?;
+    let word = word_at(&thread.space(), a.word(0), private)?;
     let futexes = &thread.tenant().futexes;
     match futexes.wait(thread, word, a.unsigned(2), bits, deadline).await {
         // A relative timeout would begin anew.
@@ -51,11 +61,11 @@ async fn wait(thread: &Arc<Thread>, a: Arguments, private: bool, realtime: bool,
     }
 }
 
-async fn wake(thread: &Arc<Thread>, a: Arguments, private: bool, bits: u32) -> Outcome {
+fn wake(thread: &Arc<Thread>, a: Arguments, private: bool, bits: u32) -> Outcome {
     if bits == 0 {
         return Err(Errno::EINVAL);
     }
-    let word = word_at(&thread.space(), a.word(0), private).await?;
+    let word = word_at(&thread.space(), a.word(0), private)?;
     let count = a.int(2).max(1) as usize;
     Ok(thread.tenant().futexes.wake(word.name, count, bits) as u64)
 }
@@ -66,8 +76,8 @@ async fn requeue(thread: &Arc<Thread>, a: Arguments, private: bool, expected: Op
         return Err(Errno::EINVAL);
     }
     let space = thread.space();
-    let from = word_at(&space, a.word(0), private).await?;
-    let to = word_at(&space, a.word(4), private).await?;
+    let from = word_at(&space, a.word(0), private)?;
+    let to = word_at(&space, a.word(4), private)?;
     if let Some(expected) = expected
         && thread.read_struct::<u32>(from.address).await? != expected
     {
@@ -129,8 +139,8 @@ impl WakeOp {
 
 async fn wake_op(thread: &Arc<Thread>, a: Arguments, private: bool) -> Outcome {
     let space = thread.space();
-    let first = word_at(&space, a.word(0), private).await?;
-    let second = word_at(&space, a.word(4), private).await?;
+    let first = word_at(&space, a.word(0), private)?;
+    let second = word_at(&space, a.word(4), private)?;
     let operation = WakeOp::decode(a.unsigned(5));
     if operation.apply(0).is_none() || operation.holds(0).is_none() {
         return Err(Errno::ENOSYS);

@@ -150,7 +150,7 @@ pub(crate) struct Word {
 }
 
 /// Finds the name of a word; a private one needs no look at the mapping.
-pub(crate) async fn word_at(space: &AddressSpace, address: u64, private: bool) -> Result<Word, Errno> {
+pub(crate) fn word_at(space: &AddressSpace, address: u64, private: bool) -> Result<Word, Errno> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }

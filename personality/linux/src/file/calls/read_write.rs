@@ -25,6 +25,68 @@ pub async fn write(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     write_file(thread, &file, &mut buffer, None).await
 }
 
+/// Bytes that a call moves at once at most.
+const AT_ONCE_BYTES: usize = 64;
+
+/// A few bytes on their way through the stack.
+struct Few {
+    bytes: [u8; AT_ONCE_BYTES],
+    count: usize,
+}
+
+impl AsRef<[u8]> for Few {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(..self.count).unwrap_or(&[])
+    }
+}
+
+/// `read` of a few bytes from a pipe or event counter that has some, into a page that is there.
+pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let bytes = a.size(2);
+    if bytes == 0 || bytes > AT_ONCE_BYTES {
+        return None;
+    }
+    let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
+    let take = |few: &mut Few| match file.object() {
+        Object::Pipe(end) => end.read(few.bytes.get_mut(..bytes)?).ok(),
+        Object::Event(event) => event.read(few.bytes.get_mut(..bytes)?).ok(),
+        _ => None,
+    };
+    let source = || {
+        let mut few = Few { bytes: [0; AT_ONCE_BYTES], count: 0 };
+        few.count = take(&mut few)?;
+        Some(few)
+    };
+    match file.object() {
+        Object::Pipe(_) | Object::Event(_) => {}
+        _ => return None,
+    }
+    thread.space().fill_at_once(a.word(1), bytes, source).map(|count| Ok(count as u64))
+}
+
+/// `write` of a few bytes from a page that is there to a pipe or event counter that has room.
+pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let bytes = a.size(2);
+    if bytes == 0 || bytes > AT_ONCE_BYTES {
+        return None;
+    }
+    let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
+    let object = file.object();
+    if !matches!(object, Object::Pipe(_)) && !(matches!(object, Object::Event(_)) && bytes == 8) {
+        return None;
+    }
+    let mut few = Few { bytes: [0; AT_ONCE_BYTES], count: bytes };
+    if !thread.space().copy_in_at_once(a.word(1), few.bytes.get_mut(..bytes)?) {
+        return None;
+    }
+    match object {
+        // A small write goes in as a whole or not at all; what it fails with is found out again.
+        Object::Pipe(end) => end.write(few.as_ref()).ok().map(|count| Ok(count as u64)),
+        Object::Event(event) => event.add(u64::from_le_bytes(*few.bytes.first_chunk()?)).ok().map(|_| Ok(bytes as u64)),
+        _ => None,
+    }
+}
+
 /// `readv(fd, pieces, count)`.
 pub async fn readv(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;

@@ -73,7 +73,9 @@ pub fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Socket::Unix(UnixSocket::new(unix_kind(kind)?, tenant))
         }
         Ok(INET) => match (kind, protocol) {
-            (net::SOCK_STREAM, 0 | IPPROTO_TCP) => Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?)),
+            (net::SOCK_STREAM, 0 | IPPROTO_TCP) => {
+                Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?, tenant.small_sends.clone()))
+            }
             (net::SOCK_DGRAM, 0 | IPPROTO_UDP) => Socket::Udp(UdpSocket::new(tenant.udp.ok_or(Errno::EAFNOSUPPORT)?)),
             (net::SOCK_RAW, _) => return Err(Errno::EPERM),
             (net::SOCK_STREAM | net::SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
@@ -207,15 +209,18 @@ pub async fn connect(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let deadline = super::read_write::deadline_of(&file, Ready::WRITE);
     let mut under_way = false;
     loop {
+        let listener = socket.listener(&address);
+        let room = listener.as_ref().map(|listener| listener.room());
         match socket.connect(address.clone(), sender).await {
             Err(Errno::EINPROGRESS | Errno::EALREADY) if !file.is_nonblocking() => {
                 under_way = true;
                 let waited = wait_ready(thread, &file, Ready::WRITE, deadline).await;
                 waited.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })?;
             }
-            // A local listener whose backlog is full: look again after others had their turn.
+            // A local listener whose backlog is full.
             Err(Errno::EAGAIN) if !file.is_nonblocking() => {
-                thread.interruptible(gyre_message::sleep_ns(1_000_000)).await?;
+                let room = room.ok_or(Errno::EAGAIN)?;
+                thread.interruptible_until(deadline, room).await?.ok_or(Errno::EAGAIN)?;
             }
             Err(Errno::EISCONN) if under_way => return Ok(0),
             outcome => return outcome.map(|()| 0),

@@ -18,7 +18,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::Readiness;
 use gyre_interface::tcp::Direction;
-use gyre_object::Bytes;
+use gyre_object::{Bytes, SmallCopies, SpinLock};
 use tcp::TcpSocket;
 use udp::UdpSocket;
 use unix::UnixSocket;
@@ -57,6 +57,17 @@ impl Data<'_> {
     pub fn into_pieces(self) -> Result<Vec<Bytes>, Errno> {
         match self {
             Data::Small(bytes) => Ok(alloc::vec![Bytes::copy_from(bytes)?]),
+            Data::Pieces(pieces) => Ok(pieces),
+        }
+    }
+
+    /// As pieces, where few bytes share a page with those of others.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn into_pieces_of(self, small: &SpinLock<SmallCopies>) -> Result<Vec<Bytes>, Errno> {
+        match self {
+            Data::Small(bytes) => Ok(alloc::vec![small.lock().copy(bytes)?]),
             Data::Pieces(pieces) => Ok(pieces),
         }
     }
@@ -205,6 +216,14 @@ impl Socket {
             (Socket::Unix(socket), Address::Unix(name)) => socket.connect(&name, sender),
             (Socket::Unix(socket), Address::Unspecified) => socket.disconnect(),
             _ => Err(Errno::EAFNOSUPPORT),
+        }
+    }
+
+    /// The local listener at an address, whose backlog may be full.
+    pub fn listener(&self, address: &Address) -> Option<Arc<unix::Endpoint>> {
+        match (self, address) {
+            (Socket::Unix(socket), Address::Unix(name)) => socket.listener(name),
+            _ => None,
         }
     }
 

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use gyre_interface::tcp::{self, Direction, Endpoint, NetError, TcpOption, TcpStatus};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::Labels;
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{Bytes, SmallCopies, SpinLock};
 
 /// Any address and port.
 pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
@@ -36,20 +36,28 @@ pub struct TcpSocket {
     state: SpinLock<State>,
     fresh: Arc<Readiness>,
     options: Options,
+    /// Where few bytes to send are copied, all of a tenant's sockets.
+    small: Arc<SpinLock<SmallCopies>>,
 }
 
 impl TcpSocket {
     /// A socket without an address.
-    pub fn new(client: tcp::tcp::Client) -> TcpSocket {
-        TcpSocket::in_phase(client, Phase::Fresh, ANY)
+    pub fn new(client: tcp::tcp::Client, small: Arc<SpinLock<SmallCopies>>) -> TcpSocket {
+        TcpSocket::in_phase(client, small, Phase::Fresh, ANY)
     }
 
-    fn in_phase(client: tcp::tcp::Client, phase: Phase, local: Endpoint) -> TcpSocket {
+    fn in_phase(
+        client: tcp::tcp::Client,
+        small: Arc<SpinLock<SmallCopies>>,
+        phase: Phase,
+        local: Endpoint,
+    ) -> TcpSocket {
         TcpSocket {
             client,
             state: SpinLock::new(State { phase, local, wanted: alloc::vec::Vec::new() }),
             fresh: Readiness::new(Ready::WRITE | Ready::HANG_UP),
             options: Options::default(),
+            small,
         }
     }
 
@@ -156,7 +164,7 @@ impl TcpSocket {
         }
         let remote = Address::Inet(socket.remote);
         let local = socket.local;
-        let accepted = TcpSocket::in_phase(self.client, Phase::Connected(socket), local);
+        let accepted = TcpSocket::in_phase(self.client, self.small.clone(), Phase::Connected(socket), local);
         Ok((Socket::Tcp(accepted), remote))
     }
 
@@ -218,7 +226,7 @@ impl TcpSocket {
         if !bits.intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
             return Err(Errno::EAGAIN);
         }
-        Ok(self.ask(&socket).send(socket.id, data.into_pieces()?).await?)
+        Ok(self.ask(&socket).send(socket.id, data.into_pieces_of(&self.small)?).await?)
     }
 
     /// Takes or looks at what has come. Without anything there the resource is not asked.

@@ -13,8 +13,10 @@ use crate::file::tenant_files::TenantFiles;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::future::Future;
 use gyre_interface::tcp::Direction;
 use gyre_interface::{Readiness, Ready};
+use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 
 /// SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET.
@@ -51,9 +53,16 @@ pub struct Endpoint {
     kind: UnixKind,
     state: SpinLock<State>,
     readiness: Arc<Readiness>,
+    /// A listener's backlog has room again, or there is no listener any more.
+    room: WaitQueue,
 }
 
 impl Endpoint {
+    /// Completes when a connection can be tried again that found the backlog full after this call.
+    pub fn room(&self) -> impl Future<Output = ()> + '_ {
+        self.room.wait()
+    }
+
     fn new(kind: UnixKind) -> Arc<Endpoint> {
         let initial = match kind {
             UnixKind::Datagram => Ready::WRITE,
@@ -71,6 +80,7 @@ impl Endpoint {
                 senders: Vec::new(),
             }),
             readiness: Readiness::new(initial),
+            room: WaitQueue::new(),
         })
     }
 
@@ -269,7 +279,10 @@ impl UnixSocket {
             let mut state = self.end.state.lock();
             let peer = match &state.phase {
                 Phase::Connected { peer, .. } => peer.upgrade(),
-                Phase::Listening { .. } => None,
+                Phase::Listening { .. } => {
+                    self.end.room.wake_all();
+                    None
+                }
                 Phase::Fresh => return Err(Errno::ENOTCONN),
             };
             state.shut_read |= direction != Direction::Send;
@@ -354,7 +367,10 @@ impl UnixSocket {
                     peer.peer_ended(true);
                 }
             }
-            Phase::Listening { backlog, .. } => backlog.iter().for_each(|end| refuse(end)),
+            Phase::Listening { backlog, .. } => {
+                backlog.iter().for_each(|end| refuse(end));
+                self.end.room.wake_all();
+            }
             _ => {}
         }
     }

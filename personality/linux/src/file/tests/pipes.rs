@@ -128,3 +128,35 @@ fn a_writer_that_came_and_went_lets_the_reader_in() {
         assert_eq!(user.read(fd, 100).await, Ok(vec![]));
     });
 }
+
+#[test]
+fn a_few_bytes_are_moved_at_once_unless_somebody_must_wait() {
+    run(|user| async move {
+        let (read, write) = user.pipe(0).await;
+        let (from, to) = (user.put(b"few").await, user.room(64));
+        assert_eq!(user.call_at_once(0, &[read, to, 3]), None, "an empty pipe");
+        assert_eq!(user.call_at_once(1, &[write, from, 3]), Some(Ok(3)));
+        assert_eq!(user.call_at_once(0, &[read, to, 2]), Some(Ok(2)));
+        assert_eq!(user.get(to, 2).await, b"fe");
+        assert_eq!(user.call_at_once(0, &[write, to, 1]), None, "an end that is not for reading");
+        assert_eq!(user.call_at_once(0, &[read, to, 65]), None, "more than a few");
+        user.close(write).await.unwrap();
+        assert_eq!(user.call_at_once(0, &[read, to, 64]), Some(Ok(1)));
+        assert_eq!(user.call_at_once(0, &[read, to, 64]), Some(Ok(0)), "the end");
+        assert_eq!(user.call_at_once(1, &[read, from, 1]), None, "an end that is not for writing");
+    });
+}
+
+#[test]
+fn a_read_at_once_takes_nothing_where_it_cannot_put_it() {
+    run(|user| async move {
+        let (read, write) = user.pipe(0).await;
+        let from = user.put(b"kept").await;
+        assert_eq!(user.call_at_once(1, &[write, from, 4]), Some(Ok(4)));
+        for bad in [0, 8, u64::MAX, u64::MAX - 1, 0x7fff_ffff_f000, from | 1 << 47] {
+            assert_eq!(user.call_at_once(0, &[read, bad, 4]), None, "{bad:#x}");
+            assert_eq!(user.call_at_once(1, &[write, bad, 4]), None, "{bad:#x}");
+        }
+        assert_eq!(user.read(read, 10).await, Ok(b"kept".to_vec()));
+    });
+}

@@ -13,7 +13,7 @@ impl UnixSocket {
         if self.end.kind == UnixKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
-        let limit = backlog.clamp(1, 4096) as usize;
+        let limit = backlog.min(4096) as usize;
         let mut state = self.end.state.lock();
         if state.name == UnixName::Unnamed {
             return Err(Errno::EINVAL);
@@ -43,9 +43,15 @@ impl UnixSocket {
             }
             end.ok_or(if shut { Errno::EINVAL } else { Errno::EAGAIN })?
         };
+        self.end.room.wake_all();
         let socket = UnixSocket::of(end, &self.tenant);
         let name = socket.peer_name().unwrap_or_default();
         Ok((Socket::Unix(socket), Address::Unix(name)))
+    }
+
+    /// Whoever listens under a name, to wait for room in its backlog.
+    pub(in crate::file::socket) fn listener(&self, name: &UnixName) -> Option<Arc<Endpoint>> {
+        self.tenant.unix_names.find(name).ok()
     }
 
     /// See connect(2). A full backlog answers EAGAIN.

@@ -1,0 +1,61 @@
+//! Reservations and limits: whether a tenant gets what it was promised, and no more than it may.
+
+use super::{
+    plot::{self, Line},
+    report::{Figure, Report},
+    rig::{Measured, Plan, Rig, as_it_is, nothing},
+};
+use crate::{cli::Kernel, failure::Result, view::sample::Tenant};
+
+/// Cores of the machine, in percent of one core.
+const MACHINE_PERCENT: f64 = 200.0;
+/// Tolerance, in points of one core.
+const BOUND: f64 = 4.0;
+
+/// What `experiments/promises.toml` promises.
+///
+/// # Errors
+/// When the machine does not run.
+pub fn run(rig: &Rig) -> Result<Report> {
+    let plan =
+        Plan { file: "promises.toml", on: Kernel::Gyre, warm_up: 3, seconds: 15, change: &as_it_is, besides: &nothing };
+    let measured = rig.measure(&plan)?;
+    let mut report = Report::new("promises", "Reservations and limits of the processor");
+    let cores = by_tenant(&measured);
+    let of = |name: &str| cores.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, percents)| percents);
+    let least = of("gold").iter().copied().fold(f64::INFINITY, f64::min);
+    let most = of("bronze").iter().copied().fold(0.0, f64::max);
+    let rest = of("silver").iter().sum::<f64>() / of("silver").len().max(1) as f64;
+    let figures = [
+        ("gold, 1 of 21 shares and a reserved core: least in a second", ">= 100 %", least, least >= 100.0 - BOUND),
+        ("bronze, 10 of 21 shares and a limit: most in a second", "<= 20 %", most, most <= 20.0 + BOUND && most > 10.0),
+        ("silver, what is left: mean", "80 %", rest, (rest - 80.0).abs() <= 2.0 * BOUND),
+    ];
+    for (what, goal, percent, is_met) in figures {
+        report.figures.push(Figure::new(what, "", format!("{percent:.1} % of a core")).goal(goal, is_met));
+    }
+    let lines = cores.iter().map(|(name, percents)| line(name, percents)).collect::<Vec<_>>();
+    report.plots.push(("promises.svg".into(), plot::lines("CPU time, each second", " % of a core", &lines)));
+    Ok(report)
+}
+
+/// What each customer used in each second, in percent of one core.
+fn by_tenant(measured: &Measured) -> Vec<(String, Vec<f64>)> {
+    let used = |tenant: &Tenant| tenant.cpu_percent * MACHINE_PERCENT / 100.0;
+    let names = measured.shares(|_| 1.0).into_iter().map(|(name, _, _)| name);
+    let own = |name: &String| {
+        let tenants = measured.samples.iter().flat_map(|sample| &sample.tenants);
+        tenants.filter(|tenant| tenant.name == *name).map(used).collect()
+    };
+    names.map(|name| (name.clone(), own(&name))).collect()
+}
+
+fn line(name: &str, percents: &[f64]) -> Line {
+    let points = (1..).zip(percents).map(|(second, percent)| (f64::from(second), *percent)).collect();
+    let promised = match name {
+        "gold" => Some(100.0),
+        "bronze" => Some(20.0),
+        _ => None,
+    };
+    Line { name: name.into(), points, level: promised }
+}
