@@ -268,6 +268,10 @@ protocol! {
         async fn sync(node: NodeId) -> Result<(), FileError>;
         /// Makes everything durable that the current activity has written.
         async fn sync_all() -> Result<(), FileError>;
+        /// Writes the contents of a part of a file back, without what is needed to find it after a crash (sync_file_range).
+        async fn write_back(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
+        /// Drops what is cached of a part of a file and can be had again: clean pages that nobody holds. Answers their bytes.
+        async fn evict(node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError>;
         /// Space and names.
         async fn statistics() -> Result<FileSystemStatistics, FileError>;
     }

@@ -6,6 +6,7 @@ extern crate alloc;
 pub mod block;
 pub mod files;
 pub mod link;
+pub mod memory;
 pub mod readiness;
 pub mod tcp;
 pub mod udp;

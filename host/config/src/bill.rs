@@ -32,6 +32,8 @@ pub struct Line {
     pub memory_bytes: u64,
     /// The most memory it held.
     pub memory_bytes_max: u64,
+    /// Memory over time, of its parts too, in bytes x seconds.
+    pub memory_byte_seconds: u64,
     /// Time that its messages waited in queues, in nanoseconds.
     pub queued_ns: u64,
 }
@@ -220,6 +222,7 @@ fn line(snapshot: &Snapshot, payers: &Payers, payer: &Activity) -> Line {
         cycles: handled(snapshot, whose),
         memory_bytes: payer.memory_bytes,
         memory_bytes_max: payer.memory_bytes_max,
+        memory_byte_seconds: payer.memory_byte_seconds,
         ..Line::default()
     };
     // Counters of a part are its own; memory of a tenant includes its parts already (it is the limit's subject).

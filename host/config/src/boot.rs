@@ -169,6 +169,10 @@ pub enum Root {
 pub struct Limits {
     /// Memory in bytes, kernel objects included.
     pub memory_bytes: u64,
+    /// Memory that nobody takes from it, in bytes; at most `memory_bytes`.
+    pub memory_reservation_bytes: u64,
+    /// Its part of the memory that no reservation covers, relative to the others; 0 takes the tenant's share.
+    pub memory_share: u32,
     /// Processes and threads.
     pub processes: u32,
     /// Open files of one process.
@@ -177,7 +181,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 64 << 20, processes: 256, files: 1024 }
+        Self { memory_bytes: 64 << 20, memory_reservation_bytes: 0, memory_share: 0, processes: 256, files: 1024 }
     }
 }
 

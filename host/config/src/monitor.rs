@@ -121,8 +121,22 @@ pub struct Activity {
     pub memory_bytes_max: u64,
     /// What it may hold.
     pub memory_bytes_limit: u64,
+    /// Memory integrated over time, bytes x seconds; a tenant's includes that of its processes.
+    pub memory_byte_seconds: u64,
+    /// What it could hold if everybody wanted all they may have; 0 where it has no budget of its own.
+    pub memory_entitled_bytes: u64,
+    /// Taken from it by reclaim so far, bytes.
+    pub memory_reclaimed_bytes: u64,
+    /// Times that it asked for room and there was none.
+    pub memory_failures: u64,
     /// Of `memory_bytes`: pages of the file cache.
     pub cache_bytes: u64,
+    /// Of these, pages that are to be written.
+    pub cache_dirty_bytes: u64,
+    /// Pages of files that were in the cache when they were read.
+    pub cache_hits: u64,
+    /// Pages of files that were not.
+    pub cache_misses: u64,
     /// Threads now; of a tenant, those of all its processes.
     pub processes: u32,
     /// Processes started so far.

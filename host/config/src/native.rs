@@ -81,6 +81,46 @@ pub enum Change {
     },
 }
 
+/// The tenant of the caller, where a call takes a tenant's index.
+pub const OWN_TENANT: u64 = u64::MAX;
+
+/// `checkpoint(tenant, path, length)`: makes a file of a tenant (its index in the machine) durable, or with `length` 0 all that
+/// the tenant has written. Who is not the system tenant may name [`OWN_TENANT`] only.
+///
+/// Errors: EPERM, ENOENT (no such tenant or file), EFAULT, EIO, and what walking a path answers.
+pub const CHECKPOINT: u64 = 0x1028;
+
+/// `evict(tenant, path, length) -> bytes`: the same, and then drops what is cached of the file, or of the tenant. Pages that
+/// programs have mapped and use stay.
+pub const EVICT: u64 = 0x1029;
+
+/// `flow(sink, share) -> descriptor`: a flow to what the descriptor `sink` names; `share` (1 to 2^20) is its part of what this
+/// program's flows read, relative to the others. For every program, as the five that follow. Closing the descriptor ends it.
+///
+/// Errors: EBADF, EINVAL, EMFILE, ENFILE.
+pub const FLOW: u64 = 0x1020;
+
+/// `flow_source(flow, source, offset, bytes, sink_offset)`: one more source, behind those that are there: `bytes` from `offset` on, or
+/// to the end where that comes first, to `sink_offset` on. Offsets are ignored by streams. Never waits.
+///
+/// Errors: EBADF, EINVAL, EPIPE (the flow is closed or has failed).
+pub const FLOW_SOURCE: u64 = 0x1021;
+
+/// `flow_close(flow, how) -> bytes`: waits until everything has arrived (`how` 0), or ends it now (1); the bytes that have arrived.
+///
+/// Errors: EBADF, EINVAL, EINTR, and the first error that a source or the sink had.
+pub const FLOW_CLOSE: u64 = 0x1022;
+
+/// `stream(descriptors)`: a stream of bytes; two `int`s receive the end to read from and the end to write to. Both can be ends of flows.
+pub const STREAM: u64 = 0x1023;
+
+/// `stream_write(descriptor, address, bytes) -> bytes`: writes by copying.
+pub const STREAM_WRITE: u64 = 0x1024;
+
+/// `stream_read(descriptor, &address, &bytes)`: reads without copying where that can be: what comes next is mapped read-only at an
+/// address that the system chooses. `bytes` says how much at most, and receives how much; 0 is the end. `munmap` gives it back.
+pub const STREAM_READ: u64 = 0x1025;
+
 /// Argument of [`SPAWN`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRequest {

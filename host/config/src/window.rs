@@ -119,6 +119,11 @@ fn subtract_activity(activity: &mut Activity, earlier: &Activity) {
     less(&mut activity.user_cycles, earlier.user_cycles);
     less(&mut activity.received_bytes, earlier.received_bytes);
     less(&mut activity.sent_bytes, earlier.sent_bytes);
+    less(&mut activity.memory_byte_seconds, earlier.memory_byte_seconds);
+    less(&mut activity.memory_reclaimed_bytes, earlier.memory_reclaimed_bytes);
+    less(&mut activity.memory_failures, earlier.memory_failures);
+    less(&mut activity.cache_hits, earlier.cache_hits);
+    less(&mut activity.cache_misses, earlier.cache_misses);
     less(&mut activity.dropped_frames, earlier.dropped_frames);
     less(&mut activity.read_bytes, earlier.read_bytes);
     less(&mut activity.written_bytes, earlier.written_bytes);

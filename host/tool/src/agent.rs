@@ -83,16 +83,18 @@ impl Agent {
         Ok(text)
     }
 
-    /// Sends a wish and waits until it is done.
+    /// Asks for something to be done and gets the whole answer; waits as long as it takes.
     ///
     /// # Errors
-    /// When the machine does not answer, or refuses: the message says why.
-    pub fn post(&self, path: &str, body: &str) -> Result<()> {
-        let request = format!("POST {path} HTTP/1.1\r\nHost: machine\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        let mut stream = self.connect(&request)?;
-        stream.set_read_timeout(Some(PATIENCE)).context(|| silent(path))?;
-        let (reader, head) = read_head(&mut stream).context(|| silent(path))?;
-        refused(reader, head).map(drop)
+    /// When the machine does not answer, or refuses.
+    pub fn post(&self, path: &str, body: &str) -> Result<String> {
+        let (reader, length) = {
+            let (reader, head) = self.ask(path, body)?;
+            refused(reader, head)?
+        };
+        let mut text = String::new();
+        reader.take(length.unwrap_or(0)).read_to_string(&mut text).context(|| silent(path))?;
+        Ok(text)
     }
 
     /// Opens a stream of text that goes on.
@@ -117,10 +119,14 @@ impl Agent {
     /// # Errors
     /// When the machine does not answer, or refuses.
     pub fn upgrade(&self, path: &str, body: &str) -> Result<BufReader<UnixStream>> {
+        let (reader, head) = self.ask(path, body)?;
+        if head.status == 101 { Ok(reader) } else { refused(reader, head).map(|(reader, _)| reader) }
+    }
+
+    fn ask(&self, path: &str, body: &str) -> Result<(BufReader<UnixStream>, Head)> {
         let request = format!("POST {path} HTTP/1.1\r\nHost: machine\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let mut stream = self.connect(&request)?;
-        let (reader, head) = read_head(&mut stream).context(|| silent(path))?;
-        if head.status == 101 { Ok(reader) } else { refused(reader, head).map(|(reader, _)| reader) }
+        read_head(&mut stream).context(|| silent(path))
     }
 
     fn connect(&self, request: &str) -> Result<UnixStream> {

@@ -63,8 +63,19 @@ pub fn check(bill: &Bill) -> Result<()> {
 pub fn table(bill: &Bill) -> String {
     let seconds = |cycles: u64| format!("{:.3} s", cycles as f64 / bill.cycles_per_second.max(1) as f64);
     let part = |cycles: u64| format!("{:.3} %", percent(cycles, bill.machine_cycles));
-    let head =
-        ["", "share", "CPU time", "of machine", "sent", "received", "disk read", "written", "memory", "mean wait"];
+    let head = [
+        "",
+        "share",
+        "CPU time",
+        "of machine",
+        "sent",
+        "received",
+        "disk read",
+        "written",
+        "memory",
+        "over time",
+        "mean wait",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let sum_of_shares: u32 = bill.tenants.iter().filter(|line| line.tenant != "system").map(|line| line.share).sum();
     rows.extend(bill.tenants.iter().map(|line| {
@@ -166,7 +177,8 @@ fn last_line(bill: &Bill) -> String {
 fn figures(line: &Line) -> Vec<String> {
     let bytes = [line.sent_bytes, line.received_bytes, line.read_bytes, line.written_bytes, line.memory_bytes];
     let waited = format!("{:.1} us", line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
-    bytes.iter().map(|bytes| show_bytes(*bytes)).chain([waited]).collect()
+    let held = format!("{} s", show_bytes(line.memory_byte_seconds));
+    bytes.iter().map(|bytes| show_bytes(*bytes)).chain([held, waited]).collect()
 }
 
 /// Returns a part in percent of a whole.
@@ -177,7 +189,7 @@ pub fn percent(part: u64, whole: u64) -> f64 {
 /// Writes a bill for spreadsheets; the last line is the machine.
 pub fn csv(bill: &Bill) -> String {
     let mut text = String::from(
-        "account,share,cycles,user_cycles,messages,sent_bytes,received_bytes,read_bytes,written_bytes,memory_bytes,queued_ns\n",
+        "account,share,cycles,user_cycles,messages,sent_bytes,received_bytes,read_bytes,written_bytes,memory_bytes,memory_byte_seconds,queued_ns\n",
     );
     for line in &bill.tenants {
         let figures = [
@@ -190,6 +202,7 @@ pub fn csv(bill: &Bill) -> String {
             line.read_bytes,
             line.written_bytes,
             line.memory_bytes,
+            line.memory_byte_seconds,
             line.queued_ns,
         ];
         let figures: Vec<String> = figures.iter().map(u64::to_string).collect();
@@ -204,7 +217,7 @@ pub fn csv(bill: &Bill) -> String {
         ("machine", bill.machine_cycles),
     ];
     for (name, cycles) in others {
-        text += &format!("{name},,{cycles},,,,,,,,\n");
+        text += &format!("{name},,{cycles},,,,,,,,,\n");
     }
     text
 }
@@ -243,7 +256,7 @@ mod tests {
     #[test]
     fn every_line_of_the_csv_has_the_columns_of_its_head() {
         let text = csv(&bill());
-        assert!(text.lines().all(|line| line.matches(',').count() == 10), "{text}");
-        assert!(text.ends_with("machine,,1000,,,,,,,,\n"));
+        assert!(text.lines().all(|line| line.matches(',').count() == 11), "{text}");
+        assert!(text.ends_with("machine,,1000,,,,,,,,,\n"));
     }
 }

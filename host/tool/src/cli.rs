@@ -40,6 +40,10 @@ pub enum Command {
     Exec(Exec),
     /// Show what a tenant wrote to standard output and standard error
     Logs(Logs),
+    /// Make what a tenant has written durable: one file of it, or all
+    Checkpoint(Keep),
+    /// The same, and drop it from memory
+    Evict(Keep),
     /// Show who used what since the machine started
     Bill(Bill),
     /// Change a running machine: shares and limits of a tenant, policy and cores of a resource
@@ -229,6 +233,18 @@ pub struct Logs {
     /// Wait for more
     #[arg(long, short)]
     pub follow: bool,
+}
+
+/// Arguments of `checkpoint` and `evict`.
+#[derive(Args)]
+pub struct Keep {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
+    /// The tenant
+    pub tenant: String,
+    /// The file's path in the tenant; without it all that the tenant has
+    pub file: Option<String>,
 }
 
 /// Arguments of `bill`.

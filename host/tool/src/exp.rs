@@ -6,6 +6,7 @@ mod crash;
 mod disk;
 mod flood;
 mod html;
+mod memory;
 mod overhead;
 mod plot;
 mod promises;
@@ -53,6 +54,11 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "disk-shares", title: "Three readers of a throttled disk (Figs 15, 16)", run: disk::shares },
     Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: disk::storm },
     Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
+    Experiment {
+        name: "memory",
+        title: "A stream through ten times the memory, beside Linux with control groups",
+        run: memory::run,
+    },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
     Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },

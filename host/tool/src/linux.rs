@@ -2,7 +2,7 @@
 //!
 //! The kernel comes from Debian's package, the tenants' root file systems are the same images; an initial RAM disk with
 //! busybox mounts them, gives each tenant its address and a control group (version 2) with `cpu.weight` by share and
-//! `memory.max`, and starts its command inside. That is what a careful administrator would do.
+//! `memory.max`, `memory.high` and `memory.low`, and starts its command inside. That is what a careful administrator would do.
 
 use std::{
     fmt::Write as _,
@@ -156,9 +156,13 @@ fn customer(tenant: &Tenant, device: &str, machine: &Machine) -> String {
     let mut text = format!(
         "ip addr add {address}/24 dev eth0\nmkdir -p /tenants/{name} /sys/fs/cgroup/{name}\n\
          mount -t ext4 /dev/{device} /tenants/{name}\nmount -t proc none /tenants/{name}/proc\nmount -t devtmpfs none /tenants/{name}/dev\n\
-         echo {} > /sys/fs/cgroup/{name}/cpu.weight\necho {} > /sys/fs/cgroup/{name}/memory.max\n",
+         echo {} > /sys/fs/cgroup/{name}/cpu.weight\necho {} > /sys/fs/cgroup/{name}/memory.max\n\
+         echo {} > /sys/fs/cgroup/{name}/memory.high\necho {} > /sys/fs/cgroup/{name}/memory.low\n",
         weight(tenant, machine),
-        tenant.limits.memory_bytes
+        tenant.limits.memory_bytes,
+        // Where a tenant slows down and gives back before it is refused.
+        tenant.limits.memory_bytes - tenant.limits.memory_bytes / 16,
+        tenant.limits.memory_reservation_bytes
     );
     // Tenants share one network stack here: a server that listens everywhere listens at its tenant's address.
     let _ = writeln!(

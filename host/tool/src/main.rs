@@ -14,6 +14,7 @@ mod exp;
 mod failure;
 mod forward;
 mod image;
+mod keep;
 mod linux;
 mod load;
 mod module;
@@ -58,6 +59,8 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Top(arguments) => top::top(&arguments),
         Command::Exec(arguments) => exec::exec(&arguments),
         Command::Logs(arguments) => exec::logs(&arguments),
+        Command::Checkpoint(arguments) => keep::checkpoint(&arguments),
+        Command::Evict(arguments) => keep::evict(&arguments),
         Command::Set(arguments) => set::set(&arguments),
         Command::Bill(arguments) => bill::bill(&arguments),
         Command::Exp(arguments) => exp::exp(&arguments),

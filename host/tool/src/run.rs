@@ -21,7 +21,7 @@ use crate::{
     view::{Sampler, page, sampler::Sources, terminal},
 };
 pub use result::Outcome;
-pub use start::{Running, start};
+pub use start::{Running, start, start_with_clock};
 
 /// `gyre run FILE`.
 ///

@@ -117,6 +117,8 @@ pub struct Process {
     pub no_new_privileges: AtomicBool,
     /// When it began, cycles.
     pub started_cycles: u64,
+    /// What its flows share.
+    pub flow_shares: Arc<gyre_flow::Shares>,
     /// What reaped children have used.
     pub children_used: SpinLock<crate::tenant::Consumption>,
 }
@@ -176,6 +178,7 @@ impl Process {
             is_subreaper: AtomicBool::new(false),
             no_new_privileges: AtomicBool::new(false),
             started_cycles: gyre_machine::now(),
+            flow_shares: Arc::default(),
             children_used: SpinLock::default(),
         })
     }

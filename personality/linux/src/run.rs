@@ -247,7 +247,7 @@ async fn on_page_fault(
         Err(FaultError::NotMapped) => (number::SIGSEGV, SEGV_MAPERR),
         Err(FaultError::Denied) => (number::SIGSEGV, SEGV_ACCERR),
         Err(FaultError::BeyondEnd | FaultError::Io) => (number::SIGBUS, BUS_ADRERR),
-        Err(FaultError::OutOfMemory) => return out_of_memory(thread),
+        Err(FaultError::OutOfMemory) => return rare(|| task::shortage::end_largest(thread)).await,
     };
     // Bits of the error code: present, write, user, instruction (SDM vol. 3, 4.7).
     let kind = match access {
@@ -257,13 +257,6 @@ async fn on_page_fault(
     };
     running.fault = FaultNote { trap: 14, error: 4 | kind | u64::from(present), address };
     thread.force(SignalInfo::fault(signal, code, address));
-}
-
-/// The tenant's memory is used up: the process that wanted more ends, nobody else.
-fn out_of_memory(thread: &Arc<Thread>) {
-    let process = thread.process();
-    log::warn!("{}: process {} ends: the tenant's memory is used up", thread.tenant().name(), process.id());
-    process.end(number::SIGKILL);
 }
 
 /// FPE_INTDIV, FPE_FLTINV, ILL_ILLOPN, TRAP_BRKPT, TRAP_TRACE, BUS_ADRALN (asm-generic/siginfo.h).

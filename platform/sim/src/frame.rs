@@ -44,6 +44,26 @@ impl Frame {
         Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES).expect("page sizes are valid layouts")
     }
 
+    /// Cuts it into single frames of the same owner, in order: `2^order` of them. Here they are copies: a host's memory is given
+    /// back as it was taken.
+    pub fn split(self) -> impl Iterator<Item = Frame> {
+        let (count, owner) = (1usize << self.order, self.owner);
+        let mut whole = self;
+        let single = |index: usize| {
+            // SAFETY: the layout's size is not zero.
+            let memory = unsafe { alloc_zeroed(Self::layout(0)) };
+            let memory = NonNull::new(memory).expect("a test has memory");
+            crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES);
+            let mut frame = Frame { memory, order: 0, owner };
+            whole.read_shared(index * PAGE_BYTES, frame.as_mut_slice());
+            frame
+        };
+        let frames: Vec<Frame> = (0..count).map(single).collect();
+        // What was charged for the whole is the parts' to credit.
+        whole.owner = None;
+        frames.into_iter()
+    }
+
     /// The physical address of the first byte.
     pub fn pa(&self) -> Pa {
         Pa(self.memory.as_ptr() as u64)

@@ -6,7 +6,11 @@ use std::collections::BTreeMap;
 /// The page table of one address space. The kernel half is shared by all tables and never changed through this.
 pub struct PageTable {
     pages: BTreeMap<u64, Mapping>,
+    large: BTreeMap<u64, Mapping>,
 }
+
+/// Bytes of a large page.
+const LARGE_BYTES: u64 = 2 << 20;
 
 /// What a core loads to run in an address space; stays whole as long as somebody holds it.
 #[derive(Clone)]
@@ -18,7 +22,7 @@ impl PageTable {
     /// # Errors
     /// [`MapError::OutOfMemory`].
     pub fn new() -> Result<PageTable, MapError> {
-        Ok(PageTable { pages: BTreeMap::new() })
+        Ok(PageTable { pages: BTreeMap::new(), large: BTreeMap::new() })
     }
 
     /// What a core loads to run in this address space.
@@ -38,6 +42,38 @@ impl PageTable {
             return Err(MapError::Occupied);
         }
         self.pages.insert(va.0, Mapping { pa, flags });
+        Ok(())
+    }
+
+    /// Maps 2 MiB at once, where nothing is mapped. Does not flush. A test's frames lie anywhere, so `pa` need not be aligned.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+        if va.0 >= USER_END || !va.0.is_multiple_of(LARGE_BYTES) {
+            return Err(MapError::BadAddress);
+        }
+        if self.pages.range(va.0..va.0 + LARGE_BYTES).next().is_some() || self.large.contains_key(&va.0) {
+            return Err(MapError::Occupied);
+        }
+        self.large.insert(va.0, Mapping { pa, flags });
+        Ok(())
+    }
+
+    /// Removes a large page that starts at `va` and returns what was there.
+    pub fn unmap_large(&mut self, va: Va) -> Option<Mapping> {
+        self.large.remove(&va.0)
+    }
+
+    /// Replaces a large page by single pages with the same rights.
+    ///
+    /// # Errors
+    /// [`MapError::BadAddress`] where no large page starts.
+    pub fn split_large(&mut self, va: Va) -> Result<(), MapError> {
+        let whole = self.large.remove(&va.0).ok_or(MapError::BadAddress)?;
+        for offset in (0..LARGE_BYTES).step_by(PAGE_BYTES) {
+            self.pages.insert(va.0 + offset, Mapping { pa: Pa(whole.pa.0 + offset), ..whole });
+        }
         Ok(())
     }
 
@@ -89,7 +125,11 @@ impl PageTable {
 
     /// What is mapped at the page that holds `va`.
     pub fn query(&self, va: Va) -> Option<Mapping> {
-        self.pages.get(&va.page_start().0).copied()
+        let large = || {
+            let whole = self.large.get(&(va.0 & !(LARGE_BYTES - 1)))?;
+            Some(Mapping { pa: Pa(whole.pa.0 + va.page_start().0 % LARGE_BYTES), ..*whole })
+        };
+        self.pages.get(&va.page_start().0).copied().or_else(large)
     }
 
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).

@@ -65,6 +65,7 @@ pub use self::{
     kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
     memory::frame::{Frame, set_memory_meter},
     memory::memory_statistics,
+    memory::raw::{free_bytes, set_frame_floor},
     mmio::Mmio,
     msix::{attach_interrupt, detach_interrupt, interrupt_entries},
     page_table::{PageTable, TableRoot, flush_all_local, flush_page_local},

@@ -46,8 +46,13 @@ impl TableRoot {
     /// What is mapped at the page that holds `va`, at this moment.
     #[inline]
     pub(crate) fn query(&self, va: Va) -> Option<Mapping> {
-        let entry = find_user(self.0, va)?.get();
-        (entry & PRESENT != 0).then(|| mapping_of(entry))
+        let (slot, level) = find_user(self.0, va)?;
+        let entry = slot.get();
+        let mut mapping = mapping_of(entry);
+        if level == 2 {
+            mapping.pa = Pa((entry & ADDRESS & !(LARGE_BYTES - 1)) | va.page_start().0 & (LARGE_BYTES - 1));
+        }
+        (entry & PRESENT != 0).then_some(mapping)
     }
 }
 
@@ -84,6 +89,54 @@ impl PageTable {
         }
         slot.set(entry_of(pa, flags));
         Ok(())
+    }
+
+    /// Maps 2 MiB at once, where nothing is mapped. Does not flush.
+    ///
+    /// # Errors
+    /// [`MapError`]; [`MapError::Occupied`] also where a table of single pages, even an empty one, cannot be replaced.
+    pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+        if va.0 >= USER_END || !va.0.is_multiple_of(LARGE_BYTES) || !pa.0.is_multiple_of(LARGE_BYTES) || pa.0 & !ADDRESS != 0 {
+            return Err(MapError::BadAddress);
+        }
+        // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
+        let slot = unsafe { find_or_make(self.root.0, va.0, 2, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+        if slot.get() & PRESENT != 0 {
+            return Err(MapError::Occupied);
+        }
+        slot.set(entry_of(pa, flags) | LARGE);
+        Ok(())
+    }
+
+    /// Removes a large page that starts at `va` and returns what was there. The caller flushes TLBs before the frames are reused.
+    pub fn unmap_large(&mut self, va: Va) -> Option<Mapping> {
+        let slot = self.find_large(va)?;
+        Some(mapping_of(slot.swap(0) & !LARGE))
+    }
+
+    /// Replaces a large page by single pages with the same rights. No flush is needed: every address leads where it led.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfMemory`]; [`MapError::BadAddress`] where no large page starts.
+    pub fn split_large(&mut self, va: Va) -> Result<(), MapError> {
+        let slot = self.find_large(va).ok_or(MapError::BadAddress)?;
+        let table = take_table().ok_or(MapError::OutOfMemory)?;
+        let entry = slot.get() & !LARGE;
+        for index in 0..LARGE_BYTES / PAGE_BYTES as u64 {
+            // SAFETY: a fresh table of ours.
+            unsafe { Slot::of(table, index) }.set(entry + index * PAGE_BYTES as u64);
+        }
+        slot.swap(table | UPPER);
+        Ok(())
+    }
+
+    fn find_large(&self, va: Va) -> Option<Slot> {
+        if va.0 >= USER_END || !va.0.is_multiple_of(LARGE_BYTES) {
+            return None;
+        }
+        // SAFETY: inner tables live as long as their root.
+        let (slot, level) = unsafe { find(self.root.0, va.0) }?;
+        (level == 2 && slot.get() & (PRESENT | LARGE) == PRESENT | LARGE).then_some(slot)
     }
 
     /// Removes a page and returns what was there. The caller flushes TLBs before the frame is reused.
@@ -173,7 +226,7 @@ impl PageTable {
 
     #[inline]
     fn find(&self, va: Va) -> Option<Slot> {
-        find_user(self.root.0, va)
+        find_user(self.root.0, va).filter(|(_, level)| *level == 1).map(|(slot, _)| slot)
     }
 }
 
@@ -189,14 +242,14 @@ fn for_each_table(start: Va, end: Va, mut each: impl FnMut(u64, u64) -> Result<(
     Ok(())
 }
 
-/// The slot of a user page below a root that somebody holds.
+/// The slot of a user page below a root that somebody holds, and its level: 1, or 2 for a large page.
 #[inline]
-fn find_user(root: u64, va: Va) -> Option<Slot> {
+fn find_user(root: u64, va: Va) -> Option<(Slot, u32)> {
     if va.0 >= USER_END {
         return None;
     }
-    // SAFETY: inner tables live as long as their root. Large pages are never made in the user half.
-    unsafe { find(root, va.0) }.map(|(slot, _)| slot)
+    // SAFETY: inner tables live as long as their root.
+    unsafe { find(root, va.0) }
 }
 
 impl Drop for TableRoot {
@@ -302,8 +355,9 @@ unsafe fn free_below(table: u64, level: u32) {
         let entries = unsafe { entries_of(table, count as usize) };
         // Most entries are empty: eight at a look.
         for entries in entries.chunks(8).filter(|entries| entries.iter().fold(0, |any, entry| any | entry) != 0) {
-            for entry in entries.iter().filter(|entry| **entry != 0) {
-                // SAFETY: an entry of an upper level names a table of its own.
+            // A large page is its owner's, as single pages are.
+            for entry in entries.iter().filter(|entry| **entry != 0 && (level > 2 || **entry & LARGE == 0)) {
+                // SAFETY: any other entry of an upper level names a table of its own.
                 unsafe { free_below(entry & ADDRESS, level - 1) };
             }
         }

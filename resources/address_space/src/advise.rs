@@ -94,7 +94,7 @@ impl AddressSpace {
             return Err(SpaceError::NotMapped);
         }
         let pages = (start..end).step_by(PAGE as usize);
-        Ok(pages.map(|at| u8::from(state.pages.get(at).is_some())).collect())
+        Ok(pages.map(|at| u8::from(state.pages.contains(at))).collect())
     }
 
     /// True where the whole range is mapped.
@@ -105,8 +105,7 @@ impl AddressSpace {
     /// The word at an address where its page is resident; 0 bits of it come from two moments.
     pub fn peek_u32(&self, address: u64) -> Option<u32> {
         let mut word = [0; 4];
-        let offset = (address % PAGE) as usize;
-        let read = self.with_present(address, Access::Read, |page, _| page.read(offset, &mut word))?;
+        let read = self.with_present(address, Access::Read, |page, offset, _| page.read(offset, &mut word))?;
         (read == word.len()).then(|| u32::from_le_bytes(word))
     }
 
@@ -116,8 +115,7 @@ impl AddressSpace {
     /// [`FaultError`]; [`FaultError::Denied`] for an address that is not aligned.
     pub async fn update_u32(&self, address: u64, change: impl Fn(u32) -> u32) -> Result<u32, FaultError> {
         loop {
-            let offset = (address % PAGE) as usize;
-            let done = self.with_present(address, Access::Write, |page, _| {
+            let done = self.with_present(address, Access::Write, |page, offset, _| {
                 let mut word = [0; 4];
                 page.read(offset, &mut word);
                 let old = u32::from_le_bytes(word);

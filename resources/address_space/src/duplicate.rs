@@ -20,6 +20,7 @@ impl AddressSpace {
         let copied = {
             let mut guard = self.state.lock();
             let mut child = child.state.lock();
+            guard.split_range(0, gyre_machine::USER_END, &mut shrunk);
             guard.copy_to(&mut child, &mut shrunk)
         };
         self.settle(shrunk).await;

@@ -19,6 +19,10 @@ use gyre_object::Page;
 const GUARD_BYTES: u64 = 256 * PAGE;
 /// Pages of a file that one fault may bring, the neighbours being taken only if they are cached.
 const WINDOW_PAGES: u64 = 16;
+/// What a fault asks room for: a page, and tables for it.
+const ROOM_BYTES: u64 = 4 * PAGE;
+/// Times that one fault asks for room: others may take what was made for it.
+const ROOMS_MAX: usize = 8;
 /// Rounds of one fault: each ends in progress unless another thread undoes it.
 const ROUNDS_MAX: usize = 64;
 
@@ -42,6 +46,16 @@ impl AddressSpace {
     /// # Errors
     /// [`FaultError`].
     pub async fn fault(&self, address: u64, access: Access) -> Result<(), FaultError> {
+        for _ in 0..ROOMS_MAX {
+            match self.fault_once(address, access).await {
+                Err(FaultError::OutOfMemory) if self.flush.make_room(ROOM_BYTES).await => {}
+                result => return result,
+            }
+        }
+        Err(FaultError::OutOfMemory)
+    }
+
+    async fn fault_once(&self, address: u64, access: Access) -> Result<(), FaultError> {
         let address = Va(address).page_start().0;
         if !Va(address).is_user() {
             return Err(FaultError::NotMapped);
@@ -70,11 +84,19 @@ impl AddressSpace {
         if !region.allows(access) {
             return Err(FaultError::Denied);
         }
+        if let Some(allowed) = state.huge_allows(address, access) {
+            if allowed {
+                return Ok(Step::Done);
+            }
+            let mut shrunk = Shrunk::default();
+            state.split_range(address, address + PAGE, &mut shrunk);
+            return Ok(Step::Flush(shrunk));
+        }
         let index = region.index_of(start, address);
         match (state.pages.get(address).cloned(), access) {
             (Some(page), Access::Write) => self.step_write(state, address, page, &region, index),
             (Some(page), _) => state.show(address, &page, &region).map(|()| Step::Done),
-            (None, _) => state.step_absent(address, &region, index),
+            (None, _) => state.step_absent(address, start, &region, index),
         }
     }
 
@@ -212,8 +234,9 @@ impl State {
     }
 
     /// A page that is not there: made, found, or to be asked for.
-    fn step_absent(&mut self, address: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
+    fn step_absent(&mut self, address: u64, start: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
         let page = match &region.provider {
+            Provider::Anonymous if self.install_huge(start, region, address) => return Ok(Step::Done),
             Provider::Anonymous => Page::zeroed()?,
             Provider::Memory(memory) => memory.page(index)?,
             Provider::File(file) => return Ok(Step::Ask(file.clone(), index)),

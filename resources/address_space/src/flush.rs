@@ -16,6 +16,12 @@ pub enum Stale {
 
 /// Flushes the translation buffers of cores. The kernel implements it with closures on these cores.
 pub trait Flush: Send + Sync + 'static {
+    /// Waits until the current activity may have that many bytes more; false where that cannot be. Without a memory resource there
+    /// is nobody to ask.
+    fn make_room(&self, _bytes: u64) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(async { false })
+    }
+
     /// Done when no core of the set (a bit each, the own one included) still holds a stale page.
     fn flush(&self, cores: u64, stale: Stale) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }

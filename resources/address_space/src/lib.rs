@@ -19,8 +19,13 @@ mod duplicate;
 pub mod error;
 mod fault;
 pub mod flush;
+mod give_back;
 mod heap;
+mod huge;
+#[cfg(test)]
+mod huge_tests;
 pub mod layout;
+mod leaving;
 pub mod map;
 mod pages;
 pub mod region;

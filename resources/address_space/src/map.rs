@@ -1,11 +1,12 @@
 //! Changing mappings: map, unmap, protect, move.
 
-use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights};
-use crate::space::{Change, REGIONS_MAX, Shrunk, State, count};
+use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
+use crate::space::{REGIONS_MAX, Shrunk, State, count};
 use crate::{AddressSpace, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_machine::{MapFlags, USER_END, Va, address::USER_START};
+use gyre_object::Page;
 
 /// Where a mapping goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +73,6 @@ impl AddressSpace {
             return Err(SpaceError::Invalid);
         }
         let bytes = pages_of(request.bytes).ok_or(SpaceError::NoMemory)?;
-        let change = self.change();
         let mut shrunk = Shrunk::default();
         let mut dirtied = Vec::new();
         let start = {
@@ -85,12 +85,37 @@ impl AddressSpace {
             state.evict_range(start, start + bytes, &mut shrunk);
             state.regions.take(start, start + bytes);
             state.regions.insert(start, request.into_region(start + bytes));
-            change.cover_others(&mut shrunk);
+            state.cover_leaving(start, start + bytes, &mut shrunk);
             start
         };
         count(&self.counters.fresh_regions);
+        if !shrunk.stale.is_empty() {
+            count(&self.counters.fresh_flushes);
+        }
         self.settle(shrunk).await;
         tell(dirtied).await;
+        Ok(start)
+    }
+
+    /// Shows pages to the program, read-only for ever, at an address of the system's choice (2013 paper, Fig. 7). A fresh region: no core
+    /// can know it, so nothing is flushed.
+    ///
+    /// # Errors
+    /// [`SpaceError::NoMemory`].
+    pub async fn expose(&self, pages: Vec<Page>) -> Result<u64, SpaceError> {
+        let bytes = pages.len() as u64 * PAGE;
+        let request = MapRequest {
+            place: Place::Anywhere(0),
+            bytes,
+            rights: Rights::READ,
+            rights_max: Rights::READ,
+            options: Options::SHARED,
+            provider: Provider::Memory(Arc::new(SharedMemory::of_pages(pages))),
+            first_index: 0,
+        };
+        let start = self.map(request).await?;
+        // What cannot be mapped now for want of memory is met again by a fault.
+        let _ = self.populate(start, bytes).await;
         Ok(start)
     }
 
@@ -103,7 +128,6 @@ impl AddressSpace {
         if start == end {
             return Err(SpaceError::Invalid);
         }
-        let _change = self.change();
         let (shrunk, dirtied) = self.state.lock().remove(start, end);
         self.settle(shrunk).await;
         tell(dirtied).await;
@@ -134,6 +158,7 @@ impl AddressSpace {
             if parts.iter().any(|(_, _, region)| !region.rights_max.contains(rights)) {
                 return Err(SpaceError::Denied);
             }
+            state.split_range(start, end, &mut shrunk);
             state.regions.change(start, end, |region| region.rights = rights);
             for (start, end, _) in parts {
                 state.apply_rights(start, end, &mut shrunk);
@@ -155,7 +180,6 @@ impl AddressSpace {
         if old_bytes == 0 {
             return Err(SpaceError::Invalid);
         }
-        let change = self.change();
         if target == Move::Never || target == Move::IfNeeded {
             if new_bytes <= old_bytes {
                 if new_bytes < old_bytes {
@@ -166,7 +190,7 @@ impl AddressSpace {
             let mut shrunk = Shrunk::default();
             let grown = {
                 let mut state = self.state.lock();
-                change.cover_others(&mut shrunk);
+                state.cover_leaving(old_end, start.saturating_add(new_bytes), &mut shrunk);
                 state.grow(start, old_end, new_bytes)?
             };
             if grown {
@@ -179,12 +203,11 @@ impl AddressSpace {
             Move::IfNeeded => None,
             Move::To(to) => Some(range(to, new_bytes)?.0),
         };
-        self.move_region(&change, (start, old_end), to, new_bytes).await
+        self.move_region((start, old_end), to, new_bytes).await
     }
 
     async fn move_region(
         &self,
-        change: &Change<'_>,
         (start, old_end): (u64, u64),
         to: Option<u64>,
         new_bytes: u64,
@@ -194,8 +217,7 @@ impl AddressSpace {
             return Err(SpaceError::Invalid);
         }
         let top = self.layout.map_top;
-        let (to, mut shrunk, dirtied) = self.state.lock().relocate((start, old_end), to, new_bytes, top)?;
-        change.cover_others(&mut shrunk);
+        let (to, shrunk, dirtied) = self.state.lock().relocate((start, old_end), to, new_bytes, top)?;
         self.settle(shrunk).await;
         tell(dirtied).await;
         Ok(to)
@@ -230,7 +252,7 @@ impl State {
                 let end = hint.checked_add(bytes).filter(|end| *end <= USER_END);
                 match end {
                     Some(end) if hint >= USER_START && !self.regions.overlaps(hint, end) => Ok(hint),
-                    _ => self.gap(bytes, top),
+                    _ => self.gap_for(bytes, top),
                 }
             }
             Place::Fixed(address) | Place::FixedNew(address) => {
@@ -252,11 +274,8 @@ impl State {
     }
 
     /// A free range below the top of mappings, or where that is full, above it.
-    fn gap(&self, bytes: u64, top: u64) -> Result<u64, SpaceError> {
-        self.regions
-            .gap_below(bytes, USER_START, top)
-            .or_else(|| self.regions.gap_below(bytes, top, USER_END))
-            .ok_or(SpaceError::NoMemory)
+    fn gap_for(&self, bytes: u64, top: u64) -> Result<u64, SpaceError> {
+        self.gap(bytes, USER_START, top, USER_END).ok_or(SpaceError::NoMemory)
     }
 
     fn check_limits(&self, bytes: u64, replaced: u64, request: &MapRequest) -> Result<(), SpaceError> {
@@ -281,6 +300,10 @@ impl State {
         let dirtied = self.dirty_pages(start, end).unwrap_or_default();
         self.evict_range(start, end, &mut shrunk);
         self.regions.take(start, end);
+        if !shrunk.stale.is_empty() {
+            self.leaving.add(start, end);
+            shrunk.leaving.push((start, end));
+        }
         (shrunk, dirtied)
     }
 
@@ -380,14 +403,18 @@ impl State {
         }
         let to = match to {
             Some(to) => to,
-            None => self.gap(new_bytes, top)?,
+            None => self.gap_for(new_bytes, top)?,
         };
         let (mut shrunk, mut dirtied) = self.remove(to, to + new_bytes);
+        self.cover_leaving(to, to + new_bytes, &mut shrunk);
+        self.split_range(from.0, from.1, &mut shrunk);
         let moved = old_bytes.min(new_bytes);
         let (tail, tail_dirtied) = self.remove(from.0 + moved, from.1);
         shrunk.merge(tail);
         dirtied.extend(tail_dirtied);
         self.regions.take(from.0, from.1);
+        self.leaving.add(from.0, from.1);
+        shrunk.leaving.push((from.0, from.1));
         region.end = to + new_bytes;
         self.regions.insert(to, region);
         self.move_pages(from.0, from.0 + moved, to, &mut shrunk);

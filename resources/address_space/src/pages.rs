@@ -1,5 +1,6 @@
 //! The pages present in an address space, by address: blocks of 64 neighbours (256 KiB).
 
+use crate::huge::HUGE;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,6 +22,8 @@ struct Block {
 pub(crate) struct PageMap {
     blocks: BTreeMap<u64, Box<Block>>,
     count: usize,
+    /// Pages of 2 MiB; where one is there are no others.
+    huge: BTreeMap<u64, Page>,
 }
 
 fn place(address: u64) -> (u64, usize) {
@@ -60,9 +63,49 @@ impl Block {
 }
 
 impl PageMap {
-    /// How many pages there are.
+    /// How many pages there are, huge ones counted as what they could be split into.
     pub(crate) fn len(&self) -> usize {
-        self.count
+        self.count + self.huge.len() * (HUGE / PAGE) as usize
+    }
+
+    /// True where some page holds `address`.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.get(address).is_some() || self.huge(address).is_some()
+    }
+
+    /// The huge page that holds `address`.
+    pub(crate) fn huge(&self, address: u64) -> Option<&Page> {
+        if self.huge.is_empty() {
+            return None;
+        }
+        self.huge.get(&(address & !(HUGE - 1)))
+    }
+
+    /// The page that holds `address`, of whatever size, and the offset in it of the 4 KiB that do.
+    pub(crate) fn any(&self, address: u64) -> Option<(&Page, usize)> {
+        let single = self.get(address).map(|page| (page, 0));
+        single.or_else(|| self.huge(address).map(|page| (page, (address % HUGE & !(PAGE - 1)) as usize)))
+    }
+
+    /// Starts of the huge pages that have a part in the range, in order.
+    pub(crate) fn huge_starts(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
+        let first = start & !(HUGE - 1);
+        self.huge.range(first..end.max(first)).map(|(at, _)| *at)
+    }
+
+    /// How many huge pages there are.
+    pub(crate) fn huge_len(&self) -> usize {
+        self.huge.len()
+    }
+
+    /// Puts a huge page where nothing is.
+    pub(crate) fn insert_huge(&mut self, at: u64, page: Page) {
+        self.huge.insert(at, page);
+    }
+
+    /// Takes a huge page out.
+    pub(crate) fn remove_huge(&mut self, at: u64) -> Option<Page> {
+        self.huge.remove(&at)
     }
 
     /// The page that holds `address`.

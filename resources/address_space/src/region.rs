@@ -43,6 +43,10 @@ bitflags::bitflags! {
         const HEAP = 32;
         /// It is a stack, for /proc.
         const STACK = 64;
+        /// No huge pages (MADV_NOHUGEPAGE).
+        const NO_HUGE = 128;
+        /// Huge pages whatever its size (MADV_HUGEPAGE).
+        const HUGE = 256;
     }
 }
 
@@ -53,6 +57,18 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
+    /// Memory that consists of these pages, in order.
+    pub fn of_pages(pages: impl IntoIterator<Item = Page>) -> SharedMemory {
+        let memory = SharedMemory::default();
+        {
+            let mut held = memory.pages.lock();
+            for (page, at) in pages.into_iter().zip((0..).step_by(PAGE_BYTES)) {
+                held.insert(at, page);
+            }
+        }
+        memory
+    }
+
     /// Memory that begins with this page, for a page that the kernel writes and programs read.
     pub fn of_page(page: Page) -> SharedMemory {
         let memory = SharedMemory::default();

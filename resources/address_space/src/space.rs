@@ -2,6 +2,7 @@
 
 use gyre_object::{Census, Counter};
 use crate::flush::{Flush, Stale, flush_here};
+use crate::leaving::Leaving;
 use crate::pages::PageMap;
 use crate::region::{PAGE, Region};
 use crate::regions::Regions;
@@ -39,6 +40,11 @@ pub(crate) struct State {
     pub(crate) heap: (u64, u64),
     /// Pages whose flush was abandoned by a killed thread: held until the space ends.
     pub(crate) graveyard: Vec<Page>,
+    /// Ranges that nobody may get yet.
+    pub(crate) leaving: Leaving,
+    /// Huge pages made, and split, so far.
+    pub(crate) huge_made: u64,
+    pub(crate) huge_split: u64,
 }
 
 /// Counters of one address space.
@@ -52,8 +58,10 @@ pub struct Counters {
     pub neighbours: AtomicU64,
     /// Pages copied because others held them.
     pub copies: AtomicU64,
-    /// Regions made; none of them needed a flush.
+    /// Regions made.
     pub fresh_regions: AtomicU64,
+    /// Of these, those that needed a flush: the program named a place that cores still remembered, or that held something.
+    pub fresh_flushes: AtomicU64,
     /// Changes that needed a flush on the own core only.
     pub flushes_local: AtomicU64,
     /// Changes that needed a flush on other cores.
@@ -73,8 +81,6 @@ pub struct AddressSpace {
     pub(crate) layout: Layout,
     /// How many programs live in it.
     users: AtomicU64,
-    /// How many changes are under way that take ranges away: cores may still translate those ranges by old entries.
-    changes: AtomicU64,
     /// What happened in it.
     pub counters: Counters,
 }
@@ -104,12 +110,14 @@ impl AddressSpace {
                 limits,
                 heap: (0, 0),
                 graveyard: Vec::new(),
+                leaving: Leaving::default(),
+                huge_made: 0,
+                huge_split: 0,
             }),
             root,
             flush,
             layout,
             users: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
             counters: Counters::default(),
         }))
     }
@@ -141,6 +149,12 @@ impl AddressSpace {
         self.state.lock().limits = limits;
     }
 
+    /// Huge pages it has now, those made and those split so far.
+    pub fn huge_pages(&self) -> (u64, u64, u64) {
+        let state = self.state.lock();
+        (state.pages.huge_len() as u64, state.huge_made, state.huge_split)
+    }
+
     /// Bytes of resident pages.
     pub fn resident_bytes(&self) -> u64 {
         self.state.lock().pages.len() as u64 * PAGE
@@ -157,13 +171,13 @@ impl AddressSpace {
         state.regions.iter().map(|(start, region)| (start, region.clone())).collect()
     }
 
-    /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns whether
-    /// the program may write the page; it must be short.
+    /// Works on the page that holds `address`, under the lock, where it is present with this right. `work` also learns the offset of
+    /// the address in the page, which may be a huge one, and whether the program may write it; it must be short.
     pub(crate) fn with_present<T>(
         &self,
         address: u64,
         access: Access,
-        work: impl FnOnce(&Page, bool) -> T,
+        work: impl FnOnce(&Page, usize, bool) -> T,
     ) -> Option<T> {
         let state = self.state.lock();
         let mapping = state.table.query(Va(address))?;
@@ -171,19 +185,14 @@ impl AddressSpace {
         if access == Access::Write && !writable {
             return None;
         }
-        state.pages.get(address).map(|page| work(page, writable))
-    }
-
-    /// Notes that a change begins that takes ranges away or gives some out; to be held from before the lock until it is settled.
-    pub(crate) fn change(&self) -> Change<'_> {
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        Change { space: self }
+        let (page, base) = state.pages.any(address)?;
+        Some(work(page, base + (address % PAGE) as usize, writable))
     }
 
     /// Makes all cores forget what shrank, then frees the pages that were taken out.
     pub(crate) async fn settle(&self, shrunk: Shrunk) {
         if shrunk.stale.is_empty() {
-            return;
+            return self.end_leaving(shrunk.leaving);
         }
         let mut graves = Graves { space: self, pages: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
@@ -196,28 +205,14 @@ impl AddressSpace {
             self.flush.flush(cores, stale).await;
         }
         graves.pages.clear();
+        self.end_leaving(shrunk.leaving);
     }
-}
 
-/// A change under way; it ends when this is dropped, also when its program is killed.
-pub(crate) struct Change<'a> {
-    space: &'a AddressSpace,
-}
-
-impl Change<'_> {
-    /// Makes the flush of this change cover everything where another one is under way: a range that was taken away there may be
-    /// given out here before all cores have forgotten it, and what a program then wrote through an old entry would be lost.
-    /// To be called under the lock.
-    pub(crate) fn cover_others(&self, shrunk: &mut Shrunk) {
-        if self.space.changes.load(Ordering::SeqCst) > 1 {
-            shrunk.stale.all = true;
+    fn end_leaving(&self, ranges: Vec<(u64, u64)>) {
+        if !ranges.is_empty() {
+            let mut state = self.state.lock();
+            ranges.into_iter().for_each(|range| state.leaving.remove(range));
         }
-    }
-}
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        self.space.changes.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -228,11 +223,11 @@ const STALE_PAGES_MAX: usize = 32;
 #[derive(Default)]
 pub(crate) struct StalePages {
     pages: Vec<u64>,
-    all: bool,
+    pub(crate) all: bool,
 }
 
 impl StalePages {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pages.is_empty() && !self.all
     }
 
@@ -257,6 +252,8 @@ impl StalePages {
 pub(crate) struct Shrunk {
     pub(crate) stale: StalePages,
     pub(crate) graves: Vec<Page>,
+    /// Ranges that are free once it is flushed. A thread that is killed before leaves them for ever.
+    pub(crate) leaving: Vec<(u64, u64)>,
 }
 
 impl Shrunk {
@@ -264,6 +261,7 @@ impl Shrunk {
         self.stale.all |= other.stale.all;
         self.stale.pages.extend(other.stale.pages);
         self.graves.extend(other.graves);
+        self.leaving.extend(other.leaving);
     }
 }
 
@@ -292,6 +290,7 @@ impl State {
 
     /// Takes all pages of the range out.
     pub(crate) fn evict_range(&mut self, start: u64, end: u64, shrunk: &mut Shrunk) {
+        self.evict_huge(start, end, shrunk);
         for (from, to) in self.pages.spans(start, end) {
             self.table.unmap_range(Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
         }

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::vec;
 
 /// Frames are counted for the whole test program: tests that look at the count run one at a time.
-static FRAMES: Mutex<()> = Mutex::new(());
+pub(crate) static FRAMES: Mutex<()> = Mutex::new(());
 
 const PAGE: u64 = 4096;
 /// Where the model's pages are.

@@ -75,7 +75,7 @@ impl AddressSpace {
     pub fn copy_in_at_once(&self, address: u64, into: &mut [u8]) -> bool {
         let offset = (address % PAGE_BYTES as u64) as usize;
         offset + into.len() <= PAGE_BYTES
-            && self.with_present(address, Access::Read, |page, _| page.read(offset, into)).is_some()
+            && self.with_present(address, Access::Read, |page, offset, _| page.read(offset, into)).is_some()
     }
 
     /// Copies to the program's memory where the bytes lie in one page that is there to be written; false, and nothing done, where not.
@@ -95,7 +95,9 @@ impl AddressSpace {
         if offset + bytes > PAGE_BYTES {
             return None;
         }
-        self.with_present(address, Access::Write, |page, _| source().map(|data| page.write(offset, data.as_ref())))?
+        self.with_present(address, Access::Write, |page, offset, _| {
+            source().map(|data| page.write(offset, data.as_ref()))
+        })?
     }
 
     /// Writes zeroes.
@@ -163,7 +165,7 @@ impl AddressSpace {
             let into = &mut string;
             let found = self
                 .reach(address, done, Access::Read, |page, offset, _| {
-                    take_until_nul(page, offset, (max - done).min(PAGE_BYTES - offset), into)
+                    take_until_nul(page, offset, (max - done).min(page.len() - offset), into)
                 })
                 .await?;
             if found.is_break() {
@@ -187,8 +189,7 @@ impl AddressSpace {
             address.checked_add(done as u64).filter(|place| *place < USER_END).ok_or(failed(FaultError::NotMapped))?;
         let mut work = Some(work);
         for _ in 0..TRIES_MAX {
-            let attempt = self.with_present(place, access, |page, writable| {
-                let offset = (place % PAGE_BYTES as u64) as usize;
+            let attempt = self.with_present(place, access, |page, offset, writable| {
                 work.take().map(|work| work(page, offset, writable))
             });
             if let Some(Some(result)) = attempt {
@@ -202,7 +203,14 @@ impl AddressSpace {
 
 /// A view of a page up to its end, of the page itself where the program cannot write it, else of a copy.
 fn view(page: &Page, offset: usize, bytes: usize, writable: bool) -> Result<Bytes, OutOfMemory> {
-    let count = bytes.min(PAGE_BYTES - offset);
+    let count = bytes.min(PAGE_BYTES - offset % PAGE_BYTES);
+    if page.len() > PAGE_BYTES {
+        // Nobody may hold a part of a huge page: it could not be split any more.
+        let mut part = Page::zeroed()?;
+        let into = part.as_mut_slice().and_then(|slice| slice.get_mut(..count)).ok_or(OutOfMemory)?;
+        page.read(offset, into);
+        return Ok(Bytes::new(part, 0, count));
+    }
     let page = if writable { page.copy()? } else { page.clone() };
     Ok(Bytes::new(page, offset, count))
 }

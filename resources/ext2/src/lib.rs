@@ -49,6 +49,7 @@ mod namespace;
 mod node;
 mod raw;
 mod read;
+mod reclaim;
 mod rename;
 mod server;
 mod space;

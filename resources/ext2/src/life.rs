@@ -15,18 +15,36 @@ const SETTLE_ROUNDS: usize = 8;
 /// Ages after which the infrastructure cleans up for others.
 const OVERDUE_AGES: u64 = 4;
 
+/// Times that one request waits for room: others may take what was made for it.
+const WAITS_MAX: u32 = 8;
+
 impl Ext2 {
     /// Does something that needs space; where there is none, once more after what was freed has become usable.
     pub(crate) async fn with_space<T>(
         &'static self,
         act: impl AsyncFn() -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        let result = act().await;
+        let mut waits = 0;
+        let result = loop {
+            match act().await {
+                Err(FileError::OutOfMemory) => self.wait_for_room(&mut waits).await?,
+                result => break result,
+            }
+        };
         if !matches!(result, Err(FileError::NoSpace)) || !self.has_freed() {
             return result;
         }
         self.commit().await?;
         act().await
+    }
+
+    /// Waits for room in the cache, a few times; the caller holds no gate.
+    pub(crate) async fn wait_for_room(&self, waits: &mut u32) -> Result<(), FileError> {
+        *waits += 1;
+        if *waits > WAITS_MAX {
+            return Err(FileError::OutOfMemory);
+        }
+        self.cache.wait_for_room().await.map_err(|_| FileError::OutOfMemory)
     }
 
     fn has_freed(&self) -> bool {

@@ -32,9 +32,15 @@ impl Ext2 {
         index: u64,
         wanted: u64,
     ) -> Result<Page, FileError> {
+        let mut waits = 0;
         loop {
             let pass = node.gate.shared().await;
-            match self.cache.begin(self.page_key(node.id, index)).map_err(|_| FileError::OutOfMemory)? {
+            let Ok(begin) = self.cache.begin(self.page_key(node.id, index)) else {
+                drop(pass);
+                self.wait_for_room(&mut waits).await?;
+                continue;
+            };
+            match begin {
                 Begin::Here(page) => return Ok(page),
                 Begin::Wait(waiting) => {
                     drop(pass);

@@ -224,6 +224,14 @@ impl Server for Ext2 {
         Box::pin(self.settle()).await
     }
 
+    async fn write_back(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        Box::pin(self.write_range_back(node, offset, bytes)).await
+    }
+
+    async fn evict(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError> {
+        Ok(self.evict_range(node, offset, bytes))
+    }
+
     async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {
         Ok(self.statistics_now())
     }

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_account::ActivityId;
 use gyre_object::SpinLock;
 
@@ -18,6 +18,10 @@ pub struct Usage {
     pub dirty: usize,
     /// Most it may hold.
     pub budget: usize,
+    /// Times that an entry of it was found.
+    pub hits: u64,
+    /// Times that one was not there and had to be fetched.
+    pub misses: u64,
 }
 
 /// One activity's count.
@@ -26,6 +30,8 @@ pub struct Account {
     held: AtomicUsize,
     dirty: AtomicUsize,
     budget: AtomicUsize,
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 impl Account {
@@ -70,8 +76,23 @@ impl Account {
         self.dirty.fetch_sub(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn add_hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_miss(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn usage(&self) -> Usage {
-        Usage { activity: self.activity, held: self.held(), dirty: self.dirty(), budget: self.budget() }
+        Usage {
+            activity: self.activity,
+            held: self.held(),
+            dirty: self.dirty(),
+            budget: self.budget(),
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -91,6 +112,8 @@ impl Accounts {
                 held: AtomicUsize::new(0),
                 dirty: AtomicUsize::new(0),
                 budget: AtomicUsize::new(budget),
+                hits: AtomicU64::new(0),
+                misses: AtomicU64::new(0),
             })
         });
         account.clone()

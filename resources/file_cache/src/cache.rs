@@ -8,9 +8,10 @@ use crate::writing::Writing;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
-use gyre_machine::OutOfMemory;
+use gyre_interface::memory::{MemoryError, memory, reclaim};
+use gyre_machine::{OutOfMemory, PAGE_BYTES};
 use gyre_message::WaitQueue;
-use gyre_object::{Page, SpinLock};
+use gyre_object::{Page, SetOnce, SpinLock};
 
 /// Names a page: of a file, or of a device (a node number that no file has).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,6 +37,18 @@ pub struct CacheOptions {
     pub payer: fn(ActivityId) -> ActivityId,
 }
 
+/// Pages whose room is asked for at once.
+const ROOM_PAGES: u64 = 8;
+
+/// The memory resource, as the cache knows it.
+#[derive(Clone, Copy)]
+pub struct Room {
+    /// Asked by who must wait for room.
+    pub client: memory::Client,
+    /// False where a payer's next page should take the place of one of its own. Short, never waits.
+    pub has_room: fn(ActivityId) -> bool,
+}
+
 enum Slot {
     Fetching(Arc<Arrival>),
     Here { page: Page, dirty: bool, writing: bool },
@@ -54,6 +67,7 @@ pub struct FileCache {
     dirty: SpinLock<Dirty>,
     dirtied: WaitQueue,
     dirty_per_activity: usize,
+    room: SetOnce<Room>,
 }
 
 impl FileCache {
@@ -69,13 +83,33 @@ impl FileCache {
             dirty: SpinLock::default(),
             dirtied: WaitQueue::new(),
             dirty_per_activity: options.dirty_per_activity.max(1),
+            room: SetOnce::new(),
         }
+    }
+
+    /// Says where room is to be had; once. Without it, an activity's budget is all that counts.
+    pub fn connect(&self, room: Room) {
+        self.room.set(room);
+    }
+
+    /// Waits for room for some pages of the current activity. To be called where [`FileCache::begin`] refused, without holding what
+    /// writing back needs (gates of nodes).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none to be had.
+    pub async fn wait_for_room(&self) -> Result<(), OutOfMemory> {
+        let room = self.room.get().ok_or(OutOfMemory)?;
+        let bytes = ROOM_PAGES * PAGE_BYTES as u64;
+        room.client.reserve(gyre_account::current_activity(), bytes).await.map_err(|_| OutOfMemory)
     }
 
     /// The page, if it is here. One lock, one hash; never waits.
     pub fn get(&self, key: PageKey) -> Option<Page> {
-        self.shelf.with(&key, |slot, _| match slot {
-            Slot::Here { page, .. } => Some(page.clone()),
+        self.shelf.with(&key, |slot, account| match slot {
+            Slot::Here { page, .. } => {
+                account.add_hit();
+                Some(page.clone())
+            }
             Slot::Fetching(_) => None,
         })?
     }
@@ -100,7 +134,10 @@ impl FileCache {
         let found =
             self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Some(Slot::Fetching(arrival)), None));
         Ok(match found {
-            None => Begin::Lead(fetch),
+            None => {
+                self.shelf.account().add_miss();
+                Begin::Lead(fetch)
+            }
             Some(found) => {
                 fetch.forget();
                 found
@@ -119,6 +156,10 @@ impl FileCache {
     fn take_page(&self, account: &Account) -> Result<Page, OutOfMemory> {
         if !self.shelf.make_room(account, &Slot::may_go) {
             return Err(OutOfMemory);
+        }
+        if self.room.get().is_some_and(|room| !(room.has_room)(account.activity())) {
+            // Where none of its own may go, the page is asked for all the same: who grants pages decides.
+            self.shelf.evict(account.activity(), &Slot::may_go);
         }
         loop {
             if let Ok(page) = Page::zeroed() {
@@ -269,9 +310,33 @@ impl FileCache {
         (0..pages).take_while(|_| self.shelf.evict(activity, &Slot::may_go)).count()
     }
 
+    /// The page that an activity dirtied first in a file system, if any: who makes room writes it back.
+    pub fn oldest_dirty(&self, file_system: u32, activity: ActivityId) -> Option<PageKey> {
+        self.dirty.lock().oldest(activity, file_system)
+    }
+
+    /// Drops the clean pages of a node that nobody else holds; answers how many (V23: evict per file). Dirty ones stay.
+    pub fn evict_node(&self, file_system: u32, node: u64, from: u64, to: u64) -> usize {
+        let mut evicted = 0;
+        self.shelf.remove_all(|key, slot| {
+            let goes =
+                key.file_system == file_system && key.node == node && (from..to).contains(&key.index) && slot.may_go();
+            evicted += usize::from(goes);
+            goes
+        });
+        evicted
+    }
+
     /// What each activity holds, in pages.
     pub fn usage(&self) -> Vec<Usage> {
         self.shelf.usage()
+    }
+}
+
+impl reclaim::Server for FileCache {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        let pages = bytes.div_ceil(PAGE_BYTES as u64);
+        Ok((FileCache::reclaim(self, activity, pages as usize) * PAGE_BYTES) as u64)
     }
 }
 

@@ -222,6 +222,16 @@ impl files::Server for Tmpfs {
         Ok(())
     }
 
+    /// There is nowhere to write it.
+    async fn write_back(&'static self, node: NodeId, _offset: u64, _bytes: u64) -> Result<(), FileError> {
+        self.tree.lock().node(node).map(|_| ())
+    }
+
+    /// Nothing here could be had again.
+    async fn evict(&'static self, node: NodeId, _offset: u64, _bytes: u64) -> Result<u64, FileError> {
+        self.tree.lock().node(node).map(|_| 0)
+    }
+
     async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {
         let tree = self.tree.lock();
         let limits = tree.limits;

@@ -34,8 +34,9 @@ pub struct MemoryUse {
     pub bytes_total: u64,
     /// Most of the latter so far.
     pub bytes_total_max: u64,
-    /// What it held itself, integrated over time, bytes x seconds.
-    pub byte_seconds: u64,
+    /// What it held itself, integrated over time, bytes x seconds. Below zero for who gave back what others had been charged for; the
+    /// sum over a tenant and its processes is right.
+    pub byte_seconds: i64,
     /// Requests refused for the limit of this activity.
     pub refused: u64,
 }
@@ -220,7 +221,7 @@ impl Activities {
             bytes: own,
             bytes_total: if id.is_member() { own } else { slot.memory.total.load(Ordering::Relaxed) },
             bytes_total_max: slot.memory.total_max.load(Ordering::Relaxed),
-            byte_seconds: own.wrapping_mul(now_ms()).wrapping_sub(moment) / 1000,
+            byte_seconds: own.wrapping_mul(now_ms()).wrapping_sub(moment).cast_signed() / 1000,
             refused: slot.memory.refused.load(Ordering::Relaxed),
         }
     }

@@ -27,6 +27,15 @@ impl Page {
         Frame::allocate(order).map(|frame| Page(Arc::new(frame)))
     }
 
+    /// Cuts a run into single pages, in order.
+    ///
+    /// # Errors
+    /// The page itself where somebody else holds it too.
+    pub fn split(self) -> Result<impl Iterator<Item = Page>, Page> {
+        let frame = Arc::try_unwrap(self.0).map_err(Page)?;
+        Ok(frame.split().map(|frame| Page(Arc::new(frame))))
+    }
+
     /// The physical address, for page tables and devices. Whoever uses it keeps a clone of the page meanwhile.
     pub fn pa(&self) -> Pa {
         self.0.pa()

@@ -1,6 +1,6 @@
 //! What happens at boot, in order.
 
-use crate::{entitlements, grid, host, network, processes, storage, tenants, tree};
+use crate::{entitlements, grid, host, memory, network, processes, storage, tenants, tree};
 use alloc::boxed::Box;
 use gyre_account::{Accounts, ActivityId};
 use gyre_config::boot::{Machine, Module};
@@ -61,6 +61,7 @@ fn start() -> Result<&'static Engine, &'static str> {
     processes::start(system);
     let disks = storage::start(system);
     let net = network::start(system);
+    memory::start(system, disks.cache);
     tenants::start(system, disks, net);
     release_cores(engine);
     Ok(engine)

@@ -1,7 +1,7 @@
 //! What the engine and the platform do for the Linux personality.
 
 use crate::assembly::System;
-use crate::{native, processes};
+use crate::{memory, native, processes};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -110,6 +110,13 @@ impl Compute for Processor {
 struct FlushCores;
 
 impl Flush for FlushCores {
+    fn make_room(&self, bytes: u64) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(async move {
+            let Some(memory) = memory::client() else { return false };
+            memory.reserve(gyre_account::current_activity(), bytes).await.is_ok()
+        })
+    }
+
     fn flush(&self, cores: u64, stale: Stale) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let Some(engine) = Engine::current() else { return flush_here(&stale) };

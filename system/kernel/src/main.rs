@@ -1,6 +1,6 @@
 //! The bootable kernel: puts the system together from the machine description that came as boot module.
 //!
-//! Reading order: [`assembly`] (what happens at boot, in order), `grid` (resources and their schedulers), `storage`, `network`,
+//! Reading order: [`assembly`] (what happens at boot, in order), `grid` (resources and their schedulers), `storage`, `network`, `memory`,
 //! `tenants` (what each tenant gets), `native` (calls of the system tenant), `snapshot` (figures for the monitor).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![deny(unsafe_code)]
@@ -19,6 +19,8 @@ mod figures;
 mod grid;
 #[cfg(target_os = "none")]
 mod host;
+#[cfg(target_os = "none")]
+mod memory;
 #[cfg(target_os = "none")]
 mod native;
 #[cfg(target_os = "none")]

@@ -2,6 +2,7 @@
 //! process its own figures.
 
 use crate::assembly::System;
+use crate::memory;
 use crate::tenants::{self, Running};
 use crate::{change, figures, snapshot};
 use alloc::collections::BTreeMap;
@@ -10,8 +11,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_config::boot::TenantKind;
-use gyre_config::native::{Change, FIGURES, FIGURES_MAP, LOG, SET, SNAPSHOT, SPAWN, SpawnRequest, TERMINATE, WAIT};
+use gyre_config::native::{
+    CHECKPOINT, Change, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SET, SNAPSHOT,
+    SPAWN, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
+};
 use gyre_linux::file::FileContext;
+use gyre_linux::file::calls::flow;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::task::launch::Launch;
 use gyre_linux::task::limits::ResourceLimits;
@@ -20,6 +25,8 @@ use gyre_object::SpinLock;
 
 /// Longest argument of a spawn call, bytes.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// Longest path (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
 /// Most bytes of a log read at once.
 const LOG_BYTES_MAX: usize = 64 * 1024;
 /// Where a bare name of a program is looked for.
@@ -32,9 +39,13 @@ static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Serves a native call.
 pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if let Some(outcome) = flow_call(&thread, number, arguments).await {
+        return outcome;
+    }
     match number {
         FIGURES => return figures::read(system, &thread, arguments).await,
         FIGURES_MAP => return figures::map(system, &thread, arguments).await,
+        CHECKPOINT | EVICT => return keep(system, &thread, number, arguments).await,
         _ if !is_system(system, &thread) => return Err(Errno::EPERM),
         _ => {}
     }
@@ -47,6 +58,49 @@ pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arg
         SET => set(system, &thread, arguments).await,
         _ => Err(Errno::ENOSYS),
     }
+}
+
+/// The calls of flows and streams, which every program may make.
+async fn flow_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Outcome> {
+    Some(match number {
+        FLOW => flow::flow(thread, arguments).await,
+        FLOW_SOURCE => flow::flow_source(thread, arguments).await,
+        FLOW_CLOSE => flow::flow_close(thread, arguments).await,
+        STREAM => flow::stream(thread, arguments).await,
+        STREAM_WRITE => flow::stream_write(thread, arguments).await,
+        STREAM_READ => flow::stream_read(thread, arguments).await,
+        _ => return None,
+    })
+}
+
+/// Makes files durable; for EVICT drops them from memory too.
+async fn keep(system: &'static System, thread: &Thread, number: u64, arguments: Arguments) -> Outcome {
+    let running = match arguments.word(0) {
+        OWN_TENANT => tenants::of_activity(thread.tenant().activity()),
+        index if is_system(system, thread) => tenants::running(usize::try_from(index).map_err(|_| Errno::ENOENT)?),
+        _ => return Err(Errno::EPERM),
+    };
+    let running = running.ok_or(Errno::ENOENT)?;
+    if arguments.size(2) > PATH_BYTES_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let path = thread.read_vec(arguments.word(1), arguments.size(2)).await?;
+    let path = (!path.is_empty()).then_some(path.as_slice());
+    if let (EVICT, Some(path)) = (number, path) {
+        return gyre_linux::file::keep::evict(&running.files, path).await;
+    }
+    gyre_linux::file::keep::checkpoint(&running.files, path).await?;
+    if number == CHECKPOINT {
+        return Ok(0);
+    }
+    let memory = memory::client().ok_or(Errno::ENOSYS)?;
+    let activity = running.tenant.activity();
+    let mut bytes = 0;
+    // Twice: what address spaces give back in the first round, the cache can drop in the second.
+    for _ in 0..2 {
+        bytes += memory.take_back(activity, u64::MAX).await.map_err(|_| Errno::EIO)?;
+    }
+    Ok(bytes)
 }
 
 fn is_system(system: &System, thread: &Thread) -> bool {

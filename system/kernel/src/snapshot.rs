@@ -1,7 +1,7 @@
 //! The engine's figures in the form that the monitor exports.
 
 use crate::assembly::System;
-use crate::{network, storage, tenants};
+use crate::{memory as memory_resource, network, storage, tenants};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -91,7 +91,7 @@ fn activities(system: &System, figures: &Figures, sums: &Sums) -> Vec<Activity> 
     let processes = processes(system);
     let others = figures.activities.iter().map(|(info, memory)| match info.id.is_member() {
         true => process(info, memory, sums, processes.get(&info.id)),
-        false => activity(system, info, memory, sums),
+        false => activity(system, info, memory, sums, byte_seconds(info.id, figures)),
     });
     others.collect()
 }
@@ -117,6 +117,7 @@ fn process(info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, process: Option
         memory_bytes: u64::try_from(memory.bytes_total as i64).unwrap_or(0),
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
+        memory_byte_seconds: memory.byte_seconds.max(0).cast_unsigned(),
         user_cycles: user_cycles(info, sums),
         processes: process.map_or(0, |process| process.threads.lock().len() as u32),
         alive: info.alive,
@@ -128,7 +129,14 @@ fn user_cycles(info: &ActivityInfo, sums: &Sums) -> u64 {
     sums.get(&(info.id.0, COMPUTE.0)).map_or(0, |row| row.columns[Column::Cycles as usize])
 }
 
-fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums) -> Activity {
+/// Memory over time of an activity and its processes.
+fn byte_seconds(id: ActivityId, figures: &Figures) -> u64 {
+    let own = |info: &ActivityInfo| info.id == id || info.id.is_member() && info.parent == Some(id);
+    let sum: i64 = figures.activities.iter().filter(|(info, _)| own(info)).map(|(_, memory)| memory.byte_seconds).sum();
+    sum.max(0).cast_unsigned()
+}
+
+fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, byte_seconds: u64) -> Activity {
     let index = system.activities.iter().position(|activity| *activity == info.id);
     let tenant = index.and_then(|index| system.machine.tenants.get(index));
     let traffic = tenant.map(|_| network::statistics_of(info.id)).unwrap_or_default();
@@ -137,6 +145,9 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         Some(Root::Volume { disk, number }) => storage::volume_bytes(disk, number),
         _ => (0, 0),
     };
+    let cache = storage::cache_usage(info.id);
+    let pages = |count: usize| count as u64 * gyre_machine::PAGE_BYTES as u64;
+    let budget = memory_resource::figures(info.id).unwrap_or_default();
     let (threads, started) = index.and_then(tenants::running).map_or((0, 0), |running| {
         let tree = running.tenant.tree.lock();
         (tree.thread_count() as u32, tree.processes_started())
@@ -151,7 +162,14 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
         user_cycles: user_cycles(info, sums),
-        cache_bytes: storage::cached_bytes(info.id),
+        memory_byte_seconds: byte_seconds,
+        memory_entitled_bytes: budget.entitled_bytes,
+        memory_reclaimed_bytes: budget.reclaimed_bytes,
+        memory_failures: budget.failures,
+        cache_bytes: pages(cache.map_or(0, |cache| cache.held)),
+        cache_dirty_bytes: pages(cache.map_or(0, |cache| cache.dirty)),
+        cache_hits: cache.map_or(0, |cache| cache.hits),
+        cache_misses: cache.map_or(0, |cache| cache.misses),
         processes: threads,
         processes_started: started,
         received_bytes: traffic.received_bytes,

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_engine::{Engine, ResourceHandle};
-use gyre_file_cache::{CacheOptions, FileCache};
+use gyre_file_cache::{CacheOptions, FileCache, Usage};
 use gyre_interface::block::block;
 use gyre_machine::{DeviceError, PAGE_BYTES};
 use gyre_message::{Link, WaitQueue};
@@ -71,11 +71,9 @@ pub fn volume_bytes(disk: u16, number: u16) -> (u64, u64) {
     })
 }
 
-/// Bytes of the file cache that an activity pays for.
-pub fn cached_bytes(activity: ActivityId) -> u64 {
-    let usage = CACHE.get().map(|cache| cache.usage()).unwrap_or_default();
-    let held = usage.iter().filter(|usage| usage.activity == activity).map(|usage| usage.held);
-    held.sum::<usize>() as u64 * PAGE_BYTES as u64
+/// What an activity has of the file cache.
+pub fn cache_usage(activity: ActivityId) -> Option<Usage> {
+    CACHE.get()?.usage().into_iter().find(|usage| usage.activity == activity)
 }
 
 /// Starts all block devices. One that fails is reported and left out.
@@ -88,12 +86,13 @@ pub fn start(system: &'static System) -> Disks {
         .map(|(index, device)| Some(connect(system.engine, core_of(system, index), (*device)?)));
     let clients = connected.collect();
     DEVICES.set(devices.leak());
-    let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES / 2;
+    // How many of them a tenant may have is for the memory resource to say.
+    let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES;
     let tenants = system.activities.len().max(1);
     let options = CacheOptions {
         pages,
-        pages_per_activity: pages / tenants,
-        dirty_per_activity: (pages / tenants / 4).max(16),
+        pages_per_activity: pages,
+        dirty_per_activity: (pages / tenants / 8).max(16),
         payer: tenant_of,
     };
     let cache: &'static FileCache = Box::leak(Box::new(FileCache::new(options)));

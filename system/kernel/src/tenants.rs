@@ -2,6 +2,7 @@
 
 use crate::assembly::System;
 use crate::host::{Personality, tenant_of};
+use crate::memory;
 use crate::network::Network;
 use crate::storage::{self, Disks};
 use alloc::boxed::Box;
@@ -45,6 +46,12 @@ static RUNNING: SetOnce<&'static [SetOnce<&'static Running>]> = SetOnce::new();
 /// A tenant by its index in the description, once it runs.
 pub fn running(index: usize) -> Option<&'static Running> {
     RUNNING.get().and_then(|all| all.get(index)).and_then(|slot| slot.get())
+}
+
+/// A tenant by its activity, once it runs.
+pub fn of_activity(activity: ActivityId) -> Option<&'static Running> {
+    let all = RUNNING.get()?;
+    all.iter().filter_map(SetOnce::get).find(|running| running.tenant.activity() == activity)
 }
 
 /// Why a tenant could not start.
@@ -209,6 +216,7 @@ async fn mount(
         ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as fn(ActivityId) -> ActivityId };
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
     let server = Ext2::mount(client, options, disks.cache).await?;
+    memory::add_file_system(server);
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
     let core = index % system.engine.cores();

@@ -96,6 +96,9 @@ fn answer(
         ("GET", path) if path.starts_with("/logs/") => {
             return logs::stream(request, stream, source).map(|()| false);
         }
+        ("POST", path) if path.starts_with("/checkpoint/") || path.starts_with("/evict/") => {
+            keep(&mut out, path, request, source)?;
+        }
         ("POST", "/set") => set(&mut out, &request.body, source)?,
         ("GET", "/metrics") => {
             figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?
@@ -106,15 +109,31 @@ fn answer(
         ("GET", "/bill") => {
             figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?
         }
-        ("GET", "/") => http::refuse(&mut out, "200 OK", "metrics snapshot bill events exec set logs/TENANT")?,
+        ("GET", "/") => http::refuse(
+            &mut out,
+            "200 OK",
+            "metrics snapshot bill events exec set logs/TENANT checkpoint/TENANT evict/TENANT",
+        )?,
         ("GET" | "POST", _) => http::refuse(
             &mut out,
             "404 Not Found",
-            "there is: /metrics /snapshot /bill /events /exec /set /logs/TENANT",
+            "there is: /metrics /snapshot /bill /events /exec /set /logs/TENANT /checkpoint/TENANT /evict/TENANT",
         )?,
-        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec or /set")?,
+        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec, /set, /checkpoint or /evict")?,
     }
     Ok(true)
+}
+
+/// `POST /checkpoint/TENANT` and `POST /evict/TENANT`: the body is the file's path, or empty for the whole tenant.
+fn keep(out: &mut impl io::Write, path: &str, request: &Request, source: &Arc<dyn Source>) -> io::Result<()> {
+    let (what, tenant) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+    let Ok(file) = std::str::from_utf8(&request.body) else {
+        return http::refuse(out, "400 Bad Request", "the path is not UTF-8");
+    };
+    match source.keep(tenant, Some(file).filter(|file| !file.is_empty()), what == "evict") {
+        Ok(bytes) => http::respond(out, "200 OK", "text/plain", bytes.to_string().as_bytes()),
+        Err(error) => http::refuse(out, "404 Not Found", &format!("{what} {tenant} {file}: {error}")),
+    }
 }
 
 /// Changes the machine; answers with one line of text where it cannot be done.

@@ -27,6 +27,14 @@ pub trait Source: Send + Sync + 'static {
     /// `NotFound` when there is no such tenant.
     fn log(&self, tenant: &str, offset: u64) -> io::Result<(u64, Vec<u8>)>;
 
+    /// Makes a file of a tenant durable, or all of it without one; with `evict` also drops it from memory, and answers the bytes.
+    ///
+    /// # Errors
+    /// What the kernel answers; `Unsupported` on machines that have no such call.
+    fn keep(&self, _tenant: &str, _file: Option<&str>, _evict: bool) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Changes the machine.
     ///
     /// # Errors

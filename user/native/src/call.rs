@@ -1,6 +1,9 @@
 //! System calls by number: the only unsafe code of the programs in the machine.
 
-use std::io;
+use std::{
+    io,
+    os::fd::{FromRawFd as _, OwnedFd},
+};
 
 /// Makes a call with numbers only.
 pub(crate) fn plain(number: u64, arguments: [i64; 2]) -> io::Result<i64> {
@@ -9,10 +12,71 @@ pub(crate) fn plain(number: u64, arguments: [i64; 2]) -> io::Result<i64> {
     result(unsafe { libc::syscall(number as libc::c_long, first, second) })
 }
 
+/// Makes a call with up to six numbers.
+pub(crate) fn numbers<const N: usize>(number: u64, arguments: [i64; N]) -> io::Result<i64> {
+    let mut all = [0i64; 6];
+    all.iter_mut().zip(arguments).for_each(|(slot, value)| *slot = value);
+    let [a, b, c, d, e, f] = all;
+    // SAFETY: the calls used with this function take numbers; the kernel touches no memory of ours.
+    result(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) })
+}
+
+/// Makes a call that makes a descriptor.
+pub(crate) fn descriptor<const N: usize>(number: u64, arguments: [i64; N]) -> io::Result<OwnedFd> {
+    let made = i32::try_from(numbers(number, arguments)?).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made it for us; nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+}
+
+/// What the kernel mapped for us to read; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    address: usize,
+    bytes: usize,
+}
+
+impl Mapped {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        if self.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: mapped for reading by the kernel, and unmapped by nobody but our drop. Bytes of a file may change as others write it,
+        // as with any mapping of a file.
+        unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let first = self.address & !4095;
+        let bytes = self.address + self.bytes - first;
+        // SAFETY: the pages are ours alone; the slice's borrow has ended.
+        unsafe { libc::munmap(first as *mut libc::c_void, bytes) };
+    }
+}
+
+/// Makes a call that maps what it reads: `call(descriptor, &address, &bytes)`.
+pub(crate) fn mapped(number: u64, descriptor: i32, bytes: u64) -> io::Result<Mapped> {
+    let (mut address, mut bytes) = (0u64, bytes);
+    let (to_address, to_bytes) = (&raw mut address, &raw mut bytes);
+    // SAFETY: both are words of ours that live through the call.
+    result(unsafe { libc::syscall(number as libc::c_long, descriptor, to_address, to_bytes) })?;
+    Ok(Mapped { address: address as usize, bytes: bytes as usize })
+}
+
 /// Makes a call that reads a buffer.
 pub(crate) fn with_input(number: u64, bytes: &[u8]) -> io::Result<i64> {
     // SAFETY: pointer and length describe `bytes`, which lives through the call; the kernel only reads it.
     result(unsafe { libc::syscall(number as libc::c_long, bytes.as_ptr(), bytes.len()) })
+}
+
+/// Makes a call that takes a number and reads a buffer.
+pub(crate) fn with_number_and_input(number: u64, first: u64, bytes: &[u8]) -> io::Result<i64> {
+    // SAFETY: pointer and length describe `bytes`, which lives through the call; the kernel only reads it.
+    result(unsafe { libc::syscall(number as libc::c_long, first, bytes.as_ptr(), bytes.len()) })
 }
 
 /// Makes a call that writes a buffer, which comes after the other arguments; returns the count that the kernel returns.

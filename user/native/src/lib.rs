@@ -5,6 +5,7 @@
 
 mod call;
 mod figures;
+pub mod flow;
 
 use std::{io, os::fd::RawFd};
 
@@ -65,6 +66,27 @@ pub fn spawn(tenant: &str, argv: &[String], environment: &[String], streams: [Ra
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
     let pid = call::with_input(native::SPAWN, &bytes)?;
     i32::try_from(pid).map_err(io::Error::other)
+}
+
+/// Makes a file of a tenant durable, or without one all that the tenant has written; `None` is the caller's own tenant.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn checkpoint(tenant: Option<u32>, file: Option<&str>) -> io::Result<()> {
+    keep(native::CHECKPOINT, tenant, file).map(drop)
+}
+
+/// The same, and drops it from memory then; answers the bytes that were.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn evict(tenant: Option<u32>, file: Option<&str>) -> io::Result<u64> {
+    keep(native::EVICT, tenant, file).map(|bytes| bytes as u64)
+}
+
+fn keep(number: u64, tenant: Option<u32>, file: Option<&str>) -> io::Result<i64> {
+    let tenant = tenant.map_or(native::OWN_TENANT, u64::from);
+    call::with_number_and_input(number, tenant, file.unwrap_or_default().as_bytes())
 }
 
 /// Waits for the end of a program started by [`spawn`]; returns its exit code, or 128 and the signal that ended it.

@@ -126,6 +126,7 @@ fn memory(checker: &mut Checker, text: Option<&raw::At<String>>) -> u64 {
 
 fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
     let sum: u64 = machine.tenants.iter().map(|tenant| tenant.limits.memory_bytes).fold(0, u64::saturating_add);
+    reservations_fit(checker, machine, file);
     if sum > machine.memory_bytes {
         let message = format!(
             "the tenants may hold {} together, the machine has {}",
@@ -133,8 +134,28 @@ fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
             units::show_bytes(machine.memory_bytes)
         );
         let span = file.memory.as_ref().map_or(0..0, raw::At::span);
-        let help = "a tenant within its limit can then be refused memory; raise `memory` or lower the tenants' limits";
+        let help = "a tenant beyond its part then loses cached pages to others, or is refused; \
+            `memory-reservation` keeps some for it";
         checker.warnings.push(Problem::new(span, message, "less than the sum of the limits").help(help));
+    }
+}
+
+/// Parts of the machine's memory that can be reserved, in percent: the kernel and its tables need the rest.
+const RESERVED_PERCENT_MAX: u64 = 80;
+
+fn reservations_fit(checker: &mut Checker, machine: &Machine, file: &raw::File) {
+    let room = machine.memory_bytes / 100 * RESERVED_PERCENT_MAX;
+    let mut sum: u64 = 0;
+    let customers = machine.tenants.iter().skip(1).zip(&file.tenant);
+    for (tenant, raw) in customers {
+        sum = sum.saturating_add(tenant.limits.memory_reservation_bytes);
+        if let Some(text) = raw.memory_reservation.as_ref().filter(|_| sum > room) {
+            let message = format!("the tenants' reservations come to {} here", units::show_bytes(sum));
+            let label = format!("at most {} of {}", units::show_bytes(room), units::show_bytes(machine.memory_bytes));
+            let problem = Problem::new(text.span(), message, label);
+            checker.wrong(problem.help("the kernel needs the rest; reserve less, or give the machine more `memory`"));
+            return;
+        }
     }
 }
 

@@ -92,6 +92,10 @@ pub(super) struct Tenant {
     pub(super) ports: Vec<At<String>>,
     pub(super) address: Option<At<String>>,
     pub(super) memory: Option<At<String>>,
+    #[serde(rename = "memory-reservation")]
+    pub(super) memory_reservation: Option<At<String>>,
+    #[serde(rename = "memory-share")]
+    pub(super) memory_share: Option<At<i64>>,
     pub(super) processes: Option<At<i64>>,
     pub(super) files: Option<At<i64>>,
     #[serde(default)]

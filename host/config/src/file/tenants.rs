@@ -182,9 +182,17 @@ fn root(index: usize, shared: bool) -> Root {
 }
 
 fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
-    let default = Limits::default();
+    let memory_bytes = checker.unit(raw.memory.as_ref(), Limits::default().memory_bytes, units::bytes);
+    let reservation = checker.unit(raw.memory_reservation.as_ref(), 0, units::bytes);
+    if let Some(text) = raw.memory_reservation.as_ref().filter(|_| reservation > memory_bytes) {
+        let message = format!("{} cannot be reserved", units::show_bytes(reservation));
+        let limit = format!("at most {}, the tenant's limit", units::show_bytes(memory_bytes));
+        checker.wrong(Problem::new(text.span(), message, limit).help("raise `memory`, the limit, or reserve less"));
+    }
     Limits {
-        memory_bytes: checker.unit(raw.memory.as_ref(), default.memory_bytes, units::bytes),
+        memory_bytes,
+        memory_reservation_bytes: reservation.min(memory_bytes),
+        memory_share: checker.number(raw.memory_share.as_ref(), "the share of memory", 1, 1_000_000, 0) as u32,
         processes: checker.number(raw.processes.as_ref(), "the limit of processes", 1, 32768, 256) as u32,
         files: checker.number(raw.files.as_ref(), "the limit of open files", 8, 65536, 1024) as u32,
     }

@@ -56,6 +56,34 @@ fn complaint(from: &str, to: &str) -> (String, String, String, String) {
 }
 
 #[test]
+fn memory_has_a_limit_a_reservation_and_a_share() {
+    let text = GOOD.replacen(
+        "image = \"web\"",
+        "image = \"web\"\nmemory = \"96 MiB\"\nmemory-reservation = \"32 MiB\"\nmemory-share = 3",
+        1,
+    );
+    let limits = read_text(&text).unwrap().machine.tenants[1].limits;
+    assert_eq!((limits.memory_bytes, limits.memory_reservation_bytes, limits.memory_share), (96 << 20, 32 << 20, 3));
+}
+
+#[test]
+fn a_reservation_above_the_limit_is_refused() {
+    let (message, under, label, help) =
+        complaint("image = \"web\"", "image = \"web\"\nmemory = \"16 MiB\"\nmemory-reservation = \"32 MiB\"");
+    assert_eq!((message.as_str(), under.as_str()), ("32 MiB cannot be reserved", "\"32 MiB\""));
+    assert_eq!(label, "at most 16 MiB, the tenant's limit");
+    assert!(help.contains("raise `memory`"), "{help}");
+}
+
+#[test]
+fn reservations_leave_something_to_the_kernel() {
+    let (message, _, label, _) =
+        complaint("image = \"web\"", "image = \"web\"\nmemory = \"500 MiB\"\nmemory-reservation = \"500 MiB\"");
+    assert!(message.contains("500 MiB"), "{message}");
+    assert!(label.contains("of 512 MiB"), "{label}");
+}
+
+#[test]
 fn a_good_file_becomes_the_machine_that_it_describes() {
     let read = read_text(GOOD).unwrap();
     let machine = &read.machine;

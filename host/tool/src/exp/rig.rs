@@ -36,7 +36,7 @@ pub struct Rig {
     pub seconds: Option<u32>,
     /// Crashes and the like, where the user chose how many.
     pub count: Option<u32>,
-    /// A kernel that is built already.
+    /// The kernel, where the user chose one.
     pub kernel: Option<PathBuf>,
 }
 
@@ -101,6 +101,11 @@ pub fn nothing(_: &Running) -> Result<Option<Box<dyn std::any::Any>>> {
 }
 
 impl Rig {
+    /// How a machine file is run for an experiment.
+    pub fn arguments(&self, file: PathBuf, on: cli::Kernel) -> cli::Run {
+        cli::Run { kernel: self.kernel.clone(), ..arguments(file, on) }
+    }
+
     /// Boots a machine, lets it warm up, and measures it.
     ///
     /// # Errors
@@ -118,7 +123,7 @@ impl Rig {
         let mut description = file::read(&path)?;
         (plan.change)(&mut description.machine);
         prepare(&mut description);
-        let arguments = cli::Run { kernel: self.kernel.clone(), ..arguments(path, plan.on) };
+        let arguments = self.arguments(path, plan.on);
         let mut running = run::start(&self.project, description, &arguments, &self.stop)?;
         let _besides = (plan.besides)(&running)?;
         let seconds = self.seconds.unwrap_or(plan.seconds);

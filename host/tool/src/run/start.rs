@@ -83,7 +83,21 @@ struct Boot {
 ///
 /// # Errors
 /// When something cannot be built or started.
-pub fn start(project: &Project, mut description: Description, arguments: &cli::Run, stop: &Stop) -> Result<Running> {
+pub fn start(project: &Project, description: Description, arguments: &cli::Run, stop: &Stop) -> Result<Running> {
+    start_with_clock(project, description, arguments, stop, qemu::Clock::Host)
+}
+
+/// The same with a clock of one's choice.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with_clock(
+    project: &Project,
+    mut description: Description,
+    arguments: &cli::Run,
+    stop: &Stop,
+    clock: qemu::Clock,
+) -> Result<Running> {
     if let Some(cores) = arguments.cores {
         description.machine.cores = cores;
     }
@@ -109,7 +123,7 @@ pub fn start(project: &Project, mut description: Description, arguments: &cli::R
         throttle: &throttle(&description),
         console: &console,
         wire: Some(qemus),
-        clock: qemu::Clock::Host,
+        clock,
         extra: &arguments.qemu,
     })?;
     let counters = Counters::new(machine.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.address)));

@@ -253,6 +253,28 @@ impl FileSystem {
         }
     }
 
+    /// See [`files::Client::write_back`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn write_back(&self, node: NodeId, offset: u64, bytes: u64) -> Answer<()> {
+        match self {
+            FileSystem::Served(client) => client.write_back(node, offset, bytes).await,
+            FileSystem::Proc(_) => Ok(()),
+        }
+    }
+
+    /// See [`files::Client::evict`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn evict(&self, node: NodeId, offset: u64, bytes: u64) -> Answer<u64> {
+        match self {
+            FileSystem::Served(client) => client.evict(node, offset, bytes).await,
+            FileSystem::Proc(_) => Ok(0),
+        }
+    }
+
     /// See [`files::Client::statistics`].
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use super::device::Device;
 use super::directory;
 use super::epoll::Epoll;
 use super::event_counter::EventCounter;
+use super::flow::FlowEnd;
 use super::inotify::Inotify;
 use super::mount::Place;
 use super::open_file::OpenFile;
@@ -55,13 +56,15 @@ pub enum Object {
     Signal(SignalFile),
     /// File system events.
     Inotify(Inotify),
+    /// A flow.
+    Flow(FlowEnd),
 }
 
 impl Object {
     /// What it is ready for; `None` for what never waits.
     pub fn readiness(&self) -> Option<Arc<Readiness>> {
         match self {
-            Object::Regular | Object::Directory | Object::Name | Object::Device(_) => None,
+            Object::Regular | Object::Directory | Object::Name | Object::Device(_) | Object::Flow(_) => None,
             Object::Pipe(end) => Some(end.readiness().clone()),
             Object::Terminal(end) => Some(end.readiness().clone()),
             Object::Socket(socket) => Some(socket.readiness()),
@@ -101,6 +104,7 @@ impl Object {
             Object::Timer(_) => "anon_inode:[timerfd]",
             Object::Signal(_) => "anon_inode:[signalfd]",
             Object::Inotify(_) => "anon_inode:inotify",
+            Object::Flow(_) => "anon_inode:[flow]",
             Object::Terminal(_) => "/dev/console",
             _ => "/",
         }
@@ -138,7 +142,7 @@ impl OpenFile {
             Object::Device(device) => device.read(buffer).await,
             Object::Terminal(end) => read_small(buffer, |into| end.read(into)).await,
             Object::Socket(socket) => socket.read(buffer).await,
-            Object::Epoll(_) => Err(Errno::EINVAL),
+            Object::Epoll(_) | Object::Flow(_) => Err(Errno::EINVAL),
             Object::Event(event) => read_small(buffer, |into| event.read(into)).await,
             Object::Timer(timer) => read_small(buffer, |into| timer.read(into)).await,
             Object::Signal(signal) => {
@@ -173,7 +177,9 @@ impl OpenFile {
                 event.add(u64::from_le_bytes(value)).inspect_err(|_| buffer.give_back(8))?;
                 Ok(value.len())
             }
-            Object::Epoll(_) | Object::Timer(_) | Object::Signal(_) | Object::Inotify(_) => Err(Errno::EINVAL),
+            Object::Epoll(_) | Object::Timer(_) | Object::Signal(_) | Object::Inotify(_) | Object::Flow(_) => {
+                Err(Errno::EINVAL)
+            }
         }
     }
 

@@ -90,7 +90,7 @@ crate::system_calls! {
     199 fremovexattr waits extended::fremovexattr;
     213 epoll_create plain epoll::epoll_create;
     217 getdents64 waits directories::getdents64;
-    221 fadvise64 plain space::fadvise64;
+    221 fadvise64 waits space::fadvise64;
     232 epoll_wait waits epoll::epoll_wait;
     233 epoll_ctl waits epoll::epoll_ctl;
     235 utimes waits attributes::utimes;

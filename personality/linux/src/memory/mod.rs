@@ -143,11 +143,11 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::MADV_DOFORK => set(Options::empty(), Options::NOT_INHERITED)?,
         raw::MADV_WIPEONFORK => set(Options::WIPED, Options::empty())?,
         raw::MADV_KEEPONFORK => set(Options::empty(), Options::WIPED)?,
+        raw::MADV_HUGEPAGE => set(Options::HUGE, Options::NO_HUGE)?,
+        raw::MADV_NOHUGEPAGE => set(Options::NO_HUGE, Options::HUGE)?,
         raw::MADV_NORMAL
         | raw::MADV_RANDOM
         | raw::MADV_SEQUENTIAL
-        | raw::MADV_HUGEPAGE
-        | raw::MADV_NOHUGEPAGE
         | raw::MADV_MERGEABLE
         | raw::MADV_UNMERGEABLE
         | raw::MADV_DONTDUMP

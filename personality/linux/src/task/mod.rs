@@ -8,6 +8,7 @@ pub mod launch;
 pub mod limits;
 pub mod prctl;
 pub mod schedule;
+pub(crate) mod shortage;
 pub mod system;
 pub mod tree;
 pub mod usage;

@@ -67,7 +67,10 @@ impl Frame {
         }
         let bytes = PAGE_BYTES << order;
         let owner = charge(bytes)?;
-        let Some(pa) = raw::take_frames(order, true) else {
+        // The kernel's own pages (owner 0) may go below the floor: a device must not go without because programs took all.
+        let may = owner == 0 || raw::is_above_floor(order);
+        let frames = if may { raw::take_frames(order, true) } else { None };
+        let Some(pa) = frames else {
             credit(owner, bytes);
             return Err(OutOfMemory);
         };
@@ -92,6 +95,19 @@ impl Frame {
         // SAFETY: addresses of the direct map are not null.
         let memory = unsafe { NonNull::new_unchecked(memory) };
         Frame { memory, order: raw::info_of(pa).order.load(Relaxed) }
+    }
+
+    /// Cuts it into single frames of the same owner, in order: `2^order` of them.
+    pub fn split(self) -> impl Iterator<Item = Frame> {
+        let (count, start) = (1u64 << self.order, self.into_pa());
+        let owner = raw::info_of(start).owner.load(Relaxed);
+        // All descriptions first: whoever stops half way leaks frames, and frees none twice.
+        for pa in (0..count).map(|index| start + index * PAGE_BYTES as u64) {
+            raw::info_of(pa).owner.store(owner, Relaxed);
+            raw::become_single(pa);
+        }
+        // SAFETY: let go above, and each of the single frames is taken charge of once.
+        (0..count).map(move |index| unsafe { Frame::from_pa(start + index * PAGE_BYTES as u64) })
     }
 
     /// The physical address of the first byte.

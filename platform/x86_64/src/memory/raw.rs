@@ -28,6 +28,35 @@ static BUDDY: SpinLock<Buddy> = SpinLock::new(Buddy::new());
 static CACHES: CoreLocal<Cache> = CoreLocal::new([Cache { frames: [0; CACHE_FRAMES], count: 0 }; CORES_MAX]);
 static CACHED_FRAMES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
 
+/// Frames free in the buddy allocator, as of its last change: read without its lock.
+static FREE_FRAMES: AtomicUsize = AtomicUsize::new(0);
+/// Frames that only the kernel's heap may take.
+static FLOOR_FRAMES: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets what only the kernel's heap may take, bytes: pages are refused first, so that a small object can still be had.
+pub fn set_frame_floor(bytes: usize) {
+    FLOOR_FRAMES.store(bytes / PAGE_BYTES, Relaxed);
+}
+
+/// Bytes of frames that are free, those in the cores' caches left out; takes no lock.
+pub fn free_bytes() -> usize {
+    FREE_FRAMES.load(Relaxed) * PAGE_BYTES
+}
+
+/// True where `2^order` frames may be taken for pages.
+#[inline]
+pub(crate) fn is_above_floor(order: u8) -> bool {
+    FREE_FRAMES.load(Relaxed) >= FLOOR_FRAMES.load(Relaxed) + (1 << order)
+}
+
+fn with_buddy<T>(act: impl FnOnce(&mut Buddy) -> T) -> T {
+    BUDDY.with(|buddy| {
+        let answer = act(buddy);
+        FREE_FRAMES.store(buddy.free_frames(), Relaxed);
+        answer
+    })
+}
+
 /// Address of the description of the frame at `pa`.
 pub(crate) fn info_address(pa: u64) -> u64 {
     FRAME_INFO + pa / PAGE_BYTES as u64 * size_of::<FrameInfo>() as u64
@@ -44,13 +73,13 @@ pub(crate) fn info_of(pa: u64) -> &'static FrameInfo {
 pub(crate) fn add_region(region: &MemoryRegion) {
     let start = region.start.0.div_ceil(PAGE_BYTES as u64);
     let end = (region.start.0 + region.bytes) / PAGE_BYTES as u64;
-    BUDDY.with(|buddy| buddy.add_region(&Table, start as u32, end as u32));
+    with_buddy(|buddy| buddy.add_region(&Table, start as u32, end as u32));
 }
 
 /// Takes `2^order` frames and returns their physical address; their contents are zeroed on demand, else whatever was there.
 #[inline]
 pub(crate) fn take_frames(order: u8, zeroed: bool) -> Option<u64> {
-    let number = if order == 0 { take_one()? } else { BUDDY.with(|buddy| buddy.take(&Table, order))? };
+    let number = if order == 0 { take_one()? } else { with_buddy(|buddy| buddy.take(&Table, order))? };
     let pa = u64::from(number) * PAGE_BYTES as u64;
     if zeroed {
         // SAFETY: the frames are ours and mapped.
@@ -73,7 +102,7 @@ fn take_one() -> Option<u32> {
 }
 
 fn refill(cache: &mut Cache) {
-    BUDDY.with(|buddy| {
+    with_buddy(|buddy| {
         while cache.count < CACHE_FRAMES / 2 {
             let Some(number) = buddy.take(&Table, 0) else {
                 return;
@@ -85,6 +114,13 @@ fn refill(cache: &mut Cache) {
     });
 }
 
+/// Describes a part of a taken run as a frame taken alone.
+pub(crate) fn become_single(pa: u64) {
+    let info = info_of(pa);
+    info.order.store(0, Relaxed);
+    info.state.store(TAKEN, Relaxed);
+}
+
 /// Gives frames back.
 ///
 /// # Panics
@@ -92,7 +128,7 @@ fn refill(cache: &mut Cache) {
 #[inline]
 pub(crate) fn give_frames(pa: u64, order: u8) {
     let number = (pa / PAGE_BYTES as u64) as u32;
-    let given = if order == 0 { give_one(number) } else { BUDDY.with(|buddy| buddy.give(&Table, number, order)) };
+    let given = if order == 0 { give_one(number) } else { with_buddy(|buddy| buddy.give(&Table, number, order)) };
     assert!(given.is_ok(), "frame {pa:#x} of order {order} freed twice");
 }
 
@@ -115,7 +151,7 @@ fn give_one(number: u32) -> Result<(), NotTaken> {
 
 /// Gives the older half back, so that the recent, warm half stays.
 fn drain(cache: &mut Cache) -> Result<(), NotTaken> {
-    BUDDY.with(|buddy| {
+    with_buddy(|buddy| {
         for number in &cache.frames[..CACHE_FRAMES / 2] {
             Table.info(*number).state.store(TAKEN, Relaxed);
             buddy.give(&Table, *number, 0)?;

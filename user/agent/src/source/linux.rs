@@ -18,6 +18,8 @@ use gyre_config::{
 
 use super::{Program, Source, Streams, fake};
 
+/// Of the figures of block devices, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
 /// Linux counts time in /proc/stat in hundredths of a second.
 const NS_PER_TICK: u64 = 10_000_000;
 
@@ -108,10 +110,28 @@ impl Linux {
             memory_bytes_max: number(&group.join("memory.peak")),
             memory_bytes_limit: number(&group.join("memory.max")),
             cache_bytes: field(&fs::read_to_string(group.join("memory.stat")).unwrap_or_default(), "file"),
+            read_bytes: self.disk_sectors(name).0 * SECTOR_BYTES,
+            written_bytes: self.disk_sectors(name).1 * SECTOR_BYTES,
             processes: u32::try_from(number(&group.join("pids.current"))).unwrap_or(0),
             user_cycles: user_us * 1000,
             ..named(id, name, ActivityKind::Tenant)
         })
+    }
+
+    /// Sectors read from and written to the disk that is a tenant's root.
+    fn disk_sectors(&self, name: &str) -> (u64, u64) {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let root = self.tenants.join(name);
+        let mut mounts = mounts.lines().map(|line| line.split_whitespace());
+        let device = mounts.find_map(|mut words| {
+            let device = words.next()?;
+            (Path::new(words.next()?) == root).then_some(device)
+        });
+        let disk = device.and_then(|device| device.strip_prefix("/dev/")).unwrap_or_default();
+        let figures = fs::read_to_string(Path::new("/sys/block").join(disk).join("stat")).unwrap_or_default();
+        let at = |index: usize| figures.split_whitespace().nth(index).and_then(|word| word.parse().ok()).unwrap_or(0);
+        // Documentation/admin-guide/iostats.rst: sectors read are the third field, sectors written the seventh.
+        (at(2), at(6))
     }
 
     fn handling(&self, activity: u32, name: &str) -> Handling {

@@ -28,6 +28,11 @@ impl Source for Native {
         gyre_native::log(self.index(tenant)?, offset, LOG_BYTES)
     }
 
+    fn keep(&self, tenant: &str, file: Option<&str>, evict: bool) -> io::Result<u64> {
+        let tenant = Some(self.index(tenant)?);
+        if evict { gyre_native::evict(tenant, file) } else { gyre_native::checkpoint(tenant, file).map(|()| 0) }
+    }
+
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
         let descriptors = [streams.stdin.as_raw_fd(), streams.stdout.as_raw_fd(), streams.stderr.as_raw_fd()];
         let pid = gyre_native::spawn(&request.tenant, &request.argv, &request.env, descriptors);

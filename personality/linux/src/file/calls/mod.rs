@@ -5,6 +5,7 @@ pub mod descriptors;
 pub mod directories;
 pub mod epoll;
 pub mod extended;
+pub mod flow;
 pub mod ioctl;
 pub mod links;
 pub mod lock;

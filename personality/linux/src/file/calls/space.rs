@@ -77,14 +77,30 @@ async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<
     Ok(place.system().allocate(place.node, offset, bytes).await?)
 }
 
-/// `fadvise64(fd, offset, bytes, advice)`: taken note of by nobody.
-pub fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+/// `fadvise64(fd, offset, bytes, advice)`: WILLNEED brings pages, DONTNEED writes them back and drops them; the rest is taken note
+/// of by nobody.
+pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
-    match file.object() {
-        Object::Pipe(_) | Object::Socket(_) => Err(Errno::ESPIPE),
-        _ if a.unsigned(3) > raw::POSIX_FADV_NOREUSE => Err(Errno::EINVAL),
-        _ => Ok(0),
+    let (offset, bytes, advice) = (a.word(1), a.word(2), a.unsigned(3));
+    if matches!(file.object(), Object::Pipe(_) | Object::Socket(_)) {
+        return Err(Errno::ESPIPE);
     }
+    if advice > raw::POSIX_FADV_NOREUSE || bytes >> 63 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (Object::Regular, Some(place)) = (file.object(), file.place()) else { return Ok(0) };
+    match advice {
+        raw::POSIX_FADV_WILLNEED => {
+            let bytes = if bytes == 0 { usize::MAX } else { bytes as usize };
+            place.system().read(place.node, offset, bytes.min(crate::file::object::TURN_BYTES)).await?;
+        }
+        raw::POSIX_FADV_DONTNEED => {
+            place.system().write_back(place.node, offset, bytes).await?;
+            place.system().evict(place.node, offset, bytes).await?;
+        }
+        _ => {}
+    }
+    Ok(0)
 }
 
 /// `readahead(fd, offset, bytes)`: brings the pages into the cache.

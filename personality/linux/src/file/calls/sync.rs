@@ -34,18 +34,21 @@ pub async fn sync(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `sync_file_range(fd, offset, bytes, flags)`: brings the file's dirty pages to the device, without a promise that they stay there.
+/// `sync_file_range(fd, offset, bytes, flags)`: contents only; 0 bytes reach to the end. What is started is also waited for, as
+/// Linux may do.
 pub async fn sync_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let known = raw::SYNC_FILE_RANGE_WAIT_BEFORE | raw::SYNC_FILE_RANGE_WRITE | raw::SYNC_FILE_RANGE_WAIT_AFTER;
     let file = usable_file(thread, a.int(0))?;
-    let end = a.signed(1).checked_add(a.signed(2));
-    if a.unsigned(3) & !known != 0 || a.signed(1) < 0 || end.is_none_or(|end| end < a.signed(1)) {
+    let known = raw::SYNC_FILE_RANGE_WAIT_BEFORE | raw::SYNC_FILE_RANGE_WRITE | raw::SYNC_FILE_RANGE_WAIT_AFTER;
+    let (offset, bytes) = (a.word(1), a.word(2));
+    let end = offset.checked_add(bytes).filter(|end| (offset | bytes | end) >> 63 == 0);
+    if a.unsigned(3) & !known != 0 || end.is_none() {
         return Err(Errno::EINVAL);
     }
-    match (file.object(), file.place()) {
-        (Object::Regular, Some(place)) if a.unsigned(3) != 0 => place.system().write_out(place.node).await?,
-        (Object::Regular | Object::Directory, Some(_)) => {}
-        _ => return Err(Errno::ESPIPE),
+    let (Object::Regular, Some(place)) = (file.object(), file.place()) else {
+        return if matches!(file.object(), Object::Directory) { Ok(0) } else { Err(Errno::ESPIPE) };
+    };
+    if a.unsigned(3) != 0 {
+        place.system().write_back(place.node, offset, bytes).await?;
     }
     Ok(0)
 }

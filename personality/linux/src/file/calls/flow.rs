@@ -1,0 +1,167 @@
+//! The calls of flows and streams (2013 paper, Figs 6 and 7): numbers and arguments are in `gyre_config::native`.
+
+use super::{answer, install, usable_file};
+use crate::file::flow::{End, FlowEnd, take};
+use crate::file::object::{Object, TURN_BYTES};
+use crate::file::open_file::OpenFile;
+use crate::file::transfer::{UserBuffer, word};
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_flow::{Flow, Request};
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+use linux_raw_sys::general as raw;
+
+/// Largest share of a flow.
+const SHARE_MAX: u64 = 1 << 20;
+/// Ends a flow at once instead of when everything is moved.
+const CANCEL: u64 = 1;
+
+/// `flow(sink, share) -> flow`.
+///
+/// # Errors
+/// EBADF, EINVAL for a share out of bounds; ENFILE, EMFILE.
+pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let sink = usable_file(thread, a.int(0))?;
+    if !(1..=SHARE_MAX).contains(&a.word(1)) {
+        return Err(Errno::EINVAL);
+    }
+    if !sink.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    let flow = Flow::new(Arc::new(End(sink)), &thread.process().flow_shares, a.unsigned(1));
+    let files = thread.process().files();
+    let end = Object::Flow(FlowEnd(flow.clone()));
+    let file = OpenFile::new(files.tenant(), end, raw::O_RDWR, None)?;
+    let descriptor = install(thread, file, true)?;
+    gyre_message::spawn(flow.run());
+    answer(descriptor)
+}
+
+fn flow_of(thread: &Thread, descriptor: i32) -> Result<Arc<Flow>, Errno> {
+    match usable_file(thread, descriptor)?.object() {
+        Object::Flow(FlowEnd(flow)) => Ok(flow.clone()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `flow_source(flow, source, offset, bytes, sink_offset)`.
+///
+/// # Errors
+/// EBADF; EINVAL for what is no flow or cannot be read so; EPIPE for a flow that is closed or has failed.
+pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let flow = flow_of(thread, a.int(0))?;
+    let source = usable_file(thread, a.int(1))?;
+    if !source.is_readable() {
+        return Err(Errno::EBADF);
+    }
+    if !matches!(source.object(), Object::Regular | Object::Pipe(_) | Object::Socket(_) | Object::Device(_)) {
+        return Err(Errno::EINVAL);
+    }
+    let request =
+        Request { source: Arc::new(End(source)), offset: a.word(2), bytes: a.word(3), sink_offset: a.word(4) };
+    flow.add(request).map(|()| 0).map_err(|_| Errno::EPIPE)
+}
+
+/// `flow_close(flow, how) -> bytes`: waits for the end; the bytes that have arrived.
+///
+/// # Errors
+/// EBADF, EINVAL; the first error of a source or the sink.
+pub async fn flow_close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let flow = flow_of(thread, a.int(0))?;
+    match a.word(1) {
+        0 => flow.close(),
+        CANCEL => flow.cancel(),
+        _ => return Err(Errno::EINVAL),
+    }
+    match thread.interruptible(flow.finished()).await? {
+        Ok(()) => Ok(flow.moved_bytes()),
+        Err(number) => Err(Errno(number as _)),
+    }
+}
+
+/// `stream(descriptors)`: a stream of bytes, the end to read from and the end to write to.
+///
+/// # Errors
+/// As pipe2.
+pub async fn stream(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    super::descriptors::pipe2(thread, Arguments([a.word(0), u64::from(raw::O_CLOEXEC), 0, 0, 0, 0])).await
+}
+
+/// `stream_write(descriptor, address, bytes) -> bytes`: copies, waits for room.
+///
+/// # Errors
+/// As write.
+pub async fn stream_write(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut buffer = UserBuffer::new(thread, a.word(1), a.size(2));
+    super::read_write::write_file(thread, &file, &mut buffer, None).await
+}
+
+/// `stream_read(descriptor, &address, &bytes)`: what comes next, mapped read-only at an address that the system chooses; `bytes` says
+/// how much at most, then how much it is, 0 at the end. The program unmaps it (munmap of the pages).
+///
+/// # Errors
+/// As read; ENOMEM.
+pub async fn stream_read(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut most = [0; 8];
+    thread.copy_in(a.word(2), &mut most).await?;
+    let most = usize::try_from(word(&most, 0)).unwrap_or(usize::MAX).min(TURN_BYTES);
+    let is_file = matches!(file.object(), Object::Regular);
+    let pieces = if is_file {
+        let position = file.position.hold().await;
+        let pieces = take(&file, position.get(), most).await?;
+        position.set(position.get() + length(&pieces) as u64);
+        pieces
+    } else {
+        thread.interruptible(take(&file, 0, most)).await??
+    };
+    let bytes = length(&pieces);
+    let mut address = 0;
+    if bytes > 0 {
+        let (pages, start) = exposable(pieces, is_file)?;
+        address = thread.space().expose(pages).await? + start as u64;
+    }
+    thread.copy_out(a.word(1), &address.to_le_bytes()).await?;
+    thread.copy_out(a.word(2), &(bytes as u64).to_le_bytes()).await?;
+    Ok(0)
+}
+
+fn length(pieces: &[Bytes]) -> usize {
+    pieces.iter().map(Bytes::len).sum()
+}
+
+/// Pages that hold the pieces one after another, and where the first byte is: those that hold them now where nothing else is in them
+/// that the program may not see (the rest of a page of the same file it may), else copies.
+fn exposable(pieces: Vec<Bytes>, is_file: bool) -> Result<(Vec<Page>, usize), Errno> {
+    let count = pieces.len();
+    let fits = |(index, piece): (usize, &Bytes)| {
+        let (page, start) = piece.location();
+        let end = start + piece.len();
+        let is_whole = start == 0 && end == PAGE_BYTES;
+        let is_edge = is_file && (start == 0 || index == 0) && (end == PAGE_BYTES || index + 1 == count);
+        page.len() == PAGE_BYTES && (is_whole || is_edge)
+    };
+    if pieces.iter().enumerate().all(fits) {
+        let start = pieces.first().map_or(0, |piece| piece.location().1);
+        return Ok((pieces.iter().map(|piece| piece.location().0.clone()).collect(), start));
+    }
+    let mut pages: Vec<Page> = Vec::new();
+    let mut filled = PAGE_BYTES;
+    for piece in &pieces {
+        let mut rest = piece.as_slice();
+        while !rest.is_empty() {
+            if filled == PAGE_BYTES {
+                pages.push(Page::zeroed()?);
+                filled = 0;
+            }
+            let (now, later) = rest.split_at(rest.len().min(PAGE_BYTES - filled));
+            pages.last().ok_or(Errno::ENOMEM)?.write(filled, now);
+            filled += now.len();
+            rest = later;
+        }
+    }
+    Ok((pages, 0))
+}

@@ -1,0 +1,61 @@
+//! A tenant that has used its memory up: who of it ends, and what its owner reads about it.
+
+use crate::signal::number;
+use crate::{Process, Thread};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use gyre_message::wait::Either;
+use gyre_message::{select, sleep_ns};
+
+/// How long who asked waits for the memory of a process that ends, ns.
+const END_NS_MAX: u64 = 2_000_000_000;
+/// Bytes of a MiB, for people.
+const MIB: u64 = 1 << 20;
+
+/// A page was needed, and reclaim found none: the tenant's largest process ends. Returns when its memory is free, or when it is the
+/// caller's own process that ends.
+pub(crate) async fn end_largest(thread: &Arc<Thread>) {
+    let own = thread.process();
+    let processes = thread.tenant().tree.lock().processes();
+    let ending = processes.iter().find(|process| process.is_ending() && !process.is_over()).cloned();
+    let victim = match ending {
+        // Its memory is about to be free: nobody else has to end.
+        Some(process) => process,
+        None => {
+            let sized = processes.into_iter().filter(|process| !process.is_ending());
+            let largest = sized
+                .map(|process| (process.space().resident_bytes(), process))
+                .max_by_key(|(bytes, process)| (*bytes, process.id()));
+            let Some((bytes, largest)) = largest else { return own.end(number::SIGKILL) };
+            say(thread, &largest, bytes);
+            largest.end(number::SIGKILL);
+            largest
+        }
+    };
+    if victim.id() != own.id() {
+        let over = victim.ended.until(|| victim.is_over().then_some(()));
+        if let Either::Second(()) = select(over, sleep_ns(END_NS_MAX)).await {
+            // It does not end, for whatever reason: the program asks again, and finds it ending still.
+            log::warn!("{}: process {} takes long to end", thread.tenant().name(), victim.id());
+        }
+    }
+}
+
+/// Says it where the tenant's owner looks (`gyre logs`), and where the machine's owner does.
+fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
+    let tenant = thread.tenant();
+    let memory = tenant.host().memory(tenant.activity());
+    let name = String::from_utf8_lossy(&victim.name()).into_owned();
+    let text = format!(
+        "out of memory: {} holds {} of {} MiB and process {} needs more; process {} ({name}), the largest with {} MiB, is killed",
+        tenant.name(),
+        memory.total_bytes.saturating_sub(memory.free_bytes) / MIB,
+        memory.total_bytes / MIB,
+        thread.process().id(),
+        victim.id(),
+        bytes / MIB,
+    );
+    log::warn!("{text}");
+    tenant.files().tenant().log.append(format!("gyre: {text}\n").as_bytes());
+}

@@ -1,0 +1,70 @@
+//! Giving memory back that must be written first (V15): dirty pages of an activity, oldest first. Writing parts of files back and
+//! dropping them when asked to (V23).
+
+use crate::Ext2;
+use crate::read::CLUSTER_PAGES;
+use gyre_account::ActivityId;
+use gyre_interface::files::{FileError, NodeId, NodeKind};
+use gyre_interface::memory::{MemoryError, reclaim};
+use gyre_machine::PAGE_BYTES;
+
+/// Pages that one round writes back.
+const BATCH_PAGES: usize = 2 * CLUSTER_PAGES as usize;
+
+impl Ext2 {
+    pub(crate) async fn write_range_back(&'static self, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+        let node = self.node(id).await?;
+        node.expect(NodeKind::File)?;
+        let (first, end) = pages_of(offset, bytes);
+        // Writers hold the gate until the device has answered: passing through waits for them.
+        drop(node.gate.exclusive().await);
+        let first_dirty = |from| self.cache.dirty_pages(self.page_key(id.0, from), 1).first().copied();
+        let mut from = first;
+        while let Some(index) = first_dirty(from).filter(|index| *index < end) {
+            let count = (end - index).min(BATCH_PAGES as u64);
+            self.write_back(id.0, index, count as usize).await?;
+            from = index + 1;
+        }
+        drop(node.gate.exclusive().await);
+        if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
+    }
+
+    pub(crate) fn evict_range(&self, id: NodeId, offset: u64, bytes: u64) -> u64 {
+        // The cache knows metadata too, under a number that is no inode's.
+        if !self.geometry.is_usable_inode(id.0) {
+            return 0;
+        }
+        // A page that is cut by the range stays: the rest of it was not meant.
+        let first = offset.div_ceil(PAGE_BYTES as u64);
+        let end = offset.saturating_add(bytes) / PAGE_BYTES as u64;
+        let end = if bytes == 0 || offset.checked_add(bytes).is_none() { u64::MAX } else { end };
+        (self.cache.evict_node(self.file_system, id.0, first, end) * PAGE_BYTES) as u64
+    }
+}
+
+/// The pages of a range of bytes; 0 bytes reach to the end.
+fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
+    let page = PAGE_BYTES as u64;
+    match offset.checked_add(bytes) {
+        Some(end) if bytes > 0 => (offset / page, end.div_ceil(page)),
+        _ => (offset / page, u64::MAX),
+    }
+}
+
+impl reclaim::Server for Ext2 {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        let wanted = bytes.div_ceil(PAGE_BYTES as u64) as usize;
+        let mut given = 0;
+        while given < wanted {
+            let Some(key) = self.cache.oldest_dirty(self.file_system, activity) else {
+                break;
+            };
+            // A failure is kept with the node for who syncs it; pages that somebody else writes come clean by themselves.
+            if !matches!(self.write_back(key.node, key.index, BATCH_PAGES).await, Ok(true)) {
+                break;
+            }
+            given += self.cache.reclaim(activity, wanted - given);
+        }
+        Ok((given * PAGE_BYTES) as u64)
+    }
+}

@@ -1,0 +1,34 @@
+//! Flows (2013 paper, section IV-E; V16): a program asks once, and data goes from sources to a sink without it.
+//!
+//! ```text
+//!   source --read ahead, several parts at once--> parts in order --one write at a time--> sink
+//!                 ^ a grant for each part: its flow's turn by share (E2), bounded bytes in flight
+//! ```
+//!
+//! Data goes by reference. What a source is and what a sink is the user of this crate says; a stream is read part after part.
+//!
+//! Invariants: bytes arrive in the order of the sources and of their offsets; a flow never holds more than [`FLOW_BYTES_MAX`], the
+//! flows of a program together never read more than [`SHARED_BYTES_MAX`] at once; whatever a flow holds is released by dropping it.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod flow;
+pub mod shares;
+mod transfer;
+
+pub use flow::{Flow, Request, Result};
+pub use shares::Shares;
+pub use transfer::{Reading, Sink, Source, Writing};
+
+/// Bytes of one part.
+pub const PART_BYTES: usize = 64 << 10;
+/// Parts that are read ahead of the sink.
+pub const PARTS_MAX: usize = 4;
+/// Bytes that a flow may have asked for and not written yet: the parts read ahead, and the one that is being written.
+pub const FLOW_BYTES_MAX: usize = (PARTS_MAX + 1) * PART_BYTES;
+/// Bytes that all flows of a program together may be reading. No more than one flow may: so whose read is next decides who gets how
+/// much of a source that is scarce. A flow whose sink is slow holds none of them.
+pub const SHARED_BYTES_MAX: usize = PARTS_MAX * PART_BYTES;

@@ -1,0 +1,224 @@
+//! The server.
+
+use crate::entitlement::entitlements;
+use crate::scheduler::{Claim, victims};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_account::{Activities, ActivityId};
+use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
+use gyre_object::SpinLock;
+
+/// Bytes taken back at once beyond what is asked for, so that the next page does not ask again.
+const BATCH_BYTES: u64 = 64 << 10;
+/// Rounds of one request: each frees something, others may take it meanwhile.
+const ROUNDS_MAX: usize = 32;
+
+/// What the memory resource is made with.
+pub struct Options {
+    /// Who holds what.
+    pub activities: &'static Activities,
+    /// Bytes for all tenants together.
+    pub capacity_bytes: u64,
+    /// Free bytes from which on the machine is short.
+    pub low_bytes: u64,
+    /// Free bytes now; takes no lock.
+    pub free_bytes: fn() -> u64,
+    /// The tenant of an activity.
+    pub payer: fn(ActivityId) -> ActivityId,
+    /// Those who keep memory for others, in the order in which they are asked.
+    pub providers: Vec<reclaim::Client>,
+}
+
+struct Tenant {
+    activity: ActivityId,
+    budget: Budget,
+    entitled_bytes: AtomicU64,
+    reclaimed_bytes: AtomicU64,
+    requests: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// The memory resource.
+pub struct Memory {
+    options: Options,
+    tenants: SpinLock<Vec<Tenant>>,
+}
+
+/// Where it is short, and by how much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shortage {
+    Limit(u64),
+    Machine(u64),
+}
+
+impl Memory {
+    /// A server for tenants with these budgets.
+    pub fn new(options: Options, budgets: impl IntoIterator<Item = (ActivityId, Budget)>) -> Memory {
+        let tenant = |(activity, budget)| Tenant {
+            activity,
+            budget,
+            entitled_bytes: AtomicU64::new(0),
+            reclaimed_bytes: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        };
+        let memory = Memory { options, tenants: SpinLock::new(budgets.into_iter().map(tenant).collect()) };
+        memory.entitle(&memory.tenants.lock());
+        memory
+    }
+
+    fn entitle(&self, tenants: &[Tenant]) {
+        let budgets: Vec<Budget> = tenants.iter().map(|tenant| tenant.budget).collect();
+        for (tenant, bytes) in tenants.iter().zip(entitlements(self.options.capacity_bytes, &budgets)) {
+            tenant.entitled_bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// False where the next page that is kept for a tenant should take the place of an older one of its own: its limit is near, or the
+    /// machine is short and it has all that it is entitled to. Takes one short lock only where the machine is short.
+    pub fn has_room(&self, payer: ActivityId) -> bool {
+        let limit = self.options.activities.params(payer).memory_bytes_max;
+        let held = self.options.activities.memory(payer).bytes_total;
+        // An eighth stays for what cannot wait: the kernel's objects, pages of programs.
+        if held >= limit - limit / 8 {
+            return false;
+        }
+        if (self.options.free_bytes)() >= 2 * self.options.low_bytes {
+            return true;
+        }
+        let tenants = self.tenants.lock();
+        let own = tenants.iter().find(|tenant| tenant.activity == payer);
+        own.is_none_or(|own| held < own.entitled_bytes.load(Ordering::Relaxed))
+    }
+
+    /// The figures of a tenant.
+    pub fn figures_of(&self, activity: ActivityId) -> Option<Figures> {
+        let tenants = self.tenants.lock();
+        let tenant = tenants.iter().find(|tenant| tenant.activity == activity)?;
+        Some(Figures {
+            held_bytes: self.options.activities.memory(activity).bytes_total,
+            entitled_bytes: tenant.entitled_bytes.load(Ordering::Relaxed),
+            reservation_bytes: tenant.budget.reservation_bytes,
+            reclaimed_bytes: tenant.reclaimed_bytes.load(Ordering::Relaxed),
+            requests: tenant.requests.load(Ordering::Relaxed),
+            failures: tenant.failures.load(Ordering::Relaxed),
+        })
+    }
+
+    fn shortage(&self, activity: ActivityId, bytes: u64) -> Option<Shortage> {
+        for level in self.options.activities.ancestors(activity) {
+            let limit = self.options.activities.params(level).memory_bytes_max;
+            // A process that gave back for others before they were its own may hold less than nothing, for a moment.
+            let held = self.options.activities.memory(level).bytes_total.cast_signed().max(0).cast_unsigned();
+            if held.saturating_add(bytes) > limit {
+                return Some(Shortage::Limit((held + bytes - limit).max(bytes)));
+            }
+        }
+        let free = (self.options.free_bytes)();
+        (free < self.options.low_bytes + bytes).then(|| Shortage::Machine(self.options.low_bytes + bytes - free))
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let claim = |tenant: &Tenant| Claim {
+            activity: tenant.activity,
+            held_bytes: self.options.activities.memory(tenant.activity).bytes_total,
+            entitled_bytes: tenant.entitled_bytes.load(Ordering::Relaxed),
+            share: tenant.budget.share,
+        };
+        self.tenants.lock().iter().map(claim).collect()
+    }
+
+    /// Asks the keepers one after another until enough is back.
+    async fn take(&'static self, from: ActivityId, bytes: u64) -> u64 {
+        let mut taken = 0;
+        for provider in &self.options.providers {
+            if taken >= bytes {
+                break;
+            }
+            // A keeper that is gone keeps nothing.
+            taken += provider.reclaim(from, bytes - taken).await.unwrap_or(0);
+        }
+        self.count(from, |tenant| &tenant.reclaimed_bytes, taken);
+        taken
+    }
+
+    async fn take_by_schedule(&'static self, asker: ActivityId, bytes: u64) -> u64 {
+        let mut taken = 0;
+        for (victim, at_most) in victims(&self.claims(), asker, bytes) {
+            if taken >= bytes {
+                break;
+            }
+            taken += self.take(victim, at_most.min(bytes - taken)).await;
+        }
+        taken
+    }
+
+    fn count(&self, activity: ActivityId, counter: impl Fn(&Tenant) -> &AtomicU64, amount: u64) {
+        if let Some(tenant) = self.tenants.lock().iter().find(|tenant| tenant.activity == activity) {
+            counter(tenant).fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    async fn make_room(&'static self, activity: ActivityId, bytes: u64) -> Result<(), MemoryError> {
+        let payer = (self.options.payer)(activity);
+        for _ in 0..ROUNDS_MAX {
+            let (taken, error) = match self.shortage(activity, bytes) {
+                None => return Ok(()),
+                Some(Shortage::Limit(short)) => {
+                    (self.take(payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
+                }
+                Some(Shortage::Machine(short)) => {
+                    (self.take_by_schedule(payer, short + BATCH_BYTES).await, MemoryError::MachineFull)
+                }
+            };
+            // What a keeper gave up may still be held by somebody else: then it is not back, and the next round asks for more.
+            if taken == 0 {
+                return if self.shortage(activity, bytes).is_none() { Ok(()) } else { Err(error) };
+            }
+        }
+        Err(MemoryError::LimitReached)
+    }
+}
+
+impl memory::Server for Memory {
+    async fn reserve(&'static self, activity: ActivityId, bytes: u64) -> Result<(), MemoryError> {
+        let payer = (self.options.payer)(activity);
+        self.count(payer, |tenant| &tenant.requests, 1);
+        let made = self.make_room(activity, bytes).await;
+        if made.is_err() {
+            self.count(payer, |tenant| &tenant.failures, 1);
+        }
+        made
+    }
+
+    async fn take_back(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        Ok(self.take((self.options.payer)(activity), bytes).await)
+    }
+
+    async fn set_budget(&'static self, activity: ActivityId, budget: Budget) -> Result<(), MemoryError> {
+        let mut tenants = self.tenants.lock();
+        let others: u64 = tenants
+            .iter()
+            .filter(|tenant| tenant.activity != activity)
+            .fold(0, |sum, tenant| sum.saturating_add(tenant.budget.reservation_bytes));
+        if budget.reservation_bytes > budget.limit_bytes
+            || others.saturating_add(budget.reservation_bytes) > self.options.capacity_bytes
+        {
+            return Err(MemoryError::Invalid);
+        }
+        let tenant = tenants.iter_mut().find(|tenant| tenant.activity == activity).ok_or(MemoryError::Unknown)?;
+        tenant.budget = budget;
+        self.entitle(&tenants);
+        drop(tenants);
+        let mut params = self.options.activities.params(activity);
+        params.memory_bytes_max = budget.limit_bytes;
+        self.options.activities.set_params(activity, params).map_err(|_| MemoryError::Unknown)
+    }
+
+    async fn figures(&'static self, activity: ActivityId) -> Result<Figures, MemoryError> {
+        self.figures_of((self.options.payer)(activity)).ok_or(MemoryError::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use super::*;
+use alloc::boxed::Box;
+use gyre_account::ActivityParams;
+use gyre_interface::memory::memory::Server as _;
+use gyre_message::direct::{block_on, direct_link};
+
+std::thread_local! {
+    static FREE: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
+}
+
+/// A keeper whose memory can all be given back, but for what is marked as held for good.
+struct Keeper {
+    activities: &'static Activities,
+    kept: SpinLock<Vec<(ActivityId, u64)>>,
+}
+
+impl Keeper {
+    fn keep(&self, activity: ActivityId, bytes: u64) {
+        self.activities.charge_memory(activity, bytes).unwrap();
+        FREE.set(FREE.get() - bytes);
+        self.kept.lock().push((activity, bytes));
+    }
+
+    fn kept(&self, activity: ActivityId) -> u64 {
+        self.kept.lock().iter().filter(|(owner, _)| *owner == activity).map(|(_, bytes)| bytes).sum()
+    }
+}
+
+impl reclaim::Server for Keeper {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        let mut given = 0;
+        for (_, kept) in self.kept.lock().iter_mut().filter(|(owner, _)| *owner == activity) {
+            let part = (*kept).min(bytes - given);
+            *kept -= part;
+            given += part;
+        }
+        self.activities.credit_memory(activity, given);
+        FREE.set(FREE.get() + given);
+        Ok(given)
+    }
+}
+
+struct World {
+    memory: &'static Memory,
+    keeper: &'static Keeper,
+    tenants: [ActivityId; 3],
+}
+
+const KIB: u64 = 1 << 10;
+const LIMIT: u64 = 2048 * KIB;
+
+/// A machine of 3 MiB for tenants, each entitled to 1 MiB and limited to 2 MiB.
+fn world() -> World {
+    let activities: &'static Activities = Box::leak(Box::default());
+    let params = ActivityParams { memory_bytes_max: LIMIT, ..ActivityParams::default() };
+    let tenants = ["a", "b", "c"].map(|name| activities.create(None, name, params).unwrap());
+    let keeper: &'static Keeper = Box::leak(Box::new(Keeper { activities, kept: SpinLock::default() }));
+    let client = reclaim::Client::new(direct_link(move |request| Box::pin(reclaim::serve(keeper, request))));
+    FREE.set(3072 * KIB);
+    let options = Options {
+        activities,
+        capacity_bytes: 3072 * KIB,
+        low_bytes: 0,
+        free_bytes: || FREE.get(),
+        payer: |activity| activity,
+        providers: alloc::vec![client],
+    };
+    let budget = Budget { reservation_bytes: 0, limit_bytes: LIMIT, share: 1 };
+    let memory = Box::leak(Box::new(Memory::new(options, tenants.map(|tenant| (tenant, budget)))));
+    World { memory, keeper, tenants }
+}
+
+#[test]
+fn room_that_is_there_takes_nothing_from_anybody() {
+    let World { memory, keeper, tenants: [a, b, _] } = world();
+    keeper.keep(b, 1024 * KIB);
+    assert_eq!(block_on(memory.reserve(a, 4 * KIB)), Ok(()));
+    assert_eq!(keeper.kept(b), 1024 * KIB);
+}
+
+#[test]
+fn who_reaches_its_limit_loses_its_own_pages() {
+    let World { memory, keeper, tenants: [a, b, _] } = world();
+    keeper.keep(a, LIMIT);
+    keeper.keep(b, 512 * KIB);
+    assert_eq!(block_on(memory.reserve(a, 4 * KIB)), Ok(()));
+    assert!(keeper.kept(a) <= LIMIT - 4 * KIB);
+    assert_eq!(keeper.kept(b), 512 * KIB);
+}
+
+#[test]
+fn a_full_machine_takes_from_who_is_over_its_entitlement() {
+    let World { memory, keeper, tenants: [a, b, c] } = world();
+    keeper.keep(b, 2048 * KIB);
+    keeper.keep(c, 1024 * KIB);
+    assert_eq!(block_on(memory.reserve(a, 256 * KIB)), Ok(()));
+    assert!(keeper.kept(b) <= 1792 * KIB);
+    assert_eq!(keeper.kept(c), 1024 * KIB, "c is within its entitlement");
+    assert_eq!(memory.figures_of(b).unwrap().reclaimed_bytes, 2048 * KIB - keeper.kept(b));
+}
+
+#[test]
+fn a_stream_never_takes_what_others_are_entitled_to() {
+    let World { memory, keeper, tenants: [a, b, c] } = world();
+    keeper.keep(b, 1000 * KIB);
+    keeper.keep(c, 1000 * KIB);
+    for _ in 0..1000 {
+        assert_eq!(block_on(memory.reserve(a, 32 * KIB)), Ok(()));
+        keeper.keep(a, 32 * KIB);
+    }
+    assert_eq!((keeper.kept(b), keeper.kept(c)), (1000 * KIB, 1000 * KIB));
+}
+
+#[test]
+fn who_holds_only_what_cannot_be_given_back_is_told_so() {
+    let World { memory, tenants: [a, ..], .. } = world();
+    memory.options.activities.charge_memory(a, LIMIT).unwrap();
+    assert_eq!(block_on(memory.reserve(a, 4 * KIB)), Err(MemoryError::LimitReached));
+    assert_eq!(memory.figures_of(a).unwrap().failures, 1);
+}
+
+#[test]
+fn a_limit_above_counts_for_those_below() {
+    let World { memory, keeper, tenants: [a, ..] } = world();
+    let child = memory.options.activities.create(Some(a), "child", ActivityParams::default()).unwrap();
+    keeper.keep(a, LIMIT);
+    assert_eq!(memory.shortage(child, KIB), Some(Shortage::Limit(KIB)));
+}
+
+#[test]
+fn pages_are_kept_only_below_the_limit_and_the_entitlement() {
+    let World { memory, keeper, tenants: [a, ..] } = world();
+    assert!(memory.has_room(a));
+    keeper.keep(a, LIMIT - LIMIT / 8);
+    assert!(!memory.has_room(a));
+}
+
+#[test]
+fn reservations_beyond_the_machine_are_refused() {
+    let World { memory, tenants: [a, b, _], .. } = world();
+    let budget = |reservation_bytes| Budget { reservation_bytes, limit_bytes: LIMIT, share: 1 };
+    assert_eq!(block_on(memory.set_budget(a, budget(2048 * KIB))), Ok(()));
+    assert_eq!(block_on(memory.set_budget(b, budget(2048 * KIB))), Err(MemoryError::Invalid));
+    assert_eq!(memory.figures_of(a).unwrap().entitled_bytes, 2048 * KIB);
+}

@@ -1,0 +1,115 @@
+//! The memory resource: budgets of the tenants, and who is asked to give memory back.
+
+use crate::assembly::System;
+use crate::host::tenant_of;
+use crate::tenants;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use gyre_account::{ActivityId, ResourceId};
+use gyre_config::boot::Tenant;
+use gyre_ext2::Ext2;
+use gyre_file_cache::{FileCache, Room};
+use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
+use gyre_memory::{Memory, Options};
+use gyre_message::Link;
+use gyre_object::{SetOnce, SpinLock};
+
+/// The part of the memory that only the kernel's heap may take.
+const FLOOR_PART: usize = 32;
+/// Least of it, bytes.
+const FLOOR_BYTES_MIN: usize = 1 << 20;
+
+static MEMORY: SetOnce<&'static Memory> = SetOnce::new();
+static CLIENT: SetOnce<memory::Client> = SetOnce::new();
+
+/// The file systems on disks: they write dirty pages back, so that the cache can give them.
+static FILE_SYSTEMS: SpinLock<Vec<&'static Ext2>> = SpinLock::new(Vec::new());
+
+/// The client of the memory resource, once it stands.
+pub fn client() -> Option<memory::Client> {
+    CLIENT.get()
+}
+
+/// A tenant's figures.
+pub fn figures(activity: ActivityId) -> Option<Figures> {
+    MEMORY.get().and_then(|memory| memory.figures_of(activity))
+}
+
+/// One more file system that can write dirty pages back.
+pub fn add_file_system(server: &'static Ext2) {
+    FILE_SYSTEMS.lock().push(server);
+}
+
+/// Starts the resource; the cache asks it for room from here on.
+pub fn start(system: &'static System, cache: &'static FileCache) {
+    let free = gyre_x86_64::memory_statistics().free_bytes;
+    let floor = (free / FLOOR_PART).max(FLOOR_BYTES_MIN);
+    gyre_x86_64::set_frame_floor(floor);
+    let resource = |name| system.engine.resource(name).unwrap_or(ResourceId(0));
+    let port = |name, serve: fn(&'static FileCache, reclaim::Request) -> Served| {
+        reclaim::Client::new(Link::new(system.engine.port(resource(name), move |request| serve(cache, request))))
+    };
+    let options = Options {
+        activities: &system.engine.accounts().activities,
+        capacity_bytes: (free - 2 * floor) as u64,
+        low_bytes: floor as u64 * 2,
+        free_bytes: || gyre_x86_64::free_bytes() as u64,
+        payer: tenant_of,
+        providers: vec![
+            port("file_cache", |cache, request| Box::pin(reclaim::serve(cache, request))),
+            port("address_space", |_, request| Box::pin(reclaim::serve(&Spaces, request))),
+            port("ext2", |_, request| Box::pin(reclaim::serve(&FileSystems, request))),
+        ],
+    };
+    let budgets = system.activities.iter().copied().zip(system.machine.tenants.iter().map(budget));
+    let memory: &'static Memory = Box::leak(Box::new(Memory::new(options, budgets)));
+    MEMORY.set(memory);
+    let link = Link::new(system.engine.port(resource("memory"), move |request| memory::serve(memory, request)));
+    let client = memory::Client::new(link);
+    CLIENT.set(client);
+    cache.connect(Room { client, has_room: |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer)) });
+}
+
+type Served = core::pin::Pin<Box<dyn core::future::Future<Output = ()>>>;
+
+fn budget(tenant: &Tenant) -> Budget {
+    Budget {
+        reservation_bytes: tenant.limits.memory_reservation_bytes,
+        limit_bytes: tenant.limits.memory_bytes,
+        share: if tenant.limits.memory_share > 0 { tenant.limits.memory_share } else { tenant.share },
+    }
+}
+
+/// All file systems on disks as one keeper of memory.
+struct FileSystems;
+
+impl reclaim::Server for FileSystems {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        let all = FILE_SYSTEMS.lock().clone();
+        let mut given = 0;
+        for server in all {
+            if given < bytes {
+                given += reclaim::Server::reclaim(server, activity, bytes - given).await?;
+            }
+        }
+        Ok(given)
+    }
+}
+
+/// The address spaces of a tenant's processes as one keeper: pages of files that are in the cache too, which can be mapped again.
+struct Spaces;
+
+impl reclaim::Server for Spaces {
+    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        let Some(running) = tenants::of_activity(activity) else { return Ok(0) };
+        let processes = running.tenant.tree.lock().processes();
+        let mut given = 0;
+        for process in processes {
+            if given < bytes {
+                given += process.space().give_back(bytes - given).await;
+            }
+        }
+        Ok(given)
+    }
+}

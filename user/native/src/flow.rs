@@ -1,0 +1,115 @@
+//! Flows and streams: data that goes from one descriptor to another without passing through the program.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd},
+};
+
+use gyre_config::native;
+
+use crate::call;
+
+/// A flow: one sink, sources one after another. Dropped, it ends.
+#[derive(Debug)]
+pub struct Flow(OwnedFd);
+
+/// A part of a source; `bytes` of `u64::MAX` reaches to its end. Streams ignore offsets.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The first byte in the source.
+    pub offset: u64,
+    /// How many at most.
+    pub bytes: u64,
+    /// Where the first byte goes in the sink.
+    pub sink_offset: u64,
+}
+
+impl Part {
+    /// All of a source, from the start of the sink on.
+    pub const ALL: Part = Part { offset: 0, bytes: u64::MAX, sink_offset: 0 };
+}
+
+impl Flow {
+    /// A flow to `sink`, with a share (1 to 2^20) of what this program's flows read.
+    ///
+    /// # Errors
+    /// What the kernel answers; `Unsupported` on Linux.
+    pub fn to(sink: impl AsFd, share: u32) -> io::Result<Flow> {
+        let sink = sink.as_fd().as_raw_fd();
+        call::descriptor(native::FLOW, [i64::from(sink), i64::from(share)]).map(Flow)
+    }
+
+    /// One more source, behind those that are there. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel answers; `BrokenPipe` where the flow has ended.
+    pub fn add(&self, source: impl AsFd, part: Part) -> io::Result<()> {
+        let source = source.as_fd().as_raw_fd();
+        let Part { offset, bytes, sink_offset } = part;
+        let arguments =
+            [i64::from(self.0.as_raw_fd()), i64::from(source), offset as i64, bytes as i64, sink_offset as i64];
+        call::numbers(native::FLOW_SOURCE, arguments).map(drop)
+    }
+
+    /// Waits until everything has arrived; answers how many bytes.
+    ///
+    /// # Errors
+    /// The first one that a source or the sink had.
+    pub fn finish(self) -> io::Result<u64> {
+        call::numbers(native::FLOW_CLOSE, [i64::from(self.0.as_raw_fd()), 0]).map(|bytes| bytes as u64)
+    }
+
+    /// Ends it now; answers how many bytes have arrived.
+    ///
+    /// # Errors
+    /// As [`Flow::finish`].
+    pub fn cancel(self) -> io::Result<u64> {
+        call::numbers(native::FLOW_CLOSE, [i64::from(self.0.as_raw_fd()), 1]).map(|bytes| bytes as u64)
+    }
+}
+
+/// A stream of bytes: the end to read from, and the end to write to (by `std::fs::File` or as ends of flows).
+///
+/// # Errors
+/// What the kernel answers; `Unsupported` on Linux.
+pub fn stream() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 8];
+    call::with_output(native::STREAM, [], &mut ends)?;
+    let [a, b, c, d, e, f, g, h] = ends;
+    // SAFETY: the kernel has just made both descriptors for us; nobody else has them.
+    let own = |number: i32| unsafe { OwnedFd::from_raw_fd(number) };
+    Ok((own(i32::from_ne_bytes([a, b, c, d])), own(i32::from_ne_bytes([e, f, g, h]))))
+}
+
+/// Bytes read without copying: mapped read-only as long as this lives.
+#[derive(Debug)]
+pub struct View(call::Mapped);
+
+impl std::ops::Deref for View {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+/// Reads at most `bytes` of a stream or file; empty at the end. A view of a file changes with the file, as a mapping does.
+///
+/// # Errors
+/// What the kernel answers; `Unsupported` on Linux.
+pub fn read(from: impl AsFd, bytes: u64) -> io::Result<View> {
+    call::mapped(native::STREAM_READ, from.as_fd().as_raw_fd(), bytes).map(View)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linux_has_no_flows_and_says_so() {
+        let unsupported = |error: io::Error| assert_eq!(error.raw_os_error(), Some(libc::ENOSYS));
+        unsupported(Flow::to(io::stdout(), 1).unwrap_err());
+        unsupported(stream().unwrap_err());
+        unsupported(read(io::stdin(), 10).unwrap_err());
+    }
+}
