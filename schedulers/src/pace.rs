@@ -44,11 +44,11 @@ impl Pace {
         self.time = self.time.saturating_add(u128::from(amount) * u128::from(self.interval));
     }
 
-    /// Moves by an amount, but not beyond now: what was more than the rate until now is not saved up.
-    pub fn advance_to_now(&mut self, amount: u64, now_ns: u64) {
-        let before = self.time;
+    /// Moves by an amount, but not beyond a point in time unless it is there already.
+    pub fn advance_until(&mut self, amount: u64, latest_ns: u64) {
+        let latest = self.time.max(u128::from(latest_ns) << FRACTION_BITS);
         self.advance(amount);
-        self.time = self.time.min(before.max(u128::from(now_ns) << FRACTION_BITS));
+        self.time = self.time.min(latest);
     }
 
     /// Returns the first nanosecond at which the pace is at most `burst` ahead of the time.

@@ -13,6 +13,7 @@
 //! limit the burst must hold what flows in while the others have their turn, else waiting loses tokens):
 //! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - 2 L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
+//! **The highest priority** (255) goes before all reservations: it is for those whose work finds out whose turn it is.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
 //! **Several cores**: what a client got on others, by whatever tag, counts for its reservation, limit and share here.
 //! **Work conserving**: but for limits.
@@ -23,6 +24,9 @@ use crate::order::{Flat, Order};
 use crate::pace::Pace;
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{Tag, Weight};
+
+/// Service on other cores counts for a reservation until so far ahead: what they gave beyond it must not be missed here later, ns.
+const AHEAD_NS: u64 = 20_000_000;
 
 /// Parameters of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -49,6 +53,8 @@ struct Client {
     reservation: Pace,
     limit: Limit,
     share: Tag,
+    /// Goes before all reservations.
+    is_first: bool,
     /// The last choice was made for the reservation.
     is_reserved_turn: bool,
 }
@@ -102,6 +108,7 @@ impl Reservation {
             reservation: Pace::at_least(params.reservation_per_s),
             limit: Limit::new(limit_per_s, params.burst),
             share: self.virtual_time,
+            is_first: params.priority == u8::MAX,
             is_reserved_turn: false,
         })
     }
@@ -120,7 +127,9 @@ impl Reservation {
         }
         self.limited.remove(client);
         self.shared.insert(client, known.share);
-        if known.reservation.has_rate() {
+        if known.is_first {
+            self.reserved.insert(client, 0);
+        } else if known.reservation.has_rate() {
             self.reserved.insert(client, known.reservation.due_at_ns(0));
         } else {
             self.reserved.remove(client);
@@ -239,7 +248,7 @@ impl Order for Reservation {
         };
         known.limit.charge_elsewhere(amount, now_ns);
         known.share = known.share.saturating_add(known.weight.distance(amount));
-        known.reservation.advance_to_now(amount, now_ns);
+        known.reservation.advance_until(amount, now_ns.saturating_add(AHEAD_NS));
         if self.is_ready(client) {
             self.place(client, now_ns);
         }

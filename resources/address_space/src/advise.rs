@@ -158,9 +158,7 @@ fn name_word(space: &AddressSpace, start: u64, region: &Region, address: u64) ->
     let offset = region.index_of(start, address) * PAGE + address % PAGE;
     match (&region.provider, region.is_shared()) {
         (Provider::Memory(memory), true) => WordName { object: Arc::as_ptr(memory).addr() as u64, extra: 0, offset },
-        (Provider::File(file), true) => {
-            WordName { object: file.client.server() as u64, extra: file.node.0, offset }
-        }
+        (Provider::File(file), true) => WordName { object: file.client.server() as u64, extra: file.node.0, offset },
         _ => space.private_word_name(address),
     }
 }

@@ -1,6 +1,5 @@
 //! The address space and its lock.
 
-use gyre_object::{Census, Counter};
 use crate::flush::{Flush, Stale, flush_here};
 use crate::leaving::Leaving;
 use crate::pages::PageMap;
@@ -11,6 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
+use gyre_object::{Census, Counter};
 use gyre_object::{Page, SpinLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).

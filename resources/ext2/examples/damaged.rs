@@ -28,7 +28,8 @@ fn main() {
         }
         let count = IMAGES_PER_PROCESS.min(images - done);
         let own = std::env::current_exe().expect("the program knows its path");
-        let status = std::process::Command::new(own).args([count.to_string(), seed.to_string(), "part".into()]).status();
+        let status =
+            std::process::Command::new(own).args([count.to_string(), seed.to_string(), "part".into()]).status();
         assert!(status.is_ok_and(|status| status.success()), "seed {seed}");
         done += count;
         println!("{done} damaged images, no harm, {:.0} s", started.elapsed().as_secs_f64());

@@ -3,10 +3,11 @@
 //! Every millisecond a core publishes what each top-level activity used on it, of the CPU and at each gate, and charges its own policies
 //! with what the others published (`charge_elsewhere`). That makes shares exact for any placement that can hold them: a tenant that has both its
 //! threads here and none there is served here until the sum is right. Where a placement cannot hold the shares (the only tenant of a
-//! core would get all of it), a waiting thread moves: a thread counts for its tenant's weight divided by the tenant's threads that
-//! want a core, and the cores' sums of these are kept about equal.
+//! core would get all of it), a waiting thread moves: a thread counts for what its tenant is entitled to (reservation, share, limit) divided
+//! by the tenant's threads that want a core, and the cores' sums of these are kept about equal.
 
 use crate::engine::{COMPUTE, Engine};
+use crate::limits::BALANCE_NS;
 use crate::scheduler::{Entitlements, Scheduler};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,8 +15,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
 use gyre_account::limits::ACTIVITIES_MAX;
 use gyre_machine::{CORES_MAX, core_index};
+use gyre_schedulers::ClientParams;
 
-/// Parts of a thread's weight: enough that a weight of 1 divided among thousands of threads is not 0.
+/// Parts of a core: enough that a small weight divided among thousands of threads is not 0.
 const PARTS: u64 = 1 << 20;
 
 /// A move must improve on the busier core by more than one part in so many of an average core.
@@ -122,14 +124,23 @@ impl Engine {
         }
     }
 
-    /// What each core has to do, in parts of weights. Nothing where memory is short.
+    /// What each core has to do, in parts of a core. Nothing where memory is short.
     fn thread_loads(&self) -> Option<Loads> {
+        let mut wanting: Vec<(ActivityId, ClientParams, u64)> = Vec::new();
         let roots = self.threads.roots();
+        wanting.try_reserve(roots.len()).ok()?;
+        let threads = |root| (0..self.cores).map(|core| u64::from(self.threads.active(root, core))).sum::<u64>();
+        let all = roots.into_iter().map(|root| (root, self.of(root, None), threads(root)));
+        wanting.extend(all.filter(|(_, _, threads)| *threads > 0));
         let mut loads = Loads { by_core: [0; CORES_MAX], cores: self.cores, parts: Vec::new() };
-        loads.parts.try_reserve(roots.len()).ok()?;
-        for root in roots {
-            let wanting: u64 = (0..self.cores).map(|core| u64::from(self.threads.active(root, core))).sum();
-            let part = (u64::from(self.of(root, None).weight) * PARTS).checked_div(wanting).unwrap_or(0);
+        loads.parts.try_reserve(wanting.len()).ok()?;
+        let reserved: u64 = wanting.iter().map(|(_, params, _)| self.parts_of_core(params.reservation_per_s)).sum();
+        let shared = (self.cores as u64 * PARTS).saturating_sub(reserved);
+        let weights: u64 = wanting.iter().map(|(_, params, _)| u64::from(params.weight)).sum();
+        for (root, params, threads) in wanting {
+            let by_weight = shared * u64::from(params.weight) / weights.max(1);
+            let most = if params.limit_per_s == 0 { u64::MAX } else { self.parts_of_core(params.limit_per_s) };
+            let part = (self.parts_of_core(params.reservation_per_s) + by_weight).min(most) / threads;
             for (core, load) in loads.by_core.iter_mut().enumerate().take(self.cores) {
                 *load += part * u64::from(self.threads.active(root, core));
             }
@@ -137,9 +148,16 @@ impl Engine {
         }
         Some(loads)
     }
+
+    /// Cycles per second in parts of a core, at most all cores.
+    fn parts_of_core(&self, cycles_per_s: u64) -> u64 {
+        let core = u128::from(self.balance_cycles.max(1)) * u128::from(1_000_000_000 / BALANCE_NS);
+        let parts = u128::from(cycles_per_s) * u128::from(PARTS) / core;
+        parts.min(u128::from(PARTS) * self.cores as u128) as u64
+    }
 }
 
-/// Sums of the weights that want each core.
+/// What those that want each core are entitled to.
 struct Loads {
     by_core: [u64; CORES_MAX],
     cores: usize,

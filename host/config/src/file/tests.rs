@@ -70,7 +70,7 @@ fn memory_has_a_limit_a_reservation_and_a_share() {
 fn a_reservation_above_the_limit_is_refused() {
     let (message, under, label, help) =
         complaint("image = \"web\"", "image = \"web\"\nmemory = \"16 MiB\"\nmemory-reservation = \"32 MiB\"");
-    assert_eq!((message.as_str(), under.as_str()), ("32 MiB cannot be reserved", "\"32 MiB\""));
+    assert_eq!((message.as_str(), under.as_str()), ("32.0 MiB cannot be reserved", "\"32 MiB\""));
     assert_eq!(label, "at most 16 MiB, the tenant's limit");
     assert!(help.contains("raise `memory`"), "{help}");
 }
@@ -254,7 +254,7 @@ fn a_promise_that_nobody_would_keep_is_refused_where_it_stands() {
     let mclock = "[policy.cpu]\npolicy = \"reservation-limit-share\"";
     assert_eq!(
         refused(mclock, "cpu", "reservation = \"300 %\"").0,
-        "300 % of a core are reserved together, the machine has 200 %"
+        "300 % of a core are reserved together, at most 180 % can be"
     );
     let (message, _) = refused(mclock, "cpu", "reservation = \"50 %\"\nlimit = \"20 %\"");
     assert_eq!(message, "the reservation is above the limit");
@@ -305,7 +305,9 @@ fn the_guide_names_every_key_and_every_name_that_a_file_may_hold() {
     let resources = crate::policy::RESOURCES.iter().map(|name| name.replace('_', "-"));
     let tables = ["struct", "enum"];
     for name in keys.chain(resources).filter(|name| !tables.iter().any(|table| name.starts_with(table))) {
-        let is_named = [format!("`{name}`"), format!("[{name}"), format!(".{name}."), format!("{name} = ")].iter().any(|form| GUIDE.contains(form));
+        let is_named = [format!("`{name}`"), format!("[{name}"), format!(".{name}."), format!("{name} = ")]
+            .iter()
+            .any(|form| GUIDE.contains(form));
         assert!(is_named, "docs/guide/machine-file.md does not name `{name}`");
     }
 }

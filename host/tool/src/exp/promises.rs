@@ -27,9 +27,9 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let most = of("bronze").iter().copied().fold(0.0, f64::max);
     let rest = of("silver").iter().sum::<f64>() / of("silver").len().max(1) as f64;
     let figures = [
-        ("gold, 1 of 21 shares and a reserved core: least in a second", ">= 100 %", least, least >= 100.0 - BOUND),
+        ("gold, 1 of 21 shares and a reservation: least in a second", ">= 80 %", least, least >= 80.0 - BOUND),
         ("bronze, 10 of 21 shares and a limit: most in a second", "<= 20 %", most, most <= 20.0 + BOUND && most > 10.0),
-        ("silver, what is left: mean", "80 %", rest, (rest - 80.0).abs() <= 2.0 * BOUND),
+        ("silver, what is left: mean", "~ 95 %", rest, (rest - 95.0).abs() <= 2.0 * BOUND),
     ];
     for (what, goal, percent, is_met) in figures {
         report.figures.push(Figure::new(what, "", format!("{percent:.1} % of a core")).goal(goal, is_met));
@@ -43,8 +43,10 @@ pub fn run(rig: &Rig) -> Result<Report> {
 fn by_tenant(measured: &Measured) -> Vec<(String, Vec<f64>)> {
     let used = |tenant: &Tenant| tenant.cpu_percent * MACHINE_PERCENT / 100.0;
     let names = measured.shares(|_| 1.0).into_iter().map(|(name, _, _)| name);
+    // A second without any figure says that the agent was late, not that nobody got anything.
+    let answered = |tenants: &Vec<Tenant>| tenants.iter().any(|tenant| tenant.cpu_percent > 0.0);
     let own = |name: &String| {
-        let tenants = measured.samples.iter().flat_map(|sample| &sample.tenants);
+        let tenants = measured.samples.iter().map(|sample| &sample.tenants).filter(|one| answered(one)).flatten();
         tenants.filter(|tenant| tenant.name == *name).map(used).collect()
     };
     names.map(|name| (name.clone(), own(&name))).collect()
@@ -53,7 +55,7 @@ fn by_tenant(measured: &Measured) -> Vec<(String, Vec<f64>)> {
 fn line(name: &str, percents: &[f64]) -> Line {
     let points = (1..).zip(percents).map(|(second, percent)| (f64::from(second), *percent)).collect();
     let promised = match name {
-        "gold" => Some(100.0),
+        "gold" => Some(80.0),
         "bronze" => Some(20.0),
         _ => None,
     };

@@ -1,6 +1,5 @@
 //! A connection: the pure machine behind a lock, and what belongs to it outside.
 
-use gyre_object::{Census, Counter};
 use crate::flow::Flow;
 use crate::shared::{Shared, labels};
 use crate::tcp::Machine;
@@ -11,6 +10,7 @@ use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::tcp::{Endpoint, Socket, SocketId};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
+use gyre_object::{Census, Counter};
 
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;

@@ -24,9 +24,16 @@ pub const fn resource(position: u8) -> ResourceId {
 pub fn engine(cores: usize, resources: Vec<ResourceConfig>) -> &'static Engine {
     set_core_count(cores);
     set_virtual_time(1_000);
+    engine_of(cores, GridConfig::new(resources))
+}
+
+/// The same for a whole configuration.
+pub fn engine_of(cores: usize, grid: GridConfig) -> &'static Engine {
+    set_core_count(cores);
+    set_virtual_time(1_000);
     set_virtual_tick(20);
     let accounts: &'static Accounts = Box::leak(Box::new(Accounts::new(cores)));
-    Engine::build(GridConfig::new(resources), accounts).unwrap()
+    Engine::build(grid, accounts).unwrap()
 }
 
 pub fn tenant(engine: &Engine, weight: u32) -> ActivityId {
