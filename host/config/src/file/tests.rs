@@ -71,7 +71,7 @@ fn a_reservation_above_the_limit_is_refused() {
     let (message, under, label, help) =
         complaint("image = \"web\"", "image = \"web\"\nmemory = \"16 MiB\"\nmemory-reservation = \"32 MiB\"");
     assert_eq!((message.as_str(), under.as_str()), ("32.0 MiB cannot be reserved", "\"32 MiB\""));
-    assert_eq!(label, "at most 16 MiB, the tenant's limit");
+    assert_eq!(label, "at most 16.0 MiB, the tenant's limit");
     assert!(help.contains("raise `memory`"), "{help}");
 }
 
