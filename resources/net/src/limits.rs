@@ -42,6 +42,8 @@ impl Default for NetLimits {
 
 /// What a frame on the way to the device counts at least: a tenant's room is then less than a queue of the engine holds (1024).
 pub const FRAME_COST_BYTES: usize = 512;
+/// Bytes that a connection may hand down in its turn while others of its tenant wait.
+pub const TURN_BYTES: usize = 8 << 10;
 /// Neighbours whose hardware addresses are remembered.
 pub const NEIGHBOURS_MAX: usize = 256;
 /// Packets that wait for one neighbour's answer.

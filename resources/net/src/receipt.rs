@@ -37,7 +37,10 @@ impl Receipt {
         tenant.outstanding.fetch_add(bytes, Ordering::AcqRel);
         match &sender {
             Sender::Nobody => {}
-            Sender::Connection(connection) => _ = connection.outstanding.fetch_add(bytes, Ordering::AcqRel),
+            Sender::Connection(connection) => {
+                connection.outstanding.fetch_add(bytes, Ordering::AcqRel);
+                connection.spend_turn(bytes);
+            }
             Sender::Datagrams(socket) => _ = socket.outstanding.fetch_add(bytes, Ordering::AcqRel),
         }
         Receipt { shared, tenant, sender, bytes }

@@ -1,7 +1,7 @@
 //! An activity with an address: its counters, ports and what it has on the way.
 
 use crate::headers::Headers;
-use crate::limits::{COMPLAINTS_PER_SECOND, NetLimits};
+use crate::limits::{COMPLAINTS_PER_SECOND, NetLimits, TURN_BYTES};
 use crate::shared::Shared;
 use crate::statistics::{Counters, NetStatistics};
 use crate::tcp_resource::{Connection, Listener};
@@ -49,6 +49,8 @@ pub struct Tenant {
     pub(crate) ports: SpinLock<Ports>,
     headers: SpinLock<Headers>,
     blocked: SpinLock<VecDeque<Weak<Connection>>>,
+    /// How many these are.
+    line_len: AtomicUsize,
     complaints: SpinLock<Complaints>,
 }
 
@@ -67,6 +69,7 @@ impl Tenant {
             ports: SpinLock::default(),
             headers: SpinLock::default(),
             blocked: SpinLock::default(),
+            line_len: AtomicUsize::new(0),
             complaints: SpinLock::default(),
         }
     }
@@ -86,22 +89,42 @@ impl Tenant {
         self.outstanding.load(Ordering::Acquire) < self.limits.sent_bytes_max
     }
 
-    /// Lets a connection wait until the tenant may send again.
+    /// Puts a connection at the end of the line of those that wait until the tenant may send again, unless it stands there.
     pub(crate) fn wait_for_room(&self, connection: &Arc<Connection>) {
-        self.blocked.lock().push_back(Arc::downgrade(connection));
+        if !connection.in_line.swap(true, Ordering::AcqRel) {
+            let mut line = self.blocked.lock();
+            line.push_back(Arc::downgrade(connection));
+            self.line_len.store(line.len(), Ordering::Release);
+        }
     }
 
-    /// Room was given back: connections that wait go on, first come first served, while there is room for each.
+    /// True where connections stand in line.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.line_len.load(Ordering::Acquire) > 0
+    }
+
+    fn next_in_line(&self) -> Option<Weak<Connection>> {
+        let mut line = self.blocked.lock();
+        let next = line.pop_front();
+        self.line_len.store(line.len(), Ordering::Release);
+        next
+    }
+
+    /// Room was given back: connections that wait go on, first come first served, while there is room for a turn of each.
     pub(crate) fn on_room(&self, shared: &'static Shared) {
-        let room = self.limits.sent_bytes_max.saturating_sub(self.outstanding.load(Ordering::Acquire));
-        let turns = room / self.limits.connection_sent_bytes_max.max(1);
-        let mut turns = turns.max(usize::from(room * 2 > self.limits.sent_bytes_max));
-        while turns > 0 {
-            let Some(next) = self.blocked.lock().pop_front() else {
-                return;
+        let turn = TURN_BYTES.min(self.limits.sent_bytes_max / 2).max(1);
+        let mut room = self.limits.sent_bytes_max.saturating_sub(self.outstanding.load(Ordering::Acquire));
+        while room >= turn && self.is_waited_for() {
+            let Some(connection) = self.next_in_line().and_then(|next| next.upgrade()) else {
+                continue;
             };
+            connection.in_line.store(false, Ordering::Release);
+            connection.turn.store(turn, Ordering::Relaxed);
             // one that has gone on meanwhile takes no room
-            turns -= usize::from(next.upgrade().is_some_and(|connection| connection.resume(shared)));
+            match connection.resume(shared) {
+                true => room -= turn,
+                false => connection.turn.store(0, Ordering::Relaxed),
+            }
         }
     }
 

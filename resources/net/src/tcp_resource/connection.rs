@@ -32,6 +32,10 @@ pub(crate) struct Connection {
     pub outstanding: AtomicUsize,
     /// Has something to send and waits for room.
     pub blocked: AtomicBool,
+    /// Stands in its tenant's line.
+    pub in_line: AtomicBool,
+    /// Bytes that it may still hand down although others wait.
+    pub turn: AtomicUsize,
     /// The deadline that the timer knows, ns.
     pub armed_ns: AtomicU64,
     /// The user has closed it.
@@ -62,6 +66,8 @@ impl Connection {
             machine: SpinLock::new(machine),
             outstanding: AtomicUsize::new(0),
             blocked: AtomicBool::new(false),
+            in_line: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
             armed_ns: AtomicU64::new(NEVER),
             is_orphan: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -80,19 +86,32 @@ impl Connection {
         }
     }
 
-    /// True where another frame may go down; else the connection is marked, and resumed when there is room.
+    /// True where another frame may go down; else the connection is marked, and resumed when there is room. Where others of its tenant
+    /// wait it stands in line behind them: an acknowledgement that comes just now must not take the room that they wait for.
     pub(crate) fn may_send(self: &Arc<Connection>) -> bool {
-        if self.has_room() && self.tenant.may_send() {
+        if self.may_go_on() {
             return true;
         }
-        if !self.blocked.swap(true, Ordering::AcqRel) && self.has_room() {
-            self.tenant.wait_for_room(self);
-        }
+        self.blocked.swap(true, Ordering::AcqRel);
         // room may have been given back before the mark was seen
-        if self.has_room() && self.tenant.may_send() {
+        if self.may_go_on() {
             return self.blocked.swap(false, Ordering::AcqRel);
         }
+        if self.has_room() {
+            self.tenant.wait_for_room(self);
+        }
         false
+    }
+
+    fn may_go_on(&self) -> bool {
+        let is_its_turn = || self.turn.load(Ordering::Relaxed) > 0 || !self.tenant.is_waited_for();
+        self.has_room() && self.tenant.may_send() && is_its_turn()
+    }
+
+    /// It has handed down so much of what its turn allows.
+    pub(crate) fn spend_turn(&self, bytes: usize) {
+        let left = self.turn.load(Ordering::Relaxed).saturating_sub(bytes);
+        self.turn.store(left, Ordering::Relaxed);
     }
 
     fn has_room(&self) -> bool {
@@ -106,7 +125,7 @@ impl Connection {
         }
         // half of the room, so that a resumption is worth its message
         let room = self.outstanding.load(Ordering::Acquire) * 2 <= self.tenant.limits.connection_sent_bytes_max;
-        if room && self.tenant.may_send() {
+        if room && self.tenant.may_send() && !self.tenant.is_waited_for() {
             self.resume(shared);
         } else if room {
             self.tenant.wait_for_room(self);

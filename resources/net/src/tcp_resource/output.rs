@@ -43,6 +43,10 @@ impl Tcp {
             };
             self.send_for(connection, segment);
         }
+        // those before it in line may have gone without a word
+        if connection.blocked.load(Ordering::Acquire) {
+            connection.tenant.on_room(self.shared);
+        }
         let (ready, deadline, state, is_closed) = {
             let machine = connection.machine.lock();
             connection.untell(&machine);
