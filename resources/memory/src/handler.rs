@@ -91,6 +91,16 @@ impl Memory {
         own.is_none_or(|own| held < own.entitled_bytes.load(Ordering::Relaxed))
     }
 
+    /// Changes a tenant's limit; a reservation above it shrinks to it, and everybody's entitlement follows.
+    pub fn set_limit(&self, activity: ActivityId, limit_bytes: u64) {
+        let mut tenants = self.tenants.lock();
+        if let Some(tenant) = tenants.iter_mut().find(|tenant| tenant.activity == activity) {
+            tenant.budget.limit_bytes = limit_bytes;
+            tenant.budget.reservation_bytes = tenant.budget.reservation_bytes.min(limit_bytes);
+            self.entitle(&tenants);
+        }
+    }
+
     /// The figures of a tenant.
     pub fn figures_of(&self, activity: ActivityId) -> Option<Figures> {
         let tenants = self.tenants.lock();

@@ -2,7 +2,7 @@
 
 use crate::assembly::System;
 use crate::tenants;
-use crate::{entitlements, grid};
+use crate::{entitlements, grid, memory};
 use gyre_account::{ActivityParams, ResourceId};
 use gyre_config::native::Change;
 use gyre_config::policy::{CPU, Policy};
@@ -63,7 +63,9 @@ fn tenant(
         memory_bytes_max: memory_bytes.unwrap_or(now.memory_bytes_max),
         ..now
     };
-    system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)
+    system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;
+    memory::set_limit(activity, params.memory_bytes_max);
+    Ok(())
 }
 
 fn checked_cores(engine: &Engine, cores: u64) -> Result<u64, Errno> {

@@ -36,6 +36,13 @@ pub fn figures(activity: ActivityId) -> Option<Figures> {
     MEMORY.get().and_then(|memory| memory.figures_of(activity))
 }
 
+/// A tenant's limit has changed.
+pub fn set_limit(activity: ActivityId, limit_bytes: u64) {
+    if let Some(memory) = MEMORY.get() {
+        memory.set_limit(activity, limit_bytes);
+    }
+}
+
 /// One more file system that can write dirty pages back.
 pub fn add_file_system(server: &'static Ext2) {
     FILE_SYSTEMS.lock().push(server);
