@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
+use core::sync::atomic::Ordering;
 use core::task::Poll;
 use gyre_address_space::{AddressSpace, FaultError};
 use gyre_machine::{Access, Trap, UserContext};
@@ -23,6 +24,9 @@ pub trait Compute: Send + Sync + 'static {
         context: &'a mut UserContext,
         space: &'a Arc<AddressSpace>,
     ) -> impl Future<Output = Trap> + Send + 'a;
+
+    /// Binds the thread that calls to some cores, a bit each, before it runs on.
+    fn bind(&self, cores: u64);
 }
 
 /// The part of a thread that only its own task sees.
@@ -33,12 +37,14 @@ pub struct Running {
     pub(crate) interrupted: Option<(u64, Errno)>,
     /// The last fault, for the handler's frame.
     pub(crate) fault: FaultNote,
+    /// The cores that it is bound to.
+    bound: u64,
 }
 
 impl Running {
     /// A thread about to start with these registers.
     pub fn new(context: UserContext) -> Running {
-        Running { context, interrupted: None, fault: FaultNote::default() }
+        Running { context, interrupted: None, fault: FaultNote::default(), bound: u64::MAX }
     }
 }
 
@@ -94,9 +100,14 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
             return Flow::End;
         }
     }
+    let cores = thread.cores.load(Ordering::Relaxed);
+    if cores != running.bound {
+        running.bound = cores;
+        compute.bind(cores);
+    }
     let space = thread.space();
     let run = compute.run(&mut running.context, &space);
-    let Some(trap) = unless_signalled(thread, run).await else {
+    let Some(trap) = unless_signalled(thread, cores, run).await else {
         return Flow::Continue;
     };
     match trap {
@@ -110,13 +121,14 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
     Flow::Continue
 }
 
-/// Runs the program until it traps; `None` where a signal comes first. Signals are looked for each time before the program gets
+/// Runs the program until it traps; `None` where a signal, or another set of cores, comes first. Signals are looked for each time before the program gets
 /// the core, because it may compute for ever; who waits for them is noted only when it loses the core.
-async fn unless_signalled(thread: &Thread, run: impl Future<Output = Trap>) -> Option<Trap> {
+async fn unless_signalled(thread: &Thread, bound: u64, run: impl Future<Output = Trap>) -> Option<Trap> {
     let mut run = pin!(run);
     let mut arrival = pin!(thread.signal_arrival());
     poll_fn(|context| {
-        if thread.has_signal() && thread.must_act() {
+        let is_bound_anew = thread.cores.load(Ordering::Relaxed) != bound;
+        if is_bound_anew || (thread.has_signal() && thread.must_act()) {
             return Poll::Ready(None);
         }
         if let Poll::Ready(trap) = run.as_mut().poll(context) {

@@ -113,6 +113,12 @@ impl Thread {
         self.attention.load(Ordering::Acquire)
     }
 
+    /// Binds the thread to some cores, a bit each; also one that computes, as soon as its core looks up.
+    pub(crate) fn bind(&self, cores: u64) {
+        self.cores.store(cores, Ordering::Relaxed);
+        self.arrived.wake_all();
+    }
+
     /// Makes the thread look at its signals.
     pub(crate) fn notify(&self) {
         self.attention.store(true, Ordering::Release);

@@ -3,7 +3,7 @@
 use crate::engine::{COMPUTE, Engine};
 use crate::inbox::Message;
 use crate::state::Waiting;
-use crate::task::{NIL, State};
+use crate::task::{Header, NIL};
 use crate::vtable::Movable;
 use alloc::boxed::Box;
 use core::future::Future;
@@ -69,6 +69,18 @@ impl Engine {
         true
     }
 
+    /// Cores that the thread which calls may use from now on, a bit each; those of the machine file where it names none of them. It leaves a
+    /// core that is not among them before its program runs again.
+    pub fn bind_running(&self, cores: u64) {
+        let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores.load(Ordering::Relaxed));
+        let cores = if cores & allowed == 0 { allowed } else { cores & allowed };
+        let mut state = self.state.here().borrow_mut();
+        if let Some(header) = state.tasks.get_mut(self.hot.here().running.get()) {
+            header.cores = cores as u8;
+        }
+        state.calm_until = 0;
+    }
+
     /// The top-level activity above one.
     pub(crate) fn root_of(&self, activity: ActivityId) -> ActivityId {
         self.accounts.activities.ancestors(activity).last().unwrap_or(activity)
@@ -132,17 +144,19 @@ impl Engine {
     #[inline(never)]
     fn may_go_on(&'static self, now: u64, context: &mut UserContext) -> bool {
         let hot = self.hot.here();
-        let (is_killed, is_woken, waiting) = {
+        let (is_killed, is_woken, is_stray, waiting) = {
             let state = self.state.here().borrow();
             let header = state.tasks.get(hot.running.get());
             let (killed, woken) = header.map_or((false, false), |header| (header.killed, header.woken));
-            (killed, woken, state.waiting(hot.queue.get(), self.ns(now)))
+            let stray = header.is_some_and(|header| header.thread != NIL && header.cores >> core_index() & 1 == 0);
+            (killed, woken, stray, state.waiting(hot.queue.get(), self.ns(now)))
         };
         if is_killed {
             return false;
         }
         // Who was woken meanwhile must not compute on: a signal does not wait for the next trap.
-        if self.must_leave(now, &waiting) || is_woken {
+        if self.must_leave(now, &waiting) || is_woken || is_stray {
+            hot.has_strays.set(hot.has_strays.get() || is_stray);
             context.park();
             self.leave_core();
             return false;
@@ -272,6 +286,9 @@ impl Engine {
     /// Offers threads that have waited for a while to cores that idle. Cheap where none waits.
     pub(crate) fn share_threads(&'static self) {
         let here = core_index();
+        if self.hot.here().has_strays.replace(false) {
+            self.send_strays();
+        }
         if self.threads.queued_since(here, self.patience_ends()) == 0 {
             return;
         }
@@ -284,24 +301,40 @@ impl Engine {
         }
     }
 
-    /// Takes the first thread that waits here and may run on `to` out of its queue; of one tenant where that matters.
+    /// Sends threads that may not run here any more to where they may.
+    fn send_strays(&'static self) {
+        let here = core_index();
+        let is_stray = |header: &Header| header.cores >> here & 1 == 0;
+        while let Some((root, cores)) = self.find_movable(is_stray, |header| (header.root, header.cores)) {
+            let Some(to) = self.threads.best_core(root, u64::from(cores), self.cores) else {
+                return;
+            };
+            if let Some(traveller) = self.take_thread(to, is_stray) {
+                self.settle(to, traveller);
+            }
+        }
+    }
+
+    /// Something of the first thread that waits here, may move, and is wanted.
+    fn find_movable<T>(&self, is_wanted: impl Fn(&Header) -> bool, read: impl Fn(&Header) -> T) -> Option<T> {
+        let state = self.state.here().borrow();
+        let task = state.find_movable(is_wanted)?;
+        state.tasks.get(task).map(read)
+    }
+
+    /// Takes the first thread that has waited here for a while and may run on `to` out of its queue; of one tenant where that matters.
     pub(crate) fn take_movable(&self, to: usize, of: Option<ActivityId>) -> Option<Traveller> {
+        let limit = self.patience_ends();
+        self.take_thread(to, |header| of.is_none_or(|root| header.root == root) && header.queued_at <= limit)
+    }
+
+    /// Takes the first wanted thread that waits here and may run on `to` out of its queue.
+    fn take_thread(&self, to: usize, is_wanted: impl Fn(&Header) -> bool) -> Option<Traveller> {
         let here = core_index();
         let traveller = {
             let mut state = self.state.here().borrow_mut();
             let state = &mut *state;
-            let limit = self.patience_ends();
-            let compute = state.queues_of(COMPUTE);
-            let task =
-                compute.into_iter().flat_map(|queue| state.queues.members(&state.tasks, queue)).find(|&task| {
-                    state.tasks.get(task).is_some_and(|header| {
-                        header.state == State::Queued
-                            && header.movable
-                            && of.is_none_or(|root| header.root == root)
-                            && header.queued_at <= limit
-                            && header.cores >> to & 1 == 1
-                    })
-                })?;
+            let task = state.find_movable(|header| header.cores >> to & 1 == 1 && is_wanted(header))?;
             state.queues.unlink(&mut state.tasks, task);
             let header = state.tasks.get(task)?;
             // SAFETY: only threads, which `settle` makes, are `movable`: tasks whose future is a Movable; the task is queued, so nobody polls it, and

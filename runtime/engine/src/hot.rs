@@ -30,6 +30,8 @@ pub(crate) struct Hot {
     pub(crate) armed: Cell<u64>,
     /// Asked another core for a thread and has no answer yet.
     pub(crate) is_asking: Cell<bool>,
+    /// A thread that may not run here any more waits here.
+    pub(crate) has_strays: Cell<bool>,
     /// Next time to look for queues to forget, in cycles.
     pub(crate) sweep_at: Cell<u64>,
     /// Next time to tell other cores what was used here, in cycles.
@@ -52,6 +54,7 @@ impl Hot {
             quantum_end: Cell::new(0),
             armed: Cell::new(u64::MAX),
             is_asking: Cell::new(false),
+            has_strays: Cell::new(false),
             sweep_at: Cell::new(0),
             balance_at: Cell::new(0),
             inline: Cell::new(0),

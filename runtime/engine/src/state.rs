@@ -6,7 +6,7 @@ use crate::placement::PlacementCache;
 use crate::queue::{QueueState, Queues, tag};
 use crate::resource::Resource;
 use crate::scheduler::{Entitlements, Scheduler};
-use crate::task::{NIL, Tasks};
+use crate::task::{Header, NIL, State, Tasks};
 use crate::thread::CoreThreads;
 use crate::timer::Timers;
 use crate::turn::Turn;
@@ -188,6 +188,15 @@ impl CoreState {
             self.calm_until = 0;
             self.threads.queue(now);
         }
+    }
+
+    /// The first thread that waits for this core, may move, and is wanted.
+    pub(crate) fn find_movable(&self, is_wanted: impl Fn(&Header) -> bool) -> Option<u32> {
+        let queues = self.queues_of(COMPUTE);
+        queues.into_iter().flat_map(|queue| self.queues.members(&self.tasks, queue)).find(|&task| {
+            let header = self.tasks.get(task);
+            header.is_some_and(|header| header.state == State::Queued && header.movable && is_wanted(header))
+        })
     }
 
     /// A task that was queued is so no more.

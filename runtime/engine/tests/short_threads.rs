@@ -131,3 +131,27 @@ fn what_one_tenant_cannot_use_goes_to_the_others_by_weight() {
     let hogs = seconds(3, 8, &[1, 3, 2], |engine, tenant, _| hog(engine, tenant));
     assert_each(&hogs, &[33.3, 44.0, 22.7], 1.0);
 }
+
+#[test]
+fn threads_bound_to_a_core_run_there_and_nowhere_else_and_follow_a_change() {
+    let engine = engine(3, vec![ResourceConfig::new("linux")]);
+    let [bound, other] = [1, 1].map(|weight| tenant(engine, weight));
+    let rounds = 40;
+    for number in 0..4 {
+        let thread = Box::pin(async move {
+            for round in 0..rounds {
+                engine.bind_running(1 << (if round < rounds / 2 { 2 } else { 1 }));
+                compute_for(5_000_000 + number * 1_000).await;
+            }
+        });
+        assert!(engine.spawn_thread(bound, params(), thread));
+    }
+    (0..3).for_each(|_| hog(engine, other));
+    let mut simulator = Simulator::new(engine, 11);
+    let on = |core| used(engine, core, bound, Column::Cycles);
+    assert_eq!(simulator.run_for(WINDOW_NS / 4, 10_000_000), Stop::TimeOver);
+    assert!(on(0) < 1_000_000 && on(1) < 1_000_000 && on(2) > 100_000_000, "{} {} {}", on(0), on(1), on(2));
+    assert_eq!(simulator.run_for(3 * WINDOW_NS, 10_000_000), Stop::TimeOver);
+    assert!(on(0) < 1_000_000 && on(1) > 390_000_000 && on(2) > 390_000_000, "{} {} {}", on(0), on(1), on(2));
+    check_books(engine);
+}

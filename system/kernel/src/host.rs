@@ -104,6 +104,12 @@ impl Compute for Processor {
     async fn run<'a>(&'a self, context: &'a mut UserContext, space: &'a Arc<AddressSpace>) -> Trap {
         compute::run(context, space.root()).await
     }
+
+    fn bind(&self, cores: u64) {
+        if let Some(engine) = Engine::current() {
+            engine.bind_running(cores);
+        }
+    }
 }
 
 /// Flushes by a closure on each core, also in the middle of a program's slice.

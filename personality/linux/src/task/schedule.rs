@@ -35,7 +35,7 @@ pub async fn sched_getaffinity(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(8)
 }
 
-/// `sched_setaffinity(tid, bytes, mask)`: a wish; see [`Thread::cores`].
+/// `sched_setaffinity(tid, bytes, mask)`: binds the thread before its program runs again.
 pub async fn sched_setaffinity(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let target = thread_or_own(thread, a.int(0))?;
     let mut mask = [0; 8];
@@ -45,7 +45,7 @@ pub async fn sched_setaffinity(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if cores & all_cores() == 0 {
         return Err(Errno::EINVAL);
     }
-    target.cores.store(cores, Ordering::Relaxed);
+    target.bind(cores);
     Ok(0)
 }
 

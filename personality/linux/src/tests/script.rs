@@ -159,6 +159,8 @@ impl Compute for Scripts {
         gyre_message::yield_now().await;
         self.advance(&mut context.registers)
     }
+
+    fn bind(&self, _: u64) {}
 }
 
 /// The machine below.
