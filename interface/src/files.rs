@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 use gyre_message::{Gone, protocol};
 use gyre_object::{Bytes, Page};
 
+use crate::near::Near;
+
 /// Names a node of one file system (ext2: the inode number).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u64);
@@ -209,7 +211,7 @@ pub struct FileSystemStatistics {
 
 protocol! {
     /// What a file system does for others. Permissions are checked by the caller.
-    pub mod files {
+    pub mod files near Near {
         /// The root directory's node.
         async fn root() -> Result<NodeId, FileError>;
         /// Finds a name ("." and ".." included, but not above the root).

@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+pub mod async_io;
 pub mod block;
 pub mod files;
 pub mod link;
 pub mod memory;
+pub mod near;
 pub mod readiness;
 pub mod tcp;
 pub mod udp;

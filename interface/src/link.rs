@@ -34,7 +34,7 @@ pub struct LinkProperties {
     pub mtu_bytes: usize,
     /// True where the device computes TCP and UDP checksums of frames to send.
     pub checksum_offload: bool,
-    /// Largest TCP segment the device cuts into frames itself; 0 where it does not.
+    /// Largest TCP segment handed down in one frame, bytes: the device or its driver cuts it into frames; 0 where neither does.
     pub segmentation_bytes_max: usize,
 }
 
@@ -44,10 +44,32 @@ pub struct OutFrame {
     pub pieces: Vec<Bytes>,
     /// Where checksum offload is used: offset of the transport header and of its checksum field, bytes.
     pub checksum: Option<(u16, u16)>,
-    /// Where segmentation offload is used: payload bytes per segment and header bytes in all.
+    /// A large TCP segment to be cut into frames: payload bytes of each, and bytes of all headers, which lie in the first piece. Its
+    /// checksum field counts only where `checksum` is given, for devices that cut; drivers that cut compute it.
     pub segment: Option<(u16, u16)>,
     /// Dropped once the device has taken the frame, or nobody will: what its sender holds for it.
     pub receipt: Option<Receipt>,
+}
+
+impl OutFrame {
+    /// Bytes of memory that it has.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    /// Frames on the link: more than one for a large segment.
+    pub fn frames(&self) -> usize {
+        self.segment.map_or(1, |(step, headers)| {
+            let payload = self.bytes().saturating_sub(usize::from(headers));
+            payload.div_ceil(usize::from(step).max(1)).max(1)
+        })
+    }
+
+    /// Bytes on the link, the headers of all frames counted: what its sender used of it.
+    pub fn link_bytes(&self) -> usize {
+        let headers = self.segment.map_or(0, |(_, headers)| usize::from(headers));
+        self.bytes() + (self.frames() - 1) * headers
+    }
 }
 
 /// What a frame carries for its sender. Its drop must be short and may send messages; whoever drops it holds no lock.

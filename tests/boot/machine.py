@@ -60,7 +60,7 @@ class Machine:
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGINT)
             try:
-                self.child.wait(20)
+                self.child.wait(50)
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()

@@ -46,6 +46,18 @@ pub struct SharedDisk {
     pub rate_bytes_per_second: Option<u64>,
     /// Requests per second that the emulator lets through; `None` is unlimited.
     pub requests_per_second: Option<u64>,
+    /// How the machine speaks to it.
+    pub bus: Bus,
+}
+
+/// How a machine speaks to a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bus {
+    /// As a virtio block device.
+    #[default]
+    Virtio,
+    /// As a SCSI disk behind a virtio host adapter.
+    Scsi,
 }
 
 /// What the host does for one tenant.

@@ -39,6 +39,20 @@ pub const TERMINATE: u64 = 0x1004;
 /// sense), EOPNOTSUPP (a policy for a resource that has none of its own: it is part of the CPU's), ENODEV (no such core).
 pub const SET: u64 = 0x1005;
 
+/// `end(grace_ms)`: ends the machine in order. Programs get SIGTERM, after the grace time (at most [`END_GRACE_MS_MAX`]) SIGKILL; all
+/// file systems are written back and marked clean, the disks flushed; then the machine switches itself off. Returns at once.
+///
+/// Errors: EPERM (not the system tenant), EALREADY (it is ending).
+pub const END: u64 = 0x1006;
+
+/// The machine's exit code after [`END`], where everything is on the disks.
+pub const EXIT_ENDED: u8 = 4;
+/// The same, where a file system could not be written back.
+pub const EXIT_NOT_WRITTEN: u8 = 5;
+
+/// The longest grace time of [`END`], ms.
+pub const END_GRACE_MS_MAX: u64 = 60_000;
+
 /// `figures(process, buffer, length) -> bytes`: writes [`crate::figures::Figures`] of a process of the caller's tenant, 0 for itself,
 /// as they are now. At most `length` bytes are written; the whole size is returned.
 ///

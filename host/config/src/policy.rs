@@ -17,6 +17,7 @@ pub const RESOURCES: &[&str] = &[
     "address_space",
     "ext2",
     "tmpfs",
+    "async_io",
     "network_write",
     "network_prepare",
     "network_read",
@@ -33,6 +34,15 @@ pub fn usual_metric(resource: &str) -> Metric {
     match resource {
         "block" | "network_write" => Metric::Bytes,
         _ => Metric::Cycles,
+    }
+}
+
+/// Returns the cores that a resource runs on where nobody says otherwise, a bit each. One for what stands before a device: a core's
+/// scheduler divides what that core hands on, and the cores' parts of one device would be equal, whoever is on them.
+pub fn usual_cores(metric: Metric, cores: u16) -> u64 {
+    match metric {
+        Metric::Cycles => u64::MAX >> (64 - cores.clamp(1, 64)),
+        Metric::Bytes | Metric::Messages | Metric::DeviceTime => 1,
     }
 }
 

@@ -25,8 +25,11 @@ const LAYERS: &[&str] = &[
 ];
 
 /// Resources that are mechanisms for others (rings, cached pages), with who may use them.
-const SHARED_RESOURCES: &[(&str, &[&str])] =
-    &[("gyre-virtio", &["gyre-virtio-block", "gyre-virtio-net"]), ("gyre-file-cache", &["gyre-ext2"])];
+const SHARED_RESOURCES: &[(&str, &[&str])] = &[
+    ("gyre-virtio", &["gyre-virtio-block", "gyre-virtio-net"]),
+    ("gyre-file-cache", &["gyre-ext2"]),
+    ("gyre-segments", &["gyre-net", "gyre-virtio-net"]),
+];
 
 struct Crate {
     name: String,

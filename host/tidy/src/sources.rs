@@ -10,6 +10,7 @@ const FILE_LINES_MAX: usize = 600;
 const UNSAFE_CRATES: &[&str] = &[
     "platform/x86_64",
     "platform/sim",
+    "platform/vdso",
     "runtime/object",
     "runtime/engine",
     "system",

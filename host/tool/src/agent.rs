@@ -97,6 +97,19 @@ impl Agent {
         Ok(text)
     }
 
+    /// Tells the machine to end in order; its programs have `grace`. The answer comes before the end.
+    ///
+    /// # Errors
+    /// When the machine does not answer in time, or refuses.
+    pub fn end(&self, grace: Duration) -> Result<()> {
+        let body = grace.as_millis().to_string();
+        let request = format!("POST /end HTTP/1.1\r\nHost: machine\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let mut stream = self.connect(&request)?;
+        stream.set_read_timeout(Some(PATIENCE)).context(|| silent("/end"))?;
+        let (reader, head) = read_head(&mut stream).context(|| silent("/end"))?;
+        refused(reader, head).map(drop)
+    }
+
     /// Opens a stream of text that goes on.
     ///
     /// # Errors

@@ -18,8 +18,16 @@ pub fn kernel(project: &Project) -> Result<PathBuf> {
 }
 
 /// The agent travels in the boot module: its symbols would be four fifths of it.
-const STRIPPED: &[&str] =
-    &["--config", "profile.release.strip=\"symbols\"", "--config", "profile.release.opt-level=\"s\""];
+const STRIPPED: &[&str] = &[
+    "--config",
+    "profile.release.strip=\"symbols\"",
+    "--config",
+    "profile.release.opt-level=\"s\"",
+    "--config",
+    "profile.release.lto=\"thin\"",
+    "--config",
+    "profile.release.codegen-units=16",
+];
 
 /// Builds the agent and returns its path; silent when nothing changed.
 ///

@@ -29,6 +29,8 @@ pub enum Command {
     /// Boot a machine, show what each tenant gets, end with the bill
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// End a running machine in order: programs end, disks are written back, then `gyre run` shows the bill
+    Stop(Stop),
     /// Check a machine file and show what it means
     Check(Check),
     /// Make the images of a machine file without booting it
@@ -245,6 +247,14 @@ pub struct Keep {
     pub tenant: String,
     /// The file's path in the tenant; without it all that the tenant has
     pub file: Option<String>,
+}
+
+/// Arguments of `stop`.
+#[derive(Args)]
+pub struct Stop {
+    /// Which machine.
+    #[command(flatten)]
+    pub select: Select,
 }
 
 /// Arguments of `bill`.

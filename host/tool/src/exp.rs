@@ -2,8 +2,10 @@
 
 mod accuracy;
 mod calls;
+mod counted;
 mod crash;
 mod disk;
+mod files;
 mod flood;
 mod html;
 mod memory;
@@ -62,6 +64,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
     Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
+    Experiment { name: "files", title: "Files and memory beside Linux: SQLite, tar, fio and calls", run: files::run },
     Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
 ];
 

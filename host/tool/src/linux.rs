@@ -2,7 +2,7 @@
 //!
 //! The kernel comes from Debian's package, the tenants' root file systems are the same images; an initial RAM disk with
 //! busybox mounts them, gives each tenant its address and a control group (version 2) with `cpu.weight` by share and
-//! `memory.max`, `memory.high` and `memory.low`, and starts its command inside. That is what a careful administrator would do.
+//! `memory.max`, `memory.high` and `memory.low`, `io.max` where a shared disk is limited, and starts its command inside. That is what a careful administrator would do.
 
 use std::{
     fmt::Write as _,
@@ -40,6 +40,9 @@ pub struct Linux {
     /// The initial RAM disk's file.
     pub initrd: PathBuf,
 }
+
+/// What begins a word of the command line that limits a tenant's requests: then its name, `=` and how many a second.
+pub const REQUESTS_WORD: &str = "requests.";
 
 /// The command line: the emulator's clock is good, Linux's doubt about it costs 1.3 us per look (measured).
 pub const COMMAND_LINE: &str = "console=ttyS0 quiet tsc=reliable panic=-1 net.ifnames=0";
@@ -142,7 +145,7 @@ for m in virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_p
 done
 ip link set lo up; ip link set eth0 up
 mkdir -p /dev/pts /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup
-echo '+cpu +memory' > /sys/fs/cgroup/cgroup.subtree_control
+echo '+cpu +memory +io' > /sys/fs/cgroup/cgroup.subtree_control
 ";
 
 fn system(tenant: &Tenant) -> String {
@@ -163,6 +166,11 @@ fn customer(tenant: &Tenant, device: &str, machine: &Machine) -> String {
         // Where a tenant slows down and gives back before it is refused.
         tenant.limits.memory_bytes - tenant.limits.memory_bytes / 16,
         tenant.limits.memory_reservation_bytes
+    );
+    let _ = writeln!(
+        text,
+        "for w in $(cat /proc/cmdline); do case $w in {REQUESTS_WORD}{name}=*) n=${{w#*=}}; \
+         echo \"$(cat /sys/block/vda/dev) riops=$n wiops=$n\" > /sys/fs/cgroup/{name}/io.max;; esac; done"
     );
     // Tenants share one network stack here: a server that listens everywhere listens at its tenant's address.
     let _ = writeln!(

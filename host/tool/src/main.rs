@@ -50,6 +50,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Stop(arguments) => stop::stop(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Image(arguments) => check::images(&arguments),
         Command::Completions { shell } => {

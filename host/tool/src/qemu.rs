@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use gyre_config::address;
+use gyre_config::{address, file::Bus, native};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::{
@@ -33,6 +33,8 @@ pub enum Clock {
     Host,
     /// A nanosecond for each instruction executed, always interpreted. Idling costs no time of the host.
     Instructions,
+    /// The same, but idling takes its time: for who waits for a disk, whose time-outs would else be over at once.
+    InstructionsAndWaiting,
 }
 
 /// A machine for QEMU.
@@ -51,6 +53,8 @@ pub struct Machine<'a> {
     pub disks: &'a [PathBuf],
     /// What QEMU lets through to each disk: options of a drive, or nothing.
     pub throttle: &'a str,
+    /// How the disks are attached.
+    pub bus: Bus,
     /// Where the serial console goes.
     pub console: &'a Path,
     /// QEMU's end of the wire, if it has one.
@@ -82,6 +86,9 @@ fn accelerator(clock: Clock) -> &'static [&'static str] {
     match clock {
         Clock::Instructions => {
             &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max,-la57,-erms"]
+        }
+        Clock::InstructionsAndWaiting => {
+            &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", "max,-la57,-erms"]
         }
         Clock::Host if has_kvm() => &["-accel", "kvm", "-cpu", "host,-la57"],
         Clock::Host => &["-accel", "tcg,thread=multi", "-cpu", "max,-la57,-erms"],
@@ -145,7 +152,7 @@ fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
         let file = escaped(disk);
         qemu.arg("-drive")
             .arg(format!("if=none,id=disk{index},format=raw,cache=writeback,file={file}{}", machine.throttle));
-        qemu.arg("-device").arg(format!("virtio-blk-pci,drive=disk{index},disable-legacy=on,addr={:#x}", 4 + index));
+        attach(qemu, machine, index);
     }
     if let Some(wire) = &machine.wire {
         keep_open(wire)?;
@@ -158,6 +165,23 @@ fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
+/// Attaches disk `index` with a queue for each core: their requests need no common lock.
+fn attach(qemu: &mut Command, machine: &Machine, index: usize) {
+    let (cores, address) = (machine.cores, 4 + index);
+    match machine.bus {
+        Bus::Virtio => {
+            let device =
+                format!("virtio-blk-pci,drive=disk{index},num-queues={cores},disable-legacy=on,addr={address:#x}");
+            qemu.arg("-device").arg(device);
+        }
+        Bus::Scsi => {
+            let host = format!("virtio-scsi-pci,id=scsi{index},num_queues={cores},disable-legacy=on,addr={address:#x}");
+            qemu.arg("-device").arg(host);
+            qemu.arg("-device").arg(format!("scsi-hd,drive=disk{index},bus=scsi{index}.0,scsi-id=0,lun=0"));
+        }
+    }
+}
+
 /// A comma separates options in QEMU's arguments; doubled it is itself.
 fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
@@ -166,6 +190,11 @@ fn escaped(path: &Path) -> String {
 fn keep_open(socket: &UnixStream) -> Result<()> {
     fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).context(|| "cannot hand the wire to QEMU".into())?;
     Ok(())
+}
+
+/// Whether the machine has ended itself, in order and with its disks written back.
+pub fn is_orderly(status: ExitStatus) -> bool {
+    status.code() == Some(2 * i32::from(native::EXIT_ENDED) + 1)
 }
 
 /// Turns an unexpected end into a failure that shows the console's last lines.

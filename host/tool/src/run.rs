@@ -1,5 +1,6 @@
 //! `gyre run`: everything from a machine file to the bill.
 
+mod end;
 mod plain;
 mod result;
 mod start;
@@ -40,6 +41,10 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     }
     let watched = watch(&mut running, arguments, &stop, &sampler);
     let outcome = Outcome::of(&mut running, &sampler);
+    drop(sampler);
+    if arguments.on == cli::Kernel::Gyre {
+        running.end();
+    }
     outcome.show(arguments.json)?;
     watched?;
     outcome.check()?;
@@ -75,6 +80,9 @@ fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc
 /// When the machine stopped by itself.
 fn is_over(running: &mut Running, started: Instant, limit: Option<Duration>, stop: &Stop) -> Result<bool> {
     if let Some(status) = running.qemu.ended()? {
+        if qemu::is_orderly(status) {
+            return Ok(true);
+        }
         return Err(qemu::unexpected_end(status, &running.console));
     }
     Ok(stop.is_set() || limit.is_some_and(|limit| started.elapsed() >= limit))

@@ -1,13 +1,27 @@
-//! Ctrl-C and termination: a flag that everything which waits looks at.
+//! Ctrl-C and termination: a flag that everything which waits looks at; and `gyre stop`, which sets that of another `gyre run`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fs::{File, TryLockError},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::failure::{Context as _, Result};
+use crate::{
+    cli,
+    failure::{Context as _, Failure, Result},
+    project::Project,
+};
 
 /// Set once; never cleared.
 #[derive(Clone)]
@@ -32,4 +46,48 @@ impl Stop {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// How long `gyre stop` waits for the other tool: as long as that may wait for its machine, and for the bill.
+const LIMIT: Duration = Duration::from_secs(45);
+
+/// `gyre stop`: tells the `gyre run` of a machine to end it, and waits until it has.
+///
+/// # Errors
+/// When no such machine runs, or it does not end in time.
+pub fn stop(arguments: &cli::Stop) -> Result<ExitCode> {
+    let folder = running(&Project::find()?, arguments.select.machine.as_deref())?;
+    let path = folder.join("lock");
+    let unknown = || Failure::new(format!("{} does not say who runs the machine", path.display()));
+    let text = std::fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
+    let process: i32 = text.trim().parse().map_err(|_| unknown())?;
+    kill(Pid::from_raw(process), Signal::SIGTERM).context(|| "cannot tell the machine's `gyre run`".into())?;
+    let started = Instant::now();
+    while started.elapsed() < LIMIT {
+        if !is_taken(&folder) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(Failure::with_help("the machine has not ended", "a second Ctrl-C where it runs ends it at once"))
+}
+
+/// The folder of the machine of this name, or of the only one that runs.
+fn running(project: &Project, name: Option<&str>) -> Result<PathBuf> {
+    let folder = project.cache("run")?;
+    let all = std::fs::read_dir(&folder).context(|| format!("cannot read {}", folder.display()))?;
+    let taken: Vec<PathBuf> = all.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_taken(path)).collect();
+    let is_wanted = |path: &&PathBuf| name.is_none_or(|name| path.file_name().is_some_and(|own| own == name));
+    match taken.iter().filter(is_wanted).collect::<Vec<_>>()[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::new(
+            name.map_or("no machine is running".into(), |name| format!("no machine `{name}` is running")),
+        )),
+        _ => Err(Failure::with_help("several machines are running", "choose one with --machine NAME")),
+    }
+}
+
+/// Whether a `gyre run` holds the machine's folder.
+fn is_taken(folder: &Path) -> bool {
+    File::open(folder.join("lock")).is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }

@@ -116,9 +116,13 @@ fn count(line: &str, tally: &mut Tally) {
     }
 }
 
-/// What the failed tests said: everything after the first "failures:".
+/// What the failed tests said: of each test program what lies between its first "failures:" and its result.
 fn failures(said: &str) -> String {
-    said.split_once("failures:").map_or(String::new(), |(_, rest)| command::last_lines(rest, 80))
+    let blocks = said.split("\nfailures:\n").skip(1).map(|rest| rest.split("\ntest result:").next().unwrap_or(rest));
+    let told: Vec<_> =
+        blocks.filter(|block| block.contains("---- ")).map(|block| command::last_lines(block, 80)).collect();
+    // Boot scripts say it in lines of their own, at the end.
+    if told.is_empty() { command::last_lines(said, 20) } else { told.join("\n") }
 }
 
 fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
@@ -143,11 +147,19 @@ fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
 
 /// Runs every executable `tests/boot/*/run` and `tests/boot/*.sh`: it boots machines itself and speaks as `cargo test` does, or its exit code counts.
 fn boot_tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
-    for script in scripts(project)? {
-        let name = script.strip_prefix(&project.root).unwrap_or(&script).display().to_string();
-        if arguments.filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
-            continue;
-        }
+    let name_of = |script: &PathBuf| script.strip_prefix(&project.root).unwrap_or(script).display().to_string();
+    let is_wanted = |name: &String| arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
+    let chosen: Vec<_> = scripts(project)?.into_iter().filter(|script| is_wanted(&name_of(script))).collect();
+    // Scripts wait for machines with a limit, which is not for compilers.
+    if !chosen.is_empty()
+        && let Err(failure) = build::kernel(project).and_then(|_| build::agent(project))
+    {
+        say(&failure.report.help().map_or(String::new(), |help| help.to_string()));
+        tally.failed.push("the kernel or the agent (does not build)".into());
+        return Ok(());
+    }
+    for script in chosen {
+        let name = name_of(&script);
         let before = (tally.passed, tally.failed.len());
         let tool = std::env::current_exe().context(|| "cannot tell the path of this program".into())?;
         let mut run = Command::new(&script);
@@ -179,6 +191,22 @@ fn scripts(project: &Project) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_every_failed_test_said_is_shown_and_nothing_else() {
+        let program = |name: &str, why: &str| {
+            format!(
+                "test {name} ... FAILED\n\nfailures:\n\n---- {name} stdout ----\n{why}\n\nfailures:\n    {name}\n\ntest result: FAILED.\n"
+            )
+        };
+        let said = program("a", "panicked: one")
+            + "test b ... ok\ntest result: ok. 1 passed\n"
+            + &program("c", "panicked: two");
+        let shown = failures(&said);
+        assert!(shown.contains("panicked: one") && shown.contains("panicked: two"), "{shown}");
+        assert!(!shown.contains("test result") && !shown.contains("test b"), "{shown}");
+        assert!(failures("test boots ... FAILED\nboots: no answer\n").contains("boots: no answer"));
+    }
 
     #[test]
     fn only_lines_of_tests_count() {

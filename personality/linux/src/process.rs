@@ -1,6 +1,7 @@
 //! A process: what its threads share.
 
 use crate::file::FileContext;
+use crate::file::open_file::OpenFile;
 use crate::file::signal_file::SignalWatch;
 use crate::objects::PROCESSES;
 use crate::signal::{Actions, Pending};
@@ -8,7 +9,7 @@ use crate::task::limits::ResourceLimits;
 use crate::tenant::Consumption;
 use crate::time::interval::IntervalTimers;
 use crate::time::posix::PosixTimers;
-use crate::{Tenant, Thread};
+use crate::{Errno, Tenant, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
@@ -119,6 +120,8 @@ pub struct Process {
     pub started_cycles: u64,
     /// What its flows share.
     pub flow_shares: Arc<gyre_flow::Shares>,
+    /// Contexts of io_setup.
+    pub(crate) asynchronous: crate::file::calls::aio::Contexts,
     /// What reaped children have used.
     pub children_used: SpinLock<crate::tenant::Consumption>,
 }
@@ -179,6 +182,7 @@ impl Process {
             no_new_privileges: AtomicBool::new(false),
             started_cycles: gyre_machine::now(),
             flow_shares: Arc::default(),
+            asynchronous: SpinLock::default(),
             children_used: SpinLock::default(),
         })
     }
@@ -217,15 +221,33 @@ impl Process {
         self.space.lock().clone()
     }
 
+    /// Does something short with its memory.
+    #[inline]
+    pub fn with_space<T>(&self, act: impl FnOnce(&AddressSpace) -> T) -> T {
+        act(&self.space.lock())
+    }
+
     /// Replaces its memory and answers the former; the caller leaves that.
     pub(crate) fn replace_space(&self, space: Arc<AddressSpace>) -> Arc<AddressSpace> {
         space.join();
+        // What was to be done in the former memory ends with it.
+        let contexts = core::mem::take(&mut *self.asynchronous.lock());
+        contexts.values().for_each(|context| context.close());
         core::mem::replace(&mut *self.space.lock(), space)
     }
 
     /// Its descriptors and directories; replaced by execve and unshare.
     pub fn files(&self) -> Arc<FileContext> {
         self.files.lock().clone()
+    }
+
+    /// The open file of one of its descriptors.
+    ///
+    /// # Errors
+    /// EBADF.
+    #[inline]
+    pub fn open_file(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
+        self.files.lock().table().get(descriptor)
     }
 
     /// Replaces its descriptors and directories.
@@ -237,6 +259,11 @@ impl Process {
     /// Who it acts as.
     pub fn credentials(&self) -> Credentials {
         self.credentials.lock().clone()
+    }
+
+    /// Looks at who it acts as; short.
+    pub fn with_credentials<T>(&self, look: impl FnOnce(&Credentials) -> T) -> T {
+        look(&self.credentials.lock())
     }
 
     /// Changes who it acts as.

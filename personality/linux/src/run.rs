@@ -106,9 +106,18 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         compute.bind(cores);
     }
     let space = thread.space();
-    let run = compute.run(&mut running.context, &space);
-    let Some(trap) = unless_signalled(thread, cores, run).await else {
-        return Flow::Continue;
+    let trap = loop {
+        let run = compute.run(&mut running.context, &space);
+        let Some(trap) = unless_signalled(thread, cores, run).await else {
+            return Flow::Continue;
+        };
+        // Short calls are served here, so that nothing is set up anew for each.
+        if trap != Trap::SystemCall || !serve_at_once(thread, running) {
+            break trap;
+        }
+        if running.interrupted.is_some() {
+            return Flow::Continue;
+        }
     };
     match trap {
         Trap::SystemCall => serve(thread, running).await,
@@ -139,14 +148,38 @@ async fn unless_signalled(thread: &Thread, bound: u64, run: impl Future<Output =
     .await
 }
 
-async fn serve(thread: &Arc<Thread>, running: &mut Running) {
+/// The number and arguments of the call that a program stopped with.
+fn call_of(running: &Running) -> (u64, Arguments) {
     let registers = &running.context.registers;
-    let number = registers.rax;
-    let arguments = Arguments([registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9]);
-    let outcome = if table::creates(number) && thread.tenant().host().is_over_limit(thread.tenant().activity()) {
+    let arguments = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+    (registers.rax, Arguments(arguments))
+}
+
+/// What one call makes the kernel keep at most, about: an open file, a process.
+const OBJECT_BYTES: u64 = 16 << 10;
+
+/// True where a call makes something, and the tenant holds too much already: it needs room first.
+fn needs_room(thread: &Thread, number: u64) -> bool {
+    table::creates(number) && is_over_limit(thread)
+}
+
+/// Serves a call that need not wait; false, and nothing done, where it is another one.
+fn serve_at_once(thread: &Arc<Thread>, running: &mut Running) -> bool {
+    let (number, arguments) = call_of(running);
+    if needs_room(thread, number) {
+        return false;
+    }
+    let Some(outcome) = at_once(thread, number, arguments) else {
+        return false;
+    };
+    answer(thread, running, number, outcome);
+    true
+}
+
+async fn serve(thread: &Arc<Thread>, running: &mut Running) {
+    let (number, arguments) = call_of(running);
+    let outcome = if needs_room(thread, number) && !rare(|| make_room(thread)).await {
         Err(Errno::ENOMEM)
-    } else if let Some(outcome) = at_once(thread, number, arguments) {
-        outcome
     } else if file::table::holds(number) {
         file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
     } else if table::holds(number) {
@@ -156,6 +189,12 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     } else {
         call_elsewhere(thread, number, arguments).await
     };
+    answer(thread, running, number, outcome);
+}
+
+/// Hands a program what its call gave.
+#[inline]
+fn answer(thread: &Thread, running: &mut Running, number: u64, outcome: Outcome) {
     running.context.registers.rax = match outcome {
         Ok(value) => value,
         Err(error) => {
@@ -169,6 +208,15 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     if running.interrupted.is_none() && !thread.has_signal() {
         thread.end_temporary_mask();
     }
+}
+
+fn is_over_limit(thread: &Thread) -> bool {
+    thread.tenant().host().is_over_limit(thread.tenant().activity())
+}
+
+/// Kernel objects are refused before they are made, where the tenant is over its limit and nothing of it can be given back for them.
+async fn make_room(thread: &Thread) -> bool {
+    thread.tenant().host().flush().make_room(OBJECT_BYTES).await && !is_over_limit(thread)
 }
 
 /// Puts the future of something rare and large into memory of its own, so that the common path's future stays small. Not inlined:

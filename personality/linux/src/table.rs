@@ -104,8 +104,8 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
 
 /// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
 const CREATING: &[u64] = &[
-    2, 9, 22, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254, 257, 258, 259,
-    265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 437,
+    2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254, 257,
+    258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 437,
 ];
 const CREATING_BITS: [u64; 8] = {
     let mut bits = [0; 8];
@@ -126,7 +126,7 @@ pub(crate) fn creates(number: u64) -> bool {
 
 mod calls {
     use crate::futex::{calls as futex, robust};
-    use crate::memory;
+    use crate::memory::{self, segments};
     use crate::signal::calls as signal;
     use crate::task::{exit, identity, limits, prctl, schedule, system, usage, wait};
     use crate::time::{clock, interval, posix, sleep};
@@ -142,6 +142,9 @@ mod calls {
         26 msync waits memory::msync;
         27 mincore waits memory::mincore;
         28 madvise waits memory::madvise;
+        29 shmget plain segments::shmget;
+        30 shmat waits segments::shmat;
+        31 shmctl waits segments::shmctl;
         34 pause waits signal::pause;
         35 nanosleep waits sleep::nanosleep;
         36 getitimer waits interval::getitimer;
@@ -152,6 +155,7 @@ mod calls {
         61 wait4 waits wait::wait4;
         62 kill plain signal::kill;
         63 uname waits system::uname;
+        67 shmdt waits segments::shmdt;
         96 gettimeofday waits clock::gettimeofday;
         97 getrlimit waits limits::getrlimit;
         98 getrusage waits usage::getrusage;
@@ -199,6 +203,7 @@ mod calls {
         152 munlockall plain memory::munlockall;
         157 prctl waits prctl::prctl;
         160 setrlimit waits limits::setrlimit;
+        169 reboot plain system::reboot;
         170 sethostname waits system::sethostname;
         186 gettid plain identity::gettid;
         200 tkill plain signal::tkill;

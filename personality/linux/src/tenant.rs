@@ -1,7 +1,9 @@
 //! A tenant as its processes see it: their numbers, its limits, and what the machine does for them.
 
+use crate::exec::vdso::Vdso;
 use crate::file::FileContext;
 use crate::futex::Futexes;
+use crate::memory::segments::Segments;
 use crate::task::tree::Tree;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
@@ -13,6 +15,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush};
+use gyre_interface::async_io::async_io;
 use gyre_machine::{OutOfMemory, UserContext};
 use gyre_object::SpinLock;
 
@@ -77,6 +80,10 @@ pub trait Host: Send + Sync + 'static {
     fn is_over_limit(&self, activity: ActivityId) -> bool;
     /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.
     fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall;
+    /// Who does input and output that programs do not wait for; `None` where nobody does.
+    fn async_io(&self) -> Option<async_io::Client> {
+        None
+    }
     /// How flushes of other cores are done.
     fn flush(&self) -> &'static dyn Flush;
 }
@@ -106,11 +113,15 @@ pub struct Tenant {
     pub tree: SpinLock<Tree>,
     /// Who waits for words of memory.
     pub futexes: Futexes,
+    /// Shared memory by number.
+    pub segments: Segments,
     /// Root directory and mounts of new processes that have no parent.
     files: Arc<FileContext>,
     /// The memory of processes that have ended: none.
     void: Arc<AddressSpace>,
     missed: Box<[AtomicU32]>,
+    /// What its programs read clocks by.
+    pub(crate) vdso: Vdso,
 }
 
 impl Tenant {
@@ -134,9 +145,11 @@ impl Tenant {
             limits: SpinLock::new(limits),
             tree: SpinLock::default(),
             futexes: Futexes::default(),
+            segments: Segments::default(),
             files,
             void: AddressSpace::new(host.flush(), nothing)?,
             missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
+            vdso: Vdso::new()?,
         });
         tenant.files.tenant().connect(&tenant);
         Ok(tenant)

@@ -52,6 +52,8 @@ pub struct Thread {
     dying: AtomicBool,
     /// Its signals. Lock order: tree, process' signals, thread's signals.
     pub signals: SpinLock<ThreadSignals>,
+    /// True while [`ThreadSignals::saved`] may hold a mask; only its own task asks.
+    pub(crate) has_temporary_mask: AtomicBool,
     /// Cleared and woken at its end (set_tid_address).
     pub clear_at_end: AtomicU64,
     /// Head of the list of robust futexes.
@@ -62,11 +64,18 @@ pub struct Thread {
     pub name: SpinLock<[u8; 16]>,
     /// Cores it may run on, a bit each.
     pub cores: AtomicU64,
+    /// Of a worker the memory that it works in, whatever its process executes meanwhile. It waits for files with O_NONBLOCK, too:
+    /// nobody waits for it (io_uring).
+    worker_space: Option<Arc<AddressSpace>>,
 }
 
 impl Thread {
     /// A thread that does not run yet.
     pub fn new(id: i32, process: Arc<Process>) -> Arc<Thread> {
+        Thread::with_space(id, process, None)
+    }
+
+    fn with_space(id: i32, process: Arc<Process>, worker_space: Option<Arc<AddressSpace>>) -> Arc<Thread> {
         Arc::new(Thread {
             _count: THREADS.count(),
             id: AtomicI32::new(id),
@@ -75,12 +84,24 @@ impl Thread {
             arrived: WaitQueue::new(),
             dying: AtomicBool::new(false),
             signals: SpinLock::default(),
+            has_temporary_mask: AtomicBool::new(false),
             clear_at_end: AtomicU64::new(0),
             robust_list: AtomicU64::new(0),
             restart: SpinLock::new(None),
             name: SpinLock::new([0; 16]),
             cores: AtomicU64::new(u64::MAX),
+            worker_space,
         })
+    }
+
+    /// A thread that never runs a program: what it does for its process, nobody waits for, and no signal ends.
+    pub fn worker(of: &Thread) -> Arc<Thread> {
+        Thread::with_space(of.id(), of.process.clone(), Some(of.space()))
+    }
+
+    /// True where it waits for files with O_NONBLOCK, too.
+    pub fn is_patient(&self) -> bool {
+        self.worker_space.is_some()
     }
 
     /// Its number, unique in the tenant.
@@ -105,7 +126,7 @@ impl Thread {
 
     /// The memory of its process.
     pub fn space(&self) -> Arc<AddressSpace> {
-        self.process.space()
+        self.worker_space.clone().unwrap_or_else(|| self.process.space())
     }
 
     /// True while a signal may wait that this thread must act on.

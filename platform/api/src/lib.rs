@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod clock;
 pub mod device;
 pub mod event;
 pub mod mapping;
@@ -14,6 +15,7 @@ pub mod user;
 pub mod zone;
 
 pub use address::{PAGE_BYTES, Pa, USER_END, Va};
+pub use clock::ClockScale;
 pub use device::{DeviceError, PciAddress, PciId};
 pub use event::Events;
 pub use mapping::{Access, MapError, MapFlags, Mapping};

@@ -166,10 +166,11 @@ fn the_meter_sees_every_byte_and_its_payer() -> Verdict {
 }
 
 fn copies_are_right() -> Verdict {
-    let source: Vec<u8> = (0..400u32).map(|number| (number * 7 + number / 256) as u8).collect();
-    for length in 0..300 {
+    let source: Vec<u8> = (0..2048u32).map(|number| (number * 7 + number / 256) as u8).collect();
+    // Long ones go by other ways than short ones.
+    for length in (0..300).chain((300..1900).step_by(13)).chain([511, 512, 513, 767, 768, 1023, 1024, 1025, 1536]) {
         for (from, to) in [(0, 0), (3, 5), (8, 1)] {
-            let mut target = vec![0xeeu8; 400];
+            let mut target = vec![0xeeu8; 2048];
             target[to..to + length].copy_from_slice(&source[from..from + length]);
             check!(
                 target[to..to + length] == source[from..from + length] && target[to + length] == 0xee,
@@ -179,9 +180,12 @@ fn copies_are_right() -> Verdict {
             moved.copy_within(from..from + length, to);
             check!(moved[to..to + length] == source[from..from + length], "move of {length} from {from} to {to}");
             check!(moved[to + length..] == source[to + length..], "move of {length} wrote too far");
-            let mut filled = vec![1u8; 400];
+            let mut filled = vec![1u8; 2048];
             filled[to..to + length].fill(0x5a);
             check!(filled.iter().filter(|byte| **byte == 0x5a).count() == length, "fill of {length}");
+            filled[to..to + length].fill(0);
+            let zeroes = filled.iter().filter(|byte| **byte == 0).count();
+            check!(zeroes == length && filled[to + length..].iter().all(|byte| *byte == 1), "zeroes of {length}");
         }
     }
     Ok(())

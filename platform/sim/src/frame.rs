@@ -103,6 +103,22 @@ impl Frame {
         count
     }
 
+    /// Copies to `offset` from `start` of another frame; returns the bytes copied, fewer where one ends.
+    pub fn copy_from(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
+        let count = count.min(self.bytes().saturating_sub(offset)).min(from.bytes().saturating_sub(start));
+        if count > 0 {
+            // SAFETY: both ranges lie inside their frames; they may overlap.
+            unsafe { core::ptr::copy(from.memory.as_ptr().add(start), self.memory.as_ptr().add(offset), count) };
+        }
+        count
+    }
+
+    /// The same within the first page of both.
+    pub fn copy_page(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
+        let count = count.min(PAGE_BYTES.saturating_sub(offset)).min(PAGE_BYTES.saturating_sub(start));
+        self.copy_from(offset, from, start, count)
+    }
+
     /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         if !offset.is_multiple_of(4) || offset.checked_add(4)? > self.bytes() {

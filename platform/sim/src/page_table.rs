@@ -132,6 +132,18 @@ impl PageTable {
         self.pages.get(&va.page_start().0).copied().or_else(large)
     }
 
+    /// Whether the program may write the page that holds `va`; `None` where nothing is mapped.
+    pub fn writable(&self, va: Va) -> Option<bool> {
+        self.query(va).map(|mapping| mapping.flags.contains(MapFlags::WRITE))
+    }
+
+    /// How many pages from the one that holds `va` on, at most `count`, the program may write.
+    pub fn writable_pages(&self, va: Va, count: usize) -> usize {
+        let start = va.page_start().0;
+        let may = |number: &usize| self.writable(Va(start + (*number * PAGE_BYTES) as u64)) == Some(true);
+        (0..count).take_while(may).count()
+    }
+
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).
     pub fn active_cores(&self) -> u64 {
         0

@@ -4,7 +4,7 @@
 //! and the work of one core does not pass time on the others.
 
 use crate::machine::{DISARMED, Machine, core_index, with_machine};
-use gyre_platform::CORES_MAX;
+use gyre_platform::{CORES_MAX, ClockScale};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -66,6 +66,16 @@ pub fn cycles_per_ms() -> u64 {
 /// Nanoseconds since 1970.
 pub fn wall_clock_ns() -> u64 {
     1_700_000_000_000_000_000 + now()
+}
+
+/// From cycles to clocks, for programs.
+pub fn clock_scale() -> ClockScale {
+    ClockScale {
+        cycles_per_ms: cycles_per_ms(),
+        ns_per_cycle: 1 << 32,
+        base_ns: 1_700_000_000_000_000_000,
+        tells_core: false,
+    }
 }
 
 /// Switches this machine to virtual time and sets the clocks of all its cores.

@@ -50,6 +50,11 @@ pub(crate) fn start() {
     MXCSR_VALID.store(if valid == 0 { 0xffbf } else { valid }, Ordering::Relaxed);
 }
 
+/// True where the kernel may use the registers of AVX, after having saved what is in them.
+pub(crate) fn has_avx() -> bool {
+    MASK.load(Ordering::Relaxed) & 4 != 0
+}
+
 fn layout() -> Layout {
     // XSAVE wants 64 bytes of alignment. The size is not zero and small.
     Layout::from_size_align(BYTES.load(Ordering::Relaxed).max(LEGACY_BYTES), 64).unwrap_or(Layout::new::<[u64; 64]>())

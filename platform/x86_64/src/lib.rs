@@ -73,7 +73,7 @@ pub use self::{
     pci::{PciDevice, pci_devices},
     power::shut_down,
     smp::start_cores,
-    time::{boot_cycles, cycles_per_ms, now, set_wall_clock_ns, wall_clock_ns},
+    time::{boot_cycles, clock_scale, cycles_per_ms, now, set_wall_clock_ns, wall_clock_ns},
     user::{UserContext, enter_user},
 };
 pub use memory::MemoryStatistics;

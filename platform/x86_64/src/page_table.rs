@@ -207,6 +207,23 @@ impl PageTable {
         self.root.query(va)
     }
 
+    /// Whether the program may write the page that holds `va`; `None` where nothing is mapped.
+    #[inline]
+    pub fn writable(&self, va: Va) -> Option<bool> {
+        let (slot, _) = find_user(self.root.0, va)?;
+        let entry = slot.get();
+        (entry & PRESENT != 0).then_some(entry & WRITE != 0)
+    }
+
+    /// How many pages from the one that holds `va` on, at most `count`, the program may write, as far as one table of the last level
+    /// maps them.
+    pub fn writable_pages(&self, va: Va, count: usize) -> usize {
+        let Some(first) = self.find(va) else { return 0 };
+        let in_table = (LARGE_BYTES - va.0 % LARGE_BYTES).div_ceil(PAGE_BYTES as u64);
+        let may = |number: &u64| first.ahead(*number).get() & (PRESENT | WRITE) == PRESENT | WRITE;
+        (0..in_table.min(count as u64)).take_while(may).count()
+    }
+
     /// The cores whose TLB may hold pages of this table, as a bit mask (those on which it is loaded now).
     pub fn active_cores(&self) -> u64 {
         active_cores(self.root.0)

@@ -3,6 +3,7 @@
 use crate::apic;
 use crate::instructions::{cpuid, inb, outb, rdtsc};
 use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_platform::ClockScale;
 
 static CYCLES_PER_MS: AtomicU64 = AtomicU64::new(0);
 static BOOT_CYCLES: AtomicU64 = AtomicU64::new(0);
@@ -36,6 +37,16 @@ pub fn cycles_per_ms() -> u64 {
 /// Nanoseconds since 1970: the hardware clock of boot time (UTC, to the second) plus the time since.
 pub fn wall_clock_ns() -> u64 {
     WALL_CLOCK_BASE_NS.load(Ordering::Relaxed) + cycles_to_ns(rdtsc())
+}
+
+/// From cycles to clocks, for programs. What [`set_wall_clock_ns`] changes later they do not learn.
+pub fn clock_scale() -> ClockScale {
+    ClockScale {
+        cycles_per_ms: CYCLES_PER_MS.load(Ordering::Relaxed),
+        ns_per_cycle: NS_PER_CYCLE.load(Ordering::Relaxed),
+        base_ns: WALL_CLOCK_BASE_NS.load(Ordering::Relaxed),
+        tells_core: crate::user::tells_core(),
+    }
 }
 
 /// Sets the wall clock, for a loader or protocol that knows better than the hardware clock.

@@ -1,9 +1,9 @@
 //! Running programs.
 
-use crate::core_local::{CoreBlock, this_core};
+use crate::core_local::{CoreBlock, core_index, this_core};
 use crate::descriptors::{KERNEL_CODE, USER_CODE_32};
 use crate::extended::{self, Extended};
-use crate::instructions::{read_cr2, wrmsr};
+use crate::instructions::{cpuid, read_cr2, wrmsr};
 use crate::page_table::TableRoot;
 use crate::user_entry::{VECTOR_FIRST_EVENT, VECTOR_SYSTEM_CALL, gyre_enter_user, gyre_system_call};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,19 @@ pub(crate) fn prepare_core() {
         // SAFETY: registers of every 64-bit processor, values for our selectors.
         unsafe { wrmsr(register, value) };
     }
+    if tells_core() {
+        // SAFETY: the processor has RDTSCP, whose third register this is.
+        unsafe { wrmsr(TSC_AUX, core_index() as u64) };
+    }
     extended::start();
+}
+
+/// What RDTSCP puts into rcx.
+const TSC_AUX: u32 = 0xc000_0103;
+
+/// True where programs learn the number of their core by RDTSCP.
+pub(crate) fn tells_core() -> bool {
+    cpuid(0x8000_0001, 0)[3] >> 27 & 1 == 1
 }
 
 /// What a thread is when it does not run: integer registers and the extended state (FPU, SSE, AVX).

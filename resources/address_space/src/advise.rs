@@ -1,7 +1,7 @@
 //! Advice about pages, writing them back, looking where they are.
 
 use crate::map::tell;
-use crate::region::{Options, PAGE, Provider, Region};
+use crate::region::{Options, PAGE, Provider, Region, SharedMemory};
 use crate::space::Shrunk;
 use crate::{AddressSpace, FaultError, SpaceError};
 use alloc::sync::Arc;
@@ -95,6 +95,33 @@ impl AddressSpace {
         }
         let pages = (start..end).step_by(PAGE as usize);
         Ok(pages.map(|at| u8::from(state.pages.contains(at))).collect())
+    }
+
+    /// The shared memory whose beginning is mapped at `address`.
+    pub fn shared_memory_at(&self, address: u64) -> Option<Arc<SharedMemory>> {
+        let state = self.state.lock();
+        let (start, region) = state.regions.find(address)?;
+        match &region.provider {
+            Provider::Memory(memory) if start == address && region.index_of(start, address) == 0 => {
+                Some(memory.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes away what shows `memory` in a range, and leaves what was mapped over it.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub async fn unmap_shared(&self, address: u64, bytes: u64, memory: &Arc<SharedMemory>) -> Result<(), SpaceError> {
+        let (start, end) = checked(address, bytes)?;
+        let parts = self.state.lock().regions.parts(start, end);
+        for (from, to, region) in parts {
+            if matches!(&region.provider, Provider::Memory(shown) if Arc::ptr_eq(shown, memory)) {
+                self.unmap(from, to - from).await?;
+            }
+        }
+        Ok(())
     }
 
     /// True where the whole range is mapped.

@@ -1,6 +1,7 @@
 //! Huge pages do what single pages do.
 
 use crate::huge::HUGE;
+use crate::tests::alone;
 use crate::{AddressSpace, FaultError, LocalFlush, MapRequest, Move, Options, Place, Provider, Rights};
 use alloc::sync::Arc;
 use gyre_message::direct::block_on;
@@ -12,11 +13,6 @@ const BASE: u64 = 0x20_0000_0000;
 const BYTES: u64 = 4 * HUGE;
 const BOTH: Rights = Rights::READ.union(Rights::WRITE);
 const NO_LIMITS: crate::Limits = crate::Limits { mapped_bytes: u64::MAX, data_bytes: u64::MAX, stack_bytes: 8 << 20 };
-
-/// Another test counts the frames of this test program.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    crate::tests::FRAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 fn space(options: Options) -> Arc<AddressSpace> {
     let space = AddressSpace::new(&LocalFlush, NO_LIMITS).unwrap();

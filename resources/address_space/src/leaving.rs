@@ -70,6 +70,7 @@ mod tests {
 
     #[test]
     fn a_range_that_cores_remember_is_no_gap() {
+        let _alone = crate::tests::alone();
         let (regions, mut leaving) = (Regions::default(), Leaving::default());
         assert_eq!(leaving.gap_below(&regions, 10, 0, 100), Some(90));
         leaving.add(85, 95);

@@ -87,6 +87,12 @@ impl PageMap {
         single.or_else(|| self.huge(address).map(|page| (page, (address % HUGE & !(PAGE - 1)) as usize)))
     }
 
+    /// The places of single pages from `address` on, as far as they lie together.
+    pub(crate) fn run(&self, address: u64) -> &[Option<Page>] {
+        let (block, at) = place(address);
+        self.blocks.get(&block).and_then(|block| block.pages.get(at..)).unwrap_or_default()
+    }
+
     /// Starts of the huge pages that have a part in the range, in order.
     pub(crate) fn huge_starts(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
         let first = start & !(HUGE - 1);
@@ -219,6 +225,7 @@ mod tests {
 
     #[test]
     fn a_range_is_taken_out_and_nothing_beside_it() {
+        let _alone = crate::tests::alone();
         let mut map = map_of(&[0, 62, 63, 64, 65, 127, 128, 1000]);
         let mut taken = Vec::new();
         map.take_range(63 * PAGE, 128 * PAGE, &mut taken);
@@ -230,6 +237,7 @@ mod tests {
 
     #[test]
     fn a_shared_range_holds_the_same_pages_in_both() {
+        let _alone = crate::tests::alone();
         let map = map_of(&[1, 63, 64, 200, 201]);
         let mut other = map_of(&[2]);
         map.share_range(&mut other, 63 * PAGE, 201 * PAGE);
@@ -243,6 +251,7 @@ mod tests {
 
     #[test]
     fn spans_cover_the_pages_and_stay_in_the_range() {
+        let _alone = crate::tests::alone();
         let map = map_of(&[1, 64, 200]);
         let spans: Vec<_> = map.spans(PAGE, 201 * PAGE).map(|(from, to)| (from / PAGE, to / PAGE)).collect();
         assert_eq!(spans, [(1, 64), (64, 128), (192, 201)]);

@@ -47,6 +47,8 @@ bitflags::bitflags! {
         const NO_HUGE = 128;
         /// Huge pages whatever its size (MADV_HUGEPAGE).
         const HUGE = 256;
+        /// The vDSO, for /proc.
+        const VDSO = 512;
     }
 }
 

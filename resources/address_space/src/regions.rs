@@ -118,9 +118,14 @@ impl Regions {
 
     /// Changes all parts in the range.
     pub(crate) fn change(&mut self, start: u64, end: u64, change: impl Fn(&mut Region)) {
-        for (start, mut region) in self.take(start, end) {
-            change(&mut region);
-            self.insert(start, region);
+        self.split_at(start);
+        self.split_at(end);
+        self.map.range_mut(start..end).for_each(|(_, region)| change(region));
+        self.merge_at(end);
+        let mut border = end;
+        while let Some((&at, _)) = self.map.range(start..border).next_back() {
+            self.merge_at(at);
+            border = at;
         }
     }
 

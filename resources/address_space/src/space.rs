@@ -9,7 +9,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{Access, MapFlags, OutOfMemory, PageTable, TableRoot, Va};
+use gyre_machine::{Access, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Census, Counter};
 use gyre_object::{Page, SpinLock};
 
@@ -180,8 +180,7 @@ impl AddressSpace {
         work: impl FnOnce(&Page, usize, bool) -> T,
     ) -> Option<T> {
         let state = self.state.lock();
-        let mapping = state.table.query(Va(address))?;
-        let writable = mapping.flags.contains(MapFlags::WRITE);
+        let writable = state.table.writable(Va(address))?;
         if access == Access::Write && !writable {
             return None;
         }
@@ -280,6 +279,20 @@ impl Drop for Graves<'_> {
 }
 
 impl State {
+    /// Single pages from the one that holds `address` on, at most `count`, as far as the program may write them.
+    pub(crate) fn writable_run(&self, address: u64, count: usize) -> &[Option<Page>] {
+        let run = self.pages.run(address);
+        let count = self.table.writable_pages(Va(address), run.len().min(count));
+        run.get(..count).unwrap_or_default()
+    }
+
+    /// The page that holds `address` and the offset in it, where the program may write it.
+    pub(crate) fn writable(&self, address: u64) -> Option<(&Page, usize)> {
+        self.table.writable(Va(address)).filter(|writable| *writable)?;
+        let (page, base) = self.pages.any(address)?;
+        Some((page, base + (address % PAGE) as usize))
+    }
+
     /// Takes the page at `address` out of the table and the pages.
     pub(crate) fn evict(&mut self, address: u64, shrunk: &mut Shrunk) {
         if self.table.unmap(Va(address)).is_some() {

@@ -13,8 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::vec;
 
-/// Frames are counted for the whole test program: tests that look at the count run one at a time.
-pub(crate) static FRAMES: Mutex<()> = Mutex::new(());
+/// Frames are counted for the whole test program, so those who look at the count must be alone: every test that takes frames asks
+/// for this first.
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static FRAMES: Mutex<()> = Mutex::new(());
+    FRAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 const PAGE: u64 = 4096;
 /// Where the model's pages are.
@@ -253,7 +257,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn a_space_does_what_the_model_does_and_gives_all_frames_back(steps in steps()) {
-        let _alone = FRAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _alone = alone();
         let before = live_frame_bytes();
         block_on(run(steps));
         prop_assert_eq!(live_frame_bytes(), before);
@@ -262,6 +266,7 @@ proptest! {
 
 #[test]
 fn a_page_is_copied_only_while_both_hold_it() {
+    let _alone = alone();
     block_on(async {
         let parent = space();
         parent.map(request(Place::Fixed(BASE), PAGE, BOTH)).await.unwrap();
@@ -279,6 +284,7 @@ fn a_page_is_copied_only_while_both_hold_it() {
 
 #[test]
 fn addresses_of_the_kernel_and_lengths_that_overflow_are_refused() {
+    let _alone = alone();
     block_on(async {
         let space = space();
         for address in [0xffff_8000_0000_0000, u64::MAX, gyre_machine::USER_END, 0, 0x8000_0000_0000] {
@@ -300,6 +306,7 @@ fn addresses_of_the_kernel_and_lengths_that_overflow_are_refused() {
 
 #[test]
 fn a_copy_across_a_hole_tells_how_far_it_came() {
+    let _alone = alone();
     block_on(async {
         let space = space();
         space.map(request(Place::Fixed(BASE), PAGE, BOTH)).await.unwrap();
@@ -310,6 +317,7 @@ fn a_copy_across_a_hole_tells_how_far_it_came() {
 
 #[test]
 fn a_stack_grows_down_to_its_limit_and_keeps_its_distance() {
+    let _alone = alone();
     block_on(async {
         let space = AddressSpace::new(&LocalFlush, Limits { stack_bytes: 64 * PAGE, ..NO_LIMITS }).unwrap();
         let mut stack = request(Place::Fixed(BASE), PAGE, BOTH);
@@ -324,6 +332,7 @@ fn a_stack_grows_down_to_its_limit_and_keeps_its_distance() {
 
 #[test]
 fn the_heap_grows_shrinks_and_stops_at_other_mappings() {
+    let _alone = alone();
     block_on(async {
         let space = space();
         space.set_heap(BASE);
@@ -339,6 +348,7 @@ fn the_heap_grows_shrinks_and_stops_at_other_mappings() {
 
 #[test]
 fn limits_hold() {
+    let _alone = alone();
     block_on(async {
         let space = AddressSpace::new(&LocalFlush, Limits { mapped_bytes: 10 * PAGE, ..NO_LIMITS }).unwrap();
         assert!(space.map(request(Place::Anywhere(0), 10 * PAGE, BOTH)).await.is_ok());
@@ -351,6 +361,7 @@ fn limits_hold() {
 
 #[test]
 fn pinned_bytes_do_not_change_with_the_program() {
+    let _alone = alone();
     block_on(async {
         let space = space();
         space.map(request(Place::Fixed(BASE), 2 * PAGE, BOTH)).await.unwrap();
@@ -369,6 +380,7 @@ fn pinned_bytes_do_not_change_with_the_program() {
 
 #[test]
 fn words_have_one_name_among_all_who_share_them() {
+    let _alone = alone();
     block_on(async {
         let parent = space();
         let mut shared = request(Place::Fixed(BASE), PAGE, BOTH);

@@ -5,6 +5,7 @@
 
 use crate::{AddressSpace, FaultError};
 use alloc::vec::Vec;
+use core::iter::repeat;
 use core::ops::ControlFlow;
 use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END};
 use gyre_object::{Bytes, Page};
@@ -98,6 +99,64 @@ impl AddressSpace {
         self.with_present(address, Access::Write, |page, offset, _| {
             source().map(|data| page.write(offset, data.as_ref()))
         })?
+    }
+
+    /// Copies a string that ends with NUL in one page that is there, and answers its length without the NUL; `None` where it is not
+    /// there or longer than `into`.
+    pub fn string_at_once(&self, address: u64, into: &mut [u8]) -> Option<usize> {
+        let count = into.len().min(PAGE_BYTES - (address % PAGE_BYTES as u64) as usize);
+        let into = into.get_mut(..count)?;
+        self.with_present(address, Access::Read, |page, offset, _| page.read(offset, into))?;
+        into.iter().position(|byte| *byte == 0)
+    }
+
+    /// Copies `bytes` bytes that begin at `start` in the first of `pages` to the program's memory, where that is there to be written;
+    /// false, and perhaps a part copied, where not.
+    pub fn copy_pages_at_once(&self, address: u64, pages: &[Option<Page>], start: usize, bytes: usize) -> bool {
+        let state = self.state.lock();
+        let mut source = Source { pages, start };
+        let mut done = 0;
+        while done < bytes {
+            let place = address.wrapping_add(done as u64);
+            let offset = (place % PAGE_BYTES as u64) as usize;
+            let run = state.writable_run(place, (offset + bytes - done).div_ceil(PAGE_BYTES));
+            let before = done;
+            for (page, offset) in run.iter().map_while(Option::as_ref).zip(core::iter::once(offset).chain(repeat(0))) {
+                let count = (PAGE_BYTES - offset).min(bytes - done);
+                if !source.copy_to(page, offset, count) {
+                    return false;
+                }
+                done += count;
+            }
+            if done == before {
+                // A part of a huge page, or nothing that may be written.
+                let Some((page, at)) = state.writable(place) else { return false };
+                let count = (PAGE_BYTES - offset).min(bytes - done);
+                if !source.copy_to(page, at, count) {
+                    return false;
+                }
+                done += count;
+            }
+        }
+        true
+    }
+
+    /// Lets `write` put pieces one behind the other into up to `bytes` bytes of the program's memory, where they lie in one page that
+    /// is there to be written; `None`, and nothing done, where not. `write` runs under the space's lock, as in [`Self::fill_at_once`].
+    pub fn edit_at_once<T>(
+        &self,
+        address: u64,
+        bytes: usize,
+        write: impl FnOnce(&mut dyn FnMut(&[u8])) -> T,
+    ) -> Option<T> {
+        let offset = (address % PAGE_BYTES as u64) as usize;
+        if offset + bytes > PAGE_BYTES {
+            return None;
+        }
+        self.with_present(address, Access::Write, |page, offset, _| {
+            let mut at = offset;
+            write(&mut |piece| at += page.write(at, piece))
+        })
     }
 
     /// Writes zeroes.
@@ -198,6 +257,36 @@ impl AddressSpace {
             self.fault(place, access).await.map_err(failed)?;
         }
         Err(failed(FaultError::NotMapped))
+    }
+}
+
+/// Pages that are copied from, in order.
+struct Source<'a> {
+    pages: &'a [Option<Page>],
+    /// The first byte of the first page that was not copied yet.
+    start: usize,
+}
+
+impl Source<'_> {
+    /// Copies the next `count` bytes to a page; false where there are not so many.
+    #[inline]
+    fn copy_to(&mut self, into: &Page, mut offset: usize, mut count: usize) -> bool {
+        loop {
+            let Some(Some(page)) = self.pages.first() else { return false };
+            // Only a part of a huge page lies behind the first one.
+            let done = match offset < PAGE_BYTES {
+                true => into.copy_page(offset, page, self.start, count),
+                false => into.copy_from(offset, page, self.start, count),
+            };
+            self.start += done;
+            if self.start >= PAGE_BYTES {
+                (self.pages, self.start) = (self.pages.get(1..).unwrap_or_default(), 0);
+            }
+            if done == count || done == 0 {
+                return done == count;
+            }
+            (offset, count) = (offset + done, count - done);
+        }
     }
 }
 

@@ -32,11 +32,11 @@ impl Ext2 {
     /// Changes an inode.
     pub(crate) fn change<T>(&self, node: &Node, act: impl FnOnce(&mut Inode) -> T) -> T {
         let mut state = node.state.lock();
-        state.dirty = true;
+        let was_dirty = core::mem::replace(&mut state.dirty, true);
         let answer = act(&mut state.inode);
-        let me = node.me.upgrade();
         drop(state);
-        if let Some(me) = me {
+        // A dirty one is noted already, and what changes before it is written is written with it.
+        if let Some(me) = node.me.upgrade().filter(|_| !was_dirty) {
             let mut metadata = self.metadata.lock();
             metadata.note(&self.metadata_changed);
             metadata.nodes.insert(me.id, me);

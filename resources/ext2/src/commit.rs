@@ -8,8 +8,11 @@
 //!   inodes      tables                                                                  then flush
 //!   names       directories; of a moved name the new place first                        then flush
 //!   reap        doomed inodes are cleared                                               then flush
-//!   release     what was freed may be used again; counts
+//!   release     what was freed may be used again
 //! ```
+//!
+//! Counts of what is free, in descriptors and superblock, are not part of it: who checks the file system counts anew. They follow when
+//! everything is made durable or the background cleans up, so that a sync of one file does not pay for them.
 //!
 //! On the disk a bitmap never calls free what an inode uses, an inode never leads to what is not there, a name never leads to an inode
 //! that is not there, and nothing has two owners. One commit at a time; who asks while one runs gets the next.
@@ -50,6 +53,9 @@ impl Ext2 {
         let _pass = self.commit_gate.exclusive().await;
         if self.commits_done.load(Ordering::Acquire) >= wanted {
             return Ok(());
+        }
+        if self.unmounted.load(Ordering::Acquire) {
+            return Err(FileError::ReadOnly);
         }
         let number = self.commits_begun.fetch_add(1, Ordering::AcqRel) + 1;
         let mut commit = Commit::new(self);
@@ -122,7 +128,8 @@ impl Commit {
         self.bitmaps.clear();
         self.groups.clear();
         self.reap().await?;
-        self.flush().await?;
+        // Even where nothing of this was written: who syncs has written contents before.
+        self.file_system.disk.flush().await.map_err(from_block)?;
         self.release().await?;
         self.since = None;
         Ok(())
@@ -197,11 +204,9 @@ impl Commit {
     }
 
     async fn write_contents(&mut self) -> Result<(), FileError> {
-        for node in &self.ordered {
-            self.file_system.write_back_all(*node).await?;
-            self.unflushed = true;
-        }
-        Ok(())
+        let nodes: Vec<u64> = self.ordered.iter().copied().collect();
+        self.unflushed |= !nodes.is_empty();
+        self.file_system.write_back_files(&nodes).await
     }
 
     async fn write_class(&mut self, class: Class) -> Result<(), FileError> {
@@ -286,7 +291,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Gives freed blocks and inodes to those who need some, and writes the counts.
+    /// Gives freed blocks and inodes to those who need some.
     async fn release(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
         let groups: BTreeSet<u32> =
@@ -301,10 +306,8 @@ impl Commit {
         if !freed.is_empty() {
             file_system.release(freed);
         }
-        file_system.write_descriptors().await?;
-        file_system.write_superblock(false).await?;
-        self.unflushed = true;
-        self.flush().await
+        file_system.counts_stale.store(true, Ordering::Release);
+        Ok(())
     }
 }
 

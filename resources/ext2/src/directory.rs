@@ -57,7 +57,7 @@ pub(crate) fn entry_at(block: &[u8], offset: usize) -> Result<Entry<'_>, FileErr
     let sound =
         bytes >= HEADER_BYTES && bytes.is_multiple_of(4) && bytes <= raw.len() && HEADER_BYTES + name_bytes <= bytes;
     let name = raw.get(HEADER_BYTES..HEADER_BYTES + name_bytes).filter(|_| sound).ok_or(FileError::Damaged)?;
-    if inode != 0 && (name.is_empty() || name.iter().any(|byte| matches!(byte, 0 | b'/'))) {
+    if inode != 0 && name.is_empty() {
         return Err(FileError::Damaged);
     }
     Ok(Entry { offset, bytes, inode, kind_code: raw.get(7).copied().unwrap_or(0), name })
@@ -74,6 +74,14 @@ pub(crate) fn entries(block: &[u8]) -> impl Iterator<Item = Result<Entry<'_>, Fi
         offset = entry.map_or(block.len(), |entry| entry.offset + entry.bytes);
         Some(entry)
     })
+}
+
+/// The name of an entry that is told to programs: without bytes that no name may have. Who compares names needs no such look.
+///
+/// # Errors
+/// [`FileError::Damaged`].
+pub(crate) fn shown_name<'a>(entry: &Entry<'a>) -> Result<&'a [u8], FileError> {
+    if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) { Err(FileError::Damaged) } else { Ok(entry.name) }
 }
 
 /// The entry with this name.
@@ -100,19 +108,23 @@ pub(crate) fn write_entry(block: &mut [u8], offset: usize, bytes: usize, inode: 
     }
 }
 
+fn used_bytes(entry: &Entry<'_>) -> usize {
+    if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) }
+}
+
 /// True where a name of this length fits.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
 pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileError> {
     let needed = entry_bytes(name_bytes);
-    let mut found = false;
     for entry in entries(block) {
         let entry = entry?;
-        let used = if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) };
-        found |= entry.bytes >= used + needed;
+        if entry.bytes >= used_bytes(&entry) + needed {
+            return Ok(true);
+        }
     }
-    Ok(found)
+    Ok(false)
 }
 
 /// The longest entry that fits, bytes.
@@ -123,8 +135,7 @@ pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
     let mut largest = 0;
     for entry in entries(block) {
         let entry = entry?;
-        let used = if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) };
-        largest = largest.max(entry.bytes.saturating_sub(used));
+        largest = largest.max(entry.bytes.saturating_sub(used_bytes(&entry)));
     }
     Ok(largest)
 }
@@ -158,9 +169,10 @@ pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Res
     let mut place = None;
     for entry in entries(block) {
         let entry = entry?;
-        let used = if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) };
-        if place.is_none() && entry.bytes >= used + needed {
+        let used = used_bytes(&entry);
+        if entry.bytes >= used + needed {
             place = Some((entry.offset, used, entry.bytes));
+            break;
         }
     }
     let Some((offset, used, bytes)) = place else {
@@ -241,6 +253,7 @@ mod tests {
         let mut slash = vec![0; 64];
         first_block(&mut slash, 5, 2, 2);
         slash[8] = b'/';
-        assert_eq!(find(&slash, b"x"), Err(FileError::Damaged));
+        let entry = entries(&slash).next().unwrap().unwrap();
+        assert_eq!(shown_name(&entry), Err(FileError::Damaged));
     }
 }

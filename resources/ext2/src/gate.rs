@@ -55,10 +55,16 @@ impl Gate {
         Entry { gate: self, exclusive: true, ticket: None }
     }
 
+    /// The right to read, if nobody changes or waits to.
+    pub(crate) fn try_shared(&self) -> Option<Pass<'_>> {
+        let mut state = self.state.lock();
+        (state.queue.is_empty() && state.take(false)).then(|| Pass { gate: self, exclusive: false })
+    }
+
     /// The right to change, if nobody holds or waits for the gate.
     pub(crate) fn try_exclusive(&self) -> Option<Pass<'_>> {
         let mut state = self.state.lock();
-        (state.queue.is_empty() && state.take(true)).then_some(Pass { gate: self, exclusive: true })
+        (state.queue.is_empty() && state.take(true)).then(|| Pass { gate: self, exclusive: true })
     }
 }
 
@@ -140,6 +146,21 @@ mod tests {
     use alloc::sync::Arc;
     use gyre_message::direct::block_on;
     use gyre_message::{select, sleep_ns, spawn};
+
+    #[test]
+    fn who_only_tries_gets_nothing_and_changes_nothing_where_others_are() {
+        block_on(async {
+            let gate = Gate::default();
+            let writer = gate.exclusive().await;
+            assert!(gate.try_shared().is_none() && gate.try_exclusive().is_none());
+            drop(writer);
+            let readers = (gate.try_shared(), gate.try_shared());
+            assert!(readers.0.is_some() && readers.1.is_some() && gate.try_exclusive().is_none());
+            drop(readers);
+            let writer = gate.try_exclusive();
+            assert!(writer.is_some() && gate.try_shared().is_none());
+        });
+    }
 
     #[test]
     fn a_writer_waits_for_readers_and_later_readers_wait_for_it() {

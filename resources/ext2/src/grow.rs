@@ -67,8 +67,6 @@ impl Ext2 {
         pointing: impl FnOnce(),
     ) -> Result<(u32, bool), FileError> {
         let path = self.path(index)?;
-        let before = if index > 0 { self.map(node, index - 1).await? } else { 0 };
-        let goal = self.goal(node, before);
         let mut parent: Option<(u32, Page)> = None;
         for level in 0..=path.depth {
             let slot = slot(&path, level);
@@ -83,9 +81,9 @@ impl Ext2 {
             let (block, page) = match (present, is_leaf) {
                 (0, true) => match claimed.take() {
                     Some(claimed) => (claimed.keep(), None),
-                    None => (self.take_block(goal).await?, None),
+                    None => (self.take_block(self.goal_of(node, index).await?).await?, None),
                 },
-                (0, false) => self.take_indirect(goal).await?,
+                (0, false) => self.take_indirect(self.goal_of(node, index).await?).await?,
                 (present, _) => (present, Some(self.block(present).await?)),
             };
             if present == 0 {
@@ -100,6 +98,12 @@ impl Ext2 {
             parent = page.map(|page| (block, page));
         }
         Err(FileError::Damaged)
+    }
+
+    /// Where to look for a block of a node: behind the one before it.
+    async fn goal_of(&'static self, node: &Node, index: u64) -> Result<u32, FileError> {
+        let before = if index > 0 { self.map(node, index - 1).await? } else { 0 };
+        Ok(self.goal(node, before))
     }
 
     /// A taken, zeroed indirect block, dirty already.

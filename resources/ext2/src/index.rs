@@ -12,7 +12,7 @@ use gyre_interface::files::FileError;
 use hashbrown::HashTable;
 
 /// Blocks up to which a directory is searched from its start.
-const LINEAR_BLOCKS: u64 = 4;
+const LINEAR_BLOCKS: u64 = 1;
 
 /// Where the names of a directory are.
 #[derive(Default)]

@@ -46,6 +46,7 @@ mod metadata;
 mod mount;
 mod names;
 mod namespace;
+mod near;
 mod node;
 mod raw;
 mod read;
@@ -57,5 +58,6 @@ mod tables;
 mod truncate;
 mod walk;
 mod write;
+mod write_back;
 
 pub use mount::{Ext2, MountOptions};

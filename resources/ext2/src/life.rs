@@ -116,15 +116,16 @@ impl Ext2 {
 
     /// Makes everything durable.
     pub(crate) async fn settle(&'static self) -> Result<(), FileError> {
-        let mut result = Ok(());
-        for node in self.cache.dirty_nodes(self.file_system) {
-            result = result.and(self.write_back_all(node).await);
-        }
+        let result = self.write_back_files(&self.cache.dirty_nodes(self.file_system)).await;
         for _ in 0..SETTLE_ROUNDS {
             self.commit().await?;
             if !self.has_changes() {
                 break;
             }
+        }
+        if self.counts_stale.load(Ordering::Acquire) {
+            self.write_counts().await?;
+            self.disk.flush().await.map_err(from_block)?;
         }
         result
     }
@@ -152,17 +153,17 @@ impl Ext2 {
         for activity in self.cache.dirty_activities(self.file_system) {
             let nodes = self.cache.aged_nodes(self.file_system, activity, before_cycles);
             in_name_of(activity, move || async move {
-                for node in nodes {
-                    // A failure is kept with the node for who syncs it.
-                    let _ = self.write_back_all(node).await;
-                }
+                // A failure is kept with the node for who syncs it.
+                let _ = self.write_back_files(&nodes).await;
             });
         }
         let payer = self.metadata.lock().since.map(|(_, activity)| activity);
         if let Some(activity) = payer {
             in_name_of(activity, move || async move {
                 // A failure makes the file system read-only and is logged there.
-                let _ = self.commit().await;
+                if self.commit().await.is_ok() {
+                    let _ = self.write_counts().await;
+                }
             });
         }
     }
@@ -170,13 +171,13 @@ impl Ext2 {
     /// Does what those who should have done it did not: they have ended, or get too little time.
     async fn clean_overdue(&'static self, before_cycles: u64) {
         for activity in self.cache.dirty_activities(self.file_system) {
-            for node in self.cache.aged_nodes(self.file_system, activity, before_cycles) {
-                let _ = self.write_back_all(node).await;
-            }
+            let nodes = self.cache.aged_nodes(self.file_system, activity, before_cycles);
+            let _ = self.write_back_files(&nodes).await;
         }
         let since = self.metadata.lock().since;
         if since.is_some_and(|(since, _)| since <= before_cycles) {
             let _ = self.commit().await;
+            let _ = self.write_counts().await;
         }
     }
 
@@ -186,16 +187,26 @@ impl Ext2 {
     /// Errors of the device; the file system stays read-only.
     pub async fn unmount(&'static self) -> Result<(), FileError> {
         if self.read_only.swap(true, Ordering::AcqRel) {
-            return Ok(());
+            // Never written to, or unmounted before; or a failure made it so, and then the disk says that it is in use.
+            return if self.marked_unclean.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) };
         }
         self.doom_nameless();
-        self.settle().await?;
-        if self.marked_unclean.load(Ordering::Acquire) {
-            self.write_superblock(true).await?;
-            self.disk.flush().await.map_err(from_block)?;
-            self.marked_unclean.store(false, Ordering::Release);
+        for _ in 0..SETTLE_ROUNDS {
+            self.settle().await?;
+            // With the gate nobody else's commit says afterwards that the file system is in use; what came before it got in is settled first.
+            let _pass = self.commit_gate.exclusive().await;
+            if self.has_changes() {
+                continue;
+            }
+            self.unmounted.store(true, Ordering::Release);
+            if self.marked_unclean.load(Ordering::Acquire) {
+                self.write_superblock(true).await?;
+                self.disk.flush().await.map_err(from_block)?;
+                self.marked_unclean.store(false, Ordering::Release);
+            }
+            return Ok(());
         }
-        Ok(())
+        Err(FileError::Io)
     }
 
     /// Nodes without names that are still open end with the file system: nobody could find them afterwards.

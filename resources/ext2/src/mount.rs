@@ -68,10 +68,15 @@ pub struct Ext2 {
     pub(crate) commits_begun: AtomicU64,
     pub(crate) commits_done: AtomicU64,
     pub(crate) marked_unclean: AtomicBool,
+    /// No commit changes the disk any more.
+    pub(crate) unmounted: AtomicBool,
+    /// The counts on the disk are older than the last commit.
+    pub(crate) counts_stale: AtomicBool,
     pub(crate) large_files: AtomicBool,
     /// The superblock says that inodes may have extended attributes.
     pub(crate) has_extended: AtomicBool,
     pub(crate) dirty_blocks_max: usize,
+    pub(crate) dirty_nodes_max: usize,
     pub(crate) age_ns: u64,
 }
 
@@ -118,9 +123,13 @@ impl Ext2 {
             commits_begun: AtomicU64::new(0),
             commits_done: AtomicU64::new(0),
             marked_unclean: AtomicBool::new(false),
+            unmounted: AtomicBool::new(false),
+            counts_stale: AtomicBool::new(false),
             large_files: AtomicBool::new(false),
             has_extended: AtomicBool::new(has_extended),
             dirty_blocks_max: options.dirty_blocks_max,
+            // Changed and removed nodes cannot give way: three quarters stay for others.
+            dirty_nodes_max: options.nodes.budget.min(options.nodes.capacity) / 4,
             age_ns: options.age_ms.saturating_mul(1_000_000),
         });
         file_system.read_groups().await?;

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use core::hash::Hash;
+use gyre_account::ActivityId;
 use gyre_file_cache::{Shelf, ShelfOptions};
 use hashbrown::Equivalent;
 
@@ -48,6 +49,14 @@ impl Names {
         // Removed first: where there is no room for the new fact, the old one must not stay.
         self.0.remove_if(&KeyRef { directory, name }, |_, _| true);
         self.0.set(Key { directory, name: name.into() }, known);
+    }
+
+    /// Forgets names that an activity paid for until about `bytes` are back; answers how many.
+    pub(crate) fn reclaim(&self, activity: ActivityId, bytes: u64) -> u64 {
+        // The boxed name and the places in the table and in the list of entries.
+        const NAME_BYTES: u64 = (size_of::<Key>() + size_of::<Known>() + 64) as u64;
+        let count = (0..bytes.div_ceil(NAME_BYTES)).take_while(|_| self.0.evict(activity, &|_| true)).count();
+        count as u64 * NAME_BYTES
     }
 
     /// Forgets everything about a directory that is removed.

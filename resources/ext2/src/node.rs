@@ -69,7 +69,11 @@ impl Node {
     }
 
     pub(crate) fn attributes(&self) -> Attributes {
-        let state = self.state.lock();
+        self.attributes_in(&self.state.lock())
+    }
+
+    /// The same, for who holds the lock.
+    pub(crate) fn attributes_in(&self, state: &State) -> Attributes {
         let inode = &state.inode;
         let is_device = matches!(self.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
         Attributes {

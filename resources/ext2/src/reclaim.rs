@@ -2,6 +2,7 @@
 //! dropping them when asked to (V23).
 
 use crate::Ext2;
+use crate::node::Node;
 use crate::read::CLUSTER_PAGES;
 use gyre_account::ActivityId;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
@@ -42,6 +43,17 @@ impl Ext2 {
     }
 }
 
+impl Ext2 {
+    /// Forgets nodes and names that an activity paid for and nobody uses, until about `bytes` are back; answers how many. What can be
+    /// read again at the cost of a look goes last: pages of files were asked for before.
+    fn reclaim_objects(&self, activity: ActivityId, bytes: u64) -> u64 {
+        const NODE_BYTES: u64 = size_of::<Node>() as u64;
+        let nodes = (0..bytes.div_ceil(NODE_BYTES)).take_while(|_| self.nodes.evict(activity, &Node::may_go)).count();
+        let given = nodes as u64 * NODE_BYTES;
+        given + self.names.reclaim(activity, bytes.saturating_sub(given))
+    }
+}
+
 /// The pages of a range of bytes; 0 bytes reach to the end.
 fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
     let page = PAGE_BYTES as u64;
@@ -65,6 +77,7 @@ impl reclaim::Server for Ext2 {
             }
             given += self.cache.reclaim(activity, wanted - given);
         }
-        Ok((given * PAGE_BYTES) as u64)
+        let given = (given * PAGE_BYTES) as u64;
+        Ok(given + self.reclaim_objects(activity, bytes.saturating_sub(given)))
     }
 }

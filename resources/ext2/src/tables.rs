@@ -37,6 +37,8 @@ impl Ext2 {
             let mut state = node.state.lock();
             // On the disk a deleted node keeps its link until its name is gone there; the reaper clears it.
             if state.deleted {
+                // With a name again it is changed, and noted, anew.
+                state.dirty = false;
                 continue;
             }
             self.encode(&mut state, &page, offset);
@@ -134,6 +136,18 @@ impl Ext2 {
             log::warn!("ext2 {}: something was free already, e2fsck is advised", self.file_system);
         }
         self.note_change();
+    }
+
+    /// Writes the counts of what is free, where a commit may have changed them.
+    pub(crate) async fn write_counts(&'static self) -> Result<(), FileError> {
+        if !self.counts_stale.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let written = async {
+            self.write_descriptors().await?;
+            self.write_superblock(false).await
+        };
+        written.await.inspect_err(|_| self.counts_stale.store(true, Ordering::Release))
     }
 
     /// Writes the counts of the groups where they changed.

@@ -99,7 +99,7 @@ impl Ext2 {
                 found.push((
                     entry.inode,
                     entry.kind_code,
-                    entry.name.to_vec(),
+                    directory::shown_name(&entry)?.to_vec(),
                     start + (entry.offset + entry.bytes) as u64,
                 ));
             }

@@ -2,33 +2,34 @@
 
 use crate::Ext2;
 use crate::change::now_ns;
-use crate::metadata::from_block;
 use crate::node::Node;
-use crate::read::{CLUSTER_PAGES, Runs};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
-use gyre_file_cache::Writing;
+use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Bytes;
 
-/// Pages that one write-back takes at once.
-const BATCH_PAGES: usize = 4 * CLUSTER_PAGES as usize;
-
 impl Ext2 {
-    /// Lets a writer go on when its activity has few enough dirty pages; it writes its oldest ones back itself.
+    /// Lets a writer go on when its activity has few enough dirty pages; it writes its oldest ones back itself. Usually there is nothing
+    /// to do, and nothing is taken from the heap for it.
     pub(crate) async fn throttle(&'static self) -> Result<(), FileError> {
-        while let Some(key) = self.cache.over_dirty_limit(self.file_system) {
-            if !self.write_back(key.node, key.index, BATCH_PAGES).await? {
-                // Somebody else writes it right now.
+        while self.cache.is_over_dirty_limit() {
+            if !Box::pin(self.write_oldest_back()).await? {
+                // Somebody else writes them right now.
                 break;
             }
         }
-        if self.metadata.lock().blocks.len() > self.dirty_blocks_max {
-            self.commit().await?;
-        }
-        Ok(())
+        self.throttle_metadata().await
+    }
+
+    /// Commits where so much metadata is dirty that nodes and blocks could not give way to others any more.
+    pub(crate) async fn throttle_metadata(&'static self) -> Result<(), FileError> {
+        let is_over = {
+            let metadata = self.metadata.lock();
+            metadata.blocks.len() > self.dirty_blocks_max || metadata.nodes.len() > self.dirty_nodes_max
+        };
+        if is_over { Box::pin(self.commit()).await } else { Ok(()) }
     }
 
     /// Writes `data` at `offset`; answers the bytes written, fewer where space ran out. The caller holds the gate exclusively.
@@ -72,6 +73,13 @@ impl Ext2 {
         source: &mut Source<'_>,
     ) -> Result<u64, FileError> {
         let index = at / PAGE_BYTES as u64;
+        let key = self.page_key(node.id, index);
+        if count == PAGE_BYTES as u64
+            && self.geometry.block_bytes == PAGE_BYTES
+            && let Ok(Begin::Lead(fetch)) = self.cache.begin(key)
+        {
+            return self.write_whole(node, at, fetch, source).await;
+        }
         let page = self.page_to_change(node, index).await?;
         let count = match self.ensure_range(node, at, at + count).await {
             (_, Ok(())) => count,
@@ -83,6 +91,27 @@ impl Ext2 {
         self.cache.mark_dirty(self.page_key(node.id, index));
         self.wrote_until(node, at + count);
         Ok(count)
+    }
+
+    /// Writes a page that nobody has, all of it: what the disk has is not read first. Readers see it when it is complete.
+    async fn write_whole(
+        &'static self,
+        node: &Arc<Node>,
+        at: u64,
+        fetch: Fetch,
+        source: &mut Source<'_>,
+    ) -> Result<u64, FileError> {
+        let (key, page, mut within) = (fetch.key(), fetch.page().clone(), 0);
+        source.take(PAGE_BYTES, |part| within += page.write(within, part));
+        drop(page);
+        fetch.done();
+        let mut unsure = Unsure { file_system: self, key, kept: false };
+        let end = at + PAGE_BYTES as u64;
+        self.ensure_range(node, at, end).await.1?;
+        unsure.kept = true;
+        self.cache.mark_dirty(key);
+        self.wrote_until(node, end);
+        Ok(PAGE_BYTES as u64)
     }
 
     /// The contents up to `end` were changed.
@@ -132,78 +161,28 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Writes all pages of a node back that are dirty now, those included that somebody else is writing.
-    pub(crate) async fn write_back_all(&'static self, id: u64) -> Result<(), FileError> {
-        let Some(node) = self.node_with_pages(id).await? else {
-            return Ok(());
-        };
-        // Writers hold the gate until the device has answered: passing through waits for them.
-        drop(node.gate.exclusive().await);
-        while self.write_back(id, 0, BATCH_PAGES).await? {}
-        drop(node.gate.exclusive().await);
-        Ok(())
-    }
-
-    /// Writes up to `count` dirty pages of a node back, from a page on; false where there are none. A failure of the device is kept for
-    /// who syncs; the pages count as written, so that they do not fill the cache for ever.
-    pub(crate) async fn write_back(&'static self, id: u64, from: u64, count: usize) -> Result<bool, FileError> {
-        let Some(node) = self.node_with_pages(id).await? else {
-            return Ok(false);
-        };
-        let _pass = node.gate.shared().await;
-        let indices = self.cache.dirty_pages(self.page_key(id, from), count);
-        let writings: Vec<Writing> =
-            indices.iter().filter_map(|index| self.cache.start_writing(self.page_key(id, *index))).collect();
-        if writings.is_empty() {
-            return Ok(false);
-        }
-        let runs = self.runs_of(&node, &writings).await?;
-        let mut calls = Vec::with_capacity(runs.0.len());
-        for run in runs.0 {
-            let before = gyre_account::set_current_activity(run.payer);
-            calls.push((run.block, run.views.clone(), self.disk.write(self.sector(run.block), run.views)));
-            gyre_account::set_current_activity(before);
-        }
-        for (block, views, call) in calls {
-            if call.await.is_err() && self.disk.write(self.sector(block), views).await.map_err(from_block).is_err() {
-                node.write_failed.store(true, Ordering::Release);
-            }
-        }
-        writings.into_iter().for_each(Writing::done);
-        Ok(true)
-    }
-
-    async fn runs_of(&'static self, node: &Node, writings: &[Writing]) -> Result<Runs, FileError> {
-        let size = node.size();
-        let mut runs = Runs::default();
-        for writing in writings {
-            let index = writing.key().index;
-            let used = self.blocks_until(index, 1, size);
-            let blocks = self.map_run(node, index * self.blocks_per_page(), used).await?;
-            let parts = self.parts(writing.page());
-            blocks.into_iter().zip(parts).for_each(|(block, view)| runs.add(block, view, writing.payer()));
-        }
-        Ok(runs)
-    }
-
-    /// The node of dirty pages, unless it is about to be freed.
-    async fn node_with_pages(&'static self, id: u64) -> Result<Option<Arc<Node>>, FileError> {
-        match self.node(NodeId(id)).await {
-            Ok(node) => Ok(Some(node)),
-            Err(FileError::NotFound) => {
-                self.cache.forget(self.file_system, id, 0, u64::MAX);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// The file behind a node number, to be written.
     pub(crate) async fn file_to_change(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
         self.writable()?;
         let node = self.node(id).await?;
         node.expect(NodeKind::File)?;
         Ok(node)
+    }
+}
+
+/// A page with contents that the file does not have yet; forgotten where they cannot be written, or their writer is killed.
+struct Unsure {
+    file_system: &'static Ext2,
+    key: PageKey,
+    kept: bool,
+}
+
+impl Drop for Unsure {
+    fn drop(&mut self) {
+        if !self.kept {
+            let PageKey { file_system, node, index } = self.key;
+            self.file_system.cache.forget(file_system, node, index, index + 1);
+        }
     }
 }
 
@@ -215,17 +194,12 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn take(&mut self, mut count: usize, mut give: impl FnMut(&[u8])) {
-        let mut buffer = [0; 1024];
         while count > 0 {
             let Some(view) = self.views.first() else {
                 return;
             };
-            let (page, start) = view.location();
-            let chunk = count.min(view.len() - self.within).min(buffer.len());
-            let part = buffer.get_mut(..chunk).unwrap_or(&mut []);
-            // Copied through a buffer: the page may be one that others write to meanwhile.
-            page.read(start + self.within, part);
-            give(part);
+            let chunk = count.min(view.len() - self.within);
+            give(view.as_slice().get(self.within..self.within + chunk).unwrap_or(&[]));
             self.within += chunk;
             count -= chunk;
             if self.within >= view.len() {

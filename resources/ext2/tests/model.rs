@@ -177,6 +177,36 @@ fn shown<'a>(client: &'a Client, node: NodeId) -> std::pin::Pin<Box<dyn Future<O
     })
 }
 
+/// The tree as somebody else reads it from the disk: e2fsprogs' debugfs.
+fn dumped(image: &[u8]) -> Model {
+    let (path, folder) = (temporary("dump"), temporary("tree"));
+    std::fs::write(&path, image).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let request = format!("rdump / {}", folder.display());
+    let output =
+        std::process::Command::new("debugfs").args(["-R", &request]).arg(&path).output().expect("debugfs runs");
+    assert!(output.status.success());
+    let tree = read_tree(&folder);
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    tree
+}
+
+fn read_tree(folder: &std::path::Path) -> Model {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut entries = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_vec();
+        if name == b"lost+found" {
+            continue;
+        }
+        let is_directory = entry.file_type().unwrap().is_dir();
+        let read = || Model::File(std::fs::read(entry.path()).unwrap());
+        entries.insert(name, if is_directory { read_tree(&entry.path()) } else { read() });
+    }
+    Model::Directory(entries)
+}
+
 fn run(seed: u64, shape: &[&str], cache_pages: usize, steps: usize) {
     let mut random = Random(seed);
     let mut model = Model::Directory(BTreeMap::new());
@@ -194,6 +224,7 @@ fn run(seed: u64, shape: &[&str], cache_pages: usize, steps: usize) {
         disk.image()
     });
     assert_clean(image.clone());
+    assert!(dumped(&image) == model, "seed {seed}: what debugfs reads differs from the model");
     block_on(async {
         let (_, _, client) = mount(image).await;
         let root = client.root().await.unwrap();

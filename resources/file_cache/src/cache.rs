@@ -7,6 +7,7 @@ use crate::shelf::{Shelf, ShelfOptions};
 use crate::writing::Writing;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use gyre_account::ActivityId;
 use gyre_interface::memory::{MemoryError, memory, reclaim};
 use gyre_machine::{OutOfMemory, PAGE_BYTES};
@@ -14,7 +15,7 @@ use gyre_message::WaitQueue;
 use gyre_object::{Page, SetOnce, SpinLock};
 
 /// Names a page: of a file, or of a device (a node number that no file has).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageKey {
     /// The file system, unique in the instance.
     pub file_system: u32,
@@ -22,6 +23,15 @@ pub struct PageKey {
     pub node: u64,
     /// The page, counted from the node's start.
     pub index: u64,
+}
+
+impl Hash for PageKey {
+    /// Nodes have less than 48 bits, so that two words tell keys apart as three would.
+    #[inline]
+    fn hash<H: Hasher>(&self, into: &mut H) {
+        into.write_u64(self.node ^ u64::from(self.file_system).rotate_left(48));
+        into.write_u64(self.index);
+    }
 }
 
 /// Bounds of the cache.
@@ -47,6 +57,9 @@ pub struct Room {
     pub client: memory::Client,
     /// False where a payer's next page should take the place of one of its own. Short, never waits.
     pub has_room: fn(ActivityId) -> bool,
+    /// Pages that a payer keeps whoever asks for them: with its programs' last pages gone it would only wait for the disk, for each
+    /// instruction anew, where it should be told that its memory is at an end.
+    pub kept_pages: usize,
 }
 
 enum Slot {
@@ -251,14 +264,16 @@ impl FileCache {
         self.dirty.lock().aged_nodes(file_system, activity, before_cycles)
     }
 
-    /// The page of a file system that the current activity's payer dirtied first, where it has more dirty pages than it may: its writer writes that back before it goes on.
-    pub fn over_dirty_limit(&self, file_system: u32) -> Option<PageKey> {
+    /// True where the current activity's payer has more dirty pages than it may: its writer writes some back before it goes on.
+    pub fn is_over_dirty_limit(&self) -> bool {
         let account = self.shelf.account();
         let limit = self.dirty_per_activity.min(account.budget() / 2).max(1);
-        if account.dirty() <= limit {
-            return None;
-        }
-        self.dirty.lock().oldest(account.activity(), file_system)
+        account.dirty() > limit
+    }
+
+    /// Nodes of a file system, in order, that hold the `pages` pages which the current activity's payer dirtied first.
+    pub fn oldest_dirty_nodes(&self, file_system: u32, pages: usize) -> Vec<u64> {
+        self.dirty.lock().oldest_nodes(self.shelf.account().activity(), file_system, pages)
     }
 
     /// Returns when some page is dirty.
@@ -307,7 +322,10 @@ impl FileCache {
 
     /// Gives up to `pages` clean pages of an activity back to the machine; answers how many (V15: the memory resource asks).
     pub fn reclaim(&self, activity: ActivityId, pages: usize) -> usize {
-        (0..pages).take_while(|_| self.shelf.evict(activity, &Slot::may_go)).count()
+        let kept = self.room.get().map_or(0, |room| room.kept_pages);
+        let account = self.shelf.account_of(activity);
+        let has_more = || account.held() > kept && self.shelf.evict(activity, &Slot::may_go);
+        (0..pages).take_while(|_| has_more()).count()
     }
 
     /// The page that an activity dirtied first in a file system, if any: who makes room writes it back.

@@ -66,6 +66,16 @@ impl Dirty {
         pages.find(|(_, key)| key.file_system == file_system).map(|(_, key)| *key)
     }
 
+    /// Nodes of a file system, in order, that hold the `pages` pages which an activity dirtied first.
+    pub(crate) fn oldest_nodes(&self, activity: ActivityId, file_system: u32, pages: usize) -> Vec<u64> {
+        let all = self.by_age.range((activity, 0)..=(activity, u64::MAX));
+        let own = all.filter(|(_, key)| key.file_system == file_system).take(pages);
+        let mut nodes: Vec<u64> = own.map(|(_, key)| key.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
     /// Activities with dirty pages of a file system.
     pub(crate) fn activities(&self, file_system: u32) -> Vec<ActivityId> {
         let mut activities: Vec<ActivityId> = Vec::new();

@@ -61,6 +61,7 @@ pub struct Shelf<K, V> {
 }
 
 impl<K: Hash + Eq, V> Shard<K, V> {
+    #[inline(always)]
     fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
         let entries = &self.entries;
         let same = |index: &u32| {

@@ -133,7 +133,7 @@ impl Shared {
         let Some(ports) = self.ports.get() else {
             return;
         };
-        if !tenant.may_send() {
+        if !tenant.may_send(self) {
             return tenant.counters.drop(DropReason::SendFull);
         }
         let mut sum = Sum::default();

@@ -10,6 +10,8 @@
 //! * [`tcp`]: the connection as a pure state machine. [`wire`]: formats.
 //! * `reader`: demultiplexing to the activity before any protocol cost; [`packet::Admission`] bounds what waits.
 //! * [`tcp_resource`], [`udp`], [`icmp`], [`timer`], [`writer`]: the resources. [`protocols`]: what they ask each other.
+//! * TCP hands down large segments, each one message on the way; they are cut where the device's ring begins. `pace` says how large:
+//!   on a slow link little more than a frame, so that others need not wait.
 //! * `receipt`: back-pressure from the device to the sender without loss or spinning.
 //!
 //! Invariants: no lock is held while a message is sent or awaited; everything a packet can make grow has a bound in
@@ -32,6 +34,7 @@ pub mod icmp;
 pub mod limits;
 mod neighbours;
 pub mod net;
+mod pace;
 pub mod packet;
 pub mod protocols;
 mod reader;

@@ -6,7 +6,8 @@ pub struct NetLimits {
     /// Received packets of a tenant that wait for its protocols; more are dropped and counted.
     pub received_packets_max: usize,
     /// Bytes of a tenant's frames handed to the writer and not yet taken by the device. They wait in one line: a short answer of the
-    /// tenant waits behind all of them, so there should be little more than the device takes before its sender can be resumed.
+    /// tenant waits behind all of them, so there should be little more than the device takes before its sender can be resumed. On a
+    /// fast link this and the next are more ([`crate::pace`]).
     pub sent_bytes_max: usize,
     /// The same of one connection. What is beyond waits in its send buffer, where it can still be acknowledged, repeated or reset.
     pub connection_sent_bytes_max: usize,
@@ -42,8 +43,14 @@ impl Default for NetLimits {
 
 /// What a frame on the way to the device counts at least: a tenant's room is then less than a queue of the engine holds (1024).
 pub const FRAME_COST_BYTES: usize = 512;
-/// Bytes that a connection may hand down in its turn while others of its tenant wait.
+/// Bytes that a connection may hand down in its turn while others of its tenant wait, at least.
 pub const TURN_BYTES: usize = 8 << 10;
+/// The longest segment that is cut below, on a slow link: two frames. Others wait for all of it.
+pub const SEGMENT_BYTES_MIN: usize = 2 << 10;
+/// The same on the fastest: what IP's length field can say, with headers.
+pub const SEGMENT_BYTES_MAX: usize = 60 << 10;
+/// How long a segment keeps a link busy between those two, us.
+pub const SEGMENT_US: u64 = 3000;
 /// Neighbours whose hardware addresses are remembered.
 pub const NEIGHBOURS_MAX: usize = 256;
 /// Packets that wait for one neighbour's answer.

@@ -25,6 +25,14 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// True where both belong to one TCP connection, as far as its label tells.
+    pub fn goes_with(&self, other: &Packet) -> bool {
+        self.label == other.label
+            && self.header.protocol == other.header.protocol
+            && core::ptr::eq(self.tenant, other.tenant)
+            && !self.header.is_fragment()
+    }
+
     /// Bytes behind the IP header.
     pub fn body_bytes(&self) -> usize {
         self.body.len() + self.more.iter().map(Bytes::len).sum::<usize>()
@@ -76,5 +84,16 @@ impl OutPacket {
     pub fn bytes(&self) -> usize {
         let payload: usize = self.payload.iter().map(Bytes::len).sum();
         self.head.len().saturating_sub(crate::wire::ethernet::HEADER_BYTES) + payload
+    }
+
+    /// Packets on the link and their bytes, where it is cut on the way.
+    pub fn on_link(&self) -> (usize, usize) {
+        let (step, headers) = self.segment.unwrap_or((0, 0));
+        let headers = usize::from(headers).saturating_sub(crate::wire::ethernet::HEADER_BYTES);
+        let packets = match step {
+            0 => 1,
+            step => self.bytes().saturating_sub(headers).div_ceil(usize::from(step)).max(1),
+        };
+        (packets, self.bytes() + (packets - 1) * headers)
     }
 }

@@ -3,14 +3,15 @@
 
 use crate::packet::{OutPacket, Packet};
 use crate::wire::icmp::Quoted;
+use alloc::vec::Vec;
 use gyre_interface::tcp::{NetError, SocketId};
 use gyre_message::protocol;
 
 protocol! {
     /// From demultiplexing, timers and the writer to TCP.
     pub mod tcp_input {
-        /// A segment arrived.
-        async fn segment(packet: Packet) -> Result<(), NetError>;
+        /// Segments arrived, nearly always of one connection, in order.
+        async fn segments(first: Packet, more: Vec<Packet>) -> Result<(), NetError>;
         /// The deadline of a connection or listener has come.
         async fn expired(socket: SocketId) -> Result<(), NetError>;
         /// There is room on the way to the device again.

@@ -19,12 +19,12 @@ const TURN_FRAMES: usize = 32;
 impl Shared {
     /// Reads frames: a task of the infrastructure. Ends when the device is gone.
     pub(crate) async fn read_frames(&'static self, device: &'static impl FrameStream) {
-        let mut turn = 0;
+        let (mut turn, mut batch) = (0, Batch::default());
         loop {
             match device.next().await {
                 Ok(frames) => {
                     turn += frames.len();
-                    frames.into_iter().for_each(|frame| self.on_frame(frame));
+                    self.on_frames(frames, &mut batch);
                     // under a flood there is always another frame: others get their turn
                     if turn >= TURN_FRAMES {
                         turn = 0;
@@ -38,27 +38,37 @@ impl Shared {
         }
     }
 
-    /// Finds the owner of a frame and hands it on.
-    pub(crate) fn on_frame(&'static self, frame: Bytes) {
+    /// Finds the owners of frames and hands them on.
+    fn on_frames(&'static self, frames: Vec<Bytes>, batch: &mut Batch) {
         let before = gyre_account::current_activity();
-        self.sort(&frame);
+        for frame in &frames {
+            if let Some(packet) = self.sort(frame) {
+                batch.add(packet);
+            }
+        }
+        match self.ports.get() {
+            Some(ports) => batch.dispatch(&ports),
+            None => batch.packets.clear(),
+        }
         set_current_activity(before);
     }
 
-    fn sort(&'static self, frame: &Bytes) {
+    /// A frame's packet, if it is for somebody's protocols.
+    fn sort(&'static self, frame: &Bytes) -> Option<Packet> {
         let data = frame.as_slice();
         let header = ethernet::Header::read(data);
         let for_us = header
             .filter(|header| header.destination == self.config.properties.mac || header.destination == BROADCAST_MAC);
         let Some(header) = for_us else {
-            return self.drop_unowned(DropReason::Unowned);
+            self.drop_unowned(DropReason::Unowned);
+            return None;
         };
-        let body = frame.slice(ethernet::HEADER_BYTES, frame.len());
         match header.kind {
-            ethernet::TYPE_IPV4 => self.on_link_packet(body),
-            ethernet::TYPE_ARP => self.on_arp(body.as_slice()),
+            ethernet::TYPE_IPV4 => return self.on_link_packet(frame.slice(ethernet::HEADER_BYTES, frame.len())),
+            ethernet::TYPE_ARP => self.on_arp(data.get(ethernet::HEADER_BYTES..).unwrap_or(&[])),
             _ => self.drop_unowned(DropReason::Unknown),
         }
+        None
     }
 
     fn drop_unowned(&self, reason: DropReason) {
@@ -66,21 +76,24 @@ impl Shared {
         self.unowned.counters.drop(reason);
     }
 
-    fn on_link_packet(&'static self, packet: Bytes) {
+    fn on_link_packet(&'static self, packet: Bytes) -> Option<Packet> {
         let Some(header) = ipv4::Header::read(packet.as_slice()) else {
-            return self.drop_unowned(DropReason::Malformed);
+            self.drop_unowned(DropReason::Malformed);
+            return None;
         };
         let Some(tenant) = self.owner_of(header.destination) else {
-            return self.drop_unowned(DropReason::Unowned);
+            self.drop_unowned(DropReason::Unowned);
+            return None;
         };
         set_current_activity(tenant.activity);
         let body = packet.slice(header.header_bytes, header.total_bytes);
         // our own addresses do not arrive from outside (LAND), groups do not send (RFC 1122 section 3.2.1.3)
         let source = header.source;
         if self.is_local(source) || source[0] >= 224 || source[0] == 0 || self.is_broadcast(source) {
-            return tenant.counters.drop(DropReason::Spoofed);
+            tenant.counters.drop(DropReason::Spoofed);
+            return None;
         }
-        self.admit(tenant, header, body, Vec::new(), false);
+        self.admitted(tenant, header, body, Vec::new(), false)
     }
 
     /// Queues a packet for its owner's protocols, where there is room. The owner is the current activity.
@@ -92,16 +105,28 @@ impl Shared {
         more: Vec<Bytes>,
         is_local: bool,
     ) {
-        let Some(ports) = self.ports.get() else {
-            return;
-        };
+        if let (Some(packet), Some(ports)) = (self.admitted(tenant, header, body, more, is_local), self.ports.get()) {
+            dispatch(&ports, packet, Vec::new());
+        }
+    }
+
+    /// The packet with a place among those that wait; `None` where there are too many, which is counted.
+    fn admitted(
+        &'static self,
+        tenant: &'static Tenant,
+        header: ipv4::Header,
+        body: Bytes,
+        more: Vec<Bytes>,
+        is_local: bool,
+    ) -> Option<Packet> {
         let Some(admission) = Admission::take(tenant) else {
-            return tenant.counters.drop(DropReason::Overload);
+            tenant.counters.drop(DropReason::Overload);
+            return None;
         };
         add(&tenant.counters.received_packets, 1);
         add(&tenant.counters.received_bytes, header.total_bytes as u64);
         let label = self.label_of(tenant, &header, body.as_slice());
-        dispatch(&ports, Packet { tenant, header, body, more, is_local, label, admission });
+        Some(Packet { tenant, header, body, more, is_local, label, admission })
     }
 
     /// The label of the connection or socket that a packet belongs to.
@@ -137,7 +162,7 @@ impl Shared {
     }
 
     fn answer_arp(&'static self, owner: &'static Tenant, request: &arp::Packet) {
-        if !owner.may_send() || !owner.may_complain(now_ns()) {
+        if !owner.may_send(self) || !owner.may_complain(now_ns()) {
             return owner.counters.drop(DropReason::SendFull);
         }
         let mac = self.config.properties.mac;
@@ -169,14 +194,47 @@ impl Shared {
     }
 }
 
-/// Hands a packet to the protocol that it is for. Nobody waits for the answers.
-fn dispatch(ports: &NetPorts, packet: Packet) {
+/// Packets that arrived together: those of a connection become one request.
+#[derive(Default)]
+struct Batch {
+    packets: Vec<Option<Packet>>,
+}
+
+impl Batch {
+    fn add(&mut self, packet: Packet) {
+        self.packets.push(Some(packet));
+    }
+
+    /// Hands all of them on, each connection's in order, and leaves room for the next batch.
+    fn dispatch(&mut self, ports: &NetPorts) {
+        for index in 0..self.packets.len() {
+            let (_, rest) = self.packets.split_at_mut(index);
+            let Some((first, rest)) = rest.split_first_mut() else {
+                break;
+            };
+            let Some(first) = first.take() else {
+                continue;
+            };
+            let mut more = Vec::new();
+            if first.header.protocol == ipv4::PROTOCOL_TCP && !first.header.is_fragment() {
+                let same = |place: &mut Option<Packet>| place.take_if(|packet| packet.goes_with(&first));
+                more.extend(rest.iter_mut().filter_map(same));
+            }
+            set_current_activity(first.tenant.activity);
+            dispatch(ports, first, more);
+        }
+        self.packets.clear();
+    }
+}
+
+/// Hands a packet to the protocol that it is for, with more of its connection. Nobody waits for the answers.
+fn dispatch(ports: &NetPorts, packet: Packet, more: Vec<Packet>) {
     let labels = labels(packet.label);
     if packet.header.is_fragment() {
         return drop(ports.icmp_input.fragment(packet));
     }
     match packet.header.protocol {
-        ipv4::PROTOCOL_TCP => drop(ports.tcp_input.labelled(labels).segment(packet)),
+        ipv4::PROTOCOL_TCP => drop(ports.tcp_input.labelled(labels).segments(packet, more)),
         ipv4::PROTOCOL_UDP => drop(ports.udp_input.labelled(labels).datagram(packet)),
         ipv4::PROTOCOL_ICMP => drop(ports.icmp_input.message(packet)),
         _ => packet.tenant.counters.drop(DropReason::Unknown),

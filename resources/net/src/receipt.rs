@@ -4,7 +4,7 @@
 //! nothing is lost, nobody spins, and what is killed on the way leaves nothing behind.
 
 use crate::limits::FRAME_COST_BYTES;
-use crate::shared::Shared;
+use crate::shared::{Shared, now_ns};
 use crate::tcp_resource::Connection;
 use crate::tenant::Tenant;
 use crate::udp::UdpSocket;
@@ -55,6 +55,7 @@ impl Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         self.tenant.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.shared.pace.on_taken(self.bytes, now_ns());
         match &self.sender {
             Sender::Nobody => {}
             Sender::Connection(connection) => {

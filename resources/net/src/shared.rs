@@ -3,6 +3,7 @@
 use crate::hash::Key;
 use crate::limits::{LOOPBACK_PACKET_BYTES, NetLimits};
 use crate::neighbours::Neighbours;
+use crate::pace::Pace;
 use crate::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
 use crate::tenant::Tenant;
 use crate::wire::{Ip, ipv4};
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub unowned: &'static Tenant,
     pub key: Key,
     pub neighbours: Neighbours,
+    pub pace: Pace,
 }
 
 impl Shared {
@@ -81,6 +83,7 @@ impl Shared {
             unowned,
             key: Key::random(),
             neighbours: Neighbours::default(),
+            pace: Pace::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! An activity with an address: its counters, ports and what it has on the way.
 
 use crate::headers::Headers;
-use crate::limits::{COMPLAINTS_PER_SECOND, NetLimits, TURN_BYTES};
+use crate::limits::{COMPLAINTS_PER_SECOND, NetLimits};
 use crate::shared::Shared;
 use crate::statistics::{Counters, NetStatistics};
 use crate::tcp_resource::{Connection, Listener};
@@ -85,8 +85,13 @@ impl Tenant {
     }
 
     /// True where it may hand down another frame.
-    pub(crate) fn may_send(&self) -> bool {
-        self.outstanding.load(Ordering::Acquire) < self.limits.sent_bytes_max
+    pub(crate) fn may_send(&self, shared: &Shared) -> bool {
+        self.room_bytes(shared) > 0
+    }
+
+    /// Bytes that it may hand down.
+    pub(crate) fn room_bytes(&self, shared: &Shared) -> usize {
+        shared.pace.scaled(self.limits.sent_bytes_max).saturating_sub(self.outstanding.load(Ordering::Acquire))
     }
 
     /// Puts a connection at the end of the line of those that wait until the tenant may send again, unless it stands there.
@@ -112,8 +117,8 @@ impl Tenant {
 
     /// Room was given back: connections that wait go on, first come first served, while there is room for a turn of each.
     pub(crate) fn on_room(&self, shared: &'static Shared) {
-        let turn = TURN_BYTES.min(self.limits.sent_bytes_max / 2).max(1);
-        let mut room = self.limits.sent_bytes_max.saturating_sub(self.outstanding.load(Ordering::Acquire));
+        let turn = shared.pace.turn_bytes().min(shared.pace.scaled(self.limits.sent_bytes_max) / 2).max(1);
+        let mut room = self.room_bytes(shared);
         while room >= turn && self.is_waited_for() {
             let Some(connection) = self.next_in_line().and_then(|next| next.upgrade()) else {
                 continue;

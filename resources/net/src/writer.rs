@@ -25,8 +25,9 @@ pub struct Writer {
 impl net_write::Server for Writer {
     async fn send(&'static self, packet: OutPacket) -> Result<(), NetError> {
         let tenant = packet.tenant;
-        add(&tenant.counters.sent_packets, 1);
-        add(&tenant.counters.sent_bytes, packet.bytes() as u64);
+        let (packets, bytes) = packet.on_link();
+        add(&tenant.counters.sent_packets, packets as u64);
+        add(&tenant.counters.sent_bytes, bytes as u64);
         if self.shared.is_local(packet.destination) {
             self.shared.loop_back(packet);
             return Ok(());

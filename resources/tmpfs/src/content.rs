@@ -40,6 +40,11 @@ impl Content {
         Ok(page)
     }
 
+    /// The pages that hold the bytes from `offset` to `end`, which is behind it; `zeroes` stands for holes.
+    pub fn pages_from<'a>(&'a self, offset: u64, end: u64, zeroes: &'a Page) -> impl Iterator<Item = &'a Page> {
+        (offset / PAGE..end.div_ceil(PAGE)).map(|index| self.pages.get(&index).unwrap_or(zeroes))
+    }
+
     /// Views of the bytes from `offset` to `end`; holes are views of `zeroes`.
     pub fn read(&self, offset: u64, end: u64, zeroes: &Page) -> Vec<Bytes> {
         let mut views = Vec::with_capacity((end.saturating_sub(offset) / PAGE + 2) as usize);

@@ -15,6 +15,7 @@ extern crate std;
 
 mod content;
 mod directory;
+mod near;
 mod node;
 mod server;
 mod tree;

@@ -11,7 +11,7 @@ use std::vec::Vec;
 fn client(pages_max: u64) -> files::Client {
     let limits = Limits { pages_max, nodes_max: 16 };
     let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o1777)));
-    files::Client::new(direct_link(|request| Box::pin(files::serve(server, request))))
+    files::Client::new(direct_link(|request| Box::pin(files::serve(server, request)))).with_near(server)
 }
 
 fn new(kind: NodeKind) -> NewNode {

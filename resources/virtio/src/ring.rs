@@ -16,6 +16,8 @@ pub struct RingOptions {
     pub event_index: bool,
     /// Most pieces of one chain.
     pub pieces_max: u16,
+    /// The device may count what it has read among what it wrote, as QEMU's SCSI host does; what is too much is cut, not an error.
+    pub counts_all: bool,
 }
 
 /// A chain that the device is done with.
@@ -224,10 +226,12 @@ impl<T> Ring<T> {
         let slot = self.offsets.used + 4 + 8 * usize::from(self.used_index % self.size);
         let (id, bytes) = (self.memory.read_u32(slot), self.memory.read_u32(slot + 4));
         let entry = usize::try_from(id).ok().and_then(|id| self.chains.get_mut(id)).ok_or(DeviceError::Protocol)?;
-        if entry.as_ref().is_none_or(|chain| bytes > chain.writable_bytes) {
+        let counts_all = self.options.counts_all;
+        if entry.as_ref().is_none_or(|chain| bytes > chain.writable_bytes && !counts_all) {
             return Err(DeviceError::Protocol);
         }
         let chain = entry.take().ok_or(DeviceError::Protocol)?;
+        let bytes = bytes.min(chain.writable_bytes);
         self.release(id as u16, chain.descriptors);
         self.used_index = self.used_index.wrapping_add(1);
         self.in_flight -= 1;
@@ -322,9 +326,9 @@ fn write_descriptor(memory: &DmaBuffer, start: usize, index: u16, piece: Piece, 
     let at = start + usize::from(index) * DESCRIPTOR_BYTES;
     let write = if piece.device_writes { FLAG_WRITE } else { 0 };
     memory.write_u64(at, piece.pa.0);
-    memory.write_u32(at + 8, piece.bytes);
-    memory.write_u16(at + 12, flags | write);
-    memory.write_u16(at + 14, next);
+    // length, flags and next in one (virtio 1.2 §2.7.5: little-endian, as this machine)
+    let rest = u64::from(piece.bytes) | u64::from(flags | write) << 32 | u64::from(next) << 48;
+    memory.write_u64(at + 8, rest);
 }
 
 #[cfg(test)]

@@ -1,30 +1,38 @@
-//! The device: its ring, its interrupt, its failures.
+//! The device: its queues, its interrupts, its failures.
 
-use crate::request::{Answer, DATA_PIECES_MAX, Kind, Pending, data_pieces, total_bytes};
-use crate::slots::Slots;
+use crate::bus::{Bus, Verdict};
+use crate::queue::Queue;
+use crate::request::{Answered, DATA_PIECES_MAX, Kind, Pending, total_bytes};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_interface::block::Geometry;
-use gyre_machine::{DeviceError, cycles_per_ms, now};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use gyre_interface::block::{BlockError, Geometry};
+use gyre_machine::{DeviceError, core_index, cycles_per_ms, now};
 use gyre_message::{Call, WaitQueue, reply_pair, sleep_until};
 use gyre_object::{Bytes, SpinLock};
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
-use gyre_virtio::{Doorbell, Full, Ring, RingOptions, Transport, begin, finish, startup};
-
-/// The type of block devices (virtio 1.2 §5.2.1).
-pub const DEVICE_KIND: u16 = 2;
+use gyre_virtio::{Transport, begin, finish, startup};
 
 const FEATURE_SEGMENTS_MAX: u64 = 1 << 2;
 const FEATURE_READ_ONLY: u64 = 1 << 5;
 const FEATURE_FLUSH: u64 = 1 << 9;
-const WANTED: u64 = FEATURE_SEGMENTS_MAX | FEATURE_READ_ONLY | FEATURE_FLUSH | INDIRECT_DESCRIPTORS | EVENT_INDEX;
+const FEATURE_QUEUES: u64 = 1 << 12;
+const RING_FEATURES: u64 = INDIRECT_DESCRIPTORS | EVENT_INDEX;
+const BLOCK_FEATURES: u64 = FEATURE_SEGMENTS_MAX | FEATURE_READ_ONLY | FEATURE_FLUSH | FEATURE_QUEUES | RING_FEATURES;
 const CONFIG_CAPACITY: usize = 0;
 const CONFIG_SEGMENTS_MAX: usize = 12;
+const CONFIG_QUEUES: usize = 34;
+const CONFIG_SCSI_QUEUES: usize = 0;
+const CONFIG_SCSI_SEGMENTS_MAX: usize = 4;
+/// Most queues that are used, whatever the device offers.
+const QUEUES_MAX: usize = 64;
+/// Tries of a request that the device could not do just now.
+const TRIES: usize = 5;
 
 /// How the driver uses its device.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOptions {
-    /// Most requests at the device; the rest waits in order of its scheduler.
+    /// Most requests at the device, over all of its queues; the rest waits in order of its scheduler.
     pub depth: u16,
     /// A request that takes longer fails and the device is reset, ms.
     pub timeout_ms: u64,
@@ -45,6 +53,8 @@ pub struct BlockStatistics {
     pub read_bytes: u64,
     /// Bytes of the data of writes.
     pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
     /// Times that a request found the device full and waited.
     pub waits: u64,
     /// Times that the device was reset because it was late or lied.
@@ -53,99 +63,127 @@ pub struct BlockStatistics {
     pub depth: u16,
 }
 
-impl BlockStatistics {
-    fn count(&mut self, pending: &Pending) {
-        self.completed += 1;
-        let bytes = total_bytes(&pending.data) as u64;
-        match pending.kind {
-            Kind::Read => self.read_bytes += bytes,
-            Kind::Write => self.written_bytes += bytes,
-            Kind::Flush => {}
-        }
-    }
-}
-
-pub(crate) struct State {
-    ring: Ring<Pending>,
-    slots: Slots,
-    doorbell: Doorbell,
-    dead: bool,
-    /// Data that a device which does not reset may still write to.
-    kept: Vec<Vec<Bytes>>,
-    statistics: BlockStatistics,
-}
-
-/// A virtio block device. Lives as long as the instance.
-pub struct VirtioBlock {
-    transport: Box<dyn Transport>,
-    state: SpinLock<State>,
-    room: WaitQueue,
-    busy: WaitQueue,
-    pub(crate) geometry: Geometry,
-    pub(crate) has_flush: bool,
-    options: BlockOptions,
+/// A queue with the core that has its interrupts, and their line there.
+struct Lane {
+    queue: SpinLock<Queue>,
+    core: usize,
     line: u32,
 }
 
-impl VirtioBlock {
-    /// Starts the device, whose interrupts arrive on `core`.
+/// A disk behind virtio: a block device, or unit 0 of a SCSI host. Lives as long as the instance.
+pub struct VirtioDisk {
+    transport: Box<dyn Transport>,
+    bus: Bus,
+    lanes: Vec<Lane>,
+    /// Requests at the device: what bounds them over all queues.
+    in_flight: AtomicU16,
+    /// When the device last answered: until then others had it, cycles.
+    answered_cycles: AtomicU64,
+    dead: AtomicBool,
+    /// Data that a device which does not reset may still write to.
+    kept: SpinLock<Vec<Vec<Bytes>>>,
+    waits: AtomicU64,
+    resets: AtomicU64,
+    room: WaitQueue,
+    busy: WaitQueue,
+    /// Of a SCSI unit known once it was asked.
+    pub(crate) geometry: SpinLock<Option<Geometry>>,
+    pub(crate) has_flush: bool,
+    options: BlockOptions,
+}
+
+impl VirtioDisk {
+    /// Starts the device with a queue for each of `cores`, up to what it has; a queue's interrupts arrive on its core.
     ///
     /// # Errors
-    /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no block device or takes too few pieces.
-    pub fn new(transport: Box<dyn Transport>, core: usize, options: BlockOptions) -> Result<VirtioBlock, DeviceError> {
-        if transport.device_kind() != DEVICE_KIND {
+    /// [`DeviceError`]; [`DeviceError::Protocol`] also where it is no disk or takes too few pieces.
+    pub fn new(
+        transport: Box<dyn Transport>,
+        cores: &[usize],
+        options: BlockOptions,
+    ) -> Result<VirtioDisk, DeviceError> {
+        let bus = Bus::of(transport.device_kind())?;
+        let features = begin(&*transport, wanted(bus))?;
+        let offered = offered_queues(&*transport, bus, features)?;
+        let mut lanes = Vec::new();
+        for (number, core) in (0..offered).zip(cores) {
+            let line = transport.attach_interrupt(number, *core)?;
+            let queue = Queue::new(&*transport, bus, bus.first_queue() + number, (features, options.depth), number)?;
+            lanes.push(Lane { queue: SpinLock::new(queue), core: *core, line });
+        }
+        if lanes.is_empty() {
             return Err(DeviceError::Protocol);
         }
-        let features = begin(&*transport, WANTED)?;
-        let line = transport.attach_interrupt(0, core)?;
-        let ring = make_ring(&*transport, features, options.depth)?;
-        let doorbell = transport.enable_queue(0, ring.layout(), 0)?;
-        let slots = Slots::new(ring.size().min(options.depth.max(1)))?;
-        let geometry =
-            Geometry { sectors: transport.config_u64(CONFIG_CAPACITY), read_only: features & FEATURE_READ_ONLY != 0 };
+        let geometry = (bus == Bus::Block).then(|| Geometry {
+            sectors: transport.config_u64(CONFIG_CAPACITY),
+            read_only: features & FEATURE_READ_ONLY != 0,
+        });
         finish(&*transport);
-        let state =
-            State { ring, slots, doorbell, dead: false, kept: Vec::new(), statistics: BlockStatistics::default() };
-        Ok(VirtioBlock {
+        Ok(VirtioDisk {
             transport,
-            state: SpinLock::new(state),
+            bus,
+            lanes,
+            in_flight: AtomicU16::new(0),
+            answered_cycles: AtomicU64::new(0),
+            dead: AtomicBool::new(false),
+            kept: SpinLock::default(),
+            waits: AtomicU64::new(0),
+            resets: AtomicU64::new(0),
             room: WaitQueue::new(),
             busy: WaitQueue::new(),
-            geometry,
-            has_flush: features & FEATURE_FLUSH != 0,
+            geometry: SpinLock::new(geometry),
+            has_flush: bus == Bus::Scsi || features & FEATURE_FLUSH != 0,
             options,
-            line,
         })
     }
 
-    /// The interrupt line, for the table that calls [`VirtioBlock::on_interrupt`].
-    pub fn line(&self) -> u32 {
-        self.line
+    /// Core and line of each queue's interrupts, for the table that calls [`VirtioDisk::on_interrupt`] with the queue's number.
+    pub fn interrupts(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.lanes.iter().map(|lane| (lane.core, lane.line))
+    }
+
+    pub(crate) fn bus(&self) -> Bus {
+        self.bus
     }
 
     /// True where the device would take a request now.
     pub fn has_room(&self) -> bool {
-        let state = self.state.lock();
-        state.dead || state.ring.in_flight() < self.options.depth
+        self.dead.load(Ordering::Acquire) || self.in_flight.load(Ordering::Acquire) < self.options.depth
     }
 
     /// What the driver has seen.
     pub fn statistics(&self) -> BlockStatistics {
-        let state = self.state.lock();
-        BlockStatistics { depth: state.ring.in_flight(), ..state.statistics }
+        let mut sum = BlockStatistics {
+            waits: self.waits.load(Ordering::Relaxed),
+            resets: self.resets.load(Ordering::Relaxed),
+            depth: self.in_flight.load(Ordering::Relaxed),
+            ..BlockStatistics::default()
+        };
+        for lane in &self.lanes {
+            let counts = lane.queue.lock().counts;
+            sum.completed += counts.completed;
+            sum.read_bytes += counts.read_bytes;
+            sum.written_bytes += counts.written_bytes;
+            sum.flushes += counts.flushes;
+        }
+        sum
     }
 
-    /// Answers all requests that the device is done with. Short; never waits. Interrupts of others do no harm.
-    pub fn on_interrupt(&self) {
-        let mut answers = Vec::new();
-        let broken = self.state.lock().collect(&mut answers);
-        let any = !answers.is_empty();
-        for (pending, status, bytes) in answers {
-            pending.finish(status, bytes);
+    /// Answers all requests of a queue that the device is done with. Short; never waits. Interrupts of others do no harm.
+    pub fn on_interrupt(&self, queue: usize) {
+        let Some(lane) = self.lanes.get(queue) else { return };
+        let mut done = Vec::new();
+        let broken = !self.dead.load(Ordering::Acquire) && lane.queue.lock().collect(&mut done);
+        let count = done.len() as u16;
+        self.in_flight.fetch_sub(count, Ordering::AcqRel);
+        for one in done {
+            let (kind, bytes) = (one.pending.kind, total_bytes(&one.pending.data));
+            let verdict = self.bus.judge(&one.answer, kind, bytes, one.bytes);
+            one.pending.finish(verdict, self.answered_cycles.swap(now(), Ordering::AcqRel));
         }
         if broken {
             self.recover();
-        } else if any {
+        } else if count > 0 {
             self.room.wake_all();
         }
     }
@@ -154,13 +192,12 @@ impl VirtioBlock {
     pub async fn watch(&'static self, go_on: impl Fn()) {
         let period = self.timeout_cycles() / 4 + 1;
         loop {
-            self.busy.until(|| (self.state.lock().ring.in_flight() > 0).then_some(())).await;
+            self.busy.until(|| (self.in_flight.load(Ordering::Acquire) > 0).then_some(())).await;
             sleep_until(now().saturating_add(period)).await;
             // A lost interrupt costs time, not the request.
-            self.on_interrupt();
+            (0..self.lanes.len()).for_each(|queue| self.on_interrupt(queue));
             let time = now();
-            let late = self.state.lock().ring.tokens().any(|pending| pending.deadline_cycles <= time);
-            if late {
+            if self.lanes.iter().any(|lane| lane.queue.lock().is_late(time)) {
                 self.recover();
             }
             go_on();
@@ -171,140 +208,145 @@ impl VirtioBlock {
         self.options.timeout_ms.saturating_mul(cycles_per_ms())
     }
 
+    /// Has the device do something, again where it could not just now. Answers the data, and what it took of the device, in cycles.
+    pub(crate) async fn perform(
+        &self,
+        kind: Kind,
+        first_sector: u64,
+        data: Vec<Bytes>,
+    ) -> (Result<Vec<Bytes>, BlockError>, u64) {
+        let (mut data, mut cycles, mut verdict) = (data, 0, Verdict::Failed);
+        for _ in 0..TRIES {
+            let answered = self.perform_once(kind, first_sector, data).await;
+            (data, verdict) = (answered.data, answered.verdict);
+            cycles += answered.device_cycles;
+            if verdict != Verdict::Again {
+                break;
+            }
+        }
+        (verdict.error().map_or(Ok(data), Err), cycles)
+    }
+
+    /// The same, once.
+    pub(crate) async fn perform_once(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Answered {
+        self.submit(kind, first_sector, data).await.await
+    }
+
     /// Gives a request to the device once there is room, and returns the future of its answer.
-    pub(crate) async fn submit(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Call<Answer> {
+    async fn submit(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Call<Answered> {
         let mut data = Some(data);
         let mut waited = false;
         self.room
             .until(|| {
-                let sent = self.try_submit(kind, first_sector, &mut data, waited);
-                waited = true;
+                let sent = self.try_submit(kind, first_sector, &mut data);
+                if sent.is_none() && !core::mem::replace(&mut waited, true) {
+                    self.waits.fetch_add(1, Ordering::Relaxed);
+                }
                 sent
             })
             .await
     }
 
+    /// The queue of this core.
+    fn lane(&self) -> Option<&Lane> {
+        let core = core_index();
+        let own = self.lanes.iter().find(|lane| lane.core == core);
+        own.or_else(|| self.lanes.get(core % self.lanes.len().max(1)))
+    }
+
     /// `None` where there is no room now; `data` is then as it was.
-    fn try_submit(
-        &self,
-        kind: Kind,
-        first_sector: u64,
-        data: &mut Option<Vec<Bytes>>,
-        waited: bool,
-    ) -> Option<Call<Answer>> {
+    fn try_submit(&self, kind: Kind, first_sector: u64, data: &mut Option<Vec<Bytes>>) -> Option<Call<Answered>> {
+        let lane = self.lane()?;
+        let taken = data.take()?;
         let (reply, call) = reply_pair();
-        let mut state = self.state.lock();
-        let was_idle = state.ring.in_flight() == 0;
-        let deadline_cycles = now().saturating_add(self.timeout_cycles());
-        let pending = Pending { kind, slot: 0, data: data.take()?, deadline_cycles, reply };
-        match state.start(pending, first_sector) {
+        let submitted_cycles = now();
+        let deadline_cycles = submitted_cycles.saturating_add(self.timeout_cycles());
+        let pending = Pending { kind, slot: 0, data: taken, submitted_cycles, deadline_cycles, reply };
+        if self.dead.load(Ordering::Acquire) {
+            pending.fail();
+            return Some(call);
+        }
+        let more = |count: u16| (count < self.options.depth.max(1)).then_some(count + 1);
+        let Ok(before) = self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) else {
+            *data = Some(pending.data);
+            return None;
+        };
+        let mut queue = lane.queue.lock();
+        match queue.start(pending, first_sector) {
             Ok(notify) => {
-                let doorbell = state.doorbell;
-                drop(state);
+                let doorbell = queue.doorbell;
+                drop(queue);
                 if notify {
                     self.transport.notify(doorbell);
                 }
-                if was_idle {
+                if before == 0 {
                     self.busy.wake_all();
                 }
                 Some(call)
             }
             Err(pending) => {
-                state.statistics.waits += u64::from(!waited);
+                drop(queue);
+                self.in_flight.fetch_sub(1, Ordering::AcqRel);
                 *data = Some(pending.data);
                 None
             }
         }
     }
 
-    /// Resets the device and answers `Io` to everything that it had.
+    /// Resets the device and fails everything that it had.
     fn recover(&self) {
-        let mut state = self.state.lock();
-        if state.dead {
+        // All queues, always in this order: nobody holds one and waits for another.
+        let mut queues: Vec<_> = self.lanes.iter().map(|lane| lane.queue.lock()).collect();
+        if self.dead.load(Ordering::Acquire) {
             return;
         }
-        state.statistics.resets += 1;
+        self.resets.fetch_add(1, Ordering::Relaxed);
         let alive = startup::reset(&*self.transport).is_ok();
-        let pending = state.ring.clear();
-        pending.iter().for_each(|pending| state.slots.give_back(pending.slot));
-        state.dead = !alive || self.restart(&mut state).is_err();
-        let keep = !alive;
-        drop(state);
+        let pending: Vec<Pending> = queues.iter_mut().flat_map(|queue| queue.clear()).collect();
+        self.in_flight.fetch_sub(pending.len() as u16, Ordering::AcqRel);
+        let works = alive && begin(&*self.transport, wanted(self.bus)).is_ok() && {
+            let mut numbered = queues.iter_mut().zip(0..);
+            let again = |(queue, number): (&mut _, u16)| {
+                Queue::enable_again(queue, &*self.transport, self.bus.first_queue() + number, number).is_ok()
+            };
+            numbered.all(|(queue, number)| again((&mut **queue, number)))
+        };
+        match works {
+            true => finish(&*self.transport),
+            false => self.dead.store(true, Ordering::Release),
+        }
+        drop(queues);
         let data: Vec<_> = pending.into_iter().map(Pending::fail).collect();
-        if keep {
-            self.state.lock().kept.extend(data);
+        if !alive {
+            self.kept.lock().extend(data);
         }
         self.room.wake_all();
     }
-
-    fn restart(&self, state: &mut State) -> Result<(), DeviceError> {
-        begin(&*self.transport, WANTED)?;
-        state.doorbell = self.transport.enable_queue(0, state.ring.layout(), 0)?;
-        finish(&*self.transport);
-        Ok(())
-    }
 }
 
-fn make_ring(transport: &dyn Transport, features: u64, depth: u16) -> Result<Ring<Pending>, DeviceError> {
-    let indirect = features & INDIRECT_DESCRIPTORS != 0;
-    let pieces_max = DATA_PIECES_MAX as u16 + 2;
-    let segments = if features & FEATURE_SEGMENTS_MAX != 0 { transport.config_u32(CONFIG_SEGMENTS_MAX) } else { 1 };
-    if segments < DATA_PIECES_MAX as u32 {
-        return Err(DeviceError::Protocol);
-    }
-    let wanted = if indirect { depth.max(1) } else { depth.max(1).saturating_mul(pieces_max) };
-    let size = transport.queue_size_max(0).min(wanted.checked_next_power_of_two().unwrap_or(0x8000));
-    if size == 0 || (!indirect && size < pieces_max) {
-        return Err(DeviceError::Protocol);
-    }
-    Ring::new(size, RingOptions { indirect, event_index: features & EVENT_INDEX != 0, pieces_max })
+fn wanted(bus: Bus) -> u64 {
+    if bus == Bus::Scsi { RING_FEATURES } else { BLOCK_FEATURES }
 }
 
-impl State {
-    /// Puts a request into the ring; true where the device wants to be told. Gives the request back where there is no room.
-    fn start(&mut self, mut pending: Pending, first_sector: u64) -> Result<bool, Pending> {
-        if self.dead {
-            pending.fail();
-            return Ok(false);
+/// How many request queues the device has, at least one.
+fn offered_queues(transport: &dyn Transport, bus: Bus, features: u64) -> Result<u16, DeviceError> {
+    let (segments, queues) = match bus {
+        Bus::Scsi => (transport.config_u32(CONFIG_SCSI_SEGMENTS_MAX), transport.config_u32(CONFIG_SCSI_QUEUES)),
+        Bus::Block => {
+            let segments = features & FEATURE_SEGMENTS_MAX != 0;
+            let queues = features & FEATURE_QUEUES != 0;
+            (
+                if segments { transport.config_u32(CONFIG_SEGMENTS_MAX) } else { 1 },
+                if queues { u32::from(transport.config_u16(CONFIG_QUEUES)) } else { 1 },
+            )
         }
-        let data = data_pieces(&pending.data, pending.kind == Kind::Read);
-        if !self.ring.has_room(data.len() + 2) {
-            return Err(pending);
-        }
-        let Some(slot) = self.slots.take(pending.kind, first_sector) else {
-            return Err(pending);
-        };
-        pending.slot = slot;
-        let mut pieces = Vec::with_capacity(data.len() + 2);
-        pieces.push(self.slots.header(slot));
-        pieces.extend(data);
-        pieces.push(self.slots.status_piece(slot));
-        if let Err(Full(pending)) = self.ring.push(&pieces, pending) {
-            self.slots.give_back(slot);
-            return Err(pending);
-        }
-        Ok(self.ring.publish())
+    };
+    // Of a SCSI host's limit, the descriptors of request and answer are a part.
+    let needed = DATA_PIECES_MAX as u32 + if bus == Bus::Scsi { 2 } else { 0 };
+    if segments < needed || queues == 0 {
+        return Err(DeviceError::Protocol);
     }
-
-    /// Takes everything that the device is done with; true where the device broke the rules.
-    fn collect(&mut self, answers: &mut Vec<(Pending, u8, u32)>) -> bool {
-        if self.dead {
-            return false;
-        }
-        loop {
-            match self.ring.pop() {
-                Ok(Some(used)) => {
-                    let status = self.slots.status(used.token.slot);
-                    self.slots.give_back(used.token.slot);
-                    self.statistics.count(&used.token);
-                    answers.push((used.token, status, used.bytes));
-                }
-                Ok(None) if self.ring.listen() => {}
-                Ok(None) => return false,
-                Err(_) => return true,
-            }
-        }
-    }
+    Ok(queues.min(QUEUES_MAX as u32) as u16)
 }
 
 #[cfg(test)]

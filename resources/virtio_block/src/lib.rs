@@ -1,23 +1,31 @@
-//! Virtio block devices (virtio 1.2 §5.2): serves the block protocol.
+//! Disks behind virtio: block devices (virtio 1.2 §5.2) and SCSI hosts (§5.6). Both serve the block protocol.
 //!
 //! ```text
-//!   block::Request --> handler: checks, waits for room --> chain in the ring, reply token beside it
-//!   interrupt line --> on_interrupt: takes used chains, checks the status, answers --> handler resumes
+//!   block::Request --> handler: checks, waits for room --> chain in the queue of its core, reply token beside it
+//!   interrupt line --> on_interrupt: takes used chains of that queue, judges the answer, replies --> handler resumes
 //!   watch          --> finds requests that the device does not answer in time, resets it, answers Io
 //! ```
 //!
-//! Invariants: at most [`BlockOptions::depth`] requests are at the device, the rest waits suspended in its handler and is lost
+//! A queue for each core, as far as the device has them: `queue` is one of them, `bus` what the two kinds of disks say differently, `scsi` the
+//! commands. Nothing is shared by cores but a count.
+//!
+//! Invariants: at most [`BlockOptions::depth`] requests are at the device over all queues, the rest waits suspended in its handler and is lost
 //! only with it; memory given to the device lives until the device has answered or was reset, also where the
 //! asker was killed meanwhile. A device that does not even reset is dead: its memory is kept for ever and every request answers `Io`.
 //!
-//! Left out: several queues, discard, write zeroes, changing the size while running.
+//! Left out: discard, write zeroes, changing the size while running; for SCSI see `scsi`.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod bus;
 mod device;
+mod queue;
 mod request;
+mod scsi;
 mod server;
 mod slots;
 
-pub use device::{BlockOptions, BlockStatistics, VirtioBlock};
+pub use bus::{BLOCK_KIND, SCSI_KIND};
+pub use device::{BlockOptions, BlockStatistics, VirtioDisk};
+pub use server::Timed;

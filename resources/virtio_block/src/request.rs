@@ -1,8 +1,11 @@
 //! A request at the device.
 
+use crate::bus::Verdict;
+use crate::slots::ANSWER_BYTES_MAX;
 use alloc::vec::Vec;
-use gyre_interface::block::{BlockError, REQUEST_BYTES_MAX, SECTOR_BYTES};
-use gyre_message::Reply;
+use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_machine::now;
+use gyre_message::{Answer, Reply};
 use gyre_object::Bytes;
 use gyre_virtio::Piece;
 
@@ -15,29 +18,45 @@ pub(crate) enum Kind {
     Read,
     Write,
     Flush,
+    /// A SCSI command that answers data about the device.
+    Command([u8; 16]),
 }
 
 impl Kind {
-    /// The type field (virtio 1.2 §5.2.6).
-    pub(crate) fn code(self) -> u32 {
-        match self {
-            Kind::Read => 0,
-            Kind::Write => 1,
-            Kind::Flush => 4,
-        }
+    /// True where the device writes into the data.
+    pub(crate) fn device_writes(self) -> bool {
+        matches!(self, Kind::Read | Kind::Command(_))
     }
 }
 
-/// The answer: the data comes back with it.
-pub(crate) type Answer = Result<Vec<Bytes>, BlockError>;
+/// What the device said, with the data, and what it took of its time, in cycles.
+pub(crate) struct Answered {
+    pub(crate) verdict: Verdict,
+    pub(crate) data: Vec<Bytes>,
+    pub(crate) device_cycles: u64,
+}
 
-/// What belongs to a chain in the ring.
+impl Answer for Answered {
+    fn gone() -> Answered {
+        Answered { verdict: Verdict::Failed, data: Vec::new(), device_cycles: 0 }
+    }
+}
+
+/// What belongs to a chain in a ring.
 pub(crate) struct Pending {
     pub(crate) kind: Kind,
     pub(crate) slot: u16,
     pub(crate) data: Vec<Bytes>,
+    pub(crate) submitted_cycles: u64,
     pub(crate) deadline_cycles: u64,
-    pub(crate) reply: Reply<Answer>,
+    pub(crate) reply: Reply<Answered>,
+}
+
+/// A chain that the device is done with: what it wrote as answer, and how many bytes it says it wrote in all.
+pub(crate) struct Done {
+    pub(crate) pending: Pending,
+    pub(crate) answer: [u8; ANSWER_BYTES_MAX],
+    pub(crate) bytes: u32,
 }
 
 /// Bytes of all views.
@@ -46,20 +65,16 @@ pub(crate) fn total_bytes(data: &[Bytes]) -> usize {
 }
 
 impl Pending {
-    /// What the device's status means (virtio 1.2 §5.2.6: 0 ok, 1 error, 2 unsupported), for a chain of which it wrote `bytes`.
-    pub(crate) fn finish(self, status: u8, bytes: u32) {
-        let expected = if self.kind == Kind::Read { total_bytes(&self.data) + 1 } else { 1 };
-        let answer = match status {
-            0 if bytes as usize >= expected => Ok(self.data),
-            2 => Err(BlockError::Unsupported),
-            _ => Err(BlockError::Io),
-        };
-        self.reply.send(answer);
+    /// Answers. `idle_until` is the time up to which others had the device.
+    pub(crate) fn finish(self, verdict: Verdict, idle_until: u64) {
+        let device_cycles = now().saturating_sub(self.submitted_cycles.max(idle_until));
+        self.reply.send(Answered { verdict, data: self.data, device_cycles });
     }
 
     /// Answers that the device failed; gives back what the device may still write to.
     pub(crate) fn fail(self) -> Vec<Bytes> {
-        self.reply.send(Err(BlockError::Io));
+        let device_cycles = now().saturating_sub(self.submitted_cycles);
+        self.reply.send(Answered { verdict: Verdict::Failed, data: Vec::new(), device_cycles });
         self.data
     }
 }

@@ -1,21 +1,23 @@
-//! Headers and status bytes of requests, in memory that the device reaches (virtio 1.2 §5.2.6).
+//! Headers and answers of requests, in memory that the device reaches.
 //!
 //! ```text
-//!   0  type u32    4  reserved u32    8  first sector u64    16  status u8 (device writes)
+//!   0  header: what the device is asked to do (at most 64 bytes)     64  answer: what the device says of it (at most 128 bytes)
 //! ```
 
-use crate::request::Kind;
 use alloc::vec::Vec;
 use gyre_machine::{DeviceError, DmaBuffer, Pa};
 use gyre_virtio::Piece;
 
-const SLOT_BYTES: usize = 32;
-const HEADER_BYTES: u32 = 16;
-const STATUS_OFFSET: usize = 16;
-/// No status that a device gives: it has not written any.
-const STATUS_NONE: u8 = 0xff;
+const SLOT_BYTES: usize = 256;
+const ANSWER_OFFSET: usize = 64;
+/// Longest header.
+pub(crate) const HEADER_BYTES_MAX: usize = ANSWER_OFFSET;
+/// Longest answer.
+pub(crate) const ANSWER_BYTES_MAX: usize = 128;
 
-/// A header and a status byte for each request that can be at the device.
+const _: () = assert!(ANSWER_OFFSET + ANSWER_BYTES_MAX <= SLOT_BYTES);
+
+/// A header and an answer for each request that can be in a queue.
 pub(crate) struct Slots {
     memory: DmaBuffer,
     free: Vec<u16>,
@@ -27,14 +29,14 @@ impl Slots {
         Ok(Slots { memory, free: (0..count).rev().collect() })
     }
 
-    /// Takes a slot and writes the header.
-    pub(crate) fn take(&mut self, kind: Kind, first_sector: u64) -> Option<u16> {
+    /// Takes a slot, writes the header and fills the answer with `unwritten`, which no device answers.
+    pub(crate) fn take(&mut self, header: &[u8], unwritten: u8) -> Option<u16> {
         let slot = self.free.pop()?;
         let at = usize::from(slot) * SLOT_BYTES;
-        self.memory.write_u32(at, kind.code());
-        self.memory.write_u32(at + 4, 0);
-        self.memory.write_u64(at + 8, first_sector);
-        self.memory.write_u8(at + STATUS_OFFSET, STATUS_NONE);
+        let bytes = header.iter().take(HEADER_BYTES_MAX);
+        bytes.enumerate().for_each(|(offset, byte)| self.memory.write_u8(at + offset, *byte));
+        let answer = at + ANSWER_OFFSET;
+        (0..ANSWER_BYTES_MAX).for_each(|offset| self.memory.write_u8(answer + offset, unwritten));
         Some(slot)
     }
 
@@ -42,17 +44,20 @@ impl Slots {
         self.free.push(slot);
     }
 
-    pub(crate) fn header(&self, slot: u16) -> Piece {
-        Piece::read(self.at(slot, 0), HEADER_BYTES)
+    pub(crate) fn header(&self, slot: u16, bytes: usize) -> Piece {
+        Piece::read(self.at(slot, 0), bytes as u32)
     }
 
-    pub(crate) fn status_piece(&self, slot: u16) -> Piece {
-        Piece::write(self.at(slot, STATUS_OFFSET), 1)
+    pub(crate) fn answer_piece(&self, slot: u16, bytes: usize) -> Piece {
+        Piece::write(self.at(slot, ANSWER_OFFSET), bytes as u32)
     }
 
-    /// The status that the device wrote.
-    pub(crate) fn status(&self, slot: u16) -> u8 {
-        self.memory.read_u8(usize::from(slot) * SLOT_BYTES + STATUS_OFFSET)
+    /// A copy of what the device wrote: it may go on writing.
+    pub(crate) fn answer(&self, slot: u16) -> [u8; ANSWER_BYTES_MAX] {
+        let at = usize::from(slot) * SLOT_BYTES + ANSWER_OFFSET;
+        let mut copy = [0; ANSWER_BYTES_MAX];
+        copy.iter_mut().enumerate().for_each(|(offset, byte)| *byte = self.memory.read_u8(at + offset));
+        copy
     }
 
     fn at(&self, slot: u16, offset: usize) -> Pa {

@@ -24,7 +24,7 @@ const RECEIVE_QUEUE: u16 = 0;
 const SEND_QUEUE: u16 = 1;
 /// Largest payload of an Ethernet frame.
 const MTU_BYTES: usize = 1500;
-/// Largest segment that a device with segmentation takes.
+/// Largest segment taken in one frame.
 const SEGMENTATION_BYTES: usize = 60 << 10;
 
 /// Longest time that a lost interrupt costs while something is being sent, ms.
@@ -82,6 +82,8 @@ pub struct VirtioNet {
     pub(crate) busy: WaitQueue,
     pub(crate) properties: LinkProperties,
     pub(crate) options: NetOptions,
+    /// The device cuts large segments itself.
+    pub(crate) cuts: bool,
     general: SpinLock<LinkStatistics>,
     line: u32,
 }
@@ -111,6 +113,7 @@ impl VirtioNet {
             busy: WaitQueue::new(),
             properties,
             options,
+            cuts: cuts(features),
             general: SpinLock::default(),
             line,
         };
@@ -143,7 +146,8 @@ impl VirtioNet {
         self.general.lock().interrupts += 1;
         self.wake_reader();
         let mut sender = self.sender.lock();
-        sender.is_waited_for() || wants_room && (sender.is_dead || sender.has_sent_half(self.options.send_frames / 2))
+        let is_wanted = wants_room || sender.is_waited_for();
+        is_wanted && (sender.is_dead || sender.has_sent_half(self.options.send_frames / 2))
     }
 
     /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
@@ -231,7 +235,10 @@ fn properties(transport: &dyn Transport, features: u64) -> LinkProperties {
         false => MTU_BYTES,
     };
     let checksum_offload = features & FEATURE_CHECKSUM != 0;
-    let segments = checksum_offload && features & FEATURE_SEGMENT_TCP4 != 0;
-    let segmentation_bytes_max = if segments { SEGMENTATION_BYTES } else { 0 };
-    LinkProperties { mac, mtu_bytes, checksum_offload, segmentation_bytes_max }
+    LinkProperties { mac, mtu_bytes, checksum_offload, segmentation_bytes_max: SEGMENTATION_BYTES }
+}
+
+/// True for a device that cuts large segments itself; for others the driver does.
+pub(crate) fn cuts(features: u64) -> bool {
+    features & FEATURE_CHECKSUM != 0 && features & FEATURE_SEGMENT_TCP4 != 0
 }

@@ -4,6 +4,10 @@
 //!   frames are being taken; a batch is bounded, so that a flood cannot keep the core.
 //! * Sending: pieces are read where they lie. What the device has sent is taken back at the next frame or interrupt;
 //!   interrupts are asked for only while somebody waits for room. The ring is short: frames wait in the scheduler's queue.
+//! * A large TCP segment that the device does not cut is cut here, behind the scheduler: the driver offers `segmentation_bytes_max` with
+//!   every device. Headers lie beside the device's own in memory of the ring, payload is referred to where it lies, and one doorbell
+//!   tells of all frames. A ring without room for all takes a part; the rest follows at the interrupt for half of the ring, cut in
+//!   the name of its sender, before anything else. What is counted is what is on the link.
 //! * [`VirtioNet::has_room`] lets the resource be suspended while the ring is full; a frame that is sent all the same waits. Frames
 //!   leave in the order of their requests, and none is lost.
 //!

@@ -9,6 +9,9 @@ use gyre_object::Bytes;
 use gyre_virtio::features::EVENT_INDEX;
 use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 
+/// Buffers are posted anew when this part of the ring lacks them: a doorbell costs more than many buffers.
+const POST_PART: u16 = 16;
+
 /// What changes.
 pub(crate) struct Receiver {
     pub(crate) ring: Ring<Buffer>,
@@ -25,7 +28,8 @@ pub(crate) struct Receiver {
 impl Receiver {
     pub(crate) fn new(size_max: u16, features: u64, options: &NetOptions) -> Result<Receiver, DeviceError> {
         let wanted = options.receive_buffers.max(2).checked_next_power_of_two().unwrap_or(0x8000);
-        let options = RingOptions { indirect: false, event_index: features & EVENT_INDEX != 0, pieces_max: 1 };
+        let options =
+            RingOptions { indirect: false, event_index: features & EVENT_INDEX != 0, pieces_max: 1, counts_all: false };
         Ok(Receiver {
             ring: Ring::new(size_max.min(wanted), options)?,
             doorbell: None,
@@ -36,6 +40,11 @@ impl Receiver {
             bytes: 0,
             malformed: 0,
         })
+    }
+
+    /// True where enough buffers are missing to be worth telling the device.
+    fn lacks_buffers(&self) -> bool {
+        self.ring.size() - self.ring.in_flight() >= (self.ring.size() / POST_PART).max(1)
     }
 
     /// Posts buffers until the ring is full or memory is short; true where the device wants to be told.
@@ -55,7 +64,7 @@ impl Receiver {
 
     /// Takes up to `batch` frames.
     fn take(&mut self, batch: usize) -> Result<Vec<Bytes>, DeviceError> {
-        let mut frames = Vec::new();
+        let mut frames = Vec::with_capacity(batch.min(usize::from(self.ring.used())));
         while frames.len() < batch
             && let Some(used) = self.ring.pop()?
         {
@@ -94,7 +103,7 @@ impl VirtioNet {
     pub(crate) fn post_buffers(&self) {
         let (notify, doorbell) = {
             let mut receiver = self.receiver.lock();
-            (receiver.post(), receiver.doorbell)
+            (receiver.lacks_buffers() && receiver.post(), receiver.doorbell)
         };
         if let (true, Some(doorbell)) = (notify, doorbell) {
             self.transport.notify(doorbell);

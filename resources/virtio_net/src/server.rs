@@ -1,7 +1,7 @@
 //! The link protocol.
 
 use crate::device::VirtioNet;
-use crate::transmit::{bytes_of, joined};
+use crate::transmit::joined;
 use alloc::vec::Vec;
 use gyre_interface::link::link::Server;
 use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame};
@@ -13,11 +13,14 @@ const ETHERNET_BYTES: usize = 14;
 impl VirtioNet {
     /// Refuses what the device could not do.
     fn check(&self, frame: &OutFrame) -> Result<(), LinkError> {
-        let bytes = bytes_of(frame);
+        let bytes = frame.bytes();
+        let frame_bytes_max = self.properties.mtu_bytes + ETHERNET_BYTES;
         let bytes_max = match frame.segment {
-            Some(_) if self.properties.segmentation_bytes_max == 0 => return Err(LinkError::TooLong),
+            Some((step, headers)) if usize::from(step) + usize::from(headers) > frame_bytes_max => {
+                return Err(LinkError::TooLong);
+            }
             Some(_) => self.properties.segmentation_bytes_max + 256,
-            None => self.properties.mtu_bytes + ETHERNET_BYTES,
+            None => frame_bytes_max,
         };
         if bytes < ETHERNET_BYTES
             || bytes > bytes_max
@@ -36,7 +39,9 @@ impl Server for VirtioNet {
 
     async fn transmit(&'static self, frame: OutFrame) -> Result<(), LinkError> {
         self.check(&frame)?;
-        match self.submit(joined(frame)?) {
+        // what is cut here may have any number of pieces
+        let frame = if frame.segment.is_some() && !self.cuts { frame } else { joined(frame)? };
+        match self.submit(frame) {
             None => Ok(()),
             Some(call) => call.await,
         }

@@ -64,7 +64,7 @@ fn frames_are_sent_as_they_are_with_every_set_of_features() {
     for features in [0, INDIRECT_DESCRIPTORS, EVENT_INDEX, ALL] {
         let rig = rig(features, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() });
         block_on(async {
-            for (pieces, bytes) in [(1, 60), (3, 300), (14, 100)] {
+            for (pieces, bytes) in [(1, 60), (3, 300), (24, 60)] {
                 rig.client.transmit(frame(1, pieces, bytes)).await.unwrap();
                 let chain = rig.device.take(1).unwrap();
                 let expected: Vec<u8> = (0..pieces).flat_map(|index| vec![1 + index as u8; bytes]).collect();
@@ -192,10 +192,133 @@ fn what_the_device_could_not_do_is_refused() {
     block_on(async {
         assert_eq!(rig.client.transmit(frame(0, 1, 1515)).await, Err(LinkError::TooLong));
         assert_eq!(rig.client.transmit(frame(0, 1, 13)).await, Err(LinkError::TooLong));
-        let large = OutFrame { segment: Some((1448, 66)), ..frame(0, 5, 4000) };
+        let large = OutFrame { segment: Some((1460, 66)), ..frame(0, 5, 4000) };
+        assert_eq!(rig.client.transmit(large).await, Err(LinkError::TooLong), "its parts are longer than a frame");
+        let large = OutFrame { segment: Some((1448, 66)), ..frame(0, 16, 4096) };
         assert_eq!(rig.client.transmit(large).await, Err(LinkError::TooLong));
         let summed = OutFrame { checksum: Some((34, 16)), ..frame(0, 1, 100) };
         assert_eq!(rig.client.transmit(summed).await, Err(LinkError::TooLong));
+    });
+}
+
+/// A segment of `bytes` of payload in `pieces`, which count up; sequence number 1000.
+fn segment(bytes: usize, pieces: usize, receipt: Option<Receipt>) -> OutFrame {
+    let mut head = vec![0; 66];
+    head[12..15].copy_from_slice(&[8, 0, 0x45]);
+    head[23] = 6;
+    head[38..42].copy_from_slice(&1000u32.to_be_bytes());
+    head[46..48].copy_from_slice(&[0x80, 0x18]);
+    let payload: Vec<u8> = (0..bytes).map(|at| (at / 7) as u8).collect();
+    let mut all = vec![Bytes::copy_from(&head).unwrap()];
+    all.extend(payload.chunks(bytes.div_ceil(pieces)).map(|part| Bytes::copy_from(part).unwrap()));
+    OutFrame { pieces: all, checksum: None, segment: Some((1448, 66)), receipt }
+}
+
+/// Takes the frames that the device has, and returns the payload behind what was there; checks headers and their order.
+fn send_parts(rig: &Rig, stream: &mut Vec<u8>) -> bool {
+    let mut interrupts = false;
+    while let Some(chain) = rig.device.take(1) {
+        let data = chain.read();
+        assert_eq!(data[..12], [0; 12], "nothing is left to the device");
+        let sequence = u32::from_be_bytes(data[12 + 38..12 + 42].try_into().unwrap());
+        assert_eq!(sequence as usize, 1000 + stream.len());
+        stream.extend_from_slice(&data[12 + 66..]);
+        interrupts |= rig.device.complete(1, chain.head, 0);
+    }
+    interrupts
+}
+
+#[test]
+fn a_segment_that_the_device_does_not_cut_is_cut_here_as_far_as_there_is_room() {
+    for (features, pieces) in [(0, 5), (INDIRECT_DESCRIPTORS | EVENT_INDEX, 1), (INDIRECT_DESCRIPTORS, 400)] {
+        let rig = rig(features, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() });
+        let taken = Arc::new(AtomicUsize::new(0));
+        block_on(async {
+            let receipt: Receipt = Box::new(Counted(taken.clone()));
+            let whole = segment(20_000, pieces, Some(receipt));
+            let (frames, bytes) = (whole.frames(), whole.link_bytes());
+            rig.client.transmit(whole).await.unwrap();
+            let behind = rig.client.transmit(segment(100, 1, None));
+            assert!(!rig.driver.has_room());
+            assert_eq!(taken.load(Ordering::Relaxed), 0, "the rest is still to come");
+            let (mut stream, mut turns) = (Vec::new(), 0);
+            while stream.len() < 20_000 {
+                assert!(rig.device.waiting(1) > 0, "more follows each interrupt: {}", stream.len());
+                if send_parts(&rig, &mut stream) {
+                    rig.driver.on_interrupt();
+                }
+                turns += 1;
+            }
+            assert_eq!(turns, 4, "the ring was filled each time");
+            assert_eq!(stream, (0..20_000).map(|at| (at / 7) as u8).collect::<Vec<_>>());
+            assert_eq!(taken.load(Ordering::Relaxed), 1);
+            behind.await.unwrap();
+            let after = rig.device.take(1).expect("what came later comes later").read();
+            assert_eq!(after.len(), 12 + 66 + 100);
+            let statistics = rig.driver.statistics();
+            assert_eq!(statistics.sent_frames as usize, frames + 1);
+            assert_eq!(statistics.sent_bytes as usize, bytes + 166, "as on the link");
+            assert!(statistics.interrupts <= 4, "one for half of the ring at most");
+        });
+    }
+}
+
+#[test]
+fn the_rest_of_a_segment_is_cut_in_the_name_of_its_sender() {
+    use gyre_account::{ActivityId, current_activity, set_current_activity};
+    let rig = ordinary_without_offloads();
+    block_on(async {
+        set_current_activity(ActivityId(7));
+        rig.client.transmit(segment(20_000, 5, None)).await.unwrap();
+        set_current_activity(ActivityId(1));
+        while !rig.driver.has_room() {
+            send_parts_of_any(&rig);
+            rig.driver.on_interrupt();
+            assert_eq!(current_activity(), ActivityId(1));
+        }
+    });
+}
+
+fn ordinary_without_offloads() -> Rig {
+    rig(INDIRECT_DESCRIPTORS | EVENT_INDEX, NetOptions { send_frames: 4, receive_buffers: 16, ..NetOptions::default() })
+}
+
+fn send_parts_of_any(rig: &Rig) {
+    while let Some(chain) = rig.device.take(1) {
+        rig.device.complete(1, chain.head, 0);
+    }
+}
+
+#[test]
+fn after_a_reset_the_rest_of_a_segment_follows() {
+    let rig = ordinary_without_offloads();
+    block_on(async {
+        rig.client.transmit(segment(10_000, 3, None)).await.unwrap();
+        rig.device.advance_used(1, 77);
+        rig.driver.on_interrupt();
+        assert_eq!(rig.driver.statistics().resets, 1);
+        let mut parts = 0;
+        while let Some(chain) = rig.device.take(1) {
+            parts += 1;
+            rig.device.complete(1, chain.head, 0);
+            rig.driver.on_interrupt();
+        }
+        assert_eq!(parts, 3, "7 in all, of which 4 were lost with the device's ring");
+        assert!(rig.driver.has_room());
+    });
+}
+
+#[test]
+fn the_rest_of_a_segment_ends_with_its_device() {
+    let rig = ordinary_without_offloads();
+    let taken = Arc::new(AtomicUsize::new(0));
+    block_on(async {
+        let receipt: Receipt = Box::new(Counted(taken.clone()));
+        rig.client.transmit(segment(10_000, 3, Some(receipt))).await.unwrap();
+        rig.device.refuse_reset();
+        rig.device.advance_used(1, 77);
+        rig.driver.on_interrupt();
+        assert_eq!(taken.load(Ordering::Relaxed), 1);
     });
 }
 

@@ -3,27 +3,43 @@
 use crate::device::{LinkStatistics, NetOptions, VirtioNet};
 use crate::header::{HEADER_BYTES, header_of};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_account::{ActivityId, current_activity, set_current_activity};
 use gyre_interface::link::{LinkError, OutFrame, Receipt};
 use gyre_machine::{DeviceError, DmaBuffer, Pa, now};
 use gyre_message::{Call, Reply, reply_pair};
 use gyre_object::Bytes;
+use gyre_segments::{Cutter, HEADERS_BYTES_MAX};
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 
-/// Pieces of a frame besides the device's header; frames of more are copied together.
-const PIECES_MAX: usize = 9;
-/// Bytes between two headers.
-const HEADER_STEP: usize = 16;
+/// Pieces of a frame besides the device's header, as many as pages of the longest segment; frames of more are copied together.
+const PIECES_MAX: usize = 17;
+/// Bytes between two headers: the device's, and behind it the headers of a frame that was cut here.
+const HEADER_STEP: usize = 128;
 
-const _: () = assert!(HEADER_BYTES <= HEADER_STEP);
+const _: () = assert!(HEADER_BYTES + HEADERS_BYTES_MAX <= HEADER_STEP);
 
 /// A frame at the device: its memory must stay.
 pub(crate) struct Sending {
     slot: u16,
     since_cycles: u64,
-    /// Held until the device is done with it.
-    pieces: Vec<Bytes>,
+    held: Held,
+}
+
+/// Held until the device is done with it.
+enum Held {
+    Frame(Vec<Bytes>),
+    /// The payload of the segment that the frame was cut from.
+    Part(#[expect(dead_code, reason = "held, not read")] Arc<Vec<Bytes>>),
+}
+
+/// A segment of which the ring has taken a part, or nothing yet.
+struct Cutting {
+    cutter: Cutter,
+    /// Who sends it: the rest is cut when there is room, in whoever's turn that is.
+    payer: ActivityId,
 }
 
 type Waiting = (OutFrame, Reply<Result<(), LinkError>>);
@@ -37,6 +53,10 @@ pub(crate) struct Sender {
     pub(crate) is_dead: bool,
     headers: DmaBuffer,
     free: Vec<u16>,
+    /// True where the device cuts segments itself.
+    cuts: bool,
+    /// Before all that waits.
+    cutting: Option<Cutting>,
     waiting: VecDeque<Waiting>,
     /// Frames that a device which does not reset may still read.
     kept: Vec<Sending>,
@@ -56,7 +76,7 @@ impl Sender {
             return Err(DeviceError::Protocol);
         }
         let event_index = features & EVENT_INDEX != 0;
-        let mut ring = Ring::new(size, RingOptions { indirect, event_index, pieces_max })?;
+        let mut ring = Ring::new(size, RingOptions { indirect, event_index, pieces_max, counts_all: false })?;
         ring.hush();
         Ok(Sender {
             ring,
@@ -64,6 +84,8 @@ impl Sender {
             is_dead: false,
             headers: DmaBuffer::allocate(usize::from(frames) * HEADER_STEP).map_err(|_| DeviceError::OutOfMemory)?,
             free: (0..frames).collect(),
+            cuts: crate::device::cuts(features),
+            cutting: None,
             waiting: VecDeque::new(),
             kept: Vec::new(),
             frames: 0,
@@ -73,32 +95,101 @@ impl Sender {
     }
 
     /// Gives a frame to the device, or back where there is no room. The device sees it after `publish`. The frame's receipt is for
-    /// dropping without the lock.
+    /// dropping without the lock. Of a segment that is cut here, the ring takes what it has room for.
     fn push(&mut self, frame: OutFrame) -> Result<Option<Receipt>, OutFrame> {
+        if frame.segment.is_none() || self.cuts {
+            return self.push_whole(frame);
+        }
+        if self.cutting.is_some() || self.free.is_empty() {
+            return Err(frame);
+        }
+        match Cutter::new(frame) {
+            Ok(cutter) => {
+                self.cutting = Some(Cutting { cutter, payer: current_activity() });
+                Ok(self.go_on_cutting())
+            }
+            // no segment that can be cut: lost like any malformed frame
+            Err(mut frame) => Ok(frame.receipt.take()),
+        }
+    }
+
+    fn push_whole(&mut self, frame: OutFrame) -> Result<Option<Receipt>, OutFrame> {
         let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(frame.pieces.len() + 1)) else {
             return Err(frame);
         };
         let at = usize::from(slot) * HEADER_STEP;
-        self.headers.write_bytes(at, &header_of(&frame));
-        let mut pieces = Vec::with_capacity(frame.pieces.len() + 1);
-        pieces.push(Piece::read(Pa(self.headers.pa().0 + at as u64), HEADER_BYTES as u32));
+        self.headers.write_bytes(at, &header_of(frame.checksum, frame.segment));
+        let mut chain = Chain::new(self.header_piece(at, HEADER_BYTES), frame.pieces.len() + 1);
         let data = frame.pieces.iter().filter(|piece| !piece.is_empty());
-        pieces.extend(data.map(|piece| Piece::read(piece.pa(), piece.len() as u32)));
-        let bytes = bytes_of(&frame);
+        data.for_each(|piece| chain.add(Piece::read(piece.pa(), piece.len() as u32)));
+        let (frames, bytes) = (frame.frames(), frame.link_bytes());
         let OutFrame { pieces: held, checksum, segment, receipt } = frame;
-        let sending = Sending { slot, since_cycles: now(), pieces: held };
-        if let Err(Full(sending)) = self.ring.push(&pieces, sending) {
-            return Err(OutFrame { pieces: sending.pieces, checksum, segment, receipt });
+        let sending = Sending { slot, since_cycles: now(), held: Held::Frame(held) };
+        if let Err(Full(Sending { held: Held::Frame(pieces), .. })) = self.ring.push(chain.pieces(), sending) {
+            return Err(OutFrame { pieces, checksum, segment, receipt });
         }
         self.free.pop();
-        self.frames += 1;
+        self.frames += frames as u64;
         self.bytes += bytes as u64;
         Ok(receipt)
     }
 
+    fn header_piece(&self, at: usize, bytes: usize) -> Piece {
+        Piece::read(Pa(self.headers.pa().0 + at as u64), bytes as u32)
+    }
+
+    /// Cuts frames off the segment that is under way, as many as there is room for; its receipt once the last has left.
+    fn go_on_cutting(&mut self) -> Option<Receipt> {
+        let mut cutting = self.cutting.take()?;
+        let before = set_current_activity(cutting.payer);
+        let since_cycles = now();
+        while !cutting.cutter.is_done() && self.cut_one(&mut cutting.cutter, since_cycles) {}
+        set_current_activity(before);
+        if cutting.cutter.is_done() {
+            return cutting.cutter.into_receipt();
+        }
+        self.cutting = Some(cutting);
+        None
+    }
+
+    /// Gives the device the next frame of a segment; false where it has no room.
+    fn cut_one(&mut self, cutter: &mut Cutter, since_cycles: u64) -> bool {
+        let pieces = cutter.next_pieces();
+        // many small pieces are more than a chain takes: they are copied
+        let fits = pieces <= PIECES_MAX;
+        let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(if fits { pieces + 1 } else { 2 }))
+        else {
+            return false;
+        };
+        let at = usize::from(slot) * HEADER_STEP;
+        let headers_bytes = cutter.headers().len();
+        let header = self.header_piece(at, HEADER_BYTES + headers_bytes);
+        let mut chain = Chain::new(header, if fits { pieces + 1 } else { 2 });
+        let mut copy = Vec::new();
+        let payload_bytes = cutter.cut(|piece, from, to| match fits {
+            true => chain.add(Piece::read(Pa(piece.pa().0 + from as u64), (to - from) as u32)),
+            false => copy.extend_from_slice(piece.as_slice().get(from..to).unwrap_or(&[])),
+        });
+        self.headers.write_bytes(at, &header_of(cutter.checksum(), None));
+        self.headers.write_bytes(at + HEADER_BYTES, cutter.headers());
+        let mut held = Held::Part(cutter.payload());
+        if !fits {
+            // lost like a frame on the way where there is no memory
+            let Ok(flat) = Bytes::copy_from(&copy) else { return true };
+            chain.add(Piece::read(flat.pa(), flat.len() as u32));
+            held = Held::Frame(alloc::vec![flat]);
+        }
+        if self.ring.push(chain.pieces(), Sending { slot, since_cycles, held }).is_ok() {
+            self.free.pop();
+            self.frames += 1;
+            self.bytes += (headers_bytes + payload_bytes) as u64;
+        }
+        true
+    }
+
     /// True where frames wait for room.
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.cutting.is_some()
     }
 
     /// True where the device has at most `half` frames left to send; else it is asked to tell then.
@@ -114,9 +205,9 @@ impl Sender {
         self.ring.listen_after(self.ring.in_flight().div_ceil(2))
     }
 
-    /// True where the longest frame fits and none waits.
+    /// True where the longest frame fits, or the first of a segment that is cut, and none waits.
     fn has_room(&self) -> bool {
-        self.waiting.is_empty() && !self.free.is_empty() && self.ring.has_room(PIECES_MAX + 1)
+        !self.is_waited_for() && !self.free.is_empty() && self.ring.has_room(PIECES_MAX + 1)
     }
 
     /// Takes back what the device has sent; the memory is for dropping without the lock.
@@ -129,7 +220,11 @@ impl Sender {
     }
 
     /// Gives waiting frames to the device as far as there is room, in order; their senders are answered by the caller.
-    fn push_waiting(&mut self, answers: &mut Vec<Taken>) {
+    fn push_waiting(&mut self, answers: &mut Vec<Taken>, receipts: &mut Vec<Option<Receipt>>) {
+        receipts.push(self.go_on_cutting());
+        if self.cutting.is_some() {
+            return;
+        }
         while let Some((frame, reply)) = self.waiting.pop_front() {
             match self.push(frame) {
                 Ok(receipt) => answers.push((reply, receipt)),
@@ -191,7 +286,7 @@ impl VirtioNet {
         let mut sender = self.sender.lock();
         let half = self.options.send_frames / 2;
         loop {
-            if sender.is_dead || !sender.waiting.is_empty() {
+            if sender.is_dead || sender.is_waited_for() {
                 return true;
             }
             if sender.reclaim(&mut done).is_err() {
@@ -214,11 +309,11 @@ impl VirtioNet {
         let mut done = Vec::new();
         let mut sender = self.sender.lock();
         let intact = !sender.is_dead && sender.reclaim(&mut done).is_ok();
-        if intact && sender.waiting.is_empty() {
+        let was_idle = sender.ring.in_flight() == 0;
+        if intact && !sender.is_waited_for() {
             match sender.push(frame) {
                 Ok(receipt) => {
-                    let (notify, was_idle) = (sender.ring.publish(), sender.ring.in_flight() == 1);
-                    self.leave(sender, notify, was_idle);
+                    self.pushed(sender, was_idle);
                     drop(receipt);
                     return None;
                 }
@@ -233,6 +328,16 @@ impl VirtioNet {
             (false, false) => self.recover(),
         }
         Some(call)
+    }
+
+    /// Tells the device of what was pushed, and asks it to tell where a part of a segment waits.
+    fn pushed(&self, mut sender: gyre_object::LockGuard<'_, Sender>, was_idle: bool) {
+        let notify = sender.ring.publish();
+        let is_ready = sender.cutting.is_some() && sender.listen_for_half();
+        self.leave(sender, notify, was_idle);
+        if is_ready {
+            self.go_on_sending();
+        }
     }
 
     fn leave(&self, sender: gyre_object::LockGuard<'_, Sender>, notify: bool, was_idle: bool) {
@@ -278,11 +383,11 @@ impl VirtioNet {
 
     /// Takes back what was sent and gives the device what waits.
     pub fn go_on_sending(&self) {
-        let (mut done, mut answers) = (Vec::new(), Vec::new());
+        let (mut done, mut answers, mut receipts) = (Vec::new(), Vec::new(), Vec::new());
         let mut sender = self.sender.lock();
         loop {
             if sender.is_dead {
-                let waiting = core::mem::take(&mut sender.waiting);
+                let (waiting, _cutting) = (core::mem::take(&mut sender.waiting), sender.cutting.take());
                 drop(sender);
                 return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(LinkError::Device)));
             }
@@ -290,8 +395,8 @@ impl VirtioNet {
                 drop(sender);
                 return self.recover();
             }
-            sender.push_waiting(&mut answers);
-            if sender.waiting.is_empty() {
+            sender.push_waiting(&mut answers, &mut receipts);
+            if !sender.is_waited_for() {
                 sender.ring.hush();
                 break;
             }
@@ -305,9 +410,43 @@ impl VirtioNet {
     }
 }
 
-/// Bytes of a frame.
-pub(crate) fn bytes_of(frame: &OutFrame) -> usize {
-    frame.pieces.iter().map(Bytes::len).sum()
+/// The pieces of a frame for the ring, the device's header first. Few as a rule: those are not cleared before.
+enum Chain {
+    Short([Piece; SHORT], usize),
+    Long(Vec<Piece>),
+}
+
+/// Header and payload of a frame of whole pages.
+const SHORT: usize = 4;
+
+impl Chain {
+    fn new(header: Piece, pieces: usize) -> Chain {
+        if pieces <= SHORT {
+            return Chain::Short([header; SHORT], 1);
+        }
+        let mut all = Vec::with_capacity(pieces);
+        all.push(header);
+        Chain::Long(all)
+    }
+
+    fn add(&mut self, piece: Piece) {
+        match self {
+            Chain::Long(pieces) => pieces.push(piece),
+            Chain::Short(pieces, count) => {
+                if let Some(place) = pieces.get_mut(*count) {
+                    *place = piece;
+                    *count += 1;
+                }
+            }
+        }
+    }
+
+    fn pieces(&self) -> &[Piece] {
+        match self {
+            Chain::Long(pieces) => pieces,
+            Chain::Short(pieces, count) => pieces.get(..*count).unwrap_or(&[]),
+        }
+    }
 }
 
 /// Joins the pieces of a frame that has more than a chain takes.
@@ -315,7 +454,7 @@ pub(crate) fn joined(frame: OutFrame) -> Result<OutFrame, LinkError> {
     if frame.pieces.len() <= PIECES_MAX {
         return Ok(frame);
     }
-    let mut flat = Vec::with_capacity(bytes_of(&frame));
+    let mut flat = Vec::with_capacity(frame.bytes());
     frame.pieces.iter().for_each(|piece| flat.extend_from_slice(piece.as_slice()));
     let whole = Bytes::copy_from(&flat).map_err(|_| LinkError::OutOfMemory)?;
     Ok(OutFrame { pieces: alloc::vec![whole], ..frame })

@@ -11,6 +11,7 @@ extern crate std;
 
 pub mod accounts;
 pub mod activity;
+mod batch;
 pub mod current;
 pub mod ledger;
 pub mod limits;

@@ -90,7 +90,30 @@ impl MemorySlot {
     }
 }
 
-fn now_ms() -> u64 {
+/// How a charge is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Demand {
+    /// Limits do not count: a kernel object.
+    Need,
+    /// Asked again if it is refused.
+    Try,
+    /// A refusal is final, and counted.
+    Ask,
+}
+
+impl Demand {
+    /// Whether who would hold `total` then may not.
+    #[inline]
+    fn is_refused(self, total: u64, slot: &Slot) -> bool {
+        let refused = self != Demand::Need && total > slot.memory_bytes_max.load(Ordering::Relaxed);
+        if refused && self == Demand::Ask {
+            slot.memory.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        refused
+    }
+}
+
+pub(crate) fn now_ms() -> u64 {
     gyre_machine::now() / gyre_machine::cycles_per_ms().max(1)
 }
 
@@ -100,13 +123,36 @@ impl Activities {
     /// # Errors
     /// [`OutOfMemory`] where one of them may not have more; nothing is charged then.
     pub fn charge_memory(&self, id: ActivityId, bytes: u64) -> Result<ActivityId, OutOfMemory> {
-        self.charge_alive(self.payer(id), bytes, false)
+        let payer = self.payer(id);
+        self.charge_alive(payer, bytes, Demand::Try, now_ms()).or_else(|OutOfMemory| {
+            // What cores have not passed on yet may be room.
+            self.settle_batches();
+            self.charge_alive(payer, bytes, Demand::Ask, now_ms())
+        })
     }
 
     /// Charges `bytes` whatever the limits say: kernel objects, which must not fail for a tenant's budget.
     pub fn charge_object_memory(&self, id: ActivityId, bytes: u64) -> ActivityId {
+        if self.note_batched(id, bytes as i64) {
+            return id;
+        }
         let payer = self.payer(id);
-        self.charge_alive(payer, bytes, true).unwrap_or(payer)
+        self.charge_alive(payer, bytes, Demand::Need, now_ms()).unwrap_or(payer)
+    }
+
+    /// Charges what was noted in a batch; to the heir of who was closed in that very moment.
+    pub(crate) fn charge_noted(&self, payer: ActivityId, bytes: u64, ms: u64) {
+        let payer = if self.exists(payer) { payer } else { self.payer(payer) };
+        let _ = self.charge_alive(payer, bytes, Demand::Need, ms);
+    }
+
+    /// Credits what was noted in a batch.
+    pub(crate) fn credit_noted(&self, payer: ActivityId, bytes: u64, ms: u64) {
+        if self.exists(payer) {
+            self.credit_existing(payer, bytes, ms);
+        } else {
+            self.credit_unbatched(payer, bytes);
+        }
     }
 
     /// While an activity is ended its futures still run their drops; what they take goes to its lead, or to the infrastructure.
@@ -115,26 +161,24 @@ impl Activities {
     }
 
     /// A member's total is what it holds itself, so that its level costs no addition of its own.
-    fn charge_alive(&self, id: ActivityId, bytes: u64, is_object: bool) -> Result<ActivityId, OutOfMemory> {
-        self.raise_totals(id.lead_index(), bytes, is_object)?;
+    fn charge_alive(&self, id: ActivityId, bytes: u64, demand: Demand, ms: u64) -> Result<ActivityId, OutOfMemory> {
+        self.raise_totals(id.lead_index(), bytes, demand)?;
         let Some(slot) = self.slots.get(id.index()) else { return Ok(id) };
-        let held = slot.memory.add_own(bytes, now_ms());
+        let held = slot.memory.add_own(bytes, ms);
         if id.is_member() {
             slot.memory.note_total(held);
-            if !is_object && held > slot.memory_bytes_max.load(Ordering::Relaxed) {
-                slot.memory.refused.fetch_add(1, Ordering::Relaxed);
-                self.credit_existing(id, bytes);
+            if demand.is_refused(held, slot) {
+                self.credit_existing(id, bytes, ms);
                 return Err(OutOfMemory);
             }
         }
         Ok(id)
     }
 
-    fn raise_totals(&self, from: usize, bytes: u64, is_object: bool) -> Result<(), OutOfMemory> {
+    fn raise_totals(&self, from: usize, bytes: u64, demand: Demand) -> Result<(), OutOfMemory> {
         for (level, slot) in self.levels(from).enumerate() {
             let total = slot.memory.total.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-            if !is_object && total > slot.memory_bytes_max.load(Ordering::Relaxed) {
-                slot.memory.refused.fetch_add(1, Ordering::Relaxed);
+            if demand.is_refused(total, slot) {
                 self.lower_totals(from, bytes, level + 1);
                 return Err(OutOfMemory);
             }
@@ -161,15 +205,21 @@ impl Activities {
 
     /// Gives `bytes` back to who was charged, or to those who inherited them.
     pub fn credit_memory(&self, owner: ActivityId, bytes: u64) {
+        if !self.note_batched(owner, -(bytes as i64)) {
+            self.credit_unbatched(owner, bytes);
+        }
+    }
+
+    fn credit_unbatched(&self, owner: ActivityId, bytes: u64) {
         if self.is_alive(owner) {
-            self.credit_existing(owner, bytes);
+            self.credit_existing(owner, bytes, now_ms());
             return;
         }
         if owner.is_member()
             && !self.exists(owner)
             && let Some(lead) = self.living(owner)
         {
-            self.credit_existing(lead, bytes);
+            self.credit_existing(lead, bytes, now_ms());
             return;
         }
         // Rare: the owner ends or has ended. No activity is closed or made meanwhile.
@@ -190,28 +240,33 @@ impl Activities {
                 slot.memory.owed.fetch_sub(bytes, Ordering::Relaxed);
                 owner = self.heir(owner.index());
             }
-            self.credit_existing(owner, bytes);
+            self.credit_existing(owner, bytes, now_ms());
         });
     }
 
-    fn credit_existing(&self, owner: ActivityId, bytes: u64) {
-        self.slots[owner.index()].memory.remove_own(bytes, now_ms());
+    fn credit_existing(&self, owner: ActivityId, bytes: u64, ms: u64) {
+        self.slots[owner.index()].memory.remove_own(bytes, ms);
         self.lower_totals(owner.lead_index(), bytes, usize::MAX);
     }
 
-    /// True where an activity or one above it holds clearly more than it may. Kernel objects are not refused where they are made, so
-    /// whoever is about to make one for a program asks first. An eighth is left to them: pages of a full cache give way only when
-    /// pages are asked for.
+    /// True where an activity or one above it holds more than it may. Kernel objects are not refused where they are made, so whoever is
+    /// about to make one for a program asks first, and asks the memory resource for room. What the calls under way take meanwhile is all
+    /// that can come on top of a limit.
     pub fn is_over_limit(&self, id: ActivityId) -> bool {
         let is_over = |slot: &Slot| {
             let limit = slot.memory_bytes_max.load(Ordering::Relaxed);
-            slot.memory.total.load(Ordering::Relaxed) > limit.saturating_add(limit / 8)
+            slot.memory.total.load(Ordering::Relaxed) > limit
         };
-        self.levels(id.lead_index()).any(is_over)
+        let any_is_over = || self.levels(id.lead_index()).any(is_over);
+        any_is_over() && {
+            self.settle_batches();
+            any_is_over()
+        }
     }
 
     /// What an activity holds.
     pub fn memory(&self, id: ActivityId) -> MemoryUse {
+        self.settle_batches();
         let Some(slot) = self.slots.get(id.index()).filter(|_| self.exists(id)) else {
             return MemoryUse::default();
         };

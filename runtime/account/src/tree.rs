@@ -5,6 +5,7 @@
 
 use crate::ActivityId;
 use crate::activity::{GENERATIONS, LEADS_MAX};
+use crate::batch::Batches;
 use crate::limits::{ACTIVITIES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 use crate::memory::MemorySlot;
 use alloc::boxed::Box;
@@ -93,6 +94,7 @@ pub struct Activities {
     entries: SpinLock<Box<[Entry]>>,
     /// Where the search for a member's slot starts: each slot rests as long as possible before it is used again.
     next_member: AtomicUsize,
+    pub(crate) batches: Batches,
 }
 
 impl Activities {
@@ -102,6 +104,7 @@ impl Activities {
             slots: (0..ACTIVITIES_MAX).map(|_| Slot::empty()).collect(),
             entries: SpinLock::new((0..ACTIVITIES_MAX).map(|_| Entry::EMPTY).collect()),
             next_member: AtomicUsize::new(1),
+            batches: Batches::new(),
         };
         activities.fill(0, ActivityId::INFRASTRUCTURE, NONE, ActivityParams::default());
         let mut entries = activities.entries.lock();
@@ -255,6 +258,7 @@ impl Activities {
             return Err(ActivityError::HasChildren);
         }
         self.end(id);
+        self.settle_batches_of(id);
         let slot = &self.slots[id.index()];
         slot.id.store(NONE, Ordering::Release);
         let heir = self.heir(id.index());

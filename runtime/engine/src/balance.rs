@@ -12,10 +12,15 @@ use crate::scheduler::{Entitlements, Scheduler};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_account::ActivityId;
 use gyre_account::limits::ACTIVITIES_MAX;
+use gyre_account::{ActivityId, ResourceId};
 use gyre_machine::{CORES_MAX, core_index};
 use gyre_schedulers::ClientParams;
+
+/// A core that idled more than one part in so many balances seldom,
+const IDLE_PARTS: u64 = 4;
+/// once in so many periods.
+const IDLE_PERIODS: u64 = 8;
 
 /// Parts of a core: enough that a small weight divided among thousands of threads is not 0.
 const PARTS: u64 = 1 << 20;
@@ -87,18 +92,29 @@ impl Engine {
     pub(crate) fn balance_when_due(&'static self, now: u64) {
         let hot = self.hot.here();
         if self.cores > 1 && now >= hot.balance_at.get() {
-            hot.balance_at.set(now.saturating_add(self.balance_cycles));
+            hot.balance_at.set(now.saturating_add(self.balance_cycles * self.balance_periods(now)));
             self.balance(now);
             self.spread_threads(now);
         }
+    }
+
+    /// How long until the next time. A core that idles has something to give to everybody: nobody waits for what others got.
+    fn balance_periods(&self, now: u64) -> u64 {
+        let (hot, (_, idle)) = (self.hot.here(), self.line().partition_quick());
+        let (before, idle_before) = hot.balanced.replace((now, idle));
+        let elapsed = now.saturating_sub(before);
+        if idle.saturating_sub(idle_before) > elapsed / IDLE_PARTS { IDLE_PERIODS } else { 1 }
     }
 
     fn balance(&self, now: u64) {
         let (here, now_ns) = (core_index(), self.ns(now));
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
+        let is_shared = |gate: ResourceId| self.resources.get(gate.index()).is_some_and(|known| known.is_on_several());
         for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
-            self.served.balance(here, scheduler, now_ns);
+            if scheduler.gate().is_none_or(is_shared) {
+                self.served.balance(here, scheduler, now_ns);
+            }
         }
     }
 

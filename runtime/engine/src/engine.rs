@@ -9,7 +9,7 @@ use crate::inbox::{Inbox, Message};
 use crate::labels::LabelTable;
 use crate::limits::{BALANCE_NS, GRANULARITY_NS, THREADS_MAX};
 use crate::local::{Borrowed, CoreLocal};
-use crate::placement::Placements;
+use crate::placement::{Moves, Placements};
 use crate::resource::Resource;
 use crate::scheduler::Scheduler;
 use crate::state::{CoreState, Facts};
@@ -70,6 +70,7 @@ pub struct Engine {
     pub(crate) is_idle: [AtomicBool; CORES_MAX],
     /// Where labels are at home, whichever resource was asked first.
     pub(crate) homes: Placements,
+    pub(crate) moves: Moves,
     /// Changes when placements must be asked for again.
     pub(crate) placement_epoch: AtomicU64,
     pub(crate) quantum_cycles: u64,
@@ -135,6 +136,7 @@ impl Engine {
             served: Served::new(cores, resources.iter().map(|resource| resource.is_gate)),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             homes: Placements::new(),
+            moves: Moves::new(),
             placement_epoch: AtomicU64::new(0),
             quantum_cycles: cycles(config.quantum_ns),
             is_simulated: AtomicBool::new(false),

@@ -36,6 +36,8 @@ pub(crate) struct Hot {
     pub(crate) sweep_at: Cell<u64>,
     /// Next time to tell other cores what was used here, in cycles.
     pub(crate) balance_at: Cell<u64>,
+    /// When it last did, and how long the core had idled until then, in cycles.
+    pub(crate) balanced: Cell<(u64, u64)>,
     /// Messages started inline.
     pub(crate) inline: Cell<u64>,
 }
@@ -57,6 +59,7 @@ impl Hot {
             has_strays: Cell::new(false),
             sweep_at: Cell::new(0),
             balance_at: Cell::new(0),
+            balanced: Cell::new((0, 0)),
             inline: Cell::new(0),
         }
     }

@@ -17,6 +17,10 @@ pub const INBOX_SLOTS: usize = 256;
 pub const GATE_STREAK_MAX: u32 = 16;
 /// Placements of affinity labels kept per resource; beyond, all are asked for again.
 pub const PLACEMENTS_MAX: usize = 1 << 16;
+/// A label that a thread has drawn to its core stays there so long at least, ns, whoever else uses it.
+pub const DRAW_EVERY_NS: u64 = 20_000_000;
+/// How long cores remember where a drawn label is, ns; then they look it up again.
+pub const DRAWN_NS: u64 = 1_000_000_000;
 /// A queue that stayed empty for so long is forgotten, ns.
 pub const QUEUE_IDLE_NS: u64 = 10_000_000_000;
 /// Length of a turn of kernel work before the scheduler is asked again, ns.

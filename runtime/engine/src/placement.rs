@@ -2,11 +2,14 @@
 //!
 //! The paper's dictionary is keyed by source, affinity and activity. Here a label alone is the key: a connection's packets
 //! and its user's calls come from different sources, for different activities at times, and must meet on one core.
+//! A label follows the thread that uses it: a placement was made before anybody knew whose it would be (a connection, before a
+//! program has accepted it), and each call from another core costs a message between cores and wakes that core.
 //! Requests without a label stay on their sender's core where the resource runs there: the senders, threads and interrupts,
 //! are balanced already, and a call that stays needs no other core's cache.
 
-use crate::limits::PLACEMENTS_MAX;
+use crate::limits::{DRAW_EVERY_NS, DRAWN_NS, PLACEMENTS_MAX};
 use crate::map::Map;
+use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_object::SpinLock;
 use gyre_schedulers::{CoreLoad, Policy};
 
@@ -14,6 +17,15 @@ use gyre_schedulers::{CoreLoad, Policy};
 struct Entry {
     core: usize,
     until_ns: u64,
+    /// When a thread drew the label to its core; it stays there until another one does.
+    drawn_ns: Option<u64>,
+}
+
+impl Entry {
+    /// What the scheduler decided, until when.
+    fn placed(core: usize, until_ns: u64) -> Entry {
+        Entry { core, until_ns, drawn_ns: None }
+    }
 }
 
 /// The placements of a resource.
@@ -41,19 +53,36 @@ impl Placements {
         }
         let placement = policy.load_share(label, activity, loads);
         let until_ns = now_ns.saturating_add(placement.lifetime_us.saturating_mul(1000));
-        insert(&mut table, label, Entry { core: placement.core, until_ns });
+        insert(&mut table, label, Entry::placed(placement.core, until_ns));
         (placement.core, until_ns)
     }
 
     /// What is known of a label, if it still holds.
     pub(crate) fn get(&self, label: u64, now_ns: u64) -> Option<(usize, u64)> {
-        let table = self.by_label.lock();
-        table.get(&label).filter(|entry| now_ns < entry.until_ns).map(|entry| (entry.core, entry.until_ns))
+        let mut table = self.by_label.lock();
+        let entry = table.get_mut(&label)?;
+        if now_ns >= entry.until_ns && entry.drawn_ns.is_some() {
+            entry.until_ns = now_ns.saturating_add(DRAWN_NS);
+        }
+        (now_ns < entry.until_ns).then_some((entry.core, entry.until_ns))
+    }
+
+    /// A thread on `core` uses a label that is placed elsewhere: it comes there, unless it was drawn a moment ago. True where it did.
+    pub(crate) fn draw(&self, label: u64, core: usize, now_ns: u64) -> bool {
+        let mut table = self.by_label.lock();
+        let Some(entry) = table.get_mut(&label).filter(|entry| entry.core != core) else {
+            return false;
+        };
+        if entry.drawn_ns.is_some_and(|at| now_ns < at.saturating_add(DRAW_EVERY_NS)) {
+            return false;
+        }
+        *entry = Entry { core, until_ns: now_ns.saturating_add(DRAWN_NS), drawn_ns: Some(now_ns) };
+        true
     }
 
     /// Notes what another table has found.
     pub(crate) fn put(&self, label: u64, (core, until_ns): (usize, u64)) {
-        insert(&mut self.by_label.lock(), label, Entry { core, until_ns });
+        insert(&mut self.by_label.lock(), label, Entry::placed(core, until_ns));
     }
 
     /// Forgets all: the resource's cores or policy have changed.
@@ -84,35 +113,74 @@ fn insert(table: &mut Map<u64, Entry>, label: u64, entry: Entry) {
 /// Entries of a core's table before the shared one.
 const CACHE: usize = 256;
 
+/// Counts of moved labels, shared by labels of equal hash: what a core remembers of one holds as long as its count stands still.
+pub(crate) struct Moves([AtomicU32; CACHE]);
+
+impl Moves {
+    pub(crate) fn new() -> Moves {
+        Moves([const { AtomicU32::new(0) }; CACHE])
+    }
+
+    /// The count of a label.
+    #[inline]
+    pub(crate) fn of(&self, label: u64) -> u32 {
+        self.0[slot(label)].load(Ordering::Acquire)
+    }
+
+    /// A label has moved: all cores look it up again.
+    pub(crate) fn note(&self, label: u64) {
+        self.0[slot(label)].fetch_add(1, Ordering::Release);
+    }
+}
+
+#[inline]
+fn slot(mixed: u64) -> usize {
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize % CACHE
+}
+
+/// A placement that a core remembers.
+#[derive(Clone, Copy)]
+struct Remembered {
+    label: u64,
+    until_ns: u64,
+    moves: u32,
+    resource: u8,
+    core: u8,
+}
+
 /// What a core remembers of placements.
 pub(crate) struct PlacementCache {
-    entries: [(u64, u8, u8, u64); CACHE],
+    entries: [Remembered; CACHE],
     epoch: u64,
 }
 
 impl PlacementCache {
     pub(crate) fn new() -> PlacementCache {
-        PlacementCache { entries: [(0, u8::MAX, 0, 0); CACHE], epoch: 0 }
+        let nothing = Remembered { label: 0, until_ns: 0, moves: 0, resource: u8::MAX, core: 0 };
+        PlacementCache { entries: [nothing; CACHE], epoch: 0 }
     }
 
     #[inline]
     fn slot(label: u64, resource: u8) -> usize {
-        let mixed = (label ^ u64::from(resource) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 56) as usize % CACHE
+        slot(label ^ u64::from(resource) << 56)
     }
 
-    /// The core of a label, if it is known and still holds. All is forgotten when `epoch` changes.
+    /// The core of a label, if it is known and still holds. All is forgotten when `epoch` changes, a label with the count of its moves.
     #[inline]
-    pub(crate) fn get(&mut self, label: u64, resource: u8, now_ns: u64, epoch: u64) -> Option<usize> {
+    pub(crate) fn get(&mut self, label: u64, resource: u8, now_ns: u64, epoch: u64, moves: u32) -> Option<usize> {
         if self.epoch != epoch {
             *self = PlacementCache { epoch, ..PlacementCache::new() };
         }
-        let (known, of, core, until_ns) = self.entries[Self::slot(label, resource)];
-        (known == label && of == resource && now_ns < until_ns).then_some(usize::from(core))
+        let known = self.entries[Self::slot(label, resource)];
+        let holds =
+            known.label == label && known.resource == resource && now_ns < known.until_ns && known.moves == moves;
+        holds.then_some(usize::from(known.core))
     }
 
-    pub(crate) fn put(&mut self, label: u64, resource: u8, core: usize, until_ns: u64) {
-        self.entries[Self::slot(label, resource)] = (label, resource, core as u8, until_ns);
+    /// Remembers a placement that was looked up after the count of its moves was read.
+    pub(crate) fn put(&mut self, label: u64, resource: u8, core: usize, until_ns: u64, moves: u32) {
+        let core = core as u8;
+        self.entries[Self::slot(label, resource)] = Remembered { label, until_ns, moves, resource, core };
     }
 }
 
@@ -145,10 +213,24 @@ mod tests {
     #[test]
     fn a_core_forgets_with_the_epoch_and_the_lifetime() {
         let mut cache = PlacementCache::new();
-        cache.put(7, 1, 3, 100);
-        assert_eq!(cache.get(7, 1, 99, 0), Some(3));
-        assert_eq!(cache.get(7, 2, 99, 0), None);
-        assert_eq!(cache.get(7, 1, 100, 0), None);
-        assert_eq!(cache.get(7, 1, 99, 1), None);
+        cache.put(7, 1, 3, 100, 5);
+        assert_eq!(cache.get(7, 1, 99, 0, 5), Some(3));
+        assert_eq!(cache.get(7, 2, 99, 0, 5), None);
+        assert_eq!(cache.get(7, 1, 100, 0, 5), None);
+        assert_eq!(cache.get(7, 1, 99, 0, 6), None, "it has moved");
+        assert_eq!(cache.get(7, 1, 99, 1, 5), None);
+    }
+
+    #[test]
+    fn a_label_comes_to_the_core_that_draws_it_and_stays_there() {
+        let homes = Placements::new();
+        assert!(!homes.draw(7, 1, 0), "nobody has placed it");
+        homes.put(7, (0, 1_000));
+        assert!(!homes.draw(7, 0, 10), "it is there");
+        assert!(homes.draw(7, 1, 10));
+        assert_eq!(homes.get(7, 20).unwrap().0, 1);
+        assert!(!homes.draw(7, 0, 10 + DRAW_EVERY_NS - 1), "two threads do not toss it to and fro");
+        assert_eq!(homes.get(7, 10 * DRAWN_NS).unwrap().0, 1, "the scheduler is not asked again");
+        assert!(homes.draw(7, 0, 10 * DRAWN_NS));
     }
 }

@@ -4,7 +4,8 @@ use crate::dispatch::{Job, name_of};
 use crate::engine::Engine;
 use crate::inbox::{Message, Parcel};
 use crate::limits::INLINE_DEPTH_MAX;
-use crate::task::State;
+use crate::state::CoreState;
+use crate::task::{NIL, State};
 use crate::vtable::{Erased, Vtable};
 use alloc::boxed::Box;
 use core::future::Future;
@@ -81,7 +82,8 @@ impl Engine {
         }
         let epoch = self.placement_epoch.load(Ordering::Acquire);
         let now_ns = self.ns(self.line().last());
-        let cached = self.state.here().borrow_mut().placements.get(labels.affinity, resource.0, now_ns, epoch);
+        let moves = self.moves.of(labels.affinity);
+        let cached = self.state.here().borrow_mut().placements.get(labels.affinity, resource.0, now_ns, epoch, moves);
         cached.or_else(|| self.place(resource, activity, labels.affinity))
     }
 
@@ -89,16 +91,41 @@ impl Engine {
     fn place(&self, resource: ResourceId, activity: ActivityId, label: u64) -> Option<usize> {
         let known = self.resources.get(resource.index())?;
         let now_ns = self.ns(self.line().last());
+        let moves = self.moves.of(label);
         // The first resource that is asked with a label decides for those after it: what a label joins stays on one core all the way.
-        let home = self.homes.get(label, now_ns).filter(|&(core, _)| known.runs_on(core));
-        let (core, until_ns) = home.unwrap_or_else(|| {
+        let home = self.homes.get(label, now_ns);
+        let (core, until_ns) = home.filter(|&(core, _)| known.runs_on(core)).unwrap_or_else(|| {
             let policy = known.policy.lock().clone();
             let placed = known.placements.find(label, activity.0, now_ns, &*policy, &self.loads(known));
-            self.homes.put(label, placed);
+            // A resource that is bound to other cores than the label's own moves nothing but its own part of the path.
+            if home.is_none() {
+                self.homes.put(label, placed);
+            }
             placed
         });
-        self.state.here().borrow_mut().placements.put(label, resource.0, core, until_ns);
+        self.state.here().borrow_mut().placements.put(label, resource.0, core, until_ns, moves);
         Some(core)
+    }
+
+    /// A request is for another core: where a thread sends it, its label comes here. True where it did.
+    #[cold]
+    fn draw(&self, resource: ResourceId, labels: Labels) -> bool {
+        let here = core_index();
+        let may_come = self.resources.get(resource.index()).is_some_and(|known| known.runs_on(here));
+        let is_thread = || {
+            let (running, state) = (self.hot.here().running.get(), self.state.here().borrow());
+            state.tasks.get(running).is_some_and(|header| header.thread != NIL)
+        };
+        let label = labels.affinity;
+        let comes = label != 0
+            && labels.dependency == 0
+            && may_come
+            && is_thread()
+            && self.homes.draw(label, here, self.ns(self.line().last()));
+        if comes {
+            self.moves.note(label);
+        }
+        comes
     }
 
     /// Whose queues an activity's messages wait in.
@@ -118,25 +145,15 @@ impl Engine {
         let payer = self.accounts.activities.living(envelope.activity)?;
         let now = self.line().last();
         let now_ns = self.ns(now);
-        let hot = self.hot.here();
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
         let queue = state.queue(&self.facts(), resource, envelope.source, self.lead(payer), now_ns)?;
-        let known = state.queues.get_mut(queue)?;
+        let known = state.queues.get(queue)?;
         let bound = self.resources.get(resource.index())?.queue_bound.load(Ordering::Relaxed);
         if known.tasks >= bound && known.len >= bound {
             return None;
         }
-        let depth = hot.depth.get();
-        let (is_empty, is_gated) = (known.len == 0, known.is_gated);
-        let runs_inline = envelope.may_run_inline
-            && is_empty
-            && (1..INLINE_DEPTH_MAX).contains(&depth)
-            && now < hot.quantum_end.get()
-            && hot.has_stack()
-            && gyre_object::locks_held() == 0
-            && !state.is_suspended(resource)
-            && state.gate_agrees(resource, queue, is_gated, now_ns);
+        let runs_inline = envelope.may_run_inline && self.runs_inline(state, resource, queue, now);
         let (task, memory) = state.tasks.allocate(vtable, queue, payer, resource)?;
         state.queues.get_mut(queue)?.tasks += 1;
         if envelope.label != 0 {
@@ -201,11 +218,67 @@ impl Engine {
         self.pay_as(activity);
         let now = line.stamp(Span::Handling(activity, caller));
         set_current(activity, caller);
+        self.charge_inline(resource, seat.queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
+    }
+
+    /// Tells a gate what was spent behind it.
+    #[inline]
+    fn charge_inline(&self, resource: ResourceId, queue: u32, amount: u64, now: u64) {
         if self.resources.get(resource.index()).is_some_and(|known| known.is_gate) {
-            let amount = cell.get(Column::Cycles).wrapping_sub(cycles_before);
             let record = Record { kind: Metric::Cycles, amount };
-            self.state.here().borrow_mut().charge_gate(seat.queue, record, self.ns(now));
+            self.state.here().borrow_mut().charge_gate(queue, record, self.ns(now));
         }
+    }
+
+    /// True where a request that comes now would be handled inside its sender's turn.
+    #[inline]
+    fn runs_inline(&self, state: &CoreState, resource: ResourceId, queue: u32, now: u64) -> bool {
+        let hot = self.hot.here();
+        let Some(known) = state.queues.get(queue) else {
+            return false;
+        };
+        known.len == 0
+            && (1..INLINE_DEPTH_MAX).contains(&hot.depth.get())
+            && now < hot.quantum_end.get()
+            && hot.has_stack()
+            && gyre_object::locks_held() == 0
+            && !state.is_suspended(resource)
+            && (!known.is_gated || state.gate_agrees(resource, queue, true, self.ns(now)))
+    }
+
+    /// Runs `work` where a request of the current activity would be handled inline now, stamped and charged like one; says whether it ran.
+    fn visit(&'static self, resource: ResourceId, work: &mut dyn FnMut()) -> bool {
+        let (activity, caller) = current();
+        let Some(payer) = self.accounts.activities.living(activity) else {
+            return false;
+        };
+        let hot = self.hot.here();
+        let line = self.line();
+        let before = line.last();
+        let queue = {
+            let mut state = self.state.here().borrow_mut();
+            // Where there is no queue yet, a message makes one.
+            match state.queues.find(crate::queue::tag(resource, caller, self.lead(payer))) {
+                Some(queue) if self.runs_inline(&state, resource, queue, before) => queue,
+                _ => return false,
+            }
+        };
+        line.stamp(Span::Handling(activity, resource));
+        set_current(activity, resource);
+        hot.depth.set(hot.depth.get() + 1);
+        let outer_callee = hot.callee.replace(queue);
+        let cell = line.table().cell(activity, resource);
+        cell.add(Column::Messages, 1);
+        cell.add(Column::Inline, 1);
+        let cycles_before = cell.get(Column::Cycles);
+        hot.inline.set(hot.inline.get().wrapping_add(1));
+        work();
+        hot.callee.set(outer_callee);
+        hot.depth.set(hot.depth.get() - 1);
+        let now = line.stamp(Span::Handling(activity, caller));
+        set_current(activity, caller);
+        self.charge_inline(resource, queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
+        true
     }
 
     /// A labelled request has ended: the next of its label may start.
@@ -296,7 +369,7 @@ where
                 None => return,
             }
         }
-        if core == core_index() {
+        if core == core_index() || engine.draw(self.resource, labels) {
             return self.send_here(request, envelope);
         }
         envelope.may_run_inline = false;
@@ -305,6 +378,14 @@ where
             engine.count_dropped(activity, self.resource);
             engine.leave_label(self.resource, activity, envelope.label, envelope.ticket);
         }
+    }
+
+    fn visit(&self, labels: Labels, work: &mut dyn FnMut()) -> bool {
+        let engine = self.engine;
+        engine.inlines
+            && labels.dependency == 0
+            && engine.route(self.resource, current().0, labels) == Some(core_index())
+            && engine.visit(self.resource, work)
     }
 }
 

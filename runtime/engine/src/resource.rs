@@ -39,6 +39,11 @@ impl Resource {
         self.cores.load(Ordering::Relaxed) >> core & 1 == 1
     }
 
+    /// True where more than one core may.
+    pub(crate) fn is_on_several(&self) -> bool {
+        self.cores.load(Ordering::Relaxed).count_ones() > 1
+    }
+
     /// Parameters of its queues below their activity's node.
     pub(crate) fn queue_params(&self) -> ClientParams {
         let weight = self.weight.load(Ordering::Relaxed).max(1).saturating_mul(WEIGHT_UNIT).min(WEIGHT_MAX);

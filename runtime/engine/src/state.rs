@@ -122,7 +122,7 @@ impl CoreState {
         // Every queue may wait in one turn.
         self.turn.waiting.try_reserve(self.queues.len() + 1).ok()?;
         // A gate schedules what others ask; what a resource sends itself is a matter of cycles only.
-        let is_gated = source != resource && matches!(self.gates.get(resource.index()), Some(Some(_)));
+        let is_gated = source != resource && self.has_gate(resource);
         let queue = self.queues.make(resource, source, activity, is_gated)?;
         let scheduler = self.scheduler_mut(resource, is_gated);
         let added = scheduler.add_queue(queue, activity, params, facts.entitlements, now_ns);
@@ -419,6 +419,10 @@ impl CoreState {
     /// Holds back all that others ask of a resource.
     pub(crate) fn suspend(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended |= 1 << resource.0;
+        // A gate is not asked while it is suspended; its queues stay where they are.
+        if self.has_gate(resource) {
+            return;
+        }
         for queue in self.queues_of(resource) {
             let Some(known) = self.queues.get(queue) else {
                 continue;
@@ -434,9 +438,16 @@ impl CoreState {
     pub(crate) fn resume(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended &= !(1 << resource.0);
         self.calm_until = 0;
+        if self.has_gate(resource) {
+            return;
+        }
         for queue in self.queues_of(resource) {
             self.offer(queue, now_ns);
         }
+    }
+
+    fn has_gate(&self, resource: ResourceId) -> bool {
+        matches!(self.gates.get(resource.index()), Some(Some(_)))
     }
 
     /// True where the resource is suspended here.

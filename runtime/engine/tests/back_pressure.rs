@@ -135,6 +135,36 @@ fn a_gate_divides_its_bytes_by_weight_whatever_sizes_tenants_send() {
     check_books(engine);
 }
 
+/// One tenant has a core to itself. A scheduler on each core would give each core half of the device, and that tenant with it.
+#[test]
+fn a_gate_on_one_core_divides_a_device_whatever_cores_its_senders_are_on() {
+    let policy = weighted_fair::policy(weighted_fair::Params { metric: Metric::Bytes, ..Default::default() });
+    let link = ResourceConfig { cores: 1, ..ResourceConfig::new("link") }.gate(Metric::Bytes, Box::new(policy));
+    let engine = engine(2, vec![link]);
+    let driver = driver(engine, resource(0));
+    let client = client(engine, resource(0), driver);
+    let tenants = [50, 33, 17].map(|weight| tenant(engine, weight));
+    for (&tenant, core) in tenants.iter().zip([0, 0, 1]) {
+        for _ in 0..8 {
+            engine.spawn_for_on(core, ResourceId::RUNTIME, tenant, move || async move {
+                loop {
+                    client.transmit(0, 1_000).await.unwrap();
+                }
+            });
+        }
+    }
+    let mut simulator = Simulator::new(engine, 7);
+    assert_eq!(simulator.run_for(100_000_000, 10_000_000), Stop::TimeOver);
+    let bytes = tenants.map(|tenant| used_everywhere(engine, tenant, Column::Bytes));
+    let sum: u64 = bytes.iter().sum();
+    for (bytes, wanted) in bytes.iter().zip([50.0, 33.0, 17.0]) {
+        let share = *bytes as f64 * 100.0 / sum as f64;
+        assert!((share - wanted).abs() < 1.0, "{share} instead of {wanted}");
+    }
+    assert!(sum > 85_000_000, "the link was busy: {sum} bytes in 100 ms");
+    check_books(engine);
+}
+
 #[test]
 fn a_policy_that_holds_back_is_asked_again_at_its_time() {
     use gyre_engine::Entitlement;

@@ -78,6 +78,11 @@ impl<R: 'static> Port<R> for DirectPort<R> {
     fn send(&self, request: R, _labels: Labels) {
         DIRECT.spawn(gyre_account::current_activity(), (self.serve)(request));
     }
+
+    fn visit(&self, _labels: Labels, work: &mut dyn FnMut()) -> bool {
+        work();
+        true
+    }
 }
 
 /// Makes a link to a server without queues: `direct_link(|request| Box::pin(block::serve(server, request)))`.

@@ -13,6 +13,13 @@ pub struct Labels {
 pub trait Port<R>: Send + Sync + 'static {
     /// Queues the request under the current activity. Never waits; a request that cannot be queued is dropped, which answers `Gone`.
     fn send(&self, request: R, labels: Labels);
+
+    /// Runs `work` inside the sender's turn, stamped and charged as a request of this resource that is handled at once; false, and
+    /// nothing done, where a request would have to wait. `work` looks at what the resource shows to its neighbours and never waits.
+    fn visit(&self, labels: Labels, work: &mut dyn FnMut()) -> bool {
+        let _ = (labels, work);
+        false
+    }
 }
 
 /// A handle to a resource by one of its protocols, with the labels that its requests carry.
@@ -43,6 +50,14 @@ impl<R> Link<R> {
     /// Names who answers, whatever the labels: the same number means the same server.
     pub fn server(&self) -> usize {
         core::ptr::from_ref(self.port).cast::<()>().addr()
+    }
+
+    /// Does what a request would do without making one; `None` where a request would have to wait. See [`Port::visit`].
+    #[inline]
+    pub fn visit<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let (mut work, mut answer) = (Some(work), None);
+        self.port.visit(self.labels, &mut || answer = work.take().map(|work| work()));
+        answer
     }
 
     /// Sends a request.

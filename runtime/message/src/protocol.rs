@@ -4,9 +4,12 @@
 ///
 /// Variants have the names of the methods. Arguments and answers are owned values; an answer is a `Result` whose error is
 /// made from [`crate::Gone`].
+///
+/// With `near TRAIT` a server may also show a part of itself that answers at once or not at all: its clients look at that through
+/// `Client::visit`, which spends their turn as a message handled inline would.
 #[macro_export]
 macro_rules! protocol {
-    ($(#[$meta:meta])* pub mod $name:ident {
+    ($(#[$meta:meta])* pub mod $name:ident $(near $near:path)? {
         $($(#[$method_meta:meta])* async fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $answer:ty;)*
     }) => {
         $(#[$meta])*
@@ -34,18 +37,32 @@ macro_rules! protocol {
 
             /// Asks a server of this protocol.
             #[derive(Clone, Copy)]
-            pub struct Client($crate::Link<Request>);
+            pub struct Client($crate::Link<Request>, $(Option<&'static dyn $near>)?);
 
             impl Client {
                 /// A client that sends through `link`.
                 pub fn new(link: $crate::Link<Request>) -> Client {
-                    Client(link)
+                    Client(link, $({ let none: Option<&'static dyn $near> = None; none })?)
                 }
 
                 /// The same client, whose requests carry these labels.
                 pub fn labelled(self, labels: $crate::Labels) -> Client {
-                    Client(self.0.labelled(labels))
+                    Client(self.0.labelled(labels), $({ let near: Option<&'static dyn $near> = self.1; near })?)
                 }
+
+                $(
+                    /// The same client, which may look at this part of the server.
+                    pub fn with_near(self, near: &'static dyn $near) -> Client {
+                        Client(self.0, Some(near))
+                    }
+
+                    /// Looks at the server without a message; `None` where it shows nothing or a message would have to wait.
+                    #[inline]
+                    pub fn visit<T>(&self, look: impl FnOnce(&'static dyn $near) -> T) -> Option<T> {
+                        let near = self.1?;
+                        self.0.visit(move || look(near))
+                    }
+                )?
 
                 /// Names who answers, whatever the labels: the same number means the same server.
                 pub fn server(&self) -> usize {

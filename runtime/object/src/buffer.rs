@@ -71,6 +71,18 @@ impl Page {
         self.0.write_shared(offset, from)
     }
 
+    /// Copies to `offset` from `start` of another page; returns the bytes copied, fewer where one ends.
+    #[inline]
+    pub fn copy_from(&self, offset: usize, from: &Page, start: usize, count: usize) -> usize {
+        self.0.copy_from(offset, &from.0, start, count)
+    }
+
+    /// The same within the first [`PAGE_BYTES`] of both.
+    #[inline]
+    pub fn copy_page(&self, offset: usize, from: &Page, start: usize, count: usize) -> usize {
+        self.0.copy_page(offset, &from.0, start, count)
+    }
+
     /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         self.0.compare_exchange_u32(offset, expected, new)

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_config::boot::{Dispatch, Machine, Metric as ConfiguredMetric, Policy as ConfiguredPolicy, ResourcePolicy};
-use gyre_config::policy::{CPU, RESOURCES, usual_metric};
+use gyre_config::policy::{CPU, RESOURCES, usual_cores, usual_metric};
 use gyre_engine::{GridConfig, ResourceConfig};
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{
@@ -21,7 +21,7 @@ const INFRASTRUCTURE_TIMES: u64 = 4;
 /// The policy's own: a sentence names the resource.
 pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     let asked = |name: &str| machine.resources.iter().find(|policy| policy.resource == name);
-    let resources = names().map(|name| resource(name, asked(name))).collect::<Result<Vec<_>, _>>()?;
+    let resources = names().map(|name| resource(name, asked(name), machine.cores)).collect::<Result<Vec<_>, _>>()?;
     report_unknown(machine);
     let mut grid = GridConfig::new(resources);
     let shares: u64 = machine.tenants.iter().map(|tenant| u64::from(tenant.share)).sum();
@@ -60,12 +60,15 @@ fn report_unknown(machine: &Machine) {
     }
 }
 
-fn resource(name: &str, asked: Option<&ResourcePolicy>) -> Result<ResourceConfig, PolicyError> {
+fn resource(name: &str, asked: Option<&ResourcePolicy>, cores: u16) -> Result<ResourceConfig, PolicyError> {
     let plain = ResourceConfig::new(name);
     let Some(asked) = asked else {
         return match usual_metric(name) {
             ConfiguredMetric::Cycles => Ok(plain),
-            scarce => gate(plain, &ConfiguredPolicy::WeightedFair, metric(scarce)),
+            scarce => {
+                let plain = ResourceConfig { cores: usual_cores(scarce, cores), ..plain };
+                gate(plain, &ConfiguredPolicy::WeightedFair, metric(scarce))
+            }
         };
     };
     let tuned = ResourceConfig {

@@ -12,6 +12,7 @@ use gyre_address_space::AddressSpace;
 use gyre_address_space::flush::{Flush, Stale, flush_here};
 use gyre_engine::snapshot::Row;
 use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
+use gyre_interface::async_io::async_io;
 use gyre_linux::run::{Compute, run_thread};
 use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall};
 use gyre_linux::{Arguments, Thread};
@@ -44,6 +45,8 @@ pub struct Personality {
     pub system: &'static System,
     /// Runs threads.
     pub engine: &'static Engine,
+    /// Does what programs do not wait for.
+    pub async_io: async_io::Client,
     /// Where the cycles of system calls go.
     pub resource: ResourceId,
 }
@@ -90,6 +93,10 @@ impl Host for Personality {
 
     fn is_over_limit(&self, activity: ActivityId) -> bool {
         self.engine.accounts().activities.is_over_limit(activity)
+    }
+
+    fn async_io(&self) -> Option<async_io::Client> {
+        Some(self.async_io)
     }
 
     fn flush(&self) -> &'static dyn Flush {

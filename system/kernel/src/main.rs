@@ -13,6 +13,8 @@ mod assembly;
 #[cfg(target_os = "none")]
 mod change;
 #[cfg(target_os = "none")]
+mod ending;
+#[cfg(target_os = "none")]
 mod entitlements;
 mod figures;
 #[cfg(target_os = "none")]
@@ -25,6 +27,8 @@ mod memory;
 mod native;
 #[cfg(target_os = "none")]
 mod network;
+#[cfg_attr(not(target_os = "none"), allow(dead_code, reason = "used by the kernel only; tested on the host"))]
+mod pace;
 #[cfg(target_os = "none")]
 mod pci;
 #[cfg(target_os = "none")]

@@ -48,6 +48,9 @@ pub fn add_file_system(server: &'static Ext2) {
     FILE_SYSTEMS.lock().push(server);
 }
 
+/// Pages of files that each tenant keeps: what a small program needs to go on.
+const KEPT_PAGES: usize = 64;
+
 /// Starts the resource; the cache asks it for room from here on.
 pub fn start(system: &'static System, cache: &'static FileCache) {
     let free = gyre_x86_64::memory_statistics().free_bytes;
@@ -75,7 +78,8 @@ pub fn start(system: &'static System, cache: &'static FileCache) {
     let link = Link::new(system.engine.port(resource("memory"), move |request| memory::serve(memory, request)));
     let client = memory::Client::new(link);
     CLIENT.set(client);
-    cache.connect(Room { client, has_room: |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer)) });
+    let has_room = |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer));
+    cache.connect(Room { client, has_room, kept_pages: KEPT_PAGES });
 }
 
 type Served = core::pin::Pin<Box<dyn core::future::Future<Output = ()>>>;

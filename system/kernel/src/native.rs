@@ -4,7 +4,7 @@
 use crate::assembly::System;
 use crate::memory;
 use crate::tenants::{self, Running};
-use crate::{change, figures, snapshot};
+use crate::{change, ending, figures, snapshot};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_config::boot::TenantKind;
 use gyre_config::native::{
-    CHECKPOINT, Change, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SET, SNAPSHOT,
-    SPAWN, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
+    CHECKPOINT, Change, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SET,
+    SNAPSHOT, SPAWN, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
 };
 use gyre_linux::file::FileContext;
 use gyre_linux::file::calls::flow;
@@ -56,6 +56,7 @@ pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arg
         LOG => read_log(&thread, arguments).await,
         TERMINATE => terminate(arguments),
         SET => set(system, &thread, arguments).await,
+        END => ending::begin(system, arguments.word(0)).then_some(0).ok_or(Errno::EALREADY),
         _ => Err(Errno::ENOSYS),
     }
 }

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_engine::{Engine, ResourceHandle};
-use gyre_interface::link::{LinkProperties, OutFrame, link};
+use gyre_interface::link::{LinkProperties, link};
 use gyre_interface::tcp::tcp;
 use gyre_interface::udp::udp;
 use gyre_machine::DeviceError;
@@ -133,15 +133,11 @@ fn go_on(device: &VirtioNet, handle: ResourceHandle) {
 /// Hands a frame to the device once its ring has room; until then the gate's scheduler decides whose is next.
 async fn transmit(engine: &'static Engine, handle: ResourceHandle, device: &'static VirtioNet, request: link::Request) {
     if let link::Request::transmit { frame, .. } = &request {
-        let bytes = bytes_of(frame);
+        let bytes = frame.link_bytes() as u64;
         handle.until_accepted(|| device.has_room().then_some(())).await;
         engine.report(Metric::Bytes, bytes);
     }
     link::serve(device, request).await;
-}
-
-fn bytes_of(frame: &OutFrame) -> u64 {
-    frame.pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
 fn ports(engine: &'static Engine, net: &'static Net) -> NetPorts {

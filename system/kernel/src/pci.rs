@@ -54,7 +54,7 @@ impl Registers for Region {
     accesses!(read8 write8 u8, read16 write16 u16, read32 write32 u32);
 }
 
-/// Virtio devices of a type (2 block, 1 network), in PCI order.
+/// Virtio devices of a type (2 block, 8 SCSI, 1 network), in PCI order.
 pub fn virtio_devices(kind: u16) -> impl Iterator<Item = Function> {
     let modern = 0x1040 + kind;
     gyre_x86_64::pci_devices()

@@ -1,24 +1,22 @@
-//! The storage path: virtio block devices behind a gate, a file cache that all file systems share.
+//! The storage path: disks behind virtio (block devices or SCSI) behind a gate, a file cache that all file systems share.
 
 use crate::assembly::System;
 use crate::host::tenant_of;
+use crate::pace::Pace;
 use crate::pci::{Function, virtio_devices};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_engine::{Engine, ResourceHandle};
 use gyre_file_cache::{CacheOptions, FileCache, Usage};
-use gyre_interface::block::block;
+use gyre_interface::block::{BlockError, Geometry, block};
 use gyre_machine::{DeviceError, PAGE_BYTES};
 use gyre_message::{Link, WaitQueue};
 use gyre_object::{Bytes, SetOnce, SpinLock};
 use gyre_schedulers::Metric;
 use gyre_virtio::pci::PciTransport;
-use gyre_virtio_block::{BlockOptions, VirtioBlock};
+use gyre_virtio_block::{BLOCK_KIND, BlockOptions, SCSI_KIND, VirtioDisk};
 use gyre_volumes::{Volume, VolumeError};
-
-/// The type of block devices.
-const BLOCK: u16 = 2;
 
 /// Disks in PCI order, and the cache above them.
 pub struct Disks {
@@ -29,7 +27,7 @@ pub struct Disks {
 }
 
 /// The devices in PCI order, `None` where one could not be started.
-static DEVICES: SetOnce<&'static [Option<&'static VirtioBlock>]> = SetOnce::new();
+static DEVICES: SetOnce<&'static [Option<&'static VirtioDisk>]> = SetOnce::new();
 static CACHE: SetOnce<&'static FileCache> = SetOnce::new();
 
 /// Bytes read from a disk and written to it.
@@ -78,13 +76,12 @@ pub fn cache_usage(activity: ActivityId) -> Option<Usage> {
 
 /// Starts all block devices. One that fails is reported and left out.
 pub fn start(system: &'static System) -> Disks {
-    let devices: Vec<Option<&'static VirtioBlock>> =
-        virtio_devices(BLOCK).enumerate().map(|(index, function)| start_disk(system, index, function)).collect();
-    let connected = devices
-        .iter()
+    let devices: Vec<Option<&'static VirtioDisk>> = virtio_devices(BLOCK_KIND)
+        .chain(virtio_devices(SCSI_KIND))
         .enumerate()
-        .map(|(index, device)| Some(connect(system.engine, core_of(system, index), (*device)?)));
-    let clients = connected.collect();
+        .map(|(index, function)| start_disk(system, index, function))
+        .collect();
+    let clients = devices.iter().map(|device| Some(connect(system.engine, (*device)?))).collect();
     DEVICES.set(devices.leak());
     // How many of them a tenant may have is for the memory resource to say.
     let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES;
@@ -100,14 +97,16 @@ pub fn start(system: &'static System) -> Disks {
     Disks { clients, cache }
 }
 
-/// The core that takes a disk's interrupts.
-fn core_of(system: &System, index: usize) -> usize {
-    index % system.engine.cores()
-}
-
-fn start_disk(system: &'static System, index: usize, function: Function) -> Option<&'static VirtioBlock> {
-    match open(function, core_of(system, index), system.machine.disk_depth) {
-        Ok(device) => Some(Box::leak(Box::new(device))),
+fn start_disk(system: &'static System, index: usize, function: Function) -> Option<&'static VirtioDisk> {
+    // A disk with one queue has its interrupts at a core of its own, as far as there are cores.
+    let cores = system.engine.cores();
+    let order: Vec<usize> = (0..cores).map(|core| (index + core) % cores).collect();
+    match open(function, &order, system.machine.disk_depth) {
+        Ok(device) => {
+            let kind = if device.is_scsi() { "SCSI" } else { "block device" };
+            log::info!("disk {index}: {kind} with {} queues", device.interrupts().count());
+            Some(Box::leak(Box::new(device)))
+        }
         Err(error) => {
             log::error!("disk {index}: {error:?}");
             None
@@ -115,48 +114,94 @@ fn start_disk(system: &'static System, index: usize, function: Function) -> Opti
     }
 }
 
-fn open(function: Function, core: usize, depth: u16) -> Result<VirtioBlock, DeviceError> {
+fn open(function: Function, cores: &[usize], depth: u16) -> Result<VirtioDisk, DeviceError> {
     let transport = PciTransport::new(function)?;
     let usual = BlockOptions::default();
     let depth = if depth == 0 { usual.depth } else { depth };
-    VirtioBlock::new(Box::new(transport), core, BlockOptions { depth, ..usual })
+    VirtioDisk::new(Box::new(transport), cores, BlockOptions { depth, ..usual })
 }
 
-/// Gives a device its port, its interrupt and its watchman.
-fn connect(engine: &'static Engine, core: usize, device: &'static VirtioBlock) -> block::Client {
+/// Gives a device its port, its interrupts and its watchman.
+fn connect(engine: &'static Engine, device: &'static VirtioDisk) -> block::Client {
     let resource = engine.resource("block").unwrap_or(ResourceId(0));
     let interrupts = engine.resource("device_interrupt").unwrap_or(ResourceId(0));
     let handle = engine.handle(resource);
-    let completed: &'static WaitQueue = Box::leak(Box::default());
-    engine.on_interrupt(core, device.line(), Box::new(|| completed.wake_all()));
     let infrastructure = ActivityId::INFRASTRUCTURE;
-    engine.spawn_for_on(core, interrupts, infrastructure, move || complete(device, completed, handle));
+    for (queue, (core, line)) in device.interrupts().enumerate() {
+        let completed: &'static WaitQueue = Box::leak(Box::default());
+        engine.on_interrupt(core, line, Box::new(|| completed.wake_all()));
+        engine.spawn_for_on(core, interrupts, infrastructure, move || complete(device, queue, completed, handle));
+    }
+    let core = device.interrupts().next().map_or(0, |(core, _)| core);
     engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch(move || handle.resume()));
-    block::Client::new(Link::new(engine.port(resource, move |request| serve(engine, handle, device, request))))
+    let gate: &'static Gate = Box::leak(Box::new(Gate { engine, handle, device, pace: Pace::default() }));
+    block::Client::new(Link::new(engine.port(resource, move |request| block::serve(gate, request))))
 }
 
-/// Answers what the device is done with, after each of its interrupts.
-async fn complete(device: &'static VirtioBlock, completed: &'static WaitQueue, handle: ResourceHandle) {
+/// Answers what a queue of the device is done with, after each of its interrupts.
+async fn complete(device: &'static VirtioDisk, queue: usize, completed: &'static WaitQueue, handle: ResourceHandle) {
     loop {
         let next = completed.wait();
-        device.on_interrupt();
+        device.on_interrupt(queue);
         handle.resume();
         next.await;
     }
 }
 
-/// Hands a request to the device once that has room; until then the gate's scheduler keeps the others in order.
-async fn serve(engine: &'static Engine, handle: ResourceHandle, device: &'static VirtioBlock, request: block::Request) {
-    handle.until_accepted(|| device.has_room().then_some(())).await;
-    engine.report(Metric::Bytes, bytes_of(&request));
-    block::serve(device, request).await;
+/// A disk's place in the grid: hands a request to the device once that has room; until then the scheduler keeps the others in order. Tells
+/// that scheduler what each request took, in bytes and in time of the device.
+struct Gate {
+    engine: &'static Engine,
+    handle: ResourceHandle,
+    device: &'static VirtioDisk,
+    pace: Pace,
 }
 
-fn bytes_of(request: &block::Request) -> u64 {
-    let total = |views: &Vec<Bytes>| views.iter().map(|view| view.len() as u64).sum();
-    match request {
-        block::Request::read { into, .. } => total(into),
-        block::Request::write { from, .. } => total(from),
-        block::Request::geometry { .. } | block::Request::flush { .. } => 0,
+impl Gate {
+    async fn admit(&self) {
+        self.handle.until_accepted(|| self.device.has_room().then_some(())).await;
+    }
+
+    /// Counts a request that moved data; its bytes are known and counted before, so that the next choice knows of them.
+    fn count(&self, bytes: u64, device_ns: u64) {
+        self.engine.report(Metric::DeviceTimeNs, device_ns);
+        self.pace.note(bytes, device_ns);
+    }
+}
+
+fn bytes_of(views: &[Bytes]) -> u64 {
+    views.iter().map(|view| view.len() as u64).sum()
+}
+
+impl block::Server for Gate {
+    async fn geometry(&'static self) -> Result<Geometry, BlockError> {
+        self.device.find_geometry().await
+    }
+
+    async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {
+        self.admit().await;
+        let bytes = bytes_of(&into);
+        self.engine.report(Metric::Bytes, bytes);
+        let (answer, ns) = self.device.read_timed(first_sector, into).await;
+        self.count(bytes, ns);
+        answer
+    }
+
+    async fn write(&'static self, first_sector: u64, from: Vec<Bytes>) -> Result<(), BlockError> {
+        self.admit().await;
+        let bytes = bytes_of(&from);
+        self.engine.report(Metric::Bytes, bytes);
+        let (answer, ns) = self.device.write_timed(first_sector, from).await;
+        self.count(bytes, ns);
+        answer
+    }
+
+    async fn flush(&'static self) -> Result<(), BlockError> {
+        self.admit().await;
+        let (answer, ns) = self.device.flush_timed().await;
+        self.engine.report(Metric::DeviceTimeNs, ns);
+        // A flush moves nothing of its own: where bytes are counted, it counts for those that the device could have moved meanwhile.
+        self.engine.report(Metric::Bytes, self.pace.bytes_in(ns));
+        answer
     }
 }

@@ -1,6 +1,7 @@
 //! What each tenant gets: a root file system, memory file systems, a console, its first program.
 
 use crate::assembly::System;
+use crate::ending;
 use crate::host::{Personality, tenant_of};
 use crate::memory;
 use crate::network::Network;
@@ -11,9 +12,11 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
+use gyre_async_io::AsyncIo;
 use gyre_config::boot::{EmbeddedFile, Program, Root, Tenant as Description, TenantKind};
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::ShelfOptions;
+use gyre_interface::async_io::async_io;
 use gyre_interface::block::block;
 use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
 use gyre_linux::file::FileContext;
@@ -27,8 +30,12 @@ use gyre_object::{Bytes, SetOnce};
 use gyre_tmpfs::{Limits, Tmpfs};
 use gyre_volumes::VolumeError;
 
-/// Nodes and names of a tenant that its file system remembers.
-const NODES_MAX: usize = 8 * 1024;
+/// A node and a name that a tenant's file system remembers for each of so many bytes of its memory. They are given back when its memory
+/// is short.
+const NODE_PART_BYTES: u64 = 8 * 1024;
+/// Bounds of that.
+const NODES_MIN: usize = 1024;
+const NODES_MAX: usize = 64 * 1024;
 /// Nodes of one memory file system.
 const MEMORY_NODES_MAX: u64 = 16 * 1024;
 
@@ -93,7 +100,8 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     let slots: Vec<SetOnce<&'static Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
     RUNNING.set(slots.leak());
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
-    let host: &'static Personality = Box::leak(Box::new(Personality { system, engine: system.engine, resource }));
+    let host: &'static Personality =
+        Box::leak(Box::new(Personality { system, engine: system.engine, async_io: async_io_client(system), resource }));
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {
@@ -107,6 +115,13 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
         };
         system.engine.spawn_for(resource, *activity, task);
     }
+}
+
+/// The resource for work that programs do not wait for.
+fn async_io_client(system: &'static System) -> async_io::Client {
+    let server: &'static AsyncIo = Box::leak(Box::default());
+    let resource = system.engine.resource("async_io").unwrap_or(ResourceId(0));
+    async_io::Client::new(Link::new(system.engine.port(resource, move |request| async_io::serve(server, request))))
 }
 
 async fn start_tenant(
@@ -174,11 +189,11 @@ async fn open_files(
         Root::Embedded => (embedded_root(system, memory(0o755)).await?, "tmpfs"),
         Root::Disk(disk) => {
             let client = disks.clients.get(usize::from(disk)).copied().flatten().ok_or(StartError::NoDisk)?;
-            (mount(system, disks, client, index).await?, "ext2")
+            (mount(system, disks, client, description, index).await?, "ext2")
         }
         Root::Volume { disk, number } => {
             let client = storage::open_volume(system, disks, disk, number).await.map_err(StartError::Volume)?;
-            (mount(system, disks, client, index).await?, "ext2")
+            (mount(system, disks, client, description, index).await?, "ext2")
         }
     };
     let shared = memory(0o1777);
@@ -203,25 +218,33 @@ fn memory_file_system(system: &'static System, pages_max: u64, mode: u16) -> fil
     let server: &'static Tmpfs =
         Box::leak(Box::new(Tmpfs::new(Limits { pages_max, nodes_max: MEMORY_NODES_MAX }, mode)));
     let resource = system.engine.resource("tmpfs").unwrap_or(ResourceId(0));
-    files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request))))
+    let link = Link::new(system.engine.port(resource, move |request| files::serve(server, request)));
+    files::Client::new(link).with_near(server)
 }
 
 async fn mount(
     system: &'static System,
     disks: &'static Disks,
     client: block::Client,
+    description: &Description,
     index: usize,
 ) -> Result<files::Client, StartError> {
+    let nodes_max = (description.limits.memory_bytes / NODE_PART_BYTES) as usize;
+    let nodes_max = nodes_max.clamp(NODES_MIN, NODES_MAX);
     let bounds =
-        ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as fn(ActivityId) -> ActivityId };
+        ShelfOptions { capacity: nodes_max, budget: nodes_max, payer: tenant_of as fn(ActivityId) -> ActivityId };
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
     let server = Ext2::mount(client, options, disks.cache).await?;
     memory::add_file_system(server);
+    if let Some(activity) = system.activities.get(index) {
+        ending::remember(*activity, server);
+    }
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
     let core = index % system.engine.cores();
     system.engine.spawn_for_on(core, resource, ActivityId::INFRASTRUCTURE, move || server.maintain());
-    Ok(files::Client::new(Link::new(system.engine.port(resource, move |request| files::serve(server, request)))))
+    let link = Link::new(system.engine.port(resource, move |request| files::serve(server, request)));
+    Ok(files::Client::new(link).with_near(server))
 }
 
 /// Fills a memory file system with the files of the boot module.

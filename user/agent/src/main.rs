@@ -7,6 +7,7 @@
 //! GET  /events             server-sent events: a snapshot now and each second
 //! POST /exec               {"tenant": ..., "argv": [...], "env": [...]}, then 101 and frames (gyre_config::session)
 //! POST /set              a change of the machine (gyre_config::native::Change), as JSON
+//! POST /end              ends the machine in order; the body is the programs' grace time, ms
 //! GET  /logs/TENANT        what the tenant wrote; ?follow=1 waits for more
 //! ```
 //! Threads and blocking sockets: a dozen connections at most, and nothing to port. `--fake` and `--linux` take the figures

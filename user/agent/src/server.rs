@@ -99,6 +99,7 @@ fn answer(
         ("POST", path) if path.starts_with("/checkpoint/") || path.starts_with("/evict/") => {
             keep(&mut out, path, request, source)?;
         }
+        ("POST", "/end") => end(&mut out, &request.body, source)?,
         ("POST", "/set") => set(&mut out, &request.body, source)?,
         ("GET", "/metrics") => {
             figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?
@@ -112,14 +113,14 @@ fn answer(
         ("GET", "/") => http::refuse(
             &mut out,
             "200 OK",
-            "metrics snapshot bill events exec set logs/TENANT checkpoint/TENANT evict/TENANT",
+            "metrics snapshot bill events exec set end logs/TENANT checkpoint/TENANT evict/TENANT",
         )?,
         ("GET" | "POST", _) => http::refuse(
             &mut out,
             "404 Not Found",
-            "there is: /metrics /snapshot /bill /events /exec /set /logs/TENANT /checkpoint/TENANT /evict/TENANT",
+            "there is: /metrics /snapshot /bill /events /exec /set /end /logs/TENANT /checkpoint/TENANT /evict/TENANT",
         )?,
-        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec, /set, /checkpoint or /evict")?,
+        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec, /set, /end, /checkpoint or /evict")?,
     }
     Ok(true)
 }
@@ -133,6 +134,18 @@ fn keep(out: &mut impl io::Write, path: &str, request: &Request, source: &Arc<dy
     match source.keep(tenant, Some(file).filter(|file| !file.is_empty()), what == "evict") {
         Ok(bytes) => http::respond(out, "200 OK", "text/plain", bytes.to_string().as_bytes()),
         Err(error) => http::refuse(out, "404 Not Found", &format!("{what} {tenant} {file}: {error}")),
+    }
+}
+
+/// `POST /end`: ends the machine in order; the body is the programs' grace time, ms. The answer comes before the end.
+fn end(out: &mut impl io::Write, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
+    let grace_ms = std::str::from_utf8(body).ok().and_then(|text| text.trim().parse().ok());
+    let Some(grace_ms) = grace_ms else {
+        return http::refuse(out, "400 Bad Request", "the body must be the programs' grace time in milliseconds");
+    };
+    match source.end(grace_ms) {
+        Ok(()) => http::respond(out, "200 OK", "text/plain", b"ending\n"),
+        Err(error) => http::refuse(out, "409 Conflict", &format!("the machine is not ended: {error}")),
     }
 }
 

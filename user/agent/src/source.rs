@@ -41,6 +41,14 @@ pub trait Source: Send + Sync + 'static {
     /// A sentence that says what is wrong with the wish.
     fn set(&self, change: &Change) -> io::Result<()>;
 
+    /// Begins to end the machine in order; programs have `grace_ms` after SIGTERM.
+    ///
+    /// # Errors
+    /// What the kernel answers; `Unsupported` on machines that have no such call.
+    fn end(&self, _grace_ms: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Starts a program in a tenant with these streams.
     ///
     /// # Errors

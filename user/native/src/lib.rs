@@ -120,6 +120,15 @@ pub fn log(tenant: u32, offset: u64, length: usize) -> io::Result<(u64, Vec<u8>)
     Ok((u64::from_le_bytes(*first), text.to_vec()))
 }
 
+/// Ends the machine in order: programs have `grace_ms` after SIGTERM. Returns at once; see [`native::END`].
+///
+/// # Errors
+/// What the kernel answers.
+pub fn end(grace_ms: u64) -> io::Result<()> {
+    let grace_ms = i64::try_from(grace_ms).map_err(io::Error::other)?;
+    call::plain(native::END, [grace_ms, 0]).map(drop)
+}
+
 /// Changes the running machine; needs the rights of the system tenant.
 ///
 /// # Errors

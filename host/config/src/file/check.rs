@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use super::{Description, Image, Problem, SharedDisk, policies, promises, raw, suggest, tenants, units};
+use super::{Bus, Description, Image, Problem, SharedDisk, policies, promises, raw, suggest, tenants, units};
 use crate::{
     address,
     boot::{Activity, Dispatch, Link, LogLevel, Machine},
@@ -217,7 +217,17 @@ fn disk(checker: &mut Checker, raw: &raw::Disk) -> SharedDisk {
         checker.wrong(Problem::new(span.clone(), "the disk is too slow for its requests", "expected 100 kB/s or more"));
     }
     let requests = raw.requests.as_ref().map(|text| checker.unit(Some(text), 0, units::per_second));
+    let bus = raw.bus.as_ref().map_or(Bus::Virtio, |text| match text.get_ref().as_str() {
+        "virtio" => Bus::Virtio,
+        "scsi" => Bus::Scsi,
+        other => {
+            let problem = Problem::new(text.span(), format!("there is no bus `{other}`"), "not one of them");
+            checker.wrong(problem.help("there is: virtio, scsi"));
+            Bus::Virtio
+        }
+    });
     SharedDisk {
+        bus,
         rate_bytes_per_second: rate.map(|(_, rate)| rate).filter(|rate| *rate > 0),
         requests_per_second: requests.filter(|count| *count > 0),
     }

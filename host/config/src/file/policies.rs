@@ -8,7 +8,7 @@ use super::{
     raw::{self, At},
     suggest, units,
 };
-use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, usual_metric};
+use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, usual_cores, usual_metric};
 
 /// Names of the policies in the machine file.
 const POLICIES: &[(&str, Name)] = &[
@@ -90,11 +90,12 @@ fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) 
     let resource = resource(checker, name);
     let policy = policy(checker, name, raw);
     let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
+    let metric = metric.unwrap_or_else(|| usual_metric(&name.get_ref().replace('-', "_")));
     Some(ResourcePolicy {
         policy,
-        metric: metric.unwrap_or_else(|| usual_metric(&name.get_ref().replace('-', "_"))),
+        metric,
         batch: checker.number(raw.batch.as_ref(), "the batching factor", 1, 1024, 1) as u16,
-        cores: core_set(checker, raw.cores.as_ref(), cores),
+        cores: raw.cores.as_ref().map_or_else(|| usual_cores(metric, cores), |list| core_set(checker, list, cores)),
         priority: checker.number(raw.priority.as_ref(), "the priority", 0, 255, 0) as u8,
         queue_depth: checker.number(raw.queue_depth.as_ref(), "the queue depth", 1, 65536, 256) as u32,
         resource: resource?,
@@ -149,9 +150,7 @@ fn build(name: Name, rate: Rate, burst: u64) -> Policy {
     }
 }
 
-fn core_set(checker: &mut Checker, list: Option<&At<Vec<At<i64>>>>, cores: u16) -> u64 {
-    let all = (1u64 << cores) - 1;
-    let Some(list) = list else { return all };
+fn core_set(checker: &mut Checker, list: &At<Vec<At<i64>>>, cores: u16) -> u64 {
     if list.get_ref().is_empty() {
         checker.wrong(Problem::new(list.span(), "a resource needs at least one core", "empty"));
     }

@@ -45,6 +45,7 @@ pub(super) struct Disk {
     pub(super) rate: Option<At<String>>,
     pub(super) requests: Option<At<String>>,
     pub(super) depth: Option<At<i64>>,
+    pub(super) bus: Option<At<String>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -140,6 +140,7 @@ fn work(rig: &Rig, place: &Place, moments: u32, chance: &mut Chance) -> Result<(
         command_line: "",
         disks: &[],
         throttle: "",
+        bus: gyre_config::file::Bus::Virtio,
         clock: qemu::Clock::Host,
         console: &console,
         wire: None,

@@ -11,8 +11,9 @@ use std::{
 
 use gyre_config::{
     address,
-    boot::{Root, Tenant, TenantKind},
-    file::{Description, HostTenant},
+    boot::{Metric, Root, Tenant, TenantKind},
+    file::{Bus, Description, HostTenant},
+    policy::Rate,
 };
 
 use super::plain;
@@ -61,12 +62,18 @@ pub struct Running {
 /// Takes a machine's folder: two runs must not share disks.
 fn lock(folder: &Path, name: &str) -> Result<File> {
     let path = folder.join("lock");
-    let file = File::create(&path).context(|| format!("cannot write {}", path.display()))?;
+    // Not truncated: while it is taken it says who has it.
+    let options = File::options().write(true).create(true).truncate(false).to_owned();
+    let file = options.open(&path).context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // Who to tell that the machine is to end: `gyre stop`.
+            std::fs::write(&path, std::process::id().to_string())
+                .context(|| format!("cannot write {}", path.display()))?;
+            Ok(file)
+        }
         Err(_) => {
-            let help =
-                "watch it with ./gyre top, end it with Ctrl-C where it runs, or give this machine another `name`";
+            let help = "watch it with ./gyre top, end it with ./gyre stop, or give this machine another `name`";
             Err(Failure::with_help(format!("the machine `{name}` is running already"), help))
         }
     }
@@ -121,6 +128,11 @@ pub fn start_with_clock(
         command_line: &boot.command_line,
         disks: &disks,
         throttle: &throttle(&description),
+        bus: match (arguments.on, &description.disk) {
+            (cli::Kernel::Gyre, Some(disk)) => disk.bus,
+            // To compare with: Linux's drivers for both are of one quality.
+            _ => Bus::Virtio,
+        },
         console: &console,
         wire: Some(qemus),
         clock,
@@ -157,13 +169,30 @@ fn boot(project: &Project, description: &Description, arguments: &cli::Run, fold
     let machine = &description.machine;
     if arguments.on == cli::Kernel::Linux {
         let linux = linux::prepare(project, machine, folder, Some(&build::agent(project)?))?;
-        let command_line = format!("{} {}", linux::COMMAND_LINE, arguments.append);
+        let command_line = format!("{} {} {}", linux::COMMAND_LINE, request_limits(description), arguments.append);
         return Ok(Boot { kernel: linux.kernel, module: linux.initrd, command_line });
     }
     let kernel = arguments.kernel.clone().map_or_else(|| build::kernel(project), Ok)?;
     let module = folder.join("module.bin");
     module::write(machine, &build::agent(project)?, &module)?;
     Ok(Boot { kernel, module, command_line: arguments.append.clone() })
+}
+
+/// What Linux is to let tenants have of a shared disk that grants so many requests: the same part of it that the machine file grants them of
+/// its time. Words of the command line, which its first script turns into `io.max`.
+fn request_limits(description: &Description) -> String {
+    let Some(requests) = description.disk.and_then(|disk| disk.requests_per_second) else { return String::new() };
+    let block = description.machine.resources.iter().find(|policy| policy.resource == "block");
+    let limit = |tenant: &Tenant| {
+        let entitlement = tenant.entitlements.iter().find(|one| one.resource == "block")?;
+        match (block?.metric, entitlement.limit?) {
+            (Metric::DeviceTime, Rate::PerSecond(ns)) => Some((requests * ns / 1_000_000_000).max(1)),
+            (Metric::Messages, Rate::PerSecond(count)) => Some(count),
+            _ => None,
+        }
+    };
+    let words = description.machine.tenants.iter().filter_map(|tenant| Some((&tenant.name, limit(tenant)?)));
+    words.map(|(name, count)| format!("{}{name}={count} ", linux::REQUESTS_WORD)).collect()
 }
 
 /// Makes each tenant's disk, in tenant order.

@@ -7,6 +7,7 @@ pub mod elf;
 mod load;
 mod script;
 mod stack;
+pub mod vdso;
 
 use crate::file::Executable;
 use crate::process::Program;
@@ -183,12 +184,14 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     let started = script::resolve(thread, first, request).await?;
     let space = AddressSpace::new(thread.tenant().host().flush(), process.limits().of_memory())?;
     let loaded = load::load(thread, &space, &started.file).await?;
+    let vdso = thread.tenant().vdso.map(&space).await?;
     let secure = identity != (None, None);
     let start = stack::Start {
         arguments: &started.arguments,
         environment: &started.environment,
         path: &given_path,
         loaded: &loaded,
+        vdso,
         credentials: &process.credentials(),
         is_secure: secure,
         frame_bytes_min: crate::signal::frame::stack_bytes_min(extended_bytes),

@@ -19,6 +19,8 @@ pub(super) struct Start<'a> {
     /// The path given to execve (AT_EXECFN).
     pub(super) path: &'a [u8],
     pub(super) loaded: &'a Loaded,
+    /// Where the vDSO begins (AT_SYSINFO_EHDR).
+    pub(super) vdso: u64,
     pub(super) credentials: &'a Credentials,
     /// True where privileges grew (AT_SECURE).
     pub(super) is_secure: bool,
@@ -98,6 +100,7 @@ fn auxiliary(start: &Start<'_>, path: u64, platform: u64, random: u64) -> Vec<u6
         (raw::AT_RANDOM, random),
         (raw::AT_PLATFORM, platform),
         (raw::AT_EXECFN, path),
+        (raw::AT_SYSINFO_EHDR, start.vdso),
         (raw::AT_MINSIGSTKSZ, start.frame_bytes_min),
         (raw::AT_NULL, 0),
     ];

@@ -32,6 +32,11 @@ impl<T: Copy> AsyncLock<T> {
         }
     }
 
+    /// Holds it where nobody does.
+    pub fn try_hold(&self) -> Option<Held<'_, T>> {
+        (!self.held.swap(true, Ordering::Acquire)).then(|| Held { lock: self })
+    }
+
     /// The value, whoever holds the lock.
     pub fn peek(&self) -> T {
         *self.value.lock()

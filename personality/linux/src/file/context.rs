@@ -253,6 +253,26 @@ impl FileContext {
         }
     }
 
+    /// The directory where a path begins; `None` for what is no open directory.
+    pub(super) fn near_start(&self, directory: i32, path: &[u8]) -> Option<Place> {
+        if path.first() == Some(&b'/') {
+            return Some(self.root());
+        }
+        if directory == raw::AT_FDCWD {
+            return Some(self.directories.state.lock().current.place.clone());
+        }
+        let file = self.table.get(directory).ok()?;
+        file.place().filter(|_| matches!(file.object(), Object::Directory)).cloned()
+    }
+
+    /// The path of that directory as the process sees it.
+    pub(super) fn near_path(&self, directory: i32) -> Option<Vec<u8>> {
+        if directory == raw::AT_FDCWD {
+            return Some(self.directories.state.lock().current.path.clone());
+        }
+        Some(self.table.get(directory).ok()?.path().to_vec())
+    }
+
     /// What a path leads to, or with AT_EMPTY_PATH and an empty path what the descriptor is.
     ///
     /// # Errors

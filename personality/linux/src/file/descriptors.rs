@@ -104,6 +104,14 @@ impl DescriptorTable {
         slot.map(|slot| slot.file).ok_or(Errno::EBADF)
     }
 
+    /// Takes a descriptor out of the table where `may` says so; `None`, and nothing done, where it is not there or may not.
+    pub fn remove_if(&self, descriptor: i32, may: impl FnOnce(&OpenFile) -> bool) -> Option<Arc<OpenFile>> {
+        let index = index_of(descriptor).ok()?;
+        let mut slots = self.slots.lock();
+        let slot = slots.get_mut(index)?;
+        slot.take_if(|slot| may(&slot.file)).map(|slot| slot.file)
+    }
+
     /// Takes all descriptors from `first` to `last` out of the table.
     pub fn remove_range(&self, first: u32, last: u32) -> Vec<Arc<OpenFile>> {
         let mut slots = self.slots.lock();

@@ -1,6 +1,7 @@
 //! Character devices of /dev that need no hardware: null, zero, full, random (mem(4), random(4)).
 
 use super::attributes::{device_number, major, minor};
+use super::object::TURN_BYTES;
 use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::vec::Vec;
@@ -55,19 +56,32 @@ impl Device {
     /// Fills a program's buffer.
     pub(super) async fn read(self, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
         let before = buffer.done();
+        let mut turn_end = before + TURN_BYTES;
         while self != Device::Null && buffer.left() > 0 {
-            let mut chunk = [0; 256];
-            if self == Device::Random {
-                gyre_machine::fill_random(&mut chunk);
-            }
-            let count = buffer.left().min(chunk.len());
-            match buffer.put(chunk.get(..count).unwrap_or(&[])).await {
+            match self.put_some(buffer).await {
                 Err(error) if buffer.done() == before => return Err(error),
                 Err(_) => break,
-                Ok(_) => {}
+                Ok(()) => {}
+            }
+            // Nothing here waits: without this one read of many MiB would keep the core to the end.
+            if buffer.done() >= turn_end {
+                turn_end = buffer.done() + TURN_BYTES;
+                gyre_message::yield_now().await;
             }
         }
         Ok(buffer.done() - before)
+    }
+
+    async fn put_some(self, buffer: &mut UserBuffer<'_>) -> Result<(), Errno> {
+        static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        if self != Device::Random {
+            let count = buffer.left().min(ZEROES.len());
+            return buffer.put(ZEROES.get(..count).unwrap_or(&[])).await.map(drop);
+        }
+        let mut chunk = [0; 256];
+        gyre_machine::fill_random(&mut chunk);
+        let count = buffer.left().min(chunk.len());
+        buffer.put(chunk.get(..count).unwrap_or(&[])).await.map(drop)
     }
 
     /// Swallows a program's buffer, without looking at it, as Linux does.

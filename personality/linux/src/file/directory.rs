@@ -28,6 +28,9 @@ pub(super) async fn read_entries(file: &OpenFile, bytes_max: usize) -> Result<Ve
         push_record(&mut out, entry);
         position.set(entry.next);
     }
+    if !out.is_empty() {
+        file.tell(linux_raw_sys::general::IN_ACCESS);
+    }
     Ok(out)
 }
 

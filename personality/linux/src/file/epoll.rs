@@ -35,6 +35,14 @@ pub struct Event {
     pub data: u64,
 }
 
+impl Event {
+    /// What of `ready` is reported.
+    fn of(self, ready: Ready) -> Ready {
+        let mask = Ready::from_bits_truncate(self.events & !BEHAVIOUR);
+        ready & (mask | Ready::ERROR | Ready::HANG_UP)
+    }
+}
+
 /// One file that a list is interested in.
 pub struct Item {
     file: Weak<OpenFile>,
@@ -57,8 +65,7 @@ impl Item {
 
     /// What of `ready` this item reports.
     fn matches(&self, ready: Ready) -> Ready {
-        let mask = Ready::from_bits_truncate(self.wanted().events & !BEHAVIOUR);
-        ready & (mask | Ready::ERROR | Ready::HANG_UP)
+        self.wanted().of(ready)
     }
 
     fn is_live(&self) -> bool {
@@ -196,22 +203,58 @@ impl Epoll {
 
     /// Takes up to `events_max` events; empty where nothing is ready.
     pub fn collect(&self, events_max: usize) -> Vec<Event> {
-        let looks = self.items.lock().ready.len();
+        let looks = self.queued();
         let mut events = Vec::with_capacity(looks.min(events_max));
+        self.collect_each(looks, events_max, |event| events.push(event));
+        events
+    }
+
+    /// How many items may be ready.
+    pub fn queued(&self) -> usize {
+        self.items.lock().ready.len()
+    }
+
+    /// Tells up to `events_max` events of the first `looks` items; answers how many.
+    pub fn collect_each(&self, looks: usize, events_max: usize, mut tell: impl FnMut(Event)) -> usize {
+        let mut count = 0;
         // Those that stay go behind all that were there at first: none is looked at twice.
         for _ in 0..looks {
-            if events.len() >= events_max {
+            if count >= events_max {
                 break;
             }
-            let Some(item) = self.pop() else { break };
+            let Some(item) = self.take_first() else { break };
             if let Some((event, keep)) = look(&item) {
-                events.push(event);
+                tell(event);
+                count += 1;
                 if keep {
-                    self.enqueue(item);
+                    self.put_back(item);
                 }
             }
         }
-        events
+        let items = self.items.lock();
+        if items.ready.is_empty() {
+            self.readiness.clear(Ready::READ);
+        }
+        count
+    }
+
+    /// Takes the first queued item, which may come back: the list stays ready meanwhile.
+    fn take_first(&self) -> Option<Arc<Item>> {
+        let item = self.items.lock().ready.pop_front()?;
+        item.queued.store(false, Ordering::Release);
+        Some(item)
+    }
+
+    /// Queues an item again that was looked at.
+    fn put_back(&self, item: Arc<Item>) {
+        if item.queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.items.lock().ready.push_back(item);
+        // Another thread that found the list empty meanwhile has said so.
+        if !self.readiness.now().contains(Ready::READ) {
+            self.readiness.set(Ready::READ);
+        }
     }
 
     /// Takes the first queued item; without one the list is not ready.
@@ -288,11 +331,11 @@ fn look(item: &Arc<Item>) -> Option<(Event, bool)> {
         return None;
     }
     let file = item.file.upgrade()?;
-    let ready = item.matches(file.ready());
+    let wanted = item.wanted();
+    let ready = wanted.of(file.ready());
     if ready.is_empty() {
         return None;
     }
-    let wanted = item.wanted();
     let one_shot = wanted.events & raw::EPOLLONESHOT != 0;
     if one_shot {
         item.disarmed.store(true, Ordering::Release);

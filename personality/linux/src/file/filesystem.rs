@@ -7,6 +7,7 @@ use gyre_interface::files::{
     AttributeChange, Attributes, DirectoryEntry, FileError, FileSystemStatistics, Name, NewNode, NodeId, RenameMode,
     Sought, files,
 };
+use gyre_interface::near::Near;
 use gyre_object::Bytes;
 
 /// A file system.
@@ -25,6 +26,15 @@ impl FileSystem {
     pub fn client(&self) -> Option<files::Client> {
         match self {
             FileSystem::Served(client) => Some(*client),
+            FileSystem::Proc(_) => None,
+        }
+    }
+
+    /// Looks at what is in memory of it, without a message; `None` where that cannot be done now.
+    #[inline]
+    pub fn visit<T>(&self, look: impl FnOnce(&'static dyn Near) -> T) -> Option<T> {
+        match self {
+            FileSystem::Served(client) => client.visit(look),
             FileSystem::Proc(_) => None,
         }
     }

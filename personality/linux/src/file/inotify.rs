@@ -1,77 +1,210 @@
-//! File system events (inotify(7)): watches are accepted and numbered, so that programs that only want to be told start;
-//! no resource reports changes yet, so no event ever comes.
+//! File system events for a program (inotify(7)): a queue behind a descriptor. What fills it is [`super::notices`].
 
+use super::notices::Key;
+use super::tenant_files::TenantFiles;
 use crate::Errno;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use gyre_interface::files::NodeId;
+use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
+use linux_raw_sys::general as raw;
 
-/// Watches of one descriptor.
-const WATCHES_MAX: usize = 8192;
+/// Events that wait at most (Linux: /proc/sys/fs/inotify/max_queued_events).
+pub const EVENTS_MAX: usize = 16_384;
+/// Bytes of `struct inotify_event` without the name, and what names are filled up to.
+const HEADER_BYTES: usize = 16;
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The number of the watch; -1 where events were lost.
+    pub watch: i32,
+    /// What it was.
+    pub mask: u32,
+    /// What connects the two ends of a move.
+    pub cookie: u32,
+    /// The name in the watched directory, or empty.
+    pub name: Vec<u8>,
+}
+
+impl Event {
+    /// With a name, its bytes end with at least one NUL and fill up to a multiple of the header (inotify(7)).
+    fn bytes(&self) -> usize {
+        let name = if self.name.is_empty() { 0 } else { (self.name.len() + 1).next_multiple_of(HEADER_BYTES) };
+        HEADER_BYTES + name
+    }
+
+    fn encode(&self, into: &mut [u8]) -> usize {
+        let bytes = self.bytes();
+        let name_bytes = (bytes - HEADER_BYTES) as u32;
+        let head = [self.watch.cast_unsigned(), self.mask, self.cookie, name_bytes];
+        let head = head.into_iter().flat_map(u32::to_le_bytes);
+        let all = head.chain(self.name.iter().copied()).chain(core::iter::repeat(0));
+        into.iter_mut().zip(all).take(bytes).for_each(|(place, byte)| *place = byte);
+        bytes
+    }
+}
 
 #[derive(Default)]
-struct Watches {
-    next: i32,
-    numbers: BTreeMap<(u32, NodeId), i32>,
+struct State {
+    events: VecDeque<Event>,
+    bytes: usize,
+    numbers: BTreeMap<i32, Key>,
+    last: i32,
+}
+
+/// Events of one descriptor, and the numbers of its watches.
+pub struct Queue {
+    state: SpinLock<State>,
+    readiness: Arc<Readiness>,
+    /// Whose limits it counts against.
+    pub(super) user: u32,
+}
+
+impl Queue {
+    /// An empty one.
+    pub fn new(user: u32) -> Arc<Queue> {
+        Arc::new(Queue { state: SpinLock::default(), readiness: Readiness::new(Ready::empty()), user })
+    }
+
+    /// Adds an event. One like the last is that one; of what does not fit only the fact is kept.
+    pub fn push(&self, event: Event) {
+        let mut state = self.state.lock();
+        if state.events.back() == Some(&event) {
+            return;
+        }
+        let event = match state.events.len() {
+            0..EVENTS_MAX => event,
+            EVENTS_MAX => Event { watch: -1, mask: raw::IN_Q_OVERFLOW, cookie: 0, name: Vec::new() },
+            _ => return,
+        };
+        state.bytes += event.bytes();
+        state.events.push_back(event);
+        self.readiness.set(Ready::READ);
+    }
+
+    /// A number for a watch of `node`.
+    pub(super) fn number(&self, node: Key) -> i32 {
+        let mut state = self.state.lock();
+        state.last = state.last.wrapping_add(1).max(1);
+        let number = state.last;
+        state.numbers.insert(number, node);
+        number
+    }
+
+    /// The node of a watch, and forgets the number.
+    pub(super) fn forget(&self, number: i32) -> Option<Key> {
+        self.state.lock().numbers.remove(&number)
+    }
+
+    /// All that is watched.
+    pub(super) fn nodes(&self) -> Vec<Key> {
+        self.state.lock().numbers.values().copied().collect()
+    }
+
+    /// Takes events, as many as fit.
+    ///
+    /// # Errors
+    /// EAGAIN: there are none; EINVAL: the first one does not fit.
+    fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        let mut state = self.state.lock();
+        if state.events.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        let mut at = 0;
+        while let Some(event) = state.events.front() {
+            let bytes = event.bytes();
+            let Some(place) = into.get_mut(at..at + bytes) else { break };
+            at += event.encode(place);
+            state.bytes -= bytes;
+            state.events.pop_front();
+        }
+        if state.events.is_empty() {
+            self.readiness.clear(Ready::READ);
+        }
+        if at == 0 { Err(Errno::EINVAL) } else { Ok(at) }
+    }
 }
 
 /// An inotify descriptor.
 pub struct Inotify {
-    watches: SpinLock<Watches>,
-    readiness: Arc<Readiness>,
-}
-
-impl Default for Inotify {
-    fn default() -> Inotify {
-        Inotify { watches: SpinLock::default(), readiness: Readiness::new(Ready::empty()) }
-    }
+    queue: Arc<Queue>,
+    tenant: Arc<TenantFiles>,
 }
 
 impl Inotify {
-    /// What it is ready for: never anything.
+    /// A descriptor's events.
+    ///
+    /// # Errors
+    /// EMFILE where the user has too many.
+    pub fn new(tenant: &Arc<TenantFiles>, user: u32) -> Result<Inotify, Errno> {
+        tenant.notices.open(user)?;
+        Ok(Inotify { queue: Queue::new(user), tenant: tenant.clone() })
+    }
+
+    /// What it is ready for.
     pub fn readiness(&self) -> &Arc<Readiness> {
-        &self.readiness
+        &self.queue.readiness
     }
 
-    /// Watches a node; answers the watch's number.
-    ///
-    /// # Errors
-    /// ENOSPC beyond the limit.
-    pub fn add(&self, node: (u32, NodeId)) -> Result<i32, Errno> {
-        let mut watches = self.watches.lock();
-        if let Some(number) = watches.numbers.get(&node) {
-            return Ok(*number);
-        }
-        if watches.numbers.len() >= WATCHES_MAX {
-            return Err(Errno::ENOSPC);
-        }
-        watches.next += 1;
-        let number = watches.next;
-        watches.numbers.insert(node, number);
-        Ok(number)
+    /// Where its events are.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
-    /// Ends a watch.
-    ///
-    /// # Errors
-    /// EINVAL for a number that is not one.
-    pub fn remove(&self, number: i32) -> Result<(), Errno> {
-        let mut watches = self.watches.lock();
-        let before = watches.numbers.len();
-        watches.numbers.retain(|_, other| *other != number);
-        if watches.numbers.len() == before {
-            return Err(Errno::EINVAL);
-        }
-        Ok(())
+    /// Bytes that wait to be read (FIONREAD).
+    pub fn bytes(&self) -> usize {
+        self.queue.state.lock().bytes
     }
 
     /// Takes events.
     ///
     /// # Errors
-    /// EAGAIN: there are none.
-    pub fn read(&self, _into: &mut [u8]) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
+    /// EAGAIN: there are none; EINVAL: the first one does not fit.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.queue.read(into)
+    }
+}
+
+impl Drop for Inotify {
+    fn drop(&mut self) {
+        self.tenant.notices.close(&self.queue);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(mask: u32, name: &[u8]) -> Event {
+        Event { watch: 1, mask, cookie: 0, name: name.to_vec() }
+    }
+
+    #[test]
+    fn names_are_filled_up_and_what_does_not_fit_stays() {
+        let queue = Queue::new(0);
+        queue.push(event(raw::IN_CREATE, b"sixteen-bytes-ab"));
+        queue.push(event(raw::IN_OPEN, b""));
+        let mut buffer = [0xff; 64];
+        assert_eq!(queue.read(&mut buffer[..40]), Err(Errno::EINVAL));
+        assert_eq!(queue.read(&mut buffer[..63]), Ok(48));
+        assert_eq!(buffer[12..16], 32u32.to_le_bytes());
+        assert_eq!(&buffer[16..48], b"sixteen-bytes-ab\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(queue.read(&mut buffer), Ok(16));
+        assert_eq!(queue.read(&mut buffer), Err(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn a_full_queue_says_so_once_and_alike_ones_are_one() {
+        let queue = Queue::new(0);
+        for turn in 0..2 * EVENTS_MAX {
+            queue.push(event(1 << (turn % 2), b""));
+            queue.push(event(1 << (turn % 2), b""));
+        }
+        let state = queue.state.lock();
+        assert_eq!(state.events.len(), EVENTS_MAX + 1);
+        assert_eq!(state.events.back().map(|event| (event.watch, event.mask)), Some((-1, raw::IN_Q_OVERFLOW)));
+        assert_eq!(state.bytes, (EVENTS_MAX + 1) * HEADER_BYTES);
     }
 }

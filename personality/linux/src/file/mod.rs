@@ -5,7 +5,7 @@
 //! | [`table`], [`calls`] | the system calls |
 //! | [`context`], [`descriptors`], [`open_file`] | what a process has open |
 //! | [`object`] | the kinds of open things, one module each beside it |
-//! | [`mount`], [`filesystem`], [`walk`], [`permission`] | names |
+//! | [`mount`], [`filesystem`], [`walk`], [`near`], [`permission`] | names |
 //! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
 //! | [`transfer`] | buffers of programs |
 
@@ -27,6 +27,8 @@ pub mod keep;
 pub mod locks;
 pub mod log_ring;
 pub mod mount;
+mod near;
+pub mod notices;
 pub mod object;
 pub mod open_file;
 pub mod permission;

@@ -102,8 +102,13 @@ impl MountTable {
 
     /// The root of what is attached over a directory, if anything is: the latest.
     pub fn over(&self, place: &Place) -> Option<Place> {
+        self.over_key(place.key())
+    }
+
+    /// The same by mount and node.
+    pub fn over_key(&self, key: (u32, NodeId)) -> Option<Place> {
         let mounts = self.mounts.lock();
-        let covers = |mount: &&Arc<Mount>| mount.covers.as_ref().is_some_and(|covered| covered.same(place));
+        let covers = |mount: &&Arc<Mount>| mount.covers.as_ref().is_some_and(|covered| covered.key() == key);
         let mount = mounts.iter().rev().find(covers)?.clone();
         let node = mount.root;
         Some(Place { mount, node })

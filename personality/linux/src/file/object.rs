@@ -1,6 +1,7 @@
 //! What can be behind a descriptor, and how each kind is read, written and asked. Nothing here waits for a peer: what
 //! cannot go on answers EAGAIN, and the caller waits on the readiness.
 
+use super::calls::uring::Ring;
 use super::device::Device;
 use super::directory;
 use super::epoll::Epoll;
@@ -22,6 +23,7 @@ use alloc::vec::Vec;
 use gyre_interface::Readiness;
 use gyre_interface::files::NodeKind;
 use gyre_object::Bytes;
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
 /// Reads and writes up to here go through the stack instead of pages, bytes.
 const SMALL_BYTES: usize = 512;
@@ -58,6 +60,8 @@ pub enum Object {
     Inotify(Inotify),
     /// A flow.
     Flow(FlowEnd),
+    /// A ring of io_uring.
+    Ring(Arc<Ring>),
 }
 
 impl Object {
@@ -73,13 +77,16 @@ impl Object {
             Object::Timer(timer) => Some(timer.readiness().clone()),
             Object::Signal(signal) => Some(signal.readiness().clone()),
             Object::Inotify(inotify) => Some(inotify.readiness().clone()),
+            Object::Ring(ring) => Some(ring.readiness().clone()),
         }
     }
 
     /// Brings a readiness up to date that is not kept exact all the time.
     pub fn refresh(&self) {
-        if let Object::Epoll(epoll) = self {
-            epoll.refresh();
+        match self {
+            Object::Epoll(epoll) => epoll.refresh(),
+            Object::Ring(ring) => ring.refresh(),
+            _ => {}
         }
     }
 
@@ -105,6 +112,7 @@ impl Object {
             Object::Signal(_) => "anon_inode:[signalfd]",
             Object::Inotify(_) => "anon_inode:inotify",
             Object::Flow(_) => "anon_inode:[flow]",
+            Object::Ring(_) => "anon_inode:[io_uring]",
             Object::Terminal(_) => "/dev/console",
             _ => "/",
         }
@@ -120,6 +128,7 @@ impl Object {
         match (self, place) {
             (Object::Regular | Object::Directory, Some(place)) if !path_only => regular::close(place),
             (Object::Socket(socket), _) => socket.close(),
+            (Object::Ring(ring), _) => ring.close(),
             _ => {}
         }
     }
@@ -135,14 +144,14 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         match self.object() {
-            Object::Regular => regular::read(self, buffer, at).await,
+            Object::Regular => regular::read(self, buffer, at).await.inspect(|count| self.tell_some(*count, IN_ACCESS)),
             Object::Directory => Err(Errno::EISDIR),
             Object::Name => Err(Errno::EBADF),
             Object::Pipe(end) => read_stream(buffer, |into| end.read(into), |bytes| end.take(bytes)).await,
             Object::Device(device) => device.read(buffer).await,
             Object::Terminal(end) => read_small(buffer, |into| end.read(into)).await,
             Object::Socket(socket) => socket.read(buffer).await,
-            Object::Epoll(_) | Object::Flow(_) => Err(Errno::EINVAL),
+            Object::Epoll(_) | Object::Flow(_) | Object::Ring(_) => Err(Errno::EINVAL),
             Object::Event(event) => read_small(buffer, |into| event.read(into)).await,
             Object::Timer(timer) => read_small(buffer, |into| timer.read(into)).await,
             Object::Signal(signal) => {
@@ -162,7 +171,9 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         match self.object() {
-            Object::Regular => regular::write(self, buffer, at).await,
+            Object::Regular => {
+                regular::write(self, buffer, at).await.inspect(|count| self.tell_some(*count, IN_MODIFY))
+            }
             Object::Directory => Err(Errno::EISDIR),
             Object::Name => Err(Errno::EBADF),
             Object::Pipe(end) => write_pipe(buffer, end).await,
@@ -177,9 +188,19 @@ impl OpenFile {
                 event.add(u64::from_le_bytes(value)).inspect_err(|_| buffer.give_back(8))?;
                 Ok(value.len())
             }
-            Object::Epoll(_) | Object::Timer(_) | Object::Signal(_) | Object::Inotify(_) | Object::Flow(_) => {
-                Err(Errno::EINVAL)
-            }
+            Object::Epoll(_)
+            | Object::Timer(_)
+            | Object::Signal(_)
+            | Object::Inotify(_)
+            | Object::Flow(_)
+            | Object::Ring(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Tells of a transfer that moved something.
+    pub fn tell_some(&self, count: usize, event: u32) {
+        if count > 0 {
+            self.tell(event);
         }
     }
 
@@ -192,7 +213,9 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         match self.object() {
-            Object::Regular => regular::take(self, at, bytes).await,
+            Object::Regular => {
+                regular::take(self, at, bytes).await.inspect(|pieces| self.tell_some(pieces.len(), IN_ACCESS))
+            }
             Object::Pipe(end) => end.take(bytes),
             Object::Socket(socket) => socket.take(bytes).await,
             Object::Device(device) => device.take(bytes),
@@ -210,7 +233,7 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         match self.object() {
-            Object::Regular => regular::give(self, at, data).await,
+            Object::Regular => regular::give(self, at, data).await.inspect(|count| self.tell_some(*count, IN_MODIFY)),
             Object::Pipe(end) => end.give(&data),
             Object::Socket(socket) => socket.give(data).await,
             Object::Device(device) => device.give(&data),

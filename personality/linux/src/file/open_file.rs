@@ -161,6 +161,14 @@ impl OpenFile {
         self.object.readiness()
     }
 
+    /// Tells who watches the file or its directory what happened to it.
+    pub fn tell(&self, event: u32) {
+        if let Some(location) = &self.location {
+            let bit = if matches!(self.object, Object::Directory) { raw::IN_ISDIR } else { 0 };
+            self.tenant.notices.about(location.place.key(), &location.path, event | bit);
+        }
+    }
+
     /// Lets go of a use of it. Where that was the last one, its resource has closed it when this is done: a port is free then.
     pub async fn release(self: Arc<Self>) {
         if Arc::strong_count(&self) == 1
@@ -184,6 +192,9 @@ impl Drop for OpenFile {
         let watchers = core::mem::take(&mut *self.watchers.lock());
         for item in watchers.iter().filter_map(Weak::upgrade) {
             item.file_closed(self.object.readiness().as_deref());
+        }
+        if !self.is_path_only() {
+            self.tell(if self.is_writable() { raw::IN_CLOSE_WRITE } else { raw::IN_CLOSE_NOWRITE });
         }
         let owner = super::locks::Owner::of_description(self);
         if let Some(place) = self.place() {

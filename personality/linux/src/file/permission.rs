@@ -24,8 +24,11 @@ pub struct Asker {
 impl Asker {
     /// The effective identity of a thread, which counts for everything but `access`.
     pub fn of(thread: &Thread) -> Asker {
-        let credentials = thread.process().credentials();
-        Asker { user: credentials.user_effective, group: credentials.group_effective, groups: credentials.groups }
+        thread.process().with_credentials(|who| Asker {
+            user: who.user_effective,
+            group: who.group_effective,
+            groups: who.groups.clone(),
+        })
     }
 
     /// The real identity of a thread, for `access`.

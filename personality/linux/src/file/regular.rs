@@ -4,9 +4,12 @@ use super::mount::Place;
 use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
 use super::transfer::UserBuffer;
-use crate::Errno;
+use crate::{Errno, Thread};
 use alloc::vec::Vec;
+use gyre_interface::near::{NEAR_BYTES_MAX, NEAR_PAGES_MAX, NearPages};
+use gyre_machine::PAGE_BYTES;
 use gyre_object::Bytes;
+use linux_raw_sys::general::IN_ACCESS;
 
 /// Largest offset (off_t).
 pub const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -159,8 +162,54 @@ pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> 
     Ok(written)
 }
 
+/// `read` of what is in memory into memory that is there, at `at` or the position; `None` where it must wait, or be looked at anew.
+pub(super) fn read_near(
+    file: &OpenFile,
+    thread: &Thread,
+    address: u64,
+    bytes: usize,
+    at: Option<u64>,
+) -> Option<usize> {
+    let place = file.place()?;
+    let count = match at {
+        Some(offset) => copy_near(place, thread, address, bytes, offset)?,
+        None => {
+            let position = file.position.try_hold()?;
+            let offset = position.get();
+            let count = copy_near(place, thread, address, bytes, offset)?;
+            position.set(offset + count as u64);
+            count
+        }
+    };
+    file.tell_some(count, IN_ACCESS);
+    Some(count)
+}
+
+/// What was copied before it turns out that the rest must wait is copied again.
+fn copy_near(place: &Place, thread: &Thread, address: u64, bytes: usize, offset: u64) -> Option<usize> {
+    let mut done = 0;
+    while done < bytes {
+        let (at, wanted) = (offset.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
+        let mut pages: NearPages = [const { None }; NEAR_PAGES_MAX];
+        let count = place.system().visit(|near| near.read(place.node, at, wanted, &mut pages))??.ok()?;
+        let start = (at % PAGE_BYTES as u64) as usize;
+        let to = address.wrapping_add(done as u64);
+        if !thread.process().with_space(|space| space.copy_pages_at_once(to, &pages, start, count)) {
+            return None;
+        }
+        done += count;
+        if count < wanted {
+            break;
+        }
+    }
+    Some(done)
+}
+
 /// Tells the server that this use has ended. Nobody waits for the answer: a server that is gone has nothing left to close.
 pub(super) fn close(place: Place) {
+    if place.system().visit(|near| near.close(place.node)) == Some(true) {
+        return;
+    }
     if let Some(client) = place.system().client() {
         drop(client.close(place.node));
     }

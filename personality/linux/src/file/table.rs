@@ -1,26 +1,26 @@
 //! The part of the system call table that works on descriptors and names.
 
 use super::calls::{
-    attributes, descriptors, directories, epoll, extended, ioctl, links, lock, message, moving, names, open, poll,
-    read_write, seek, socket, socket_options, space, special, stat, sync, timer,
+    aio, attributes, descriptors, directories, epoll, extended, ioctl, links, lock, message, moving, names, open, poll,
+    read_write, seek, socket, socket_options, space, special, stat, sync, timer, uring,
 };
 
 crate::system_calls! {
     0 read waits read_write::read or read_write::read_at_once;
     1 write waits read_write::write or read_write::write_at_once;
-    2 open waits open::open;
-    3 close waits descriptors::close;
-    4 stat waits stat::stat;
-    5 fstat waits stat::fstat;
-    6 lstat waits stat::lstat;
+    2 open waits open::open or open::open_at_once;
+    3 close waits descriptors::close or descriptors::close_at_once;
+    4 stat waits stat::stat or stat::stat_at_once;
+    5 fstat waits stat::fstat or stat::fstat_at_once;
+    6 lstat waits stat::lstat or stat::lstat_at_once;
     7 poll waits poll::poll;
-    8 lseek waits seek::lseek;
+    8 lseek waits seek::lseek or seek::lseek_at_once;
     16 ioctl waits ioctl::ioctl;
-    17 pread64 waits read_write::pread64;
+    17 pread64 waits read_write::pread64 or read_write::pread64_at_once;
     18 pwrite64 waits read_write::pwrite64;
     19 readv waits read_write::readv;
     20 writev waits read_write::writev;
-    21 access waits stat::access;
+    21 access waits stat::access or stat::access_at_once;
     22 pipe waits descriptors::pipe;
     23 select waits poll::select;
     32 dup plain descriptors::dup;
@@ -41,7 +41,7 @@ crate::system_calls! {
     53 socketpair waits socket::socketpair;
     54 setsockopt waits socket_options::setsockopt;
     55 getsockopt waits socket_options::getsockopt;
-    72 fcntl waits descriptors::fcntl;
+    72 fcntl waits descriptors::fcntl or descriptors::fcntl_at_once;
     73 flock waits lock::flock;
     74 fsync waits sync::fsync;
     75 fdatasync waits sync::fsync;
@@ -75,6 +75,12 @@ crate::system_calls! {
     166 umount2 plain special::not_permitted;
     167 swapon plain special::not_permitted;
     168 swapoff plain special::not_permitted;
+    206 io_setup waits aio::io_setup;
+    207 io_destroy waits aio::io_destroy;
+    208 io_getevents waits aio::io_getevents;
+    209 io_submit waits aio::io_submit;
+    210 io_cancel plain aio::io_cancel;
+    333 io_pgetevents waits aio::io_pgetevents;
     187 readahead waits space::readahead;
     188 setxattr waits extended::setxattr;
     189 lsetxattr waits extended::lsetxattr;
@@ -91,25 +97,25 @@ crate::system_calls! {
     213 epoll_create plain epoll::epoll_create;
     217 getdents64 waits directories::getdents64;
     221 fadvise64 waits space::fadvise64;
-    232 epoll_wait waits epoll::epoll_wait;
+    232 epoll_wait waits epoll::epoll_wait or epoll::epoll_wait_at_once;
     233 epoll_ctl waits epoll::epoll_ctl;
     235 utimes waits attributes::utimes;
     253 inotify_init plain special::inotify_init;
     254 inotify_add_watch waits special::inotify_add_watch;
     255 inotify_rm_watch plain special::inotify_rm_watch;
-    257 openat waits open::openat;
+    257 openat waits open::openat or open::openat_at_once;
     258 mkdirat waits names::mkdirat;
     259 mknodat waits names::mknodat;
     260 fchownat waits attributes::fchownat;
     261 futimesat waits attributes::futimesat;
-    262 newfstatat waits stat::newfstatat;
+    262 newfstatat waits stat::newfstatat or stat::newfstatat_at_once;
     263 unlinkat waits names::unlinkat;
     264 renameat waits names::renameat;
     265 linkat waits links::linkat;
     266 symlinkat waits links::symlinkat;
     267 readlinkat waits links::readlinkat;
     268 fchmodat waits attributes::fchmodat;
-    269 faccessat waits stat::faccessat;
+    269 faccessat waits stat::faccessat or stat::faccessat_at_once;
     270 pselect6 waits poll::pselect6;
     271 ppoll waits poll::ppoll;
     275 splice waits moving::splice;
@@ -117,7 +123,7 @@ crate::system_calls! {
     277 sync_file_range waits sync::sync_file_range;
     278 vmsplice waits moving::vmsplice;
     280 utimensat waits attributes::utimensat;
-    281 epoll_pwait waits epoll::epoll_pwait;
+    281 epoll_pwait waits epoll::epoll_pwait or epoll::epoll_pwait_at_once;
     282 signalfd waits special::signalfd;
     283 timerfd_create plain timer::timerfd_create;
     284 eventfd plain special::eventfd;
@@ -142,6 +148,9 @@ crate::system_calls! {
     327 preadv2 waits read_write::preadv2;
     328 pwritev2 waits read_write::pwritev2;
     332 statx waits stat::statx;
+    425 io_uring_setup waits uring::setup;
+    426 io_uring_enter waits uring::enter;
+    427 io_uring_register waits uring::register;
     436 close_range waits descriptors::close_range;
     437 openat2 waits open::openat2;
     439 faccessat2 waits stat::faccessat2;

@@ -6,6 +6,7 @@ use super::filesystem::FileSystem;
 use super::locks::LockTable;
 use super::log_ring::LogRing;
 use super::mount::{MountTable, Place};
+use super::notices::Notices;
 use super::pipe::Pipe;
 use super::proc::{ProcFs, Processes};
 use super::socket::unix_names::UnixNames;
@@ -73,6 +74,8 @@ pub struct TenantFiles {
     pub unix_names: UnixNames,
     /// Locks on files.
     pub locks: LockTable,
+    /// Who wants to be told of changes of files.
+    pub notices: Notices,
     /// TCP, where there is a network.
     pub tcp: Option<tcp::Client>,
     /// Few bytes to send by TCP, copied.
@@ -110,6 +113,7 @@ impl TenantFiles {
             mounts: MountTable::new(FileSystem::Served(setup.root), setup.root_kind).await?,
             unix_names: UnixNames::default(),
             locks: LockTable::default(),
+            notices: Notices::default(),
             tcp: setup.tcp,
             small_sends: Arc::default(),
             udp: setup.udp,

@@ -55,27 +55,20 @@ impl<'a> UserBuffer<'a> {
     /// # Errors
     /// EINVAL for more than [`IOVECS_MAX`] entries or lengths whose sum overflows ssize_t; EFAULT.
     pub async fn from_iovecs(thread: &'a Thread, address: u64, count: usize) -> Result<UserBuffer<'a>, Errno> {
-        if count > IOVECS_MAX {
-            return Err(Errno::EINVAL);
-        }
-        let mut raw = alloc::vec![0u8; count * 16];
-        thread.copy_in(address, &mut raw).await?;
-        let mut ranges = Vec::with_capacity(count);
-        let mut total = 0usize;
-        for entry in raw.chunks_exact(16) {
-            let address = word(entry, 0);
-            let bytes = word(entry, 8) as usize;
-            total = total.checked_add(bytes).filter(|total| isize::try_from(*total).is_ok()).ok_or(Errno::EINVAL)?;
-            ranges.push(Range { address, bytes });
-        }
-        Ok(UserBuffer {
+        Ok(UserBuffer::from_ranges(thread, read_iovecs(thread, address, count).await?))
+    }
+
+    /// A list of ranges, such as [`read_iovecs`] gives.
+    pub fn from_ranges(thread: &'a Thread, ranges: Vec<Range>) -> UserBuffer<'a> {
+        let total = ranges.iter().fold(0usize, |total, range| total.saturating_add(range.bytes));
+        UserBuffer {
             thread,
             ranges: Ranges::Many(ranges),
             index: 0,
             offset: 0,
             left: total.min(CALL_BYTES_MAX),
             done: 0,
-        })
+        }
     }
 
     /// The thread whose memory it is.
@@ -126,7 +119,10 @@ impl<'a> UserBuffer<'a> {
                 break;
             };
             let part = rest.get(..range.bytes).unwrap_or(rest);
-            self.thread.copy_out(range.address, part).await?;
+            if let Err(fault) = self.thread.space().copy_out(range.address, part).await {
+                self.used(fault.done);
+                return Err(fault.error.into());
+            }
             self.used(range.bytes);
             copied += range.bytes;
         }
@@ -220,6 +216,27 @@ impl<'a> UserBuffer<'a> {
         }
         self.offset -= bytes.min(self.offset);
     }
+}
+
+/// Reads a list of `count` iovecs at `address`, each once.
+///
+/// # Errors
+/// EINVAL for more than [`IOVECS_MAX`] entries or lengths whose sum overflows ssize_t; EFAULT.
+pub async fn read_iovecs(thread: &Thread, address: u64, count: usize) -> Result<Vec<Range>, Errno> {
+    if count > IOVECS_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let mut raw = alloc::vec![0u8; count * 16];
+    thread.copy_in(address, &mut raw).await?;
+    let mut ranges = Vec::with_capacity(count);
+    let mut total = 0usize;
+    for entry in raw.chunks_exact(16) {
+        let address = word(entry, 0);
+        let bytes = word(entry, 8) as usize;
+        total = total.checked_add(bytes).filter(|total| isize::try_from(*total).is_ok()).ok_or(Errno::EINVAL)?;
+        ranges.push(Range { address, bytes });
+    }
+    Ok(ranges)
 }
 
 /// The little-endian 64-bit word at `at`, 0 beyond the end.

@@ -272,7 +272,7 @@ fn magic(parent: Found, name: &[u8], file: Arc<OpenFile>) -> Walked {
 }
 
 /// The first name of a path and what follows it, slashes included.
-fn next_name(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn next_name(path: &[u8]) -> (&[u8], &[u8]) {
     let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
     let path = path.get(start..).unwrap_or(&[]);
     let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());

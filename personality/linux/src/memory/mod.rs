@@ -1,5 +1,8 @@
 //! Memory calls: mmap, brk and their family.
 
+pub mod segments;
+
+use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_address_space::{MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError};
@@ -53,10 +56,18 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if flags & raw::MAP_HUGETLB != 0 {
         return Err(Errno::EINVAL);
     }
-    let (provider, rights_max) = match (flags & raw::MAP_ANONYMOUS != 0, shared) {
-        (true, false) => (Provider::Anonymous, Rights::all()),
-        (true, true) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all()),
-        (false, _) => file_provider(thread, a.int(4), rights, shared)?,
+    let ring = (flags & raw::MAP_ANONYMOUS == 0 && shared).then(|| ring_pages(thread, a.int(4), offset, a.word(1)));
+    let (provider, rights_max, first_index) = match (flags & raw::MAP_ANONYMOUS != 0, shared, ring.flatten()) {
+        (true, false, _) => (Provider::Anonymous, Rights::all(), 0),
+        (true, true, _) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all(), 0),
+        (false, _, Some(found)) => {
+            let (memory, first) = found?;
+            (Provider::Memory(memory), Rights::READ | Rights::WRITE, first)
+        }
+        (false, _, None) => {
+            let (provider, rights_max) = file_provider(thread, a.int(4), rights, shared)?;
+            (provider, rights_max, offset / PAGE)
+        }
     };
     let request = MapRequest {
         place: place(a.word(0), flags),
@@ -65,7 +76,7 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         rights_max,
         options: options(flags, shared),
         provider,
-        first_index: if flags & raw::MAP_ANONYMOUS != 0 { 0 } else { offset / PAGE },
+        first_index,
     };
     let space = thread.space();
     let start = space.map(request).await?;
@@ -74,6 +85,20 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         let _ = space.populate(start, a.word(1)).await;
     }
     Ok(start)
+}
+
+/// The memory of a ring of io_uring, where the descriptor is one, and the page of it that the offset names.
+fn ring_pages(
+    thread: &Thread,
+    descriptor: i32,
+    offset: u64,
+    bytes: u64,
+) -> Option<Result<(Arc<SharedMemory>, u64), Errno>> {
+    let file = thread.process().files().table().get(descriptor).ok()?;
+    let Object::Ring(ring) = file.object() else { return None };
+    let found = ring.memory.mapping(offset);
+    let fits = |first: u64| bytes <= ring.memory.bytes_from(first);
+    Some(found.and_then(|(memory, first)| if fits(first) { Ok((memory, first)) } else { Err(Errno::EINVAL) }))
 }
 
 fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool) -> Result<(Provider, Rights), Errno> {

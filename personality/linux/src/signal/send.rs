@@ -5,6 +5,7 @@ use super::{SignalInfo, SignalSet};
 use crate::process::ProcessSignals;
 use crate::{Errno, Process, Thread};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 
 impl Process {
     /// Sends a signal to the process: any thread that does not block it takes it.
@@ -174,10 +175,15 @@ impl Thread {
     pub fn set_temporary_mask(&self, blocked: SignalSet) {
         let before = self.set_blocked(blocked);
         self.signals.lock().saved = Some(before);
+        self.has_temporary_mask.store(true, Ordering::Release);
     }
 
     /// Ends [`Thread::set_temporary_mask`] for a call that was not interrupted.
     pub fn end_temporary_mask(&self) {
+        if !self.has_temporary_mask.load(Ordering::Acquire) {
+            return;
+        }
+        self.has_temporary_mask.store(false, Ordering::Release);
         let saved = self.signals.lock().saved.take();
         if let Some(saved) = saved {
             self.set_blocked(saved);

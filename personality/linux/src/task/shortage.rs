@@ -10,6 +10,10 @@ use gyre_message::{select, sleep_ns};
 
 /// How long who asked waits for the memory of a process that ends, ns.
 const END_NS_MAX: u64 = 2_000_000_000;
+/// The part of a tenant's memory whose being free shows that a process has ended.
+const FREED_PART: u64 = 4;
+/// What is asked for then: a page and tables for it.
+const ROOM_BYTES: u64 = 16 << 10;
 /// Bytes of a MiB, for people.
 const MIB: u64 = 1 << 20;
 
@@ -17,6 +21,9 @@ const MIB: u64 = 1 << 20;
 /// caller's own process that ends.
 pub(crate) async fn end_largest(thread: &Arc<Thread>) {
     let own = thread.process();
+    if has_room_again(thread).await {
+        return;
+    }
     let processes = thread.tenant().tree.lock().processes();
     let ending = processes.iter().find(|process| process.is_ending() && !process.is_over()).cloned();
     let victim = match ending {
@@ -40,6 +47,13 @@ pub(crate) async fn end_largest(thread: &Arc<Thread>) {
             log::warn!("{}: process {} takes long to end", thread.tenant().name(), victim.id());
         }
     }
+}
+
+/// True where so much is free meanwhile that somebody must have ended since the page was refused: then nobody else has to.
+async fn has_room_again(thread: &Thread) -> bool {
+    let host = thread.tenant().host();
+    let memory = host.memory(thread.tenant().activity());
+    memory.free_bytes >= memory.total_bytes / FREED_PART && host.flush().make_room(ROOM_BYTES).await
 }
 
 /// Says it where the tenant's owner looks (`gyre logs`), and where the machine's owner does.

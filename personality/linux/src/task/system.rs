@@ -37,6 +37,34 @@ pub async fn sethostname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
+/// The numbers that must stand beside every wish of [`reboot`] (reboot(2)).
+const REBOOT_MAGIC: u32 = 0xfee1_dead;
+const REBOOT_MAGIC_SECOND: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
+const REBOOT_CONTROL_ALT_DELETE: [u32; 2] = [0x89ab_cdef, 0];
+/// Restart, restart with a word, halt, power off.
+const REBOOT_ENDS: [u32; 4] = [0x0123_4567, 0xa1b2_c3d4, 0xcdef_0123, 0x4321_fedc];
+
+/// `reboot(magic, magic, wish, word)`: ends the processes of the caller's tenant and nothing else, as in a Linux namespace of process
+/// numbers (reboot(2), "Behavior inside PID namespaces"). The machine's end is not for tenants to decide.
+pub fn reboot(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if !thread.process().credentials().is_privileged() {
+        return Err(Errno::EPERM);
+    }
+    if a.unsigned(0) != REBOOT_MAGIC || !REBOOT_MAGIC_SECOND.contains(&a.unsigned(1)) {
+        return Err(Errno::EINVAL);
+    }
+    let wish = a.unsigned(2);
+    if REBOOT_CONTROL_ALT_DELETE.contains(&wish) {
+        return Ok(0);
+    }
+    if !REBOOT_ENDS.contains(&wish) {
+        return Err(Errno::EINVAL);
+    }
+    let all = thread.tenant().tree.lock().processes();
+    all.iter().for_each(|process| process.end(crate::signal::number::SIGKILL));
+    Ok(0)
+}
+
 /// `struct sysinfo`.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -203,7 +203,7 @@ impl Host for TestHost {
 pub(super) fn memory_files() -> files::Client {
     let limits = gyre_tmpfs::Limits { pages_max: 1 << 16, nodes_max: 1 << 12 };
     let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o755)));
-    files::Client::new(direct_link(move |request| Box::pin(files::serve(server, request))))
+    files::Client::new(direct_link(move |request| Box::pin(files::serve(server, request)))).with_near(server)
 }
 
 /// A tenant whose root is empty.

@@ -157,6 +157,26 @@ impl Frame {
         count
     }
 
+    /// Copies to `offset` from `start` of another frame, both as for [`Frame::write_shared`]; returns the bytes copied, fewer where one ends.
+    #[inline]
+    pub fn copy_from(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
+        let count = count.min(self.bytes().saturating_sub(offset)).min(from.bytes().saturating_sub(start));
+        let into = self.memory.as_ptr().wrapping_add(offset);
+        // SAFETY: both ranges lie inside their frames. Where both are one frame the bytes copied are those of no certain moment.
+        unsafe { crate::copy::copy_shared(into, from.memory.as_ptr().wrapping_add(start), count) };
+        count
+    }
+
+    /// The same within the first page of both: every frame has one.
+    #[inline]
+    pub fn copy_page(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
+        let count = count.min(PAGE_BYTES.saturating_sub(offset)).min(PAGE_BYTES.saturating_sub(start));
+        let into = self.memory.as_ptr().wrapping_add(offset);
+        // SAFETY: as above.
+        unsafe { crate::copy::copy_shared(into, from.memory.as_ptr().wrapping_add(start), count) };
+        count
+    }
+
     /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         let place = self.place(offset, 4).filter(|_| offset.is_multiple_of(4))?;

@@ -207,7 +207,7 @@ pub async fn mount_on(disk: &'static RamDisk, cache: &'static FileCache) -> Resu
 }
 
 pub fn client_of(file_system: &'static Ext2) -> files::Client {
-    files::Client::new(direct_link(move |request| Box::pin(files::serve(file_system, request))))
+    files::Client::new(direct_link(move |request| Box::pin(files::serve(file_system, request)))).with_near(file_system)
 }
 
 pub async fn mount(image: Vec<u8>) -> (&'static RamDisk, &'static Ext2, files::Client) {

@@ -147,18 +147,22 @@ fn forgotten_pages_are_neither_dirty_nor_there() {
 }
 
 #[test]
-fn an_activity_over_its_dirty_limit_is_shown_its_oldest_page() {
+fn an_activity_over_its_dirty_limit_is_told_so_and_shown_where_its_oldest_pages_are() {
     let cache = cache(100, 100);
     as_activity(7, || {
         for index in [9, 3, 5, 1] {
             assert!(bring(cache, index) && cache.mark_dirty(key(index)));
-            assert_eq!(cache.over_dirty_limit(1), None);
+            assert!(!cache.is_over_dirty_limit());
         }
-        assert!(bring(cache, 0) && cache.mark_dirty(key(0)));
-        assert_eq!(cache.over_dirty_limit(1), Some(key(9)));
-        assert_eq!(cache.over_dirty_limit(2), None);
+        let other = PageKey { node: 5, ..key(0) };
+        let Ok(Begin::Lead(fetch)) = cache.begin(other) else { panic!("is absent") };
+        fetch.done();
+        assert!(cache.mark_dirty(other) && cache.is_over_dirty_limit());
+        assert_eq!(cache.oldest_dirty_nodes(1, 4), [12]);
+        assert_eq!(cache.oldest_dirty_nodes(1, 5), [5, 12]);
+        assert_eq!(cache.oldest_dirty_nodes(2, 5), []);
     });
-    as_activity(8, || assert_eq!(cache.over_dirty_limit(1), None));
+    as_activity(8, || assert!(!cache.is_over_dirty_limit() && cache.oldest_dirty_nodes(1, 9).is_empty()));
 }
 
 #[test]
@@ -190,4 +194,15 @@ fn random_use_from_two_threads_keeps_the_counts_exact() {
     assert_eq!(usage.iter().map(|usage| usage.held).sum::<usize>(), here);
     assert_eq!(usage.iter().map(|usage| usage.dirty).sum::<usize>(), cache.dirty_pages(key(0), 1000).len());
     assert!(usage.iter().all(|usage| usage.held <= usage.budget));
+}
+
+#[test]
+fn a_payer_keeps_its_last_pages_whoever_asks_for_them() {
+    let cache = cache(100, 100);
+    let nobody = memory::Client::new(gyre_message::direct::direct_link(|_| alloc::boxed::Box::pin(async {})));
+    cache.connect(Room { client: nobody, has_room: |_| true, kept_pages: 6 });
+    as_activity(7, || (0..20).for_each(|index| assert!(bring(cache, index))));
+    assert_eq!(cache.reclaim(ActivityId(7), 10), 10);
+    assert_eq!(cache.reclaim(ActivityId(7), 10), 4);
+    assert_eq!(cache.reclaim(ActivityId(7), 10), 0);
 }

@@ -5,7 +5,7 @@ use super::{Machine, State};
 use gyre_interface::tcp::NetError;
 
 /// Repetitions of a SYN before the peer counts as absent (63 s with doubling).
-const SYN_RETRIES_MAX: u32 = 5;
+pub(super) const SYN_RETRIES_MAX: u32 = 5;
 /// Repetitions of data (RFC 1122 R2: at least 100 s; with doubling up to a minute this is some 10 minutes).
 const RETRIES_MAX: u32 = 15;
 /// Repetitions for a connection whose user has closed.

@@ -142,6 +142,8 @@ pub(super) struct Sender {
     pub cork: bool,
     /// Bytes to send before the cork or window rule applies again (their timers expired).
     pub push: bool,
+    /// Most bytes of the next segment, where it is cut below.
+    pub burst_bytes: u32,
     /// Repeat the last segment, so that the peer says what is missing before it.
     pub tail_due: bool,
     /// End of what was sent when the last segment was repeated; one such probe per round.
@@ -274,7 +276,10 @@ impl Machine {
             state,
             settings,
             error: None,
-            send: Sender::new(first, segment, settings.send_bytes_max),
+            send: Sender {
+                burst_bytes: settings.offload_bytes_max as u32,
+                ..Sender::new(first, segment, settings.send_bytes_max)
+            },
             receive: Receiver::new(peer_first + 1, settings.receive_bytes_max),
             timers: Timers::default(),
             round_trip: RoundTrip::default(),
@@ -323,6 +328,11 @@ impl Machine {
     /// The handshake's second half took this long, ns: the first measurement of the path.
     pub fn handshake_took(&mut self, ns: u64) {
         self.round_trip.measured(ns.max(1));
+    }
+
+    /// What the way down has room for now, bytes: no segment that is cut below is longer.
+    pub fn limit_burst(&mut self, bytes: usize) {
+        self.send.burst_bytes = bytes.min(self.settings.offload_bytes_max) as u32;
     }
 
     /// The state.
@@ -404,6 +414,7 @@ impl Sender {
             no_delay: false,
             cork: false,
             push: false,
+            burst_bytes: 0,
             tail_due: false,
             tail_point: None,
         }

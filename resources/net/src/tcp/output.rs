@@ -8,6 +8,8 @@ use gyre_object::Bytes;
 
 /// Longest that a cork or Nagle's rule by cork holds a partial segment, ns (as Linux documents for TCP_CORK).
 const CORK_NS: u64 = 200_000_000;
+/// Full segments that wait with a corked end behind them.
+const CORKED_SEGMENTS: u32 = 6;
 /// Most pieces of payload in a segment; more are copied together. A device's descriptors are few.
 const PIECES_MAX: usize = 6;
 
@@ -183,7 +185,9 @@ impl Machine {
         let segment = self.payload_bytes_max();
         let window = (self.send.una + self.send.window).since(self.send.nxt);
         let congestion = self.congestion.window().saturating_sub(self.pipe());
-        let burst = (self.settings.offload_bytes_max as u32 / segment * segment).max(segment);
+        // rounded up, so that a turn is not a large segment and a frame
+        let whole = self.send.burst_bytes.div_ceil(segment) * segment;
+        let burst = whole.min(self.settings.offload_bytes_max as u32 / segment * segment).max(segment);
         let wanted = unsent.min(burst);
         let length = wanted.min(window).min(congestion);
         if length < unsent.min(segment) {
@@ -199,8 +203,12 @@ impl Machine {
             return length;
         }
         if length == unsent {
-            let whole = length / segment * segment;
-            return if length.is_multiple_of(segment) || self.may_send_small(now_ns) { length } else { whole };
+            if length.is_multiple_of(segment) || self.may_send_small(now_ns) {
+                return length;
+            }
+            // a corked end and the full segments before it go together: they are one when the cork is drawn, as it is soon
+            let is_short = length <= CORKED_SEGMENTS * segment;
+            return if self.send.cork && is_short { 0 } else { length / segment * segment };
         }
         length / segment * segment
     }
@@ -260,7 +268,8 @@ impl Machine {
         segment.sequence = start;
         segment.flags = Flags::ACK;
         segment.payload_bytes = payload.iter().map(Bytes::len).sum();
-        segment.payload = gathered(payload);
+        // what is cut below may have any number of pieces
+        segment.payload = if data > self.payload_bytes_max() { payload } else { gathered(payload) };
         if self.send.fin_sent && length > data {
             segment.flags |= Flags::FIN;
         }

@@ -45,6 +45,25 @@ fn header_of(out: &Outgoing) -> Header {
     }
 }
 
+/// The packets of a segment: each part of a large one is lost and repeated by itself.
+fn parts_of(out: &Outgoing) -> Vec<(Header, Vec<Bytes>)> {
+    if out.cut_bytes == 0 {
+        return vec![(header_of(out), out.payload.clone())];
+    }
+    let flat: Vec<u8> = out.payload.iter().flat_map(|piece| piece.as_slice().to_vec()).collect();
+    assert_eq!(flat.len(), out.payload_bytes);
+    let last = (flat.len() - 1) / out.cut_bytes;
+    let part = |(index, data): (usize, &[u8])| {
+        let mut header = header_of(out);
+        header.sequence = out.sequence + (index * out.cut_bytes) as u32;
+        if index < last {
+            header.flags -= Flags::FIN | Flags::PSH;
+        }
+        (header, vec![Bytes::copy_from(data).unwrap()])
+    };
+    flat.chunks(out.cut_bytes).enumerate().map(part).collect()
+}
+
 /// What the link does to segments, from one seed.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
@@ -74,10 +93,17 @@ struct Pair {
     sent: [usize; 2],
     read: [usize; 2],
     segments: usize,
+    lost: u32,
 }
 
 impl Pair {
+    /// A connection. Where the weather lets an end give up before there is one, they try again in what follows of it.
     fn open(weather: Weather, first: [Settings; 2]) -> Pair {
+        (0..10).try_fold(weather, |weather, _| Pair::try_open(weather, first)).unwrap_err()
+    }
+
+    /// One attempt: the connection, or the weather after it, where an end has lost all its tries.
+    fn try_open(weather: Weather, first: [Settings; 2]) -> Result<Weather, Pair> {
         let mut pair = Pair {
             ends: first.map(Machine::connecting),
             way: BTreeMap::new(),
@@ -87,22 +113,39 @@ impl Pair {
             sent: [0; 2],
             read: [0; 2],
             segments: 0,
+            lost: 0,
         };
-        pair.until(|pair| pair.ends.iter().all(|end| end.state() == State::Established));
-        pair
+        let is = |pair: &Pair, state| pair.ends.each_ref().map(|end| end.state() == state);
+        pair.until(|pair| is(pair, State::Established) == [true; 2] || is(pair, State::Closed).contains(&true));
+        let Some(ended) = pair.ends.iter_mut().find(|end| end.state() == State::Closed) else {
+            return Err(pair);
+        };
+        assert_eq!(ended.receive(1).err(), Some(NetError::TimedOut));
+        assert!(pair.lost > super::expire::SYN_RETRIES_MAX, "an end gave up after {} losses", pair.lost);
+        Ok(pair.weather)
     }
 
     fn transmit(&mut self, end: usize) {
         while let Some(out) = self.ends[end].next_segment(self.now) {
             self.segments += 1;
             check_invariants(&self.ends[end]);
+            for part in parts_of(&out) {
+                self.put(end, part);
+            }
+        }
+    }
+
+    /// Puts a packet on the way, as the weather wants it.
+    fn put(&mut self, end: usize, (header, payload): (Header, Vec<Bytes>)) {
+        {
             let lost = self.weather.next() % 100 < self.weather.loss_percent;
             let copies = 1 + usize::from(self.weather.next() % 100 < self.weather.duplicate_percent);
+            self.lost += u32::from(lost);
             for _ in 0..if lost { 0 } else { copies } {
                 let jitter = self.weather.next() % (self.weather.jitter_ms + 1);
                 let at = self.now + (self.weather.delay_ms + jitter) * MS;
                 self.order += 1;
-                self.way.insert((at, self.order), (1 - end, header_of(&out), out.payload.clone()));
+                self.way.insert((at, self.order), (1 - end, header, payload.clone()));
             }
         }
     }
@@ -182,6 +225,67 @@ fn check_invariants(machine: &Machine) {
     }
     assert!(machine.receive.queue.len() <= machine.receive.bytes_max);
     assert!(machine.receive.nxt.until(machine.receive.edge));
+}
+
+#[test]
+fn a_lost_part_of_a_large_segment_is_repeated_alone() {
+    let large = |first| Settings { offload_bytes_max: 60_000, ..settings(first) };
+    let mut pair = Pair::open(FINE, [large(100), large(200)]);
+    pair.exchange([20_000, 0]);
+    pair.ends[0].set_option(TcpOption::NoDelay(true), pair.now).unwrap();
+    pair.ends[0].send(stream(20_000, 10_000)).unwrap();
+    pair.sent[0] += 10_000;
+    let whole = pair.ends[0].next_segment(pair.now).unwrap();
+    assert_eq!((whole.payload_bytes, whole.cut_bytes), (10_000, 1448));
+    assert_eq!(whole.flags, Flags::ACK | Flags::PSH);
+    for (index, part) in parts_of(&whole).into_iter().enumerate() {
+        if index != 1 {
+            pair.put(0, part);
+        }
+    }
+    pair.until(|pair| {
+        pair.drain(1);
+        pair.read[1] == 30_000
+    });
+    let figures = pair.ends[0].figures();
+    assert_eq!((figures.retransmissions, figures.timeouts), (1, 0));
+}
+
+#[test]
+fn a_corked_end_and_the_few_segments_before_it_go_together() {
+    let large = |first| Settings { offload_bytes_max: 60_000, ..settings(first) };
+    let mut pair = Pair::open(FINE, [large(100), large(200)]);
+    pair.exchange([40_000, 0]);
+    let (sender, now) = (&mut pair.ends[0], pair.now);
+    sender.set_option(TcpOption::Cork(true), now).unwrap();
+    sender.send(stream(0, 4351)).unwrap();
+    assert!(sender.next_segment(now).is_none());
+    sender.set_option(TcpOption::Cork(false), now).unwrap();
+    assert_eq!(sender.next_segment(now).map(|segment| segment.payload_bytes), Some(4351));
+    sender.set_option(TcpOption::Cork(true), now).unwrap();
+    sender.send(stream(0, 2 * 1448)).unwrap();
+    assert_eq!(
+        sender.next_segment(now).map(|segment| segment.payload_bytes),
+        Some(2 * 1448),
+        "there is no end to wait for"
+    );
+    sender.send(stream(0, 15_000)).unwrap();
+    assert!(sender.next_segment(now).is_some_and(|segment| segment.payload_bytes > 6 * 1448), "what is long goes on");
+}
+
+#[test]
+fn a_large_segment_is_no_longer_than_there_is_room_for() {
+    let large = |first| Settings { offload_bytes_max: 60_000, ..settings(first) };
+    let mut pair = Pair::open(FINE, [large(100), large(200)]);
+    pair.exchange([40_000, 0]);
+    pair.ends[0].set_option(TcpOption::NoDelay(true), pair.now).unwrap();
+    pair.ends[0].send(stream(0, 14_000)).unwrap();
+    let mut sizes = Vec::new();
+    for room in [8192, 1, 0, 60_000] {
+        pair.ends[0].limit_burst(room);
+        sizes.push(pair.ends[0].next_segment(pair.now).unwrap().payload_bytes);
+    }
+    assert_eq!(sizes, [6 * 1448, 1448, 1448, 14_000 - 8 * 1448]);
 }
 
 #[test]
@@ -423,13 +527,22 @@ fn weather() -> impl Strategy<Value = Weather> {
     })
 }
 
+#[test]
+fn an_end_that_lost_all_its_tries_gives_up_and_may_try_again() {
+    let weather = Weather { seed: 12_677_629_305_667_448_022, loss_percent: 20, ..FINE };
+    let later = Pair::try_open(weather, [0, 0].map(settings)).err();
+    assert!(later.is_none(), "seven of eleven are lost");
+    Pair::open(weather, [0, 0].map(settings)).exchange([60_000, 30_000]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn streams_survive_any_weather(weather in weather(), first in any::<[u32; 2]>(), reno: bool) {
+    fn streams_survive_any_weather(weather in weather(), first in any::<[u32; 2]>(), reno: bool, offload in 0usize..50_000) {
         let algorithm = if reno { Algorithm::NewReno } else { Algorithm::Cubic };
-        let mut pair = Pair::open(weather, first.map(|first| Settings { algorithm, ..settings(first) }));
+        let settings = |first| Settings { algorithm, offload_bytes_max: offload, ..settings(first) };
+        let mut pair = Pair::open(weather, first.map(settings));
         pair.exchange([60_000, 30_000]);
         let now = pair.now;
         pair.ends.iter_mut().for_each(|end| end.close(false, now));

@@ -209,6 +209,13 @@ impl Machine {
         self.state == State::Closed && self.reply.is_none()
     }
 
+    /// True where what was just taken must be answered or dealt with before the next segment: it ended the connection, made no sense, or
+    /// lies behind something missing (each such segment is told, RFC 5681 section 4.2).
+    pub fn must_answer(&self) -> bool {
+        let is_over = matches!(self.state, State::Closed | State::TimeWait);
+        is_over || self.reply.is_some() || self.receive.ack_due == AckDue::Now && !self.receive.reassembly.is_empty()
+    }
+
     /// True while an acknowledgment or data could be due: for tests and invariants.
     pub fn is_quiet(&self) -> bool {
         self.receive.ack_due == AckDue::No && self.send.una == self.send.nxt

@@ -88,24 +88,24 @@ impl Connection {
 
     /// True where another frame may go down; else the connection is marked, and resumed when there is room. Where others of its tenant
     /// wait it stands in line behind them: an acknowledgement that comes just now must not take the room that they wait for.
-    pub(crate) fn may_send(self: &Arc<Connection>) -> bool {
-        if self.may_go_on() {
+    pub(crate) fn may_send(self: &Arc<Connection>, shared: &Shared) -> bool {
+        if self.may_go_on(shared) {
             return true;
         }
         self.blocked.swap(true, Ordering::AcqRel);
         // room may have been given back before the mark was seen
-        if self.may_go_on() {
+        if self.may_go_on(shared) {
             return self.blocked.swap(false, Ordering::AcqRel);
         }
-        if self.has_room() {
+        if self.room_bytes(shared) > 0 {
             self.tenant.wait_for_room(self);
         }
         false
     }
 
-    fn may_go_on(&self) -> bool {
+    fn may_go_on(&self, shared: &Shared) -> bool {
         let is_its_turn = || self.turn.load(Ordering::Relaxed) > 0 || !self.tenant.is_waited_for();
-        self.has_room() && self.tenant.may_send() && is_its_turn()
+        self.room_bytes(shared) > 0 && self.tenant.may_send(shared) && is_its_turn()
     }
 
     /// It has handed down so much of what its turn allows.
@@ -114,8 +114,23 @@ impl Connection {
         self.turn.store(left, Ordering::Relaxed);
     }
 
-    fn has_room(&self) -> bool {
-        self.outstanding.load(Ordering::Acquire) < self.tenant.limits.connection_sent_bytes_max
+    /// Bytes that it may hand down, but for those of its tenant's other connections.
+    fn room_bytes(&self, shared: &Shared) -> usize {
+        self.limit_bytes(shared).saturating_sub(self.outstanding.load(Ordering::Acquire))
+    }
+
+    fn limit_bytes(&self, shared: &Shared) -> usize {
+        shared.pace.scaled(self.tenant.limits.connection_sent_bytes_max)
+    }
+
+    /// How long a segment it may hand down in one piece: what there is room for at the link's pace, and while others wait, its turn.
+    pub(crate) fn burst_bytes(&self, shared: &Shared) -> usize {
+        let room = self.room_bytes(shared).min(self.tenant.room_bytes(shared));
+        let room = room.min(shared.pace.segment_bytes());
+        match self.turn.load(Ordering::Relaxed) {
+            0 => room,
+            turn => room.min(turn),
+        }
     }
 
     /// The device has taken a frame of this connection.
@@ -124,8 +139,8 @@ impl Connection {
             return;
         }
         // half of the room, so that a resumption is worth its message
-        let room = self.outstanding.load(Ordering::Acquire) * 2 <= self.tenant.limits.connection_sent_bytes_max;
-        if room && self.tenant.may_send() && !self.tenant.is_waited_for() {
+        let room = self.outstanding.load(Ordering::Acquire) * 2 <= self.limit_bytes(shared);
+        if room && self.tenant.may_send(shared) && !self.tenant.is_waited_for() {
             self.resume(shared);
         } else if room {
             self.tenant.wait_for_room(self);

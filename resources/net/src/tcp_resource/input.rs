@@ -4,6 +4,7 @@ use super::connection::NEVER;
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Tcp};
+use crate::flow::Flow;
 use crate::packet::Packet;
 use crate::protocols::tcp_input;
 use crate::shared::now_ns;
@@ -28,18 +29,33 @@ pub(super) struct Segment {
     pub bytes: usize,
 }
 
+impl Segment {
+    fn flow(&self) -> Flow {
+        let (local, remote) = (self.ends.local, self.ends.remote);
+        let words = crate::flow::words(self.ends.tenant, local.address, local.port, remote.address, remote.port);
+        Flow { words, label: self.ends.label }
+    }
+
+    /// What is news to a reader although it was told before.
+    fn news(&self) -> Ready {
+        let is_news = self.bytes > 0 || self.header.flags.contains(Flags::FIN);
+        if is_news { Ready::READ } else { Ready::empty() }
+    }
+}
+
 impl tcp_input::Server for Tcp {
-    async fn segment(&'static self, packet: Packet) -> Result<(), NetError> {
-        let counters = &packet.tenant.counters;
-        if !packet.is_local && !is_intact(&packet) {
-            counters.drop(DropReason::Checksum);
-            return Err(NetError::Invalid);
+    async fn segments(&'static self, first: Packet, more: Vec<Packet>) -> Result<(), NetError> {
+        let now = now_ns();
+        // the connection that was last found: it is dealt with once for all that arrived together
+        let mut found: Option<(Arc<Connection>, Ready)> = None;
+        for packet in core::iter::once(first).chain(more) {
+            if let Some(segment) = checked(packet) {
+                self.on_segment(segment, &mut found, now);
+            }
         }
-        let Some(segment) = take_apart(packet) else {
-            counters.drop(DropReason::Malformed);
-            return Err(NetError::Invalid);
-        };
-        self.on_segment(segment);
+        if let Some((connection, news)) = found {
+            self.after(&connection, news);
+        }
         Ok(())
     }
 
@@ -79,24 +95,39 @@ impl tcp_input::Server for Tcp {
 }
 
 impl Tcp {
-    fn on_segment(&'static self, segment: Segment) {
-        let now = now_ns();
-        let flow = self.flow(segment.ends.tenant, segment.ends.local, segment.ends.remote);
-        match self.table.find(&flow, now) {
-            Found::Connection(connection) => self.on_connection_segment(&connection, &segment, now),
-            Found::TimeWait(end) => match end.on_segment(&segment.header, segment.bytes, now) {
-                Verdict::Ignore => {}
-                Verdict::Answer(answer) => self.send_bare(&segment.ends, answer),
-                Verdict::Reopen => self.on_listener_segment(&flow, segment, Some(end.first_of_next()), now),
-            },
-            Found::Nothing => self.on_listener_segment(&flow, segment, None, now),
+    fn on_segment(&'static self, segment: Segment, found: &mut Option<(Arc<Connection>, Ready)>, now: u64) {
+        let flow = segment.flow();
+        if let Some((connection, news)) = found.take_if(|(connection, _)| connection.flow != flow) {
+            self.after(&connection, news);
+        }
+        if found.is_none() {
+            match self.table.find(&flow, now) {
+                Found::Connection(connection) => *found = Some((connection, Ready::empty())),
+                Found::TimeWait(end) => match end.on_segment(&segment.header, segment.bytes, now) {
+                    Verdict::Ignore => {}
+                    Verdict::Answer(answer) => self.send_bare(&segment.ends, answer),
+                    Verdict::Reopen => {
+                        return self.on_listener_segment(&flow, segment, Some(end.first_of_next()), now);
+                    }
+                },
+                Found::Nothing => return self.on_listener_segment(&flow, segment, None, now),
+            }
+        }
+        let Some((connection, news)) = found else { return };
+        *news |= segment.news();
+        let must_answer = {
+            let mut machine = connection.machine.lock();
+            machine.on_segment(&segment.header, &segment.payload, now);
+            machine.must_answer()
+        };
+        if must_answer && let Some((connection, news)) = found.take() {
+            self.after(&connection, news);
         }
     }
 
     pub(super) fn on_connection_segment(&'static self, connection: &Arc<Connection>, segment: &Segment, now: u64) {
         connection.machine.lock().on_segment(&segment.header, &segment.payload, now);
-        let news = segment.bytes > 0 || segment.header.flags.contains(Flags::FIN);
-        self.after(connection, if news { Ready::READ } else { Ready::empty() });
+        self.after(connection, segment.news());
     }
 
     /// Answers a segment that belongs to nothing, at a limited rate.
@@ -115,6 +146,20 @@ fn is_intact(packet: &Packet) -> bool {
     sum.add(packet.body.as_slice());
     packet.more.iter().for_each(|piece| sum.add(piece.as_slice()));
     sum.is_intact()
+}
+
+/// A packet taken apart; `None` where it is damaged or makes no sense, which is counted.
+fn checked(packet: Packet) -> Option<Segment> {
+    let counters = &packet.tenant.counters;
+    if !packet.is_local && !is_intact(&packet) {
+        counters.drop(DropReason::Checksum);
+        return None;
+    }
+    let segment = take_apart(packet);
+    if segment.is_none() {
+        counters.drop(DropReason::Malformed);
+    }
+    segment
 }
 
 /// Header and payload of a packet. Its place among the waiting ones is given back here.

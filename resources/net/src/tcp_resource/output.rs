@@ -17,7 +17,6 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 use gyre_interface::tcp::{Endpoint, NetError};
-use gyre_object::Bytes;
 
 /// Offset of the checksum in a TCP header.
 const CHECKSUM_AT: u16 = 16;
@@ -37,8 +36,14 @@ impl Tcp {
     /// `again` names what is news to users although they were told before.
     pub(super) fn after(&'static self, connection: &Arc<Connection>, again: Ready) {
         let now = now_ns();
-        while connection.may_send() {
-            let Some(segment) = connection.machine.lock().next_segment(now) else {
+        while connection.may_send(self.shared) {
+            let burst = connection.burst_bytes(self.shared);
+            let segment = {
+                let mut machine = connection.machine.lock();
+                machine.limit_burst(burst);
+                machine.next_segment(now)
+            };
+            let Some(segment) = segment else {
                 break;
             };
             self.send_for(connection, segment);
@@ -107,7 +112,7 @@ impl Tcp {
 
     /// Sends a segment for which nobody waits; dropped where the tenant has too much on the way.
     pub(super) fn send_bare(&'static self, ends: &Ends, segment: Outgoing) {
-        if !ends.tenant.may_send() {
+        if !ends.tenant.may_send(self.shared) {
             return ends.tenant.counters.drop(DropReason::SendFull);
         }
         self.send_segment(ends, segment, Sender::Nobody);
@@ -142,7 +147,7 @@ impl Tcp {
         }
         let (local, remote) = (ends.local.address, ends.remote.address);
         let transport = bytes.get_mut(..length).ok_or(NetError::Invalid)?;
-        let checksum = self.fill_checksum(transport, &segment.payload, ends, total);
+        let checksum = self.fill_checksum(transport, &segment, ends, total);
         let ip = ipv4::Header::new(local, remote, ipv4::PROTOCOL_TCP, total);
         let head = place_headers(ends.tenant, &ip, transport)?;
         let cut = (segment.cut_bytes > 0).then_some((segment.cut_bytes as u16, head.len() as u16));
@@ -160,7 +165,7 @@ impl Tcp {
     }
 
     /// Computes the checksum, or the part of it that an offloading device wants; packets that stay here need none.
-    fn fill_checksum(&self, transport: &mut [u8], payload: &[Bytes], ends: &Ends, total: usize) -> Option<(u16, u16)> {
+    fn fill_checksum(&self, transport: &mut [u8], segment: &Outgoing, ends: &Ends, total: usize) -> Option<(u16, u16)> {
         if self.shared.is_local(ends.remote.address) {
             return None;
         }
@@ -169,8 +174,12 @@ impl Tcp {
             put(transport, usize::from(CHECKSUM_AT), &sum.partial());
             return Some(((ethernet::HEADER_BYTES + ipv4::HEADER_BYTES) as u16, CHECKSUM_AT));
         }
+        // whoever cuts it sums its parts
+        if segment.cut_bytes > 0 {
+            return None;
+        }
         sum.add(transport);
-        payload.iter().for_each(|piece| sum.add(piece.as_slice()));
+        segment.payload.iter().for_each(|piece| sum.add(piece.as_slice()));
         put(transport, usize::from(CHECKSUM_AT), &sum.finish());
         None
     }

@@ -104,7 +104,10 @@ impl Server for Tcp {
             return Ok(());
         }
         let done = connection.machine.lock().set_option(option, now_ns());
-        self.after(&connection, Ready::empty());
+        // what only holds data back has nothing to send
+        if !matches!(option, TcpOption::Cork(true) | TcpOption::NoDelay(false)) {
+            self.after(&connection, Ready::empty());
+        }
         done
     }
 

@@ -9,8 +9,10 @@ use gyre_interface::udp::udp;
 use gyre_message::direct::direct_link;
 use gyre_message::{WaitQueue, sleep_ns, spawn};
 use gyre_object::{Bytes, SpinLock};
+use gyre_segments::Cutter;
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec::Vec;
 
 pub const GOLD: ActivityId = ActivityId(1);
@@ -99,6 +101,8 @@ pub struct Wire {
     budget: SpinLock<u64>,
     room: WaitQueue,
     pub period_ns: SpinLock<u64>,
+    /// Requests to send: one for each frame or large segment.
+    pub requests: AtomicUsize,
     /// Frames taken from us, and who paid for each.
     pub taken: SpinLock<Vec<(ActivityId, usize)>>,
 }
@@ -109,6 +113,29 @@ impl link::Server for Wire {
     }
 
     async fn transmit(&'static self, frame: OutFrame) -> Result<(), LinkError> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if frame.segment.is_none() {
+            self.take(frame.pieces.iter().flat_map(|piece| piece.as_slice().to_vec()).collect()).await;
+            return Ok(());
+        }
+        let expected = (frame.frames(), frame.link_bytes());
+        let mut cutter = Cutter::new(frame).ok().expect("a segment that can be cut");
+        let mut cut = (0, 0);
+        while !cutter.is_done() {
+            let mut payload = Vec::new();
+            cutter.cut(|piece, from, to| payload.extend_from_slice(&piece.as_slice()[from..to]));
+            let flat = [cutter.headers(), &payload].concat();
+            cut = (cut.0 + 1, cut.1 + flat.len());
+            self.take(flat).await;
+        }
+        assert_eq!(cut, expected, "frames and bytes are accounted as they are on the link");
+        Ok(())
+    }
+}
+
+impl Wire {
+    /// Takes a frame as soon as there is room.
+    async fn take(&self, flat: Vec<u8>) {
         self.room
             .until(|| {
                 let mut budget = self.budget.lock();
@@ -116,11 +143,9 @@ impl link::Server for Wire {
                 Some(())
             })
             .await;
-        let flat: Vec<u8> = frame.pieces.iter().flat_map(|piece| piece.as_slice().to_vec()).collect();
         assert!(flat.len() <= 1514, "a frame of {} bytes", flat.len());
         self.taken.lock().push((gyre_account::current_activity(), flat.len()));
         self.to_peer.lock().put(&mut self.faults.lock(), flat);
-        Ok(())
     }
 }
 
@@ -154,7 +179,7 @@ impl Wire {
 }
 
 fn properties() -> LinkProperties {
-    LinkProperties { mac: OUR_MAC, mtu_bytes: 1500, checksum_offload: false, segmentation_bytes_max: 0 }
+    LinkProperties { mac: OUR_MAC, mtu_bytes: 1500, checksum_offload: false, segmentation_bytes_max: 60 << 10 }
 }
 
 /// The path and clients to it.
@@ -188,6 +213,7 @@ impl Rig {
             budget: SpinLock::new(faults.frames_per_ms),
             room: WaitQueue::new(),
             period_ns: SpinLock::new(MS),
+            requests: AtomicUsize::new(0),
             taken: SpinLock::default(),
         });
         let device = link::Client::new(direct_link(move |request| Box::pin(link::serve(wire, request))));

@@ -8,6 +8,7 @@ use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use gyre_object::Bytes;
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 use std::vec::Vec;
 
 pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
@@ -104,6 +105,35 @@ fn a_peer_connects_and_streams_flow_both_ways() {
     let figures = rig.net.statistics_of(GOLD).unwrap();
     assert_eq!(figures.retransmissions, 0);
     assert_eq!(figures.dropped.iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn a_stream_goes_down_in_segments_of_several_frames() {
+    let rig = served(CLEAN, 10, 500_000);
+    let (requests, frames) = (rig.wire.requests.load(Ordering::Relaxed), rig.wire.taken.lock().len());
+    assert!(requests * 3 < frames, "{requests} requests for {frames} frames");
+    let figures = rig.net.statistics_of(GOLD).unwrap();
+    let ours: usize = rig.wire.taken.lock().iter().filter(|frame| frame.1 != 42).map(|frame| frame.1 - 14).sum();
+    assert_eq!(figures.sent_bytes, ours as u64, "the tenant's bytes are those on the link");
+}
+
+#[test]
+fn segments_that_arrive_together_are_taken_in_order_and_acknowledged_once() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let job = peer.lock().connect(GOLD_IP, 80, 200_000);
+        let socket = accept(rig, &listener).await;
+        assert_eq!(read_all(rig, &socket).await, 200_000);
+        assert!(peer.lock().jobs[job].sent == 200_000);
+        let acknowledgments = rig.wire.taken.lock().iter().filter(|frame| frame.1 < 70).count();
+        // a batch a millisecond; one for each second segment would be 70
+        assert!(acknowledgments < 60, "{acknowledgments}");
+    });
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Server for Udp {
         if !reachable || (224..240).contains(&address[0]) {
             return Err(NetError::Unreachable);
         }
-        if !socket.may_send() {
+        if !socket.may_send(self.shared) {
             return Err(NetError::WouldBlock);
         }
         self.send_datagram(&socket, Endpoint { address, ..to }, data)

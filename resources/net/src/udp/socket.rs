@@ -1,5 +1,6 @@
 //! A UDP socket: datagrams that wait to be read, and room for those to be sent.
 
+use crate::shared::Shared;
 use crate::tcp::Store;
 use crate::tenant::Tenant;
 use crate::wire::Ip;
@@ -121,23 +122,23 @@ impl UdpSocket {
     }
 
     /// True where another datagram may go down; else the socket is marked and becomes ready when there is room.
-    pub(crate) fn may_send(&self) -> bool {
-        if self.has_room() {
+    pub(crate) fn may_send(&self, shared: &Shared) -> bool {
+        if self.has_room(shared) {
             return true;
         }
         self.readiness.clear(Ready::WRITE);
         self.blocked.store(true, Ordering::Release);
-        if self.has_room() {
+        if self.has_room(shared) {
             self.on_room();
             return true;
         }
         false
     }
 
-    fn has_room(&self) -> bool {
+    fn has_room(&self, shared: &Shared) -> bool {
         let own = self.outstanding.load(Ordering::Acquire);
         // with nothing of its own on the way nothing would wake it, and one datagram more does no harm
-        own == 0 || own < self.tenant.limits.connection_sent_bytes_max && self.tenant.may_send()
+        own == 0 || own < self.tenant.limits.connection_sent_bytes_max && self.tenant.may_send(shared)
     }
 
     /// The device has taken a datagram of this socket.

@@ -1,14 +1,13 @@
 //! Formats on the wire. Readers check every length and return `None` where bytes are missing; writers fill plain byte arrays.
 
 pub mod arp;
-pub mod checksum;
 pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
 pub mod tcp;
 pub mod udp;
 
-pub use checksum::Sum;
+pub use gyre_segments::Sum;
 
 /// A hardware address.
 pub type Mac = [u8; 6];

@@ -18,6 +18,7 @@ fn rig(features: u64, size: u16) -> Rig {
         indirect: agreed & INDIRECT_DESCRIPTORS != 0,
         event_index: agreed & EVENT_INDEX != 0,
         pieces_max: 4,
+        counts_all: false,
     };
     let ring = Ring::new(size, options).unwrap();
     let doorbell = device.enable_queue(0, ring.layout(), 0).unwrap();

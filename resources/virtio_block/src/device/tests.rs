@@ -13,7 +13,7 @@ const SECTORS: u64 = 64;
 
 struct Rig {
     device: Arc<FakeDevice>,
-    driver: &'static VirtioBlock,
+    driver: &'static VirtioDisk,
     client: Client,
 }
 
@@ -22,9 +22,9 @@ fn rig(features: u64, options: BlockOptions) -> Rig {
     let mut config = vec![0; 64];
     config[..8].copy_from_slice(&SECTORS.to_le_bytes());
     config[12..16].copy_from_slice(&126_u32.to_le_bytes());
-    let device = FakeDevice::new(DEVICE_KIND, features | FEATURE_SEGMENTS_MAX, &[128], config);
-    let driver: &'static VirtioBlock =
-        alloc::boxed::Box::leak(Box::new(VirtioBlock::new(Box::new(device.clone()), 0, options).unwrap()));
+    let device = FakeDevice::new(crate::BLOCK_KIND, features | FEATURE_SEGMENTS_MAX, &[128], config);
+    let driver: &'static VirtioDisk =
+        alloc::boxed::Box::leak(Box::new(VirtioDisk::new(Box::new(device.clone()), &[0], options).unwrap()));
     let client = Client::new(direct_link(move |request| Box::pin(serve(driver, request))));
     Rig { device, driver, client }
 }
@@ -56,7 +56,7 @@ fn serve_disk(rig: &Rig) {
             while let Some(chain) = device.take(0) {
                 let bytes = execute(&chain, &mut disk);
                 if device.complete(0, chain.head, bytes) {
-                    driver.on_interrupt();
+                    driver.on_interrupt(0);
                 }
             }
         }
@@ -189,7 +189,7 @@ fn a_device_that_lies_is_reset_and_its_requests_fail() {
             let call = rig.client.read(0, pages(1, 0));
             sleep_ns(10).await;
             lie(&rig.device, rig.device.take(0).unwrap().head);
-            rig.driver.on_interrupt();
+            rig.driver.on_interrupt(0);
             assert_eq!(call.await.err(), Some(BlockError::Io));
             serve_disk(&rig);
             assert!(rig.client.read(0, pages(1, 0)).await.is_ok());
@@ -204,14 +204,14 @@ fn a_status_that_was_not_written_or_a_short_read_is_an_error() {
         let call = rig.client.read(0, pages(1, 0));
         sleep_ns(10).await;
         rig.device.complete(0, rig.device.take(0).unwrap().head, 4097);
-        rig.driver.on_interrupt();
+        rig.driver.on_interrupt(0);
         assert_eq!(call.await.err(), Some(BlockError::Io));
         let call = rig.client.read(0, pages(1, 0));
         sleep_ns(10).await;
         let chain = rig.device.take(0).unwrap();
         chain.write_at(4096, &[0]);
         rig.device.complete(0, chain.head, 100);
-        rig.driver.on_interrupt();
+        rig.driver.on_interrupt(0);
         assert_eq!(call.await.err(), Some(BlockError::Io));
     });
 }
@@ -242,9 +242,69 @@ fn a_device_that_does_not_reset_is_dead_and_keeps_its_memory() {
         sleep_ns(10).await;
         rig.device.refuse_reset();
         rig.device.advance_used(0, 9);
-        rig.driver.on_interrupt();
+        rig.driver.on_interrupt(0);
         assert_eq!(call.await.err(), Some(BlockError::Io));
         assert!(page.is_shared());
         assert_eq!(rig.client.read(0, pages(1, 0)).await.err(), Some(BlockError::Io));
+    });
+}
+
+#[test]
+fn each_core_has_a_queue_up_to_what_the_device_offers_and_the_depth_bounds_all() {
+    gyre_machine::set_virtual_time(0);
+    for (offered, used) in [(3_u16, 2), (1, 1), (2, 2)] {
+        let mut config = vec![0; 64];
+        config[..8].copy_from_slice(&SECTORS.to_le_bytes());
+        config[12..16].copy_from_slice(&126_u32.to_le_bytes());
+        config[34..36].copy_from_slice(&offered.to_le_bytes());
+        let features = FEATURE_SEGMENTS_MAX | FEATURE_QUEUES | INDIRECT_DESCRIPTORS;
+        let device = FakeDevice::new(crate::BLOCK_KIND, features, &vec![128; offered.into()], config);
+        let options = BlockOptions { depth: 3, ..BlockOptions::default() };
+        let driver: &'static VirtioDisk =
+            Box::leak(Box::new(VirtioDisk::new(Box::new(device.clone()), &[0, 1], options).unwrap()));
+        assert_eq!(driver.interrupts().map(|(core, _)| core).collect::<Vec<_>>(), [0, 1][..used]);
+        block_on(async {
+            let client = Client::new(direct_link(move |request| Box::pin(serve(driver, request))));
+            let calls: Vec<_> = (0..9).map(|_| client.read(0, pages(1, 1))).collect();
+            sleep_ns(10).await;
+            let waiting: u16 = (0..offered.into()).map(|queue| device.waiting(queue)).sum();
+            assert_eq!((waiting, driver.statistics().depth), (3, 3));
+            assert_eq!(device.waiting(0), 3, "this core's requests are in this core's queue");
+            let rig = Rig { device: device.clone(), driver, client };
+            serve_disk(&rig);
+            for call in calls {
+                assert!(call.await.is_ok());
+            }
+            assert_eq!((driver.statistics().completed, driver.statistics().depth), (9, 0));
+        });
+    }
+}
+
+#[test]
+fn what_a_request_took_of_the_device_is_its_time_alone_there() {
+    let rig = ordinary();
+    let driver = rig.driver;
+    block_on(async {
+        let taken = alloc::rc::Rc::new(core::cell::RefCell::new(Vec::new()));
+        for _ in 0..2 {
+            let taken = taken.clone();
+            spawn(async move {
+                let (answer, ns) = driver.read_timed(0, pages(1, 0)).await;
+                assert!(answer.is_ok());
+                taken.borrow_mut().push(ns);
+            });
+        }
+        sleep_ns(1).await;
+        for wait in [1000, 3000] {
+            sleep_ns(wait).await;
+            let chain = rig.device.take(0).unwrap();
+            let bytes = execute(&chain, &mut [0; SECTORS as usize * SECTOR_BYTES]);
+            rig.device.complete(0, chain.head, bytes);
+            driver.on_interrupt(0);
+        }
+        sleep_ns(10).await;
+        let taken = taken.borrow();
+        let near = |ns: u64, wanted: u64| ns.abs_diff(wanted) < 100;
+        assert!(near(taken[0], 1000) && near(taken[1], 3000), "{taken:?}: the second had to wait for the first");
     });
 }

@@ -74,15 +74,17 @@ fn a_tenant_at_its_limit_still_gets_kernel_objects_but_no_pages() {
 }
 
 #[test]
-fn a_tenant_is_over_its_limit_once_its_objects_have_taken_an_eighth_more() {
+fn a_tenant_is_over_its_limit_once_objects_have_taken_a_batch_more() {
     let activities = Activities::new();
-    let tenant = limited(&activities, None, 800);
+    // By steps that no batch keeps to itself.
+    let step = u64::from(crate::batch::BATCH_BYTES);
+    let tenant = limited(&activities, None, 8 * step);
     let process = activities.create_member(tenant, "p", ActivityParams::default(), 10).unwrap();
-    activities.charge_object_memory(process, 900);
+    activities.charge_object_memory(process, 8 * step);
     assert!(!activities.is_over_limit(process));
-    activities.charge_object_memory(process, 1);
+    activities.charge_object_memory(process, step);
     assert!(activities.is_over_limit(process) && activities.is_over_limit(tenant));
-    activities.credit_memory(process, 1);
+    activities.credit_memory(process, step);
     assert!(!activities.is_over_limit(process));
 }
 
@@ -104,4 +106,78 @@ fn memory_of_a_member_that_has_ended_is_its_leads_whoever_has_the_slot() {
     assert!(strangers.iter().all(|&stranger| activities.memory(stranger).bytes == 0));
     activities.charge_memory(process, 5).unwrap();
     assert_eq!(activities.memory(tenant).bytes, 45);
+}
+
+#[test]
+fn batches_add_up_whatever_is_read_between() {
+    let activities = Activities::new();
+    let tenant = limited(&activities, None, u64::MAX);
+    let owners: alloc::vec::Vec<ActivityId> = (0..6).map(|_| limited(&activities, Some(tenant), u64::MAX)).collect();
+    let mut held = [0u64; 6];
+    for step in 0..5_000u64 {
+        let which = (step * 7 % 6) as usize;
+        let bytes = 16 + step * 37 % 3_000;
+        if step % 3 != 2 {
+            assert_eq!(activities.charge_object_memory(owners[which], bytes), owners[which]);
+            held[which] += bytes;
+        } else if held[which] > 100 {
+            let bytes = held[which] / 3;
+            activities.credit_memory(owners[which], bytes);
+            held[which] -= bytes;
+        }
+        if step % 97 == 0 {
+            assert_eq!(activities.memory(owners[which]).bytes, held[which]);
+        }
+    }
+    assert_eq!(activities.memory(tenant).bytes_total, held.iter().sum::<u64>());
+}
+
+#[test]
+fn what_a_batch_gave_back_is_room_before_a_charge_is_refused() {
+    let activities = Activities::new();
+    let tenant = limited(&activities, None, 10_000);
+    activities.charge_memory(tenant, 10_000).unwrap();
+    activities.credit_memory(tenant, 4_000);
+    activities.charge_memory(tenant, 4_000).unwrap();
+    assert_eq!(activities.charge_memory(tenant, 1), Err(OutOfMemory));
+    assert_eq!(activities.memory(tenant).refused, 1);
+    activities.charge_object_memory(tenant, 1);
+    assert!(activities.memory(tenant).bytes == 10_001 && activities.is_over_limit(tenant));
+    activities.credit_memory(tenant, 1);
+    assert!(!activities.is_over_limit(tenant));
+}
+
+#[test]
+fn a_closed_payer_leaves_what_was_noted_of_it_to_its_parent() {
+    let activities = Activities::new();
+    let tenant = limited(&activities, None, u64::MAX);
+    let process = limited(&activities, Some(tenant), u64::MAX);
+    activities.charge_object_memory(process, 70);
+    activities.close(process).unwrap();
+    assert_eq!(activities.memory(tenant).bytes, 70);
+    activities.credit_memory(process, 70);
+    assert_eq!((activities.memory(tenant).bytes, activities.memory(tenant).bytes_total), (0, 0));
+}
+
+#[test]
+fn cores_that_charge_while_another_one_reads_lose_nothing() {
+    extern crate std;
+    let activities = alloc::sync::Arc::new(Activities::new());
+    let tenant = limited(&activities, None, u64::MAX);
+    let threads: alloc::vec::Vec<_> = (0..3)
+        .map(|_| {
+            let activities = activities.clone();
+            std::thread::spawn(move || {
+                for step in 0..20_000u64 {
+                    let owner = activities.charge_object_memory(tenant, 64 + step % 512);
+                    activities.credit_memory(owner, 63 + step % 512);
+                }
+            })
+        })
+        .collect();
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        activities.memory(tenant);
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(activities.memory(tenant).bytes, 3 * 20_000);
 }

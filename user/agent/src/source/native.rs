@@ -44,6 +44,10 @@ impl Source for Native {
         Ok(Box::new(Started { pid }))
     }
 
+    fn end(&self, grace_ms: u64) -> io::Result<()> {
+        gyre_native::end(grace_ms)
+    }
+
     fn set(&self, change: &Change) -> io::Result<()> {
         gyre_native::set(change).map_err(|error| self.explain(change, error))
     }

@@ -21,9 +21,26 @@ pub(super) async fn node_of(thread: &Thread, descriptor: i32) -> Result<Found, E
     Target::of_file(file).await?.node(Errno::EPERM)
 }
 
-async fn apply(found: &Found, change: AttributeChange) -> Outcome {
+async fn apply(thread: &Thread, found: &Found, change: AttributeChange) -> Outcome {
+    let event = event_of(&change);
     found.place.system().set_attributes(found.place.node, change).await?;
+    tell(thread, found, event);
     Ok(0)
+}
+
+/// What inotify calls a change.
+fn event_of(change: &AttributeChange) -> u32 {
+    match (change.accessed_ns, change.modified_ns) {
+        (Some(_), None) => raw::IN_ACCESS,
+        (None, Some(_)) => raw::IN_MODIFY,
+        _ => raw::IN_ATTRIB,
+    }
+}
+
+/// Tells who watches a node or its directory.
+pub(super) fn tell(thread: &Thread, found: &Found, event: u32) {
+    let bit = if found.attributes.kind == NodeKind::Directory { raw::IN_ISDIR } else { 0 };
+    thread.process().files().tenant().notices.about(found.place.key(), &found.path, event | bit);
 }
 
 /// `chmod(path, mode)`.
@@ -57,7 +74,7 @@ async fn change_mode(thread: &Thread, found: Found, mode: u32) -> Outcome {
         mode &= !0o2000;
     }
     let change = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
-    apply(&found, change).await
+    apply(thread, &found, change).await
 }
 
 /// `chown(path, user, group)`.
@@ -101,7 +118,7 @@ async fn change_owner(thread: &Thread, found: Found, user: u32, group: u32) -> O
     let drops_rights = found.attributes.kind == NodeKind::File && mode & 0o6000 != 0;
     let change =
         AttributeChange { user, group, mode: drops_rights.then_some(mode & !0o6000), ..AttributeChange::default() };
-    apply(&found, change).await
+    apply(thread, &found, change).await
 }
 
 /// New times: unchanged, now, or a value.
@@ -201,5 +218,5 @@ async fn change_times(thread: &Thread, found: Found, stamps: (Stamp, Stamp)) -> 
     }
     let change =
         AttributeChange { accessed_ns: stamps.0.value(), modified_ns: stamps.1.value(), ..AttributeChange::default() };
-    apply(&found, change).await
+    apply(thread, &found, change).await
 }

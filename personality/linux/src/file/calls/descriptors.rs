@@ -18,6 +18,14 @@ pub async fn close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
+/// `close` of what has nobody to wait for.
+pub fn close_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let files = thread.process().files();
+    let file = files.table().remove_if(a.int(0), |file| !matches!(file.object(), Object::Socket(_)))?;
+    closed(thread, &file);
+    Some(Ok(0))
+}
+
 /// Closing any descriptor of a file gives up the process' POSIX locks on it (fcntl(2)).
 fn closed(thread: &Thread, file: &OpenFile) {
     if let Some(place) = file.place() {
@@ -139,6 +147,34 @@ pub(super) async fn put_pair(
 
 /// `fcntl(fd, command, argument)`.
 pub async fn fcntl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    match fcntl_at_once(thread, a) {
+        Some(outcome) => outcome,
+        None => super::lock::fcntl_lock(thread, a).await,
+    }
+}
+
+/// `fcntl` but for locks.
+pub fn fcntl_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    is_known(a.unsigned(1)).then(|| change(thread, a))
+}
+
+fn is_known(command: u32) -> bool {
+    matches!(
+        command,
+        raw::F_DUPFD
+            | raw::F_DUPFD_CLOEXEC
+            | raw::F_GETFD
+            | raw::F_SETFD
+            | raw::F_GETFL
+            | raw::F_SETFL
+            | raw::F_SETOWN
+            | raw::F_GETOWN
+            | raw::F_SETPIPE_SZ
+            | raw::F_GETPIPE_SZ
+    )
+}
+
+fn change(thread: &Thread, a: Arguments) -> Outcome {
     let (descriptor, command) = (a.int(0), a.unsigned(1));
     let files = thread.process().files();
     let table = files.table();
@@ -162,7 +198,7 @@ pub async fn fcntl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         raw::F_GETOWN => Ok(usable_file(thread, descriptor)?.owner.load(Ordering::Acquire) as i64 as u64),
         raw::F_SETPIPE_SZ | raw::F_GETPIPE_SZ => pipe_size(thread, descriptor, command, a.int(2)),
-        _ => super::lock::fcntl_lock(thread, a).await,
+        _ => Err(Errno::EINVAL),
     }
 }
 

@@ -81,6 +81,34 @@ pub async fn epoll_wait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     wait(thread, a, Timeout::from_ms(a.int(3))).await
 }
 
+/// Events that a call takes at once at most.
+const AT_ONCE_EVENTS: usize = 16;
+
+/// `epoll_wait` where something is ready and there is room for it.
+pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let holder = file_of(thread, a.int(0)).ok()?;
+    let list = list_of(&holder).ok()?;
+    let looks = list.queued();
+    let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0)?.min(looks).min(AT_ONCE_EVENTS);
+    if count == 0 {
+        return None;
+    }
+    let take = |put: &mut dyn FnMut(&[u8])| {
+        list.collect_each(looks, count, |event| {
+            let mut bytes = [0; EVENT_BYTES];
+            write_events(&mut bytes, &[event]);
+            put(&bytes);
+        })
+    };
+    let found = thread.process().with_space(|space| space.edit_at_once(a.word(1), count * EVENT_BYTES, take))?;
+    (found > 0).then_some(Ok(found as u64))
+}
+
+/// `epoll_pwait` without a mask, the same.
+pub fn epoll_pwait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    if a.word(4) == 0 { epoll_wait_at_once(thread, a) } else { None }
+}
+
 /// `epoll_pwait(list, out, count, ms, mask, mask_bytes)`.
 pub async fn epoll_pwait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let call = wait(thread, a, Timeout::from_ms(a.int(3)));

@@ -64,6 +64,7 @@ async fn readable_bytes(file: &OpenFile) -> Result<usize, Errno> {
         Object::Pipe(end) => Ok(end.readable_bytes()),
         Object::Terminal(end) => Ok(end.terminal().readable_bytes()),
         Object::Socket(socket) => Ok(socket.readable_bytes().await),
+        Object::Inotify(inotify) => Ok(inotify.bytes()),
         Object::Regular => {
             let place = file.place().ok_or(Errno::EBADF)?;
             let size = place.system().attributes(place.node).await?.size_bytes;

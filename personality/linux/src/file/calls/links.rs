@@ -1,6 +1,6 @@
 //! link, symlink, readlink.
 
-use super::names::{make_node, place_for_new};
+use super::names::{make_node, place_for_new, tell_of_name};
 use crate::file::context::Target;
 use crate::file::filesystem::FileSystem;
 use crate::file::walk::{Found, LastLink};
@@ -39,6 +39,8 @@ async fn link_at(thread: &Thread, from: (i32, u64), to: (i32, u64), flags: u32) 
         return Err(Errno::EXDEV);
     }
     parent.system().link(found.place.node, parent.node, walked.name.clone()).await?;
+    files.tenant().notices.node(found.place.key(), raw::IN_ATTRIB);
+    tell_of_name(thread, &walked, raw::IN_CREATE, 0);
     Ok(0)
 }
 

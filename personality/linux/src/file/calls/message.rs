@@ -2,7 +2,7 @@
 
 use super::read_write::deadline_of;
 use super::socket::{put_address, read_address, resolve, socket_of};
-use super::{Patience, install, usable_file, wait_ready};
+use super::{Patience, install, may_wait, usable_file, wait_ready};
 use crate::file::open_file::OpenFile;
 use crate::file::socket::{Address, Incoming, PeerCredentials, Receive, Socket};
 use crate::file::transfer::{UserBuffer, half, word};
@@ -49,8 +49,8 @@ impl Header {
 }
 
 /// True where this call does not wait.
-fn nonblocking(file: &OpenFile, flags: u32) -> bool {
-    file.is_nonblocking() || flags & net::MSG_DONTWAIT != 0
+fn nonblocking(thread: &Thread, file: &OpenFile, flags: u32) -> bool {
+    !may_wait(thread, file) || flags & net::MSG_DONTWAIT != 0
 }
 
 /// `sendto(fd, buffer, bytes, flags, address, address_bytes)`.
@@ -71,7 +71,7 @@ pub async fn sendmsg(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     send_message(thread, &file, a.word(1), a.unsigned(2)).await
 }
 
-async fn send_message(thread: &Thread, file: &OpenFile, address: u64, flags: u32) -> Outcome {
+pub(super) async fn send_message(thread: &Thread, file: &OpenFile, address: u64, flags: u32) -> Outcome {
     let socket = socket_of(file)?;
     let header = Header::read(thread, address).await?;
     let to = match (header.name, header.name_bytes) {
@@ -125,7 +125,7 @@ fn check_credentials(thread: &Thread, data: &[u8]) -> Result<(), Errno> {
 }
 
 /// Sends: all of a stream's data where it may wait, one message otherwise.
-async fn send(
+pub(super) async fn send(
     thread: &Thread,
     file: &OpenFile,
     mut buffer: UserBuffer<'_>,
@@ -151,7 +151,7 @@ async fn send(
                 patience = Patience::default();
                 Ok(())
             }
-            Err(Errno::EAGAIN) if !nonblocking(file, flags) => {
+            Err(Errno::EAGAIN) if !nonblocking(thread, file, flags) => {
                 patience.again().await;
                 wait_ready(thread, file, Ready::WRITE, deadline).await
             }
@@ -177,7 +177,7 @@ async fn receive(thread: &Thread, file: &OpenFile, bytes: usize, flags: u32) -> 
     let mut patience = Patience::default();
     loop {
         match socket.receive(bytes, how).await {
-            Err(Errno::EAGAIN) if !nonblocking(file, flags) => {
+            Err(Errno::EAGAIN) if !nonblocking(thread, file, flags) => {
                 patience.again().await;
                 wait_ready(thread, file, Ready::READ, deadline).await?;
             }
@@ -215,6 +215,17 @@ async fn receive_into(
     Ok(first)
 }
 
+/// Receives without asking from whom.
+pub(super) async fn receive_bytes(
+    thread: &Thread,
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    flags: u32,
+) -> Outcome {
+    let message = receive_into(thread, file, buffer, flags).await?;
+    Ok(answer_bytes(socket_of(file)?, &message, buffer.done(), flags))
+}
+
 /// `recvfrom(fd, buffer, bytes, flags, address, length)`.
 pub async fn recvfrom(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
@@ -236,7 +247,7 @@ pub async fn recvmsg(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     receive_message(thread, &file, a.word(1), a.unsigned(2)).await
 }
 
-async fn receive_message(thread: &Thread, file: &OpenFile, address: u64, flags: u32) -> Outcome {
+pub(super) async fn receive_message(thread: &Thread, file: &OpenFile, address: u64, flags: u32) -> Outcome {
     let socket = socket_of(file)?;
     let header = Header::read(thread, address).await?;
     let mut buffer = UserBuffer::from_iovecs(thread, header.pieces, header.piece_count).await?;

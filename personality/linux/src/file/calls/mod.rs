@@ -1,5 +1,6 @@
 //! The calls on descriptors and names, a file per family.
 
+pub mod aio;
 pub mod attributes;
 pub mod descriptors;
 pub mod directories;
@@ -23,6 +24,7 @@ pub mod special;
 pub mod stat;
 pub mod sync;
 pub mod timer;
+pub mod uring;
 
 use super::open_file::OpenFile;
 use crate::{Errno, Outcome, Thread};
@@ -32,7 +34,7 @@ use linux_raw_sys::general as raw;
 
 /// The open file of a descriptor.
 fn file_of(thread: &Thread, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
-    thread.process().files().table().get(descriptor)
+    thread.process().open_file(descriptor)
 }
 
 /// The same for calls that need more than a name (not O_PATH).
@@ -50,6 +52,11 @@ fn install(thread: &Thread, file: Arc<OpenFile>, close_on_exec: bool) -> Result<
 /// A descriptor as a call's answer.
 fn answer(descriptor: i32) -> Outcome {
     Ok(u64::from(descriptor.unsigned_abs()))
+}
+
+/// True where a call of this thread may wait for this file.
+fn may_wait(thread: &Thread, file: &OpenFile) -> bool {
+    !file.is_nonblocking() || thread.is_patient()
 }
 
 /// Waits until a file may be ready for `wanted`, a signal comes, or the time is over (EAGAIN).

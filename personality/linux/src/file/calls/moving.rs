@@ -132,6 +132,11 @@ async fn pump(
     let mut error = None;
     while moved < bytes && error.is_none() {
         let wanted = (bytes - moved).min(SEND_TURN_BYTES);
+        // nothing is read that there is no room for
+        if nonblocking && is_full_socket(out) {
+            error = Some(Errno::EAGAIN);
+            break;
+        }
         let pieces = match source.take(start + moved as u64, wanted).await {
             Err(failed) => {
                 error = Some(failed);
@@ -154,6 +159,10 @@ async fn pump(
         }
     }
     (moved, start + moved as u64, error)
+}
+
+fn is_full_socket(out: &OpenFile) -> bool {
+    matches!(out.object(), Object::Socket(_)) && !out.ready().intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP)
 }
 
 /// `splice(in, in_offset, out, out_offset, bytes, flags)`: one of both is a pipe.

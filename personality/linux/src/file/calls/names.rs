@@ -52,7 +52,26 @@ pub(super) async fn make_node(
     adapt(&mut new);
     let parent = &walked.parent.place;
     let attributes = parent.system().create(parent.node, walked.name.clone(), new).await?;
+    tell_of_name(thread, &walked, raw::IN_CREATE | directory_bit(kind), 0);
     Ok((walked, attributes))
+}
+
+/// IN_ISDIR of a directory.
+fn directory_bit(kind: NodeKind) -> u32 {
+    if kind == NodeKind::Directory { raw::IN_ISDIR } else { 0 }
+}
+
+/// Tells who watches the directory of a name.
+pub(super) fn tell_of_name(thread: &Thread, walked: &Walked, mask: u32, cookie: u32) {
+    thread.process().files().tenant().notices.entry(walked.parent.place.key(), &walked.name, mask, cookie);
+}
+
+/// Tells who watches a node that it has lost a name.
+fn tell_of_loss(thread: &Thread, target: &Found) {
+    let attributes = &target.attributes;
+    let is_directory = attributes.kind == NodeKind::Directory;
+    let is_last = attributes.links <= 1 || is_directory;
+    thread.process().files().tenant().notices.unlinked(target.place.key(), is_directory, is_last);
 }
 
 /// `mkdir(path, mode)`.
@@ -139,6 +158,8 @@ async fn remove_file(thread: &Thread, directory: i32, path: u64) -> Outcome {
     }
     let parent = &walked.parent.place;
     parent.system().unlink(parent.node, walked.name.clone()).await?;
+    tell_of_name(thread, &walked, raw::IN_DELETE, 0);
+    tell_of_loss(thread, target);
     Ok(0)
 }
 
@@ -154,6 +175,8 @@ async fn remove_directory(thread: &Thread, directory: i32, path: u64) -> Outcome
     }
     let parent = &walked.parent.place;
     parent.system().remove_directory(parent.node, walked.name.clone()).await?;
+    tell_of_loss(thread, target);
+    tell_of_name(thread, &walked, raw::IN_DELETE | raw::IN_ISDIR, 0);
     Ok(0)
 }
 
@@ -222,5 +245,26 @@ async fn rename_at(thread: &Thread, from: (i32, Vec<u8>), to: (i32, Vec<u8>), fl
     let (source, destination) = (&from.parent.place, &to.parent.place);
     let system = source.system();
     system.rename(source.node, from.name.clone(), destination.node, to.name.clone(), mode).await?;
+    tell_of_move(thread, &from, &to);
+    if mode == RenameMode::Exchange {
+        tell_of_move(thread, &to, &from);
+    } else if let Some(replaced) = to.target.as_ref().filter(|replaced| !replaced.place.same(&moved.place)) {
+        tell_of_loss(thread, replaced);
+    }
     Ok(0)
+}
+
+/// Tells who watches what was moved, where it was and where it is.
+fn tell_of_move(thread: &Thread, from: &Walked, to: &Walked) {
+    let files = thread.process().files();
+    let notices = &files.tenant().notices;
+    let Some(moved) = &from.target else { return };
+    let bit = directory_bit(moved.attributes.kind);
+    let cookie = notices.cookie();
+    tell_of_name(thread, from, raw::IN_MOVED_FROM | bit, cookie);
+    tell_of_name(thread, to, raw::IN_MOVED_TO | bit, cookie);
+    notices.node(moved.place.key(), raw::IN_MOVE_SELF | bit);
+    if bit != 0 {
+        notices.moved(&from.new_path(), &to.new_path());
+    }
 }

@@ -4,6 +4,7 @@ use super::{answer, install};
 use crate::file::attributes::{major, minor};
 use crate::file::context::FileContext;
 use crate::file::device::device_of_number;
+use crate::file::near::{self, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
 use crate::file::permission::{Asker, EXECUTE, READ, WRITE};
@@ -15,7 +16,8 @@ use crate::file::walk::{Found, LastLink, Walked};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeKind};
+use gyre_interface::files::{AttributeChange, Attributes, FileError, NewNode, NodeKind};
+use gyre_interface::near::Near;
 use linux_raw_sys::general as raw;
 
 /// What open flags mean together.
@@ -101,6 +103,67 @@ async fn open_at(thread: &Arc<Thread>, directory: i32, path: u64, flags: u32, mo
     answer(install(thread, file, flags & raw::O_CLOEXEC != 0)?)
 }
 
+/// `open` of a file or directory that is in memory, without making or changing one.
+pub fn open_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    open_near(thread, raw::AT_FDCWD, a.word(0), a.unsigned(1))
+}
+
+/// `openat` of the same.
+pub fn openat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    open_near(thread, a.int(0), a.word(1), a.unsigned(2))
+}
+
+fn open_near(thread: &Thread, directory: i32, path: u64, flags: u32) -> Option<Outcome> {
+    let wish = Wish { flags, mode: 0 };
+    let elsewhere = raw::O_TRUNC | raw::O_CREAT | raw::O_PATH | (raw::O_TMPFILE & !raw::O_DIRECTORY);
+    if flags & elsewhere != 0 || flags & raw::O_ACCMODE == raw::O_ACCMODE {
+        return None;
+    }
+    let path = ShortPath::read(thread, path)?;
+    let (context, asker) = (thread.process().files(), Asker::of(thread));
+    let opening = Opening { wish, asker: &asker };
+    let found = match near::walk(&context, &asker, directory, path.as_slice(), wish.last_link(), &opening)? {
+        Ok(found) => found,
+        Err(error) => return Some(Err(error)),
+    };
+    let Some(shown) = near::shown_path(&context, directory, path.as_slice()) else {
+        // Its directory was closed meanwhile.
+        regular::close(found.place);
+        return None;
+    };
+    let is_directory = found.attributes.kind == NodeKind::Directory;
+    let object = if is_directory { Object::Directory } else { Object::Regular };
+    let location = Location { place: found.place.clone(), path: shown };
+    let file = match OpenFile::new(context.tenant(), object, flags, Some(location)) {
+        Ok(file) => file,
+        Err(error) => {
+            regular::close(found.place);
+            return Some(Err(error));
+        }
+    };
+    file.tell(raw::IN_OPEN);
+    Some(install(thread, file, flags & raw::O_CLOEXEC != 0).and_then(answer))
+}
+
+/// Opens what a walk in memory has found.
+struct Opening<'a> {
+    wish: Wish,
+    asker: &'a Asker,
+}
+
+impl near::Last for Opening<'_> {
+    fn reached(&self, near: &'static dyn Near, found: Attributes) -> Option<Result<Attributes, Errno>> {
+        if !matches!(found.kind, NodeKind::File | NodeKind::Directory) {
+            return None;
+        }
+        let may = check_kind(&found, self.wish).and_then(|()| self.asker.check(&found, self.wish.rights()));
+        if let Err(error) = may {
+            return Some(Err(error));
+        }
+        near.open(found.node)?.ok().map(Ok)
+    }
+}
+
 /// Opens a path.
 ///
 /// # Errors
@@ -147,7 +210,9 @@ async fn create(thread: &Thread, context: &FileContext, walked: Walked, wish: Wi
     let attributes = parent.system().create(parent.node, walked.name.clone(), new).await?;
     let place = crate::file::mount::Place { mount: parent.mount.clone(), node: attributes.node };
     let found = Found { place, attributes, path: walked.new_path() };
-    open_node(context, found, wish).await
+    super::names::tell_of_name(thread, &walked, raw::IN_CREATE, 0);
+    // What is new has nothing to cut off.
+    open_node(context, found, Wish { flags: wish.flags & !raw::O_TRUNC, ..wish }).await
 }
 
 /// O_TMPFILE: a file without a name in the file system of a directory; `linkat` may give it one.
@@ -196,7 +261,7 @@ async fn open_existing(
         return Err(Errno::EEXIST);
     }
     let found = walked.existing()?;
-    check_kind(&found, wish)?;
+    check_kind(&found.attributes, wish)?;
     Asker::of(thread).check(&found.attributes, wish.rights())?;
     if wish.is_path_only() {
         return name_only(context, found, wish);
@@ -210,9 +275,9 @@ async fn open_existing(
     }
 }
 
-fn check_kind(found: &Found, wish: Wish) -> Result<(), Errno> {
-    let is_directory = found.attributes.kind == NodeKind::Directory;
-    if found.attributes.kind == NodeKind::SymbolicLink && !wish.is_path_only() {
+fn check_kind(found: &Attributes, wish: Wish) -> Result<(), Errno> {
+    let is_directory = found.kind == NodeKind::Directory;
+    if found.kind == NodeKind::SymbolicLink && !wish.is_path_only() {
         return Err(Errno::ELOOP);
     }
     if wish.has(raw::O_DIRECTORY) && !is_directory {
@@ -252,9 +317,11 @@ async fn open_node(context: &FileContext, found: Found, wish: Wish) -> Result<Ar
             Err(FileError::ReadOnly) if place.system().client().is_none() => {}
             answer => {
                 answer?;
+                file.tell(raw::IN_MODIFY);
             }
         }
     }
+    file.tell(raw::IN_OPEN);
     Ok(file)
 }
 

@@ -76,7 +76,7 @@ impl Watched {
 }
 
 /// Waits until `count` of the files is not zero, or the deadline; answers what was found.
-async fn wait_for(
+pub(super) async fn wait_for(
     thread: &Thread,
     watched: &[Watched],
     deadline: Option<u64>,

@@ -1,8 +1,10 @@
 //! read, write and their vectored and positioned forms.
 
-use super::{Patience, usable_file, wait_ready};
+use super::{Patience, may_wait, usable_file, wait_ready};
+use crate::file::device::Device;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
+use crate::file::regular;
 use crate::file::transfer::UserBuffer;
 use crate::time::cycles_from_now;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -40,13 +42,40 @@ impl AsRef<[u8]> for Few {
     }
 }
 
-/// `read` of a few bytes from a pipe or event counter that has some, into a page that is there.
+/// Bytes of a file that a call copies at once at most: long copies let others have their turn.
+const NEAR_READ_MAX: usize = 128 << 10;
+
+/// `pread64` of a file that is in memory.
+pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
+    let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
+    if bytes == 0 || bytes > NEAR_READ_MAX || !matches!(file.object(), Object::Regular) {
+        return None;
+    }
+    regular::read_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
+}
+
+/// `read` of a file that is in memory, or of a few bytes from what has some, into pages that are there.
 pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > AT_ONCE_BYTES {
+    if bytes == 0 || bytes > NEAR_READ_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
+    match file.object() {
+        Object::Regular => {
+            return regular::read_near(&file, thread, a.word(1), bytes, None).map(|count| Ok(count as u64));
+        }
+        Object::Pipe(_) | Object::Event(_) if bytes <= AT_ONCE_BYTES => {}
+        Object::Device(Device::Zero | Device::Full) if bytes <= AT_ONCE_BYTES => {
+            let zeroes = [0; AT_ONCE_BYTES];
+            let zeroes = zeroes.get(..bytes)?;
+            let done = thread.process().with_space(|space| space.copy_out_at_once(a.word(1), zeroes));
+            return done.then_some(Ok(bytes as u64));
+        }
+        Object::Device(Device::Null) => return Some(Ok(0)),
+        _ => return None,
+    }
     let take = |few: &mut Few| match file.object() {
         Object::Pipe(end) => end.read(few.bytes.get_mut(..bytes)?).ok(),
         Object::Event(event) => event.read(few.bytes.get_mut(..bytes)?).ok(),
@@ -57,10 +86,6 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
         few.count = take(&mut few)?;
         Some(few)
     };
-    match file.object() {
-        Object::Pipe(_) | Object::Event(_) => {}
-        _ => return None,
-    }
     thread.space().fill_at_once(a.word(1), bytes, source).map(|count| Ok(count as u64))
 }
 
@@ -156,7 +181,9 @@ pub async fn pwritev2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut buffer = UserBuffer::from_iovecs(thread, a.word(1), a.size(2)).await?;
     let at = if a.signed(3) == -1 { None } else { Some(offset_in(&file, a.signed(3))?) };
     let written = if flags & raw::RWF_APPEND != 0 && matches!(file.object(), Object::Regular) {
-        crate::file::regular::append_from(&file, &mut buffer, at.is_none()).await? as u64
+        let written = crate::file::regular::append_from(&file, &mut buffer, at.is_none()).await?;
+        file.tell_some(written, raw::IN_MODIFY);
+        written as u64
     } else {
         write_file(thread, &file, &mut buffer, at).await?
     };
@@ -206,7 +233,7 @@ pub(super) async fn read_file(
     let mut patience = Patience::default();
     loop {
         match file.read(buffer, at).await {
-            Err(Errno::EAGAIN) if !file.is_nonblocking() => {
+            Err(Errno::EAGAIN) if may_wait(thread, file) => {
                 patience.again().await;
                 wait_ready(thread, file, Ready::READ, deadline).await?;
             }
@@ -241,7 +268,7 @@ async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_
                 patience = Patience::default();
                 continue;
             }
-            Err(Errno::EAGAIN) if !file.is_nonblocking() => {
+            Err(Errno::EAGAIN) if may_wait(thread, file) => {
                 patience.again().await;
                 wait_ready(thread, file, Ready::WRITE, deadline).await
             }

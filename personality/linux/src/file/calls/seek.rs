@@ -34,6 +34,23 @@ pub async fn lseek(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(position.get())
 }
 
+/// `lseek` that needs to ask nobody.
+pub fn lseek_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let file = usable_file(thread, a.int(0)).ok()?;
+    if !matches!(file.object(), Object::Regular | Object::Directory) {
+        return None;
+    }
+    let position = file.position.try_hold()?;
+    let target = match a.unsigned(2) {
+        raw::SEEK_SET => a.signed(1),
+        raw::SEEK_CUR => i64::try_from(position.get()).ok()?.checked_add(a.signed(1))?,
+        _ => return None,
+    };
+    let target = u64::try_from(target).ok().filter(|target| *target <= OFFSET_MAX)?;
+    position.set(target);
+    Some(Ok(target))
+}
+
 async fn size_of(file: &OpenFile) -> Result<u64, Errno> {
     let place = file.place().ok_or(Errno::EINVAL)?;
     Ok(place.system().attributes(place.node).await?.size_bytes)

@@ -2,7 +2,7 @@
 
 use super::descriptors::put_pair;
 use super::names::make_node;
-use super::{Patience, answer, install, usable_file, wait_ready};
+use super::{Patience, answer, install, may_wait, usable_file, wait_ready};
 use crate::file::credentials_of;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
@@ -179,20 +179,28 @@ pub async fn accept4(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 async fn accept_with(thread: &Thread, a: Arguments, flags: u32) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
-    let socket = socket_of(&file)?;
-    let deadline = super::read_write::deadline_of(&file, Ready::READ);
+    accept_on(thread, &file, (a.word(1), a.word(2)), flags).await
+}
+
+/// Accepts; the peer's address goes to the first address, its length to the second, where they are not null.
+pub(super) async fn accept_on(thread: &Thread, file: &OpenFile, (to, length): (u64, u64), flags: u32) -> Outcome {
+    if flags & !TYPE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let socket = socket_of(file)?;
+    let deadline = super::read_write::deadline_of(file, Ready::READ);
     let mut patience = Patience::default();
     let (accepted, address) = loop {
         match socket.accept().await {
             Err(Errno::EAGAIN) if !file.is_nonblocking() => {
                 patience.again().await;
-                wait_ready(thread, &file, Ready::READ, deadline).await?;
+                wait_ready(thread, file, Ready::READ, deadline).await?;
             }
             outcome => break outcome?,
         }
     };
     let descriptor = install_socket(thread, accepted, flags)?;
-    if let Err(error) = put_address(thread, &address, a.word(1), a.word(2)).await {
+    if let Err(error) = put_address(thread, &address, to, length).await {
         drop(thread.process().files().table().remove(descriptor));
         return Err(error);
     }
@@ -202,23 +210,29 @@ async fn accept_with(thread: &Thread, a: Arguments, flags: u32) -> Outcome {
 /// `connect(fd, address, bytes)`.
 pub async fn connect(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
-    let socket = socket_of(&file)?;
+    socket_of(&file)?;
     let address = read_address(thread, a.word(1), a.unsigned(2)).await?;
+    connect_to(thread, &file, address).await
+}
+
+/// Connects.
+pub(super) async fn connect_to(thread: &Thread, file: &OpenFile, address: Address) -> Outcome {
+    let socket = socket_of(file)?;
     let address = resolve(thread, address).await?;
     let sender = credentials_of(thread);
-    let deadline = super::read_write::deadline_of(&file, Ready::WRITE);
+    let deadline = super::read_write::deadline_of(file, Ready::WRITE);
     let mut under_way = false;
     loop {
         let listener = socket.listener(&address);
         let room = listener.as_ref().map(|listener| listener.room());
         match socket.connect(address.clone(), sender).await {
-            Err(Errno::EINPROGRESS | Errno::EALREADY) if !file.is_nonblocking() => {
+            Err(Errno::EINPROGRESS | Errno::EALREADY) if may_wait(thread, file) => {
                 under_way = true;
-                let waited = wait_ready(thread, &file, Ready::WRITE, deadline).await;
+                let waited = wait_ready(thread, file, Ready::WRITE, deadline).await;
                 waited.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })?;
             }
             // A local listener whose backlog is full.
-            Err(Errno::EAGAIN) if !file.is_nonblocking() => {
+            Err(Errno::EAGAIN) if may_wait(thread, file) => {
                 let room = room.ok_or(Errno::EAGAIN)?;
                 thread.interruptible_until(deadline, room).await?.ok_or(Errno::EAGAIN)?;
             }

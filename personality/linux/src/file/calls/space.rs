@@ -26,6 +26,7 @@ pub async fn truncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     Asker::of(thread).check(&found.attributes, WRITE)?;
     found.place.system().set_attributes(found.place.node, size_change(size)).await?;
+    super::attributes::tell(thread, &found, raw::IN_MODIFY);
     Ok(0)
 }
 
@@ -37,6 +38,7 @@ pub async fn ftruncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Err(Errno::EINVAL);
     };
     place.system().set_attributes(place.node, size_change(size)).await?;
+    file.tell(raw::IN_MODIFY);
     Ok(0)
 }
 
@@ -67,6 +69,7 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         _ => return Err(Errno::EOPNOTSUPP),
     }
+    file.tell(raw::IN_MODIFY);
     Ok(0)
 }
 

@@ -7,6 +7,7 @@ use crate::file::inotify::Inotify;
 use crate::file::mount::{Mount, Place};
 use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
+use crate::file::permission::{Asker, READ};
 use crate::file::regular;
 use crate::file::signal_file::SignalFile;
 use crate::signal::SignalSet;
@@ -128,7 +129,7 @@ fn make_inotify(thread: &Thread, flags: u32) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let files = thread.process().files();
-    let object = Object::Inotify(Inotify::default());
+    let object = Object::Inotify(Inotify::new(files.tenant(), Asker::real(thread).user)?);
     let file = OpenFile::new(files.tenant(), object, flags & raw::O_NONBLOCK, None)?;
     answer(install(thread, file, flags & raw::O_CLOEXEC != 0)?)
 }
@@ -139,9 +140,24 @@ pub async fn inotify_add_watch(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let Object::Inotify(inotify) = file.object() else {
         return Err(Errno::EINVAL);
     };
+    let mask = a.unsigned(2);
+    let both = raw::IN_MASK_ADD | raw::IN_MASK_CREATE;
+    if mask & raw::IN_ALL_EVENTS == 0 || mask & both == both {
+        return Err(Errno::EINVAL);
+    }
     let path = thread.read_path(a.word(1)).await?;
-    let target = thread.process().files().find(thread, raw::AT_FDCWD, &path, 0).await?;
-    answer(inotify.add(target.node(Errno::EINVAL)?.place.key())?)
+    let follow = if mask & raw::IN_DONT_FOLLOW != 0 { raw::AT_SYMLINK_NOFOLLOW } else { 0 };
+    let target = thread.process().files().find(thread, raw::AT_FDCWD, &path, follow).await?;
+    let found = target.node(Errno::EINVAL)?;
+    let is_directory = found.attributes.kind == NodeKind::Directory;
+    if mask & raw::IN_ONLYDIR != 0 && !is_directory {
+        return Err(Errno::ENOTDIR);
+    }
+    if found.attributes.kind != NodeKind::SymbolicLink {
+        Asker::of(thread).check(&found.attributes, READ)?;
+    }
+    let path = is_directory.then_some(found.path);
+    answer(file.tenant().notices.watch(inotify.queue(), found.place.key(), path, mask)?)
 }
 
 /// `inotify_rm_watch(fd, watch)`.
@@ -150,7 +166,7 @@ pub fn inotify_rm_watch(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let Object::Inotify(inotify) = file.object() else {
         return Err(Errno::EINVAL);
     };
-    inotify.remove(a.int(1))?;
+    file.tenant().notices.forget(inotify.queue(), a.int(1))?;
     Ok(0)
 }
 

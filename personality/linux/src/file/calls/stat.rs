@@ -3,6 +3,7 @@
 use super::file_of;
 use crate::file::attributes::{device_number, device_of, nameless, stat_bytes, statx_bytes};
 use crate::file::context::Target;
+use crate::file::near::{self, Look, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::permission::Asker;
@@ -45,6 +46,74 @@ async fn stat_at(thread: &Arc<Thread>, directory: i32, path: u64, out: u64, flag
     let (device, attributes, _) = shown(&target);
     thread.copy_out(out, &stat_bytes(device, &attributes)).await?;
     Ok(0)
+}
+
+/// `stat` of what is in memory.
+pub fn stat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    stat_near(thread, raw::AT_FDCWD, a.word(0), a.word(1), 0)
+}
+
+/// `lstat` of what is in memory.
+pub fn lstat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    stat_near(thread, raw::AT_FDCWD, a.word(0), a.word(1), raw::AT_SYMLINK_NOFOLLOW)
+}
+
+/// `newfstatat` of what is in memory.
+pub fn newfstatat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let known = raw::AT_SYMLINK_NOFOLLOW | raw::AT_EMPTY_PATH | raw::AT_NO_AUTOMOUNT;
+    if a.unsigned(3) & !known != 0 {
+        return None;
+    }
+    stat_near(thread, a.int(0), a.word(1), a.word(2), a.unsigned(3))
+}
+
+/// `fstat` of what is in memory.
+pub fn fstat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    fstat_near(thread, a.int(0), a.word(1))
+}
+
+fn fstat_near(thread: &Thread, descriptor: i32, out: u64) -> Option<Outcome> {
+    let file = file_of(thread, descriptor).ok()?;
+    let place = file.place()?;
+    let attributes = place.system().visit(|near| near.attributes(place.node))??.ok()?;
+    let bytes = stat_bytes(device_of(Some(place)), &attributes);
+    thread.process().with_space(|space| space.copy_out_at_once(out, &bytes)).then_some(Ok(0))
+}
+
+fn stat_near(thread: &Thread, directory: i32, path: u64, out: u64, flags: u32) -> Option<Outcome> {
+    let path = ShortPath::read(thread, path)?;
+    if path.as_slice().is_empty() && flags & raw::AT_EMPTY_PATH != 0 {
+        return fstat_near(thread, directory, out);
+    }
+    let files = thread.process().files();
+    let link = if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { LastLink::Keep } else { LastLink::Follow };
+    match near::walk(&files, &Asker::of(thread), directory, path.as_slice(), link, &Look)? {
+        Ok(found) => {
+            let bytes = stat_bytes(device_of(Some(&found.place)), &found.attributes);
+            thread.process().with_space(|space| space.copy_out_at_once(out, &bytes)).then_some(Ok(0))
+        }
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// `access` of what is in memory.
+pub fn access_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    access_near(thread, raw::AT_FDCWD, a.word(0), a.unsigned(1))
+}
+
+/// `faccessat` of what is in memory.
+pub fn faccessat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    access_near(thread, a.int(0), a.word(1), a.unsigned(2))
+}
+
+fn access_near(thread: &Thread, directory: i32, path: u64, mode: u32) -> Option<Outcome> {
+    if mode & !7 != 0 {
+        return None;
+    }
+    let path = ShortPath::read(thread, path)?;
+    let (files, asker) = (thread.process().files(), Asker::real(thread));
+    let found = near::walk(&files, &asker, directory, path.as_slice(), LastLink::Follow, &Look)?;
+    Some(found.and_then(|found| asker.check(&found.attributes, mode as u16)).map(|()| 0))
 }
 
 /// `statx(directory, path, flags, mask, out)`.

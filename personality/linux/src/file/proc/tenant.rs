@@ -89,11 +89,13 @@ fn maps(space: &AddressSpace) -> String {
     let mut text = String::new();
     for (start, region) in space.regions() {
         let has = |right, letter| if region.rights.contains(right) { letter } else { '-' };
-        let shared = if region.options.contains(Options::SHARED) { 's' } else { 'p' };
+        let shared =
+            if region.options.contains(Options::SHARED) && !region.options.contains(Options::VDSO) { 's' } else { 'p' };
         let (path, node) = match &region.provider {
             Provider::File(file) => (String::from_utf8_lossy(file.path()).into_owned(), file.node().0),
             _ if region.options.contains(Options::HEAP) => ("[heap]".into(), 0),
             _ if region.options.contains(Options::STACK) => ("[stack]".into(), 0),
+            _ if region.options.contains(Options::VDSO) => ("[vdso]".into(), 0),
             _ => (String::new(), 0),
         };
         let line = format!(

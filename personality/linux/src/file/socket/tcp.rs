@@ -84,9 +84,10 @@ impl TcpSocket {
         }
     }
 
-    /// The client whose requests carry the connection's label.
+    /// The client whose requests go where the connection lives. No dependency label: a request that nothing waits before is handled at once,
+    /// in its caller's turn, and a thread's requests follow each other as it makes them.
     fn ask(&self, socket: &tcp::Socket) -> tcp::tcp::Client {
-        self.client.labelled(Labels { affinity: socket.label, dependency: socket.label })
+        self.client.labelled(Labels { affinity: socket.label, dependency: 0 })
     }
 
     /// What it is ready for.

@@ -51,7 +51,7 @@ static HOST: NoHost = NoHost;
 pub(super) fn tmpfs() -> files::Client {
     let limits = Limits { pages_max: 65_536, nodes_max: 4096 };
     let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o1777)));
-    files::Client::new(direct_link(|request| Box::pin(files::serve(server, request))))
+    files::Client::new(direct_link(|request| Box::pin(files::serve(server, request)))).with_near(server)
 }
 
 /// Bytes of a program's scratch memory.

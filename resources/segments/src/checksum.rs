@@ -13,7 +13,7 @@ pub struct Sum {
 
 impl Sum {
     /// The sum of the pseudo header of TCP and UDP (RFC 9293 section 3.1).
-    pub fn pseudo(source: super::Ip, destination: super::Ip, protocol: u8, bytes: usize) -> Sum {
+    pub fn pseudo(source: [u8; 4], destination: [u8; 4], protocol: u8, bytes: usize) -> Sum {
         let mut sum = Sum::default();
         sum.add(&source);
         sum.add(&destination);
@@ -23,6 +23,7 @@ impl Sum {
     }
 
     /// Adds a piece behind those added before.
+    #[inline]
     pub fn add(&mut self, data: &[u8]) {
         let sum = u32::from(sum_of(data));
         let sum = if self.odd { sum.swap_bytes() >> 16 } else { sum };
@@ -30,12 +31,21 @@ impl Sum {
         self.odd ^= data.len() % 2 == 1;
     }
 
+    /// Adds two bytes in the order of the wire, behind an even number of bytes.
+    #[inline]
+    pub fn add_word(&mut self, word: [u8; 2]) {
+        let sum = self.folded + u32::from(u16::from_ne_bytes(word));
+        self.folded = (sum & 0xffff) + (sum >> 16);
+    }
+
     /// The checksum to write, in the order of the wire.
+    #[inline]
     pub fn finish(self) -> [u8; 2] {
         (!(self.folded as u16)).to_ne_bytes()
     }
 
     /// The sum without complement, which checksum offload expects in the field (virtio 1.2 section 5.1.6.2).
+    #[inline]
     pub fn partial(self) -> [u8; 2] {
         (self.folded as u16).to_ne_bytes()
     }
@@ -60,9 +70,12 @@ fn sum_of(data: &[u8]) -> u16 {
     for word in words {
         sum = add_carry(sum, u64::from_ne_bytes(*word));
     }
-    let mut last = [0; 8];
-    last[..tail.len()].copy_from_slice(tail);
-    fold(add_carry(sum, u64::from_ne_bytes(last)))
+    if !tail.is_empty() {
+        let mut last = [0; 8];
+        last[..tail.len()].copy_from_slice(tail);
+        sum = add_carry(sum, u64::from_ne_bytes(last));
+    }
+    fold(sum)
 }
 
 fn add_carry(a: u64, b: u64) -> u64 {

@@ -1,0 +1,247 @@
+/* What programs get from a file system: small files made and removed, rows put into SQLite, trees packed and unpacked, fio. `gyre exp
+ * files` runs this on Gyre and on Linux with the programs of the same image. Each line: "files: NAME COUNT", the nanoseconds of one
+ * piece of work, the least of several rounds. On an emulator that counts instructions as nanoseconds (`-icount shift=0`) a count is
+ * of instructions, as long as nothing waits for the disk: there ("instructions") the parts that wait are left out.
+ *
+ *     files time|instructions [NAME] */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SMALL_FILES 1000
+#define TREE_FOLDERS 100
+#define TREE_FILES 10000
+#define ROWS 5000
+#define TRANSACTIONS 50
+
+static const char *only;
+static int counts_instructions;
+
+static void fail(const char *what) {
+    printf("files: FAILED %s: %s\n", what, strerror(errno));
+    fflush(stdout);
+    exit(1);
+}
+
+static void must(int good, const char *what) {
+    if (!good) fail(what);
+}
+
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void tell(const char *name, uint64_t value) {
+    printf("files: %s %lu\n", name, (unsigned long)value);
+    fflush(stdout);
+}
+
+static int wanted(const char *name) { return !only || !strncmp(name, only, strlen(only)); }
+
+/* Runs a program to its end, with its input from and its output to files if named. */
+static void program(const char *input, const char *output, char *const words[]) {
+    pid_t child = fork();
+    must(child >= 0, "fork");
+    if (child == 0) {
+        if (input) must(dup2(open(input, O_RDONLY), 0) == 0, input);
+        if (output) must(dup2(open(output, O_WRONLY | O_CREAT | O_TRUNC, 0644), 1) == 1, output);
+        execv(words[0], words);
+        _exit(127);
+    }
+    int status;
+    must(waitpid(child, &status, 0) == child, "waitpid");
+    errno = 0;
+    if (status) printf("files: status %#x\n", status);
+    must(status == 0, words[0]);
+}
+
+#define RUN(input, output, ...) program(input, output, (char *[]){__VA_ARGS__, NULL})
+
+static char text[4096];
+
+static void write_file(const char *path, int bytes) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    must(fd >= 0, path);
+    must(write(fd, text, bytes) == bytes, "write");
+    close(fd);
+}
+
+/* 1,000 files of 1 KiB in one folder, made and removed. */
+static void small_files(void) {
+    uint64_t made = UINT64_MAX, removed = UINT64_MAX;
+    char path[64];
+    if (!wanted("small")) return;
+    mkdir("/data/small", 0755);
+    for (int round = 0; round < 4; round++) {
+        uint64_t start = now();
+        for (int i = 0; i < SMALL_FILES; i++) {
+            snprintf(path, sizeof path, "/data/small/%06d", i);
+            write_file(path, 1024);
+        }
+        uint64_t between = now();
+        for (int i = 0; i < SMALL_FILES; i++) {
+            snprintf(path, sizeof path, "/data/small/%06d", i);
+            must(unlink(path) == 0, "unlink");
+        }
+        uint64_t end = now();
+        if (between - start < made) made = between - start;
+        if (end - between < removed) removed = end - between;
+    }
+    tell("small-create", made / SMALL_FILES);
+    tell("small-delete", removed / SMALL_FILES);
+}
+
+static void rows(const char *path, const char *head, int count, const char *tail) {
+    FILE *file = fopen(path, "w");
+    must(file != NULL, path);
+    fprintf(file, "create table if not exists t (n integer primary key, text);\n%s\n", head);
+    for (int i = 0; i < count; i++) fprintf(file, "insert into t (text) values ('row %08d of a table that is filled for measuring');\n", i);
+    fprintf(file, "%s\n", tail);
+    must(fclose(file) == 0, path);
+}
+
+/* Rows in one transaction; then each a transaction with its syncs. */
+static void sqlite(void) {
+    uint64_t best = UINT64_MAX;
+    if (!wanted("sqlite")) return;
+    rows("/data/rows.sql", "pragma synchronous = off; begin;", ROWS, "commit;");
+    rows("/data/transactions.sql", "", TRANSACTIONS, "");
+    rows("/data/empty.sql", "", 0, "");
+    for (int round = 0; round < 3; round++) {
+        unlink("/data/db");
+        RUN("/data/empty.sql", NULL, "/usr/bin/sqlite3", "/data/db");
+        uint64_t start = now();
+        RUN("/data/rows.sql", NULL, "/usr/bin/sqlite3", "/data/db");
+        uint64_t spent = now() - start;
+        if (spent < best) best = spent;
+    }
+    tell("sqlite-row", best / ROWS);
+    if (counts_instructions) return;
+    best = UINT64_MAX;
+    for (int round = 0; round < 3; round++) {
+        uint64_t start = now();
+        RUN("/data/transactions.sql", NULL, "/usr/bin/sqlite3", "/data/db");
+        uint64_t spent = now() - start;
+        if (spent < best) best = spent;
+    }
+    tell("sqlite-transaction", best / TRANSACTIONS);
+}
+
+static void make_tree(void) {
+    char path[96];
+    must(mkdir("/data/tree", 0755) == 0, "mkdir");
+    for (int i = 0; i < TREE_FILES; i++) {
+        int folder = i / (TREE_FILES / TREE_FOLDERS);
+        if (i % (TREE_FILES / TREE_FOLDERS) == 0) {
+            snprintf(path, sizeof path, "/data/tree/%03d", folder);
+            must(mkdir(path, 0755) == 0, "mkdir");
+        }
+        snprintf(path, sizeof path, "/data/tree/%03d/file-%05d", folder, i);
+        write_file(path, 512 + i * 7 % 3500);
+    }
+}
+
+/* 10,000 files of 0.5 to 4 KiB: packed, removed, unpacked. */
+static void trees(void) {
+    uint64_t packed = UINT64_MAX, unpacked = UINT64_MAX, removed = UINT64_MAX, start, spent;
+    if (!wanted("tar")) return;
+    make_tree();
+    for (int round = 0; round < 2; round++) {
+        start = now();
+        RUN(NULL, NULL, "/usr/bin/tar", "cf", "/data/tree.tar", "-C", "/data", "tree");
+        spent = now() - start;
+        if (spent < packed) packed = spent;
+        start = now();
+        RUN(NULL, NULL, "/usr/bin/rm", "-rf", "/data/tree");
+        spent = now() - start;
+        if (spent < removed) removed = spent;
+        start = now();
+        RUN(NULL, NULL, "/usr/bin/tar", "xf", "/data/tree.tar", "-C", "/data");
+        spent = now() - start;
+        if (spent < unpacked) unpacked = spent;
+    }
+    tell("tar-create", packed / TREE_FILES);
+    tell("tar-extract", unpacked / TREE_FILES);
+    tell("rm-tree", removed / TREE_FILES);
+    if (counts_instructions) return;
+    start = now();
+    sync();
+    tell("sync-tree", (now() - start) / TREE_FILES);
+}
+
+/* A field of fio's terse line (version 3), counted from 0. */
+static char *field(char *line, int number) {
+    while (number-- && line) {
+        line = strchr(line, ';');
+        if (line) line++;
+    }
+    return line;
+}
+
+/* One job of fio; tells the nanoseconds of one request. */
+static void fio_job(const char *name, const char *pattern, int depth, int bytes, int is_cached) {
+    char rw[32], block[32], jobs[32], size[32], line[4096], invalidate[32];
+    int is_write = strstr(pattern, "write") != NULL;
+    if (!wanted(name)) return;
+    snprintf(rw, sizeof rw, "--rw=%s", pattern);
+    snprintf(block, sizeof block, "--bs=%d", bytes);
+    snprintf(jobs, sizeof jobs, "--numjobs=%d", depth);
+    snprintf(invalidate, sizeof invalidate, "--invalidate=%d", !is_cached);
+    /* Each job does its part: 16 threads at depth 16. */
+    snprintf(size, sizeof size, "--io_size=%dk", (is_cached ? 65536 : 16384) / depth);
+    RUN(NULL, "/data/fio.out", "/usr/bin/fio", "--name=job", "--filename=/data/fio", "--size=64m", rw, block, jobs, size, invalidate, "--ioengine=psync", "--thread",
+        "--group_reporting", "--output-format=terse", "--terse-version=3", "--fallocate=none", "--randrepeat=1", "--offset_increment=4m",
+        is_write && !is_cached ? "--end_fsync=1" : "--end_fsync=0");
+    FILE *file = fopen("/data/fio.out", "r");
+    must(file != NULL, "fio.out");
+    char *found = NULL;
+    while (!found && fgets(line, sizeof line, file)) found = strncmp(line, "3;", 2) ? NULL : field(line, is_write ? 47 : 6);
+    fclose(file);
+    double kib_per_second = found ? atof(found) : 0;
+    must(kib_per_second > 0, name);
+    tell(name, (uint64_t)(bytes / 1024.0 / kib_per_second * 1e9));
+}
+
+static void fio(void) {
+    static char zeros[1 << 16];
+    if (!wanted("fio")) return;
+    int fd = open("/data/fio", O_WRONLY | O_CREAT, 0644);
+    must(fd >= 0, "/data/fio");
+    for (int i = 0; i < 1024; i++) must(write(fd, zeros, sizeof zeros) == sizeof zeros, "write");
+    must(fsync(fd) == 0, "fsync");
+    close(fd);
+    fio_job("fio-cached-read-4k", "randread", 1, 4096, 1);
+    fio_job("fio-cached-write-4k", "randwrite", 1, 4096, 1);
+    if (counts_instructions) return;
+    fio_job("fio-randread-4k-1", "randread", 1, 4096, 0);
+    fio_job("fio-randread-4k-16", "randread", 16, 4096, 0);
+    fio_job("fio-read-64k-1", "read", 1, 65536, 0);
+    fio_job("fio-read-64k-16", "read", 16, 65536, 0);
+    fio_job("fio-randwrite-4k-1", "randwrite", 1, 4096, 0);
+    fio_job("fio-randwrite-4k-16", "randwrite", 16, 4096, 0);
+    fio_job("fio-write-64k-1", "write", 1, 65536, 0);
+    fio_job("fio-write-64k-16", "write", 16, 65536, 0);
+}
+
+int main(int count, char **words) {
+    counts_instructions = count > 1 && !strcmp(words[1], "instructions");
+    only = count > 2 ? words[2] : NULL;
+    memset(text, 'x', sizeof text);
+    mkdir("/data", 0755);
+    small_files();
+    sqlite();
+    trees();
+    fio();
+    tell("done", 0);
+    return 0;
+}

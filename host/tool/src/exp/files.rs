@@ -1,0 +1,123 @@
+//! What programs get from files and memory, here and on Linux: small files, SQLite, trees packed and unpacked, fio, and calls.
+//!
+//! The same program (`experiments/files/files.c`) with the same Debian programs in the same image, on the same kind of disk: once by
+//! the clock of the host, once by instructions (only what never waits for the disk), and of `exp calls` what belongs here.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    calls,
+    counted::Counted,
+    plot::{self, Group},
+    report::{Figure, Report},
+    rig::Rig,
+};
+use crate::{cli::Kernel, failure::Result, qemu::Clock};
+
+/// No run takes that long.
+const LIMIT: Duration = Duration::from_secs(900);
+/// What of the calls belongs here.
+const CALLS: [&str; 5] = ["read-32k-cached", "open-close", "anonymous-fault", "mmap-munmap", "fork-exit-wait"];
+/// Reads and faults: at least as good as Linux.
+const PROMISED: [&str; 7] = [
+    "fio-randread-4k-1",
+    "fio-randread-4k-16",
+    "fio-read-64k-1",
+    "fio-read-64k-16",
+    "fio-cached-read-4k",
+    "read-32k-cached",
+    "anonymous-fault",
+];
+
+/// Names with Linux's figure and ours.
+type Pairs = Vec<(String, u64, u64)>;
+
+/// Ratios to Linux, in time and in instructions.
+///
+/// # Errors
+/// When a machine does not run or a program does not come to its end.
+pub fn run(rig: &Rig) -> Result<Report> {
+    let mut report = Report::new("files", "Files and memory beside Linux, the same programs in the same emulator");
+    let times = both(|on| counted("time", Clock::Host).count(rig, on))?;
+    let instructions = both(|on| counted("instructions", Clock::InstructionsAndWaiting).count(rig, on))?;
+    let mut calls = both(|on| calls::count(rig, on))?;
+    calls.retain(|(name, ..)| CALLS.contains(&name.as_str()));
+    for (pairs, unit, is_promise) in
+        [(&times, "us", true), (&instructions, "instructions", false), (&calls, "instructions", true)]
+    {
+        report.figures.extend(pairs.iter().map(|pair| figure(pair, unit, is_promise)));
+    }
+    let (disk, programs): (Pairs, Pairs) = times.into_iter().partition(|pair| pair.0.starts_with("fio-"));
+    let counted: Pairs = instructions.into_iter().chain(calls).collect();
+    for (file, what, pairs) in
+        [("disk", "time, fio", disk), ("programs", "time", programs), ("counts", "instructions", counted)]
+    {
+        let title = format!("Linux's cost divided by Gyre's: {what}");
+        let groups: Vec<_> =
+            pairs.iter().map(|pair| Group { name: short(&pair.0), values: vec![ratio(pair)] }).collect();
+        report.plots.push((format!("files-{file}.svg"), plot::bars(&title, "", &["more is better"], &groups)));
+    }
+    report.notes.push(
+        "One core, 512 MiB, a virtio disk; Linux mounts the same ext2 image with its ext4 driver, memory.max as on Gyre. A small file has 1 KiB; a tree \
+         10,000 files of 0.5 to 4 KiB, each figure is of one file; a row is of a transaction of 5,000, a transaction syncs; fio reads and writes through the \
+         cache, which is emptied before (except cached), depth 16 is 16 threads, writes end with fsync. Time is by the host's clock and only as \
+         good as the host is quiet; instructions are counted where nothing waits for the disk."
+            .into(),
+    );
+    Ok(report)
+}
+
+fn counted<'a>(mode: &'a str, clock: Clock) -> Counted<'a> {
+    let words: &[&str] = if mode == "time" { &["/files", "time"] } else { &["/files", "instructions"] };
+    Counted { name: "files", words, clock, limit: LIMIT }
+}
+
+fn both(count: impl Fn(Kernel) -> Result<Vec<(String, u64)>>) -> Result<Pairs> {
+    let theirs = count(Kernel::Linux)?;
+    let ours: BTreeMap<_, _> = count(Kernel::Gyre)?.into_iter().collect();
+    Ok(theirs
+        .into_iter()
+        .filter_map(|(name, linux)| Some((ours.get(&name).copied()?, name, linux)))
+        .map(|(gyre, name, linux)| (name, linux, gyre))
+        .collect())
+}
+
+/// How many times as good as Linux: above 1 is faster.
+fn ratio((_, linux, gyre): &(String, u64, u64)) -> f64 {
+    *linux as f64 / (*gyre).max(1) as f64
+}
+
+/// A name that fits below a bar.
+fn short(name: &str) -> String {
+    ["fio-", "small-", "sqlite-", "-4k", "-64k", "-cached"]
+        .iter()
+        .fold(name.to_owned(), |name, part| name.replace(part, ""))
+}
+
+fn figure(pair: &(String, u64, u64), unit: &str, is_promise: bool) -> Figure {
+    let (name, linux, gyre) = pair;
+    let show = |value: u64| match unit {
+        "us" => format!("{:.1} us", value as f64 / 1000.0),
+        _ => value.to_string(),
+    };
+    let ratio = ratio(pair);
+    let figure = Figure::new(format!("{name}, {unit}"), show(*linux), format!("{} ({ratio:.2} x)", show(*gyre)));
+    match is_promise && PROMISED.contains(&name.as_str()) {
+        true => figure.goal(">= 1.0 x", ratio >= 1.0),
+        false => figure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_linuxs_time_is_twice_as_good_and_meets_the_promise() {
+        let pair = ("anonymous-fault".to_owned(), 4000, 2000);
+        assert_eq!(ratio(&pair), 2.0);
+        assert_eq!(figure(&pair, "instructions", true).is_met, Some(true));
+        assert_eq!(figure(&(pair.0, 2000, 4000), "us", true).is_met, Some(false));
+        assert_eq!(figure(&("open-close".to_owned(), 1, 2), "instructions", true).is_met, None);
+    }
+}

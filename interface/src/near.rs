@@ -1,0 +1,35 @@
+//! What a file system shows of itself without waiting.
+//!
+//! Names, attributes and pages that are in memory. Every method answers at once; `None` says that a message has to ask, and that nothing
+//! was changed. What is answered is what the message would be answered, at that moment. Permissions are checked by the caller.
+
+use crate::files::{Attributes, FileError, NodeId};
+use gyre_object::Page;
+
+/// Bytes that one look at a file's contents is about, at most.
+pub const NEAR_BYTES_MAX: usize = 32 << 10;
+/// Pages of 4 KiB that they may lie in.
+pub const NEAR_PAGES_MAX: usize = 9;
+
+/// Pages of a file from the one that holds the first byte asked for.
+pub type NearPages = [Option<Page>; NEAR_PAGES_MAX];
+
+/// The near part of a file system.
+pub trait Near: Sync {
+    /// Attributes of a node.
+    fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>>;
+    /// Finds a name, not "." or "..".
+    fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>>;
+    /// Keeps a node alive while it is open.
+    fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>>;
+    /// Ends one `open`; false where a message has to.
+    fn close(&'static self, node: NodeId) -> bool;
+    /// The pages of up to [`NEAR_BYTES_MAX`] bytes from `offset` on, and how many bytes of them are the file's.
+    fn read(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        into: &mut NearPages,
+    ) -> Option<Result<usize, FileError>>;
+}

@@ -1,0 +1,167 @@
+//! Writing dirty pages back: those of many files together, so that small files that lie side by side on the disk go there in one request.
+
+use crate::Ext2;
+use crate::metadata::from_block;
+use crate::node::Node;
+use crate::read::{CLUSTER_PAGES, Run, Runs};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_account::ActivityId;
+use gyre_file_cache::Writing;
+use gyre_interface::files::{FileError, NodeId};
+use gyre_object::Bytes;
+
+/// Pages that one write-back takes at once.
+pub(crate) const BATCH_PAGES: usize = 16 * CLUSTER_PAGES as usize;
+/// Files that one write-back holds at once.
+const BATCH_NODES: usize = BATCH_PAGES;
+
+/// A page on its way, and whose it is: an index among the nodes.
+type Taken = (usize, Writing);
+
+/// A block to write.
+struct Part {
+    block: u32,
+    view: Bytes,
+    payer: ActivityId,
+    owner: usize,
+}
+
+impl Ext2 {
+    /// Writes all pages of a node back that are dirty now, those included that somebody else is writing.
+    pub(crate) async fn write_back_all(&'static self, id: u64) -> Result<(), FileError> {
+        self.write_back_files(&[id]).await
+    }
+
+    /// The same for many nodes.
+    pub(crate) async fn write_back_files(&'static self, ids: &[u64]) -> Result<(), FileError> {
+        for ids in ids.chunks(BATCH_NODES) {
+            let nodes = self.nodes_with_pages(ids).await?;
+            // Writers hold the gate until the device has answered: passing through waits for them.
+            for node in &nodes {
+                drop(node.gate.exclusive().await);
+            }
+            while self.write_some_back(&nodes, 0, BATCH_PAGES).await? {}
+            for node in &nodes {
+                drop(node.gate.exclusive().await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes pages back that the current activity's payer dirtied first; false where all of them are being written.
+    pub(crate) async fn write_oldest_back(&'static self) -> Result<bool, FileError> {
+        let ids = self.cache.oldest_dirty_nodes(self.file_system, BATCH_PAGES);
+        let nodes = self.nodes_with_pages(&ids).await?;
+        self.write_some_back(&nodes, 0, BATCH_PAGES).await
+    }
+
+    /// Writes up to `count` dirty pages of a node back, from a page on; false where there are none.
+    pub(crate) async fn write_back(&'static self, id: u64, from: u64, count: usize) -> Result<bool, FileError> {
+        let nodes = self.nodes_with_pages(&[id]).await?;
+        self.write_some_back(&nodes, from, count).await
+    }
+
+    /// Writes up to `count` dirty pages of these nodes back, of each from a page on; false where there are none. A failure of the device
+    /// is kept for who syncs; the pages count as written, so that they do not fill the cache for ever.
+    ///
+    /// The gates of all nodes are held meanwhile, taken in the order of their numbers: so that two who do this never wait for each other.
+    async fn write_some_back(&'static self, nodes: &[Arc<Node>], from: u64, count: usize) -> Result<bool, FileError> {
+        let mut passes = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            passes.push(node.gate.shared().await);
+        }
+        let mut taken: Vec<Taken> = Vec::new();
+        for (owner, node) in nodes.iter().enumerate() {
+            let indices = self.cache.dirty_pages(self.page_key(node.id, from), count.saturating_sub(taken.len()));
+            let writings = indices.iter().filter_map(|index| self.cache.start_writing(self.page_key(node.id, *index)));
+            taken.extend(writings.map(|writing| (owner, writing)));
+        }
+        if taken.is_empty() {
+            return Ok(false);
+        }
+        let mut parts = self.parts_of(nodes, &taken).await?;
+        parts.sort_unstable_by_key(|part| part.block);
+        self.send(nodes, parts).await;
+        taken.into_iter().for_each(|(_, writing)| writing.done());
+        drop(passes);
+        Ok(true)
+    }
+
+    /// The blocks of pages; of pages that follow each other they are looked up together.
+    async fn parts_of(&'static self, nodes: &[Arc<Node>], taken: &[Taken]) -> Result<Vec<Part>, FileError> {
+        let mut parts = Vec::with_capacity(taken.len());
+        let mut rest = taken;
+        while let Some((owner, first)) = rest.first() {
+            let Some(node) = nodes.get(*owner) else { break };
+            let start = first.key().index;
+            let follows = |(other, index): (&Taken, u64)| other.0 == *owner && other.1.key().index == index;
+            let count = rest.iter().zip(start..).take_while(|pair| follows(*pair)).count();
+            let (together, others) = rest.split_at(count);
+            let used = self.blocks_until(start, count, node.size());
+            let blocks = match self.map_run(node, start * self.blocks_per_page(), used).await {
+                Ok(blocks) => blocks,
+                Err(FileError::OutOfMemory) => return Err(FileError::OutOfMemory),
+                Err(_) => {
+                    // Its owner hears of it; the others' pages must not wait for it.
+                    node.write_failed.store(true, Ordering::Release);
+                    Vec::new()
+                }
+            };
+            let views = together.iter().flat_map(|(_, writing)| {
+                let payer = writing.payer();
+                self.parts(writing.page()).map(move |view| (view, payer))
+            });
+            let known = blocks.into_iter().zip(views).filter(|(block, _)| *block != 0);
+            parts.extend(known.map(|(block, (view, payer))| Part { block, view, payer, owner: *owner }));
+            rest = others;
+        }
+        Ok(parts)
+    }
+
+    /// Sends blocks in the name of who dirtied them, neighbours together, and waits for the device.
+    async fn send(&'static self, nodes: &[Arc<Node>], parts: Vec<Part>) {
+        let mut runs = Runs::default();
+        let mut owners: Vec<Vec<usize>> = Vec::new();
+        for part in parts {
+            runs.add(part.block, part.view, part.payer);
+            owners.resize_with(runs.0.len(), Vec::new);
+            if let Some(owners) = owners.last_mut().filter(|owners| owners.last() != Some(&part.owner)) {
+                owners.push(part.owner);
+            }
+        }
+        let start = |run: Run| {
+            let before = gyre_account::set_current_activity(run.payer);
+            let call = self.disk.write(self.sector(run.block), run.views.clone());
+            gyre_account::set_current_activity(before);
+            (run, call)
+        };
+        let calls: Vec<_> = runs.0.into_iter().map(start).collect();
+        for ((run, call), owners) in calls.into_iter().zip(owners) {
+            if call.await.is_ok()
+                || self.disk.write(self.sector(run.block), run.views).await.map_err(from_block).is_ok()
+            {
+                continue;
+            }
+            for node in owners.iter().filter_map(|owner| nodes.get(*owner)) {
+                node.write_failed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// The nodes of dirty pages in the order of their numbers, but those that are about to be freed.
+    async fn nodes_with_pages(&'static self, ids: &[u64]) -> Result<Vec<Arc<Node>>, FileError> {
+        let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.node(NodeId(*id)).await {
+                Ok(node) => nodes.push(node),
+                Err(FileError::NotFound) => self.cache.forget(self.file_system, *id, 0, u64::MAX),
+                Err(error) => return Err(error),
+            }
+        }
+        nodes.sort_unstable_by_key(|node| node.id);
+        nodes.dedup_by_key(|node| node.id);
+        Ok(nodes)
+    }
+}

@@ -1,0 +1,56 @@
+//! What is shown without a message (see [`gyre_interface::near`]): everything here is in memory.
+
+use crate::Tmpfs;
+use crate::node::Body;
+use gyre_interface::files::{Attributes, FileError, NodeId};
+use gyre_interface::near::{NEAR_BYTES_MAX, Near, NearPages};
+
+impl Near for Tmpfs {
+    fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
+        Some(self.tree.lock().node(node).map(|node| node.attributes))
+    }
+
+    fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
+        Some(self.tree.lock().lookup(directory, name))
+    }
+
+    fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
+        let mut tree = self.tree.lock();
+        let node = match tree.node_mut(node) {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
+        node.opens = node.opens.checked_add(1)?;
+        Some(Ok(node.attributes))
+    }
+
+    fn close(&'static self, node: NodeId) -> bool {
+        let mut tree = self.tree.lock();
+        let Ok(node) = tree.node_mut(node) else { return false };
+        // The last use of a file without a name frees its pages: a message does that.
+        if node.opens == 0 || (node.opens == 1 && node.attributes.links == 0) {
+            return false;
+        }
+        node.opens -= 1;
+        true
+    }
+
+    fn read(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        into: &mut NearPages,
+    ) -> Option<Result<usize, FileError>> {
+        let mut tree = self.tree.lock();
+        let zeroes = tree.zeroes().ok()?;
+        let node = tree.node(node).ok()?;
+        let Body::File(content) = &node.body else { return None };
+        let end = node.attributes.size_bytes.min(offset.saturating_add(bytes.min(NEAR_BYTES_MAX) as u64));
+        if offset >= end {
+            return Some(Ok(0));
+        }
+        content.pages_from(offset, end, &zeroes).zip(into).for_each(|(page, place)| *place = Some(page.clone()));
+        Some(Ok((end - offset) as usize))
+    }
+}

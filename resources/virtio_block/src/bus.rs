@@ -1,0 +1,121 @@
+//! What is different between virtio's two kinds of disks: how a request looks, what an answer means, and where the request queues begin.
+
+use crate::request::Kind;
+use crate::scsi;
+use crate::slots::HEADER_BYTES_MAX;
+use gyre_interface::block::{BlockError, SECTOR_BYTES};
+use gyre_machine::DeviceError;
+
+/// The type of block devices (virtio 1.2 §5.2.1).
+pub const BLOCK_KIND: u16 = 2;
+/// The type of SCSI hosts (virtio 1.2 §5.6.1).
+pub const SCSI_KIND: u16 = 8;
+
+/// What the device's answer comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It was done, all of it.
+    Done,
+    /// It could not be done now: again, soon.
+    Again,
+    /// The device does not do that.
+    Unsupported,
+    /// There are no such sectors.
+    OutOfRange,
+    /// It failed.
+    Failed,
+}
+
+impl Verdict {
+    pub(crate) fn error(self) -> Option<BlockError> {
+        match self {
+            Verdict::Done => None,
+            Verdict::Unsupported => Some(BlockError::Unsupported),
+            Verdict::OutOfRange => Some(BlockError::OutOfRange),
+            Verdict::Again | Verdict::Failed => Some(BlockError::Io),
+        }
+    }
+}
+
+/// How the device is spoken to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bus {
+    /// Virtio's own requests (virtio 1.2 §5.2.6).
+    Block,
+    /// SCSI commands to unit 0 of target 0 (virtio 1.2 §5.6.6).
+    Scsi,
+}
+
+/// Bytes of the header of a block request: type u32, reserved u32, first sector u64.
+const BLOCK_HEADER_BYTES: usize = 16;
+
+impl Bus {
+    pub(crate) fn of(device_kind: u16) -> Result<Bus, DeviceError> {
+        match device_kind {
+            BLOCK_KIND => Ok(Bus::Block),
+            SCSI_KIND => Ok(Bus::Scsi),
+            _ => Err(DeviceError::Protocol),
+        }
+    }
+
+    /// The number of the first request queue. SCSI has one for control and one for events before (§5.6.2).
+    pub(crate) fn first_queue(self) -> u16 {
+        if self == Bus::Scsi { 2 } else { 0 }
+    }
+
+    pub(crate) fn header_bytes(self) -> usize {
+        if self == Bus::Scsi { scsi::wire::REQUEST_BYTES } else { BLOCK_HEADER_BYTES }
+    }
+
+    pub(crate) fn answer_bytes(self) -> usize {
+        if self == Bus::Scsi { scsi::wire::ANSWER_BYTES } else { 1 }
+    }
+
+    /// True where the answer comes before the data that the device writes.
+    pub(crate) fn answers_first(self) -> bool {
+        self == Bus::Scsi
+    }
+
+    /// What fills answers before the device writes them: no status of a block device, no response code of a SCSI host.
+    pub(crate) fn unwritten(self) -> u8 {
+        0xff
+    }
+
+    /// The header of a request; `None` where it cannot be said on this bus.
+    pub(crate) fn header(self, kind: Kind, first_sector: u64, data_bytes: usize) -> Option<[u8; HEADER_BYTES_MAX]> {
+        let mut header = [0; HEADER_BYTES_MAX];
+        match self {
+            Bus::Block => {
+                let code: u32 = match kind {
+                    Kind::Read => 0,
+                    Kind::Write => 1,
+                    Kind::Flush => 4,
+                    Kind::Command(_) => return None,
+                };
+                header.get_mut(..4)?.copy_from_slice(&code.to_le_bytes());
+                header.get_mut(8..16)?.copy_from_slice(&first_sector.to_le_bytes());
+            }
+            Bus::Scsi => {
+                let command = scsi::command::of(kind, first_sector, (data_bytes / SECTOR_BYTES) as u32);
+                scsi::wire::write_request(&mut header, &command);
+            }
+        }
+        Some(header)
+    }
+
+    /// What an answer means, for a request with so many bytes of data, where the device says that it wrote `written` bytes.
+    pub(crate) fn judge(self, answer: &[u8], kind: Kind, data_bytes: usize, written: u32) -> Verdict {
+        match self {
+            Bus::Scsi => scsi::wire::judge(answer, kind, data_bytes, written),
+            Bus::Block => {
+                let expected = if kind.device_writes() { data_bytes + 1 } else { 1 };
+                match answer.first() {
+                    // Status 0 ok, 1 error, 2 unsupported (virtio 1.2 §5.2.6).
+                    Some(0) if written as usize >= expected => Verdict::Done,
+                    Some(2) => Verdict::Unsupported,
+                    _ => Verdict::Failed,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! One request queue of the device: its ring, and what its requests need. Used by the core whose interrupts it has; others touch it only
+//! where there are fewer queues than cores, and to reset the device.
+
+use crate::bus::Bus;
+use crate::request::{DATA_PIECES_MAX, Done, Kind, Pending, data_pieces, total_bytes};
+use crate::slots::Slots;
+use alloc::vec::Vec;
+use gyre_machine::DeviceError;
+use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
+use gyre_virtio::{Doorbell, Full, Ring, RingOptions, Transport};
+
+/// What a queue has seen.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Counts {
+    pub(crate) completed: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) flushes: u64,
+}
+
+impl Counts {
+    fn count(&mut self, pending: &Pending) {
+        self.completed += 1;
+        let bytes = total_bytes(&pending.data) as u64;
+        match pending.kind {
+            Kind::Read => self.read_bytes += bytes,
+            Kind::Write => self.written_bytes += bytes,
+            Kind::Flush => self.flushes += 1,
+            Kind::Command(_) => {}
+        }
+    }
+}
+
+/// A queue's state; its owner locks it.
+pub(crate) struct Queue {
+    bus: Bus,
+    ring: Ring<Pending>,
+    slots: Slots,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) counts: Counts,
+}
+
+impl Queue {
+    /// Makes queue `number` of the device for up to `depth` requests and shows it to the device.
+    pub(crate) fn new(
+        transport: &dyn Transport,
+        bus: Bus,
+        number: u16,
+        (features, depth): (u64, u16),
+        table_entry: u16,
+    ) -> Result<Queue, DeviceError> {
+        let ring = make_ring(transport, bus, number, (features, depth))?;
+        let slots = Slots::new(ring.size().min(depth.max(1)))?;
+        let doorbell = transport.enable_queue(number, ring.layout(), table_entry)?;
+        Ok(Queue { bus, ring, slots, doorbell, counts: Counts::default() })
+    }
+
+    /// Shows the queue to a device that was reset.
+    pub(crate) fn enable_again(
+        &mut self,
+        transport: &dyn Transport,
+        number: u16,
+        table_entry: u16,
+    ) -> Result<(), DeviceError> {
+        self.doorbell = transport.enable_queue(number, self.ring.layout(), table_entry)?;
+        Ok(())
+    }
+
+    /// True where a request is so late that the device must be reset.
+    pub(crate) fn is_late(&self, time_cycles: u64) -> bool {
+        self.ring.tokens().any(|pending| pending.deadline_cycles <= time_cycles)
+    }
+
+    /// Puts a request into the ring; true where the device wants to be told. Gives the request back where there is no room.
+    pub(crate) fn start(&mut self, mut pending: Pending, first_sector: u64) -> Result<bool, Pending> {
+        let data_bytes = total_bytes(&pending.data);
+        let Some(header) = self.bus.header(pending.kind, first_sector, data_bytes) else {
+            pending.fail();
+            return Ok(false);
+        };
+        let data = data_pieces(&pending.data, pending.kind.device_writes());
+        if !self.ring.has_room(data.len() + 2) {
+            return Err(pending);
+        }
+        let Some(slot) = self.slots.take(&header, self.bus.unwritten()) else {
+            return Err(pending);
+        };
+        pending.slot = slot;
+        let mut pieces = Vec::with_capacity(data.len() + 2);
+        pieces.push(self.slots.header(slot, self.bus.header_bytes()));
+        let answer = self.slots.answer_piece(slot, self.bus.answer_bytes());
+        // Everything that the device reads comes first (virtio 1.2 §2.7.4.2).
+        match pending.kind.device_writes() && self.bus.answers_first() {
+            true => pieces.extend([answer].into_iter().chain(data)),
+            false => pieces.extend(data.into_iter().chain([answer])),
+        }
+        if let Err(Full(pending)) = self.ring.push(&pieces, pending) {
+            self.slots.give_back(slot);
+            return Err(pending);
+        }
+        Ok(self.ring.publish())
+    }
+
+    /// Takes everything that the device is done with; true where the device broke the rules.
+    pub(crate) fn collect(&mut self, done: &mut Vec<Done>) -> bool {
+        loop {
+            match self.ring.pop() {
+                Ok(Some(used)) => {
+                    let answer = self.slots.answer(used.token.slot);
+                    self.slots.give_back(used.token.slot);
+                    self.counts.count(&used.token);
+                    done.push(Done { pending: used.token, answer, bytes: used.bytes });
+                }
+                Ok(None) if self.ring.listen() => {}
+                Ok(None) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// Takes back everything that the device had; it was reset before.
+    pub(crate) fn clear(&mut self) -> Vec<Pending> {
+        let pending = self.ring.clear();
+        pending.iter().for_each(|pending| self.slots.give_back(pending.slot));
+        pending
+    }
+}
+
+fn make_ring(
+    transport: &dyn Transport,
+    bus: Bus,
+    number: u16,
+    (features, depth): (u64, u16),
+) -> Result<Ring<Pending>, DeviceError> {
+    let indirect = features & INDIRECT_DESCRIPTORS != 0;
+    let pieces_max = DATA_PIECES_MAX as u16 + 2;
+    let wanted = if indirect { depth.max(1) } else { depth.max(1).saturating_mul(pieces_max) };
+    let size = transport.queue_size_max(number).min(wanted.checked_next_power_of_two().unwrap_or(0x8000));
+    if size == 0 || (!indirect && size < pieces_max) {
+        return Err(DeviceError::Protocol);
+    }
+    Ring::new(
+        size,
+        RingOptions { indirect, event_index: features & EVENT_INDEX != 0, pieces_max, counts_all: bus == Bus::Scsi },
+    )
+}

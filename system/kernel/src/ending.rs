@@ -1,0 +1,122 @@
+//! The machine's end in order: programs are asked to end, then ended; what they wrote is on the disks and the file systems say so; then the
+//! power goes off.
+//!
+//! Everything is bounded: a program that does not listen has the grace time, a disk that does not answer [`WRITE_BACK_NS_MAX`].
+
+use crate::assembly::System;
+use crate::tenants::{self, Running};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use gyre_account::{ActivityId, ResourceId};
+use gyre_config::boot::TenantKind;
+use gyre_config::native::{END_GRACE_MS_MAX, EXIT_ENDED, EXIT_NOT_WRITTEN};
+use gyre_ext2::Ext2;
+use gyre_linux::Process;
+use gyre_linux::signal::info::SignalInfo;
+use gyre_linux::signal::number::{SIGKILL, SIGTERM};
+use gyre_message::sleep_ns;
+use gyre_object::SpinLock;
+
+/// Between two looks at what is waited for, ns.
+const LOOK_NS: u64 = 2_000_000;
+/// How long programs may take to be gone once they are killed, ns.
+const KILL_NS_MAX: u64 = 2_000_000_000;
+/// How long writing everything back may take, ns.
+const WRITE_BACK_NS_MAX: u64 = 30_000_000_000;
+
+/// The file systems on disks, and whose they are.
+static FILE_SYSTEMS: SpinLock<Vec<(ActivityId, &'static Ext2)>> = SpinLock::new(Vec::new());
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// A file system that is to be unmounted at the end, in the name of its tenant.
+pub fn remember(tenant: ActivityId, server: &'static Ext2) {
+    FILE_SYSTEMS.lock().push((tenant, server));
+}
+
+/// Starts the end; false where it has begun before.
+pub fn begin(system: &'static System, grace_ms: u64) -> bool {
+    if ENDING.swap(true, Ordering::AcqRel) {
+        return false;
+    }
+    let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
+    let grace_ns = grace_ms.min(END_GRACE_MS_MAX) * 1_000_000;
+    system.engine.spawn_for(resource, ActivityId::INFRASTRUCTURE, async move {
+        log::info!("ending: programs have {} ms", grace_ns / 1_000_000);
+        end_programs(system, grace_ns).await;
+        let failed = unmount_all(system).await;
+        if failed == 0 {
+            log::info!("ended in order");
+            gyre_x86_64::shut_down(EXIT_ENDED)
+        }
+        log::error!("ended; {failed} file systems could not be written back");
+        gyre_x86_64::shut_down(EXIT_NOT_WRITTEN)
+    });
+    true
+}
+
+/// The customers' tenants: the system's own program, which carried the wish, goes with the machine.
+fn customers(system: &'static System) -> impl Iterator<Item = &'static Running> {
+    let tenants = system.machine.tenants.iter().enumerate();
+    tenants.filter(|(_, tenant)| tenant.kind != TenantKind::System).filter_map(|(index, _)| tenants::running(index))
+}
+
+fn living(system: &'static System) -> Vec<Arc<Process>> {
+    let all = customers(system).flat_map(|running| running.tenant.tree.lock().processes());
+    all.filter(|process| !process.is_over()).collect()
+}
+
+async fn end_programs(system: &'static System, grace_ns: u64) {
+    for process in living(system) {
+        // A program whose queue of signals is full is ended below.
+        let _ = process.send(SignalInfo::sent(SIGTERM, 0, 0, 0));
+    }
+    until(grace_ns, || living(system).is_empty()).await;
+    for running in customers(system) {
+        let mut limits = running.tenant.limits.lock();
+        (limits.processes, limits.threads) = (0, 0);
+    }
+    let is_over = until(KILL_NS_MAX, || {
+        let left = living(system);
+        left.iter().for_each(|process| process.end(SIGKILL));
+        left.is_empty()
+    });
+    if !is_over.await {
+        log::warn!("ending: {} programs do not end", living(system).len());
+    }
+}
+
+/// Unmounts all file systems at once, each in its tenant's name; answers how many failed.
+async fn unmount_all(system: &'static System) -> usize {
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    let all = FILE_SYSTEMS.lock().clone();
+    let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
+    for (tenant, server) in &all {
+        system.engine.spawn_for(resource, *tenant, unmount(server, &DONE));
+    }
+    until(WRITE_BACK_NS_MAX, || DONE.load(Ordering::Acquire) >= all.len()).await;
+    all.len().saturating_sub(DONE.load(Ordering::Acquire))
+}
+
+fn unmount(server: &'static Ext2, done: &'static AtomicUsize) -> impl Future<Output = ()> + 'static {
+    async move {
+        match server.unmount().await {
+            Ok(()) => drop(done.fetch_add(1, Ordering::AcqRel)),
+            Err(error) => log::error!("a file system cannot be unmounted: {error:?}"),
+        }
+    }
+}
+
+/// Waits until `is_so`, at most so long; answers whether it came true.
+async fn until(ns_max: u64, is_so: impl Fn() -> bool) -> bool {
+    let mut waited = 0;
+    while !is_so() {
+        if waited >= ns_max {
+            return false;
+        }
+        sleep_ns(LOOK_NS).await;
+        waited += LOOK_NS;
+    }
+    true
+}

@@ -1,0 +1,56 @@
+/* Shared memory by number (System V): made, attached, inherited, detached, removed while attached. */
+#include "check.h"
+#include <sys/ipc.h>
+#include <sys/shm.h>
+
+int main(void) {
+    struct shmid_ds status;
+    key_t key = 0x67797265;
+    int id = shmget(IPC_PRIVATE, 10000, IPC_CREAT | 0600);
+    CHECK(id >= 0);
+    char *one = shmat(id, NULL, 0), *two = shmat(id, NULL, SHM_RDONLY);
+    CHECK(one != (void *)-1 && two != (void *)-1 && one != two);
+    strcpy(one + 9000, "shared");
+    CHECK(!strcmp(two + 9000, "shared") && one[0] == 0);
+    CHECK(shmctl(id, IPC_STAT, &status) == 0);
+    CHECK(status.shm_segsz == 10000 && status.shm_nattch == 2 && status.shm_cpid == getpid() && (status.shm_perm.mode & 0777) == 0600);
+    pid_t child = fork();
+    if (child == 0) {
+        strcpy(one, "from the child");
+        CHECK(shmdt(one) == 0 && !strcmp(two, "from the child"));
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0 && !strcmp(two, "from the child"));
+    child = fork();
+    if (child == 0) {
+        *(volatile char *)two = 1;
+        _exit(0);
+    }
+    int ended = status_of(child);
+    CHECK(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
+    CHECK(shmdt(two) == 0);
+    FAILS(shmdt(two), EINVAL);
+    FAILS(shmdt(one + 4096), EINVAL);
+    CHECK(shmctl(id, IPC_RMID, NULL) == 0);
+    CHECK(!strcmp(one, "from the child"));
+    CHECK(shmctl(id, IPC_STAT, &status) == 0 && status.shm_nattch == 1 && status.shm_perm.mode & SHM_DEST);
+    CHECK((two = shmat(id, NULL, 0)) != (void *)-1 && shmdt(two) == 0);
+    CHECK(shmdt(one) == 0);
+    FAILS(shmat(id, NULL, 0), EINVAL);
+    FAILS(shmctl(id, IPC_STAT, &status), EINVAL);
+
+    id = shmget(key, 4096, IPC_CREAT | IPC_EXCL | 0640);
+    CHECK(id >= 0 && shmget(key, 100, 0) == id);
+    FAILS(shmget(key, 4096, IPC_CREAT | IPC_EXCL | 0640), EEXIST);
+    FAILS(shmget(key, 5000, 0), EINVAL);
+    FAILS(shmget(key + 1, 100, 0), ENOENT);
+    FAILS(shmget(IPC_PRIVATE, 0, 0600), EINVAL);
+    char *high = (char *)0x600000000000;
+    CHECK(shmat(id, high + 5, SHM_RND) == high);
+    FAILS(shmat(id, high, 0), EINVAL);
+    FAILS(shmat(id, high + 4096 + 5, 0), EINVAL);
+    CHECK(shmdt(high) == 0 && shmctl(id, IPC_RMID, NULL) == 0);
+    FAILS(shmget(key, 100, 0), ENOENT);
+    done("segments");
+    return 0;
+}

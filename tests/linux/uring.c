@@ -1,0 +1,472 @@
+/* io_uring by its system calls alone. Where the kernel refuses rings altogether (ENOSYS, EPERM: a container), nothing is checked. */
+#include "check.h"
+#include <linux/io_uring.h>
+#include <linux/time_types.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+struct ring {
+    int fd;
+    struct io_uring_params p;
+    unsigned char *rings;
+    struct io_uring_sqe *sqes;
+    size_t ring_bytes, sqe_bytes;
+    unsigned queued;
+};
+
+#define WORD(r, o) ((_Atomic unsigned *)((r)->rings + (o)))
+
+static int setup(unsigned entries, struct io_uring_params *p) { return syscall(SYS_io_uring_setup, entries, p); }
+static int enter(int fd, unsigned submit, unsigned wait, unsigned flags, void *arg, size_t bytes) {
+    return syscall(SYS_io_uring_enter, fd, submit, wait, flags, arg, bytes);
+}
+static int reg(int fd, unsigned what, void *arg, unsigned count) { return syscall(SYS_io_uring_register, fd, what, arg, count); }
+
+static void open_ring(struct ring *r, unsigned entries, unsigned flags, unsigned cq) {
+    memset(r, 0, sizeof *r);
+    r->p.flags = flags, r->p.cq_entries = cq;
+    r->fd = setup(entries, &r->p);
+    CHECK(r->fd >= 0);
+    CHECK(r->p.features & IORING_FEAT_SINGLE_MMAP);
+    CHECK(r->p.features & IORING_FEAT_NODROP);
+    size_t sq = r->p.sq_off.array + r->p.sq_entries * 4, cqb = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
+    r->ring_bytes = sq > cqb ? sq : cqb;
+    r->sqe_bytes = r->p.sq_entries * sizeof(struct io_uring_sqe);
+    r->rings = mmap(0, r->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQ_RING);
+    CHECK(r->rings != MAP_FAILED);
+    r->sqes = mmap(0, r->sqe_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQES);
+    CHECK(r->sqes != MAP_FAILED);
+    CHECK(*WORD(r, r->p.sq_off.ring_mask) == r->p.sq_entries - 1);
+    CHECK(*WORD(r, r->p.cq_off.ring_entries) == r->p.cq_entries);
+}
+
+static void close_ring(struct ring *r) {
+    CHECK(munmap(r->rings, r->ring_bytes) == 0 && munmap(r->sqes, r->sqe_bytes) == 0 && close(r->fd) == 0);
+}
+
+static struct io_uring_sqe *get(struct ring *r, int op, int fd, const void *addr, unsigned len, uint64_t off, uint64_t data) {
+    unsigned tail = *WORD(r, r->p.sq_off.tail) + r->queued++;
+    unsigned slot = tail & (r->p.sq_entries - 1);
+    struct io_uring_sqe *sqe = &r->sqes[slot];
+    memset(sqe, 0, sizeof *sqe);
+    sqe->opcode = op, sqe->fd = fd, sqe->addr = (uintptr_t)addr, sqe->len = len, sqe->off = off, sqe->user_data = data;
+    *WORD(r, r->p.sq_off.array + 4 * slot) = slot;
+    return sqe;
+}
+
+static int submit(struct ring *r, unsigned wait) {
+    unsigned count = r->queued;
+    r->queued = 0;
+    atomic_fetch_add(WORD(r, r->p.sq_off.tail), count);
+    return enter(r->fd, count, wait, wait ? IORING_ENTER_GETEVENTS : 0, 0, 0);
+}
+
+static unsigned waiting(struct ring *r) { return *WORD(r, r->p.cq_off.tail) - *WORD(r, r->p.cq_off.head); }
+
+static struct io_uring_cqe take(struct ring *r) {
+    while (waiting(r) == 0)
+        CHECK(enter(r->fd, 0, 1, IORING_ENTER_GETEVENTS, 0, 0) >= 0);
+    unsigned head = *WORD(r, r->p.cq_off.head);
+    struct io_uring_cqe cqe = ((struct io_uring_cqe *)(r->rings + r->p.cq_off.cqes))[head & (r->p.cq_entries - 1)];
+    *WORD(r, r->p.cq_off.head) = head + 1;
+    return cqe;
+}
+
+/* Submits one operation and answers its result. */
+static int one(struct ring *r) {
+    CHECK(submit(r, 1) == 1);
+    return take(r).res;
+}
+
+/* Takes so many completions, whatever their order, and puts each result where its data says. */
+static void take_all(struct ring *r, int *results, int count) {
+    for (int i = 0; i < count; i++) {
+        struct io_uring_cqe cqe = take(r);
+        CHECK(cqe.user_data < 64);
+        results[cqe.user_data] = cqe.res;
+    }
+}
+
+static char big[1 << 20], back[1 << 20];
+
+static void files(void) {
+    struct ring r;
+    open_ring(&r, 8, 0, 0);
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 77);
+    CHECK(submit(&r, 1) == 1);
+    struct io_uring_cqe cqe = take(&r);
+    CHECK(cqe.user_data == 77 && cqe.res == 0 && cqe.flags == 0);
+    get(&r, IORING_OP_OPENAT, AT_FDCWD, "data", 0600, 0, 1)->open_flags = O_RDWR | O_CREAT | O_CLOEXEC;
+    int fd = one(&r);
+    CHECK(fd >= 0);
+    for (size_t i = 0; i < sizeof big; i++)
+        big[i] = i * 7 + i / 4096;
+    get(&r, IORING_OP_WRITE, fd, big, sizeof big, 0, 2);
+    CHECK(one(&r) == sizeof big);
+    get(&r, IORING_OP_READ, fd, back, sizeof back, 0, 3);
+    CHECK(one(&r) == sizeof back && !memcmp(big, back, sizeof big));
+    struct iovec pieces[2] = {{back + 100, 1000}, {back, 50}};
+    get(&r, IORING_OP_READV, fd, pieces, 2, 5000, 4);
+    CHECK(one(&r) == 1050 && !memcmp(back + 100, big + 5000, 1000) && !memcmp(back, big + 6000, 50));
+    struct iovec out[2] = {{"hello ", 6}, {"world", 5}};
+    get(&r, IORING_OP_WRITEV, fd, out, 2, sizeof big, 5);
+    CHECK(one(&r) == 11);
+    /* The list is read when it is submitted. */
+    get(&r, IORING_OP_READV, fd, pieces, 2, 0, 5);
+    CHECK(submit(&r, 0) == 1);
+    memset(pieces, 0xff, sizeof pieces);
+    CHECK(take(&r).res == 1050);
+    get(&r, IORING_OP_READ, fd, back, 100, sizeof big, 6);
+    CHECK(one(&r) == 11 && !memcmp(back, "hello world", 11));
+    /* The position of the file, where the offset is -1. */
+    CHECK(lseek(fd, 10, SEEK_SET) == 10);
+    get(&r, IORING_OP_READ, fd, back, 5, -1, 7);
+    CHECK(one(&r) == 5 && lseek(fd, 0, SEEK_CUR) == 15 && !memcmp(back, big + 10, 5));
+    get(&r, IORING_OP_FSYNC, fd, 0, 0, 0, 8);
+    CHECK(one(&r) == 0);
+    get(&r, IORING_OP_FSYNC, fd, 0, 0, 0, 8)->fsync_flags = IORING_FSYNC_DATASYNC;
+    CHECK(one(&r) == 0);
+    struct statx sx;
+    get(&r, IORING_OP_STATX, fd, "", STATX_SIZE, (uintptr_t)&sx, 9)->statx_flags = AT_EMPTY_PATH;
+    CHECK(one(&r) == 0 && sx.stx_size == sizeof big + 11);
+    get(&r, IORING_OP_READ, fd, (void *)8, 100, 0, 10);
+    CHECK(one(&r) == -EFAULT);
+    get(&r, IORING_OP_READ, 999, back, 100, 0, 10);
+    CHECK(one(&r) == -EBADF);
+    get(&r, IORING_OP_OPENAT, AT_FDCWD, "missing", 0, 0, 10)->open_flags = O_RDONLY;
+    CHECK(one(&r) == -ENOENT);
+    get(&r, 200, fd, back, 100, 0, 10);
+    CHECK(one(&r) == -EINVAL);
+    get(&r, IORING_OP_CLOSE, fd, 0, 0, 0, 11);
+    CHECK(one(&r) == 0 && fcntl(fd, F_GETFD) == -1);
+    get(&r, IORING_OP_CLOSE, r.fd, 0, 0, 0, 11);
+    CHECK(one(&r) == -EBADF);
+    close_ring(&r);
+}
+
+static void registered(void) {
+    struct ring r;
+    open_ring(&r, 8, 0, 0);
+    int fd = open("fixed", O_RDWR | O_CREAT, 0600);
+    CHECK(fd >= 0 && write(fd, big, 8192) == 8192);
+    char *buffers = mmap(0, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct iovec list[2] = {{buffers, 8192}, {buffers + 16384, 4096}};
+    CHECK(reg(r.fd, IORING_REGISTER_BUFFERS, list, 2) == 0);
+    FAILS(reg(r.fd, IORING_REGISTER_BUFFERS, list, 2), EBUSY);
+    get(&r, IORING_OP_READ_FIXED, fd, buffers + 100, 4000, 50, 1)->buf_index = 0;
+    CHECK(one(&r) == 4000 && !memcmp(buffers + 100, big + 50, 4000));
+    memcpy(buffers + 16384, "fixed", 5);
+    get(&r, IORING_OP_WRITE_FIXED, fd, buffers + 16384, 5, 8192, 1)->buf_index = 1;
+    CHECK(one(&r) == 5);
+    /* Beyond the buffer, of another buffer, of none. */
+    get(&r, IORING_OP_READ_FIXED, fd, buffers + 5000, 4000, 0, 1)->buf_index = 0;
+    CHECK(one(&r) == -EFAULT);
+    get(&r, IORING_OP_READ_FIXED, fd, buffers, 10, 0, 1)->buf_index = 1;
+    CHECK(one(&r) == -EFAULT);
+    get(&r, IORING_OP_READ_FIXED, fd, buffers, 10, 0, 1)->buf_index = 9;
+    CHECK(one(&r) == -EFAULT);
+    CHECK(reg(r.fd, IORING_UNREGISTER_BUFFERS, 0, 0) == 0);
+    FAILS(reg(r.fd, IORING_UNREGISTER_BUFFERS, 0, 0), ENXIO);
+    int files[3] = {fd, -1, fd};
+    CHECK(reg(r.fd, IORING_REGISTER_FILES, files, 3) == 0);
+    close(fd);
+    get(&r, IORING_OP_READ, 2, back, 5, 8192, 1)->flags = IOSQE_FIXED_FILE;
+    CHECK(one(&r) == 5 && !memcmp(back, "fixed", 5));
+    get(&r, IORING_OP_READ, 1, back, 5, 0, 1)->flags = IOSQE_FIXED_FILE;
+    CHECK(one(&r) == -EBADF);
+    get(&r, IORING_OP_READ, 3, back, 5, 0, 1)->flags = IOSQE_FIXED_FILE;
+    CHECK(one(&r) == -EBADF);
+    int other = open("fixed", O_RDONLY);
+    struct io_uring_files_update update = {.offset = 1, .fds = (uintptr_t)&other};
+    CHECK(reg(r.fd, IORING_REGISTER_FILES_UPDATE, &update, 1) == 1);
+    close(other);
+    get(&r, IORING_OP_READ, 1, back, 5, 0, 1)->flags = IOSQE_FIXED_FILE;
+    CHECK(one(&r) == 5 && !memcmp(back, big, 5));
+    CHECK(reg(r.fd, IORING_UNREGISTER_FILES, 0, 0) == 0);
+    struct {
+        struct io_uring_probe head;
+        struct io_uring_probe_op ops[64];
+    } probe = {0};
+    CHECK(reg(r.fd, IORING_REGISTER_PROBE, &probe, 64) == 0);
+    CHECK(probe.head.last_op >= IORING_OP_RECV && probe.ops[IORING_OP_READ].flags & IO_URING_OP_SUPPORTED);
+    close_ring(&r);
+}
+
+static void links(void) {
+    struct ring r;
+    int results[64];
+    open_ring(&r, 16, 0, 0);
+    int fd = open("linked", O_RDWR | O_CREAT, 0600);
+    /* A chain goes in order. */
+    for (int i = 0; i < 4; i++)
+        get(&r, IORING_OP_WRITE, fd, &"abcd"[i], 1, 0, i)->flags = i < 3 ? IOSQE_IO_LINK : 0;
+    CHECK(submit(&r, 4) == 4);
+    for (int i = 0; i < 4; i++)
+        CHECK(take(&r).user_data == i);
+    CHECK(pread(fd, back, 2, 0) == 1 && back[0] == 'd');
+    /* A failure cancels the rest; a short read is one; a hard link goes on. */
+    get(&r, IORING_OP_READ, fd, back, 1, 0, 0)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_READ, fd, back, 100, 0, 1)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 2)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 3);
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 4);
+    get(&r, IORING_OP_READ, fd, back, 100, 0, 5)->flags = IOSQE_IO_HARDLINK;
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 6);
+    CHECK(submit(&r, 7) == 7);
+    take_all(&r, results, 7);
+    CHECK(results[0] == 1 && results[1] == 1 && results[2] == -ECANCELED && results[3] == -ECANCELED);
+    CHECK(results[4] == 0 && results[5] == 1 && results[6] == 0);
+    /* Drained: after what waits on a pipe, and before what comes later. */
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    get(&r, IORING_OP_READ, ends[0], back, 1, 0, 0);
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 1)->flags = IOSQE_IO_DRAIN;
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 2);
+    CHECK(submit(&r, 0) == 3);
+    sleep_ms(50);
+    CHECK(waiting(&r) == 0);
+    CHECK(write(ends[1], "x", 1) == 1);
+    for (int i = 0; i < 3; i++)
+        CHECK(take(&r).user_data == i);
+    /* A linked timeout ends what takes too long. */
+    struct __kernel_timespec soon = {0, 30000000}, late = {60, 0};
+    get(&r, IORING_OP_READ, ends[0], back, 1, 0, 0)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0, 1);
+    CHECK(submit(&r, 2) == 2);
+    take_all(&r, results, 2);
+    CHECK((results[0] == -ECANCELED || results[0] == -EINTR) && results[1] == -ETIME);
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 0)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_LINK_TIMEOUT, -1, &late, 1, 0, 1);
+    CHECK(submit(&r, 2) == 2);
+    take_all(&r, results, 2);
+    CHECK(results[0] == 0 && results[1] == -ECANCELED);
+    close(ends[0]), close(ends[1]), close(fd);
+    close_ring(&r);
+}
+
+static void waits(void) {
+    struct ring r;
+    int results[64];
+    open_ring(&r, 16, 0, 0);
+    struct __kernel_timespec soon = {0, 50000000}, late = {60, 0};
+    int64_t before = now_ns(CLOCK_MONOTONIC);
+    get(&r, IORING_OP_TIMEOUT, -1, &soon, 1, 0, 1);
+    CHECK(one(&r) == -ETIME);
+    int64_t took = now_ns(CLOCK_MONOTONIC) - before;
+    CHECK(took >= 50000000 && took < 5000000000);
+    /* Over with the first completion after it. */
+    get(&r, IORING_OP_TIMEOUT, -1, &late, 1, 1, 1);
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 2);
+    CHECK(submit(&r, 2) == 2);
+    take_all(&r, results, 2);
+    CHECK(results[1] == 0 && results[2] == 0);
+    get(&r, IORING_OP_TIMEOUT, -1, &late, 1, 0, 1);
+    CHECK(submit(&r, 0) == 1);
+    get(&r, IORING_OP_TIMEOUT_REMOVE, -1, (void *)1, 0, 0, 2);
+    CHECK(submit(&r, 2) == 1);
+    take_all(&r, results, 2);
+    CHECK(results[1] == -ECANCELED && results[2] == 0);
+    get(&r, IORING_OP_TIMEOUT_REMOVE, -1, (void *)1, 0, 0, 2);
+    CHECK(one(&r) == -ENOENT);
+    struct __kernel_timespec wrong = {-1, 0};
+    get(&r, IORING_OP_TIMEOUT, -1, &wrong, 1, 0, 1);
+    CHECK(one(&r) == -EINVAL);
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    get(&r, IORING_OP_POLL_ADD, ends[0], 0, 0, 0, 1)->poll32_events = POLLIN;
+    get(&r, IORING_OP_POLL_ADD, ends[1], 0, 0, 0, 2)->poll32_events = POLLOUT;
+    CHECK(submit(&r, 1) == 2);
+    struct io_uring_cqe cqe = take(&r);
+    CHECK(cqe.user_data == 2 && cqe.res == POLLOUT);
+    CHECK(write(ends[1], "x", 1) == 1);
+    cqe = take(&r);
+    CHECK(cqe.user_data == 1 && cqe.res == POLLIN && read(ends[0], back, 1) == 1);
+    get(&r, IORING_OP_POLL_ADD, ends[0], 0, 0, 0, 1)->poll32_events = POLLIN;
+    CHECK(submit(&r, 0) == 1);
+    get(&r, IORING_OP_POLL_REMOVE, -1, (void *)1, 0, 0, 2);
+    CHECK(submit(&r, 2) == 1);
+    take_all(&r, results, 2);
+    CHECK(results[1] == -ECANCELED && results[2] == 0);
+    /* Cancelled by its data. */
+    get(&r, IORING_OP_READ, ends[0], back, 1, 0, 5);
+    CHECK(submit(&r, 0) == 1);
+    get(&r, IORING_OP_ASYNC_CANCEL, -1, (void *)5, 0, 0, 6);
+    CHECK(submit(&r, 2) == 1);
+    take_all(&r, results, 2);
+    CHECK((results[5] == -ECANCELED || results[5] == -EINTR) && (results[6] == 0 || results[6] == -EALREADY));
+    get(&r, IORING_OP_ASYNC_CANCEL, -1, (void *)5, 0, 0, 6);
+    CHECK(one(&r) == -ENOENT);
+    /* A ring waits for a pipe that does not, too. */
+    CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+    get(&r, IORING_OP_READ, ends[0], back, 1, 0, 5);
+    CHECK(submit(&r, 0) == 1);
+    sleep_ms(20);
+    CHECK(waiting(&r) == 0 && write(ends[1], "x", 1) == 1);
+    CHECK(take(&r).res == 1);
+    /* Waiting with a timeout. */
+    struct io_uring_getevents_arg arg = {.ts = (uintptr_t)&soon};
+    FAILS(enter(r.fd, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg, sizeof arg), ETIME);
+    /* The ring can be polled, and an event counter told. */
+    int event = eventfd(0, EFD_NONBLOCK);
+    CHECK(reg(r.fd, IORING_REGISTER_EVENTFD, &event, 1) == 0);
+    struct pollfd entry = {r.fd, POLLIN, 0};
+    CHECK(poll(&entry, 1, 0) == 0);
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 1);
+    CHECK(submit(&r, 0) == 1);
+    CHECK(poll(&entry, 1, 5000) == 1 && entry.revents & POLLIN);
+    uint64_t count = 0;
+    CHECK(read(event, &count, 8) == 8 && count == 1);
+    CHECK(take(&r).res == 0 && poll(&entry, 1, 0) == 0);
+    CHECK(reg(r.fd, IORING_UNREGISTER_EVENTFD, 0, 0) == 0);
+    close(event), close(ends[0]), close(ends[1]);
+    close_ring(&r);
+}
+
+static void sockets(void) {
+    struct ring r;
+    int results[64];
+    open_ring(&r, 8, 0, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, peer;
+    socklen_t bytes = sizeof address, peer_bytes = sizeof peer;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(listener, (void *)&address, bytes) == 0 && listen(listener, 5) == 0);
+    CHECK(getsockname(listener, (void *)&address, &bytes) == 0);
+    get(&r, IORING_OP_ACCEPT, listener, &peer, 0, (uintptr_t)&peer_bytes, 1)->accept_flags = SOCK_CLOEXEC;
+    get(&r, IORING_OP_CONNECT, client, &address, 0, sizeof address, 2);
+    CHECK(submit(&r, 2) == 2);
+    take_all(&r, results, 2);
+    int server = results[1];
+    CHECK(server >= 0 && results[2] == 0 && peer_bytes == sizeof peer && peer.sin_family == AF_INET);
+    get(&r, IORING_OP_RECV, server, back, 100, 0, 1);
+    CHECK(submit(&r, 0) == 1);
+    sleep_ms(20);
+    CHECK(waiting(&r) == 0);
+    get(&r, IORING_OP_SEND, client, "over the wire", 13, 0, 2);
+    CHECK(submit(&r, 2) == 1);
+    take_all(&r, results, 2);
+    CHECK(results[1] == 13 && results[2] == 13 && !memcmp(back, "over the wire", 13));
+    close(server);
+    get(&r, IORING_OP_RECV, client, back, 100, 0, 1);
+    CHECK(one(&r) == 0);
+    get(&r, IORING_OP_RECV, r.fd, back, 100, 0, 1);
+    CHECK(one(&r) == -ENOTSOCK);
+    close(client), close(listener);
+    close_ring(&r);
+}
+
+/* More completions than there is room: none is lost, and nothing is submitted meanwhile. */
+static void overflow(void) {
+    struct ring r;
+    open_ring(&r, 4, IORING_SETUP_CQSIZE, 4);
+    int submitted = 0;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++)
+            get(&r, IORING_OP_NOP, -1, 0, 0, 0, submitted + i);
+        int count = submit(&r, 0);
+        if (count == -1) {
+            CHECK(errno == EBUSY);
+            break;
+        }
+        submitted += count;
+        sleep_ms(20);
+    }
+    CHECK(submitted >= 8 && *WORD(&r, r.p.sq_off.flags) & IORING_SQ_CQ_OVERFLOW);
+    for (int i = 0; i < submitted; i++)
+        CHECK(take(&r).user_data == i);
+    CHECK(!(*WORD(&r, r.p.sq_off.flags) & IORING_SQ_CQ_OVERFLOW));
+    close_ring(&r);
+}
+
+/* Whatever the program writes into what it shares, it gets answers. */
+static void wild(void) {
+    struct ring r;
+    struct io_uring_params p;
+    memset(&p, 0, sizeof p);
+    FAILS(setup(0, &p), EINVAL);
+    memset(&p, 0, sizeof p);
+    FAILS(setup(1 << 30, &p), EINVAL);
+    FAILS(setup(4, (void *)8), EFAULT);
+    memset(&p, 0, sizeof p), p.flags = 1u << 31;
+    FAILS(setup(4, &p), EINVAL);
+    memset(&p, 0, sizeof p), p.resv[1] = 1;
+    FAILS(setup(4, &p), EINVAL);
+    open_ring(&r, 4, 0, 0);
+    CHECK(mmap(0, 4096, PROT_READ, MAP_SHARED, r.fd, 0x18000000) == MAP_FAILED);
+    FAILS(enter(r.fd, 1, 0, 1u << 30, 0, 0), EINVAL);
+    FAILS(enter(0, 1, 0, 0, 0, 0), EOPNOTSUPP);
+    FAILS(reg(r.fd, 9999, 0, 0), EINVAL);
+    FAILS(reg(r.fd, IORING_REGISTER_BUFFERS, (void *)8, 1), EFAULT);
+    FAILS(reg(r.fd, IORING_REGISTER_FILES, (int[]){r.fd}, 1) , EBADF);
+    /* An index of the array that names nothing is dropped. */
+    *WORD(&r, r.p.sq_off.array) = 0xffffffff;
+    atomic_fetch_add(WORD(&r, r.p.sq_off.tail), 1);
+    CHECK(enter(r.fd, 1, 0, 0, 0, 0) <= 0);
+    CHECK(*WORD(&r, r.p.sq_off.dropped) == 1 && *WORD(&r, r.p.sq_off.head) == 1);
+    /* Submissions of random content while another thread rewrites them, heads and tails. */
+    unsigned seed = 1;
+    for (int round = 0; round < 2000; round++) {
+        for (unsigned i = 0; i < r.sqe_bytes; i++)
+            ((unsigned char *)r.sqes)[i] = (seed = seed * 1103515245 + 12345) >> 16;
+        for (unsigned i = 0; i < 4; i++) {
+            /* Not what would read the terminal, close descriptors or wait for a minute. */
+            r.sqes[i].opcode = (unsigned char[]){0, 1, 2, 3, 4, 5, 7, 12, 14, 22, 23, 99}[(seed >> i) % 12];
+            r.sqes[i].fd = (seed >> (i + 3)) % 2 ? -1 : 1000;
+            *WORD(&r, r.p.sq_off.array + 4 * i) = seed >> (4 * i) & 7;
+        }
+        atomic_fetch_add(WORD(&r, r.p.sq_off.tail), seed >> 8 & 3);
+        if (round % 7 == 0)
+            *WORD(&r, r.p.cq_off.head) = seed;
+        (void)enter(r.fd, 4, 0, 0, 0, 0);
+        *WORD(&r, r.p.cq_off.head) = *WORD(&r, r.p.cq_off.tail);
+        (void)enter(r.fd, 0, 0, IORING_ENTER_GETEVENTS, 0, 0);
+    }
+    close_ring(&r);
+    /* A ring that goes while much is under way. */
+    for (int round = 0; round < 20; round++) {
+        int ends[2];
+        CHECK(pipe(ends) == 0);
+        open_ring(&r, 16, 0, 0);
+        for (int i = 0; i < 16; i++)
+            get(&r, IORING_OP_READ, ends[0], back + i, 1, 0, i)->flags = i % 3 ? 0 : IOSQE_IO_LINK;
+        CHECK(submit(&r, 0) == 16);
+        close_ring(&r);
+        close(ends[0]), close(ends[1]);
+    }
+    /* And one whose process goes. */
+    pid_t child = fork();
+    if (child == 0) {
+        int ends[2];
+        CHECK(pipe(ends) == 0);
+        open_ring(&r, 4, 0, 0);
+        get(&r, IORING_OP_READ, ends[0], back, 1, 0, 0);
+        CHECK(submit(&r, 0) == 1);
+        _exit(3);
+    }
+    CHECK(WEXITSTATUS(status_of(child)) == 3);
+}
+
+int main(void) {
+    struct io_uring_params p = {0};
+    int fd = setup(1, &p);
+    if (fd == -1 && (errno == ENOSYS || errno == EPERM)) {
+        done("uring (there is none here)");
+        return 0;
+    }
+    CHECK(fd >= 0 && close(fd) == 0);
+    enter_directory();
+    files();
+    registered();
+    links();
+    waits();
+    sockets();
+    overflow();
+    wild();
+    done("uring");
+    return 0;
+}
