@@ -18,8 +18,10 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Why a file operation failed. The Linux personality maps each to one errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileError {
-    /// No such name or node (ENOENT).
+    /// No such name (ENOENT).
     NotFound,
+    /// The node is gone: the name that led to it may lead to another by now (ESTALE).
+    Stale,
     /// The name is taken (EEXIST).
     Exists,
     /// A directory was needed (ENOTDIR).
@@ -88,6 +90,8 @@ pub enum NodeKind {
 pub struct Attributes {
     /// The node.
     pub node: NodeId,
+    /// Tells it from what had the same number before.
+    pub generation: u32,
     /// Its kind.
     pub kind: NodeKind,
     /// Permission bits, set-user-id and the like: the low 12 bits of `st_mode`.

@@ -90,6 +90,7 @@ impl From<FileError> for Errno {
     fn from(error: FileError) -> Errno {
         match error {
             FileError::NotFound => Errno::ENOENT,
+            FileError::Stale => Errno::ESTALE,
             FileError::Exists => Errno::EEXIST,
             FileError::NotDirectory => Errno::ENOTDIR,
             FileError::IsDirectory => Errno::EISDIR,

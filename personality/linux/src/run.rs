@@ -181,7 +181,7 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     let outcome = if needs_room(thread, number) && !rare(|| make_room(thread)).await {
         Err(Errno::ENOMEM)
     } else if file::table::holds(number) {
-        file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
+        call_on_files(thread, number, arguments).await
     } else if table::holds(number) {
         table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
     } else if let Some(outcome) = call_on_registers(thread, running, number, arguments).await {
@@ -190,6 +190,14 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
         call_elsewhere(thread, number, arguments).await
     };
     answer(thread, running, number, outcome);
+}
+
+/// A call of [`file::table`], once more where what its path led to went meanwhile.
+pub(crate) async fn call_on_files(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    file::walk::settled(|| async move {
+        file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
+    })
+    .await
 }
 
 /// Hands a program what its call gave.
@@ -282,8 +290,8 @@ pub async fn system_call(thread: &Arc<Thread>, number: u64, arguments: Arguments
     if let Some(outcome) = at_once(thread, number, arguments) {
         return outcome;
     }
-    if let Some(outcome) = file::table::dispatch(thread, number, arguments).await {
-        return outcome;
+    if file::table::holds(number) {
+        return call_on_files(thread, number, arguments).await;
     }
     if let Some(outcome) = table::dispatch(thread, number, arguments).await {
         return outcome;

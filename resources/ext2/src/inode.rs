@@ -106,7 +106,7 @@ impl Inode {
     pub(crate) fn decode(raw: &[u8]) -> Result<Inode, FileError> {
         let mode = u16_at(raw, 0);
         if u16_at(raw, 26) == 0 {
-            return Err(FileError::NotFound);
+            return Err(FileError::Stale);
         }
         let kind = kind_of(mode).ok_or(FileError::Damaged)?;
         let flags = u32_at(raw, 32);

@@ -57,7 +57,7 @@ impl Ext2 {
         {
             let mut state = node.state.lock();
             if state.deleted && state.opens == 0 {
-                return Err(FileError::NotFound);
+                return Err(FileError::Stale);
             }
             state.opens += 1;
         }
@@ -65,7 +65,7 @@ impl Ext2 {
     }
 
     pub(crate) async fn close_node(&'static self, id: NodeId) -> Result<(), FileError> {
-        let node = self.nodes.get(&id.0).ok_or(FileError::NotFound)?;
+        let node = self.nodes.get(&id.0).ok_or(FileError::Stale)?;
         let unused = {
             let mut state = node.state.lock();
             if state.opens == 0 {

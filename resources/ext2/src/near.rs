@@ -66,20 +66,20 @@ impl Node {
     /// Its attributes, unless it is gone.
     fn seen(&self) -> Result<Attributes, FileError> {
         let state = self.state.lock();
-        if state.deleted && state.opens == 0 { Err(FileError::NotFound) } else { Ok(self.attributes_in(&state)) }
+        if state.deleted && state.opens == 0 { Err(FileError::Stale) } else { Ok(self.attributes_in(&state)) }
     }
 
     /// Its size, unless it is gone.
     fn size_seen(&self) -> Result<u64, FileError> {
         let state = self.state.lock();
-        if state.deleted && state.opens == 0 { Err(FileError::NotFound) } else { Ok(state.inode.size) }
+        if state.deleted && state.opens == 0 { Err(FileError::Stale) } else { Ok(state.inode.size) }
     }
 
     /// Counts one more who has it open.
     fn opened(&self) -> Result<Attributes, FileError> {
         let mut state = self.state.lock();
         if state.deleted && state.opens == 0 {
-            return Err(FileError::NotFound);
+            return Err(FileError::Stale);
         }
         state.opens += 1;
         Ok(self.attributes_in(&state))

@@ -78,6 +78,7 @@ impl Node {
         let is_device = matches!(self.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
         Attributes {
             node: NodeId(self.id),
+            generation: inode.generation,
             kind: self.kind,
             mode: inode.permissions,
             links: u32::from(inode.links),
@@ -166,5 +167,5 @@ fn living(node: Arc<Node>) -> Result<Arc<Node>, FileError> {
     let state = node.state.lock();
     let gone = state.deleted && state.opens == 0;
     drop(state);
-    if gone { Err(FileError::NotFound) } else { Ok(node) }
+    if gone { Err(FileError::Stale) } else { Ok(node) }
 }

@@ -250,10 +250,9 @@ impl Ext2 {
     /// Looks a name up that the caches do not know, or not all of it.
     async fn lookup_missed(&'static self, directory: NodeId, name: &[u8]) -> Result<Attributes, FileError> {
         let parent = self.directory(directory).await?;
-        let id = {
-            let _pass = parent.gate.shared().await;
-            self.find(&parent, name).await?
-        };
+        // Kept until the node is found: nobody takes the last name of a node away meanwhile.
+        let _pass = parent.gate.shared().await;
+        let id = self.find(&parent, name).await?;
         Ok(self.node(NodeId(id.ok_or(FileError::NotFound)?)).await?.attributes())
     }
 

@@ -156,7 +156,7 @@ impl Ext2 {
         for id in ids {
             match self.node(NodeId(*id)).await {
                 Ok(node) => nodes.push(node),
-                Err(FileError::NotFound) => self.cache.forget(self.file_system, *id, 0, u64::MAX),
+                Err(FileError::Stale) => self.cache.forget(self.file_system, *id, 0, u64::MAX),
                 Err(error) => return Err(error),
             }
         }

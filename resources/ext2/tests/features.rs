@@ -82,7 +82,7 @@ fn a_file_without_a_name_gets_one_or_is_freed() {
         assert_eq!(client.attributes(kept.node).await.unwrap().links, 1);
         client.close(kept.node).await.unwrap();
         client.close(lost.node).await.unwrap();
-        assert_eq!(client.link(lost.node, root, b"lost".to_vec()).await, Err(FileError::NotFound));
+        assert_eq!(client.link(lost.node, root, b"lost".to_vec()).await, Err(FileError::Stale));
         fs.unmount().await.unwrap();
         let image = disk.image();
         assert_clean(image.clone());

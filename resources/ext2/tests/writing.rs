@@ -79,7 +79,7 @@ fn every_kind_of_node_and_name_survives_a_remount() {
             client.unlink(home, b"two-names".to_vec()).await.unwrap();
             let empty = client.create(home, b"empty".to_vec(), directory()).await.unwrap().node;
             client.remove_directory(home, b"empty".to_vec()).await.unwrap();
-            assert_eq!(client.create(empty, b"x".to_vec(), file()).await, Err(FileError::NotFound));
+            assert_eq!(client.create(empty, b"x".to_vec(), file()).await, Err(FileError::Stale));
             file_system.unmount().await.unwrap();
             disk.image()
         });
@@ -183,7 +183,8 @@ fn an_open_file_without_names_lives_until_it_is_closed() {
         client.write(node, 0, views_of(b"still here")).await.unwrap();
         assert_eq!(&read_all(&client, node).await.unwrap()[..10], b"still here");
         client.close(node).await.unwrap();
-        assert_eq!(client.attributes(node).await, Err(FileError::NotFound));
+        assert_eq!(client.attributes(node).await, Err(FileError::Stale));
+        assert_eq!(client.open(node).await, Err(FileError::Stale));
         client.sync_all().await.unwrap();
         assert_eq!(client.statistics().await.unwrap().blocks_free, free);
         file_system.unmount().await.unwrap();
@@ -248,5 +249,26 @@ fn pages_written_through_a_mapping_reach_the_disk() {
         let root = client.root().await.unwrap();
         let node = client.lookup(root, b"f".to_vec()).await.unwrap().node;
         assert_eq!(&read_all(&client, node).await.unwrap()[4196..4202], b"mapped");
+    });
+}
+
+/// Who found a name and uses its number a moment later sees whether it still is the same file.
+#[test]
+fn a_number_that_is_used_again_has_another_generation() {
+    block_on(async {
+        let (_, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
+        let root = client.root().await.unwrap();
+        let first = client.create(root, b"f".to_vec(), file()).await.unwrap();
+        let mut again = first;
+        for round in 0..1000 {
+            client.unlink(root, b"f".to_vec()).await.unwrap();
+            client.sync_all().await.unwrap();
+            again = client.create(root, b"f".to_vec(), file()).await.unwrap();
+            assert_ne!((again.node, again.generation), (first.node, first.generation), "round {round}");
+            if again.node == first.node {
+                break;
+            }
+        }
+        assert_eq!(again.node, first.node, "the number was never used again");
     });
 }

@@ -35,6 +35,8 @@ impl Node {
         };
         let attributes = Attributes {
             node: id,
+            // Numbers are not used twice.
+            generation: 0,
             kind: new.kind,
             mode: new.mode & 0o7777,
             links: if new.kind == NodeKind::Directory { 2 } else { 1 },

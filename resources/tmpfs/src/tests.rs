@@ -96,7 +96,7 @@ fn a_full_file_system_takes_what_fits_and_frees_with_the_last_user() {
         assert_eq!(fs.statistics().await.unwrap().blocks_free, 0);
         fs.close(node).await.unwrap();
         assert_eq!(fs.statistics().await.unwrap().blocks_free, 2);
-        assert_eq!(fs.attributes(node).await, Err(FileError::NotFound));
+        assert_eq!(fs.attributes(node).await, Err(FileError::Stale));
     });
 }
 
@@ -169,6 +169,6 @@ fn a_removed_directory_takes_no_names() {
         let made = fs.create(d, b"x".to_vec(), new(NodeKind::File)).await;
         assert_eq!(made.err(), Some(FileError::NotFound));
         assert_eq!(fs.close(d).await, Ok(()));
-        assert_eq!(fs.close(d).await, Err(FileError::NotFound));
+        assert_eq!(fs.close(d).await, Err(FileError::Stale));
     });
 }

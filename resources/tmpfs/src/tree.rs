@@ -36,11 +36,11 @@ impl Tree {
     }
 
     pub fn node(&self, id: NodeId) -> Result<&Node, FileError> {
-        self.nodes.get(&id).ok_or(FileError::NotFound)
+        self.nodes.get(&id).ok_or(FileError::Stale)
     }
 
     pub fn node_mut(&mut self, id: NodeId) -> Result<&mut Node, FileError> {
-        self.nodes.get_mut(&id).ok_or(FileError::NotFound)
+        self.nodes.get_mut(&id).ok_or(FileError::Stale)
     }
 
     pub fn room(&self) -> Room {

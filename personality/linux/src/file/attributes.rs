@@ -35,6 +35,7 @@ pub fn nameless(kind: NodeKind, mode: u16) -> Attributes {
     let now = gyre_machine::wall_clock_ns();
     Attributes {
         node: NodeId(1),
+        generation: 0,
         kind,
         mode,
         links: 1,

@@ -7,7 +7,7 @@ use super::open_file::{Location, OpenFile};
 use super::permission::{Asker, EXECUTE};
 use super::tenant_files::TenantFiles;
 use super::terminal::TerminalSide;
-use super::walk::{Found, LastLink, Start, Walked, Walker};
+use super::walk::{Found, LastLink, Start, Walked, Walker, settled};
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -305,6 +305,16 @@ impl FileContext {
         path: &[u8],
         flags: u32,
     ) -> Result<Executable, Errno> {
+        settled(|| self.try_executable(thread, directory, path, flags)).await
+    }
+
+    async fn try_executable(
+        &self,
+        thread: &Thread,
+        directory: i32,
+        path: &[u8],
+        flags: u32,
+    ) -> Result<Executable, Errno> {
         let found = match self.find(thread, directory, path, flags).await? {
             Target::Node(found) => found,
             Target::Open(_) => return Err(Errno::EACCES),
@@ -317,7 +327,7 @@ impl FileContext {
         }
         Asker::of(thread).check(&found.attributes, EXECUTE)?;
         let client = found.place.system().client().ok_or(Errno::EACCES)?;
-        let attributes = client.open(found.place.node).await?;
+        let attributes = found.open().await?;
         let path = found.path.clone();
         let location = Location { place: found.place, path: found.path };
         let file = OpenFile::new(&self.tenant, Object::Regular, raw::O_RDONLY, Some(location))?;

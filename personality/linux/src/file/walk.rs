@@ -4,6 +4,7 @@ use super::filesystem::FileSystem;
 use super::mount::{MountTable, Place};
 use super::open_file::OpenFile;
 use super::permission::{Asker, EXECUTE};
+use super::regular;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,6 +12,9 @@ use gyre_interface::files::{Attributes, NAME_BYTES_MAX, NodeKind};
 
 /// Symbolic links followed in one walk (Linux: MAXSYMLINKS).
 pub const LINKS_MAX: u32 = 40;
+
+/// How often a path is walked for one call at most.
+const TRIES_MAX: u32 = 16;
 
 /// What to do with a symbolic link at the end of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +43,35 @@ pub struct Found {
     pub attributes: Attributes,
     /// Its path as the process sees it.
     pub path: Vec<u8>,
+}
+
+impl Found {
+    /// Opens it at its server; answers what it is now.
+    ///
+    /// # Errors
+    /// ESTALE where it went since it was found: the path leads elsewhere by now. The server's.
+    pub async fn open(&self) -> Result<Attributes, Errno> {
+        let opened = self.place.system().open(self.place.node).await?;
+        if opened.generation != self.attributes.generation {
+            regular::close(self.place.clone());
+            return Err(Errno::ESTALE);
+        }
+        Ok(opened)
+    }
+}
+
+/// Tries again what walks a path, while what the path led to goes before it is used (Linux: retry_estale).
+///
+/// # Errors
+/// Those of `attempt`; ENOENT where it went [`TRIES_MAX`] times, as a directory does that was removed while it was somebody's.
+pub async fn settled<T, F: Future<Output = Result<T, Errno>>>(attempt: impl Fn() -> F) -> Result<T, Errno> {
+    for _ in 0..TRIES_MAX {
+        match attempt().await {
+            Err(Errno::ESTALE) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Errno::ENOENT)
 }
 
 /// Where a walk ended.

@@ -160,7 +160,12 @@ impl near::Last for Opening<'_> {
         if let Err(error) = may {
             return Some(Err(error));
         }
-        near.open(found.node)?.ok().map(Ok)
+        let opened = near.open(found.node)?.ok()?;
+        if opened.generation != found.generation {
+            near.close(found.node);
+            return None;
+        }
+        Some(Ok(opened))
     }
 }
 
@@ -302,7 +307,7 @@ fn name_only(context: &FileContext, found: Found, wish: Wish) -> Result<Arc<Open
 /// Opens a regular file or a directory at its server.
 async fn open_node(context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
     let place = found.place.clone();
-    place.system().open(place.node).await?;
+    found.open().await?;
     let object = if found.attributes.kind == NodeKind::Directory { Object::Directory } else { Object::Regular };
     let file = match OpenFile::new(context.tenant(), object, wish.flags, location(found)) {
         Err(error) => {

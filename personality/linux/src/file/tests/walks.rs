@@ -1,8 +1,13 @@
 //! Paths.
 
-use super::world::run;
+use super::world::{run, run_on};
 use crate::Errno;
+use core::sync::atomic::{AtomicU32, Ordering};
+use gyre_interface::files::{NodeId, RenameMode, files};
+use gyre_message::direct::direct_link;
+use gyre_tmpfs::{Limits, Tmpfs};
 use linux_raw_sys::general as raw;
+use std::boxed::Box;
 use std::format;
 use std::string::String;
 
@@ -12,6 +17,9 @@ const MKDIR: u64 = 83;
 const RMDIR: u64 = 84;
 const UNLINK: u64 = 87;
 const CHDIR: u64 = 80;
+const OPEN: u64 = 2;
+const CHMOD: u64 = 90;
+const RENAME: u64 = 82;
 
 /// `symlink(target, path)`.
 async fn symlink(user: &super::world::User, target: &str, path: &str) {
@@ -222,5 +230,40 @@ fn rename_replaces_and_refuses_as_linux_does() {
         }
         let fd = user.open("/g", raw::O_RDONLY, 0).await.unwrap();
         assert_eq!(user.read(fd, 9).await, Ok(b"f".to_vec()));
+    });
+}
+
+/// A file system where `/fresh` is put in the place of `/a` just before `/a` is used, the first `changes` times.
+fn changing(changes: u32) -> files::Client {
+    let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(Limits { pages_max: 100, nodes_max: 100 }, 0o777)));
+    let left: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(changes)));
+    let root = NodeId(1);
+    files::Client::new(direct_link(move |request| {
+        Box::pin(async move {
+            let uses = matches!(request, files::Request::open { .. } | files::Request::set_attributes { .. });
+            let is_there = files::Server::lookup(server, root, b"fresh".to_vec()).await.is_ok();
+            if uses && is_there && left.load(Ordering::Relaxed) > 0 {
+                left.fetch_sub(1, Ordering::Relaxed);
+                let (from, to) = (b"fresh".to_vec(), b"a".to_vec());
+                files::Server::rename(server, root, from, root, to, RenameMode::Replace).await.unwrap();
+            }
+            files::serve(server, request).await;
+        })
+    }))
+}
+
+#[test]
+fn a_name_that_changes_between_finding_and_using_it_is_looked_up_again() {
+    run_on(changing(2), |user| async move {
+        for (number, arguments) in [(OPEN, [0, 0]), (CHMOD, [0o604, 0])] {
+            user.file("/a", b"old").await;
+            user.file("/made", b"new").await;
+            let to = user.text("/fresh").await;
+            user.with_path(RENAME, "/made", &[to]).await.unwrap();
+            let answer = user.with_path(number, "/a", &arguments).await;
+            assert!(answer.is_ok(), "call {number}: {answer:?}");
+            let fd = user.open("/a", raw::O_RDONLY, 0).await.unwrap();
+            assert_eq!(user.read(fd, 9).await, Ok(b"new".to_vec()), "call {number}");
+        }
     });
 }

@@ -68,16 +68,21 @@ pub(super) struct User {
 /// Runs a test's program in a fresh tenant.
 pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(User) -> F) {
     gyre_machine::set_virtual_time(1_000_000_000);
+    run_on(tmpfs(), test);
+}
+
+/// The same with a root file system of the test's own.
+pub(super) fn run_on<F: Future<Output = ()>>(root: files::Client, test: impl FnOnce(User) -> F) {
     block_on(async {
-        let user = first().await;
+        let user = first(root).await;
         test(user).await;
     });
 }
 
-async fn first() -> User {
+async fn first(root: files::Client) -> User {
     let memory = tmpfs();
     let setup = Setup {
-        root: tmpfs(),
+        root,
         root_kind: "tmpfs",
         temporary: alloc::vec![(&b"/dev"[..], tmpfs()), (b"/tmp", memory)],
         memory,
@@ -160,7 +165,8 @@ impl User {
         if let Some(outcome) = self.call_at_once(number, arguments) {
             return outcome;
         }
-        table::dispatch(&self.thread, number, Arguments(all)).await.expect("the number is in the table")
+        assert!(table::holds(number), "the number is in the table");
+        crate::run::call_on_files(&self.thread, number, Arguments(all)).await
     }
 
     /// A system call if it need not wait.

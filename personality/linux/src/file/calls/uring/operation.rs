@@ -10,6 +10,7 @@ use crate::file::open_file::OpenFile;
 use crate::file::socket::Address;
 use crate::file::timer_file::Clock;
 use crate::file::transfer::{Range, UserBuffer, read_iovecs};
+use crate::file::walk::settled;
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -339,7 +340,10 @@ async fn call(worker: &Arc<Thread>, wish: &Submission) -> Outcome {
     let flags = u64::from(wish.operation_flags);
     let words = |rest: [u64; 5]| Arguments([descriptor, rest[0], rest[1], rest[2], rest[3], rest[4]]);
     match wish.code {
-        code::OPENAT => open::openat(worker, words([wish.address, flags, u64::from(wish.bytes), 0, 0])).await,
+        code::OPENAT => {
+            let arguments = words([wish.address, flags, u64::from(wish.bytes), 0, 0]);
+            settled(|| open::openat(worker, arguments)).await
+        }
         code::CLOSE => {
             if let Ok(file) = usable_file(worker, wish.descriptor)
                 && matches!(file.object(), Object::Ring(_))
@@ -348,7 +352,10 @@ async fn call(worker: &Arc<Thread>, wish: &Submission) -> Outcome {
             }
             descriptors::close(worker, words([0; 5])).await
         }
-        code::STATX => stat::statx(worker, words([wish.address, flags, u64::from(wish.bytes), wish.offset, 0])).await,
+        code::STATX => {
+            let arguments = words([wish.address, flags, u64::from(wish.bytes), wish.offset, 0]);
+            settled(|| stat::statx(worker, arguments)).await
+        }
         _ => Err(Errno::EINVAL),
     }
 }
