@@ -22,6 +22,13 @@ impl Engine {
         self.charge(queue, kind, amount);
     }
 
+    /// Lets the request being handled count for more at its scheduler than it used: a flush keeps a disk from bytes that it does not move.
+    /// The ledger holds what was used, and nothing of this.
+    pub fn weigh(&self, kind: Metric, amount: u64) {
+        let queue = self.hot.here().callee.get();
+        self.charge(queue, kind, amount);
+    }
+
     /// Reports what an activity used at a resource, from wherever that becomes known (a device's completion).
     pub fn report_for(&self, activity: ActivityId, resource: ResourceId, kind: Metric, amount: u64) {
         let activity = self.accounts.activities.living(activity).unwrap_or(activity);

@@ -21,6 +21,9 @@ protocol! {
 }
 
 const RING: usize = 2;
+/// A frame of this number counts for so many times its bytes at the gate, and uses none.
+const WEIGHED: u64 = u64::MAX;
+const WEIGHT: u64 = 3;
 /// One byte per nanosecond.
 struct Device {
     ring: SpinLock<VecDeque<(u64, u64)>>,
@@ -42,7 +45,10 @@ impl wire::Server for Driver {
             (ring.len() < RING).then(|| ring.push_back((number, bytes)))
         };
         self.handle.until_accepted(push).await;
-        self.engine.report(Metric::Bytes, bytes);
+        match number {
+            WEIGHED => self.engine.weigh(Metric::Bytes, WEIGHT * bytes),
+            _ => self.engine.report(Metric::Bytes, bytes),
+        }
         Ok(())
     }
 }
@@ -132,6 +138,35 @@ fn a_gate_divides_its_bytes_by_weight_whatever_sizes_tenants_send() {
     }
     // The pretended device spends a turn per frame besides its bytes.
     assert!(sum > 85_000_000, "the link was busy: {sum} bytes in 100 ms");
+    check_books(engine);
+}
+
+#[test]
+fn what_a_request_weighs_counts_at_the_gate_and_is_no_bytes_on_the_bill() {
+    let policy = weighted_fair::policy(weighted_fair::Params { metric: Metric::Bytes, ..Default::default() });
+    let engine = engine(1, vec![ResourceConfig::new("link").gate(Metric::Bytes, Box::new(policy))]);
+    let driver = driver(engine, resource(0));
+    let client = client(engine, resource(0), driver);
+    let tenants = [50, 50].map(|weight| tenant(engine, weight));
+    let served = [0, 1].map(|_| Rc::new(RefCell::new(0_u64)));
+    for (number, (&tenant, served)) in [0, WEIGHED].into_iter().zip(tenants.iter().zip(&served)) {
+        for _ in 0..8 {
+            let served = served.clone();
+            engine.spawn_for(ResourceId::RUNTIME, tenant, async move {
+                loop {
+                    client.transmit(number, 1_000).await.unwrap();
+                    *served.borrow_mut() += 1;
+                }
+            });
+        }
+    }
+    let mut simulator = Simulator::new(engine, 7);
+    assert_eq!(simulator.run_for(50_000_000, 10_000_000), Stop::TimeOver);
+    let [reported, weighed] = served.map(|served| *served.borrow());
+    let ratio = reported as f64 / weighed as f64;
+    assert!(weighed > 100 && (ratio - WEIGHT as f64).abs() < 0.1, "{reported} and {weighed} requests");
+    let bytes = tenants.map(|tenant| used(engine, 0, tenant, Column::Bytes));
+    assert!(bytes[0].abs_diff(reported * 1_000) <= 8_000 && bytes[1] == 0, "{bytes:?}");
     check_books(engine);
 }
 

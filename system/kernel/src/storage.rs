@@ -201,7 +201,7 @@ impl block::Server for Gate {
         let (answer, ns) = self.device.flush_timed().await;
         self.engine.report(Metric::DeviceTimeNs, ns);
         // A flush moves nothing of its own: where bytes are counted, it counts for those that the device could have moved meanwhile.
-        self.engine.report(Metric::Bytes, self.pace.bytes_in(ns));
+        self.engine.weigh(Metric::Bytes, self.pace.bytes_in(ns));
         answer
     }
 }
