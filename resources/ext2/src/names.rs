@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use core::hash::Hash;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Shelf, ShelfOptions};
+use gyre_object::Counted;
 use hashbrown::Equivalent;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -39,6 +40,11 @@ pub(crate) struct Names(Shelf<Key, Known>);
 impl Names {
     pub(crate) fn new(options: ShelfOptions) -> Names {
         Names(Shelf::new(options))
+    }
+
+    /// How many are known.
+    pub(crate) fn counted(&self) -> &dyn Counted {
+        &self.0
     }
 
     pub(crate) fn get(&self, directory: u64, name: &[u8]) -> Option<Known> {

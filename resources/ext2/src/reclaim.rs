@@ -8,11 +8,17 @@ use gyre_account::ActivityId;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_interface::memory::{MemoryError, reclaim};
 use gyre_machine::PAGE_BYTES;
+use gyre_object::Counted;
 
 /// Pages that one round writes back.
 const BATCH_PAGES: usize = 2 * CLUSTER_PAGES as usize;
 
 impl Ext2 {
+    /// Nodes and names that it remembers, for the monitor's list of objects (V12).
+    pub fn objects(&self) -> [(&'static str, &dyn Counted); 2] {
+        [("ext2 node", &self.nodes), ("ext2 name", self.names.counted())]
+    }
+
     pub(crate) async fn write_range_back(&'static self, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
         let node = self.node(id).await?;
         node.expect(NodeKind::File)?;

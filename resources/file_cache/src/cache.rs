@@ -12,7 +12,7 @@ use gyre_account::ActivityId;
 use gyre_interface::memory::{MemoryError, memory, reclaim};
 use gyre_machine::{OutOfMemory, PAGE_BYTES};
 use gyre_message::WaitQueue;
-use gyre_object::{Page, SetOnce, SpinLock};
+use gyre_object::{Counted, Page, SetOnce, SpinLock};
 
 /// Names a page: of a file, or of a device (a node number that no file has).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -98,6 +98,11 @@ impl FileCache {
             dirty_per_activity: options.dirty_per_activity.max(1),
             room: SetOnce::new(),
         }
+    }
+
+    /// The pages that it holds, for the monitor's list of objects (V12).
+    pub fn pages(&self) -> &dyn Counted {
+        &self.shelf
     }
 
     /// Says where room is to be had; once. Without it, an activity's budget is all that counts.

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_account::ActivityId;
-use gyre_object::SpinLock;
+use gyre_object::{Counted, PoolStatistics, SpinLock};
 use hashbrown::{Equivalent, HashTable};
 
 /// Shards of a shelf: more than cores, so that two cores seldom meet.
@@ -48,6 +48,8 @@ struct Shard<K, V> {
     entries: Vec<Option<Entry<K, V>>>,
     free: Vec<u32>,
     queues: Vec<(ActivityId, Queue)>,
+    /// Entries added so far.
+    made: u64,
 }
 
 /// The map.
@@ -57,6 +59,8 @@ pub struct Shelf<K, V> {
     accounts: Accounts,
     options: ShelfOptions,
     total: AtomicUsize,
+    /// Most entries at once.
+    most: AtomicUsize,
     turn: AtomicUsize,
 }
 
@@ -107,6 +111,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     fn add(&mut self, entry: Entry<K, V>) {
         let (hash, activity) = (entry.hash, entry.account.activity());
         entry.account.add_held();
+        self.made += 1;
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -166,7 +171,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     /// An empty shelf.
     pub fn new(options: ShelfOptions) -> Shelf<K, V> {
         let shard = || {
-            SpinLock::new(Shard { table: HashTable::new(), entries: Vec::new(), free: Vec::new(), queues: Vec::new() })
+            let (entries, free, queues) = (Vec::new(), Vec::new(), Vec::new());
+            SpinLock::new(Shard { table: HashTable::new(), entries, free, queues, made: 0 })
         };
         Shelf {
             shards: (0..SHARDS).map(|_| shard()).collect(),
@@ -174,6 +180,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             accounts: Accounts::default(),
             options,
             total: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
         }
     }
@@ -224,7 +231,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         let (value, answer) = add();
         let Some(value) = value else { return answer };
         shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
-        self.total.fetch_add(1, Ordering::Relaxed);
+        self.count_one();
         answer
     }
 
@@ -247,7 +254,14 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         }
         if let Some(value) = value {
             shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
-            self.total.fetch_add(1, Ordering::Relaxed);
+            self.count_one();
+        }
+    }
+
+    fn count_one(&self) {
+        let total = self.total.fetch_add(1, Ordering::Relaxed) + 1;
+        if total > self.most.load(Ordering::Relaxed) {
+            self.most.fetch_max(total, Ordering::Relaxed);
         }
     }
 
@@ -360,5 +374,18 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     /// What the shelf was made with.
     pub fn options(&self) -> ShelfOptions {
         self.options
+    }
+}
+
+impl<K: Send, V: Send> Counted for Shelf<K, V> {
+    fn statistics(&self) -> PoolStatistics {
+        PoolStatistics {
+            live: self.total.load(Ordering::Relaxed),
+            live_max: self.most.load(Ordering::Relaxed),
+            made: self.shards.iter().map(|shard| shard.lock().made).sum(),
+            refused: 0,
+            limit: self.options.capacity,
+            object_bytes: size_of::<Entry<K, V>>(),
+        }
     }
 }

@@ -23,6 +23,8 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use node::NODES;
+
 use gyre_object::SpinLock;
 
 /// What an instance may hold.

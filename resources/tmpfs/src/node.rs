@@ -4,6 +4,10 @@ use crate::content::Content;
 use crate::directory::Directory;
 use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, NewNode, NodeId, NodeKind};
+use gyre_object::{Census, Counter};
+
+/// Nodes of all memory file systems (V12).
+pub static NODES: Census = Census::of::<Node>();
 
 /// The part of a node that depends on its kind.
 pub(crate) enum Body {
@@ -21,6 +25,7 @@ pub(crate) struct Node {
     pub opens: u32,
     /// Made without a name, and none was given to it yet.
     pub nameless: bool,
+    _counter: Counter,
 }
 
 impl Node {
@@ -49,7 +54,7 @@ impl Node {
             modified_ns: now,
             changed_ns: now,
         };
-        Node { attributes, body, opens: 0, nameless: false }
+        Node { attributes, body, opens: 0, nameless: false, _counter: NODES.count() }
     }
 
     /// Notes that contents and node changed now.

@@ -19,7 +19,7 @@ pub use buffer::{Bytes, Page};
 pub use census::{Census, Counter};
 pub use held::{forget_locks_held, locks_held};
 pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};
-pub use pool::{Pool, PoolFull, PoolStatistics, Pooled};
+pub use pool::{Counted, Pool, PoolFull, PoolStatistics, Pooled};
 pub use registry::{lock_profiles, pool_statistics, register_lock, register_pool};
 pub use set_once::SetOnce;
 pub use small::SmallCopies;

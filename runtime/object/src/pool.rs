@@ -29,6 +29,17 @@ pub struct PoolStatistics {
     pub object_bytes: usize,
 }
 
+impl PoolStatistics {
+    /// Adds the counts of another pool of the same type; what was most at once is then an upper bound.
+    pub fn add(&mut self, other: &PoolStatistics) {
+        self.live += other.live;
+        self.live_max += other.live_max;
+        self.made += other.made;
+        self.refused += other.refused;
+        self.limit = self.limit.saturating_add(other.limit);
+    }
+}
+
 /// A pool that can tell its counts, whatever it holds.
 pub trait Counted: Sync {
     /// What it has done so far.

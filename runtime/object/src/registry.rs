@@ -30,16 +30,37 @@ pub fn lock_profiles() -> Vec<(&'static str, LockProfile)> {
     locks.iter().map(|entry| (entry.name, entry.what.lock_profile())).collect()
 }
 
-/// Counts of all registered pools, in the order of registration.
+/// Counts of all registered pools, in the order of registration; pools of one name (each file system has its own) are one line.
 pub fn pool_statistics() -> Vec<(&'static str, PoolStatistics)> {
-    let pools = POOLS.lock();
-    pools.iter().map(|entry| (entry.name, entry.what.statistics())).collect()
+    let mut lines: Vec<(&'static str, PoolStatistics)> = Vec::new();
+    for entry in POOLS.lock().iter() {
+        let statistics = entry.what.statistics();
+        match lines.iter_mut().find(|(name, _)| *name == entry.name) {
+            Some((_, sum)) => sum.add(&statistics),
+            None => lines.push((entry.name, statistics)),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Census;
     use alloc::boxed::Box;
+
+    #[test]
+    fn pools_of_one_name_are_counted_together() {
+        static FIRST: Census = Census::of::<u64>();
+        static SECOND: Census = Census::of::<u64>();
+        register_pool("twin", &FIRST);
+        register_pool("twin", &SECOND);
+        let _held = (FIRST.count(), SECOND.count(), SECOND.count());
+        let lines = pool_statistics();
+        let twins: Vec<_> = lines.iter().filter(|(name, _)| *name == "twin").collect();
+        assert_eq!(twins.len(), 1);
+        assert_eq!((twins[0].1.live, twins[0].1.made, twins[0].1.object_bytes), (3, 3, 8));
+    }
 
     #[test]
     fn a_registered_lock_shows_how_often_it_was_taken() {

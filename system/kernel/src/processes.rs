@@ -27,7 +27,11 @@ static FULL: AtomicBool = AtomicBool::new(false);
 /// Starts to fold the activities of processes that end.
 pub fn start(system: &'static System) {
     gyre_object::register_lock("processes that ended", &ENDED);
-    let own = [("address space", &gyre_address_space::space::SPACES), ("TCP connection", &gyre_net::CONNECTIONS)];
+    let own = [
+        ("address space", &gyre_address_space::space::SPACES),
+        ("TCP connection", &gyre_net::CONNECTIONS),
+        ("tmpfs node", &gyre_tmpfs::NODES),
+    ];
     for (name, census) in gyre_linux::objects::ALL.iter().copied().chain(own) {
         gyre_object::register_pool(name, census);
     }

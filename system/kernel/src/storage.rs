@@ -94,6 +94,7 @@ pub fn start(system: &'static System) -> Disks {
     };
     let cache: &'static FileCache = Box::leak(Box::new(FileCache::new(options)));
     CACHE.set(cache);
+    gyre_object::register_pool("cached page", cache.pages());
     Disks { clients, cache }
 }
 

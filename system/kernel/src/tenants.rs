@@ -236,6 +236,7 @@ async fn mount(
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
     let server = Ext2::mount(client, options, disks.cache).await?;
     memory::add_file_system(server);
+    server.objects().into_iter().for_each(|(name, counted)| gyre_object::register_pool(name, counted));
     if let Some(activity) = system.activities.get(index) {
         ending::remember(*activity, server);
     }
