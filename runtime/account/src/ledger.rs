@@ -119,6 +119,12 @@ impl Table {
         &self.cells[self.index(activity, resource)]
     }
 
+    /// The cell of a number that [`Table::index`] gave.
+    #[inline]
+    pub(crate) fn at_known(&self, index: usize) -> &Cell {
+        &self.cells[index]
+    }
+
     #[inline]
     pub(crate) fn at(&self, index: usize) -> Option<&Cell> {
         self.cells.get(index)

@@ -1,7 +1,7 @@
 //! The time line of a core, without gaps: one stamp ends a span and starts the next, so that the spans sum up to the elapsed
 //! time by construction (decision 4).
 
-use crate::ledger::{Column, Table};
+use crate::ledger::{Cell, Column, Table};
 use crate::limits::RESOURCES_MAX;
 use crate::{ActivityId, ResourceId};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,10 @@ impl Partition {
         i128::from(self.elapsed) - sum.iter().map(|&cycles| i128::from(cycles)).sum::<i128>()
     }
 }
+
+/// The span outside of one that was entered.
+#[must_use = "the span outside goes on with TimeLine::leave"]
+pub struct Outer(u64);
 
 /// The time line and the ledger of one core.
 #[repr(align(64))]
@@ -110,20 +114,49 @@ impl TimeLine {
     /// stamp counts as that stamp.
     #[inline]
     pub fn stamp_at(&self, now: u64, next: Span) -> u64 {
-        let last = self.last.load(Ordering::Relaxed);
-        let now = now.max(last);
-        self.end_span(now - last, next);
-        self.last.store(now, Ordering::Relaxed);
-        self.span.store(self.encode(next), Ordering::Relaxed);
+        let now = now.max(self.last.load(Ordering::Relaxed));
+        let resource = match next {
+            Span::Handling(_, resource) => Some(resource),
+            _ => None,
+        };
+        self.turn_to(now, self.encode(next), resource);
         now
     }
 
+    /// Ends the span and starts one inside it: a message that is handled within another one. Answers the cell of what starts, and
+    /// what [`TimeLine::leave`] goes on with.
     #[inline]
-    fn end_span(&self, cycles: u64, next: Span) {
-        match self.span.load(Ordering::Relaxed) {
+    pub fn enter(&self, activity: ActivityId, resource: ResourceId) -> (&Cell, Outer) {
+        let index = self.table.index(activity, resource);
+        let now = gyre_machine::now().max(self.last.load(Ordering::Relaxed));
+        let outer = self.turn_to(now, index as u64, Some(resource));
+        (self.table.at_known(index), Outer(outer))
+    }
+
+    /// Ends the span that was entered, and goes on with the one outside of it; returns the time.
+    #[inline]
+    pub fn leave(&self, outer: Outer) -> u64 {
+        let now = gyre_machine::now().max(self.last.load(Ordering::Relaxed));
+        self.turn_to(now, outer.0, None);
+        now
+    }
+
+    /// Ends the span at `now`, not before the last stamp, and starts another; answers the one before.
+    #[inline]
+    fn turn_to(&self, now: u64, next: u64, for_resource: Option<ResourceId>) -> u64 {
+        let before = self.span.load(Ordering::Relaxed);
+        self.end_span(before, now - self.last.load(Ordering::Relaxed), for_resource);
+        self.last.store(now, Ordering::Relaxed);
+        self.span.store(next, Ordering::Relaxed);
+        before
+    }
+
+    #[inline]
+    fn end_span(&self, span: u64, cycles: u64, for_resource: Option<ResourceId>) {
+        match span {
             SCHEDULING => {
                 add(&self.scheduling, cycles);
-                if let Span::Handling(_, resource) = next {
+                if let Some(resource) = for_resource {
                     add(&self.scheduling_for[resource.index() % RESOURCES_MAX], cycles);
                 }
             }

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use core::future::Future;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
-use gyre_account::{ActivityId, Column, ResourceId, Span, current, set_current};
+use gyre_account::{ActivityId, Column, ResourceId, current, set_current};
 use gyre_machine::core_index;
 use gyre_message::{Labels, Port};
 use gyre_schedulers::{Metric, Record};
@@ -45,6 +45,7 @@ struct Envelope {
 struct Seat {
     task: u32,
     memory: NonNull<u8>,
+    generation: u32,
     queue: u32,
     runs_inline: bool,
 }
@@ -154,14 +155,15 @@ impl Engine {
             return None;
         }
         let runs_inline = envelope.may_run_inline && self.runs_inline(state, resource, queue, now);
-        let (task, memory) = state.tasks.allocate(vtable, queue, payer, resource)?;
+        let begin = if runs_inline { State::Running } else { State::Starting };
+        let (task, memory, generation) = state.tasks.allocate(vtable, queue, payer, resource, begin)?;
         state.queues.get_mut(queue)?.tasks += 1;
         if envelope.label != 0 {
             let header = state.tasks.get_mut(task)?;
             header.label = envelope.label;
             header.ticket = envelope.ticket;
         }
-        Some(Seat { task, memory, queue, runs_inline })
+        Some(Seat { task, memory, generation, queue, runs_inline })
     }
 
     /// Queues a task whose memory is filled.
@@ -187,26 +189,17 @@ impl Engine {
         let hot = self.hot.here();
         let line = self.line();
         let (activity, caller) = current();
-        let generation = {
-            let mut state = self.state.here().borrow_mut();
-            let Some(header) = state.tasks.get_mut(seat.task) else {
-                return;
-            };
-            header.state = State::Running;
-            header.generation
-        };
-        line.stamp(Span::Handling(activity, resource));
+        let (cell, outer_span) = line.enter(activity, resource);
         set_current(activity, resource);
         hot.depth.set(hot.depth.get() + 1);
         let outer_callee = hot.callee.replace(seat.queue);
-        let cell = line.table().cell(activity, resource);
         cell.add(Column::Messages, 1);
         cell.add(Column::Inline, 1);
         let cycles_before = cell.get(Column::Cycles);
         hot.inline.set(hot.inline.get().wrapping_add(1));
         self.poll(&Job::inline(
             seat.task,
-            name_of(crate::task::NIL, seat.task, generation),
+            name_of(NIL, seat.task, seat.generation),
             seat.memory,
             vtable,
             activity,
@@ -216,7 +209,7 @@ impl Engine {
         hot.depth.set(hot.depth.get() - 1);
         // A callee that switched to another payer must not leave its caller with it.
         self.pay_as(activity);
-        let now = line.stamp(Span::Handling(activity, caller));
+        let now = line.leave(outer_span);
         set_current(activity, caller);
         self.charge_inline(resource, seat.queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
     }
@@ -263,11 +256,10 @@ impl Engine {
                 _ => return false,
             }
         };
-        line.stamp(Span::Handling(activity, resource));
+        let (cell, outer_span) = line.enter(activity, resource);
         set_current(activity, resource);
         hot.depth.set(hot.depth.get() + 1);
         let outer_callee = hot.callee.replace(queue);
-        let cell = line.table().cell(activity, resource);
         cell.add(Column::Messages, 1);
         cell.add(Column::Inline, 1);
         let cycles_before = cell.get(Column::Cycles);
@@ -275,7 +267,7 @@ impl Engine {
         work();
         hot.callee.set(outer_callee);
         hot.depth.set(hot.depth.get() - 1);
-        let now = line.stamp(Span::Handling(activity, caller));
+        let now = line.leave(outer_span);
         set_current(activity, caller);
         self.charge_inline(resource, queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
         true

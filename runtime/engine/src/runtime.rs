@@ -3,6 +3,7 @@
 use crate::engine::{COMPUTE, Engine};
 use crate::inbox::Message;
 use crate::state::CoreState;
+use crate::task::State;
 use crate::vtable::{Erased, Vtable};
 use alloc::boxed::Box;
 use core::future::Future;
@@ -127,9 +128,9 @@ impl Engine {
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
         let queue = state.queue(&self.facts(), queue_of, resource, owner, now_ns)?;
-        let seat = state.tasks.allocate(vtable, queue, activity, resource)?;
+        let (task, memory, _) = state.tasks.allocate(vtable, queue, activity, resource, State::Starting)?;
         state.queues.get_mut(queue)?.tasks += 1;
-        Some(seat)
+        Some((task, memory))
     }
 
     /// Runs a short closure on a core as soon as it looks, also in the middle of a program's slice; the answer comes back. For what

@@ -463,12 +463,14 @@ impl CoreState {
     /// Frees a task whose future is gone.
     #[inline]
     pub(crate) fn release(&mut self, task: u32, now: u64) {
-        self.note_taken(task);
-        self.note_content(task);
         let Some(header) = self.tasks.get(task) else {
             return;
         };
         let queue = header.queue;
+        if header.thread != NIL {
+            self.note_taken(task);
+            self.note_content(task);
+        }
         self.tasks.release(task);
         if queue != NIL
             && let Some(queue) = self.queues.get_mut(queue)

@@ -126,7 +126,8 @@ impl Tasks {
         queue: u32,
         activity: ActivityId,
         resource: ResourceId,
-    ) -> Option<(u32, NonNull<u8>)> {
+        state: State,
+    ) -> Option<(u32, NonNull<u8>, u32)> {
         let index = match self.free {
             NIL => self.grow()?,
             index => index,
@@ -135,6 +136,7 @@ impl Tasks {
         let header = self.headers.get_mut(index as usize)?;
         self.free = header.next;
         self.live += 1;
+        let generation = header.generation;
         *header = Header {
             memory,
             vtable: Some(vtable),
@@ -142,13 +144,13 @@ impl Tasks {
             next: NIL,
             queue,
             activity,
-            generation: header.generation,
+            generation,
             thread: NIL,
             ticket: 0,
             label: 0,
             cores: u8::MAX,
             resource,
-            state: State::Starting,
+            state,
             woken: false,
             front: false,
             killed: false,
@@ -157,7 +159,7 @@ impl Tasks {
             wants_core: false,
             root: ActivityId::INFRASTRUCTURE,
         };
-        Some((index, memory))
+        Some((index, memory, generation))
     }
 
     #[cold]
@@ -257,10 +259,10 @@ mod tests {
     fn a_header_used_again_has_another_generation() {
         let mut tasks = Tasks::new();
         let vtable = vtable_of(&async {});
-        let (index, _) = tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1)).unwrap();
+        let (index, ..) = tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1), State::Starting).unwrap();
         let generation = tasks.get(index).unwrap().generation;
         tasks.release(index);
-        let (again, _) = tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1)).unwrap();
+        let (again, ..) = tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1), State::Starting).unwrap();
         assert_eq!(index, again);
         assert_ne!(tasks.get(again).unwrap().generation, generation);
         assert_eq!(tasks.live(), 1);
@@ -272,8 +274,8 @@ mod tests {
         let mut tasks = Tasks::new();
         let vtable = vtable_of(&async {});
         for _ in 0..TASKS_MAX {
-            tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1)).unwrap();
+            tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1), State::Starting).unwrap();
         }
-        assert!(tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1)).is_none());
+        assert!(tasks.allocate(vtable, 0, ActivityId(1), ResourceId(1), State::Starting).is_none());
     }
 }
