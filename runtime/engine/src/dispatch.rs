@@ -7,7 +7,7 @@ use crate::waker::waker;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use core::task::Context;
-use gyre_account::{ActivityId, Column, ResourceId, Span, set_current};
+use gyre_account::{ActivityId, Cell, Column, ResourceId, Span, set_current};
 use gyre_machine::core_index;
 
 /// What a step of a core came to.
@@ -142,7 +142,8 @@ impl Engine {
             self.end_service(queue, line.last());
             return;
         };
-        let now = line.stamp(Span::Handling(job.activity, job.resource));
+        let (mut cell, _scheduling) = line.enter(job.activity, job.resource);
+        let now = line.last();
         let hot = self.hot.here();
         hot.depth.set(1);
         hot.stack_start.set(crate::hot::stack_position());
@@ -154,7 +155,7 @@ impl Engine {
         set_current(job.activity, job.resource);
         let mut left = self.batch_of(&job);
         loop {
-            self.count_start(&job, now);
+            self.count_start(cell, &job, now);
             self.poll(&job);
             left -= 1;
             if left == 0 {
@@ -164,6 +165,7 @@ impl Engine {
                 Some(next) => job = next,
                 None => break,
             }
+            cell = line.table().cell(job.activity, job.resource);
             // What follows in the batch is paid by the same activity or another member of it, whatever this one found out.
             self.pay_as(job.activity);
         }
@@ -220,8 +222,7 @@ impl Engine {
     }
 
     #[inline]
-    fn count_start(&self, job: &Job, now: u64) {
-        let cell = self.line().table().cell(job.activity, job.resource);
+    fn count_start(&self, cell: &Cell, job: &Job, now: u64) {
         cell.add(Column::Messages, 1);
         let waited_ns = self.ns(now.saturating_sub(job.queued_at));
         cell.add(Column::QueueNs, waited_ns);
