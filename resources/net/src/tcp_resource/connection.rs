@@ -104,14 +104,31 @@ impl Connection {
     }
 
     fn may_go_on(&self, shared: &Shared) -> bool {
-        let is_its_turn = || self.turn.load(Ordering::Relaxed) > 0 || !self.tenant.is_waited_for();
-        self.room_bytes(shared) > 0 && self.tenant.may_send(shared) && is_its_turn()
+        let may = match self.turn.load(Ordering::Acquire) {
+            0 => !self.tenant.is_waited_for() && self.tenant.free_bytes(shared) > 0,
+            _ => self.tenant.may_send(shared),
+        };
+        may && self.room_bytes(shared) > 0
+    }
+
+    /// It is called out of the line.
+    pub(crate) fn begin_turn(&self, bytes: usize) {
+        self.tenant.promised.fetch_add(bytes, Ordering::AcqRel);
+        let left = self.turn.swap(bytes, Ordering::AcqRel);
+        self.tenant.promised.fetch_sub(left, Ordering::AcqRel);
     }
 
     /// It has handed down so much of what its turn allows.
     pub(crate) fn spend_turn(&self, bytes: usize) {
-        let left = self.turn.load(Ordering::Relaxed).saturating_sub(bytes);
-        self.turn.store(left, Ordering::Relaxed);
+        let spend = |left: usize| Some(left.saturating_sub(bytes));
+        let before = self.turn.fetch_update(Ordering::AcqRel, Ordering::Acquire, spend).unwrap_or(0);
+        self.tenant.promised.fetch_sub(before.min(bytes), Ordering::AcqRel);
+    }
+
+    /// What is left of its turn is the next one's.
+    pub(crate) fn end_turn(&self) {
+        let left = self.turn.swap(0, Ordering::AcqRel);
+        self.tenant.promised.fetch_sub(left, Ordering::AcqRel);
     }
 
     /// Bytes that it may hand down, but for those of its tenant's other connections.
@@ -174,5 +191,11 @@ impl Connection {
         if !news.is_empty() {
             self.readiness.set(news);
         }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.end_turn();
     }
 }

@@ -75,7 +75,7 @@ impl tcp_input::Server for Tcp {
     async fn resume(&'static self, socket: SocketId) -> Result<(), NetError> {
         if let Some(Handle::Connection(connection)) = self.table.handle(socket) {
             self.after(&connection, Ready::empty());
-            connection.turn.store(0, Ordering::Relaxed);
+            connection.end_turn();
         }
         // room that it had no use for is the next one's: no frame need follow that would give any back
         self.shared.current_tenant()?.on_room(self.shared);

@@ -103,8 +103,8 @@ pub struct Wire {
     pub period_ns: SpinLock<u64>,
     /// Requests to send: one for each frame or large segment.
     pub requests: AtomicUsize,
-    /// Frames taken from us, and who paid for each.
-    pub taken: SpinLock<Vec<(ActivityId, usize)>>,
+    /// Frames taken from us: who paid, bytes, and the port that it goes to.
+    pub taken: SpinLock<Vec<(ActivityId, usize, u16)>>,
 }
 
 impl link::Server for Wire {
@@ -144,7 +144,8 @@ impl Wire {
             })
             .await;
         assert!(flat.len() <= 1514, "a frame of {} bytes", flat.len());
-        self.taken.lock().push((gyre_account::current_activity(), flat.len()));
+        let port = flat.get(36..38).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
+        self.taken.lock().push((gyre_account::current_activity(), flat.len(), port));
         self.to_peer.lock().put(&mut self.faults.lock(), flat);
     }
 }

@@ -78,3 +78,40 @@ fn connections_of_a_tenant_take_turns_when_the_wire_is_slow() {
         );
     });
 }
+
+#[test]
+fn who_is_called_to_its_turn_finds_room() {
+    // room comes back in bursts, as from a device's ring that interrupts when half of it is free
+    let limits = NetLimits { sent_bytes_max: 40_000, connection_sent_bytes_max: 16_000, ..NetLimits::default() };
+    let rig = Rig::with_limits(Faults { frames_per_ms: 16, ..CLEAN }, limits);
+    let (peer, mut turns) = (Peer::new(rig.wire), std::vec::Vec::new());
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let mut jobs = std::vec::Vec::new();
+        for _ in 0..12 {
+            jobs.push(peer.lock().connect(GOLD_IP, 80, 1));
+            let socket = accept(rig, &listener).await;
+            gyre_message::spawn(async move { send_all(rig, &socket, 1 << 20).await });
+        }
+        *rig.wire.period_ns.lock() = 10 * MS;
+        sleep_ns(1_000 * MS).await;
+        rig.wire.taken.lock().clear();
+        sleep_ns(2_000 * MS).await;
+        let taken = core::mem::take(&mut *rig.wire.taken.lock());
+        turns.extend(taken.iter().filter(|frame| frame.1 > 1000).map(|frame| frame.2));
+        *rig.wire.period_ns.lock() = MS;
+        rig.wire.faults.lock().frames_per_ms = u64::MAX;
+        while jobs.iter().any(|job| peer.lock().jobs[*job].read < 1 << 20) {
+            sleep_ns(10 * MS).await;
+        }
+    });
+    turns.dedup();
+    assert!(turns.len() > 200, "{}", turns.len());
+    let gap = |(at, port): (usize, &u16)| turns[at + 1..].iter().position(|next| next == port);
+    let gaps: std::vec::Vec<usize> = turns.iter().enumerate().filter_map(gap).collect();
+    let longest = gaps.iter().max().unwrap();
+    assert!(*longest <= 14, "of 12 connections one waits for {longest} turns of others: {gaps:?}");
+}
