@@ -1,6 +1,5 @@
 //! Segments, deadlines and news from below.
 
-use super::connection::NEVER;
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Tcp};
@@ -16,7 +15,6 @@ use crate::wire::tcp::{Flags, Header};
 use crate::wire::{Sum, ipv4};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 use gyre_interface::tcp::{Endpoint, NetError, SocketId};
 use gyre_object::Bytes;
@@ -62,7 +60,6 @@ impl tcp_input::Server for Tcp {
     async fn expired(&'static self, socket: SocketId) -> Result<(), NetError> {
         match self.table.handle(socket) {
             Some(Handle::Connection(connection)) => {
-                connection.armed_ns.store(NEVER, Ordering::Relaxed);
                 connection.machine.lock().on_timer(now_ns());
                 self.after(&connection, Ready::empty());
             }
