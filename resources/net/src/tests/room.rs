@@ -2,7 +2,7 @@
 
 use super::peer::Peer;
 use super::rig::*;
-use super::streams::{accept, at, send_all};
+use super::streams::{accept, listening, send_all};
 use crate::NetLimits;
 use gyre_interface::tcp::TcpOption;
 use gyre_message::direct::block_on;
@@ -14,10 +14,7 @@ fn room_that_one_connection_has_no_use_for_is_the_next_ones() {
     let rig = Rig::with_limits(CLEAN, limits);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let mut sockets = std::vec::Vec::new();
         for _ in 0..20 {
             let job = peer.lock().connect(GOLD_IP, 80, 1);
@@ -47,10 +44,7 @@ fn connections_of_a_tenant_take_turns_when_the_wire_is_slow() {
     let rig = Rig::with_limits(CLEAN, limits);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let mut jobs = std::vec::Vec::new();
         for _ in 0..12 {
             let job = peer.lock().connect(GOLD_IP, 80, 1);
@@ -86,10 +80,7 @@ fn who_is_called_to_its_turn_finds_room() {
     let rig = Rig::with_limits(Faults { frames_per_ms: 16, ..CLEAN }, limits);
     let (peer, mut turns) = (Peer::new(rig.wire), std::vec::Vec::new());
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let mut jobs = std::vec::Vec::new();
         for _ in 0..12 {
             jobs.push(peer.lock().connect(GOLD_IP, 80, 1));
