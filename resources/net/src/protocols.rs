@@ -3,6 +3,7 @@
 
 use crate::alarm::Alarm;
 use crate::packet::{OutPacket, Packet};
+use crate::tcp_resource::Turn;
 use crate::wire::icmp::Quoted;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,8 +17,8 @@ protocol! {
         async fn segments(first: Packet, more: Vec<Packet>) -> Result<(), NetError>;
         /// The deadline of a connection or listener has come.
         async fn expired(socket: SocketId) -> Result<(), NetError>;
-        /// There is room on the way to the device again.
-        async fn resume(socket: SocketId) -> Result<(), NetError>;
+        /// There is room on the way to the device again for this connection.
+        async fn resume(turn: Turn) -> Result<(), NetError>;
         /// A router says that a packet of ours could not be delivered.
         async fn unreachable(quoted: Quoted, error: NetError) -> Result<(), NetError>;
     }

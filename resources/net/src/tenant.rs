@@ -122,7 +122,11 @@ impl Tenant {
     /// promised to those called before is not promised again: who is called and finds no room would stand behind all others.
     pub(crate) fn on_room(&self, shared: &'static Shared) {
         let turn = shared.pace.turn_bytes().min(shared.pace.scaled(self.limits.sent_bytes_max) / 2).max(1);
-        while self.is_waited_for() && self.free_bytes(shared) >= turn {
+        // each once: who cannot be told stands in line again
+        for _ in 0..self.line_len.load(Ordering::Acquire) {
+            if self.free_bytes(shared) < turn {
+                return;
+            }
             let Some(connection) = self.next_in_line().and_then(|next| next.upgrade()) else {
                 continue;
             };

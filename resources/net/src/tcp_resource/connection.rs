@@ -163,13 +163,14 @@ impl Connection {
     }
 
     /// Lets the connection send again, by a message of its own activity; false where it did not wait.
-    pub(crate) fn resume(&self, shared: &'static Shared) -> bool {
+    pub(crate) fn resume(self: &Arc<Connection>, shared: &'static Shared) -> bool {
         if !self.blocked.swap(false, Ordering::AcqRel) {
             return false;
         }
+        let turn = Turn(Some(self.clone()));
         if let Some(ports) = shared.ports.get() {
             let before = set_current_tenant(self.tenant.activity);
-            drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(self.id));
+            drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(turn));
             set_current_activity(before);
         }
         true
@@ -192,8 +193,22 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+/// A connection on its way to its turn. Where the message that carries it is not handled, it stands in line again.
+pub struct Turn(Option<Arc<Connection>>);
+
+impl Turn {
+    /// Its connection, which must end its turn.
+    pub(super) fn begin(mut self) -> Option<Arc<Connection>> {
+        self.0.take()
+    }
+}
+
+impl Drop for Turn {
     fn drop(&mut self) {
-        self.end_turn();
+        if let Some(connection) = self.0.take() {
+            connection.end_turn();
+            connection.blocked.store(true, Ordering::Release);
+            connection.tenant.wait_for_room(&connection);
+        }
     }
 }

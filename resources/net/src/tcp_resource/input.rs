@@ -1,5 +1,6 @@
 //! Segments, deadlines and news from below.
 
+use super::connection::Turn;
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Tcp};
@@ -15,6 +16,7 @@ use crate::wire::tcp::{Flags, Header};
 use crate::wire::{Sum, ipv4};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 use gyre_interface::tcp::{Endpoint, NetError, SocketId};
 use gyre_object::Bytes;
@@ -69,13 +71,16 @@ impl tcp_input::Server for Tcp {
         Ok(())
     }
 
-    async fn resume(&'static self, socket: SocketId) -> Result<(), NetError> {
-        if let Some(Handle::Connection(connection)) = self.table.handle(socket) {
+    async fn resume(&'static self, turn: Turn) -> Result<(), NetError> {
+        let Some(connection) = turn.begin() else {
+            return Ok(());
+        };
+        if !connection.is_over.load(Ordering::Acquire) {
             self.after(&connection, Ready::empty());
-            connection.end_turn();
         }
         // room that it had no use for is the next one's: no frame need follow that would give any back
-        self.shared.current_tenant()?.on_room(self.shared);
+        connection.end_turn();
+        connection.tenant.on_room(self.shared);
         Ok(())
     }
 

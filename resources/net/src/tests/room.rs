@@ -7,6 +7,7 @@ use crate::NetLimits;
 use gyre_interface::tcp::TcpOption;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
+use std::sync::atomic::Ordering;
 
 #[test]
 fn room_that_one_connection_has_no_use_for_is_the_next_ones() {
@@ -105,4 +106,27 @@ fn who_is_called_to_its_turn_finds_room() {
     let gaps: std::vec::Vec<usize> = turns.iter().enumerate().filter_map(gap).collect();
     let longest = gaps.iter().max().unwrap();
     assert!(*longest <= 14, "of 12 connections one waits for {longest} turns of others: {gaps:?}");
+}
+
+#[test]
+fn who_could_not_be_called_stands_in_line_again() {
+    let limits = NetLimits { sent_bytes_max: 16_000, connection_sent_bytes_max: 8_000, ..NetLimits::default() };
+    let rig = Rig::with_limits(CLEAN, limits);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        let listener = listening(rig, peer).await;
+        let (mut jobs, mut sockets) = (std::vec::Vec::new(), std::vec::Vec::new());
+        for _ in 0..12 {
+            jobs.push(peer.lock().connect(GOLD_IP, 80, 1));
+            sockets.push(accept(rig, &listener).await);
+        }
+        rig.wire.faults.lock().frames_per_ms = 1;
+        rig.wire.lost_turns.store(90, Ordering::Relaxed);
+        for socket in sockets {
+            gyre_message::spawn(async move { send_all(rig, &socket, 100_000).await });
+        }
+        sleep_ns(3_000 * MS).await;
+        assert_eq!(rig.wire.lost_turns.load(Ordering::Relaxed), 0);
+        assert!(jobs.iter().all(|job| peer.lock().jobs[*job].read == 100_000), "all of it arrives");
+    });
 }
