@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_object::SpinLock;
 
 /// Shortest time over which the pace is taken, ns: many times what the device takes between two interrupts.
-const WINDOW_NS: u64 = 20_000_000;
+const WINDOW_NS: u64 = 50_000_000;
 /// A longer pause says that nobody had anything to send, ns.
 const PAUSE_NS: u64 = 200_000_000;
 
@@ -95,5 +95,18 @@ mod tests {
         assert_eq!(pace.turn_bytes(), before);
         (1..1000).for_each(|ms| pace.on_taken(600, 10_000_000_000 + ms * 1_000_000));
         assert_eq!((pace.segment_bytes(), pace.turn_bytes()), (SEGMENT_BYTES_MIN, TURN_BYTES));
+    }
+
+    #[test]
+    fn buffers_that_fill_again_after_a_halt_do_not_look_like_a_fast_link() {
+        let pace = Pace::default();
+        (1..1000).for_each(|ms| pace.on_taken(2500, ms * 1_000_000));
+        // the device stood still for 40 ms; its ring and what is behind it take 110 KB at once
+        (1040..1041).for_each(|ms| (0..110).for_each(|part| pace.on_taken(1000, ms * 1_000_000 + part)));
+        let longest = (1041..1200).map(|ms| {
+            pace.on_taken(2500, ms * 1_000_000);
+            pace.segment_bytes()
+        });
+        assert!(longest.max().is_some_and(|bytes| bytes < 12_000), "half as long again, not twice");
     }
 }

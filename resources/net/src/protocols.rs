@@ -1,8 +1,11 @@
 //! What the resources of the path ask each other. All of these are told, not asked: nobody waits for the answers of the first
 //! four, so a request whose answer was given up is still handled.
 
+use crate::alarm::Alarm;
 use crate::packet::{OutPacket, Packet};
+use crate::tcp_resource::Turn;
 use crate::wire::icmp::Quoted;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::tcp::{NetError, SocketId};
 use gyre_message::protocol;
@@ -14,8 +17,8 @@ protocol! {
         async fn segments(first: Packet, more: Vec<Packet>) -> Result<(), NetError>;
         /// The deadline of a connection or listener has come.
         async fn expired(socket: SocketId) -> Result<(), NetError>;
-        /// There is room on the way to the device again.
-        async fn resume(socket: SocketId) -> Result<(), NetError>;
+        /// There is room on the way to the device again for this connection.
+        async fn resume(turn: Turn) -> Result<(), NetError>;
         /// A router says that a packet of ours could not be delivered.
         async fn unreachable(quoted: Quoted, error: NetError) -> Result<(), NetError>;
     }
@@ -44,8 +47,8 @@ protocol! {
 protocol! {
     /// From TCP to its timer: one deadline per connection or listener.
     pub mod tcp_timer {
-        /// Sets the deadline, earlier or later than before; [`tcp_input`] is told when it comes.
-        async fn arm(socket: SocketId, label: u64, deadline_ns: u64) -> Result<(), NetError>;
+        /// Looks at the alarm when it says from now on; [`tcp_input`] is told when its deadline comes.
+        async fn arm(socket: SocketId, label: u64, alarm: Arc<Alarm>) -> Result<(), NetError>;
         /// Forgets it.
         async fn disarm(socket: SocketId) -> Result<(), NetError>;
     }

@@ -42,6 +42,8 @@ impl Shared {
     fn on_frames(&'static self, frames: Vec<Bytes>, batch: &mut Batch) {
         let before = gyre_account::current_activity();
         for frame in &frames {
+            // whose it is, is not known yet
+            set_current_activity(before);
             if let Some(packet) = self.sort(frame) {
                 batch.add(packet);
             }

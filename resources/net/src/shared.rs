@@ -167,8 +167,10 @@ pub(crate) fn is_loopback(address: Ip) -> bool {
     address[0] == 127
 }
 
-/// The labels of requests about a connection. The affinity label keeps the whole path on one core, where requests of one
-/// queue stay in order; a dependency label besides would start a frame only after the one before was taken.
+/// The labels of requests about a connection. The affinity label brings all of them to one core, where requests of one queue stay in
+/// order. It follows the thread that uses the connection (at most every `DRAW_EVERY_NS` of the engine): then those under way on the core
+/// before may be overtaken, as packets on a link may be, and TCP's numbers put them in order. A dependency label besides would start a
+/// frame only after the one before was taken.
 pub(crate) fn labels(label: u64) -> Labels {
     Labels { affinity: label, dependency: 0 }
 }

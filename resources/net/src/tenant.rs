@@ -44,6 +44,8 @@ pub struct Tenant {
     pub(crate) waiting: AtomicUsize,
     /// Bytes of its frames that the device has not taken yet.
     pub(crate) outstanding: AtomicUsize,
+    /// Bytes of turns that connections called out of the line have not used yet.
+    pub(crate) promised: AtomicUsize,
     pub(crate) sockets: AtomicUsize,
     pub(crate) time_waits: AtomicUsize,
     pub(crate) ports: SpinLock<Ports>,
@@ -64,6 +66,7 @@ impl Tenant {
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
             outstanding: AtomicUsize::new(0),
+            promised: AtomicUsize::new(0),
             sockets: AtomicUsize::new(0),
             time_waits: AtomicUsize::new(0),
             ports: SpinLock::default(),
@@ -115,22 +118,30 @@ impl Tenant {
         next
     }
 
-    /// Room was given back: connections that wait go on, first come first served, while there is room for a turn of each.
+    /// Room was given back: connections that wait go on, first come first served, while there is room for a turn of each. What was
+    /// promised to those called before is not promised again: who is called and finds no room would stand behind all others.
     pub(crate) fn on_room(&self, shared: &'static Shared) {
         let turn = shared.pace.turn_bytes().min(shared.pace.scaled(self.limits.sent_bytes_max) / 2).max(1);
-        let mut room = self.room_bytes(shared);
-        while room >= turn && self.is_waited_for() {
+        // each once: who cannot be told stands in line again
+        for _ in 0..self.line_len.load(Ordering::Acquire) {
+            if self.free_bytes(shared) < turn {
+                return;
+            }
             let Some(connection) = self.next_in_line().and_then(|next| next.upgrade()) else {
                 continue;
             };
             connection.in_line.store(false, Ordering::Release);
-            connection.turn.store(turn, Ordering::Relaxed);
+            connection.begin_turn(turn);
             // one that has gone on meanwhile takes no room
-            match connection.resume(shared) {
-                true => room -= turn,
-                false => connection.turn.store(0, Ordering::Relaxed),
+            if !connection.resume(shared) {
+                connection.end_turn();
             }
         }
+    }
+
+    /// Bytes that nobody uses and nobody was promised.
+    pub(crate) fn free_bytes(&self, shared: &Shared) -> usize {
+        self.room_bytes(shared).saturating_sub(self.promised.load(Ordering::Acquire))
     }
 
     /// True where a packet that nobody wanted may be answered now.

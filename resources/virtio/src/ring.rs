@@ -55,6 +55,8 @@ pub struct Ring<T> {
     available_index: u16,
     published_index: u16,
     used_index: u16,
+    /// The device interrupts when its index passes this one, where the event index was agreed on.
+    event: u16,
 }
 
 impl<T> Ring<T> {
@@ -86,6 +88,7 @@ impl<T> Ring<T> {
             available_index: 0,
             published_index: 0,
             used_index: 0,
+            event: 0,
         };
         ring.listen();
         Ok(ring)
@@ -293,7 +296,16 @@ impl<T> Ring<T> {
         }
     }
 
-    fn write_used_event(&self, index: u16) {
+    /// True where an interrupt asked for by [`Ring::listen`] or [`Ring::listen_after`] is still to come: the device has the chain that
+    /// it follows. Never without the event index, which alone says so.
+    pub fn will_interrupt(&self) -> bool {
+        let used = self.used();
+        let at_device = self.in_flight.saturating_sub(used);
+        self.options.event_index && self.event.wrapping_sub(self.used_index.wrapping_add(used)) < at_device
+    }
+
+    fn write_used_event(&mut self, index: u16) {
+        self.event = index;
         self.memory.write_u16(self.offsets.available + 4 + 2 * usize::from(self.size), index);
     }
 

@@ -139,12 +139,11 @@ impl VirtioNet {
         statistics
     }
 
-    /// The first look at an interrupt: wakes whoever waits for frames, so that those need no task between them and their reader.
-    /// True where there is enough room to go on with sending, if that `wants_room` or frames wait here; else an interrupt follows
-    /// when there is. Takes no memory and sends nothing: for interrupt handlers.
+    /// The first look at an interrupt, followed by [`VirtioNet::wake_reader`]. True where there is enough room to go on with sending, if
+    /// that `wants_room` or frames wait here; else an interrupt follows when there is. Takes no memory and sends nothing: for interrupt
+    /// handlers.
     pub fn acknowledge(&self, wants_room: bool) -> bool {
         self.general.lock().interrupts += 1;
-        self.wake_reader();
         let mut sender = self.sender.lock();
         let is_wanted = wants_room || sender.is_waited_for();
         is_wanted && (sender.is_dead || sender.has_sent_half(self.options.send_frames / 2))
@@ -153,18 +152,8 @@ impl VirtioNet {
     /// Wakes whoever waits for frames or room. Short; never waits. Interrupts of others do no harm.
     pub fn on_interrupt(&self) {
         self.acknowledge(false);
+        self.wake_reader();
         self.go_on_sending();
-    }
-
-    /// True where frames wait to be taken; no more interrupts for them until the reader has looked. Where there are none, the ring
-    /// still listens: the interrupt was for frames that were sent.
-    fn has_arrived(&self) -> bool {
-        let mut receiver = self.receiver.lock();
-        let is_news = receiver.is_dead || receiver.ring.is_ready();
-        if is_news {
-            receiver.ring.hush();
-        }
-        is_news
     }
 
     /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is to be sent. `go_on` is called at each
@@ -182,14 +171,16 @@ impl VirtioNet {
             if late {
                 self.recover();
             }
+            // an interrupt for received frames may have been lost too
             self.wake_reader();
             go_on();
         }
     }
 
-    /// Wakes the reader where frames wait: an interrupt for them may have been lost too.
-    fn wake_reader(&self) {
-        if self.has_arrived() {
+    /// Wakes the reader where frames wait, so that those need no task between them and their reader: at each interrupt, after whoever
+    /// waits for room, so that the ring is full again when the reader looks whether frames may gather. For interrupt handlers.
+    pub fn wake_reader(&self) {
+        if self.receiver.lock().has_arrived() {
             self.arrived.wake_all();
         }
     }

@@ -1,7 +1,8 @@
 //! Virtio network devices (virtio 1.2 §5.1): a server of `interface::link`.
 //!
 //! * Receiving: buffers are posted ahead, frames go up as views of them, and are replaced at once. No interrupts while
-//!   frames are being taken; a batch is bounded, so that a flood cannot keep the core.
+//!   frames are being taken; a batch is bounded, so that a flood cannot keep the core. While senders wait for the device, frames gather
+//!   until its interrupt for half of the sending ring: an answer could not leave before.
 //! * Sending: pieces are read where they lie. What the device has sent is taken back at the next frame or interrupt;
 //!   interrupts are asked for only while somebody waits for room. The ring is short: frames wait in the scheduler's queue.
 //! * A large TCP segment that the device does not cut is cut here, behind the scheduler: the driver offers `segmentation_bytes_max` with

@@ -12,11 +12,16 @@ use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 /// Buffers are posted anew when this part of the ring lacks them: a doorbell costs more than many buffers.
 const POST_PART: u16 = 16;
 
+/// Frames that gather for one interrupt while the sending side is backlogged, at most.
+const GATHERED_FRAMES_MAX: u16 = 16;
+
 /// What changes.
 pub(crate) struct Receiver {
     pub(crate) ring: Ring<Buffer>,
     pub(crate) doorbell: Option<Doorbell>,
     pub(crate) is_dead: bool,
+    /// An interrupt was asked for after several frames; one for frames sent comes before.
+    gathers: bool,
     buffers: Buffers,
     /// Buffers that a device which does not reset may still write to.
     kept: Vec<Buffer>,
@@ -34,6 +39,7 @@ impl Receiver {
             ring: Ring::new(size_max.min(wanted), options)?,
             doorbell: None,
             is_dead: false,
+            gathers: false,
             buffers: Buffers::default(),
             kept: Vec::new(),
             frames: 0,
@@ -60,6 +66,26 @@ impl Receiver {
             }
         }
         self.ring.publish()
+    }
+
+    /// True where frames wait to be taken; no more interrupts for them until the reader has looked. Where there are none, the ring
+    /// listens for the next one: the interrupt was for frames that were sent.
+    pub(crate) fn has_arrived(&mut self) -> bool {
+        let is_news = self.is_dead || self.ring.is_ready() || core::mem::take(&mut self.gathers) && self.ring.listen();
+        if is_news {
+            self.gathers = false;
+            self.ring.hush();
+        }
+        is_news
+    }
+
+    /// Asks for an interrupt at the next frame, or where they `gather`, when some have; true where they are there already.
+    fn listen(&mut self, gather: bool) -> bool {
+        self.gathers = gather;
+        match gather {
+            true => self.ring.listen_after(GATHERED_FRAMES_MAX.min(self.ring.size() / 4)),
+            false => self.ring.listen(),
+        }
     }
 
     /// Takes up to `batch` frames.
@@ -110,19 +136,35 @@ impl VirtioNet {
         }
     }
 
-    /// Frames that have arrived, at most a batch; `None` where there are none and an interrupt will tell.
+    /// The interrupt that frames gathered for may not come: the next one tells of itself.
+    pub(crate) fn stop_gathering(&self) {
+        let is_news = {
+            let mut receiver = self.receiver.lock();
+            receiver.gathers && !self.sender.lock().tells_soon() && receiver.has_arrived()
+        };
+        if is_news {
+            self.arrived.wake_all();
+        }
+    }
+
+    /// Frames that have arrived, at most a batch; `None` where there are none and an interrupt will tell. While senders wait for the
+    /// device, that is the one for half of its ring: what is answered now could not leave before, and one interrupt, one turn of the
+    /// reader and one message to each connection are enough for all that has gathered.
     pub(crate) fn take_frames(&self) -> Option<Result<Vec<Bytes>, DeviceError>> {
         let taken = {
             let mut receiver = self.receiver.lock();
             if receiver.is_dead {
                 return Some(Err(DeviceError::Protocol));
             }
-            let mut taken = receiver.take(self.options.batch);
-            // an index that moved meanwhile would not interrupt any more
-            if taken.as_ref().is_ok_and(Vec::is_empty) && receiver.ring.listen() {
-                taken = receiver.take(self.options.batch);
+            loop {
+                let taken = receiver.take(self.options.batch);
+                let is_none = taken.as_ref().is_ok_and(Vec::is_empty);
+                // the sender's interrupt is seen to come under the receiver's lock: it looks here when it does
+                // an index that moved meanwhile would not interrupt any more
+                if !is_none || !receiver.listen(self.sender.lock().tells_soon()) {
+                    break taken;
+                }
             }
-            taken
         };
         match taken {
             Ok(frames) if frames.is_empty() => None,

@@ -477,3 +477,115 @@ fn an_interrupt_that_finds_the_ring_filled_again_is_followed_by_another() {
         assert!(rig.driver.acknowledge(true));
     });
 }
+
+/// Lets the device receive a frame; true where it interrupts.
+fn arrives(rig: &Rig, fill: u8) -> bool {
+    let chain = rig.device.take(0).expect("a buffer is posted");
+    let written = chain.write(&[&[0; 12][..], &[fill; 60]].concat());
+    rig.device.complete(0, chain.head, written)
+}
+
+/// Fills the device's ring; frames stay there for `stay_ns`.
+async fn backlog(rig: &Rig, stay_ns: u64) {
+    fill(rig).await;
+    sleep_ns(stay_ns).await;
+    assert!(!send_one(rig));
+    fill(rig).await;
+}
+
+#[test]
+fn a_refusal_leaves_something_that_interrupts() {
+    let rig = ordinary_without_offloads();
+    block_on(async {
+        rig.client.transmit(segment(20_000, 5, None)).await.unwrap();
+        assert!(!rig.driver.has_room());
+        while send_one_of_any(&rig) {}
+        // the interrupt is taken, its task has not run, and the gate tries before
+        assert!(rig.driver.acknowledge(true));
+        assert!(!rig.driver.has_room(), "the rest of the segment goes first");
+        assert!(rig.device.waiting(1) > 0, "the device has something whose end it will tell");
+        assert!(!send_one(&rig) && send_one(&rig));
+    });
+}
+
+/// The device sends a frame, if it has one.
+fn send_one_of_any(rig: &Rig) -> bool {
+    let chain = rig.device.take(1);
+    chain.is_some_and(|chain| {
+        rig.device.complete(1, chain.head, 0);
+        true
+    })
+}
+
+#[test]
+fn received_frames_gather_while_senders_wait_for_the_device() {
+    let rig = ordinary();
+    block_on(async {
+        backlog(&rig, 1_000_000).await;
+        let call = next_of(&rig);
+        sleep_ns(10).await;
+        assert!((0..3).all(|fill| !arrives(&rig, fill)), "no interrupt for each");
+        assert!(!send_one(&rig) && send_one(&rig), "half of the ring is sent");
+        assert!(rig.driver.acknowledge(true));
+        rig.driver.wake_reader();
+        assert_eq!(call.await.unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn gathered_frames_interrupt_when_there_are_many() {
+    let rig = ordinary();
+    block_on(async {
+        backlog(&rig, 1_000_000).await;
+        let call = next_of(&rig);
+        sleep_ns(10).await;
+        assert!((0..3).all(|fill| !arrives(&rig, fill)));
+        assert!(arrives(&rig, 3), "a quarter of the buffers");
+        rig.driver.wake_reader();
+        assert_eq!(call.await.unwrap().len(), 4);
+    });
+}
+
+#[test]
+fn a_frame_interrupts_where_none_is_sent_or_sending_takes_long() {
+    for stay_ns in [None, Some(70_000_000)] {
+        let rig = ordinary();
+        block_on(async {
+            match stay_ns {
+                Some(stay_ns) => backlog(&rig, stay_ns).await,
+                None => rig.client.transmit(frame(1, 1, 100)).await.unwrap(),
+            }
+            let call = next_of(&rig);
+            sleep_ns(10).await;
+            assert!(arrives(&rig, 1));
+            rig.driver.wake_reader();
+            assert_eq!(call.await.unwrap().len(), 1);
+        });
+    }
+}
+
+#[test]
+fn frames_gather_no_longer_than_the_interrupt_that_they_wait_for_can_come() {
+    let ends: [fn(&Rig); 2] = [
+        // it came before the first frame
+        |rig| {
+            assert!(!send_one(rig) && send_one(rig));
+            assert!(rig.driver.acknowledge(true));
+            rig.driver.wake_reader();
+        },
+        // nobody waits for room any more
+        |rig| rig.driver.go_on_sending(),
+    ];
+    for end in ends {
+        let rig = ordinary();
+        block_on(async {
+            backlog(&rig, 1_000_000).await;
+            let call = next_of(&rig);
+            sleep_ns(10).await;
+            end(&rig);
+            assert!(arrives(&rig, 1), "the first frame tells of itself");
+            rig.driver.wake_reader();
+            assert_eq!(call.await.unwrap().len(), 1);
+        });
+    }
+}

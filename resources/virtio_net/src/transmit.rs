@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, current_activity, set_current_activity};
 use gyre_interface::link::{LinkError, OutFrame, Receipt};
-use gyre_machine::{DeviceError, DmaBuffer, Pa, now};
+use gyre_machine::{DeviceError, DmaBuffer, Pa, cycles_per_ms, now};
 use gyre_message::{Call, Reply, reply_pair};
 use gyre_object::Bytes;
 use gyre_segments::{Cutter, HEADERS_BYTES_MAX};
@@ -18,6 +18,9 @@ use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 const PIECES_MAX: usize = 17;
 /// Bytes between two headers: the device's, and behind it the headers of a frame that was cut here.
 const HEADER_STEP: usize = 128;
+
+/// Where frames stay longer at the device, its interrupts for them are too seldom to wait for with those for received ones, ms.
+const STAY_MS_MAX: u64 = 60;
 
 const _: () = assert!(HEADER_BYTES + HEADERS_BYTES_MAX <= HEADER_STEP);
 
@@ -63,6 +66,8 @@ pub(crate) struct Sender {
     frames: u64,
     bytes: u64,
     waits: u64,
+    /// How long the frame that was taken back last was at the device.
+    stay_cycles: u64,
 }
 
 impl Sender {
@@ -91,6 +96,7 @@ impl Sender {
             frames: 0,
             bytes: 0,
             waits: 0,
+            stay_cycles: u64::MAX,
         })
     }
 
@@ -212,11 +218,21 @@ impl Sender {
 
     /// Takes back what the device has sent; the memory is for dropping without the lock.
     fn reclaim(&mut self, done: &mut Vec<Sending>) -> Result<(), DeviceError> {
+        let taken = done.len();
         while let Some(used) = self.ring.pop()? {
             self.free.push(used.token.slot);
             done.push(used.token);
         }
+        if let Some(last) = done.get(taken..).and_then(<[_]>::last) {
+            self.stay_cycles = now().saturating_sub(last.since_cycles);
+        }
         Ok(())
+    }
+
+    /// True where the ring is so full that senders wait, and an interrupt that tells of its end comes soon: within half of the time
+    /// that frames stay at the device.
+    pub(crate) fn tells_soon(&self) -> bool {
+        self.ring.will_interrupt() && self.stay_cycles <= STAY_MS_MAX.saturating_mul(cycles_per_ms())
     }
 
     /// Gives waiting frames to the device as far as there is room, in order; their senders are answered by the caller.
@@ -263,20 +279,31 @@ impl VirtioNet {
     /// True where the device takes a frame now. Where it does not, an interrupt follows when half of its ring is free: whoever suspends
     /// the resource on `false` resumes it then. A device that failed has room: it answers with an error.
     pub fn has_room(&self) -> bool {
-        let mut done = Vec::new();
-        let mut sender = self.sender.lock();
-        let mut intact = sender.is_dead || sender.reclaim(&mut done).is_ok();
-        let mut room = !intact || sender.is_dead || sender.has_room();
-        // what the device has sent before it was asked to tell would not interrupt any more
-        if !room && sender.listen_for_half() {
-            intact = sender.reclaim(&mut done).is_ok();
-            room = !intact || sender.has_room();
+        let (mut done, mut has_gone_on) = (Vec::new(), false);
+        loop {
+            let mut sender = self.sender.lock();
+            if sender.is_dead {
+                return true;
+            }
+            if sender.reclaim(&mut done).is_err() {
+                drop(sender);
+                self.recover();
+                return true;
+            }
+            if sender.has_room() {
+                return true;
+            }
+            // an empty ring interrupts no more, nor does what the device has sent before it was asked to tell
+            let is_told = sender.ring.in_flight() > 0 && !sender.listen_for_half();
+            if is_told || has_gone_on && sender.ring.in_flight() == 0 {
+                return false;
+            }
+            has_gone_on = sender.is_waited_for();
+            drop(sender);
+            if has_gone_on {
+                self.go_on_sending();
+            }
         }
-        drop(sender);
-        if !intact {
-            self.recover();
-        }
-        room
     }
 
     /// True once at least half of the device's room for frames is free: worth going on with what was suspended. Where it is not, an
@@ -286,13 +313,17 @@ impl VirtioNet {
         let mut sender = self.sender.lock();
         let half = self.options.send_frames / 2;
         loop {
-            if sender.is_dead || sender.is_waited_for() {
+            if sender.is_dead {
                 return true;
             }
             if sender.reclaim(&mut done).is_err() {
                 drop(sender);
                 self.recover();
                 return true;
+            }
+            // what waits here goes first, at the interrupt that it has asked for
+            if sender.is_waited_for() {
+                return !sender.ring.will_interrupt();
             }
             let excess = sender.ring.in_flight().saturating_sub(half);
             if excess == 0 {
@@ -406,6 +437,7 @@ impl VirtioNet {
         }
         let notify = sender.ring.publish();
         self.leave(sender, notify, false);
+        self.stop_gathering();
         answers.into_iter().for_each(|(reply, _receipt)| reply.send(Ok(())));
     }
 }

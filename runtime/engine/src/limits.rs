@@ -28,7 +28,9 @@ pub const QUANTUM_NS: u64 = 100_000;
 /// A program runs at least so long before another activity that is entitled to more gets the core, ns; the infrastructure's work and
 /// gates do not wait. Bounds the switches between programs that make many system calls.
 pub const GRANULARITY_NS: u64 = 200_000;
-/// How often a core tells the others what it gave to whom, ns: what a share can be wrong by meanwhile is at most this.
+/// How often a core tells the others what it gave to whom, ns; one that idles more than a quarter of the time tells it every eighth time
+/// (`balance`). What a share can be wrong by meanwhile is at most what it gave in between: 1 ms of a busy core, 8 ms of one
+/// that has idled until then.
 pub const BALANCE_NS: u64 = 1_000_000;
 /// A tenant that was served on another core waits here at most until the others have caught up this much of it, ns of a core.
 pub const DEBT_NS: u64 = 50_000_000;

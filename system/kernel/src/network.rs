@@ -105,6 +105,7 @@ fn writer(engine: &'static Engine, device: &'static VirtioNet) -> link::Client {
             if device.acknowledge(handle.is_waited_for()) {
                 completed.wake_all();
             }
+            device.wake_reader();
         }),
     );
     let interrupts = resource(engine, "device_interrupt");

@@ -1,19 +1,17 @@
 //! A connection: the pure machine behind a lock, and what belongs to it outside.
 
+use crate::alarm::Alarm;
 use crate::flow::Flow;
 use crate::shared::{Shared, labels};
 use crate::tcp::Machine;
 use crate::tenant::Tenant;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::tcp::{Endpoint, Socket, SocketId};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
 use gyre_object::{Census, Counter};
-
-/// No deadline.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// The connections that there are, for the list of objects.
 pub static CONNECTIONS: Census = Census::of::<Connection>();
@@ -36,8 +34,8 @@ pub(crate) struct Connection {
     pub in_line: AtomicBool,
     /// Bytes that it may still hand down although others wait.
     pub turn: AtomicUsize,
-    /// The deadline that the timer knows, ns.
-    pub armed_ns: AtomicU64,
+    /// Its deadline.
+    pub alarm: Arc<Alarm>,
     /// The user has closed it.
     pub is_orphan: AtomicBool,
     /// It is in no table any more.
@@ -68,7 +66,7 @@ impl Connection {
             blocked: AtomicBool::new(false),
             in_line: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
-            armed_ns: AtomicU64::new(NEVER),
+            alarm: Arc::default(),
             is_orphan: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             resets: AtomicBool::new(false),
@@ -104,14 +102,31 @@ impl Connection {
     }
 
     fn may_go_on(&self, shared: &Shared) -> bool {
-        let is_its_turn = || self.turn.load(Ordering::Relaxed) > 0 || !self.tenant.is_waited_for();
-        self.room_bytes(shared) > 0 && self.tenant.may_send(shared) && is_its_turn()
+        let may = match self.turn.load(Ordering::Acquire) {
+            0 => !self.tenant.is_waited_for() && self.tenant.free_bytes(shared) > 0,
+            _ => self.tenant.may_send(shared),
+        };
+        may && self.room_bytes(shared) > 0
+    }
+
+    /// It is called out of the line.
+    pub(crate) fn begin_turn(&self, bytes: usize) {
+        self.tenant.promised.fetch_add(bytes, Ordering::AcqRel);
+        let left = self.turn.swap(bytes, Ordering::AcqRel);
+        self.tenant.promised.fetch_sub(left, Ordering::AcqRel);
     }
 
     /// It has handed down so much of what its turn allows.
     pub(crate) fn spend_turn(&self, bytes: usize) {
-        let left = self.turn.load(Ordering::Relaxed).saturating_sub(bytes);
-        self.turn.store(left, Ordering::Relaxed);
+        let spend = |left: usize| Some(left.saturating_sub(bytes));
+        let before = self.turn.fetch_update(Ordering::AcqRel, Ordering::Acquire, spend).unwrap_or(0);
+        self.tenant.promised.fetch_sub(before.min(bytes), Ordering::AcqRel);
+    }
+
+    /// What is left of its turn is the next one's.
+    pub(crate) fn end_turn(&self) {
+        let left = self.turn.swap(0, Ordering::AcqRel);
+        self.tenant.promised.fetch_sub(left, Ordering::AcqRel);
     }
 
     /// Bytes that it may hand down, but for those of its tenant's other connections.
@@ -148,13 +163,14 @@ impl Connection {
     }
 
     /// Lets the connection send again, by a message of its own activity; false where it did not wait.
-    pub(crate) fn resume(&self, shared: &'static Shared) -> bool {
+    pub(crate) fn resume(self: &Arc<Connection>, shared: &'static Shared) -> bool {
         if !self.blocked.swap(false, Ordering::AcqRel) {
             return false;
         }
+        let turn = Turn(Some(self.clone()));
         if let Some(ports) = shared.ports.get() {
             let before = set_current_tenant(self.tenant.activity);
-            drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(self.id));
+            drop(ports.tcp_input.labelled(labels(self.flow.label)).resume(turn));
             set_current_activity(before);
         }
         true
@@ -173,6 +189,26 @@ impl Connection {
         let news = (ready - self.readiness.now()) | (ready & again);
         if !news.is_empty() {
             self.readiness.set(news);
+        }
+    }
+}
+
+/// A connection on its way to its turn. Where the message that carries it is not handled, it stands in line again.
+pub struct Turn(Option<Arc<Connection>>);
+
+impl Turn {
+    /// Its connection, which must end its turn.
+    pub(super) fn begin(mut self) -> Option<Arc<Connection>> {
+        self.0.take()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            connection.end_turn();
+            connection.blocked.store(true, Ordering::Release);
+            connection.tenant.wait_for_room(&connection);
         }
     }
 }

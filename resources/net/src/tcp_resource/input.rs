@@ -1,6 +1,6 @@
 //! Segments, deadlines and news from below.
 
-use super::connection::NEVER;
+use super::connection::Turn;
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Tcp};
@@ -62,7 +62,6 @@ impl tcp_input::Server for Tcp {
     async fn expired(&'static self, socket: SocketId) -> Result<(), NetError> {
         match self.table.handle(socket) {
             Some(Handle::Connection(connection)) => {
-                connection.armed_ns.store(NEVER, Ordering::Relaxed);
                 connection.machine.lock().on_timer(now_ns());
                 self.after(&connection, Ready::empty());
             }
@@ -72,13 +71,16 @@ impl tcp_input::Server for Tcp {
         Ok(())
     }
 
-    async fn resume(&'static self, socket: SocketId) -> Result<(), NetError> {
-        if let Some(Handle::Connection(connection)) = self.table.handle(socket) {
+    async fn resume(&'static self, turn: Turn) -> Result<(), NetError> {
+        let Some(connection) = turn.begin() else {
+            return Ok(());
+        };
+        if !connection.is_over.load(Ordering::Acquire) {
             self.after(&connection, Ready::empty());
-            connection.turn.store(0, Ordering::Relaxed);
         }
         // room that it had no use for is the next one's: no frame need follow that would give any back
-        self.shared.current_tenant()?.on_room(self.shared);
+        connection.end_turn();
+        connection.tenant.on_room(self.shared);
         Ok(())
     }
 

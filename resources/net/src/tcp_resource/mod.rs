@@ -12,8 +12,8 @@ mod output;
 mod server;
 mod table;
 
-pub use connection::CONNECTIONS;
 pub(crate) use connection::Connection;
+pub use connection::{CONNECTIONS, Turn};
 pub(crate) use listener::Listener;
 pub(crate) use open::{check_local, free_port};
 

@@ -7,6 +7,8 @@ use crate::statistics::DropReason;
 use crate::tcp::Seq;
 use crate::wire::tcp::{Flags, HEADER_BYTES_MAX, Header, Options};
 use crate::wire::{Sum, ethernet, ipv4, put};
+use gyre_account::ActivityId;
+use gyre_account::current::set_switch_hook;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use proptest::prelude::*;
@@ -242,4 +244,30 @@ proptest! {
             assert!(tenant.sockets <= 2 + 16);
         });
     }
+}
+
+std::thread_local! {
+    static PAYERS: core::cell::RefCell<Vec<ActivityId>> = const { core::cell::RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn nobody_pays_for_finding_out_whose_the_next_frame_is() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        sleep_ns(MS).await;
+        set_switch_hook(|_, after| {
+            PAYERS.with_borrow_mut(|payers| payers.push(after));
+            after
+        });
+        // two that arrive together
+        for owner in [GOLD_IP, BRONZE_IP] {
+            let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+            rig.wire.inject(&frame(PEER_IP, owner, 1, &echo));
+        }
+        sleep_ns(100).await;
+    });
+    let payers = PAYERS.take();
+    let second = payers.iter().position(|payer| *payer == BRONZE).expect("the second has an owner");
+    assert_eq!(payers[..second], [GOLD, ActivityId::INFRASTRUCTURE], "between two owners nobody knows");
 }

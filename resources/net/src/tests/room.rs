@@ -2,11 +2,12 @@
 
 use super::peer::Peer;
 use super::rig::*;
-use super::streams::{accept, at, send_all};
+use super::streams::{accept, listening, send_all};
 use crate::NetLimits;
 use gyre_interface::tcp::TcpOption;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
+use std::sync::atomic::Ordering;
 
 #[test]
 fn room_that_one_connection_has_no_use_for_is_the_next_ones() {
@@ -14,10 +15,7 @@ fn room_that_one_connection_has_no_use_for_is_the_next_ones() {
     let rig = Rig::with_limits(CLEAN, limits);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let mut sockets = std::vec::Vec::new();
         for _ in 0..20 {
             let job = peer.lock().connect(GOLD_IP, 80, 1);
@@ -47,10 +45,7 @@ fn connections_of_a_tenant_take_turns_when_the_wire_is_slow() {
     let rig = Rig::with_limits(CLEAN, limits);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let mut jobs = std::vec::Vec::new();
         for _ in 0..12 {
             let job = peer.lock().connect(GOLD_IP, 80, 1);
@@ -76,5 +71,62 @@ fn connections_of_a_tenant_take_turns_when_the_wire_is_slow() {
             "all of it arrives: {:?}",
             jobs.iter().map(read).collect::<std::vec::Vec<_>>()
         );
+    });
+}
+
+#[test]
+fn who_is_called_to_its_turn_finds_room() {
+    // room comes back in bursts, as from a device's ring that interrupts when half of it is free
+    let limits = NetLimits { sent_bytes_max: 40_000, connection_sent_bytes_max: 16_000, ..NetLimits::default() };
+    let rig = Rig::with_limits(Faults { frames_per_ms: 16, ..CLEAN }, limits);
+    let (peer, mut turns) = (Peer::new(rig.wire), std::vec::Vec::new());
+    block_on(async {
+        let listener = listening(rig, peer).await;
+        let mut jobs = std::vec::Vec::new();
+        for _ in 0..12 {
+            jobs.push(peer.lock().connect(GOLD_IP, 80, 1));
+            let socket = accept(rig, &listener).await;
+            gyre_message::spawn(async move { send_all(rig, &socket, 1 << 20).await });
+        }
+        *rig.wire.period_ns.lock() = 10 * MS;
+        sleep_ns(1_000 * MS).await;
+        rig.wire.taken.lock().clear();
+        sleep_ns(2_000 * MS).await;
+        let taken = core::mem::take(&mut *rig.wire.taken.lock());
+        turns.extend(taken.iter().filter(|frame| frame.1 > 1000).map(|frame| frame.2));
+        *rig.wire.period_ns.lock() = MS;
+        rig.wire.faults.lock().frames_per_ms = u64::MAX;
+        while jobs.iter().any(|job| peer.lock().jobs[*job].read < 1 << 20) {
+            sleep_ns(10 * MS).await;
+        }
+    });
+    turns.dedup();
+    assert!(turns.len() > 200, "{}", turns.len());
+    let gap = |(at, port): (usize, &u16)| turns[at + 1..].iter().position(|next| next == port);
+    let gaps: std::vec::Vec<usize> = turns.iter().enumerate().filter_map(gap).collect();
+    let longest = gaps.iter().max().unwrap();
+    assert!(*longest <= 14, "of 12 connections one waits for {longest} turns of others: {gaps:?}");
+}
+
+#[test]
+fn who_could_not_be_called_stands_in_line_again() {
+    let limits = NetLimits { sent_bytes_max: 16_000, connection_sent_bytes_max: 8_000, ..NetLimits::default() };
+    let rig = Rig::with_limits(CLEAN, limits);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        let listener = listening(rig, peer).await;
+        let (mut jobs, mut sockets) = (std::vec::Vec::new(), std::vec::Vec::new());
+        for _ in 0..12 {
+            jobs.push(peer.lock().connect(GOLD_IP, 80, 1));
+            sockets.push(accept(rig, &listener).await);
+        }
+        rig.wire.faults.lock().frames_per_ms = 1;
+        rig.wire.lost_turns.store(90, Ordering::Relaxed);
+        for socket in sockets {
+            gyre_message::spawn(async move { send_all(rig, &socket, 100_000).await });
+        }
+        sleep_ns(3_000 * MS).await;
+        assert_eq!(rig.wire.lost_turns.load(Ordering::Relaxed), 0);
+        assert!(jobs.iter().all(|job| peer.lock().jobs[*job].read == 100_000), "all of it arrives");
     });
 }

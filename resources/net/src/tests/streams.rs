@@ -6,7 +6,7 @@ use gyre_interface::Ready;
 use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket};
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
-use gyre_object::Bytes;
+use gyre_object::{Bytes, SpinLock};
 use proptest::prelude::*;
 use std::sync::atomic::Ordering;
 use std::vec::Vec;
@@ -15,6 +15,14 @@ pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
 
 pub fn at(address: [u8; 4], port: u16) -> Endpoint {
     Endpoint { address, port }
+}
+
+/// Starts the path and its peer; gold listens on port 80, and goes on as the current activity.
+pub async fn listening(rig: Rig, peer: &'static SpinLock<Peer>) -> Socket {
+    rig.start();
+    Peer::start(peer);
+    act_as(GOLD);
+    rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap()
 }
 
 /// Waits for a connection of a listener.
@@ -80,10 +88,7 @@ fn served(faults: Faults, to_us: usize, to_peer: usize) -> Rig {
     let rig = Rig::new(faults);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let job = peer.lock().connect(GOLD_IP, 80, to_us);
         let socket = accept(rig, &listener).await;
         assert_eq!(exchange(rig, &socket, to_peer).await, to_us);
@@ -122,10 +127,7 @@ fn segments_that_arrive_together_are_taken_in_order_and_acknowledged_once() {
     let rig = Rig::new(CLEAN);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let job = peer.lock().connect(GOLD_IP, 80, 200_000);
         let socket = accept(rig, &listener).await;
         assert_eq!(read_all(rig, &socket).await, 200_000);
@@ -245,10 +247,7 @@ fn a_slow_device_holds_the_sender_back_and_nothing_is_lost() {
     let rig = Rig::new(Faults { frames_per_ms: 4, ..CLEAN });
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let job = peer.lock().connect(GOLD_IP, 80, 10);
         let socket = accept(rig, &listener).await;
         send_all(rig, &socket, 2_000_000).await;
@@ -290,10 +289,7 @@ fn a_reader_that_stops_holds_the_peer_back() {
     let rig = Rig::new(CLEAN);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let job = peer.lock().connect(GOLD_IP, 80, 1_000_000);
         let socket = accept(rig, &listener).await;
         sleep_ns(5_000 * MS).await;
@@ -309,10 +305,7 @@ fn many_connections_of_one_tenant_share_its_room() {
     let rig = Rig::new(Faults { frames_per_ms: 8, ..CLEAN });
     let peer = Peer::new(rig.wire);
     block_on(async {
-        rig.start();
-        Peer::start(peer);
-        act_as(GOLD);
-        let listener = rig.tcp.listen(at(GOLD_IP, 80), 64, false).await.unwrap();
+        let listener = listening(rig, peer).await;
         let jobs: Vec<usize> = (0..20).map(|_| peer.lock().connect(GOLD_IP, 80, 1)).collect();
         for _ in 0..20 {
             let socket = accept(rig, &listener).await;

@@ -194,3 +194,30 @@ fn a_device_that_is_not_modern_or_does_not_reset_is_refused() {
     device.set_status(1);
     assert_eq!(begin(&device, 0), Err(DeviceError::Protocol));
 }
+
+#[test]
+fn an_interrupt_is_to_come_until_the_device_passes_its_chain() {
+    for features in ALL {
+        let counts = features & EVENT_INDEX != 0;
+        let mut rig = rig(features, 16);
+        assert!(!rig.ring.will_interrupt(), "the device has nothing");
+        (0..4).for_each(|token| rig.push(1, token).unwrap());
+        rig.publish();
+        assert!(!rig.ring.listen_after(2));
+        assert_eq!(rig.ring.will_interrupt(), counts);
+        let complete = |rig: &Rig| {
+            let chain = rig.device.take(0).unwrap();
+            rig.device.complete(0, chain.head, 0)
+        };
+        assert_eq!(complete(&rig), !counts);
+        assert_eq!(rig.ring.will_interrupt(), counts);
+        assert_eq!(rig.ring.pop().unwrap().map(|used| used.token), Some(0));
+        assert_eq!(rig.ring.will_interrupt(), counts, "taken or not");
+        assert!(complete(&rig));
+        assert!(!rig.ring.will_interrupt(), "it has come");
+        rig.ring.listen_after(9);
+        assert_eq!(rig.ring.will_interrupt(), counts);
+        rig.ring.hush();
+        assert!(!rig.ring.will_interrupt());
+    }
+}
