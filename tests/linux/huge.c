@@ -75,11 +75,111 @@ static void piped(void) {
     munmap(memory, 8 * HUGE);
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* Single pages become one at a program's wish, and where their last is touched; nobody sees a difference. */
+static void gathered(void) {
+    char *memory = map(8 * HUGE), *block = aligned(memory);
+    CHECK(madvise(block, 4 * HUGE, MADV_NOHUGEPAGE) == 0);
+    for (size_t at = 0; at < HUGE; at += PAGE) block[at] = (char)(at / PAGE);
+    block[HUGE + PAGE] = 5;
+    FAILS(madvise(block, HUGE, MADV_COLLAPSE), EINVAL);
+    CHECK(madvise(block, 4 * HUGE, MADV_HUGEPAGE) == 0);
+    FAILS(madvise(block + 1, HUGE, MADV_COLLAPSE), EINVAL);
+    CHECK(madvise(block, 0, MADV_COLLAPSE) == 0 && madvise(block, PAGE, MADV_COLLAPSE) == 0);
+    FAILS(madvise(block + PAGE, HUGE - 2 * PAGE, MADV_COLLAPSE), EINVAL);
+    CHECK(madvise(block, HUGE, MADV_COLLAPSE) == 0 && madvise(block + HUGE, HUGE, MADV_COLLAPSE) == 0);
+    FAILS(madvise(block + 2 * HUGE, HUGE, MADV_COLLAPSE), EINVAL);
+    CHECK(madvise(block, 2 * HUGE, MADV_COLLAPSE) == 0);
+    for (size_t at = 0; at < HUGE; at += PAGE) CHECK(block[at] == (char)(at / PAGE));
+    CHECK(block[HUGE + PAGE] == 5 && block[HUGE] == 0 && block[2 * HUGE - 1] == 0);
+    CHECK(munmap(block + HUGE - PAGE, PAGE) == 0);
+    char *last = mmap(block + HUGE - PAGE, PAGE, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0);
+    CHECK(last == block + HUGE - PAGE && last[0] == 0 && block[HUGE - 2 * PAGE] == (char)510);
+    last[1] = 9;
+    for (size_t at = 0; at < HUGE - PAGE; at += PAGE) CHECK(block[at] == (char)(at / PAGE));
+    CHECK(last[1] == 9);
+    munmap(memory, 8 * HUGE);
+}
+
+static volatile int is_over;
+static size_t written[2];
+
+/* Counts in a word of each page of its half, and notices where one goes back. */
+static void *count_up(void *half) {
+    volatile size_t *word = half;
+    size_t round = 0;
+    while (!is_over) {
+        round++;
+        for (size_t page = 0; page < 256; page++) {
+            CHECK(word[page * 512] == round - 1);
+            word[page * 512] = round;
+        }
+    }
+    written[(uintptr_t)half % HUGE != 0] = round;
+    return NULL;
+}
+
+/* The same while threads write to it all the time. */
+static void gathered_under_way(void) {
+    char *memory = map(4 * HUGE), *block = aligned(memory);
+    CHECK(madvise(block, HUGE, MADV_HUGEPAGE) == 0);
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, count_up, block + i * HUGE / 2) == 0);
+    for (int round = 0; round < 60; round++) {
+        char *page = block + round * 7 % 512 * PAGE;
+        CHECK(madvise(page, PAGE, MADV_DONTFORK) == 0 && madvise(page, PAGE, MADV_DOFORK) == 0);
+        pid_t child = fork();
+        if (child == 0) _exit(0);
+        CHECK(child > 0);
+        int gathers = madvise(block, HUGE, MADV_COLLAPSE);
+        CHECK(gathers == 0 || errno == EAGAIN || errno == ENOMEM || errno == EBUSY || errno == EINVAL);
+        CHECK(status_of(child) == 0);
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    for (size_t page = 0; page < 512; page++) CHECK(*(size_t *)(block + page * PAGE) == written[page / 256]);
+    munmap(memory, 4 * HUGE);
+}
+
+/* Processes that share large memory since a fork: each sees its own writes and nobody else's, whoever of them ends first. */
+static void family(void) {
+    char *memory = map(8 * HUGE), *block = aligned(memory);
+    CHECK(madvise(block, 4 * HUGE, MADV_HUGEPAGE) == 0);
+    for (size_t at = 0; at < 4 * HUGE; at += PAGE) block[at] = 1;
+    pid_t children[4];
+    for (int i = 0; i < 4; i++) {
+        children[i] = fork();
+        CHECK(children[i] >= 0);
+        if (children[i] > 0) continue;
+        for (int page = i; page < 64; page += 4) block[page * PAGE] = (char)(2 + i);
+        pid_t grandchild = fork();
+        if (grandchild == 0) memset(block + 3 * HUGE, 9, HUGE);
+        for (int page = 0; page < 64; page++) CHECK(block[page * PAGE] == (page % 4 == i ? 2 + i : 1));
+        CHECK(block[HUGE] == 1 && block[2 * HUGE - PAGE] == 1 && block[3 * HUGE] == (grandchild == 0 ? 9 : 1));
+        if (grandchild == 0) _exit(0);
+        CHECK(status_of(grandchild) == 0);
+        CHECK(munmap(block + HUGE, HUGE + PAGE) == 0 && block[2 * HUGE + PAGE] == 1);
+        _exit(0);
+    }
+    for (int page = 0; page < 512; page++) block[HUGE + page * PAGE] = 7;
+    for (int i = 0; i < 4; i++) CHECK(status_of(children[i]) == 0);
+    for (size_t at = 0; at < 4 * HUGE; at += PAGE) CHECK(block[at] == (at / HUGE == 1 ? 7 : 1));
+    memset(block, 3, 4 * HUGE);
+    CHECK(block[0] == 3 && block[4 * HUGE - 1] == 3);
+    munmap(memory, 8 * HUGE);
+}
+
 int main(void) {
     alarm(60);
     parts();
     forked();
     piped();
+    gathered();
+    gathered_under_way();
+    family();
     done("huge");
     return 0;
 }

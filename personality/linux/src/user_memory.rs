@@ -1,5 +1,6 @@
 //! Reading and writing the memory of the thread's process, with errors as system calls give them.
 
+use crate::task::shortage;
 use crate::{Errno, Thread};
 use alloc::vec::Vec;
 use gyre_object::Bytes;
@@ -26,9 +27,17 @@ impl Thread {
     /// Fills `into` from the program's memory.
     ///
     /// # Errors
-    /// EFAULT; ENOMEM where the page cannot be had.
+    /// EFAULT; ENOMEM where the process ends for want of memory.
     pub async fn copy_in(&self, address: u64, into: &mut [u8]) -> Result<(), Errno> {
-        Ok(self.space().copy_in(address, into).await.map_err(|fault| fault.error)?)
+        let mut done = 0;
+        loop {
+            let rest = into.get_mut(done..).unwrap_or_default();
+            let Err(fault) = self.space().copy_in(address.saturating_add(done as u64), rest).await else {
+                return Ok(());
+            };
+            shortage::settle(self, fault.error).await?;
+            done += fault.done;
+        }
     }
 
     /// Copies up to `bytes` in one piece of kernel memory.
@@ -46,9 +55,26 @@ impl Thread {
     /// Copies to the program's memory.
     ///
     /// # Errors
-    /// EFAULT; ENOMEM.
+    /// EFAULT; ENOMEM where the process ends for want of memory.
     pub async fn copy_out(&self, address: u64, from: &[u8]) -> Result<(), Errno> {
-        Ok(self.space().copy_out(address, from).await.map_err(|fault| fault.error)?)
+        let mut done = 0;
+        self.copy_out_from(address, from, &mut done).await
+    }
+
+    /// The same from byte `done` on; `done` tells how far it came, also beside an error.
+    ///
+    /// # Errors
+    /// As [`Thread::copy_out`].
+    pub async fn copy_out_from(&self, address: u64, from: &[u8], done: &mut usize) -> Result<(), Errno> {
+        loop {
+            let rest = from.get(*done..).unwrap_or_default();
+            let Err(fault) = self.space().copy_out(address.saturating_add(*done as u64), rest).await else {
+                *done = from.len();
+                return Ok(());
+            };
+            *done += fault.done;
+            shortage::settle(self, fault.error).await?;
+        }
     }
 
     /// Copies views one after another to the program's memory. Answers the bytes copied, fewer where a later page cannot be written.
@@ -56,11 +82,19 @@ impl Thread {
     /// # Errors
     /// EFAULT where nothing could be copied.
     pub async fn copy_out_bytes(&self, address: u64, from: &[Bytes]) -> Result<usize, Errno> {
-        match self.space().copy_out_bytes(address, from).await {
-            Ok(done) => Ok(done),
-            Err(fault) if fault.done > 0 => Ok(fault.done),
-            Err(fault) => Err(fault.error.into()),
+        let mut copied = 0;
+        for piece in from {
+            let mut done = 0;
+            let place = address.saturating_add(copied as u64);
+            let result = self.copy_out_from(place, piece.as_slice(), &mut done).await;
+            copied += done;
+            match result {
+                Err(error) if copied == 0 => return Err(error),
+                Err(_) => break,
+                Ok(()) => {}
+            }
         }
+        Ok(copied)
     }
 
     /// Views of the program's memory for zero-copy writing; see [`gyre_address_space::AddressSpace::pin`].
@@ -76,7 +110,9 @@ impl Thread {
     /// # Errors
     /// EFAULT; ENOMEM.
     pub async fn read_struct<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, Errno> {
-        Ok(self.space().read_struct(address).await?)
+        let mut value = T::new_zeroed();
+        self.copy_in(address, value.as_mut_bytes()).await?;
+        Ok(value)
     }
 
     /// Writes a structure.
@@ -84,7 +120,7 @@ impl Thread {
     /// # Errors
     /// EFAULT; ENOMEM.
     pub async fn write_struct<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
-        Ok(self.space().write_struct(address, value).await?)
+        self.copy_out(address, value.as_bytes()).await
     }
 
     /// Writes a structure unless the address is null.
@@ -111,7 +147,12 @@ impl Thread {
     /// # Errors
     /// EFAULT; `too_long`.
     pub async fn read_string(&self, address: u64, max: usize, too_long: Errno) -> Result<Vec<u8>, Errno> {
-        self.space().read_string(address, max).await?.ok_or(too_long)
+        loop {
+            match self.space().read_string(address, max).await {
+                Ok(string) => return string.ok_or(too_long),
+                Err(error) => shortage::settle(self, error).await?,
+            }
+        }
     }
 
     /// Reads the pieces of a vectored call; their lengths are cut so that the sum fits [`TRANSFER_MAX`].

@@ -3,7 +3,7 @@
 use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Sets who is told of every byte that this machine takes; only the first call counts.
 pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
@@ -19,6 +19,9 @@ pub struct Frame {
     memory: NonNull<u8>,
     order: u8,
     owner: Option<u32>,
+    /// Address spaces that show it.
+    mappings: AtomicU32,
+    is_own: AtomicBool,
 }
 
 // SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
@@ -37,7 +40,7 @@ impl Frame {
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
         crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
-        Ok(Frame { memory, order, owner })
+        Ok(Frame { memory, order, owner, mappings: AtomicU32::new(0), is_own: AtomicBool::new(false) })
     }
 
     fn layout(order: u8) -> Layout {
@@ -54,7 +57,8 @@ impl Frame {
             let memory = unsafe { alloc_zeroed(Self::layout(0)) };
             let memory = NonNull::new(memory).expect("a test has memory");
             crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES);
-            let mut frame = Frame { memory, order: 0, owner };
+            let mut frame =
+                Frame { memory, order: 0, owner, mappings: AtomicU32::new(0), is_own: AtomicBool::new(false) };
             whole.read_shared(index * PAGE_BYTES, frame.as_mut_slice());
             frame
         };
@@ -67,6 +71,36 @@ impl Frame {
     /// The physical address of the first byte.
     pub fn pa(&self) -> Pa {
         Pa(self.memory.as_ptr() as u64)
+    }
+
+    /// One more address space shows it.
+    #[inline]
+    pub fn note_mapping(&self) {
+        self.mappings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One address space less shows it.
+    #[inline]
+    pub fn note_unmapping(&self) {
+        self.mappings.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many address spaces show it, as far as they said so.
+    #[inline]
+    pub fn mappings(&self) -> u32 {
+        self.mappings.load(Ordering::Relaxed)
+    }
+
+    /// A program may write it from now on, and nobody else sees that: it is no file's any more, whoever else comes to hold it.
+    #[inline]
+    pub fn note_own(&self) {
+        self.is_own.store(true, Ordering::Relaxed);
+    }
+
+    /// True once a program could write it for itself.
+    #[inline]
+    pub fn is_own(&self) -> bool {
+        self.is_own.load(Ordering::Relaxed)
     }
 
     /// Length in bytes.

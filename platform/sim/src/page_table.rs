@@ -1,5 +1,6 @@
 //! A page table as a map, for host tests of address spaces.
 
+use crate::frame::Frame;
 use gyre_platform::{MapError, MapFlags, Mapping, PAGE_BYTES, Pa, USER_END, Va};
 use std::collections::BTreeMap;
 
@@ -45,11 +46,12 @@ impl PageTable {
         Ok(())
     }
 
-    /// Maps 2 MiB at once, where nothing is mapped. Does not flush. A test's frames lie anywhere, so `pa` need not be aligned.
+    /// Maps 2 MiB at once, where nothing is mapped. Does not flush. A test's frames lie anywhere, so `pa` need not be aligned. There are
+    /// no tables here that could be left over.
     ///
     /// # Errors
     /// [`MapError`].
-    pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+    pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<Option<Frame>, MapError> {
         if va.0 >= USER_END || !va.0.is_multiple_of(LARGE_BYTES) {
             return Err(MapError::BadAddress);
         }
@@ -57,7 +59,27 @@ impl PageTable {
             return Err(MapError::Occupied);
         }
         self.large.insert(va.0, Mapping { pa, flags });
-        Ok(())
+        Ok(None)
+    }
+
+    /// Maps the large page that starts at `va` in `other` too, which has nothing there; both lose the right to write it. Answers whether
+    /// it could be written here: then the caller flushes TLBs.
+    ///
+    /// # Errors
+    /// [`MapError::BadAddress`] where no large page starts; others as for [`PageTable::map_large`]. Nothing changes then.
+    pub fn share_large(&mut self, other: &mut PageTable, va: Va) -> Result<bool, MapError> {
+        let mapping = self.large.get_mut(&va.0).ok_or(MapError::BadAddress)?;
+        let kept = mapping.flags - MapFlags::WRITE;
+        other.map_large(va, mapping.pa, kept - MapFlags::ACCESSED - MapFlags::DIRTY)?;
+        Ok(core::mem::replace(&mut mapping.flags, kept) != kept)
+    }
+
+    /// Replaces rights and marks of the large page that starts at `va`; returns what was there before.
+    pub fn protect_large(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
+        let mapping = self.large.get_mut(&va.0)?;
+        let before = *mapping;
+        mapping.flags = flags;
+        Some(before)
     }
 
     /// Removes a large page that starts at `va` and returns what was there.

@@ -91,21 +91,52 @@ impl PageTable {
         Ok(())
     }
 
-    /// Maps 2 MiB at once, where nothing is mapped. Does not flush.
+    /// Maps 2 MiB at once, where nothing is mapped. Does not flush. Answers the empty table of single pages that was there, if one was:
+    /// cores may still look into it, so the caller flushes a page of the range before it is freed.
     ///
     /// # Errors
-    /// [`MapError`]; [`MapError::Occupied`] also where a table of single pages, even an empty one, cannot be replaced.
-    pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
+    /// [`MapError`].
+    pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<Option<Frame>, MapError> {
         if va.0 >= USER_END || !va.0.is_multiple_of(LARGE_BYTES) || !pa.0.is_multiple_of(LARGE_BYTES) || pa.0 & !ADDRESS != 0 {
             return Err(MapError::BadAddress);
         }
         // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
         let slot = unsafe { find_or_make(self.root.0, va.0, 2, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
-        if slot.get() & PRESENT != 0 {
+        let before = slot.get();
+        if before & PRESENT != 0 && (before & LARGE != 0 || !is_empty_table(before & ADDRESS)) {
             return Err(MapError::Occupied);
         }
-        slot.set(entry_of(pa, flags) | LARGE);
-        Ok(())
+        slot.swap(entry_of(pa, flags) | LARGE);
+        // SAFETY: made by `take_table`, in no table any more.
+        Ok((before & PRESENT != 0).then(|| unsafe { Frame::from_pa(before & ADDRESS) }))
+    }
+
+    /// Maps the large page that starts at `va` in `other` too, which has nothing there; both lose the right to write it. Answers whether
+    /// it could be written here: then the caller flushes TLBs.
+    ///
+    /// # Errors
+    /// [`MapError::BadAddress`] where no large page starts; others as for [`PageTable::map_large`]. Nothing changes then.
+    pub fn share_large(&mut self, other: &mut PageTable, va: Va) -> Result<bool, MapError> {
+        let from = self.find_large(va).ok_or(MapError::BadAddress)?;
+        // SAFETY: `&mut other` keeps its tables; new ones are zeroed frames of ours.
+        let into = unsafe { find_or_make(other.root.0, va.0, 2, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+        if into.get() & PRESENT != 0 {
+            return Err(MapError::Occupied);
+        }
+        let entry = from.get();
+        if entry & WRITE != 0 {
+            from.swap(entry & !WRITE);
+        }
+        into.set(entry & !(WRITE | ACCESSED | DIRTY));
+        Ok(entry & WRITE != 0)
+    }
+
+    /// Replaces rights and marks of the large page that starts at `va`; returns what was there before. The caller flushes when rights
+    /// shrink.
+    pub fn protect_large(&mut self, va: Va, flags: MapFlags) -> Option<Mapping> {
+        let slot = self.find_large(va)?;
+        let pa = Pa(slot.get() & ADDRESS & !(LARGE_BYTES - 1));
+        Some(mapping_of(slot.swap(entry_of(pa, flags) | LARGE) & !LARGE))
     }
 
     /// Removes a large page that starts at `va` and returns what was there. The caller flushes TLBs before the frames are reused.
@@ -257,6 +288,12 @@ fn for_each_table(start: Va, end: Va, mut each: impl FnMut(u64, u64) -> Result<(
         at = stop;
     }
     Ok(())
+}
+
+/// True where a table of the last level maps nothing.
+fn is_empty_table(table: u64) -> bool {
+    // SAFETY: a table that an upper entry names.
+    (0..LARGE_BYTES / PAGE_BYTES as u64).all(|index| unsafe { Slot::of(table, index) }.get() & PRESENT == 0)
 }
 
 /// The slot of a user page below a root that somebody holds, and its level: 1, or 2 for a large page.

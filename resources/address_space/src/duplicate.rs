@@ -20,7 +20,6 @@ impl AddressSpace {
         let copied = {
             let mut guard = self.state.lock();
             let mut child = child.state.lock();
-            guard.split_range(0, gyre_machine::USER_END, &mut shrunk);
             guard.copy_to(&mut child, &mut shrunk)
         };
         self.settle(shrunk).await;
@@ -56,6 +55,7 @@ impl State {
         if region.is_shared() {
             return self.copy_shared_pages(child, start, region);
         }
+        self.share_huge(child, (start, region.end), shrunk)?;
         for (from, to) in self.pages.spans(start, region.end) {
             let shared = self.table.share_range(&mut child.table, Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
             shared.map_err(|_| SpaceError::NoMemory)?;

@@ -1,9 +1,12 @@
 //! Demand paging: making a page resident with the right that is needed.
 
+use crate::gather::Wish;
+use crate::huge::HUGE;
 use crate::region::Options;
 use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::space::{Shrunk, State, count};
 use crate::{AddressSpace, FaultError};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -34,6 +37,8 @@ enum Step {
     Replaced(Shrunk),
     /// Flush, then look again.
     Flush(Shrunk),
+    /// It is there, another page may have left its place; the 2 MiB from an address on are worth being one page now.
+    Gather(u64, Shrunk),
     /// Ask the file for its page.
     Ask(Arc<MappedFile>, u64),
     /// Tell the file that its page is about to be written, then allow it.
@@ -66,6 +71,12 @@ impl AddressSpace {
                 Step::Done => return Ok(()),
                 Step::Replaced(shrunk) => return Ok(self.settle(shrunk).await),
                 Step::Flush(shrunk) => self.settle(shrunk).await,
+                Step::Gather(at, shrunk) => {
+                    self.settle(shrunk).await;
+                    // Where it cannot be they stay single pages.
+                    let _ = Box::pin(self.gather(at, Wish::None)).await;
+                    return Ok(());
+                }
                 Step::Ask(file, index) => self.bring(address, &file, index).await?,
                 Step::Tell(file, index) => {
                     file.client.page_dirtied(file.node, index).await?;
@@ -85,7 +96,7 @@ impl AddressSpace {
             return Err(FaultError::Denied);
         }
         if let Some(allowed) = state.huge_allows(address, access) {
-            if allowed {
+            if allowed || (access == Access::Write && state.own_huge(address, &region)) {
                 return Ok(Step::Done);
             }
             let mut shrunk = Shrunk::default();
@@ -94,7 +105,7 @@ impl AddressSpace {
         }
         let index = region.index_of(start, address);
         match (state.pages.get(address).cloned(), access) {
-            (Some(page), Access::Write) => self.step_write(state, address, page, &region, index),
+            (Some(page), Access::Write) => self.step_write(state, address, page, (start, &region), index),
             (Some(page), _) => state.show(address, &page, &region).map(|()| Step::Done),
             (None, _) => state.step_absent(address, start, &region, index),
         }
@@ -106,7 +117,7 @@ impl AddressSpace {
         state: &mut State,
         address: u64,
         page: Page,
-        region: &Region,
+        (start, region): (u64, &Region),
         index: u64,
     ) -> Result<Step, FaultError> {
         let mapping = state.table.query(Va(address));
@@ -120,7 +131,11 @@ impl AddressSpace {
         let owned = region.is_shared() || page.holders() <= 2;
         if owned {
             drop(page);
-            return state.show_writable(address, region).map(|()| Step::Done);
+            state.show_writable(address, region)?;
+            return Ok(match state.completed(address, start, region) {
+                Some(at) => Step::Gather(at, Shrunk::default()),
+                None => Step::Done,
+            });
         }
         let own = 1 << gyre_machine::core_index();
         let mut shrunk = Shrunk::default();
@@ -133,8 +148,12 @@ impl AddressSpace {
         let copy = page.copy()?;
         count(&self.counters.copies);
         state.evict(address, &mut shrunk);
+        drop(page);
         state.install(address, copy, region)?;
-        Ok(Step::Replaced(shrunk))
+        Ok(match state.completed(address, start, region) {
+            Some(at) => Step::Gather(at, shrunk),
+            None => Step::Replaced(shrunk),
+        })
     }
 
     /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
@@ -236,13 +255,32 @@ impl State {
     /// A page that is not there: made, found, or to be asked for.
     fn step_absent(&mut self, address: u64, start: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
         let page = match &region.provider {
-            Provider::Anonymous if self.install_huge(start, region, address) => return Ok(Step::Done),
-            Provider::Anonymous => Page::zeroed()?,
+            Provider::Anonymous => return self.make_page(address, start, region),
             Provider::Memory(memory) => memory.page(index)?,
             Provider::File(file) => return Ok(Step::Ask(file.clone(), index)),
         };
         self.install(address, page, region)?;
         Ok(Step::Done)
+    }
+
+    /// A page of zeroes, or a huge one.
+    fn make_page(&mut self, address: u64, start: u64, region: &Region) -> Result<Step, FaultError> {
+        if let Some(shrunk) = self.install_huge(start, region, address) {
+            return Ok(Step::Replaced(shrunk));
+        }
+        self.install(address, Page::zeroed()?, region)?;
+        Ok(match self.pages.is_block_full(address).then(|| self.gatherable(address, start, region)).flatten() {
+            Some(at) => Step::Gather(at, Shrunk::default()),
+            None => Step::Done,
+        })
+    }
+
+    /// A page became the program's own: what may be gathered now. Only the last page of 2 MiB looks at its neighbours.
+    fn completed(&self, address: u64, start: u64, region: &Region) -> Option<u64> {
+        if address % HUGE != HUGE - PAGE {
+            return None;
+        }
+        self.gatherable(address, start, region)
     }
 
     /// Maps a page that is held, for reading or running; it may be mapped with fewer rights already.

@@ -36,10 +36,10 @@ impl State {
 
     /// Takes one page out if it was not used since the last look; else marks it as unused.
     fn forget_unused(&mut self, address: u64, shrunk: &mut Shrunk) -> bool {
-        // A page that only this program holds is its own copy: nobody could give it again.
-        let is_shared = self.pages.get(address).is_some_and(|page| page.is_shared());
+        // What programs wrote nobody could give again, be it held by one of them or, since a fork, by several.
+        let is_the_files = self.pages.get(address).is_some_and(|page| page.is_shared() && !page.is_own());
         let flags = self.table.query(Va(address)).map_or(MapFlags::empty(), |mapping| mapping.flags);
-        if !is_shared || flags.contains(MapFlags::WRITE) {
+        if !is_the_files || flags.contains(MapFlags::WRITE) {
             return false;
         }
         if flags.contains(MapFlags::ACCESSED) {

@@ -1,9 +1,11 @@
 //! Huge pages: 2 MiB of anonymous memory in one piece, mapped by one entry of the page table.
 //!
-//! They come where a large region is touched and the memory is there in one piece; whoever needs a part of one (munmap, mprotect, fork)
-//! splits it first, after which it is 512 pages like any others. Charged as what they are: 2 MiB at once.
+//! They come where a large region is touched and the memory is there in one piece; whoever needs a part of one (munmap, mprotect, a write
+//! to one that a fork shares) splits it first, after which it is 512 pages like any others. Charged as what they are: 2 MiB at once.
 
-use crate::region::{Options, PAGE, Region};
+use crate::SpaceError;
+use crate::huge_page::HugePage;
+use crate::region::{Options, PAGE, Provider, Region};
 use crate::space::{Shrunk, State};
 use alloc::vec::Vec;
 use gyre_machine::{Access, MapFlags, Va};
@@ -18,28 +20,88 @@ const REGION_BYTES_MIN: u64 = 2 * HUGE;
 
 impl Region {
     /// True where the 2 MiB from `at` on may be one page, if the region starts at `start`.
-    fn may_be_huge(&self, start: u64, at: u64) -> bool {
-        let unwanted = Options::STACK | Options::GROWS_DOWN | Options::SHARED | Options::NO_HUGE;
+    pub(crate) fn may_be_huge(&self, start: u64, at: u64) -> bool {
         let is_large = self.end - start >= REGION_BYTES_MIN || self.options.contains(Options::HUGE);
-        !self.options.intersects(unwanted) && is_large && start <= at && at + HUGE <= self.end
+        is_large && self.could_be_huge(start, at)
+    }
+
+    /// The same where the program asks for it, whatever the region's size.
+    pub(crate) fn could_be_huge(&self, start: u64, at: u64) -> bool {
+        let unwanted = Options::STACK | Options::GROWS_DOWN | Options::SHARED | Options::NO_HUGE;
+        matches!(self.provider, Provider::Anonymous)
+            && !self.options.intersects(unwanted)
+            && start <= at
+            && at + HUGE <= self.end
     }
 }
 
 impl State {
-    /// Makes a huge page around `address` where nothing is yet, if that may be and the memory is there.
-    pub(crate) fn install_huge(&mut self, start: u64, region: &Region, address: u64) -> bool {
+    /// Makes a huge page around `address` where nothing is yet, if that may be and the memory is there. What is to be flushed is a table
+    /// that was left there.
+    pub(crate) fn install_huge(&mut self, start: u64, region: &Region, address: u64) -> Option<Shrunk> {
         let at = address & !(HUGE - 1);
         if !region.may_be_huge(start, at) || self.pages.spans(at, at + HUGE).next().is_some() {
-            return false;
+            return None;
         }
-        let Ok(page) = Page::zeroed_run(ORDER) else { return false };
+        let mut shrunk = Shrunk::default();
+        self.put_huge(at, new_huge()?, region, &mut shrunk).then_some(shrunk)
+    }
+
+    /// Maps a huge page where nothing is mapped and nothing present.
+    pub(crate) fn put_huge(&mut self, at: u64, page: Page, region: &Region, shrunk: &mut Shrunk) -> bool {
         let Some(flags) = region.flags(&page) else { return false };
-        if self.table.map_large(Va(at), page.pa(), flags).is_err() {
-            return false;
+        let Ok(table) = self.table.map_large(Va(at), page.pa(), flags) else { return false };
+        if let Some(table) = table {
+            shrunk.stale.push(at);
+            shrunk.graves.pages.push(Page::of(table));
         }
-        self.pages.insert_huge(at, page);
+        self.pages.insert_huge(at, HugePage::Own(page));
         self.huge_made += 1;
         true
+    }
+
+    /// Gives the program the right to write the huge page that holds `address`, where nobody has it any more since a fork.
+    pub(crate) fn own_huge(&mut self, address: u64, region: &Region) -> bool {
+        let at = address & !(HUGE - 1);
+        let Some(huge) = self.pages.remove_huge(at) else { return false };
+        match huge.into_own() {
+            Ok(page) => {
+                let flags = region.flags(&page);
+                self.pages.insert_huge(at, HugePage::Own(page));
+                flags.is_some_and(|flags| self.table.protect_large(Va(at), flags).is_some())
+            }
+            Err(huge) => {
+                self.pages.insert_huge(at, huge);
+                false
+            }
+        }
+    }
+
+    /// Shares the huge pages that lie in a region with a new process, and splits those that lie across its borders.
+    ///
+    /// # Errors
+    /// [`SpaceError::NoMemory`].
+    pub(crate) fn share_huge(
+        &mut self,
+        child: &mut State,
+        (start, end): (u64, u64),
+        shrunk: &mut Shrunk,
+    ) -> Result<(), SpaceError> {
+        let all: Vec<u64> = self.pages.huge_starts(start, end).collect();
+        for at in all {
+            if at < start || at + HUGE > end {
+                self.split(at, shrunk);
+                continue;
+            }
+            if self.table.share_large(&mut child.table, Va(at)).map_err(|_| SpaceError::NoMemory)? {
+                shrunk.stale.push(at);
+            }
+            if let Some((mine, theirs)) = self.pages.remove_huge(at).map(HugePage::shared) {
+                self.pages.insert_huge(at, mine);
+                child.pages.insert_huge(at, theirs);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the huge pages that have a part in the range single pages.
@@ -53,12 +115,12 @@ impl State {
         let pages = match huge.split() {
             Ok(pages) => pages,
             Err(huge) => {
-                // Nobody else ever holds one: views of it are copies. It stays as it is.
+                // Never: views of it are copies. It stays as it is.
                 self.pages.insert_huge(at, huge);
                 return;
             }
         };
-        for (page, address) in pages.zip((at..at + HUGE).step_by(PAGE as usize)) {
+        for (page, address) in pages.into_iter().zip((at..at + HUGE).step_by(PAGE as usize)) {
             self.pages.insert(address, page);
         }
         // Without memory for the table the pages come back by faults.
@@ -79,7 +141,7 @@ impl State {
             if self.table.unmap_large(Va(at)).is_some() {
                 shrunk.stale.push(at);
             }
-            shrunk.graves.extend(self.pages.remove_huge(at));
+            shrunk.graves.huge.extend(self.pages.remove_huge(at));
         }
     }
 
@@ -93,4 +155,9 @@ impl State {
         };
         Some(self.table.query(Va(address)).is_some_and(|mapping| mapping.flags.contains(wanted)))
     }
+}
+
+/// 2 MiB in one piece, if they are there.
+pub(crate) fn new_huge() -> Option<Page> {
+    Page::zeroed_run(ORDER).ok()
 }

@@ -2,10 +2,15 @@
 
 use crate::huge::HUGE;
 use crate::tests::alone;
-use crate::{AddressSpace, FaultError, LocalFlush, MapRequest, Move, Options, Place, Provider, Rights};
+use crate::{
+    AddressSpace, FRACTION_BITS, FaultError, LocalFlush, MapRequest, Move, Options, Place, Provider, Refusal, Rights,
+    Usage, Wish,
+};
 use alloc::sync::Arc;
 use gyre_message::direct::block_on;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::vec;
 use std::vec::Vec;
 
 const PAGE: u64 = 4096;
@@ -101,6 +106,101 @@ fn views_of_a_huge_page_keep_what_they_saw() {
     assert_eq!(space.huge_pages().2, 1, "views do not keep it from being split");
 }
 
+fn fill(space: &AddressSpace, at: u64, byte: u8) {
+    (at..at + HUGE).step_by(PAGE as usize).for_each(|place| write(space, place, byte).unwrap());
+}
+
+fn is_filled(space: &AddressSpace, at: u64, byte: u8) -> bool {
+    (at..at + HUGE).step_by(PAGE as usize).all(|place| read(space, place) == Ok(byte))
+}
+
+#[test]
+fn a_fork_shares_them_whole_and_a_write_copies_one_page() {
+    let _alone = alone();
+    let parent = space(Options::empty());
+    fill(&parent, BASE, 1);
+    fill(&parent, BASE + HUGE, 2);
+    let child = block_on(parent.duplicate()).unwrap();
+    assert_eq!((parent.huge_pages(), child.huge_pages().0), ((2, 2, 0), 2));
+    write(&child, BASE + 5 * PAGE, 7).unwrap();
+    assert_eq!((read(&parent, BASE + 5 * PAGE), read(&child, BASE + 5 * PAGE)), (Ok(1), Ok(7)));
+    assert_eq!((child.huge_pages().0, parent.huge_pages().0), (1, 2));
+    assert_eq!(child.counters.copies.load(core::sync::atomic::Ordering::Relaxed), 1);
+    write(&parent, BASE + 6 * PAGE, 8).unwrap();
+    assert_eq!((read(&parent, BASE + 6 * PAGE), read(&child, BASE + 6 * PAGE)), (Ok(8), Ok(1)));
+    block_on(child.clear());
+    drop(child);
+    write(&parent, BASE + HUGE, 3).unwrap();
+    assert_eq!(parent.huge_pages(), (1, 2, 1), "what nobody shares any more is written where it is");
+    assert_eq!((read(&parent, BASE + HUGE), read(&parent, BASE + HUGE + PAGE)), (Ok(3), Ok(2)));
+}
+
+#[test]
+fn the_last_page_of_2_mib_makes_them_one() {
+    let _alone = alone();
+    let space = space(Options::empty());
+    write(&space, BASE, 1).unwrap();
+    block_on(space.unmap(BASE + HUGE - PAGE, PAGE)).unwrap();
+    map(&space, BASE + HUGE - PAGE, PAGE, Options::empty());
+    assert_eq!(space.huge_pages(), (0, 1, 1));
+    write(&space, BASE + HUGE - PAGE, 9).unwrap();
+    assert_eq!((space.huge_pages(), space.resident_bytes()), ((1, 2, 1), HUGE));
+    assert_eq!(
+        (read(&space, BASE), read(&space, BASE + HUGE - PAGE), read(&space, BASE + PAGE)),
+        (Ok(1), Ok(9), Ok(0))
+    );
+    write(&space, BASE + PAGE, 4).unwrap();
+    assert_eq!(read(&space, BASE + PAGE), Ok(4));
+}
+
+#[test]
+fn copies_of_all_pages_become_one_with_the_last() {
+    let _alone = alone();
+    let parent = space(Options::empty());
+    fill(&parent, BASE, 1);
+    let child = block_on(parent.duplicate()).unwrap();
+    fill(&child, BASE, 2);
+    assert_eq!(child.huge_pages(), (1, 1, 1));
+    assert!(is_filled(&child, BASE, 2) && is_filled(&parent, BASE, 1));
+}
+
+#[test]
+fn what_others_hold_stays_in_single_pages() {
+    let _alone = alone();
+    let parent = space(Options::NO_HUGE);
+    fill(&parent, BASE, 1);
+    parent.set_options(BASE, BYTES, Options::empty(), Options::NO_HUGE).unwrap();
+    let child = block_on(parent.duplicate()).unwrap();
+    block_on(parent.gather_range(BASE, BYTES, Wish::None)).unwrap();
+    assert_eq!(parent.huge_pages().0, 0);
+    block_on(child.clear());
+    drop(child);
+    block_on(parent.gather_range(BASE, BYTES, Wish::None)).unwrap();
+    assert_eq!((parent.huge_pages().0, parent.resident_bytes()), (1, HUGE));
+    assert!(is_filled(&parent, BASE, 1));
+}
+
+#[test]
+fn a_program_that_asks_gets_them_where_something_is() {
+    let _alone = alone();
+    let space = space(Options::NO_HUGE);
+    write(&space, BASE + HUGE + PAGE, 1).unwrap();
+    let now = |space: &AddressSpace, at, bytes| block_on(space.gather_range(at, bytes, Wish::Now));
+    assert_eq!(now(&space, BASE, BYTES), Err(Refusal::Unfit));
+    space.set_options(BASE, BYTES, Options::empty(), Options::NO_HUGE).unwrap();
+    assert_eq!(now(&space, BASE, BYTES), Err(Refusal::Unfit), "nothing is in three of them");
+    assert_eq!((space.huge_pages().0, space.resident_bytes()), (1, HUGE));
+    assert_eq!((now(&space, BASE + HUGE, HUGE), now(&space, BASE, 100 * BYTES)), (Ok(()), Err(Refusal::NotMapped)));
+    assert_eq!((read(&space, BASE + HUGE), read(&space, BASE + HUGE + PAGE)), (Ok(0), Ok(1)));
+}
+
+/// The frames that a program sees, each by a page of it.
+fn held(space: &AddressSpace) -> Vec<u64> {
+    let state = space.state.lock();
+    let present = (BASE..BASE + 16 * HUGE).step_by(PAGE as usize).filter(|at| state.pages.contains(*at));
+    present.filter_map(|at| state.pages.with(at, |page, offset| page.pa().0 + offset as u64 & !(PAGE - 1))).collect()
+}
+
 /// What a program may do; places and lengths in units of 256 pages.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -110,7 +210,13 @@ enum Step {
     Protect(u64, u64, bool),
     Discard(u64, u64),
     Move(u64, u64, u64),
+    Gather(u64, u64, bool),
+    /// The child goes on.
     Fork,
+    /// A process that waits goes on; the other waits.
+    Switch(usize),
+    /// A process that waits ends.
+    End(usize),
 }
 
 const UNIT: u64 = HUGE / 2;
@@ -125,14 +231,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (place.clone(), count.clone(), any::<bool>())
             .prop_map(|(at, count, writable)| Step::Protect(at, count, writable)),
         (place.clone(), count.clone()).prop_map(|(at, count)| Step::Discard(at, count)),
-        (place.clone(), count, place).prop_map(|(at, count, to)| Step::Move(at, count, to)),
+        (place.clone(), count.clone(), place.clone()).prop_map(|(at, count, to)| Step::Move(at, count, to)),
+        (place, count, any::<bool>()).prop_map(|(at, count, now)| Step::Gather(at, count, now)),
         Just(Step::Fork),
+        any::<usize>().prop_map(Step::Switch),
+        any::<usize>().prop_map(Step::End),
     ];
     proptest::collection::vec(step, 1..24)
 }
 
-/// A step in one space: what the program sees of it.
-fn act(space: &mut Arc<AddressSpace>, step: Step, options: Options) -> bool {
+/// Processes of one program; the first one runs.
+type Family = Vec<Arc<AddressSpace>>;
+
+/// A step of one family: what the program sees of it.
+fn act(family: &mut Family, step: Step, options: Options) -> bool {
+    let waiting = family.len() - 1;
+    let space = &family[0];
     let at = |place: u64| BASE + place * UNIT;
     match step {
         Step::Write(place, byte) => write(space, at(place) + 7, byte).is_ok(),
@@ -148,11 +262,25 @@ fn act(space: &mut Arc<AddressSpace>, step: Step, options: Options) -> bool {
         Step::Move(place, count, to) => {
             block_on(space.remap(at(place), count * UNIT, count * UNIT, Move::To(at(to)))).is_ok()
         }
-        Step::Fork => {
-            // The child goes on; the parent ends.
-            *space = block_on(space.duplicate()).unwrap();
+        Step::Gather(place, count, now) => {
+            // It may be refused; nobody sees it.
+            let _ = block_on(space.gather_range(at(place), count * UNIT, if now { Wish::Now } else { Wish::None }));
             true
         }
+        Step::Fork => {
+            let child = block_on(space.duplicate()).unwrap();
+            family.insert(0, child);
+            true
+        }
+        Step::Switch(number) if waiting > 0 => {
+            family.swap(0, 1 + number % waiting);
+            true
+        }
+        Step::End(number) if waiting > 0 => {
+            block_on(family.remove(1 + number % waiting).clear());
+            true
+        }
+        Step::Switch(_) | Step::End(_) => true,
     }
 }
 
@@ -161,12 +289,38 @@ proptest! {
     #[test]
     fn a_program_sees_no_difference_between_huge_and_single_pages(steps in steps()) {
         let _alone = alone();
-        let (mut huge, mut single) = (space(Options::empty()), space(Options::NO_HUGE));
+        let (mut huge, mut single) = (vec![space(Options::empty())], vec![space(Options::NO_HUGE)]);
         for step in steps {
             prop_assert_eq!(act(&mut huge, step, Options::empty()), act(&mut single, step, Options::NO_HUGE), "{:?}", step);
-            for place in 0..12 {
-                let at = BASE + place * UNIT + 7;
-                prop_assert_eq!(read(&huge, at), read(&single, at), "{:?} {}", step, place);
+            for (huge, single) in huge.iter().zip(&single) {
+                for place in 0..12 {
+                    let at = BASE + place * UNIT + 7;
+                    prop_assert_eq!(read(huge, at), read(single, at), "{:?} {}", step, place);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_family_are_all_that_it_holds(steps in steps()) {
+        let _alone = alone();
+        let (mut huge, mut single) = (vec![space(Options::empty())], vec![space(Options::NO_HUGE)]);
+        for step in steps {
+            act(&mut huge, step, Options::empty());
+            act(&mut single, step, Options::NO_HUGE);
+            for family in [&huge, &single] {
+                let pages: BTreeSet<u64> = family.iter().flat_map(|space| held(space)).collect();
+                let whole = pages.len() as u64 * PAGE;
+                let usages: Vec<Usage> = family.iter().map(|space| block_on(space.usage())).collect();
+                let parts: u64 = usages.iter().map(Usage::part).sum();
+                let whole_fraction = whole << FRACTION_BITS;
+                // Each page loses less than one unit for each of its holders.
+                let lost = pages.len() as u64 * family.len() as u64;
+                prop_assert!(parts <= whole_fraction && whole_fraction - parts <= lost, "{:?}: {} of {}", step, parts, whole_fraction);
+                for (usage, space) in usages.iter().zip(family) {
+                    prop_assert_eq!(usage.anonymous.resident, space.resident_bytes());
+                    prop_assert_eq!(usage.huge, space.huge_pages().0 * HUGE);
+                }
             }
         }
     }

@@ -19,9 +19,11 @@ mod duplicate;
 pub mod error;
 mod fault;
 pub mod flush;
+pub mod gather;
 mod give_back;
 mod heap;
 mod huge;
+mod huge_page;
 #[cfg(test)]
 mod huge_tests;
 pub mod layout;
@@ -33,13 +35,16 @@ mod regions;
 pub mod space;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 pub mod user_memory;
 
 pub use advise::WordName;
 pub use error::{FaultError, SpaceError};
 pub use flush::{Flush, LocalFlush, Stale};
+pub use gather::{Refusal, Wish};
 pub use layout::Layout;
 pub use map::{MapRequest, Move, Place};
 pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
 pub use space::{AddressSpace, Limits};
+pub use usage::{FRACTION_BITS, Usage};
 pub use user_memory::UserFault;

@@ -1,6 +1,7 @@
 //! The pages present in an address space, by address: blocks of 64 neighbours (256 KiB).
 
 use crate::huge::HUGE;
+use crate::huge_page::HugePage;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -20,10 +21,12 @@ struct Block {
 /// Pages by the address of their first byte.
 #[derive(Default)]
 pub(crate) struct PageMap {
+    /// True where it is what a program sees: its pages count as mapped.
+    is_shown: bool,
     blocks: BTreeMap<u64, Box<Block>>,
     count: usize,
     /// Pages of 2 MiB; where one is there are no others.
-    huge: BTreeMap<u64, Page>,
+    huge: BTreeMap<u64, HugePage>,
 }
 
 fn place(address: u64) -> (u64, usize) {
@@ -63,6 +66,13 @@ impl Block {
 }
 
 impl PageMap {
+    /// The pages that a program sees.
+    pub(crate) fn of_program() -> PageMap {
+        let mut pages = PageMap::default();
+        pages.is_shown = true;
+        pages
+    }
+
     /// How many pages there are, huge ones counted as what they could be split into.
     pub(crate) fn len(&self) -> usize {
         self.count + self.huge.len() * (HUGE / PAGE) as usize
@@ -74,17 +84,45 @@ impl PageMap {
     }
 
     /// The huge page that holds `address`.
-    pub(crate) fn huge(&self, address: u64) -> Option<&Page> {
+    pub(crate) fn huge(&self, address: u64) -> Option<&HugePage> {
         if self.huge.is_empty() {
             return None;
         }
         self.huge.get(&(address & !(HUGE - 1)))
     }
 
-    /// The page that holds `address`, of whatever size, and the offset in it of the 4 KiB that do.
-    pub(crate) fn any(&self, address: u64) -> Option<(&Page, usize)> {
-        let single = self.get(address).map(|page| (page, 0));
-        single.or_else(|| self.huge(address).map(|page| (page, (address % HUGE & !(PAGE - 1)) as usize)))
+    /// Works on the page that holds `address`, of whatever size, and the offset of that byte in it.
+    #[inline]
+    pub(crate) fn with<T>(&self, address: u64, work: impl FnOnce(&Page, usize) -> T) -> Option<T> {
+        match self.get(address) {
+            Some(page) => Some(work(page, (address % PAGE) as usize)),
+            None => self.huge(address)?.with((address % HUGE) as usize, work),
+        }
+    }
+
+    /// The page that holds `address` and the offset of that byte in it, where it is single or a huge one that nobody shares.
+    pub(crate) fn own(&self, address: u64) -> Option<(&Page, usize)> {
+        match (self.get(address), self.huge(address)) {
+            (Some(page), _) => Some((page, (address % PAGE) as usize)),
+            (None, Some(HugePage::Own(page))) => Some((page, (address % HUGE) as usize)),
+            _ => None,
+        }
+    }
+
+    /// True where the block of the page at `address` has all its pages.
+    pub(crate) fn is_block_full(&self, address: u64) -> bool {
+        self.blocks.get(&place(address).0).is_some_and(|block| block.used == BLOCK_PAGES as usize)
+    }
+
+    /// The single pages from `start` to `end`, block by block.
+    pub(crate) fn singles(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &Page)> + '_ {
+        let numbers = Numbers::of(start, end);
+        self.blocks.range(numbers.blocks()).flat_map(move |(block, held)| {
+            let range = numbers.places(*block);
+            let first = block * BLOCK_PAGES + range.start as u64;
+            let places = held.pages.get(range).unwrap_or_default();
+            places.iter().zip(first..).filter_map(|(page, number)| Some((number * PAGE, page.as_ref()?)))
+        })
     }
 
     /// The places of single pages from `address` on, as far as they lie together.
@@ -105,12 +143,12 @@ impl PageMap {
     }
 
     /// Puts a huge page where nothing is.
-    pub(crate) fn insert_huge(&mut self, at: u64, page: Page) {
+    pub(crate) fn insert_huge(&mut self, at: u64, page: HugePage) {
         self.huge.insert(at, page);
     }
 
     /// Takes a huge page out.
-    pub(crate) fn remove_huge(&mut self, at: u64) -> Option<Page> {
+    pub(crate) fn remove_huge(&mut self, at: u64) -> Option<HugePage> {
         self.huge.remove(&at)
     }
 
@@ -123,11 +161,18 @@ impl PageMap {
     /// Puts a page at `address` and returns what was there.
     pub(crate) fn insert(&mut self, address: u64, page: Page) -> Option<Page> {
         let (number, index) = place(address);
+        if self.is_shown {
+            page.note_mapping();
+        }
         let block = self.blocks.entry(number).or_insert_with(Block::new);
         let before = block.pages.get_mut(index)?.replace(page);
-        if before.is_none() {
-            block.used += 1;
-            self.count += 1;
+        match &before {
+            None => {
+                block.used += 1;
+                self.count += 1;
+            }
+            Some(before) if self.is_shown => before.note_unmapping(),
+            Some(_) => {}
         }
         before
     }
@@ -137,6 +182,9 @@ impl PageMap {
         let (number, index) = place(address);
         let block = self.blocks.get_mut(&number)?;
         let page = block.pages.get_mut(index)?.take()?;
+        if self.is_shown {
+            page.note_unmapping();
+        }
         block.used -= 1;
         self.count -= 1;
         if block.used == 0 {
@@ -147,13 +195,7 @@ impl PageMap {
 
     /// Addresses of the pages from `start` to `end`, in order. Looks only at the places in the range, not at whole blocks.
     pub(crate) fn addresses(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
-        let numbers = Numbers::of(start, end);
-        self.blocks.range(numbers.blocks()).flat_map(move |(block, held)| {
-            let range = numbers.places(*block);
-            let first = block * BLOCK_PAGES + range.start as u64;
-            let places = held.pages.get(range).unwrap_or_default();
-            places.iter().zip(first..).filter(|(page, _)| page.is_some()).map(|(_, number)| number * PAGE)
-        })
+        self.singles(start, end).map(|(address, _)| address)
     }
 
     /// The parts of the range from `start` to `end` in which there are pages, no longer than a block each, in order.
@@ -166,7 +208,7 @@ impl PageMap {
         })
     }
 
-    /// Gives all pages from `start` to `end` to `other` too, which has none there.
+    /// Gives all pages from `start` to `end` to the program `other` too, which has none there.
     pub(crate) fn share_range(&self, other: &mut PageMap, start: u64, end: u64) {
         let numbers = Numbers::of(start, end);
         for (number, block) in self.blocks.range(numbers.blocks()) {
@@ -177,8 +219,9 @@ impl PageMap {
             let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
             let mut count = 0;
             for (to, page) in fresh.pages.get_mut(range).unwrap_or_default().iter_mut().zip(from) {
-                if page.is_some() {
-                    to.clone_from(page);
+                if let Some(page) = page {
+                    page.note_mapping();
+                    *to = Some(page.clone());
                     count += 1;
                 }
             }
@@ -195,6 +238,9 @@ impl PageMap {
             let before = taken.len();
             let places = block.pages.get_mut(numbers.places(*number)).unwrap_or_default();
             taken.extend(places.iter_mut().filter_map(Option::take));
+            if self.is_shown {
+                taken.iter().skip(before).for_each(Page::note_unmapping);
+            }
             block.used -= taken.len() - before;
             self.count -= taken.len() - before;
             if block.used == 0 {
@@ -207,12 +253,21 @@ impl PageMap {
     }
 }
 
+impl Drop for PageMap {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let all = self.blocks.values().flat_map(|block| block.pages.iter().flatten());
+            all.for_each(Page::note_unmapping);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn map_of(numbers: &[u64]) -> PageMap {
-        let mut map = PageMap::default();
+        let mut map = PageMap::of_program();
         for number in numbers {
             assert!(map.insert(number * PAGE, Page::zeroed().unwrap()).is_none());
         }

@@ -176,14 +176,19 @@ impl Region {
         self.first_index + (address - start) / PAGE
     }
 
-    /// The hardware rights for a page of it, or `None` for no access at all.
+    /// The hardware rights for a page of it, or `None` for no access at all. A private page that may be written is noted as the program's
+    /// own: what it holds then, no file could give again.
     pub(crate) fn flags(&self, page: &Page) -> Option<MapFlags> {
         if self.rights.is_empty() {
             return None;
         }
         let mut flags = MapFlags::USER;
         flags.set(MapFlags::EXECUTE, self.rights.contains(Rights::EXECUTE));
-        flags.set(MapFlags::WRITE, self.may_write_in_place(page));
+        let may_write = self.may_write_in_place(page);
+        if may_write && !self.is_shared() {
+            page.note_own();
+        }
+        flags.set(MapFlags::WRITE, may_write);
         Some(flags)
     }
 

@@ -1,6 +1,7 @@
 //! The address space and its lock.
 
 use crate::flush::{Flush, Stale, flush_here};
+use crate::huge_page::HugePage;
 use crate::leaving::Leaving;
 use crate::pages::PageMap;
 use crate::region::{PAGE, Region};
@@ -39,7 +40,7 @@ pub(crate) struct State {
     /// Start and end of the heap of brk.
     pub(crate) heap: (u64, u64),
     /// Pages whose flush was abandoned by a killed thread: held until the space ends.
-    pub(crate) graveyard: Vec<Page>,
+    pub(crate) graveyard: Graves,
     /// Ranges that nobody may get yet.
     pub(crate) leaving: Leaving,
     /// Huge pages made, and split, so far.
@@ -105,11 +106,11 @@ impl AddressSpace {
             _count: SPACES.count(),
             state: SpinLock::new(State {
                 table,
-                pages: PageMap::default(),
+                pages: PageMap::of_program(),
                 regions: Regions::default(),
                 limits,
                 heap: (0, 0),
-                graveyard: Vec::new(),
+                graveyard: Graves::default(),
                 leaving: Leaving::default(),
                 huge_made: 0,
                 huge_split: 0,
@@ -184,8 +185,7 @@ impl AddressSpace {
         if access == Access::Write && !writable {
             return None;
         }
-        let (page, base) = state.pages.any(address)?;
-        Some(work(page, base + (address % PAGE) as usize, writable))
+        state.pages.with(address, |page, offset| work(page, offset, writable))
     }
 
     /// Makes all cores forget what shrank, then frees the pages that were taken out.
@@ -193,7 +193,7 @@ impl AddressSpace {
         if shrunk.stale.is_empty() {
             return self.end_leaving(shrunk.leaving);
         }
-        let mut graves = Graves { space: self, pages: shrunk.graves };
+        let mut burial = Burial { space: self, graves: shrunk.graves };
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
@@ -203,7 +203,7 @@ impl AddressSpace {
             count(&self.counters.flushes_across);
             self.flush.flush(cores, stale).await;
         }
-        graves.pages.clear();
+        burial.graves = Graves::default();
         self.end_leaving(shrunk.leaving);
     }
 
@@ -250,7 +250,7 @@ impl StalePages {
 #[derive(Default)]
 pub(crate) struct Shrunk {
     pub(crate) stale: StalePages,
-    pub(crate) graves: Vec<Page>,
+    pub(crate) graves: Graves,
     /// Ranges that are free once it is flushed. A thread that is killed before leaves them for ever.
     pub(crate) leaving: Vec<(u64, u64)>,
 }
@@ -259,21 +259,35 @@ impl Shrunk {
     pub(crate) fn merge(&mut self, other: Shrunk) {
         self.stale.all |= other.stale.all;
         self.stale.pages.extend(other.stale.pages);
-        self.graves.extend(other.graves);
+        self.graves.append(other.graves);
         self.leaving.extend(other.leaving);
     }
 }
 
-/// Pages that cores may still reach; a thread killed in the flush leaves them to the space.
-struct Graves<'a> {
-    space: &'a AddressSpace,
-    pages: Vec<Page>,
+/// Pages that cores may still reach, and tables that they may still look into.
+#[derive(Default)]
+pub(crate) struct Graves {
+    pub(crate) pages: Vec<Page>,
+    pub(crate) huge: Vec<HugePage>,
 }
 
-impl Drop for Graves<'_> {
+impl Graves {
+    fn append(&mut self, mut other: Graves) {
+        self.pages.append(&mut other.pages);
+        self.huge.append(&mut other.huge);
+    }
+}
+
+/// A thread killed in the flush leaves what it waited for to the space.
+struct Burial<'a> {
+    space: &'a AddressSpace,
+    graves: Graves,
+}
+
+impl Drop for Burial<'_> {
     fn drop(&mut self) {
-        if !self.pages.is_empty() {
-            self.space.state.lock().graveyard.append(&mut self.pages);
+        if !self.graves.pages.is_empty() || !self.graves.huge.is_empty() {
+            self.space.state.lock().graveyard.append(core::mem::take(&mut self.graves));
         }
     }
 }
@@ -289,8 +303,7 @@ impl State {
     /// The page that holds `address` and the offset in it, where the program may write it.
     pub(crate) fn writable(&self, address: u64) -> Option<(&Page, usize)> {
         self.table.writable(Va(address)).filter(|writable| *writable)?;
-        let (page, base) = self.pages.any(address)?;
-        Some((page, base + (address % PAGE) as usize))
+        self.pages.own(address)
     }
 
     /// Takes the page at `address` out of the table and the pages.
@@ -298,7 +311,7 @@ impl State {
         if self.table.unmap(Va(address)).is_some() {
             shrunk.stale.push(address);
         }
-        shrunk.graves.extend(self.pages.remove(address));
+        shrunk.graves.pages.extend(self.pages.remove(address));
     }
 
     /// Takes all pages of the range out.
@@ -307,7 +320,7 @@ impl State {
         for (from, to) in self.pages.spans(start, end) {
             self.table.unmap_range(Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
         }
-        self.pages.take_range(start, end, &mut shrunk.graves);
+        self.pages.take_range(start, end, &mut shrunk.graves.pages);
     }
 
     /// Puts a page where none is and maps it with the rights of its region.

@@ -10,6 +10,9 @@ use gyre_object::SpinLock;
 
 /// Bytes taken back at once beyond what is asked for, so that the next page does not ask again.
 const BATCH_BYTES: u64 = 64 << 10;
+/// Looks in a row that find nothing before a request fails: a keeper may only mark at the first what it gives at the second, if nobody
+/// uses it meanwhile.
+const LOOKS: usize = 2;
 /// Rounds of one request: each frees something, others may take it meanwhile.
 const ROUNDS_MAX: usize = 32;
 
@@ -171,6 +174,7 @@ impl Memory {
 
     async fn make_room(&'static self, activity: ActivityId, bytes: u64) -> Result<(), MemoryError> {
         let payer = (self.options.payer)(activity);
+        let mut looks = 0;
         for _ in 0..ROUNDS_MAX {
             let (taken, error) = match self.shortage(activity, bytes) {
                 None => return Ok(()),
@@ -182,7 +186,8 @@ impl Memory {
                 }
             };
             // What a keeper gave up may still be held by somebody else: then it is not back, and the next round asks for more.
-            if taken == 0 {
+            looks = if taken == 0 { looks + 1 } else { 0 };
+            if looks == LOOKS {
                 return if self.shortage(activity, bytes).is_none() { Ok(()) } else { Err(error) };
             }
         }

@@ -27,6 +27,11 @@ impl Page {
         Frame::allocate(order).map(|frame| Page(Arc::new(frame)))
     }
 
+    /// A frame as a counted page.
+    pub fn of(frame: Frame) -> Page {
+        Page(Arc::new(frame))
+    }
+
     /// Cuts a run into single pages, in order.
     ///
     /// # Errors
@@ -54,6 +59,36 @@ impl Page {
     /// True while somebody else holds it too.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
+    }
+
+    /// One more address space shows it to its programs.
+    #[inline]
+    pub fn note_mapping(&self) {
+        self.0.note_mapping();
+    }
+
+    /// One address space less shows it.
+    #[inline]
+    pub fn note_unmapping(&self) {
+        self.0.note_unmapping();
+    }
+
+    /// How many address spaces show it: caches, views and kernel objects that hold it do not count.
+    #[inline]
+    pub fn mappings(&self) -> u32 {
+        self.0.mappings()
+    }
+
+    /// A program may write it from now on, and nobody else sees that: it is no file's any more, whoever else comes to hold it.
+    #[inline]
+    pub fn note_own(&self) {
+        self.0.note_own();
+    }
+
+    /// True once a program could write it for itself.
+    #[inline]
+    pub fn is_own(&self) -> bool {
+        self.0.is_own()
     }
 
     /// How many hold it.

@@ -218,7 +218,7 @@ impl FileSystem {
     pub async fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
         match self {
             FileSystem::Served(client) => client.read(node, offset, bytes).await,
-            FileSystem::Proc(proc) => proc.read(node, offset, bytes),
+            FileSystem::Proc(proc) => proc.read(node, offset, bytes).await,
         }
     }
 

@@ -19,6 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use gyre_interface::{Readiness, Ready};
+use gyre_machine::OutOfMemory;
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
 
@@ -142,7 +143,8 @@ impl Terminal {
             state.forget_input();
         }
         if was_canonical && !termios.is_canonical() {
-            state.release_line();
+            // Without memory for it the line goes before the next byte typed.
+            let _ = state.release_bytes();
             state.lines.clear();
         } else if !was_canonical && termios.is_canonical() && !state.cooked.is_empty() {
             let bytes = state.cooked.len();
@@ -178,25 +180,33 @@ impl Terminal {
         }
     }
 
-    /// What is typed. Answers the bytes taken: fewer where the program does not read.
-    pub fn input(&self, data: &[u8]) -> usize {
+    /// What is typed. Answers the bytes taken: fewer where the program does not read, or where there is no memory for more.
+    ///
+    /// # Errors
+    /// EAGAIN where the program does not read; ENOMEM. Nothing was taken then.
+    pub fn input(&self, data: &[u8]) -> Result<usize, Errno> {
         let mut signals = Vec::new();
         let mut taken = 0;
+        let mut refusal = Errno::EAGAIN;
         {
             let mut state = self.state.lock();
             for byte in data {
                 if state.cooked.len() + state.line.len() >= QUEUE_BYTES {
                     break;
                 }
-                if let Some(signal) = state.type_byte(*byte) {
-                    signals.push(signal);
+                match state.type_byte(*byte) {
+                    Ok(signal) => signals.extend(signal),
+                    Err(OutOfMemory) => {
+                        refusal = Errno::ENOMEM;
+                        break;
+                    }
                 }
                 taken += 1;
             }
             self.publish(&state);
         }
         signals.into_iter().for_each(|signal| self.signal(signal));
-        taken
+        if taken == 0 && !data.is_empty() { Err(refusal) } else { Ok(taken) }
     }
 
     fn publish(&self, state: &State) {

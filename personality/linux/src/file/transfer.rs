@@ -119,12 +119,11 @@ impl<'a> UserBuffer<'a> {
                 break;
             };
             let part = rest.get(..range.bytes).unwrap_or(rest);
-            if let Err(fault) = self.thread.space().copy_out(range.address, part).await {
-                self.used(fault.done);
-                return Err(fault.error.into());
-            }
-            self.used(range.bytes);
-            copied += range.bytes;
+            let mut done = 0;
+            let result = self.thread.copy_out_from(range.address, part, &mut done).await;
+            self.used(done);
+            result?;
+            copied += done;
         }
         Ok(copied)
     }

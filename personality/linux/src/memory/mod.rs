@@ -5,7 +5,8 @@ pub mod segments;
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_address_space::{MapRequest, MappedFile, Move, Options, Place, Provider, Rights, SharedMemory, SpaceError};
+use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Move, Options, Place, Provider, Refusal};
+use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
 use gyre_machine::PAGE_BYTES;
 use linux_raw_sys::general as raw;
 
@@ -168,7 +169,11 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::MADV_DOFORK => set(Options::empty(), Options::NOT_INHERITED)?,
         raw::MADV_WIPEONFORK => set(Options::WIPED, Options::empty())?,
         raw::MADV_KEEPONFORK => set(Options::empty(), Options::WIPED)?,
-        raw::MADV_HUGEPAGE => set(Options::HUGE, Options::NO_HUGE)?,
+        raw::MADV_HUGEPAGE => {
+            set(Options::HUGE, Options::NO_HUGE)?;
+            gather(&space, address, bytes, Wish::None).await?;
+        }
+        raw::MADV_COLLAPSE => gather(&space, address, bytes, Wish::Now).await?,
         raw::MADV_NOHUGEPAGE => set(Options::NO_HUGE, Options::HUGE)?,
         raw::MADV_NORMAL
         | raw::MADV_RANDOM
@@ -181,6 +186,19 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
+}
+
+/// Makes huge pages of single ones.
+async fn gather(space: &AddressSpace, address: u64, bytes: u64, wish: Wish) -> Result<(), Errno> {
+    if !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Errno::EINVAL)?;
+    alloc::boxed::Box::pin(space.gather_range(address, bytes, wish)).await.map_err(|refusal| match refusal {
+        Refusal::Unfit => Errno::EINVAL,
+        Refusal::Busy => Errno::EAGAIN,
+        Refusal::NoMemory | Refusal::NotMapped => Errno::ENOMEM,
+    })
 }
 
 /// `msync(address, bytes, flags)`.

@@ -118,6 +118,9 @@ async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, a
         own.saved.take().unwrap_or(blocked)
     };
     if frame::push(thread, running, &info, &action, mask).await.is_err() {
+        if thread.is_dying() {
+            return Flow::End;
+        }
         if info.signal == number::SIGSEGV {
             thread.process().end(number::SIGSEGV);
             return Flow::End;

@@ -1,10 +1,12 @@
 //! A tenant that has used its memory up: who of it ends, and what its owner reads about it.
 
 use crate::signal::number;
-use crate::{Process, Thread};
+use crate::{Errno, Process, Thread};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use gyre_address_space::FaultError;
 use gyre_message::wait::Either;
 use gyre_message::{select, sleep_ns};
 
@@ -17,9 +19,38 @@ const ROOM_BYTES: u64 = 16 << 10;
 /// Bytes of a MiB, for people.
 const MIB: u64 = 1 << 20;
 
+/// A copy from or to a program's memory met `error`. Where a page could not be had it may go on when this returns: a call that touches
+/// memory does what the program's own access does, so that nothing that was taken from elsewhere is lost.
+///
+/// # Errors
+/// Every other error as it is; ENOMEM where it is the caller's own process that ends.
+pub(crate) async fn settle(thread: &Thread, error: FaultError) -> Result<(), Errno> {
+    if error != FaultError::OutOfMemory {
+        return Err(error.into());
+    }
+    // Rare, and a large future: it must not make each copy's larger.
+    Box::pin(end_largest(thread)).await;
+    is_to_go_on(thread)
+}
+
+/// The kernel found no page for what a program writes to a stream. It may try again when this returns.
+///
+/// # Errors
+/// ENOMEM where it is the caller's own process that ends.
+pub(crate) async fn wait_for_buffer(thread: &Thread) -> Result<(), Errno> {
+    if !thread.tenant().host().flush().make_room(ROOM_BYTES).await {
+        Box::pin(end_largest(thread)).await;
+    }
+    is_to_go_on(thread)
+}
+
+fn is_to_go_on(thread: &Thread) -> Result<(), Errno> {
+    if thread.is_dying() { Err(Errno::ENOMEM) } else { Ok(()) }
+}
+
 /// A page was needed, and reclaim found none: the tenant's largest process ends. Returns when its memory is free, or when it is the
 /// caller's own process that ends.
-pub(crate) async fn end_largest(thread: &Arc<Thread>) {
+pub(crate) async fn end_largest(thread: &Thread) {
     let own = thread.process();
     if has_room_again(thread).await {
         return;

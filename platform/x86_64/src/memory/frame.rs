@@ -4,7 +4,7 @@ use super::raw;
 use crate::lock::Once;
 use crate::paging::DIRECT_MAP;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
 
 static METER: Once<&'static dyn MemoryMeter> = Once::new();
@@ -49,6 +49,9 @@ pub(crate) fn credit(owner: u32, bytes: usize) {
 pub struct Frame {
     memory: NonNull<u8>,
     order: u8,
+    /// Address spaces that show it.
+    mappings: AtomicU32,
+    is_own: AtomicBool,
 }
 
 // SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
@@ -76,7 +79,7 @@ impl Frame {
         };
         raw::info_of(pa).owner.store(owner, Relaxed);
         let memory = NonNull::new((DIRECT_MAP + pa) as *mut u8).ok_or(OutOfMemory)?;
-        Ok(Frame { memory, order })
+        Ok(Frame { memory, order, mappings: AtomicU32::new(0), is_own: AtomicBool::new(false) })
     }
 
     /// Lets go of the frames without freeing them, see [`Frame::from_pa`].
@@ -94,7 +97,12 @@ impl Frame {
         let memory = (DIRECT_MAP + pa) as *mut u8;
         // SAFETY: addresses of the direct map are not null.
         let memory = unsafe { NonNull::new_unchecked(memory) };
-        Frame { memory, order: raw::info_of(pa).order.load(Relaxed) }
+        Frame {
+            memory,
+            order: raw::info_of(pa).order.load(Relaxed),
+            mappings: AtomicU32::new(0),
+            is_own: AtomicBool::new(false),
+        }
     }
 
     /// Cuts it into single frames of the same owner, in order: `2^order` of them.
@@ -118,6 +126,36 @@ impl Frame {
     /// Length in bytes.
     pub fn bytes(&self) -> usize {
         PAGE_BYTES << self.order
+    }
+
+    /// One more address space shows it.
+    #[inline]
+    pub fn note_mapping(&self) {
+        self.mappings.fetch_add(1, Relaxed);
+    }
+
+    /// One address space less shows it.
+    #[inline]
+    pub fn note_unmapping(&self) {
+        self.mappings.fetch_sub(1, Relaxed);
+    }
+
+    /// How many address spaces show it, as far as they said so.
+    #[inline]
+    pub fn mappings(&self) -> u32 {
+        self.mappings.load(Relaxed)
+    }
+
+    /// A program may write it from now on, and nobody else sees that: it is no file's any more, whoever else comes to hold it.
+    #[inline]
+    pub fn note_own(&self) {
+        self.is_own.store(true, Relaxed);
+    }
+
+    /// True once a program could write it for itself.
+    #[inline]
+    pub fn is_own(&self) -> bool {
+        self.is_own.load(Relaxed)
     }
 
     /// Who pays for it, as the memory meter said; `None` before there was a meter.
@@ -181,7 +219,7 @@ impl Frame {
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         let place = self.place(offset, 4).filter(|_| offset.is_multiple_of(4))?;
         // SAFETY: aligned, inside the frame; others change it by machine instructions only.
-        let word = unsafe { core::sync::atomic::AtomicU32::from_ptr(place.cast()) };
+        let word = unsafe { AtomicU32::from_ptr(place.cast()) };
         Some(word.compare_exchange(
             expected,
             new,

@@ -12,6 +12,8 @@ std::thread_local! {
 struct Keeper {
     activities: &'static Activities,
     kept: SpinLock<Vec<(ActivityId, u64)>>,
+    /// At the next look it only marks.
+    marks: SpinLock<bool>,
 }
 
 impl Keeper {
@@ -28,6 +30,9 @@ impl Keeper {
 
 impl reclaim::Server for Keeper {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
+        if core::mem::take(&mut *self.marks.lock()) {
+            return Ok(0);
+        }
         let mut given = 0;
         for (_, kept) in self.kept.lock().iter_mut().filter(|(owner, _)| *owner == activity) {
             let part = (*kept).min(bytes - given);
@@ -54,7 +59,8 @@ fn world() -> World {
     let activities: &'static Activities = Box::leak(Box::default());
     let params = ActivityParams { memory_bytes_max: LIMIT, ..ActivityParams::default() };
     let tenants = ["a", "b", "c"].map(|name| activities.create(None, name, params).unwrap());
-    let keeper: &'static Keeper = Box::leak(Box::new(Keeper { activities, kept: SpinLock::default() }));
+    let keeper: &'static Keeper =
+        Box::leak(Box::new(Keeper { activities, kept: SpinLock::default(), marks: SpinLock::default() }));
     let client = reclaim::Client::new(direct_link(move |request| Box::pin(reclaim::serve(keeper, request))));
     FREE.set(3072 * KIB);
     let options = Options {
@@ -117,6 +123,15 @@ fn who_holds_only_what_cannot_be_given_back_is_told_so() {
     memory.options.activities.charge_memory(a, LIMIT).unwrap();
     assert_eq!(block_on(memory.reserve(a, 4 * KIB)), Err(MemoryError::LimitReached));
     assert_eq!(memory.figures_of(a).unwrap().failures, 1);
+}
+
+#[test]
+fn what_a_keeper_gives_at_its_second_look_is_waited_for() {
+    let World { memory, keeper, tenants: [a, ..] } = world();
+    keeper.keep(a, LIMIT);
+    *keeper.marks.lock() = true;
+    assert_eq!(block_on(memory.reserve(a, 4 * KIB)), Ok(()));
+    assert_eq!(memory.figures_of(a).unwrap().failures, 0);
 }
 
 #[test]

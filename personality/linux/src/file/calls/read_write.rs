@@ -6,6 +6,7 @@ use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::regular;
 use crate::file::transfer::UserBuffer;
+use crate::task::shortage;
 use crate::time::cycles_from_now;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -27,6 +28,8 @@ pub async fn write(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     write_file(thread, &file, &mut buffer, None).await
 }
 
+/// Times that one write waits for memory before it fails: others may take what was made for it.
+const REFUSALS_MAX: usize = 64;
 /// Bytes that a call moves at once at most.
 const AT_ONCE_BYTES: usize = 64;
 
@@ -259,18 +262,24 @@ pub(super) async fn write_file(
 async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Outcome {
     let deadline = deadline_of(file, Ready::WRITE);
     let mut patience = Patience::default();
+    let mut refusals = 0;
     loop {
         let at = at.map(|at| at + buffer.done() as u64);
         let outcome = match file.write(buffer, at).await {
             Ok(0) => return Ok(buffer.done() as u64),
             Ok(_) if buffer.left() == 0 || !goes_on(file) => return Ok(buffer.done() as u64),
             Ok(_) => {
-                patience = Patience::default();
+                (patience, refusals) = (Patience::default(), 0);
                 continue;
             }
             Err(Errno::EAGAIN) if may_wait(thread, file) => {
                 patience.again().await;
                 wait_ready(thread, file, Ready::WRITE, deadline).await
+            }
+            // Programs hardly look whether a message went out: it waits for memory as it waits for room.
+            Err(Errno::ENOMEM) if goes_on(file) && refusals < REFUSALS_MAX => {
+                refusals += 1;
+                shortage::wait_for_buffer(thread).await
             }
             Err(error) => Err(error),
         };

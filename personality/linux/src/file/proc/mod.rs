@@ -10,6 +10,7 @@
 
 mod fixed;
 mod process_files;
+mod rollup;
 mod tenant;
 pub mod view;
 
@@ -18,6 +19,7 @@ pub use view::{ProcessView, Processes};
 use super::attributes::nameless;
 use super::open_file::OpenFile;
 use super::tenant_files::TenantFiles;
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind};
@@ -204,9 +206,10 @@ impl ProcFs {
     ///
     /// # Errors
     /// IsDirectory; Invalid; NotFound.
-    pub fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
+    pub async fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
         let text = match ProcFs::node(node)? {
             Node::Fixed(index) => fixed::contents(self, index)?,
+            Node::Process { id, kind: Kind::Rollup, .. } => Box::pin(rollup::text(self.view(id)?)).await?,
             Node::Process { id, kind, descriptor } => process_files::contents(self, &self.view(id)?, kind, descriptor)?,
         };
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());

@@ -63,6 +63,7 @@ kinds! {
     23 NetworkUdp "" File 0o444,
     24 NetworkDevices "" File 0o444,
     25 NetworkUnix "" File 0o444,
+    26 Rollup "smaps_rollup" File 0o444,
 }
 
 const NETWORK: &[(&str, Kind)] =
@@ -156,7 +157,7 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         Kind::Directory | Kind::Descriptors | Kind::Tasks | Kind::DescriptorInfos | Kind::Network => {
             return Err(FileError::IsDirectory);
         }
-        Kind::Descriptor | Kind::Program | Kind::Current | Kind::Root => {
+        Kind::Descriptor | Kind::Program | Kind::Current | Kind::Root | Kind::Rollup => {
             return Err(FileError::Invalid);
         }
     })

@@ -41,6 +41,7 @@ impl Processes for Tenant {
         view.session = session.unwrap_or(0);
         if view.state != 'Z' {
             view.files = Some(process.files());
+            view.space = Some(process.space());
         }
         Some(view)
     }

@@ -4,6 +4,7 @@ use crate::file::context::FileContext;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_address_space::AddressSpace;
 
 /// A process (or thread) as /proc shows it, taken at one moment.
 #[derive(Clone, Default)]
@@ -46,6 +47,8 @@ pub struct ProcessView {
     pub started_ns: u64,
     /// Minor and major page faults.
     pub faults: (u64, u64),
+    /// Its memory; none for a zombie.
+    pub space: Option<Arc<AddressSpace>>,
     /// The text of `maps`.
     pub maps: String,
     /// Soft and hard limits, RLIMIT_* as index.

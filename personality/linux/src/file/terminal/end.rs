@@ -54,14 +54,11 @@ impl TerminalEnd {
     /// Writes.
     ///
     /// # Errors
-    /// EAGAIN; EIO after the other end has gone.
+    /// EAGAIN; ENOMEM; EIO after the other end has gone.
     pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
         match self.side {
             TerminalSide::Slave => self.terminal.write_slave(data),
-            TerminalSide::Master => match self.terminal.input(data) {
-                0 if !data.is_empty() => Err(Errno::EAGAIN),
-                taken => Ok(taken),
-            },
+            TerminalSide::Master => self.terminal.input(data),
         }
     }
 }

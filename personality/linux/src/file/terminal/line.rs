@@ -2,7 +2,8 @@
 
 use super::super::byte_queue::ByteQueue;
 use super::{LINE_BYTES, Output, QUEUE_BYTES, State};
-use crate::Errno;
+use alloc::vec::Vec;
+use gyre_machine::OutOfMemory;
 
 impl State {
     pub(super) fn has_input(&self) -> bool {
@@ -23,34 +24,51 @@ impl State {
     }
 
     /// Gives the line under edit to readers.
-    pub(super) fn release_line(&mut self) {
-        let line = core::mem::take(&mut self.line);
-        // Without memory the line is lost, as on a full buffer.
-        if self.cooked.push_slice(&line).is_ok() {
-            self.lines.push_back(line.len());
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then it is still under edit.
+    pub(super) fn release_line(&mut self) -> Result<(), OutOfMemory> {
+        self.cooked.push_slice(&self.line)?;
+        self.lines.push_back(self.line.len());
+        self.line.clear();
+        Ok(())
+    }
+
+    /// The same outside canonical mode, where lines have no borders.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then it is still under edit, and goes before the next byte typed.
+    pub(super) fn release_bytes(&mut self) -> Result<(), OutOfMemory> {
+        if !self.line.is_empty() {
+            self.cooked.push_slice(&self.line)?;
+            self.line.clear();
         }
+        Ok(())
     }
 
     /// One typed byte; answers the signal that it means.
-    pub(super) fn type_byte(&mut self, byte: u8) -> Option<u32> {
-        let byte = self.termios.map_input(byte)?;
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then it was not taken.
+    pub(super) fn type_byte(&mut self, byte: u8) -> Result<Option<u32>, OutOfMemory> {
+        let Some(byte) = self.termios.map_input(byte) else { return Ok(None) };
         if let Some(signal) = self.termios.signal_of(byte) {
             self.forget_input();
             self.echo(byte);
-            return Some(signal);
+            return Ok(Some(signal));
         }
         if self.termios.is_canonical() {
-            self.edit(byte);
+            self.edit(byte)?;
         } else {
+            self.release_bytes()?;
+            self.cooked.push_slice(&[byte])?;
             self.echo(byte);
-            // As above: a byte for which there is no memory is lost.
-            let _ = self.cooked.push_slice(&[byte]);
         }
-        None
+        Ok(None)
     }
 
     /// One byte in canonical mode.
-    pub(super) fn edit(&mut self, byte: u8) {
+    fn edit(&mut self, byte: u8) -> Result<(), OutOfMemory> {
         let keys = self.termios.keys();
         if byte == keys.erase {
             if self.line.pop().is_some() {
@@ -61,15 +79,18 @@ impl State {
                 self.echo_erase();
             }
         } else if byte == keys.end_of_file {
-            self.release_line();
+            self.release_line()?;
         } else if byte == b'\n' || (byte != 0 && byte == keys.end_of_line) {
-            self.echo(byte);
             self.line.push(byte);
-            self.release_line();
+            self.release_line().inspect_err(|_| {
+                self.line.pop();
+            })?;
+            self.echo(byte);
         } else if self.line.len() + 1 < LINE_BYTES {
             self.echo(byte);
             self.line.push(byte);
         }
+        Ok(())
     }
 
     pub(super) fn echo_erase(&mut self) {
@@ -94,7 +115,10 @@ impl State {
     }
 
     /// Output processing: NL becomes CR NL.
-    pub(super) fn emit(&mut self, data: &[u8]) -> Result<(), Errno> {
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then nothing was put out.
+    pub(super) fn emit(&mut self, data: &[u8]) -> Result<(), OutOfMemory> {
         let maps = self.termios.maps_newline();
         match &mut self.output {
             Output::Log { ring, echo } => {
@@ -103,16 +127,13 @@ impl State {
                     gyre_machine::console_write(data);
                 }
             }
-            Output::Master(queue) if maps => {
-                for part in data.split_inclusive(|byte| *byte == b'\n') {
-                    match part.split_last() {
-                        Some((b'\n', text)) => {
-                            queue.push_slice(text)?;
-                            queue.push_slice(b"\r\n")?;
-                        }
-                        _ => queue.push_slice(part)?,
-                    }
+            Output::Master(queue) if maps && data.contains(&b'\n') => {
+                let mut shown = Vec::with_capacity(2 * data.len());
+                for byte in data {
+                    shown.extend((*byte == b'\n').then_some(b'\r'));
+                    shown.push(*byte);
                 }
+                queue.push_slice(&shown)?;
             }
             Output::Master(queue) => queue.push_slice(data)?,
         }

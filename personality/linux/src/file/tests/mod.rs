@@ -2,6 +2,7 @@
 
 mod epoll;
 mod files;
+mod mappings;
 mod pipes;
 mod sockets;
 mod terminals;

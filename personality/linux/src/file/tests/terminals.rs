@@ -79,7 +79,7 @@ fn the_console_is_a_terminal_whose_output_is_kept() {
         user.write(1, b"started\n").await.unwrap();
         let tenant = user.thread.process().files().tenant().clone();
         assert_eq!(tenant.log.read(0, 100), (0, b"started\n".to_vec()));
-        tenant.console.input(b"typed\n");
+        assert_eq!(tenant.console.input(b"typed\n"), Ok(6));
         assert_eq!(user.read(0, 100).await, Ok(b"typed\n".to_vec()));
         let (read, _) = user.pipe(0).await;
         assert_eq!(user.call(16, &[read, u64::from(ioctl::TCGETS), at]).await, Err(Errno::ENOTTY));

@@ -1,0 +1,56 @@
+//! /proc/PID/smaps_rollup (proc(5)): the memory of a process in one sum, each page divided among those who show it.
+//!
+//! Nothing here knows which pages of a file were written: those of files are shown as clean, all others as dirty.
+
+use super::view::ProcessView;
+use alloc::format;
+use alloc::vec::Vec;
+use gyre_address_space::{FRACTION_BITS, Usage};
+use gyre_interface::files::FileError;
+
+/// The text of the file.
+///
+/// # Errors
+/// NotFound for a process that has no memory any more.
+pub(super) async fn text(view: ProcessView) -> Result<Vec<u8>, FileError> {
+    let space = view.space.ok_or(FileError::NotFound)?;
+    let regions = space.regions();
+    let first = regions.first().map_or(0, |(start, _)| *start);
+    let last = regions.last().map_or(0, |(_, region)| region.end);
+    let mut text = format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 {:24}[rollup]\n", "").into_bytes();
+    for (name, bytes) in lines(&space.usage().await) {
+        text.extend_from_slice(format!("{:<16}{:8} kB\n", format!("{name}:"), bytes / 1024).as_bytes());
+    }
+    Ok(text)
+}
+
+/// The lines in Linux's order, bytes.
+fn lines(usage: &Usage) -> [(&'static str, u64); 22] {
+    let (anonymous, shared, files) = (usage.anonymous, usage.shared, usage.files);
+    let resident = anonymous.resident + shared.resident + files.resident;
+    let part = |fraction: u64| fraction >> FRACTION_BITS;
+    [
+        ("Rss", resident),
+        ("Pss", part(usage.part())),
+        ("Pss_Dirty", part(anonymous.part + shared.part)),
+        ("Pss_Anon", part(anonymous.part)),
+        ("Pss_File", part(files.part)),
+        ("Pss_Shmem", part(shared.part)),
+        ("Shared_Clean", files.resident - files.private),
+        ("Shared_Dirty", anonymous.resident + shared.resident - anonymous.private - shared.private),
+        ("Private_Clean", files.private),
+        ("Private_Dirty", anonymous.private + shared.private),
+        ("Referenced", resident),
+        ("Anonymous", anonymous.resident),
+        ("KSM", 0),
+        ("LazyFree", 0),
+        ("AnonHugePages", usage.huge),
+        ("ShmemPmdMapped", 0),
+        ("FilePmdMapped", 0),
+        ("Shared_Hugetlb", 0),
+        ("Private_Hugetlb", 0),
+        ("Swap", 0),
+        ("SwapPss", 0),
+        ("Locked", 0),
+    ]
+}

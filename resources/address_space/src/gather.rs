@@ -1,0 +1,127 @@
+//! Making one huge page again of 512 single ones (what khugepaged does on Linux), without anybody who looks for them: the fault that makes
+//! 2 MiB whole does it, or a program asks.
+//!
+//! ```text
+//! room is taken -> nobody can reach the pages any more -> flush -> they are copied -> one entry shows the copy -> flush
+//! ```
+//! A program that touches a page in between waits for the lock or gets it back by a fault; then the pages stay as they are.
+
+use crate::AddressSpace;
+use crate::huge::{HUGE, new_huge};
+use crate::region::{PAGE, Region};
+use crate::space::{Shrunk, State};
+use gyre_machine::{USER_END, Va};
+use gyre_object::Page;
+
+/// How much a program wants a huge page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// It said nothing: only what is wholly there and nobody else's, in a large region.
+    None,
+    /// It asked for one now: absent pages are filled with zeroes, shared ones are copied.
+    Now,
+}
+
+/// Why 2 MiB stay single pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// They cannot be one page: not one private mapping without a file, or none of them is there.
+    Unfit,
+    /// There is no memory in one piece.
+    NoMemory,
+    /// The program touched them meanwhile.
+    Busy,
+    /// A part of the range is not mapped.
+    NotMapped,
+}
+
+impl AddressSpace {
+    /// Makes huge pages of what is there in a range: of whole parts of it (MADV_HUGEPAGE), or with [`Wish::Now`] of every part
+    /// (MADV_COLLAPSE).
+    ///
+    /// # Errors
+    /// [`Refusal::NotMapped`]; with [`Wish::Now`] the last refusal of a part, which says nothing of the others.
+    pub async fn gather_range(&self, address: u64, bytes: u64, wish: Wish) -> Result<(), Refusal> {
+        let end = address.checked_add(bytes).filter(|end| *end <= USER_END).ok_or(Refusal::NotMapped)?;
+        if !self.state.lock().regions.covers(address, end) {
+            return Err(Refusal::NotMapped);
+        }
+        let mut refused = None;
+        let mut at = address.next_multiple_of(HUGE);
+        // As Linux has it: a range that holds no border of 2 MiB is refused, one that holds a border and no whole part is not.
+        if end & !(HUGE - 1) < at {
+            refused = Some(Refusal::Unfit);
+        }
+        while at + HUGE <= end {
+            let next = self.state.lock().next_present(at).unwrap_or(end);
+            refused = refused.or((next > at).then_some(Refusal::Unfit));
+            if next + HUGE <= end {
+                refused = self.gather(next, wish).await.err().or(refused);
+                // A copy of 2 MiB is long enough: others have their turn.
+                gyre_message::yield_now().await;
+            }
+            at = next + HUGE;
+        }
+        match (wish, refused) {
+            (Wish::Now, Some(refusal)) => Err(refusal),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the 2 MiB from `at` on one page.
+    pub(crate) async fn gather(&self, at: u64, wish: Wish) -> Result<(), Refusal> {
+        if self.state.lock().pages.huge(at).is_some() {
+            return Ok(());
+        }
+        self.state.lock().fit(at, wish).ok_or(Refusal::Unfit)?;
+        let page = new_huge().ok_or(Refusal::NoMemory)?;
+        let mut hidden = Shrunk::default();
+        self.state.lock().table.unmap_range(Va(at), Va(at + HUGE), &mut |page| hidden.stale.push(page.0));
+        self.settle(hidden).await;
+        let shrunk = self.state.lock().replace(at, page, wish)?;
+        self.settle(shrunk).await;
+        Ok(())
+    }
+}
+
+impl State {
+    /// The start of the 2 MiB around `address`, where they would be one page if they were touched for the first time now.
+    pub(crate) fn gatherable(&self, address: u64, start: u64, region: &Region) -> Option<u64> {
+        let at = address & !(HUGE - 1);
+        (region.may_be_huge(start, at) && self.is_whole(at)).then_some(at)
+    }
+
+    /// True where all 512 pages are there, and nobody else's.
+    fn is_whole(&self, at: u64) -> bool {
+        let own = self.pages.singles(at, at + HUGE).take_while(|(_, page)| !page.is_shared());
+        own.count() as u64 == HUGE / PAGE
+    }
+
+    /// The mapping of 2 MiB that may be one page.
+    fn fit(&self, at: u64, wish: Wish) -> Option<Region> {
+        let (start, region) = self.regions.find(at)?;
+        let fits = match wish {
+            Wish::None => region.may_be_huge(start, at) && self.is_whole(at),
+            Wish::Now => region.could_be_huge(start, at) && self.pages.singles(at, at + HUGE).next().is_some(),
+        };
+        // Without any right there is nothing to show.
+        (fits && !region.rights.is_empty()).then(|| region.clone())
+    }
+
+    /// Puts a copy in the place of the single pages, if nobody could reach any of them since the flush.
+    fn replace(&mut self, at: u64, page: Page, wish: Wish) -> Result<Shrunk, Refusal> {
+        let region = self.fit(at, wish).ok_or(Refusal::Busy)?;
+        let mut shrunk = Shrunk::default();
+        if (at..at + HUGE).step_by(PAGE as usize).any(|address| self.table.query(Va(address)).is_some()) {
+            return Err(Refusal::Busy);
+        }
+        for (address, single) in self.pages.singles(at, at + HUGE) {
+            page.copy_from((address - at) as usize, single, 0, PAGE as usize);
+        }
+        if !self.put_huge(at, page, &region, &mut shrunk) {
+            return Err(Refusal::NoMemory);
+        }
+        self.pages.take_range(at, at + HUGE, &mut shrunk.graves.pages);
+        Ok(shrunk)
+    }
+}

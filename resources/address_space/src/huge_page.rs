@@ -1,0 +1,149 @@
+//! A page of 2 MiB as an address space holds it: its own, or one that processes share since a fork.
+//!
+//! Who writes a shared one cuts it first: 512 pages then lie where the one lay, which the others go on to map by one entry. So a fork
+//! costs an entry, and a write a copy of 4 KiB.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Page, SpinLock};
+
+/// A page of 2 MiB.
+pub(crate) enum HugePage {
+    /// Nobody else has it.
+    Own(Page),
+    /// Others may have it. Nobody may write it.
+    Shared(Holder),
+}
+
+/// One of those who share a page.
+pub(crate) struct Holder(Arc<SpinLock<Shared>>);
+
+/// What they share.
+struct Shared {
+    holders: usize,
+    form: Form,
+}
+
+enum Form {
+    Whole(Page),
+    /// Somebody has cut it: its single pages, in order. Each counts as mapped by every holder.
+    Parts(Vec<Page>),
+}
+
+impl HugePage {
+    /// The page for two holders.
+    pub(crate) fn shared(self) -> (HugePage, HugePage) {
+        let holder = match self {
+            HugePage::Own(page) => Holder(Arc::new(SpinLock::new(Shared { holders: 1, form: Form::Whole(page) }))),
+            HugePage::Shared(holder) => holder,
+        };
+        let other = holder.again();
+        (HugePage::Shared(holder), HugePage::Shared(other))
+    }
+
+    /// The page as the caller's own, which it may write.
+    ///
+    /// # Errors
+    /// The page itself where somebody else has it or has cut it.
+    pub(crate) fn into_own(self) -> Result<Page, HugePage> {
+        let holder = match self {
+            HugePage::Own(page) => return Ok(page),
+            HugePage::Shared(holder) => holder,
+        };
+        holder.take_whole().ok_or(HugePage::Shared(holder))
+    }
+
+    /// The single pages that it consists of, in order. Others who have it keep it.
+    ///
+    /// # Errors
+    /// The page itself where it cannot be cut, as a view of it is held.
+    pub(crate) fn split(self) -> Result<Vec<Page>, HugePage> {
+        let holder = match self {
+            HugePage::Own(page) => return Ok(page.split().map_err(HugePage::Own)?.collect()),
+            HugePage::Shared(holder) => holder,
+        };
+        holder.parts().ok_or(HugePage::Shared(holder))
+    }
+
+    /// Works on the page that holds byte `offset` of it, and the offset in that.
+    pub(crate) fn with<T>(&self, offset: usize, work: impl FnOnce(&Page, usize) -> T) -> Option<T> {
+        match self {
+            HugePage::Own(page) => Some(work(page, offset)),
+            HugePage::Shared(holder) => match &holder.0.lock().form {
+                Form::Whole(page) => Some(work(page, offset)),
+                Form::Parts(parts) => parts.get(offset / PAGE_BYTES).map(|page| work(page, offset % PAGE_BYTES)),
+            },
+        }
+    }
+
+    /// Calls `each` with how many address spaces show some bytes of it, and the number of these bytes.
+    pub(crate) fn for_each_part(&self, mut each: impl FnMut(u64, u64)) {
+        match self {
+            HugePage::Own(page) => each(1, page.len() as u64),
+            HugePage::Shared(holder) => {
+                let shared = holder.0.lock();
+                match &shared.form {
+                    Form::Whole(page) => each(shared.holders as u64, page.len() as u64),
+                    Form::Parts(parts) => {
+                        parts.iter().for_each(|part| each(u64::from(part.mappings()), part.len() as u64));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Holder {
+    fn again(&self) -> Holder {
+        let mut shared = self.0.lock();
+        shared.holders += 1;
+        if let Form::Parts(parts) = &shared.form {
+            parts.iter().for_each(Page::note_mapping);
+        }
+        Holder(self.0.clone())
+    }
+
+    /// The page where this is the only holder and it is in one piece.
+    fn take_whole(&self) -> Option<Page> {
+        let mut shared = self.0.lock();
+        if shared.holders != 1 || !matches!(shared.form, Form::Whole(_)) {
+            return None;
+        }
+        match core::mem::replace(&mut shared.form, Form::Parts(Vec::new())) {
+            Form::Whole(page) => Some(page),
+            Form::Parts(_) => None,
+        }
+    }
+
+    fn parts(&self) -> Option<Vec<Page>> {
+        let mut shared = self.0.lock();
+        if let Form::Parts(parts) = &shared.form {
+            return Some(parts.clone());
+        }
+        let Form::Whole(page) = core::mem::replace(&mut shared.form, Form::Parts(Vec::new())) else { return None };
+        match page.split() {
+            Ok(parts) => {
+                let parts: Vec<Page> = parts.collect();
+                let holders = shared.holders;
+                parts.iter().for_each(|part| (0..holders).for_each(|_| part.note_mapping()));
+                shared.form = Form::Parts(parts.clone());
+                Some(parts)
+            }
+            Err(page) => {
+                shared.form = Form::Whole(page);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let mut shared = self.0.lock();
+        shared.holders -= 1;
+        if let Form::Parts(parts) = &shared.form {
+            parts.iter().for_each(Page::note_unmapping);
+        }
+    }
+}

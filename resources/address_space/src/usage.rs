@@ -1,0 +1,101 @@
+//! What a program has of the memory that it shows: all of it, and its part of what others show too.
+
+use crate::AddressSpace;
+use crate::huge::HUGE;
+use crate::region::{Provider, Region};
+use crate::space::State;
+use gyre_machine::USER_END;
+
+/// Bits behind the point of a proportional figure, as in Linux.
+pub const FRACTION_BITS: u32 = 12;
+/// Bytes of addresses looked at under one lock.
+const STRIDE: u64 = 4 * HUGE;
+
+/// Bytes of one kind of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Kind {
+    /// Resident.
+    pub resident: u64,
+    /// The part of these that are this program's where each page is divided among those who show it, in 2^-[`FRACTION_BITS`] bytes.
+    pub part: u64,
+    /// Resident, and shown by this program only.
+    pub private: u64,
+}
+
+/// The resident memory of a program, by where it comes from. The pages of a file's private mapping are its file's, written or not.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Private memory without a file.
+    pub anonymous: Kind,
+    /// Memory shared without a file.
+    pub shared: Kind,
+    /// Files.
+    pub files: Kind,
+    /// Bytes of huge pages.
+    pub huge: u64,
+}
+
+impl Kind {
+    fn add(&mut self, mappings: u64, bytes: u64) {
+        let mappings = mappings.max(1);
+        self.resident += bytes;
+        self.part += (bytes << FRACTION_BITS) / mappings;
+        self.private += if mappings == 1 { bytes } else { 0 };
+    }
+}
+
+impl AddressSpace {
+    /// Adds up what is there. Others have their turn in between, so that it is of no certain moment.
+    pub async fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        let mut at = 0;
+        while at < USER_END {
+            at = self.state.lock().add_usage(at, &mut usage);
+            gyre_message::yield_now().await;
+        }
+        usage
+    }
+}
+
+impl State {
+    /// Adds what lies in the next stretch in which there is something, and answers its end.
+    fn add_usage(&self, at: u64, usage: &mut Usage) -> u64 {
+        let Some(first) = self.next_present(at) else { return USER_END };
+        let end = (first & !(STRIDE - 1)) + STRIDE;
+        for (from, to, region) in self.regions.parts(first, end) {
+            let kind = usage.kind(&region);
+            for (_, page) in self.pages.singles(from, to) {
+                kind.add(u64::from(page.mappings()), page.len() as u64);
+            }
+        }
+        for huge in self.pages.huge_starts(first, end).filter(|huge| *huge >= first) {
+            if let Some(page) = self.pages.huge(huge) {
+                page.for_each_part(|mappings, bytes| usage.anonymous.add(mappings, bytes));
+                usage.huge += HUGE;
+            }
+        }
+        end
+    }
+
+    /// The first 2 MiB from `at` on in which something is present.
+    pub(crate) fn next_present(&self, at: u64) -> Option<u64> {
+        let single = self.pages.spans(at, USER_END).next().map(|(from, _)| from & !(HUGE - 1));
+        let huge = self.pages.huge_starts(at, USER_END).next();
+        single.into_iter().chain(huge).min().map(|first| first.max(at))
+    }
+}
+
+impl Usage {
+    fn kind(&mut self, region: &Region) -> &mut Kind {
+        match region.provider {
+            Provider::Anonymous => &mut self.anonymous,
+            Provider::Memory(_) => &mut self.shared,
+            Provider::File(_) => &mut self.files,
+        }
+    }
+
+    /// The program's part of all that it shows, in 2^-[`FRACTION_BITS`] bytes.
+    pub fn part(&self) -> u64 {
+        self.anonymous.part + self.shared.part + self.files.part
+    }
+}
