@@ -38,8 +38,11 @@ impl Ext2 {
         // A dirty one is noted already, and what changes before it is written is written with it.
         if let Some(me) = node.me.upgrade().filter(|_| !was_dirty) {
             let mut metadata = self.metadata.lock();
-            metadata.note(&self.metadata_changed);
-            metadata.nodes.insert(me.id, me);
+            // Of a node that is being freed nothing is written here, and its number may be another's by now.
+            if node.in_use().is_ok() {
+                metadata.note(&self.metadata_changed);
+                metadata.nodes.insert(me.id, me);
+            }
         }
         answer
     }

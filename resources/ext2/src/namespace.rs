@@ -83,7 +83,7 @@ impl Ext2 {
         }
         let names = NamesChanged { added: Some(name), removed: None };
         self.put_back(directory, &room.0, &contents, names);
-        self.names.set(directory.id, name, Known::Node(node.id));
+        self.names.set(directory.name, name, Known::Node(node.id));
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl Ext2 {
         directory::remove(&mut contents, name)?;
         let names = NamesChanged { added: None, removed: Some(name) };
         self.put_back(directory, block, &contents, names);
-        self.names.set(directory.id, name, Known::Absent);
+        self.names.set(directory.name, name, Known::Absent);
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Ext2 {
         check_new_name(name)?;
         self.check_new(new)?;
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         self.still_there(&parent)?;
         if self.find(&parent, name).await?.is_some() {
             return Err(FileError::Exists);
@@ -184,9 +184,7 @@ impl Ext2 {
         taken: &mut crate::allocate::Taken,
     ) -> Result<Inode, FileError> {
         let mut inode = Inode::new(new.kind, new.mode, new.user, new.group, now_ns());
-        let mut generation = [0; 4];
-        gyre_machine::fill_random(&mut generation);
-        inode.generation = u32::from_le_bytes(generation);
+        inode.generation = self.generations.fetch_add(1, Ordering::Relaxed);
         match new.kind {
             NodeKind::Directory => {
                 inode.links = 2;
@@ -244,7 +242,7 @@ impl Ext2 {
             return Err(FileError::IsDirectory);
         }
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         self.still_there(&parent)?;
         if self.find(&parent, name).await?.is_some() {
             return Err(FileError::Exists);
@@ -306,9 +304,9 @@ impl Ext2 {
         self.writable()?;
         check_name(name)?;
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
-        let node = self.node(NodeId(u64::from(inode))).await?;
+        let node = self.numbered(u64::from(inode)).await?;
         if node.kind == NodeKind::Directory {
             return Err(FileError::IsDirectory);
         }
@@ -326,9 +324,9 @@ impl Ext2 {
             _ => {}
         }
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
-        let child = self.directory(NodeId(u64::from(inode))).await?;
+        let child = self.numbered_directory(u64::from(inode)).await?;
         // A directory that holds itself, or a second name of one above: only damaged images have that.
         if child.id == parent.id || child.id == crate::geometry::ROOT {
             return Err(FileError::Damaged);
@@ -338,7 +336,7 @@ impl Ext2 {
         self.remove_name(&parent, &block, name)?;
         self.change(&parent, |inode| inode.links = inode.links.saturating_sub(1).max(1));
         self.drop_link(&child);
-        self.names.forget_directory(child.id);
+        self.names.forget_directory(child.name);
         Ok(())
     }
 

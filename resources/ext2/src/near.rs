@@ -12,23 +12,24 @@ use gyre_machine::PAGE_BYTES;
 
 impl Near for Ext2 {
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
-        self.nodes.with(&node.0, |node, _| node.seen())
+        self.near_node(node, |node| node.seen())
     }
 
     fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
-        match self.names.get(directory.0, name)? {
+        match self.names.get(directory, name)? {
             Known::Absent => Some(Err(FileError::NotFound)),
-            // A name and its node may go while this looks: then the directory says what is there now.
+            // A name and its node may go while this looks: then the directory says what is there now. Names are kept by the directory's
+            // own name, so that one that is gone has none here.
             Known::Node(id) => self.nodes.with(&id, |node, _| node.seen())?.ok().map(Ok),
         }
     }
 
     fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
-        self.nodes.with(&node.0, |node, _| node.opened())
+        self.near_node(node, |node| node.opened())
     }
 
     fn close(&'static self, node: NodeId) -> bool {
-        self.nodes.with(&node.0, |node, _| node.closed_early()).unwrap_or(false)
+        matches!(self.near_node(node, |node| Ok(node.closed_early())), Some(Ok(true)))
     }
 
     fn read(
@@ -38,12 +39,16 @@ impl Near for Ext2 {
         bytes: usize,
         into: &mut NearPages,
     ) -> Option<Result<usize, FileError>> {
-        let node = self.nodes.get(&node.0)?;
+        let node = match self.near_node(node, |node| Ok(node.clone()))? {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
         if node.kind != NodeKind::File {
             return Some(node.expect(NodeKind::File).map(|()| 0));
         }
         // A writer makes the file longer before its pages have all of the contents.
         let _pass = node.gate.try_shared()?;
+        node.in_use().ok()?;
         let size = match node.size_seen() {
             Ok(size) => size,
             Err(error) => return Some(Err(error)),

@@ -1,7 +1,8 @@
 //! Inodes in memory, shared by all who use them.
 
 use crate::Ext2;
-use crate::gate::Gate;
+use crate::gate::{Gate, Pass};
+use crate::geometry::ROOT;
 use crate::index::Index;
 use crate::inode::Inode;
 use alloc::boxed::Box;
@@ -9,6 +10,17 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_object::SpinLock;
+
+/// What others call a node: its number in the low half, which is used again soon, and its generation in the high half. The root keeps
+/// its number for ever.
+pub(crate) fn name_of(id: u64, generation: u32) -> NodeId {
+    if id == ROOT { NodeId(ROOT) } else { NodeId(u64::from(generation) << 32 | id) }
+}
+
+/// The number in a name.
+pub(crate) fn number_of(name: NodeId) -> u64 {
+    name.0 & u64::from(u32::MAX)
+}
 
 /// No page.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
@@ -28,7 +40,10 @@ pub(crate) struct State {
 
 /// A file, directory or other node.
 pub(crate) struct Node {
+    /// The inode's number.
     pub(crate) id: u64,
+    /// What others call it: see [`name_of`].
+    pub(crate) name: NodeId,
     pub(crate) kind: NodeKind,
     /// Held while contents are read from the disk (shared) or changed (exclusive).
     pub(crate) gate: Gate,
@@ -58,6 +73,7 @@ impl Node {
             nameless: AtomicBool::new(false),
             reaping: AtomicBool::new(false),
             id,
+            name: name_of(id, inode.generation),
             kind: inode.kind,
             gate: Gate::default(),
             state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
@@ -77,8 +93,8 @@ impl Node {
         let inode = &state.inode;
         let is_device = matches!(self.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
         Attributes {
-            node: NodeId(self.id),
-            generation: inode.generation,
+            node: self.name,
+            number: self.id,
             kind: self.kind,
             mode: inode.permissions,
             links: u32::from(inode.links),
@@ -91,6 +107,26 @@ impl Node {
             modified_ns: inode.modified_ns,
             changed_ns: inode.changed_ns,
         }
+    }
+
+    /// Waits for the right to read its contents.
+    ///
+    /// # Errors
+    /// [`FileError::Stale`] where it was freed meanwhile: its number may be another node's.
+    pub(crate) async fn to_read(&self) -> Result<Pass<'_>, FileError> {
+        let pass = self.gate.shared().await;
+        self.in_use().map(|()| pass)
+    }
+
+    /// The same, to change them.
+    pub(crate) async fn to_change(&self) -> Result<Pass<'_>, FileError> {
+        let pass = self.gate.exclusive().await;
+        self.in_use().map(|()| pass)
+    }
+
+    /// Refuses a node that is being freed or was.
+    pub(crate) fn in_use(&self) -> Result<(), FileError> {
+        if self.reaping.load(Ordering::Acquire) { Err(FileError::Stale) } else { Ok(()) }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -122,9 +158,24 @@ impl Node {
 }
 
 impl Ext2 {
-    /// The node, read from the disk where it is not in memory. Nodes without names are found only while they are open.
-    pub(crate) async fn node(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
-        let id = id.0;
+    /// The node that others call so: the only way from their names to nodes, but for [`Ext2::near_node`].
+    pub(crate) async fn node(&'static self, name: NodeId) -> Result<Arc<Node>, FileError> {
+        let node = self.numbered(number_of(name)).await?;
+        if node.name == name { Ok(node) } else { Err(FileError::Stale) }
+    }
+
+    /// The same of a node in memory, without waiting; it may have no name any more, and nobody who has it open.
+    pub(crate) fn near_node<T>(
+        &self,
+        name: NodeId,
+        look: impl FnOnce(&Arc<Node>) -> Result<T, FileError>,
+    ) -> Option<Result<T, FileError>> {
+        let look = |node: &mut Arc<Node>| if node.name == name { look(node) } else { Err(FileError::Stale) };
+        self.nodes.with(&number_of(name), |node, _| look(node))
+    }
+
+    /// The node with an inode, read from the disk where it is not in memory. Nodes without names are found only while they are open.
+    pub(crate) async fn numbered(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
         match self.nodes.get(&id) {
             Some(node) => living(node),
             None => Box::pin(self.load_node(id)).await,
@@ -153,6 +204,13 @@ impl Ext2 {
             }
         };
         self.nodes.with_or_add(id, account, |node| Ok(node.clone()), decode).and_then(living)
+    }
+
+    /// The directory with an inode.
+    pub(crate) async fn numbered_directory(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
+        let node = self.numbered(id).await?;
+        node.expect(NodeKind::Directory)?;
+        Ok(node)
     }
 
     /// The node as a directory.

@@ -34,7 +34,7 @@ impl Ext2 {
     ) -> Result<Page, FileError> {
         let mut waits = 0;
         loop {
-            let pass = node.gate.shared().await;
+            let pass = node.to_read().await?;
             let Ok(begin) = self.cache.begin(self.page_key(node.id, index)) else {
                 drop(pass);
                 self.wait_for_room(&mut waits).await?;
@@ -95,7 +95,7 @@ impl Ext2 {
     async fn fetch_ahead(&'static self, node: &Arc<Node>) -> Result<(), FileError> {
         let start = node.ahead_end.load(Ordering::Relaxed);
         let end = (start + AHEAD_PAGES).min(pages(node.size()));
-        let _pass = node.gate.shared().await;
+        let _pass = node.to_read().await?;
         let mut next = start;
         while next < end {
             let until = (next + CLUSTER_PAGES).min(end);

@@ -147,7 +147,7 @@ impl Ext2 {
 
     /// A page was written through a mapping: it gets blocks where it has holes, and is dirty.
     pub(crate) async fn dirtied(&'static self, node: &Arc<Node>, index: u64) -> Result<(), FileError> {
-        let _pass = node.gate.exclusive().await;
+        let _pass = node.to_change().await?;
         let key = self.page_key(node.id, index);
         let start = index.saturating_mul(PAGE_BYTES as u64);
         let end = node.size().min(start.saturating_add(PAGE_BYTES as u64));
