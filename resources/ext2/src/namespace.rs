@@ -47,10 +47,18 @@ impl Ext2 {
 
     /// Finds a block with room for a name; the directory grows where there is none.
     pub(crate) async fn room_for(&'static self, directory: &Node, name: &[u8]) -> Result<Room, FileError> {
-        for index in self.roomy_blocks(directory, name).await? {
-            let block = self.directory_block(directory, index).await?;
-            if directory::has_room(self.contents(&block.page), name.len())? {
-                return Ok(Room(block));
+        loop {
+            let mut corrected = false;
+            for index in self.roomy_blocks(directory, name).await? {
+                let block = self.directory_block(directory, index).await?;
+                if directory::has_room(self.contents(&block.page), name.len())? {
+                    return Ok(Room(block));
+                }
+                corrected |= self.correct_room(directory, &block)?;
+            }
+            // An index names one block; what it thought of that is right now.
+            if !corrected {
+                break;
             }
         }
         let blocks = self.directory_blocks(directory)?;
@@ -90,8 +98,8 @@ impl Ext2 {
     /// Removes a name from its block.
     pub(crate) fn remove_name(&self, directory: &Node, block: &DirectoryBlock, name: &[u8]) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
-        directory::remove(&mut contents, name)?;
-        let names = NamesChanged { added: None, removed: Some(name) };
+        let room = directory::remove(&mut contents, name)?;
+        let names = NamesChanged { added: None, removed: Some((name, room)) };
         self.put_back(directory, block, &contents, names);
         self.names.set(directory.name, name, Known::Absent);
         Ok(())

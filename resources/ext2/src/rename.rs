@@ -223,15 +223,15 @@ impl Ext2 {
             return Err(FileError::Damaged);
         }
         if target.block == source.block {
-            directory::remove(&mut contents, from.name)?;
-            let names = NamesChanged { added, removed: Some(from.name) };
+            let room = directory::remove(&mut contents, from.name)?;
+            let names = NamesChanged { added, removed: Some((from.name, room)) };
             self.put_back(to.directory, &target, &contents, names);
         } else {
             let mut old = self.copy_of(&source.page);
-            directory::remove(&mut old, from.name)?;
+            let room = directory::remove(&mut old, from.name)?;
             self.metadata.lock().order.push((target.block, source.block));
             self.put_back(to.directory, &target, &contents, NamesChanged { added, removed: None });
-            self.put_back(from.directory, source, &old, NamesChanged { added: None, removed: Some(from.name) });
+            self.put_back(from.directory, source, &old, NamesChanged { added: None, removed: Some((from.name, room)) });
         }
         self.names.set(from.directory.name, from.name, Known::Absent);
         self.names.set(to.directory.name, to.name, Known::Node(moved.id));
