@@ -34,6 +34,7 @@ impl Ext2 {
         let mut state = node.state.lock();
         let was_dirty = core::mem::replace(&mut state.dirty, true);
         let answer = act(&mut state.inode);
+        node.size_now.store(state.inode.size, Ordering::Release);
         drop(state);
         // A dirty one is noted already, and what changes before it is written is written with it.
         if let Some(me) = node.me.upgrade().filter(|_| !was_dirty) {
@@ -54,6 +55,7 @@ impl Ext2 {
 
     /// A node without names and users: the next commit frees it.
     pub(crate) fn doom(&self, node: Arc<Node>) {
+        node.doomed.store(true, Ordering::Release);
         self.allocator.lock().doomed.push(node);
         self.note_change();
     }

@@ -22,9 +22,6 @@ pub(crate) fn number_of(name: NodeId) -> u64 {
     name.0 & u64::from(u32::MAX)
 }
 
-/// No page.
-pub(crate) const NO_PAGE: u64 = u64::MAX;
-
 /// What changes about a node.
 pub(crate) struct State {
     pub(crate) inode: Inode,
@@ -50,10 +47,10 @@ pub(crate) struct Node {
     pub(crate) state: SpinLock<State>,
     /// Of a large directory: where its names are.
     pub(crate) index: SpinLock<Option<Index>>,
-    /// Page whose reading starts the next read-ahead.
-    pub(crate) ahead_mark: AtomicU64,
-    /// Page up to which was read ahead.
-    pub(crate) ahead_end: AtomicU64,
+    /// The size, for who looks without the lock. What is read ahead of the lock is checked by the gate's turns.
+    pub(crate) size_now: AtomicU64,
+    /// No name leads here and nobody has it open: the next commit frees it.
+    pub(crate) doomed: AtomicBool,
     /// Made without a name, and none was given to it yet.
     pub(crate) nameless: AtomicBool,
     /// Blocks behind the end are still to be freed.
@@ -70,6 +67,8 @@ impl Node {
         Arc::new_cyclic(|me| Node {
             me: me.clone(),
             trim: AtomicBool::new(false),
+            size_now: AtomicU64::new(inode.size),
+            doomed: AtomicBool::new(false),
             nameless: AtomicBool::new(false),
             reaping: AtomicBool::new(false),
             id,
@@ -78,8 +77,6 @@ impl Node {
             gate: Gate::default(),
             state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
             index: SpinLock::default(),
-            ahead_mark: AtomicU64::new(NO_PAGE),
-            ahead_end: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
         })
     }

@@ -254,9 +254,11 @@ impl Ext2 {
 
     /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
     pub(crate) async fn page_at(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
-        if let Some(page) = self.cache.get(self.page_key(node.id, index)) {
+        if let Some((page, is_marked)) = self.cache.read(self.page_key(node.id, index)) {
             node.in_use()?;
-            self.page_was_read(node, index);
+            if is_marked {
+                self.read_on(node, index);
+            }
             return Ok(page);
         }
         if index >= crate::read::pages(node.size()) {
