@@ -6,7 +6,8 @@ use gyre_object::{Bytes, Page};
 
 use crate::near::Near;
 
-/// Names a node of one file system (ext2: the inode number).
+/// Names a node of one file system for as long as that exists: what is made later never has the same name, whatever place it takes
+/// on the disk. Who acts on a node that is gone gets [`FileError::Stale`]. What programs see is [`Attributes::number`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u64);
 
@@ -90,8 +91,8 @@ pub enum NodeKind {
 pub struct Attributes {
     /// The node.
     pub node: NodeId,
-    /// Tells it from what had the same number before.
-    pub generation: u32,
+    /// The number that programs see (`st_ino`); one that is free is used again.
+    pub number: u64,
     /// Its kind.
     pub kind: NodeKind,
     /// Permission bits, set-user-id and the like: the low 12 bits of `st_mode`.
@@ -188,8 +189,8 @@ pub enum Sought {
 pub struct DirectoryEntry {
     /// The name.
     pub name: Name,
-    /// The node.
-    pub node: NodeId,
+    /// The number that programs see. To act on the node, look the name up.
+    pub number: u64,
     /// Its kind.
     pub kind: NodeKind,
     /// Where to go on reading after this entry.

@@ -11,8 +11,14 @@ pub const NEAR_BYTES_MAX: usize = 32 << 10;
 /// Pages of 4 KiB that they may lie in.
 pub const NEAR_PAGES_MAX: usize = 9;
 
+/// Pages of 4 KiB that as many bytes as one has may lie in.
+pub const FEW_PAGES: usize = 2;
+
 /// Pages of a file from the one that holds the first byte asked for.
 pub type NearPages = [Option<Page>; NEAR_PAGES_MAX];
+
+/// Copies so many bytes to pages, from a byte of the first one on; false where they are not to be had at once, perhaps after a part.
+pub type Fill<'a> = &'a mut dyn FnMut(&[Option<Page>], usize, usize) -> bool;
 
 /// The near part of a file system.
 pub trait Near: Sync {
@@ -30,6 +36,12 @@ pub trait Near: Sync {
         node: NodeId,
         offset: u64,
         bytes: usize,
-        into: &mut NearPages,
+        into: &mut [Option<Page>],
     ) -> Option<Result<usize, FileError>>;
+    /// Overwrites up to [`NEAR_BYTES_MAX`] bytes that a file has, in pages that are in memory, with what `fill` copies there. `None`
+    /// where a message has to, with the same bytes: a part may have been copied.
+    fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
+        let _ = (node, offset, bytes, fill);
+        None
+    }
 }

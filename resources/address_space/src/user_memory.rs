@@ -5,7 +5,6 @@
 
 use crate::{AddressSpace, FaultError};
 use alloc::vec::Vec;
-use core::iter::repeat;
 use core::ops::ControlFlow;
 use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END};
 use gyre_object::{Bytes, Page};
@@ -121,12 +120,13 @@ impl AddressSpace {
             let offset = (place % PAGE_BYTES as u64) as usize;
             let run = state.writable_run(place, (offset + bytes - done).div_ceil(PAGE_BYTES));
             let before = done;
-            for (page, offset) in run.iter().map_while(Option::as_ref).zip(core::iter::once(offset).chain(repeat(0))) {
-                let count = (PAGE_BYTES - offset).min(bytes - done);
-                if !source.copy_to(page, offset, count) {
+            let mut within = offset;
+            for page in run.iter().map_while(Option::as_ref) {
+                let count = (PAGE_BYTES - within).min(bytes - done);
+                if !source.copy_to(page, within, count) {
                     return false;
                 }
-                done += count;
+                (done, within) = (done + count, 0);
             }
             if done == before {
                 // A part of a huge page, or nothing that may be written.
@@ -137,6 +137,24 @@ impl AddressSpace {
                 }
                 done += count;
             }
+        }
+        true
+    }
+
+    /// Copies `bytes` bytes of the program's memory to pages of 4 KiB, from byte `start` of the first of `pages` on, where that memory is
+    /// there; false, and perhaps a part copied, where not.
+    pub fn fill_pages_at_once(&self, address: u64, pages: &[Option<Page>], start: usize, bytes: usize) -> bool {
+        let mut done = 0;
+        while done < bytes {
+            let (place, at) = (address.wrapping_add(done as u64), start + done);
+            let Some(Some(into)) = pages.get(at / PAGE_BYTES) else { return false };
+            let (at, from) = (at % PAGE_BYTES, (place % PAGE_BYTES as u64) as usize);
+            let count = (PAGE_BYTES - at).min(PAGE_BYTES - from).min(bytes - done);
+            let copy = |page: &Page, offset: usize, _| into.copy_from(at, page, offset, count);
+            if self.with_present(place, Access::Read, copy) != Some(count) {
+                return false;
+            }
+            done += count;
         }
         true
     }

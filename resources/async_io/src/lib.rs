@@ -5,69 +5,47 @@
 //!
 //! Messages in: [`gyre_interface::async_io`]. Messages out: those of the work. Invariant: an activity has at most
 //! [`gyre_interface::async_io::UNDER_WAY_MAX`] pieces under way; more are refused at once, for waiting here could be waiting for oneself.
+//! No lock is shared by the cores on a request's way while each activity has no more than a core's part under way there (see `places`).
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
-use alloc::collections::BTreeMap;
+mod places;
+
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::{ActivityId, current_activity};
 use gyre_interface::async_io::async_io::Server;
 use gyre_interface::async_io::{AsyncIoError, UNDER_WAY_MAX, Work};
-use gyre_object::SpinLock;
+use gyre_machine::core_index;
+use places::Places;
 
 /// The resource. Lives as long as the instance.
-#[derive(Default)]
 pub struct AsyncIo {
-    under_way: SpinLock<BTreeMap<ActivityId, usize>>,
+    places: Places,
     done: AtomicU64,
     refused: AtomicU64,
 }
 
-/// A place among what an activity has under way; given back when dropped.
-struct Place<'a> {
-    resource: &'a AsyncIo,
-    activity: ActivityId,
-}
-
 impl AsyncIo {
+    /// For a machine of so many cores.
+    pub fn new(cores: usize) -> AsyncIo {
+        AsyncIo { places: Places::new(cores, UNDER_WAY_MAX), done: AtomicU64::new(0), refused: AtomicU64::new(0) }
+    }
+
     /// What an activity has under way.
     pub fn under_way(&self, activity: ActivityId) -> usize {
-        self.under_way.lock().get(&activity).copied().unwrap_or(0)
+        self.places.taken(activity)
     }
 
     /// Pieces of work done, and refused.
     pub fn counts(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
-
-    fn admit(&self, activity: ActivityId) -> Option<Place<'_>> {
-        let mut under_way = self.under_way.lock();
-        let count = under_way.entry(activity).or_default();
-        if *count >= UNDER_WAY_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Place { resource: self, activity })
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        let mut under_way = self.resource.under_way.lock();
-        let left = under_way.get_mut(&self.activity).map_or(0, |count| {
-            *count = count.saturating_sub(1);
-            *count
-        });
-        if left == 0 {
-            under_way.remove(&self.activity);
-        }
-    }
 }
 
 impl Server for AsyncIo {
     async fn run(&'static self, work: Work) -> Result<(), AsyncIoError> {
-        let Some(_place) = self.admit(current_activity()) else {
+        let Some(_place) = self.places.take(core_index(), current_activity()) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(AsyncIoError::Full);
         };
@@ -88,7 +66,7 @@ mod tests {
 
     fn resource() -> (&'static AsyncIo, Client) {
         gyre_machine::set_virtual_time(0);
-        let server: &'static AsyncIo = Box::leak(Box::default());
+        let server: &'static AsyncIo = Box::leak(Box::new(AsyncIo::new(1)));
         (server, Client::new(direct_link(move |request| Box::pin(serve(server, request)))))
     }
 

@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 #[derive(Clone)]
 pub(crate) struct Bitmap {
     words: Vec<u64>,
+    /// No bit before this one is clear.
+    first: u32,
     /// Bits in use by the group; those behind count as taken.
     limit: u32,
 }
@@ -13,7 +15,7 @@ pub(crate) struct Bitmap {
 impl Bitmap {
     pub(crate) fn decode(raw: &[u8], limit: u32) -> Bitmap {
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        Bitmap { words: raw.chunks(8).map(word).collect(), limit }
+        Bitmap { words: raw.chunks(8).map(word).collect(), first: 0, limit }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -30,13 +32,21 @@ impl Bitmap {
         if let Some(word) = self.words.get_mut(bit as usize / 64).filter(|_| bit < self.limit) {
             let mask = 1 << (bit % 64);
             *word = if value { *word | mask } else { *word & !mask };
+            if !value {
+                self.first = self.first.min(bit);
+            }
         }
         before
     }
 
     /// The first clear bit from `start` on, then from the beginning.
-    pub(crate) fn first_clear(&self, start: u32) -> Option<u32> {
-        self.clear_in(start, self.limit).or_else(|| self.clear_in(0, start.min(self.limit)))
+    pub(crate) fn first_clear(&mut self, start: u32) -> Option<u32> {
+        if start > self.first {
+            return self.clear_in(start, self.limit).or_else(|| self.clear_in(self.first, start.min(self.limit)));
+        }
+        let found = self.clear_in(self.first, self.limit);
+        self.first = found.unwrap_or(self.limit);
+        found
     }
 
     fn clear_in(&self, start: u32, end: u32) -> Option<u32> {
@@ -75,5 +85,21 @@ mod tests {
         assert_eq!(Bitmap::decode(&bits.encode(), 200).words, bits.words);
         assert!(bits.put(199, true) == false && bits.get(199));
         assert!(bits.get(200));
+    }
+
+    /// Against a look at every bit.
+    #[test]
+    fn bits_are_found_as_by_looking_at_each() {
+        let (mut bits, mut plain, mut random) = (Bitmap::decode(&[0; 32], 250), [false; 250], 1_u64);
+        for _ in 0..5_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (bit, start) = ((random >> 33) as usize % 250, (random >> 45) as usize % 260);
+            let value = random >> 60 > 4;
+            bits.put(bit as u32, value);
+            plain[bit] = value;
+            let start = if random >> 59 & 1 == 0 { 0 } else { start };
+            let expected = (start..250).chain(0..start.min(250)).find(|bit| !plain[*bit]);
+            assert_eq!(bits.first_clear(start as u32), expected.map(|bit| bit as u32));
+        }
     }
 }

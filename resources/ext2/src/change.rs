@@ -34,12 +34,16 @@ impl Ext2 {
         let mut state = node.state.lock();
         let was_dirty = core::mem::replace(&mut state.dirty, true);
         let answer = act(&mut state.inode);
+        node.size_now.store(state.inode.size, Ordering::Release);
         drop(state);
         // A dirty one is noted already, and what changes before it is written is written with it.
         if let Some(me) = node.me.upgrade().filter(|_| !was_dirty) {
             let mut metadata = self.metadata.lock();
-            metadata.note(&self.metadata_changed);
-            metadata.nodes.insert(me.id, me);
+            // Of a node that is being freed nothing is written here, and its number may be another's by now.
+            if node.in_use().is_ok() {
+                metadata.note(&self.metadata_changed);
+                metadata.nodes.insert(me.id, me);
+            }
         }
         answer
     }
@@ -51,6 +55,7 @@ impl Ext2 {
 
     /// A node without names and users: the next commit frees it.
     pub(crate) fn doom(&self, node: Arc<Node>) {
+        node.doomed.store(true, Ordering::Release);
         self.allocator.lock().doomed.push(node);
         self.note_change();
     }

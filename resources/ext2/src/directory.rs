@@ -185,12 +185,13 @@ pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Res
     Ok(true)
 }
 
-/// Removes a name: its space goes to the entry before it, or stays as free space at the block's start.
+/// Removes a name: its space goes to the entry before it, or stays as free space at the block's start. Answers the longest entry that
+/// fits there now, bytes.
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
-pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<(), FileError> {
-    let mut before: Option<(usize, usize)> = None;
+pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<usize, FileError> {
+    let mut before: Option<(usize, usize, usize)> = None;
     let mut found = None;
     for entry in entries(block) {
         let entry = entry?;
@@ -198,14 +199,19 @@ pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<(), FileError> {
             found = Some((entry.offset, entry.bytes, before));
             break;
         }
-        before = Some((entry.offset, entry.bytes));
+        before = Some((entry.offset, entry.bytes, used_bytes(&entry)));
     }
     let (offset, bytes, before) = found.ok_or(FileError::NotFound)?;
     match before {
-        Some((before, before_bytes)) => put_u16(block, before + 4, (before_bytes + bytes) as u16),
-        None => put_u32(block, offset, 0),
+        Some((before, before_bytes, used)) => {
+            put_u16(block, before + 4, (before_bytes + bytes) as u16);
+            Ok((before_bytes + bytes).saturating_sub(used))
+        }
+        None => {
+            put_u32(block, offset, 0);
+            Ok(bytes)
+        }
     }
-    Ok(())
 }
 
 /// The first block of a new directory.

@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::rename::End;
 use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
-use gyre_interface::files::{FileError, NodeId, NodeKind};
+use gyre_interface::files::{FileError, NodeKind};
 
 /// One of the two names, with what it leads to.
 struct Side {
@@ -71,7 +71,7 @@ impl Ext2 {
 
     async fn side(&'static self, end: &End<'_>) -> Result<Side, FileError> {
         let (inode, block) = self.find_block(end.directory, end.name).await?.ok_or(FileError::NotFound)?;
-        Ok(Side { node: self.node(NodeId(u64::from(inode))).await?, block })
+        Ok(Side { node: self.numbered(u64::from(inode)).await?, block })
     }
 
     /// A directory must not come to lie below itself, and its new parent must have a link left.
@@ -117,8 +117,8 @@ impl Ext2 {
             self.put_back(to.0.directory, &second.block, &contents, NamesChanged::default());
             self.put_back(from.0.directory, &first.block, &old, NamesChanged::default());
         }
-        self.names.set(from.0.directory.id, from.0.name, Known::Node(second.node.id));
-        self.names.set(to.0.directory.id, to.0.name, Known::Node(first.node.id));
+        self.names.set(from.0.directory.name, from.0.name, Known::Node(second.node.id));
+        self.names.set(to.0.directory.name, to.0.name, Known::Node(first.node.id));
         Ok(())
     }
 

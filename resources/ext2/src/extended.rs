@@ -19,7 +19,7 @@ impl Ext2 {
     pub(crate) async fn extended_value(&'static self, node: NodeId, name: &[u8]) -> Result<Vec<u8>, FileError> {
         let (prefix, name) = split_name(name)?;
         let node = self.node(node).await?;
-        let _pass = node.gate.shared().await;
+        let _pass = node.to_read().await?;
         let all = self.attributes_of(&node).await?;
         let found = all.into_iter().find(|one| one.prefix == prefix && one.name == name);
         found.map(|one| one.value).ok_or(FileError::NoAttribute)
@@ -27,7 +27,7 @@ impl Ext2 {
 
     pub(crate) async fn extended_names(&'static self, node: NodeId) -> Result<Vec<Name>, FileError> {
         let node = self.node(node).await?;
-        let _pass = node.gate.shared().await;
+        let _pass = node.to_read().await?;
         Ok(self.attributes_of(&node).await?.iter().filter_map(Attribute::full_name).collect())
     }
 
@@ -42,7 +42,7 @@ impl Ext2 {
         self.writable()?;
         let (prefix, name) = split_name(name)?;
         let node = self.node(node).await?;
-        let _pass = node.gate.exclusive().await;
+        let _pass = node.to_change().await?;
         let mut all = self.attributes_of(&node).await?;
         let before = all.len();
         all.retain(|one| one.prefix != prefix || one.name != name);

@@ -6,6 +6,7 @@
 use alloc::collections::VecDeque;
 use core::future::Future;
 use core::pin::Pin;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use core::task::{Context, Poll, Waker};
 use gyre_object::SpinLock;
 
@@ -21,6 +22,8 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Gate {
     state: SpinLock<State>,
+    /// Counts the times that somebody got or gave back the right to change: odd while somebody has it.
+    turns: AtomicU64,
 }
 
 /// Holds a [`Gate`]; opens it when dropped.
@@ -45,6 +48,24 @@ impl State {
 }
 
 impl Gate {
+    /// A number for [`Gate::was_calm`], unless somebody changes something now.
+    pub(crate) fn calm(&self) -> Option<u64> {
+        let turns = self.turns.load(Ordering::Acquire);
+        turns.is_multiple_of(2).then_some(turns)
+    }
+
+    /// True where nobody had the right to change since [`Gate::calm`] gave this number: what was seen meanwhile belongs together.
+    pub(crate) fn was_calm(&self, turns: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.turns.load(Ordering::Relaxed) == turns
+    }
+
+    fn turn(&self, exclusive: bool) {
+        if exclusive {
+            self.turns.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     /// Waits for the right to read.
     pub(crate) fn shared(&self) -> Entry<'_> {
         Entry { gate: self, exclusive: false, ticket: None }
@@ -56,6 +77,7 @@ impl Gate {
     }
 
     /// The right to read, if nobody changes or waits to.
+    #[cfg(test)]
     pub(crate) fn try_shared(&self) -> Option<Pass<'_>> {
         let mut state = self.state.lock();
         (state.queue.is_empty() && state.take(false)).then(|| Pass { gate: self, exclusive: false })
@@ -64,7 +86,10 @@ impl Gate {
     /// The right to change, if nobody holds or waits for the gate.
     pub(crate) fn try_exclusive(&self) -> Option<Pass<'_>> {
         let mut state = self.state.lock();
-        (state.queue.is_empty() && state.take(true)).then(|| Pass { gate: self, exclusive: true })
+        (state.queue.is_empty() && state.take(true)).then(|| {
+            self.turn(true);
+            Pass { gate: self, exclusive: true }
+        })
     }
 }
 
@@ -83,6 +108,7 @@ impl<'a> Future for Entry<'a> {
         let first = state.queue.front().map(|(ticket, _)| *ticket);
         let is_next = first.is_none() || first == self.ticket;
         if is_next && state.take(exclusive) {
+            gate.turn(exclusive);
             if self.ticket.take().is_some() {
                 state.queue.pop_front();
             }
@@ -127,6 +153,7 @@ impl Drop for Entry<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.state.lock();
+        self.gate.turn(self.exclusive);
         if self.exclusive {
             state.writer = false;
         } else {
@@ -152,13 +179,19 @@ mod tests {
         block_on(async {
             let gate = Gate::default();
             let writer = gate.exclusive().await;
-            assert!(gate.try_shared().is_none() && gate.try_exclusive().is_none());
+            assert!(gate.try_shared().is_none() && gate.try_exclusive().is_none() && gate.calm().is_none());
             drop(writer);
             let readers = (gate.try_shared(), gate.try_shared());
             assert!(readers.0.is_some() && readers.1.is_some() && gate.try_exclusive().is_none());
             drop(readers);
             let writer = gate.try_exclusive();
-            assert!(writer.is_some() && gate.try_shared().is_none());
+            assert!(writer.is_some() && gate.try_shared().is_none() && gate.calm().is_none());
+            drop(writer);
+            let before = gate.calm();
+            drop(gate.shared().await);
+            assert!(before.is_some_and(|turns| gate.was_calm(turns)), "who only reads disturbs nobody");
+            drop(gate.exclusive().await);
+            assert!(before.is_some_and(|turns| !gate.was_calm(turns)));
         });
     }
 

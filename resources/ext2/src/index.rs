@@ -19,7 +19,7 @@ const LINEAR_BLOCKS: u64 = 1;
 pub(crate) struct Index {
     /// Tags of names with the block that holds them, 8 bytes each.
     names: HashTable<(u32, u32)>,
-    /// The longest entry that fits in each block, bytes.
+    /// The longest entry that may fit in each block, bytes: none is longer, the longest may be shorter.
     room: Vec<u16>,
 }
 
@@ -64,6 +64,11 @@ impl Index {
         }
     }
 
+    fn raise_room(&mut self, index: u64, room: usize) {
+        let place = self.room.get_mut(index as usize);
+        place.into_iter().for_each(|place| *place = (*place).max(room.min(usize::from(u16::MAX)) as u16));
+    }
+
     fn set_room(&mut self, index: u64, contents: &[u8]) -> Result<(), FileError> {
         let room = directory::largest_room(contents)?.min(usize::from(u16::MAX)) as u16;
         let index = index as usize;
@@ -88,7 +93,8 @@ impl Index {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NamesChanged<'a> {
     pub(crate) added: Option<&'a [u8]>,
-    pub(crate) removed: Option<&'a [u8]>,
+    /// With the longest entry that fits in its place, bytes.
+    pub(crate) removed: Option<(&'a [u8], usize)>,
 }
 
 impl Ext2 {
@@ -139,13 +145,22 @@ impl Ext2 {
     pub(crate) fn reindex(&self, directory: &Node, block: &DirectoryBlock, contents: &[u8], names: NamesChanged<'_>) {
         let mut place = directory.index.lock();
         let Some(index) = &mut *place else { return };
-        if let Some(name) = names.removed {
+        if let Some((name, room)) = names.removed {
             index.remove(block.index, name);
+            index.raise_room(block.index, room);
         }
         let added = names.added.is_none_or(|name| index.add(block.index, name));
-        if !added || index.set_room(block.index, contents).is_err() {
+        let is_new = block.index >= index.room.len() as u64;
+        if !added || is_new && index.set_room(block.index, contents).is_err() {
             *place = None;
         }
+    }
+
+    /// Looks how much room a block has that had less than was thought; false where there is no index.
+    pub(crate) fn correct_room(&self, directory: &Node, block: &DirectoryBlock) -> Result<bool, FileError> {
+        let mut place = directory.index.lock();
+        let Some(index) = &mut *place else { return Ok(false) };
+        index.set_room(block.index, self.contents(&block.page)).map(|()| true)
     }
 }
 

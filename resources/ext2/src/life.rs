@@ -65,7 +65,7 @@ impl Ext2 {
     }
 
     pub(crate) async fn close_node(&'static self, id: NodeId) -> Result<(), FileError> {
-        let node = self.nodes.get(&id.0).ok_or(FileError::Stale)?;
+        let node = self.near_node(id, |node| Ok(node.clone())).ok_or(FileError::Stale)??;
         let unused = {
             let mut state = node.state.lock();
             if state.opens == 0 {
@@ -87,9 +87,12 @@ impl Ext2 {
     ) -> Result<Attributes, FileError> {
         self.writable()?;
         let node = self.node(id).await?;
-        if let Some(size) = change.size_bytes {
+        if change.size_bytes.is_some() {
             node.expect(NodeKind::File)?;
-            let _pass = node.gate.exclusive().await;
+        }
+        // Held to the end: nobody frees the node meanwhile.
+        let _pass = if change.size_bytes.is_some() { node.to_change().await? } else { node.to_read().await? };
+        if let Some(size) = change.size_bytes {
             self.resize(&node, size).await?;
         }
         let now = now_ns();

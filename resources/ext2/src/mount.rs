@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use gyre_file_cache::{FileCache, Shelf, ShelfOptions};
 use gyre_interface::block::{SECTOR_BYTES, block};
 use gyre_interface::files::FileError;
@@ -75,6 +75,8 @@ pub struct Ext2 {
     pub(crate) large_files: AtomicBool,
     /// The superblock says that inodes may have extended attributes.
     pub(crate) has_extended: AtomicBool,
+    /// The next node's generation: two nodes with the same number never have the same one.
+    pub(crate) generations: AtomicU32,
     pub(crate) dirty_blocks_max: usize,
     pub(crate) dirty_nodes_max: usize,
     pub(crate) age_ns: u64,
@@ -127,6 +129,7 @@ impl Ext2 {
             counts_stale: AtomicBool::new(false),
             large_files: AtomicBool::new(false),
             has_extended: AtomicBool::new(has_extended),
+            generations: AtomicU32::new(first_generation()),
             dirty_blocks_max: options.dirty_blocks_max,
             // Changed and removed nodes cannot give way: three quarters stay for others.
             dirty_nodes_max: options.nodes.budget.min(options.nodes.capacity) / 4,
@@ -152,4 +155,11 @@ impl Ext2 {
         }
         Ok(())
     }
+}
+
+/// Where a mount begins to count: anywhere, for what was made before has counts of its own.
+fn first_generation() -> u32 {
+    let mut bytes = [0; 4];
+    gyre_machine::fill_random(&mut bytes);
+    u32::from_le_bytes(bytes)
 }

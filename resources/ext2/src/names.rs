@@ -4,18 +4,19 @@ use alloc::boxed::Box;
 use core::hash::Hash;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Shelf, ShelfOptions};
+use gyre_interface::files::NodeId;
 use gyre_object::Counted;
 use hashbrown::Equivalent;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    directory: u64,
+    directory: NodeId,
     name: Box<[u8]>,
 }
 
 #[derive(Hash)]
 struct KeyRef<'a> {
-    directory: u64,
+    directory: NodeId,
     name: &'a [u8],
 }
 
@@ -47,11 +48,11 @@ impl Names {
         &self.0
     }
 
-    pub(crate) fn get(&self, directory: u64, name: &[u8]) -> Option<Known> {
+    pub(crate) fn get(&self, directory: NodeId, name: &[u8]) -> Option<Known> {
         self.0.get(&KeyRef { directory, name })
     }
 
-    pub(crate) fn set(&self, directory: u64, name: &[u8], known: Known) {
+    pub(crate) fn set(&self, directory: NodeId, name: &[u8], known: Known) {
         // Removed first: where there is no room for the new fact, the old one must not stay.
         self.0.remove_if(&KeyRef { directory, name }, |_, _| true);
         self.0.set(Key { directory, name: name.into() }, known);
@@ -66,7 +67,7 @@ impl Names {
     }
 
     /// Forgets everything about a directory that is removed.
-    pub(crate) fn forget_directory(&self, directory: u64) {
+    pub(crate) fn forget_directory(&self, directory: NodeId) {
         self.0.remove_all(|key, _| key.directory == directory);
     }
 }

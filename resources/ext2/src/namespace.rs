@@ -47,10 +47,18 @@ impl Ext2 {
 
     /// Finds a block with room for a name; the directory grows where there is none.
     pub(crate) async fn room_for(&'static self, directory: &Node, name: &[u8]) -> Result<Room, FileError> {
-        for index in self.roomy_blocks(directory, name).await? {
-            let block = self.directory_block(directory, index).await?;
-            if directory::has_room(self.contents(&block.page), name.len())? {
-                return Ok(Room(block));
+        loop {
+            let mut corrected = false;
+            for index in self.roomy_blocks(directory, name).await? {
+                let block = self.directory_block(directory, index).await?;
+                if directory::has_room(self.contents(&block.page), name.len())? {
+                    return Ok(Room(block));
+                }
+                corrected |= self.correct_room(directory, &block)?;
+            }
+            // An index names one block; what it thought of that is right now.
+            if !corrected {
+                break;
             }
         }
         let blocks = self.directory_blocks(directory)?;
@@ -83,17 +91,17 @@ impl Ext2 {
         }
         let names = NamesChanged { added: Some(name), removed: None };
         self.put_back(directory, &room.0, &contents, names);
-        self.names.set(directory.id, name, Known::Node(node.id));
+        self.names.set(directory.name, name, Known::Node(node.id));
         Ok(())
     }
 
     /// Removes a name from its block.
     pub(crate) fn remove_name(&self, directory: &Node, block: &DirectoryBlock, name: &[u8]) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
-        directory::remove(&mut contents, name)?;
-        let names = NamesChanged { added: None, removed: Some(name) };
+        let room = directory::remove(&mut contents, name)?;
+        let names = NamesChanged { added: None, removed: Some((name, room)) };
         self.put_back(directory, block, &contents, names);
-        self.names.set(directory.id, name, Known::Absent);
+        self.names.set(directory.name, name, Known::Absent);
         Ok(())
     }
 
@@ -132,7 +140,7 @@ impl Ext2 {
         check_new_name(name)?;
         self.check_new(new)?;
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         self.still_there(&parent)?;
         if self.find(&parent, name).await?.is_some() {
             return Err(FileError::Exists);
@@ -184,9 +192,7 @@ impl Ext2 {
         taken: &mut crate::allocate::Taken,
     ) -> Result<Inode, FileError> {
         let mut inode = Inode::new(new.kind, new.mode, new.user, new.group, now_ns());
-        let mut generation = [0; 4];
-        gyre_machine::fill_random(&mut generation);
-        inode.generation = u32::from_le_bytes(generation);
+        inode.generation = self.generations.fetch_add(1, Ordering::Relaxed);
         match new.kind {
             NodeKind::Directory => {
                 inode.links = 2;
@@ -244,7 +250,7 @@ impl Ext2 {
             return Err(FileError::IsDirectory);
         }
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         self.still_there(&parent)?;
         if self.find(&parent, name).await?.is_some() {
             return Err(FileError::Exists);
@@ -306,9 +312,9 @@ impl Ext2 {
         self.writable()?;
         check_name(name)?;
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
-        let node = self.node(NodeId(u64::from(inode))).await?;
+        let node = self.numbered(u64::from(inode)).await?;
         if node.kind == NodeKind::Directory {
             return Err(FileError::IsDirectory);
         }
@@ -326,9 +332,9 @@ impl Ext2 {
             _ => {}
         }
         let parent = self.directory(directory).await?;
-        let _pass = parent.gate.exclusive().await;
+        let _pass = parent.to_change().await?;
         let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
-        let child = self.directory(NodeId(u64::from(inode))).await?;
+        let child = self.numbered_directory(u64::from(inode)).await?;
         // A directory that holds itself, or a second name of one above: only damaged images have that.
         if child.id == parent.id || child.id == crate::geometry::ROOT {
             return Err(FileError::Damaged);
@@ -338,7 +344,7 @@ impl Ext2 {
         self.remove_name(&parent, &block, name)?;
         self.change(&parent, |inode| inode.links = inode.links.saturating_sub(1).max(1));
         self.drop_link(&child);
-        self.names.forget_directory(child.id);
+        self.names.forget_directory(child.name);
         Ok(())
     }
 

@@ -6,29 +6,32 @@
 use crate::Ext2;
 use crate::names::Known;
 use crate::node::Node;
+use core::sync::atomic::Ordering;
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
-use gyre_interface::near::{NEAR_BYTES_MAX, Near, NearPages};
+use gyre_interface::near::{FEW_PAGES, Fill, NEAR_BYTES_MAX, NEAR_PAGES_MAX, Near};
 use gyre_machine::PAGE_BYTES;
+use gyre_object::Page;
 
 impl Near for Ext2 {
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
-        self.nodes.with(&node.0, |node, _| node.seen())
+        self.near_node(node, |node| node.seen())
     }
 
     fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
-        match self.names.get(directory.0, name)? {
+        match self.names.get(directory, name)? {
             Known::Absent => Some(Err(FileError::NotFound)),
-            // A name and its node may go while this looks: then the directory says what is there now.
+            // A name and its node may go while this looks: then the directory says what is there now. Names are kept by the directory's
+            // own name, so that one that is gone has none here.
             Known::Node(id) => self.nodes.with(&id, |node, _| node.seen())?.ok().map(Ok),
         }
     }
 
     fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
-        self.nodes.with(&node.0, |node, _| node.opened())
+        self.near_node(node, |node| node.opened())
     }
 
     fn close(&'static self, node: NodeId) -> bool {
-        self.nodes.with(&node.0, |node, _| node.closed_early()).unwrap_or(false)
+        matches!(self.near_node(node, |node| Ok(node.closed_early())), Some(Ok(true)))
     }
 
     fn read(
@@ -36,29 +39,73 @@ impl Near for Ext2 {
         node: NodeId,
         offset: u64,
         bytes: usize,
-        into: &mut NearPages,
+        into: &mut [Option<Page>],
     ) -> Option<Result<usize, FileError>> {
-        let node = self.nodes.get(&node.0)?;
+        let node = match self.near_node(node, |node| Ok(node.clone()))? {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
         if node.kind != NodeKind::File {
             return Some(node.expect(NodeKind::File).map(|()| 0));
         }
         // A writer makes the file longer before its pages have all of the contents.
-        let _pass = node.gate.try_shared()?;
-        let size = match node.size_seen() {
-            Ok(size) => size,
-            Err(error) => return Some(Err(error)),
-        };
+        let turn = node.gate.calm()?;
+        if node.doomed.load(Ordering::Acquire) {
+            return Some(Err(FileError::Stale));
+        }
+        let size = node.size_now.load(Ordering::Acquire);
         let end = size.min(offset.saturating_add(bytes.min(NEAR_BYTES_MAX) as u64));
         if offset >= end {
             return Some(Ok(0));
         }
         let first = offset / PAGE_BYTES as u64;
         let last = (end - 1) / PAGE_BYTES as u64;
-        for (place, index) in into.iter_mut().zip(first..=last) {
-            *place = Some(self.cache.get(self.page_key(node.id, index))?);
-            self.page_was_read(&node, index);
+        for (place, index) in into.iter_mut().zip(first..last + 1) {
+            let (page, is_marked) = self.cache.read(self.page_key(node.id, index))?;
+            *place = Some(page);
+            if is_marked {
+                self.read_on(&node, index);
+            }
         }
-        Some(Ok((end - offset) as usize))
+        if !node.gate.was_calm(turn) || node.doomed.load(Ordering::Acquire) {
+            return None;
+        }
+        // What the caller has room for, if that is less.
+        let most = (first + into.len() as u64) * PAGE_BYTES as u64 - offset;
+        Some(Ok((end - offset).min(most) as usize))
+    }
+
+    fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
+        // Who must wait for the disk, or find out why not, does so by a message.
+        if bytes == 0 || bytes > NEAR_BYTES_MAX || self.cache.is_over_dirty_limit() || self.must_commit() {
+            return None;
+        }
+        self.writable().ok()?;
+        let node = self.near_node(node, |node| Ok(node.clone()))?.ok()?;
+        let _pass = node.gate.try_exclusive()?;
+        let end = offset.checked_add(bytes as u64)?;
+        if node.kind != NodeKind::File || node.doomed.load(Ordering::Acquire) || end > node.size() {
+            return None;
+        }
+        let is_done = match bytes <= PAGE_BYTES {
+            true => self.overwrite_in::<FEW_PAGES>(node.id, offset, bytes, fill)?,
+            false => self.overwrite_in::<NEAR_PAGES_MAX>(node.id, offset, bytes, fill)?,
+        };
+        self.wrote_until(&node, end);
+        is_done.then_some(())
+    }
+}
+
+impl Ext2 {
+    /// Lets `fill` write to pages that are here and have their places on the disk; `None` where not all are.
+    fn overwrite_in<const PAGES: usize>(&self, node: u64, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<bool> {
+        let mut pages: [Option<Page>; PAGES] = [const { None }; PAGES];
+        let (first, start) = (offset / PAGE_BYTES as u64, (offset % PAGE_BYTES as u64) as usize);
+        let count = (start + bytes).div_ceil(PAGE_BYTES);
+        for (place, index) in pages.iter_mut().take(count).zip(first..) {
+            *place = Some(self.cache.overwrite(self.page_key(node, index))?);
+        }
+        Some(fill(&pages, start, bytes))
     }
 }
 
@@ -67,12 +114,6 @@ impl Node {
     fn seen(&self) -> Result<Attributes, FileError> {
         let state = self.state.lock();
         if state.deleted && state.opens == 0 { Err(FileError::Stale) } else { Ok(self.attributes_in(&state)) }
-    }
-
-    /// Its size, unless it is gone.
-    fn size_seen(&self) -> Result<u64, FileError> {
-        let state = self.state.lock();
-        if state.deleted && state.opens == 0 { Err(FileError::Stale) } else { Ok(state.inode.size) }
     }
 
     /// Counts one more who has it open.

@@ -1,7 +1,8 @@
 //! Inodes in memory, shared by all who use them.
 
 use crate::Ext2;
-use crate::gate::Gate;
+use crate::gate::{Gate, Pass};
+use crate::geometry::ROOT;
 use crate::index::Index;
 use crate::inode::Inode;
 use alloc::boxed::Box;
@@ -10,8 +11,16 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_object::SpinLock;
 
-/// No page.
-pub(crate) const NO_PAGE: u64 = u64::MAX;
+/// What others call a node: its number in the low half, which is used again soon, and its generation in the high half. The root keeps
+/// its number for ever.
+pub(crate) fn name_of(id: u64, generation: u32) -> NodeId {
+    if id == ROOT { NodeId(ROOT) } else { NodeId(u64::from(generation) << 32 | id) }
+}
+
+/// The number in a name.
+pub(crate) fn number_of(name: NodeId) -> u64 {
+    name.0 & u64::from(u32::MAX)
+}
 
 /// What changes about a node.
 pub(crate) struct State {
@@ -28,17 +37,20 @@ pub(crate) struct State {
 
 /// A file, directory or other node.
 pub(crate) struct Node {
+    /// The inode's number.
     pub(crate) id: u64,
+    /// What others call it: see [`name_of`].
+    pub(crate) name: NodeId,
     pub(crate) kind: NodeKind,
     /// Held while contents are read from the disk (shared) or changed (exclusive).
     pub(crate) gate: Gate,
     pub(crate) state: SpinLock<State>,
     /// Of a large directory: where its names are.
     pub(crate) index: SpinLock<Option<Index>>,
-    /// Page whose reading starts the next read-ahead.
-    pub(crate) ahead_mark: AtomicU64,
-    /// Page up to which was read ahead.
-    pub(crate) ahead_end: AtomicU64,
+    /// The size, for who looks without the lock. What is read ahead of the lock is checked by the gate's turns.
+    pub(crate) size_now: AtomicU64,
+    /// No name leads here and nobody has it open: the next commit frees it.
+    pub(crate) doomed: AtomicBool,
     /// Made without a name, and none was given to it yet.
     pub(crate) nameless: AtomicBool,
     /// Blocks behind the end are still to be freed.
@@ -55,15 +67,16 @@ impl Node {
         Arc::new_cyclic(|me| Node {
             me: me.clone(),
             trim: AtomicBool::new(false),
+            size_now: AtomicU64::new(inode.size),
+            doomed: AtomicBool::new(false),
             nameless: AtomicBool::new(false),
             reaping: AtomicBool::new(false),
             id,
+            name: name_of(id, inode.generation),
             kind: inode.kind,
             gate: Gate::default(),
             state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
             index: SpinLock::default(),
-            ahead_mark: AtomicU64::new(NO_PAGE),
-            ahead_end: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
         })
     }
@@ -77,8 +90,8 @@ impl Node {
         let inode = &state.inode;
         let is_device = matches!(self.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
         Attributes {
-            node: NodeId(self.id),
-            generation: inode.generation,
+            node: self.name,
+            number: self.id,
             kind: self.kind,
             mode: inode.permissions,
             links: u32::from(inode.links),
@@ -91,6 +104,26 @@ impl Node {
             modified_ns: inode.modified_ns,
             changed_ns: inode.changed_ns,
         }
+    }
+
+    /// Waits for the right to read its contents.
+    ///
+    /// # Errors
+    /// [`FileError::Stale`] where it was freed meanwhile: its number may be another node's.
+    pub(crate) async fn to_read(&self) -> Result<Pass<'_>, FileError> {
+        let pass = self.gate.shared().await;
+        self.in_use().map(|()| pass)
+    }
+
+    /// The same, to change them.
+    pub(crate) async fn to_change(&self) -> Result<Pass<'_>, FileError> {
+        let pass = self.gate.exclusive().await;
+        self.in_use().map(|()| pass)
+    }
+
+    /// Refuses a node that is being freed or was.
+    pub(crate) fn in_use(&self) -> Result<(), FileError> {
+        if self.reaping.load(Ordering::Acquire) { Err(FileError::Stale) } else { Ok(()) }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -122,9 +155,24 @@ impl Node {
 }
 
 impl Ext2 {
-    /// The node, read from the disk where it is not in memory. Nodes without names are found only while they are open.
-    pub(crate) async fn node(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
-        let id = id.0;
+    /// The node that others call so: the only way from their names to nodes, but for [`Ext2::near_node`].
+    pub(crate) async fn node(&'static self, name: NodeId) -> Result<Arc<Node>, FileError> {
+        let node = self.numbered(number_of(name)).await?;
+        if node.name == name { Ok(node) } else { Err(FileError::Stale) }
+    }
+
+    /// The same of a node in memory, without waiting; it may have no name any more, and nobody who has it open.
+    pub(crate) fn near_node<T>(
+        &self,
+        name: NodeId,
+        look: impl FnOnce(&Arc<Node>) -> Result<T, FileError>,
+    ) -> Option<Result<T, FileError>> {
+        let look = |node: &mut Arc<Node>| if node.name == name { look(node) } else { Err(FileError::Stale) };
+        self.nodes.with(&number_of(name), |node, _| look(node))
+    }
+
+    /// The node with an inode, read from the disk where it is not in memory. Nodes without names are found only while they are open.
+    pub(crate) async fn numbered(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
         match self.nodes.get(&id) {
             Some(node) => living(node),
             None => Box::pin(self.load_node(id)).await,
@@ -153,6 +201,13 @@ impl Ext2 {
             }
         };
         self.nodes.with_or_add(id, account, |node| Ok(node.clone()), decode).and_then(living)
+    }
+
+    /// The directory with an inode.
+    pub(crate) async fn numbered_directory(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
+        let node = self.numbered(id).await?;
+        node.expect(NodeKind::Directory)?;
+        Ok(node)
     }
 
     /// The node as a directory.

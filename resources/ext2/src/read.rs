@@ -2,10 +2,10 @@
 
 use crate::Ext2;
 use crate::metadata::from_block;
-use crate::node::{NO_PAGE, Node};
+use crate::node::Node;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::block::REQUEST_BYTES_MAX;
@@ -34,7 +34,7 @@ impl Ext2 {
     ) -> Result<Page, FileError> {
         let mut waits = 0;
         loop {
-            let pass = node.gate.shared().await;
+            let pass = node.to_read().await?;
             let Ok(begin) = self.cache.begin(self.page_key(node.id, index)) else {
                 drop(pass);
                 self.wait_for_room(&mut waits).await?;
@@ -48,92 +48,99 @@ impl Ext2 {
                 }
                 Begin::Lead(fetch) => {
                     let page = fetch.page().clone();
-                    let cluster = self.cluster(node, fetch, wanted);
-                    let end = cluster.last().map_or(index, |fetch| fetch.key().index + 1);
+                    let (mut cluster, is_stream) = self.cluster(node, fetch, wanted);
+                    match cluster.get_mut(wanted as usize) {
+                        // Who comes to what nobody asked for yet reads on.
+                        Some(first_guess) if is_stream => first_guess.set_mark(),
+                        None if is_stream => self.read_behind(node, index + cluster.len() as u64),
+                        _ => {}
+                    }
                     self.fill(node, cluster).await?;
                     drop(pass);
-                    self.read_ahead(node, index, end);
                     return Ok(page);
                 }
             }
         }
     }
 
-    /// The fetch with the absent pages that follow it, as far as they are wanted or likely to be.
-    fn cluster(&'static self, node: &Node, first: Fetch, wanted: u64) -> Vec<Fetch> {
+    /// The fetch with the absent pages that follow it, as far as they are wanted; true where somebody seems to read one after the other.
+    fn cluster(&'static self, node: &Node, first: Fetch, wanted: u64) -> (Vec<Fetch>, bool) {
         let index = first.key().index;
-        let sequential = index == 0 || node.ahead_end.load(Ordering::Relaxed) == index;
-        let count = if sequential { CLUSTER_PAGES } else { wanted.clamp(1, CLUSTER_PAGES) };
-        let end = (index + count).min(pages(node.size()));
+        let is_known = |back: u64| index >= back && self.cache.knows(self.page_key(node.id, index - back));
+        let is_stream = index == 0 || (is_known(1) && (index == 1 || is_known(2)));
+        let least = if is_stream { CLUSTER_PAGES } else { 1 };
+        let end = (index + wanted.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
         let mut cluster = Vec::from([first]);
         cluster.extend((index + 1..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))));
-        cluster
+        (cluster, is_stream)
     }
 
-    /// Notes how far was read; a sequential reader gets the next pages by a task of its own.
-    fn read_ahead(&'static self, node: &Arc<Node>, index: u64, end: u64) {
-        let sequential = index == 0 || node.ahead_end.swap(end, Ordering::Relaxed) == index;
-        node.ahead_end.store(end, Ordering::Relaxed);
-        if sequential && end < pages(node.size()) {
-            node.ahead_mark.store(end - 1, Ordering::Relaxed);
-        }
+    /// A page with the mark was read: what follows those that were read with it is fetched.
+    pub(crate) fn read_on(&'static self, node: &Arc<Node>, index: u64) {
+        self.read_behind(node, index + 1);
     }
 
-    /// A cached page was read: where it carries the mark, the pages behind those that were read ahead are fetched.
-    pub(crate) fn page_was_read(&'static self, node: &Arc<Node>, index: u64) {
-        if node.ahead_mark.load(Ordering::Relaxed) != index || node.ahead_mark.swap(NO_PAGE, Ordering::Relaxed) != index
-        {
+    /// Fetches the next pages that are absent from `from` on, by a task of its own.
+    fn read_behind(&'static self, node: &Arc<Node>, from: u64) {
+        if from >= pages(node.size()) {
             return;
         }
         let node = node.clone();
         gyre_message::spawn(async move {
             // Reading ahead is a guess: its errors are met again by who really reads.
-            let _ = self.fetch_ahead(&node).await;
+            let _ = self.fetch_behind(&node, from).await;
         });
     }
 
-    async fn fetch_ahead(&'static self, node: &Arc<Node>) -> Result<(), FileError> {
-        let start = node.ahead_end.load(Ordering::Relaxed);
+    async fn fetch_behind(&'static self, node: &Arc<Node>, from: u64) -> Result<(), FileError> {
+        let _pass = node.to_read().await?;
+        // What the marked page was read with is here or on its way.
+        let known = |index: &u64| self.cache.knows(self.page_key(node.id, *index));
+        let start = from + (from..from + AHEAD_PAGES).take_while(known).count() as u64;
         let end = (start + AHEAD_PAGES).min(pages(node.size()));
-        let _pass = node.gate.shared().await;
-        let mut next = start;
-        while next < end {
-            let until = (next + CLUSTER_PAGES).min(end);
-            let absent = (next..until).filter_map(|index| self.cache.begin_absent(self.page_key(node.id, index)));
-            let cluster: Vec<Fetch> = absent.collect();
-            self.fill(node, cluster).await?;
-            node.ahead_end.store(until, Ordering::Relaxed);
-            if next == start && until < pages(node.size()) {
-                node.ahead_mark.store(until - 1, Ordering::Relaxed);
-            }
-            next = until;
+        let absent = (start..end).map_while(|index| self.cache.begin_absent(self.page_key(node.id, index)));
+        let mut cluster: Vec<Fetch> = absent.collect();
+        // Its first page is read while the others are still ahead of the reader.
+        if let Some(first) = cluster.first_mut() {
+            first.set_mark();
         }
-        Ok(())
+        self.fill(node, cluster).await
     }
 
-    /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate.
+    /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate. Requests are made all at
+    /// once; a page is shown as soon as it is here.
     pub(crate) async fn fill(&'static self, node: &Node, cluster: Vec<Fetch>) -> Result<(), FileError> {
         let size = node.size();
         let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
-        let mut rest = &cluster[..];
-        while let Some(first) = rest.first() {
+        // Each fetch with the number of requests that bring it.
+        let mut fetches: VecDeque<(usize, Fetch)> = VecDeque::with_capacity(cluster.len());
+        let mut rest = cluster.into_iter().peekable();
+        while let Some(first) = rest.next() {
             let start = first.key().index;
-            let count = rest.iter().zip(start..).take_while(|(fetch, index)| fetch.key().index == *index).count();
-            let (together, others) = rest.split_at(count);
-            let used = self.blocks_until(start, count, size);
-            let blocks = self.map_run(node, start * self.blocks_per_page(), used).await?;
-            let views = together.iter().flat_map(|fetch| self.parts(fetch.page()));
-            blocks.into_iter().zip(views).for_each(|(block, view)| runs.add(block, view, payer));
-            rest = others;
+            let mut together = Vec::from([first]);
+            while let Some(next) = rest.next_if(|next| next.key().index == start + together.len() as u64) {
+                together.push(next);
+            }
+            let used = self.blocks_until(start, together.len(), size);
+            let mut blocks = self.map_run(node, start * self.blocks_per_page(), used).await?.into_iter();
+            for mut fetch in together {
+                let mut placed = 0;
+                for (view, block) in self.parts(fetch.page()).zip(&mut blocks) {
+                    placed += u64::from(block != 0);
+                    runs.add(block, view, payer);
+                }
+                if placed == self.blocks_per_page() && placed == 1 {
+                    fetch.note_placed();
+                }
+                fetches.push_back((runs.0.len(), fetch));
+            }
         }
         let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(self.sector(run.block), run.views)).collect();
-        for call in calls {
+        show(&mut fetches, 0, size);
+        for (number, call) in calls.into_iter().enumerate() {
             call.await.map_err(from_block)?;
-        }
-        for fetch in cluster {
-            clear_behind(fetch.page(), fetch.key().index, size);
-            fetch.done();
+            show(&mut fetches, number + 1, size);
         }
         Ok(())
     }
@@ -154,6 +161,14 @@ impl Ext2 {
     pub(crate) fn parts(&self, page: &Page) -> impl Iterator<Item = Bytes> + use<> {
         let (page, bytes) = (page.clone(), self.geometry.block_bytes);
         (0..PAGE_BYTES / bytes).map(move |part| Bytes::new(page.clone(), part * bytes, bytes))
+    }
+}
+
+/// Shows the pages that so many requests bring.
+fn show(fetches: &mut VecDeque<(usize, Fetch)>, requests: usize, size: u64) {
+    while let Some((_, fetch)) = fetches.pop_front_if(|(needed, _)| *needed <= requests) {
+        clear_behind(fetch.page(), fetch.key().index, size);
+        fetch.done();
     }
 }
 

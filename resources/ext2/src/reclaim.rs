@@ -25,27 +25,23 @@ impl Ext2 {
         let (first, end) = pages_of(offset, bytes);
         // Writers hold the gate until the device has answered: passing through waits for them.
         drop(node.gate.exclusive().await);
-        let first_dirty = |from| self.cache.dirty_pages(self.page_key(id.0, from), 1).first().copied();
+        let first_dirty = |from| self.cache.dirty_pages(self.page_key(node.id, from), 1).first().copied();
         let mut from = first;
         while let Some(index) = first_dirty(from).filter(|index| *index < end) {
             let count = (end - index).min(BATCH_PAGES as u64);
-            self.write_back(id.0, index, count as usize).await?;
+            self.write_back(node.id, index, count as usize).await?;
             from = index + 1;
         }
         drop(node.gate.exclusive().await);
         if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
     }
 
-    pub(crate) fn evict_range(&self, id: NodeId, offset: u64, bytes: u64) -> u64 {
-        // The cache knows metadata too, under a number that is no inode's.
-        if !self.geometry.is_usable_inode(id.0) {
-            return 0;
-        }
+    pub(crate) fn evict_range(&self, node: &Node, offset: u64, bytes: u64) -> u64 {
         // A page that is cut by the range stays: the rest of it was not meant.
         let first = offset.div_ceil(PAGE_BYTES as u64);
         let end = offset.saturating_add(bytes) / PAGE_BYTES as u64;
         let end = if bytes == 0 || offset.checked_add(bytes).is_none() { u64::MAX } else { end };
-        (self.cache.evict_node(self.file_system, id.0, first, end) * PAGE_BYTES) as u64
+        (self.cache.evict_node(self.file_system, node.id, first, end) * PAGE_BYTES) as u64
     }
 }
 

@@ -81,7 +81,7 @@ impl Ext2 {
             if at == ROOT {
                 return Ok(false);
             }
-            let directory = self.directory(NodeId(at)).await?;
+            let directory = self.numbered_directory(at).await?;
             let _pass = directory.gate.shared().await;
             at = self.find(&directory, b"..").await?.ok_or(FileError::Damaged)?;
         }
@@ -90,7 +90,7 @@ impl Ext2 {
 
     async fn rename_held(&'static self, from: End<'_>, to: End<'_>) -> Result<(), FileError> {
         let (inode, _) = self.find_block(from.directory, from.name).await?.ok_or(FileError::NotFound)?;
-        let moved = self.node(NodeId(u64::from(inode))).await?;
+        let moved = self.numbered(u64::from(inode)).await?;
         let is_directory = moved.kind == NodeKind::Directory;
         let across = from.directory.id != to.directory.id;
         if is_directory && (moved.id == ROOT || moved.id == from.directory.id) {
@@ -123,7 +123,7 @@ impl Ext2 {
             if at == ROOT {
                 return Ok(false);
             }
-            let directory = self.directory(NodeId(at)).await?;
+            let directory = self.numbered_directory(at).await?;
             at = self.find(&directory, b"..").await?.ok_or(FileError::Damaged)?;
         }
         Err(FileError::Damaged)
@@ -137,7 +137,7 @@ impl Ext2 {
         replaced: u64,
         block: DirectoryBlock,
     ) -> Result<(), FileError> {
-        let replaced = self.node(NodeId(replaced)).await?;
+        let replaced = self.numbered(replaced).await?;
         match (moved.kind == NodeKind::Directory, replaced.kind == NodeKind::Directory) {
             (true, false) => return Err(FileError::NotDirectory),
             (false, true) => return Err(FileError::IsDirectory),
@@ -195,7 +195,7 @@ impl Ext2 {
         if let Some(replaced) = replaced {
             self.drop_link(&replaced);
             if replaced.kind == NodeKind::Directory {
-                self.names.forget_directory(replaced.id);
+                self.names.forget_directory(replaced.name);
             }
         }
         Ok(())
@@ -223,18 +223,18 @@ impl Ext2 {
             return Err(FileError::Damaged);
         }
         if target.block == source.block {
-            directory::remove(&mut contents, from.name)?;
-            let names = NamesChanged { added, removed: Some(from.name) };
+            let room = directory::remove(&mut contents, from.name)?;
+            let names = NamesChanged { added, removed: Some((from.name, room)) };
             self.put_back(to.directory, &target, &contents, names);
         } else {
             let mut old = self.copy_of(&source.page);
-            directory::remove(&mut old, from.name)?;
+            let room = directory::remove(&mut old, from.name)?;
             self.metadata.lock().order.push((target.block, source.block));
             self.put_back(to.directory, &target, &contents, NamesChanged { added, removed: None });
-            self.put_back(from.directory, source, &old, NamesChanged { added: None, removed: Some(from.name) });
+            self.put_back(from.directory, source, &old, NamesChanged { added: None, removed: Some((from.name, room)) });
         }
-        self.names.set(from.directory.id, from.name, Known::Absent);
-        self.names.set(to.directory.id, to.name, Known::Node(moved.id));
+        self.names.set(from.directory.name, from.name, Known::Absent);
+        self.names.set(to.directory.name, to.name, Known::Node(moved.id));
         Ok(replaced)
     }
 
@@ -244,7 +244,7 @@ impl Ext2 {
         directory::redirect(&mut contents, b"..", parent.id as u32, self.code_of(NodeKind::Directory))?;
         block.page.write(0, &contents);
         self.touch(block.block, &block.page, Class::Directories);
-        self.names.set(moved.id, b"..", Known::Node(parent.id));
+        self.names.set(moved.name, b"..", Known::Node(parent.id));
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ impl Server for Ext2 {
     }
 
     async fn lookup(&'static self, directory: NodeId, name: Name) -> Result<Attributes, FileError> {
-        match self.names.get(directory.0, &name) {
+        match self.names.get(directory, &name) {
             Some(Known::Absent) => return Err(FileError::NotFound),
             Some(Known::Node(id)) => {
                 if let Some(node) = self.nodes.get(&id) {
@@ -55,7 +55,7 @@ impl Server for Ext2 {
     ) -> Result<Vec<DirectoryEntry>, FileError> {
         Box::pin(async move {
             let node = self.directory(node).await?;
-            let _pass = node.gate.shared().await;
+            let _pass = node.to_read().await?;
             self.list(&node, from, bytes_max).await
         })
         .await
@@ -70,12 +70,6 @@ impl Server for Ext2 {
     }
 
     async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
-        // The cache knows metadata too, under a number that is no inode's.
-        if self.geometry.is_usable_inode(node.0)
-            && let Some(page) = self.cache.get(self.page_key(node.0, index))
-        {
-            return Ok(page);
-        }
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
         self.page_at(&node, index, 1).await
@@ -86,7 +80,7 @@ impl Server for Ext2 {
         node.expect(NodeKind::File)?;
         let page_bytes = PAGE_BYTES as u64;
         // A writer makes the file longer before its pages have all of the contents: what it is at is not read.
-        let pass = node.gate.shared().await;
+        let pass = node.to_read().await?;
         let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
         drop(pass);
         let mut views = Vec::with_capacity((end.saturating_sub(offset) / page_bytes) as usize + 2);
@@ -181,7 +175,8 @@ impl Server for Ext2 {
     }
 
     async fn write_out(&'static self, node: NodeId) -> Result<(), FileError> {
-        Box::pin(self.write_back_all(node.0)).await
+        let node = self.node(node).await?;
+        Box::pin(self.write_back_all(node.id)).await
     }
 
     async fn open(&'static self, node: NodeId) -> Result<Attributes, FileError> {
@@ -201,7 +196,7 @@ impl Server for Ext2 {
         self.throttle().await?;
         let node = self.file_to_change(node).await?;
         let write = async || {
-            let _pass = node.gate.exclusive().await;
+            let _pass = node.to_change().await?;
             self.write_at(&node, offset, &data).await
         };
         Box::pin(self.with_space(write)).await
@@ -211,7 +206,7 @@ impl Server for Ext2 {
         self.throttle().await?;
         let node = self.file_to_change(node).await?;
         let append = async || {
-            let _pass = node.gate.exclusive().await;
+            let _pass = node.to_change().await?;
             let offset = node.size();
             let total: usize = data.iter().map(Bytes::len).sum();
             let written = self.write_at(&node, offset, &data).await?;
@@ -238,7 +233,8 @@ impl Server for Ext2 {
     }
 
     async fn evict(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError> {
-        Ok(self.evict_range(node, offset, bytes))
+        let node = self.node(node).await?;
+        Ok(self.evict_range(&node, offset, bytes))
     }
 
     async fn statistics(&'static self) -> Result<FileSystemStatistics, FileError> {
@@ -251,15 +247,18 @@ impl Ext2 {
     async fn lookup_missed(&'static self, directory: NodeId, name: &[u8]) -> Result<Attributes, FileError> {
         let parent = self.directory(directory).await?;
         // Kept until the node is found: nobody takes the last name of a node away meanwhile.
-        let _pass = parent.gate.shared().await;
+        let _pass = parent.to_read().await?;
         let id = self.find(&parent, name).await?;
-        Ok(self.node(NodeId(id.ok_or(FileError::NotFound)?)).await?.attributes())
+        Ok(self.numbered(id.ok_or(FileError::NotFound)?).await?.attributes())
     }
 
     /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
     pub(crate) async fn page_at(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
-        if let Some(page) = self.cache.get(self.page_key(node.id, index)) {
-            self.page_was_read(node, index);
+        if let Some((page, is_marked)) = self.cache.read(self.page_key(node.id, index)) {
+            node.in_use()?;
+            if is_marked {
+                self.read_on(node, index);
+            }
             return Ok(page);
         }
         if index >= crate::read::pages(node.size()) {

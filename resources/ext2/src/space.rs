@@ -23,7 +23,7 @@ impl Ext2 {
         let mut at = offset;
         while at < end {
             self.throttle().await?;
-            let _pass = node.gate.exclusive().await;
+            let _pass = node.to_change().await?;
             self.finish_trim(&node).await?;
             if at > node.size() {
                 self.clear_tail(&node, node.size()).await?;
@@ -67,7 +67,7 @@ impl Ext2 {
         let node = self.file_to_change(id).await?;
         let mut at = offset;
         loop {
-            let _pass = node.gate.exclusive().await;
+            let _pass = node.to_change().await?;
             self.finish_trim(&node).await?;
             let end = offset.saturating_add(bytes).min(node.size());
             if at >= end {
@@ -161,7 +161,7 @@ impl Ext2 {
         let mut index = offset / block_bytes;
         let mut turns = 0;
         loop {
-            let _pass = node.gate.shared().await;
+            let _pass = node.to_read().await?;
             let size = node.size();
             if offset >= size || index >= size.div_ceil(block_bytes) {
                 let end = (!wants_data && offset < size).then_some(size);

@@ -5,7 +5,7 @@ use crate::directory::{self, kind_of_code};
 use crate::names::Known;
 use crate::node::Node;
 use alloc::vec::Vec;
-use gyre_interface::files::{DirectoryEntry, FileError, NodeId};
+use gyre_interface::files::{DirectoryEntry, FileError};
 use gyre_object::Page;
 
 /// Blocks after which a long walk lets others go first.
@@ -45,13 +45,13 @@ impl Ext2 {
 
     /// The inode behind a name, from the names' cache or the disk.
     pub(crate) async fn find(&'static self, directory: &Node, name: &[u8]) -> Result<Option<u64>, FileError> {
-        match self.names.get(directory.id, name) {
+        match self.names.get(directory.name, name) {
             Some(Known::Node(id)) => return Ok(Some(id)),
             Some(Known::Absent) => return Ok(None),
             None => {}
         }
         let found = self.find_block(directory, name).await?.map(|(inode, _)| u64::from(inode));
-        self.names.set(directory.id, name, found.map_or(Known::Absent, Known::Node));
+        self.names.set(directory.name, name, found.map_or(Known::Absent, Known::Node));
         Ok(found)
     }
 
@@ -118,19 +118,19 @@ impl Ext2 {
     async fn with_kinds(&'static self, raw: Vec<RawEntry>) -> Result<Vec<DirectoryEntry>, FileError> {
         let mut entries = Vec::with_capacity(raw.len());
         for (inode, code, name, next) in raw {
-            let node = NodeId(u64::from(inode));
+            let number = u64::from(inode);
             let kind = match kind_of_code(code).filter(|_| self.geometry.has_file_type) {
                 Some(kind) => kind,
-                None => self.node(node).await?.kind,
+                None => self.numbered(number).await?.kind,
             };
-            entries.push(DirectoryEntry { name, node, kind, next });
+            entries.push(DirectoryEntry { name, number, kind, next });
         }
         Ok(entries)
     }
 
     /// The target of a symbolic link.
     pub(crate) async fn link_target(&'static self, node: &Node) -> Result<Vec<u8>, FileError> {
-        let _pass = node.gate.shared().await;
+        let _pass = node.to_read().await?;
         let inode = node.state.lock().inode.clone();
         let bytes = inode.size as usize;
         if inode.is_fast_link(self.geometry.sectors_per_block()) {

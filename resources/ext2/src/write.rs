@@ -25,11 +25,13 @@ impl Ext2 {
 
     /// Commits where so much metadata is dirty that nodes and blocks could not give way to others any more.
     pub(crate) async fn throttle_metadata(&'static self) -> Result<(), FileError> {
-        let is_over = {
-            let metadata = self.metadata.lock();
-            metadata.blocks.len() > self.dirty_blocks_max || metadata.nodes.len() > self.dirty_nodes_max
-        };
-        if is_over { Box::pin(self.commit()).await } else { Ok(()) }
+        if self.must_commit() { Box::pin(self.commit()).await } else { Ok(()) }
+    }
+
+    /// True where who changes metadata must wait for a commit.
+    pub(crate) fn must_commit(&self) -> bool {
+        let metadata = self.metadata.lock();
+        metadata.blocks.len() > self.dirty_blocks_max || metadata.nodes.len() > self.dirty_nodes_max
     }
 
     /// Writes `data` at `offset`; answers the bytes written, fewer where space ran out. The caller holds the gate exclusively.
@@ -88,7 +90,10 @@ impl Ext2 {
         };
         let mut within = (at % PAGE_BYTES as u64) as usize;
         source.take(count as usize, |part| within += page.write(within, part));
-        self.cache.mark_dirty(self.page_key(node.id, index));
+        self.cache.mark_dirty(key);
+        if self.geometry.block_bytes == PAGE_BYTES {
+            self.cache.note_placed(key);
+        }
         self.wrote_until(node, at + count);
         Ok(count)
     }
@@ -110,12 +115,13 @@ impl Ext2 {
         self.ensure_range(node, at, end).await.1?;
         unsure.kept = true;
         self.cache.mark_dirty(key);
+        self.cache.note_placed(key);
         self.wrote_until(node, end);
         Ok(PAGE_BYTES as u64)
     }
 
     /// The contents up to `end` were changed.
-    fn wrote_until(&self, node: &Node, end: u64) {
+    pub(crate) fn wrote_until(&self, node: &Node, end: u64) {
         let now = now_ns();
         self.change(node, |inode| {
             inode.size = inode.size.max(end);
@@ -147,7 +153,7 @@ impl Ext2 {
 
     /// A page was written through a mapping: it gets blocks where it has holes, and is dirty.
     pub(crate) async fn dirtied(&'static self, node: &Arc<Node>, index: u64) -> Result<(), FileError> {
-        let _pass = node.gate.exclusive().await;
+        let _pass = node.to_change().await?;
         let key = self.page_key(node.id, index);
         let start = index.saturating_mul(PAGE_BYTES as u64);
         let end = node.size().min(start.saturating_add(PAGE_BYTES as u64));

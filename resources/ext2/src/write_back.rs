@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_file_cache::Writing;
-use gyre_interface::files::{FileError, NodeId};
+use gyre_interface::files::FileError;
 use gyre_object::Bytes;
 
 /// Pages that one write-back takes at once.
@@ -154,7 +154,7 @@ impl Ext2 {
     async fn nodes_with_pages(&'static self, ids: &[u64]) -> Result<Vec<Arc<Node>>, FileError> {
         let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(ids.len());
         for id in ids {
-            match self.node(NodeId(*id)).await {
+            match self.numbered(*id).await {
                 Ok(node) => nodes.push(node),
                 Err(FileError::Stale) => self.cache.forget(self.file_system, *id, 0, u64::MAX),
                 Err(error) => return Err(error),

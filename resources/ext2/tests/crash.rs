@@ -165,9 +165,10 @@ async fn check(image: Vec<u8>, expectations: Vec<Expectation>, fills: &BTreeMap<
     for d in 0..DIRECTORIES {
         let directory = client.lookup(root, format!("d{d}").into_bytes()).await.expect(what).node;
         for entry in client.read_directory(directory, 0, usize::MAX).await.unwrap() {
-            let name = String::from_utf8(entry.name).unwrap();
+            let name = String::from_utf8(entry.name.clone()).unwrap();
             if entry.kind == NodeKind::File {
-                let data = read_all(&client, entry.node).await.unwrap();
+                let node = client.lookup(directory, entry.name).await.unwrap().node;
+                let data = read_all(&client, node).await.unwrap();
                 let allowed = &fills[&name];
                 assert!(
                     data.iter().all(|byte| *byte == 0 || allowed.contains(byte)),

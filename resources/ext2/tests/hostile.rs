@@ -80,14 +80,15 @@ async fn change_everything(fs: &'static gyre_ext2::Ext2, root: NodeId, directori
         _ = fs.create(directory, b"made".to_vec(), new(NodeKind::File)).await;
         _ = fs.create(directory, b"made-dir".to_vec(), new(NodeKind::Directory)).await;
         for entry in fs.read_directory(directory, 0, 4000).await.unwrap_or_default() {
+            let Ok(found) = fs.lookup(directory, entry.name.clone()).await else { continue };
             if entry.kind == NodeKind::File {
-                _ = fs.write(entry.node, 300_000, views_of(&[7; 3000])).await;
-                _ = fs.punch(entry.node, 5000, 100_000).await;
-                _ = fs.allocate(entry.node, 0, 20_000).await;
+                _ = fs.write(found.node, 300_000, views_of(&[7; 3000])).await;
+                _ = fs.punch(found.node, 5000, 100_000).await;
+                _ = fs.allocate(found.node, 0, 20_000).await;
                 let change = AttributeChange { size_bytes: Some(50), ..AttributeChange::default() };
-                _ = fs.set_attributes(entry.node, change).await;
+                _ = fs.set_attributes(found.node, change).await;
             }
-            _ = fs.set_extended(entry.node, b"user.new".to_vec(), vec![3; 90], Presence::Any).await;
+            _ = fs.set_extended(found.node, b"user.new".to_vec(), vec![3; 90], Presence::Any).await;
             _ = fs.rename(directory, entry.name.clone(), root, b"renamed".to_vec(), RenameMode::Exchange).await;
             _ = fs.rename(directory, entry.name.clone(), root, b"renamed".to_vec(), RenameMode::Replace).await;
             _ = fs.unlink(directory, entry.name.clone()).await;

@@ -132,8 +132,9 @@ fn a_kill_at_any_await_point_leaves_nothing_behind() {
                     fs.create(root, b"other".to_vec(), new(NodeKind::File)).await.unwrap();
                     for entry in fs.read_directory(root, 0, 10_000).await.unwrap() {
                         if entry.kind == NodeKind::File {
-                            fs.write(entry.node, 400_000, views_of(&[1; 5000])).await.unwrap();
-                            fs.sync(entry.node).await.unwrap();
+                            let node = fs.lookup(root, entry.name.clone()).await.unwrap().node;
+                            fs.write(node, 400_000, views_of(&[1; 5000])).await.unwrap();
+                            fs.sync(node).await.unwrap();
                         }
                     }
                     let sub = fs.lookup(root, b"sub".to_vec()).await.unwrap().node;

@@ -167,9 +167,10 @@ fn shown<'a>(client: &'a Client, node: NodeId) -> std::pin::Pin<Box<dyn Future<O
                 if matches!(&entry.name[..], b"." | b".." | b"lost+found") {
                     continue;
                 }
+                let child = client.lookup(node, entry.name.clone()).await.unwrap().node;
                 let child = match entry.kind {
-                    NodeKind::Directory => shown(client, entry.node).await,
-                    _ => Model::File(read_all(client, entry.node).await.unwrap()),
+                    NodeKind::Directory => shown(client, child).await,
+                    _ => Model::File(read_all(client, child).await.unwrap()),
                 };
                 assert!(entries.insert(entry.name, child).is_none(), "a name twice");
             }

@@ -251,24 +251,3 @@ fn pages_written_through_a_mapping_reach_the_disk() {
         assert_eq!(&read_all(&client, node).await.unwrap()[4196..4202], b"mapped");
     });
 }
-
-/// Who found a name and uses its number a moment later sees whether it still is the same file.
-#[test]
-fn a_number_that_is_used_again_has_another_generation() {
-    block_on(async {
-        let (_, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
-        let root = client.root().await.unwrap();
-        let first = client.create(root, b"f".to_vec(), file()).await.unwrap();
-        let mut again = first;
-        for round in 0..1000 {
-            client.unlink(root, b"f".to_vec()).await.unwrap();
-            client.sync_all().await.unwrap();
-            again = client.create(root, b"f".to_vec(), file()).await.unwrap();
-            assert_ne!((again.node, again.generation), (first.node, first.generation), "round {round}");
-            if again.node == first.node {
-                break;
-            }
-        }
-        assert_eq!(again.node, first.node, "the number was never used again");
-    });
-}

@@ -62,15 +62,24 @@ pub struct Room {
     pub kept_pages: usize,
 }
 
+/// What a file system notes about a page.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Notes {
+    /// The disk has room for all of it: writing to it takes none.
+    pub(crate) placed: bool,
+    /// Who reads it should read on.
+    pub(crate) mark: bool,
+}
+
 enum Slot {
     Fetching(Arc<Arrival>),
-    Here { page: Page, dirty: bool, writing: bool },
+    Here { page: Page, dirty: bool, writing: bool, notes: Notes },
 }
 
 impl Slot {
     /// Clean, at rest, and held by nobody but the cache.
     fn may_go(&self) -> bool {
-        matches!(self, Slot::Here { page, dirty: false, writing: false } if !page.is_shared())
+        matches!(self, Slot::Here { page, dirty: false, writing: false, .. } if !page.is_shared())
     }
 }
 
@@ -132,6 +141,42 @@ impl FileCache {
         })?
     }
 
+    /// The same for a reader; true where the page carried the mark, which it has no more.
+    pub fn read(&self, key: PageKey) -> Option<(Page, bool)> {
+        self.shelf.with(&key, |slot, account| match slot {
+            Slot::Here { page, notes, .. } => {
+                account.add_hit();
+                Some((page.clone(), core::mem::take(&mut notes.mark)))
+            }
+            Slot::Fetching(_) => None,
+        })?
+    }
+
+    /// The page to write to, dirty from here on, if it is here and the disk has room for all of it.
+    pub fn overwrite(&self, key: PageKey) -> Option<Page> {
+        let payer = self.shelf.payer();
+        let (page, is_new) = self.shelf.with(&key, |slot, account| match slot {
+            Slot::Here { page, dirty, notes: Notes { placed: true, .. }, .. } => {
+                account.add_hit();
+                Some((page.clone(), self.become_dirty(key, dirty, account, payer)))
+            }
+            _ => None,
+        })??;
+        if is_new {
+            self.dirtied.wake_all();
+        }
+        Some(page)
+    }
+
+    /// Notes that the disk has room for all of a page. Its room is given back only after [`FileCache::forget`].
+    pub fn note_placed(&self, key: PageKey) {
+        self.shelf.with(&key, |slot, _| {
+            if let Slot::Here { notes, .. } = slot {
+                notes.placed = true;
+            }
+        });
+    }
+
     /// True where the page is here or on its way.
     pub fn knows(&self, key: PageKey) -> bool {
         self.shelf.with(&key, |_, _| ()).is_some()
@@ -189,8 +234,8 @@ impl FileCache {
         }
     }
 
-    pub(crate) fn arrived(&self, key: PageKey, page: &Page) {
-        self.shelf.with(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false });
+    pub(crate) fn arrived(&self, key: PageKey, page: &Page, notes: Notes) {
+        self.shelf.with(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false, notes });
     }
 
     pub(crate) fn abandoned(&self, key: PageKey) {
@@ -199,8 +244,7 @@ impl FileCache {
 
     /// Says that a page was written to; the current activity pays for writing it back if it was clean. False where the page is not here.
     pub fn mark_dirty(&self, key: PageKey) -> bool {
-        let payer = self.shelf.account().activity();
-        let known = self.mark_dirty_for(key, payer);
+        let known = self.mark_dirty_for(key, self.shelf.payer());
         if known == Some(true) {
             self.dirtied.wake_all();
         }
@@ -213,19 +257,24 @@ impl FileCache {
             let Slot::Here { dirty, .. } = slot else {
                 return None;
             };
-            if !core::mem::replace(dirty, true) {
-                account.add_dirty();
-                self.dirty.lock().add(key, payer, gyre_machine::now());
-                return Some(true);
-            }
-            Some(false)
+            Some(self.become_dirty(key, dirty, account, payer))
         })?
+    }
+
+    /// True where it was clean.
+    fn become_dirty(&self, key: PageKey, dirty: &mut bool, account: &Account, payer: ActivityId) -> bool {
+        let is_new = !core::mem::replace(dirty, true);
+        if is_new {
+            account.add_dirty();
+            self.dirty.lock().add(key, payer, gyre_machine::now());
+        }
+        is_new
     }
 
     /// Takes a dirty page to write it; `None` where it is clean or being written.
     pub fn start_writing(&'static self, key: PageKey) -> Option<Writing> {
         self.shelf.with(&key, |slot, account| {
-            let Slot::Here { page, dirty, writing } = slot else {
+            let Slot::Here { page, dirty, writing, .. } = slot else {
                 return None;
             };
             if !*dirty || *writing {

@@ -16,86 +16,91 @@ pub(crate) struct Mark {
 /// The dirty pages of a cache.
 #[derive(Default)]
 pub(crate) struct Dirty {
-    pages: BTreeMap<PageKey, Mark>,
-    by_age: BTreeMap<(ActivityId, u64), PageKey>,
+    /// By file system and node, then by index: the maps that are searched have short keys.
+    nodes: BTreeMap<(u32, u64), BTreeMap<u64, Mark>>,
+    ages: BTreeMap<ActivityId, BTreeMap<u64, PageKey>>,
     next: u64,
 }
 
 impl Dirty {
     pub(crate) fn add(&mut self, key: PageKey, activity: ActivityId, now: u64) {
-        self.remove(key);
         let mark = Mark { activity, since_cycles: now, sequence: self.next };
         self.next += 1;
-        self.pages.insert(key, mark);
-        self.by_age.insert((activity, mark.sequence), key);
+        let before = self.nodes.entry((key.file_system, key.node)).or_default().insert(key.index, mark);
+        if let Some(before) = before {
+            self.forget_age(before);
+        }
+        self.ages.entry(activity).or_default().insert(mark.sequence, key);
     }
 
     pub(crate) fn remove(&mut self, key: PageKey) -> Option<Mark> {
-        let mark = self.pages.remove(&key)?;
-        self.by_age.remove(&(mark.activity, mark.sequence));
+        let node = (key.file_system, key.node);
+        let pages = self.nodes.get_mut(&node)?;
+        let mark = pages.remove(&key.index)?;
+        if pages.is_empty() {
+            self.nodes.remove(&node);
+        }
+        self.forget_age(mark);
         Some(mark)
     }
 
+    fn forget_age(&mut self, mark: Mark) {
+        let Some(ages) = self.ages.get_mut(&mark.activity) else { return };
+        ages.remove(&mark.sequence);
+        if ages.is_empty() {
+            self.ages.remove(&mark.activity);
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.nodes.is_empty()
     }
 
     /// Dirty pages of a node, from an index on, in order.
     pub(crate) fn of_node(&self, from: PageKey, count_max: usize) -> Vec<u64> {
-        let last = PageKey { index: u64::MAX, ..from };
-        self.pages.range(from..=last).take(count_max).map(|(key, _)| key.index).collect()
+        let pages = self.nodes.get(&(from.file_system, from.node)).map(|pages| pages.range(from.index..));
+        pages.into_iter().flatten().take(count_max).map(|(index, _)| *index).collect()
     }
 
     /// Nodes of a file system with dirty pages.
     pub(crate) fn nodes(&self, file_system: u32) -> Vec<u64> {
-        let mut nodes = Vec::new();
-        let mut from = PageKey { file_system, node: 0, index: 0 };
-        while let Some((key, _)) = self.pages.range(from..).next().filter(|(key, _)| key.file_system == file_system) {
-            nodes.push(key.node);
-            let Some(node) = key.node.checked_add(1) else {
-                break;
-            };
-            from = PageKey { file_system, node, index: 0 };
-        }
-        nodes
+        self.nodes.range((file_system, 0)..=(file_system, u64::MAX)).map(|((_, node), _)| *node).collect()
+    }
+
+    /// What an activity dirtied in a file system, first things first.
+    fn oldest_first(&self, activity: ActivityId, file_system: u32) -> impl Iterator<Item = PageKey> + '_ {
+        let pages = self.ages.get(&activity).into_iter().flat_map(BTreeMap::values);
+        pages.copied().filter(move |key| key.file_system == file_system)
     }
 
     /// The page of a file system that an activity dirtied first.
     pub(crate) fn oldest(&self, activity: ActivityId, file_system: u32) -> Option<PageKey> {
-        let mut pages = self.by_age.range((activity, 0)..=(activity, u64::MAX));
-        pages.find(|(_, key)| key.file_system == file_system).map(|(_, key)| *key)
+        self.oldest_first(activity, file_system).next()
     }
 
     /// Nodes of a file system, in order, that hold the `pages` pages which an activity dirtied first.
     pub(crate) fn oldest_nodes(&self, activity: ActivityId, file_system: u32, pages: usize) -> Vec<u64> {
-        let all = self.by_age.range((activity, 0)..=(activity, u64::MAX));
-        let own = all.filter(|(_, key)| key.file_system == file_system).take(pages);
-        let mut nodes: Vec<u64> = own.map(|(_, key)| key.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
+        in_order(self.oldest_first(activity, file_system).take(pages))
     }
 
     /// Activities with dirty pages of a file system.
     pub(crate) fn activities(&self, file_system: u32) -> Vec<ActivityId> {
-        let mut activities: Vec<ActivityId> = Vec::new();
-        for ((activity, _), key) in &self.by_age {
-            if key.file_system == file_system && activities.last() != Some(activity) {
-                activities.push(*activity);
-            }
-        }
-        activities
+        let activities = self.ages.keys().copied();
+        activities.filter(|activity| self.oldest(*activity, file_system).is_some()).collect()
     }
 
     /// Nodes of a file system in which an activity dirtied pages before `before_cycles`.
     pub(crate) fn aged_nodes(&self, file_system: u32, activity: ActivityId, before_cycles: u64) -> Vec<u64> {
-        let pages = self.by_age.range((activity, 0)..=(activity, u64::MAX));
-        let aged =
-            pages.take_while(|(_, key)| self.pages.get(key).is_some_and(|mark| mark.since_cycles <= before_cycles));
-        let mut nodes: Vec<u64> =
-            aged.filter(|(_, key)| key.file_system == file_system).map(|(_, key)| key.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
+        let since = |key: &PageKey| Some(self.nodes.get(&(key.file_system, key.node))?.get(&key.index)?.since_cycles);
+        let pages = self.oldest_first(activity, file_system);
+        in_order(pages.take_while(|key| since(key).is_some_and(|since| since <= before_cycles)))
     }
+}
+
+/// The nodes of pages, each once.
+fn in_order(pages: impl Iterator<Item = PageKey>) -> Vec<u64> {
+    let mut nodes: Vec<u64> = pages.map(|key| key.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
 }

@@ -1,5 +1,6 @@
 //! One reader's promise to fill a page, and those who wait for it.
 
+use crate::cache::Notes;
 use crate::{FileCache, PageKey};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -47,11 +48,12 @@ pub struct Fetch {
     page: Page,
     arrival: Arc<Arrival>,
     fulfilled: bool,
+    notes: Notes,
 }
 
 impl Fetch {
     pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page, arrival: Arc<Arrival>) -> Fetch {
-        Fetch { cache, key, page, arrival, fulfilled: false }
+        Fetch { cache, key, page, arrival, fulfilled: false, notes: Notes::default() }
     }
 
     /// The page to fill, zeroed.
@@ -64,6 +66,16 @@ impl Fetch {
         self.key
     }
 
+    /// Notes that the disk has room for all of it (see [`FileCache::note_placed`]).
+    pub fn note_placed(&mut self) {
+        self.notes.placed = true;
+    }
+
+    /// Notes that who reads it should read on (see [`FileCache::read`]).
+    pub fn set_mark(&mut self) {
+        self.notes.mark = true;
+    }
+
     /// Takes the promise back before anybody saw it.
     pub(crate) fn forget(mut self) {
         self.fulfilled = true;
@@ -72,7 +84,7 @@ impl Fetch {
     /// The page is filled: everybody may have it.
     pub fn done(mut self) -> Page {
         self.fulfilled = true;
-        self.cache.arrived(self.key, &self.page);
+        self.cache.arrived(self.key, &self.page, self.notes);
         self.arrival.announce();
         self.page.clone()
     }

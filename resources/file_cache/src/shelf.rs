@@ -300,6 +300,11 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         }
     }
 
+    /// Who pays for what the current activity adds.
+    pub fn payer(&self) -> ActivityId {
+        (self.options.payer)(gyre_account::current_activity())
+    }
+
     /// The account that pays for what the current activity adds.
     pub fn account(&self) -> Arc<Account> {
         self.account_of(gyre_account::current_activity())

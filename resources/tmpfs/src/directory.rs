@@ -58,14 +58,14 @@ impl Directory {
         let dots = dots.into_iter().filter(|dot| dot.0 >= from);
         let dots = dots.map(|(position, name, node)| DirectoryEntry {
             name: name.to_vec(),
-            node,
+            number: node.0,
             kind: NodeKind::Directory,
             next: position + 1,
         });
         let named = self.order.range(from.max(FIRST)..);
         let named = named.filter_map(|(position, name)| {
             let entry = self.names.get(name)?;
-            Some(DirectoryEntry { name: name.clone(), node: entry.node, kind: entry.kind, next: position + 1 })
+            Some(DirectoryEntry { name: name.clone(), number: entry.node.0, kind: entry.kind, next: position + 1 })
         });
         let mut bytes = 0;
         let fits = |entry: &DirectoryEntry| {

@@ -3,7 +3,8 @@
 use crate::Tmpfs;
 use crate::node::Body;
 use gyre_interface::files::{Attributes, FileError, NodeId};
-use gyre_interface::near::{NEAR_BYTES_MAX, Near, NearPages};
+use gyre_interface::near::{NEAR_BYTES_MAX, Near};
+use gyre_object::Page;
 
 impl Near for Tmpfs {
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
@@ -40,7 +41,7 @@ impl Near for Tmpfs {
         node: NodeId,
         offset: u64,
         bytes: usize,
-        into: &mut NearPages,
+        into: &mut [Option<Page>],
     ) -> Option<Result<usize, FileError>> {
         let mut tree = self.tree.lock();
         let zeroes = tree.zeroes().ok()?;

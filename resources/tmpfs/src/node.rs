@@ -41,7 +41,7 @@ impl Node {
         let attributes = Attributes {
             node: id,
             // Numbers are not used twice.
-            generation: 0,
+            number: id.0,
             kind: new.kind,
             mode: new.mode & 0o7777,
             links: if new.kind == NodeKind::Directory { 2 } else { 1 },

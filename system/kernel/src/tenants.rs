@@ -119,7 +119,7 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
 
 /// The resource for work that programs do not wait for.
 fn async_io_client(system: &'static System) -> async_io::Client {
-    let server: &'static AsyncIo = Box::leak(Box::default());
+    let server: &'static AsyncIo = Box::leak(Box::new(AsyncIo::new(system.engine.cores())));
     let resource = system.engine.resource("async_io").unwrap_or(ResourceId(0));
     async_io::Client::new(Link::new(system.engine.port(resource, move |request| async_io::serve(server, request))))
 }

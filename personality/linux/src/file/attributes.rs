@@ -35,7 +35,7 @@ pub fn nameless(kind: NodeKind, mode: u16) -> Attributes {
     let now = gyre_machine::wall_clock_ns();
     Attributes {
         node: NodeId(1),
-        generation: 0,
+        number: 1,
         kind,
         mode,
         links: 1,
@@ -62,7 +62,7 @@ pub fn stat_bytes(device: u64, attributes: &Attributes) -> [u8; 144] {
     let mut out = [0; 144];
     let mut put = |at: usize, value: u64| write(&mut out, at, &value.to_le_bytes());
     put(0, device);
-    put(8, attributes.node.0);
+    put(8, attributes.number);
     put(16, u64::from(attributes.links));
     let mode = mode_kind(attributes.kind) | u32::from(attributes.mode);
     put(24, u64::from(mode) | u64::from(attributes.user) << 32);
@@ -90,7 +90,7 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     write(&mut out, 20, &attributes.user.to_le_bytes());
     write(&mut out, 24, &attributes.group.to_le_bytes());
     write(&mut out, 28, &(mode as u16).to_le_bytes());
-    write(&mut out, 32, &attributes.node.0.to_le_bytes());
+    write(&mut out, 32, &attributes.number.to_le_bytes());
     write(&mut out, 40, &attributes.size_bytes.to_le_bytes());
     write(&mut out, 48, &attributes.blocks_512.to_le_bytes());
     write(&mut out, 56, &attribute_mask.to_le_bytes());

@@ -40,7 +40,7 @@ fn record_bytes(entry: &DirectoryEntry) -> usize {
 
 fn push_record(out: &mut Vec<u8>, entry: &DirectoryEntry) {
     let end = out.len() + record_bytes(entry);
-    out.extend_from_slice(&entry.node.0.to_le_bytes());
+    out.extend_from_slice(&entry.number.to_le_bytes());
     out.extend_from_slice(&entry.next.to_le_bytes());
     out.extend_from_slice(&(record_bytes(entry) as u16).to_le_bytes());
     out.push(kind_number(entry.kind));

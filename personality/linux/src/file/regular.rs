@@ -6,10 +6,10 @@ use super::open_file::OpenFile;
 use super::transfer::UserBuffer;
 use crate::{Errno, Thread};
 use alloc::vec::Vec;
-use gyre_interface::near::{NEAR_BYTES_MAX, NEAR_PAGES_MAX, NearPages};
+use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
-use gyre_object::Bytes;
-use linux_raw_sys::general::IN_ACCESS;
+use gyre_object::{Bytes, Page};
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
 /// Largest offset (off_t).
 pub const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -187,22 +187,73 @@ pub(super) fn read_near(
 
 /// What was copied before it turns out that the rest must wait is copied again.
 fn copy_near(place: &Place, thread: &Thread, address: u64, bytes: usize, offset: u64) -> Option<usize> {
+    if bytes <= PAGE_BYTES {
+        return copy_some(place, thread, address, bytes, offset, &mut [const { None }; FEW_PAGES]);
+    }
     let mut done = 0;
     while done < bytes {
         let (at, wanted) = (offset.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
-        let mut pages: NearPages = [const { None }; NEAR_PAGES_MAX];
-        let count = place.system().visit(|near| near.read(place.node, at, wanted, &mut pages))??.ok()?;
-        let start = (at % PAGE_BYTES as u64) as usize;
         let to = address.wrapping_add(done as u64);
-        if !thread.process().with_space(|space| space.copy_pages_at_once(to, &pages, start, count)) {
-            return None;
-        }
+        let count = copy_some(place, thread, to, wanted, at, &mut [const { None }; NEAR_PAGES_MAX])?;
         done += count;
         if count < wanted {
             break;
         }
     }
     Some(done)
+}
+
+/// Copies bytes that lie in as many pages as `pages` has room for.
+#[inline]
+fn copy_some(
+    place: &Place,
+    thread: &Thread,
+    to: u64,
+    bytes: usize,
+    offset: u64,
+    pages: &mut [Option<Page>],
+) -> Option<usize> {
+    let count = place.system().visit(|near| near.read(place.node, offset, bytes, pages))??.ok()?;
+    let start = (offset % PAGE_BYTES as u64) as usize;
+    thread.process().with_space(|space| space.copy_pages_at_once(to, pages, start, count)).then_some(count)
+}
+
+/// `write` over what the file has in memory, from memory that is there, at `at` or the position; `None` where it must wait, grow, or be
+/// looked at anew.
+pub(super) fn write_near(
+    file: &OpenFile,
+    thread: &Thread,
+    address: u64,
+    bytes: usize,
+    at: Option<u64>,
+) -> Option<usize> {
+    let place = file.place().filter(|_| !file.appends() && !file.is_durable())?;
+    match at {
+        Some(offset) => overwrite_near(place, thread, address, bytes, offset)?,
+        None => {
+            let position = file.position.try_hold()?;
+            let offset = position.get();
+            overwrite_near(place, thread, address, bytes, offset)?;
+            position.set(offset + bytes as u64);
+        }
+    }
+    file.tell_some(bytes, IN_MODIFY);
+    Some(bytes)
+}
+
+/// What was written before it turns out that the rest must wait is written again.
+fn overwrite_near(place: &Place, thread: &Thread, address: u64, bytes: usize, offset: u64) -> Option<()> {
+    let mut done = 0;
+    while done < bytes {
+        let (at, wanted) = (offset.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
+        let from = address.wrapping_add(done as u64);
+        let mut fill = |pages: &[Option<Page>], start: usize, count: usize| {
+            thread.process().with_space(|space| space.fill_pages_at_once(from, pages, start, count))
+        };
+        place.system().visit(|near| near.overwrite(place.node, at, wanted, &mut fill))??;
+        done += wanted;
+    }
+    Some(())
 }
 
 /// Tells the server that this use has ended. Nobody waits for the answer: a server that is gone has nothing left to close.

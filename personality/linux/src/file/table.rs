@@ -17,7 +17,7 @@ crate::system_calls! {
     8 lseek waits seek::lseek or seek::lseek_at_once;
     16 ioctl waits ioctl::ioctl;
     17 pread64 waits read_write::pread64 or read_write::pread64_at_once;
-    18 pwrite64 waits read_write::pwrite64;
+    18 pwrite64 waits read_write::pwrite64 or read_write::pwrite64_at_once;
     19 readv waits read_write::readv;
     20 writev waits read_write::writev;
     21 access waits stat::access or stat::access_at_once;

@@ -160,12 +160,7 @@ impl near::Last for Opening<'_> {
         if let Err(error) = may {
             return Some(Err(error));
         }
-        let opened = near.open(found.node)?.ok()?;
-        if opened.generation != found.generation {
-            near.close(found.node);
-            return None;
-        }
-        Some(Ok(opened))
+        Some(Ok(near.open(found.node)?.ok()?))
     }
 }
 
@@ -236,7 +231,7 @@ async fn open_nameless(thread: &Thread, directory: i32, path: &[u8], wish: Wish)
     let parent = &found.place;
     let attributes = parent.system().create_nameless(parent.node, new).await?;
     let place = crate::file::mount::Place { mount: parent.mount.clone(), node: attributes.node };
-    let shown = alloc::format!("/#{} (deleted)", attributes.node.0).into_bytes();
+    let shown = alloc::format!("/#{} (deleted)", attributes.number).into_bytes();
     let location = Location { place: place.clone(), path: [&found.path[..], &shown].concat() };
     let flags = wish.flags & !raw::O_DIRECTORY;
     OpenFile::new(context.tenant(), Object::Regular, flags, Some(location)).inspect_err(|_| regular::close(place))

@@ -46,13 +46,13 @@ impl AsRef<[u8]> for Few {
 }
 
 /// Bytes of a file that a call copies at once at most: long copies let others have their turn.
-const NEAR_READ_MAX: usize = 128 << 10;
+const NEAR_MAX: usize = 128 << 10;
 
 /// `pread64` of a file that is in memory.
 pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
-    if bytes == 0 || bytes > NEAR_READ_MAX || !matches!(file.object(), Object::Regular) {
+    if bytes == 0 || bytes > NEAR_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
     regular::read_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
@@ -61,7 +61,7 @@ pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
 /// `read` of a file that is in memory, or of a few bytes from what has some, into pages that are there.
 pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > NEAR_READ_MAX {
+    if bytes == 0 || bytes > NEAR_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
@@ -92,14 +92,30 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     thread.space().fill_at_once(a.word(1), bytes, source).map(|count| Ok(count as u64))
 }
 
-/// `write` of a few bytes from a page that is there to a pipe or event counter that has room.
+/// `pwrite64` over what a file has in memory.
+pub fn pwrite64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
+    let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
+    if bytes == 0 || bytes > NEAR_MAX || !matches!(file.object(), Object::Regular) {
+        return None;
+    }
+    regular::write_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
+}
+
+/// `write` over what a file has in memory, or of a few bytes from a page that is there to a pipe or event counter that has room.
 pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > AT_ONCE_BYTES {
+    if bytes == 0 || bytes > NEAR_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
     let object = file.object();
+    if matches!(object, Object::Regular) {
+        return regular::write_near(&file, thread, a.word(1), bytes, None).map(|count| Ok(count as u64));
+    }
+    if bytes > AT_ONCE_BYTES {
+        return None;
+    }
     if !matches!(object, Object::Pipe(_)) && !(matches!(object, Object::Event(_)) && bytes == 8) {
         return None;
     }

@@ -112,7 +112,7 @@ impl ProcFs {
             }
         };
         let mut attributes = nameless(kind, mode);
-        attributes.node = node;
+        (attributes.node, attributes.number) = (node, node.0);
         (attributes.user, attributes.group) = owner;
         attributes.links = if kind == NodeKind::Directory { 2 } else { 1 };
         Ok(attributes)
@@ -263,5 +263,5 @@ fn entry(index: usize, name: Vec<u8>, node: Node) -> DirectoryEntry {
         Node::Fixed(index) => fixed::shape(index).map_or(NodeKind::File, |shape| shape.0),
         Node::Process { kind, .. } => kind.shape().0,
     };
-    DirectoryEntry { name, node: node.number(), kind, next: index as u64 + 1 }
+    DirectoryEntry { name, number: node.number().0, kind, next: index as u64 + 1 }
 }
