@@ -286,6 +286,7 @@ impl State {
     /// Maps a page that is held, for reading or running; it may be mapped with fewer rights already.
     fn show(&mut self, address: u64, page: &Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(page).ok_or(FaultError::Denied)?;
+        self.note_shown(address);
         match self.table.query(Va(address)) {
             None => self.table.map(Va(address), page.pa(), flags)?,
             Some(mapping) => {
@@ -297,6 +298,7 @@ impl State {
 
     /// Maps a page that is held, for writing.
     fn show_writable(&mut self, address: u64, region: &Region) -> Result<(), FaultError> {
+        self.note_shown(address);
         let page = self.pages.get(address).ok_or(FaultError::NotMapped)?;
         let flags = region.flags(page).ok_or(FaultError::Denied)? | MapFlags::WRITE;
         if self.table.query(Va(address)).is_none() {

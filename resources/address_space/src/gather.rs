@@ -4,7 +4,8 @@
 //! ```text
 //! room is taken -> nobody can reach the pages any more -> flush -> they are copied -> one entry shows the copy -> flush
 //! ```
-//! A program that touches a page in between waits for the lock or gets it back by a fault; then the pages stay as they are.
+//! A program that touches a page in between waits for the lock or gets it back by a fault; then the pages stay as they are, also where
+//! it was taken away again meanwhile: who did that may not have flushed yet.
 
 use crate::AddressSpace;
 use crate::huge::{HUGE, new_huge};
@@ -33,6 +34,22 @@ pub enum Refusal {
     Busy,
     /// A part of the range is not mapped.
     NotMapped,
+}
+
+/// 2 MiB that are being made one page.
+pub(crate) struct Gathering {
+    at: u64,
+    /// True once a page of them was shown again.
+    is_disturbed: bool,
+}
+
+/// Ends a gathering, also where its thread was killed in the middle.
+pub(crate) struct Guard<'a>(&'a AddressSpace);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().gathering = None;
+    }
 }
 
 impl AddressSpace {
@@ -75,8 +92,7 @@ impl AddressSpace {
         }
         self.state.lock().fit(at, wish).ok_or(Refusal::Unfit)?;
         let page = new_huge().ok_or(Refusal::NoMemory)?;
-        let mut hidden = Shrunk::default();
-        self.state.lock().table.unmap_range(Va(at), Va(at + HUGE), &mut |page| hidden.stale.push(page.0));
+        let (_guard, hidden) = self.hide(at).ok_or(Refusal::Busy)?;
         self.settle(hidden).await;
         let shrunk = self.state.lock().replace(at, page, wish)?;
         self.settle(shrunk).await;
@@ -84,7 +100,32 @@ impl AddressSpace {
     }
 }
 
+impl AddressSpace {
+    /// Takes the pages out of everybody's reach, unless somebody else gathers in this space.
+    pub(crate) fn hide(&self, at: u64) -> Option<(Guard<'_>, Shrunk)> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if state.gathering.is_some() {
+            return None;
+        }
+        state.gathering = Some(Gathering { at, is_disturbed: false });
+        let mut hidden = Shrunk::default();
+        // What others hid before may not be flushed yet: cores forget all of it.
+        hidden.stale.all = true;
+        state.table.unmap_range(Va(at), Va(at + HUGE), &mut |_| {});
+        Some((Guard(self), hidden))
+    }
+}
+
 impl State {
+    /// A page at `address` comes within a program's reach.
+    #[inline]
+    pub(crate) fn note_shown(&mut self, address: u64) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.is_disturbed |= address & !(HUGE - 1) == gathering.at;
+        }
+    }
+
     /// The start of the 2 MiB around `address`, where they would be one page if they were touched for the first time now.
     pub(crate) fn gatherable(&self, address: u64, start: u64, region: &Region) -> Option<u64> {
         let at = address & !(HUGE - 1);
@@ -109,10 +150,13 @@ impl State {
     }
 
     /// Puts a copy in the place of the single pages, if nobody could reach any of them since the flush.
-    fn replace(&mut self, at: u64, page: Page, wish: Wish) -> Result<Shrunk, Refusal> {
+    pub(crate) fn replace(&mut self, at: u64, page: Page, wish: Wish) -> Result<Shrunk, Refusal> {
         let region = self.fit(at, wish).ok_or(Refusal::Busy)?;
         let mut shrunk = Shrunk::default();
-        if (at..at + HUGE).step_by(PAGE as usize).any(|address| self.table.query(Va(address)).is_some()) {
+        let is_shown = |address| self.table.query(Va(address)).is_some();
+        if self.gathering.as_ref().is_none_or(|gathering| gathering.is_disturbed || gathering.at != at)
+            || (at..at + HUGE).step_by(PAGE as usize).any(is_shown)
+        {
             return Err(Refusal::Busy);
         }
         for (address, single) in self.pages.singles(at, at + HUGE) {

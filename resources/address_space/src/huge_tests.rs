@@ -194,6 +194,25 @@ fn a_program_that_asks_gets_them_where_something_is() {
     assert_eq!((read(&space, BASE + HUGE), read(&space, BASE + HUGE + PAGE)), (Ok(0), Ok(1)));
 }
 
+#[test]
+fn pages_that_were_shown_in_between_stay_single_pages() {
+    let _alone = alone();
+    let space = space(Options::NO_HUGE);
+    fill(&space, BASE, 1);
+    space.set_options(BASE, BYTES, Options::empty(), Options::NO_HUGE).unwrap();
+    {
+        let (_guard, hidden) = space.hide(BASE).unwrap();
+        block_on(space.settle(hidden));
+        assert_eq!(block_on(space.gather(BASE, Wish::None)), Err(Refusal::Busy), "one at a time");
+        write(&space, BASE + PAGE, 2).unwrap();
+        space.state.lock().table.unmap(gyre_machine::Va(BASE + PAGE));
+        let refused = space.state.lock().replace(BASE, crate::huge::new_huge().unwrap(), Wish::None).err();
+        assert_eq!(refused, Some(Refusal::Busy), "somebody may still write the old page");
+    }
+    assert_eq!(block_on(space.gather(BASE, Wish::None)), Ok(()));
+    assert_eq!((read(&space, BASE), read(&space, BASE + PAGE), space.huge_pages().0), (Ok(1), Ok(2), 1));
+}
+
 /// The frames that a program sees, each by a page of it.
 fn held(space: &AddressSpace) -> Vec<u64> {
     let state = space.state.lock();

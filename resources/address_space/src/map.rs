@@ -431,6 +431,7 @@ impl State {
             let target = to + (address - start);
             if let Some(before) = before {
                 shrunk.stale.push(address);
+                self.note_shown(target);
                 // Where the table has no room the page is shown by the next fault.
                 let _ = self.table.map(Va(target), page.pa(), before.flags);
             }

@@ -1,6 +1,7 @@
 //! The address space and its lock.
 
 use crate::flush::{Flush, Stale, flush_here};
+use crate::gather::Gathering;
 use crate::huge_page::HugePage;
 use crate::leaving::Leaving;
 use crate::pages::PageMap;
@@ -43,6 +44,8 @@ pub(crate) struct State {
     pub(crate) graveyard: Graves,
     /// Ranges that nobody may get yet.
     pub(crate) leaving: Leaving,
+    /// What is being made one page.
+    pub(crate) gathering: Option<Gathering>,
     /// Huge pages made, and split, so far.
     pub(crate) huge_made: u64,
     pub(crate) huge_split: u64,
@@ -112,6 +115,7 @@ impl AddressSpace {
                 heap: (0, 0),
                 graveyard: Graves::default(),
                 leaving: Leaving::default(),
+                gathering: None,
                 huge_made: 0,
                 huge_split: 0,
             }),
@@ -327,6 +331,7 @@ impl State {
     pub(crate) fn install(&mut self, address: u64, page: Page, region: &Region) -> Result<(), FaultError> {
         let flags = region.flags(&page);
         let pa = page.pa();
+        self.note_shown(address);
         self.pages.insert(address, page);
         let Some(flags) = flags else {
             return Ok(());
