@@ -7,12 +7,13 @@ use crate::pci::{Function, virtio_devices};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
+use gyre_block_merge::{Batch, Merging, Ticket, Waiting, Work};
 use gyre_engine::{Engine, ResourceHandle};
 use gyre_file_cache::{CacheOptions, FileCache, Usage};
-use gyre_interface::block::{BlockError, Geometry, block};
+use gyre_interface::block::{BlockError, block};
 use gyre_machine::{DeviceError, PAGE_BYTES};
 use gyre_message::{Link, WaitQueue};
-use gyre_object::{Bytes, SetOnce, SpinLock};
+use gyre_object::{SetOnce, SpinLock};
 use gyre_schedulers::Metric;
 use gyre_virtio::pci::PciTransport;
 use gyre_virtio_block::{BLOCK_KIND, BlockOptions, SCSI_KIND, VirtioDisk};
@@ -137,7 +138,17 @@ fn connect(engine: &'static Engine, device: &'static VirtioDisk) -> block::Clien
     let core = device.interrupts().next().map_or(0, |(core, _)| core);
     engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch(move || handle.resume()));
     let gate: &'static Gate = Box::leak(Box::new(Gate { engine, handle, device, pace: Pace::default() }));
-    block::Client::new(Link::new(engine.port(resource, move |request| block::serve(gate, request))))
+    let waiting: &'static Waiting = Box::leak(Box::default());
+    let queue = engine.port(resource, move |work| serve(gate, work));
+    block::Client::new(Link::new(Box::leak(Box::new(Merging::new(waiting, queue)))))
+}
+
+async fn serve(gate: &'static Gate, work: Work) {
+    match work {
+        Work::Turn(ticket) => gate.turn(ticket).await,
+        Work::Geometry(reply) => reply.send(gate.device.find_geometry().await),
+        Work::Flush(reply) => reply.send(gate.flush().await),
+    }
 }
 
 /// Answers what a queue of the device is done with, after each of its interrupts.
@@ -164,41 +175,41 @@ impl Gate {
         self.handle.until_accepted(|| self.device.has_room().then_some(())).await;
     }
 
+    /// Does the requests of one activity that joined while they waited; after an error each alone.
+    async fn turn(&self, ticket: Ticket) {
+        self.admit().await;
+        let Some(batch) = ticket.take() else { return };
+        batch.part_bytes().for_each(|bytes| self.engine.report(Metric::Bytes, bytes));
+        match self.transfer(&batch).await {
+            Err(_) if batch.parts() > 1 => {
+                for one in batch.split() {
+                    let done = self.transfer(&one).await;
+                    one.answer(done);
+                }
+            }
+            done => batch.answer(done),
+        }
+    }
+
+    async fn transfer(&self, batch: &Batch) -> Result<(), BlockError> {
+        let (first, views) = (batch.first_sector(), batch.views());
+        let (done, ns) = if batch.is_write() {
+            self.device.write_timed(first, views).await
+        } else {
+            let (data, ns) = self.device.read_timed(first, views).await;
+            (data.map(drop), ns)
+        };
+        self.count(batch.part_bytes().sum(), ns);
+        done
+    }
+
     /// Counts a request that moved data; its bytes are known and counted before, so that the next choice knows of them.
     fn count(&self, bytes: u64, device_ns: u64) {
         self.engine.report(Metric::DeviceTimeNs, device_ns);
         self.pace.note(bytes, device_ns);
     }
-}
 
-fn bytes_of(views: &[Bytes]) -> u64 {
-    views.iter().map(|view| view.len() as u64).sum()
-}
-
-impl block::Server for Gate {
-    async fn geometry(&'static self) -> Result<Geometry, BlockError> {
-        self.device.find_geometry().await
-    }
-
-    async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {
-        self.admit().await;
-        let bytes = bytes_of(&into);
-        self.engine.report(Metric::Bytes, bytes);
-        let (answer, ns) = self.device.read_timed(first_sector, into).await;
-        self.count(bytes, ns);
-        answer
-    }
-
-    async fn write(&'static self, first_sector: u64, from: Vec<Bytes>) -> Result<(), BlockError> {
-        self.admit().await;
-        let bytes = bytes_of(&from);
-        self.engine.report(Metric::Bytes, bytes);
-        let (answer, ns) = self.device.write_timed(first_sector, from).await;
-        self.count(bytes, ns);
-        answer
-    }
-
-    async fn flush(&'static self) -> Result<(), BlockError> {
+    async fn flush(&self) -> Result<(), BlockError> {
         self.admit().await;
         let (answer, ns) = self.device.flush_timed().await;
         self.engine.report(Metric::DeviceTimeNs, ns);

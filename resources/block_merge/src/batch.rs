@@ -1,0 +1,78 @@
+//! Requests that go to the device as one.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use gyre_interface::block::BlockError;
+use gyre_message::Reply;
+use gyre_object::Bytes;
+
+/// Who is answered.
+pub(crate) enum Answer {
+    Read(Reply<Result<Vec<Bytes>, BlockError>>),
+    Write(Reply<Result<(), BlockError>>),
+}
+
+/// A request in a batch.
+pub(crate) struct Part {
+    pub(crate) first_sector: u64,
+    pub(crate) views: Vec<Bytes>,
+    pub(crate) answer: Answer,
+}
+
+impl Part {
+    pub(crate) fn bytes(&self) -> usize {
+        self.views.iter().map(Bytes::len).sum()
+    }
+
+    fn send(self, result: Result<Vec<Bytes>, BlockError>) {
+        match self.answer {
+            Answer::Read(reply) => reply.send(result),
+            Answer::Write(reply) => reply.send(result.map(drop)),
+        }
+    }
+}
+
+/// One or more requests, side by side in the order of their sectors, for the device.
+pub struct Batch {
+    pub(crate) parts: VecDeque<Part>,
+}
+
+impl Batch {
+    /// The first sector of all.
+    pub fn first_sector(&self) -> u64 {
+        self.parts.front().map_or(0, |part| part.first_sector)
+    }
+
+    /// True where it writes.
+    pub fn is_write(&self) -> bool {
+        self.parts.front().is_some_and(|part| matches!(part.answer, Answer::Write(_)))
+    }
+
+    /// How many requests it is.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The bytes of each request.
+    pub fn part_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.parts.iter().map(|part| part.bytes() as u64)
+    }
+
+    /// The memory of all requests, in order.
+    pub fn views(&self) -> Vec<Bytes> {
+        self.parts.iter().flat_map(|part| part.views.iter().cloned()).collect()
+    }
+
+    /// Answers each request with its part of the data.
+    pub fn answer(self, result: Result<(), BlockError>) {
+        for mut part in self.parts {
+            let views = core::mem::take(&mut part.views);
+            part.send(result.map(|()| views));
+        }
+    }
+
+    /// Each request alone: after an error, so that one bad sector is only its reader's.
+    pub fn split(self) -> impl Iterator<Item = Batch> {
+        self.parts.into_iter().map(|part| Batch { parts: VecDeque::from([part]) })
+    }
+}

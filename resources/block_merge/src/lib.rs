@@ -1,0 +1,30 @@
+//! Adjacent requests of one activity that wait before a disk, joined to one (V19).
+//!
+//! ```text
+//!   block::Request --> Merging: next to one that waits? --yes--> its batch
+//!                                                       --no---> a batch of its own, and a ticket into the gate's queue
+//!   the gate's scheduler chooses a ticket --> Ticket::take: the batch, closed from here on --> the device --> an answer for each part
+//! ```
+//!
+//! Messages in: [`gyre_interface::block`]; out: [`Work`]. A request joins before it is queued, in its sender's turn; what the scheduler sees
+//! is one message of that activity.
+//!
+//! Invariants: all parts of a batch are requests of one activity, of one kind, with the same labels; they lie side by side and are at most
+//! [`gyre_interface::block::REQUEST_BYTES_MAX`] together; no request overtakes one that was made before it, overlaps it, and writes or is
+//! overtaken by a write; a ticket that is dropped answers all parts.
+//!
+//! Left out: requests that became adjacent by a third between them are not joined; requests with a dependency label never are.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+mod batch;
+mod port;
+mod waiting;
+
+pub use batch::Batch;
+pub use port::{Merging, Work};
+pub use waiting::{Ticket, Waiting};
+
+#[cfg(test)]
+mod tests;
