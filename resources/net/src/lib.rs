@@ -26,7 +26,6 @@ extern crate alloc;
 #[macro_use]
 extern crate std;
 
-pub mod alarm;
 pub(crate) mod flow;
 mod fragments;
 pub mod hash;

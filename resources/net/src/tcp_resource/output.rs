@@ -2,7 +2,6 @@
 
 use super::table::Handle;
 use super::{Connection, Tcp};
-use crate::alarm::{Alarm, NEVER};
 use crate::flow::Flow;
 use crate::packet::OutPacket;
 use crate::receipt::{Receipt, Sender};
@@ -17,7 +16,7 @@ use crate::writer::place_headers;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
-use gyre_interface::tcp::{Endpoint, NetError, SocketId};
+use gyre_interface::tcp::{Endpoint, NetError};
 
 /// Offset of the checksum in a TCP header.
 const CHECKSUM_AT: u16 = 16;
@@ -53,24 +52,28 @@ impl Tcp {
         if connection.blocked.load(Ordering::Acquire) {
             connection.tenant.on_room(self.shared);
         }
-        let (ready, is_early, state, is_closed) = {
+        let (ready, deadline, state, is_closed) = {
             let machine = connection.machine.lock();
             connection.untell(&machine);
-            let is_early = connection.alarm.set(machine.deadline_ns().unwrap_or(NEVER));
-            (machine.ready(), is_early, machine.state(), machine.is_closed())
+            (machine.ready(), machine.deadline_ns(), machine.state(), machine.is_closed())
         };
         connection.tell(ready, again);
         if is_closed || state == State::TimeWait {
             self.finish(connection, now);
-        } else if is_early {
-            self.arm(connection.id, connection.flow.label, &connection.alarm);
+        } else if let Some(deadline) = deadline {
+            self.arm(connection, deadline);
         }
     }
 
-    /// Tells the timer of an alarm.
-    pub(super) fn arm(&self, socket: SocketId, label: u64, alarm: &Arc<Alarm>) {
+    fn arm(&self, connection: &Connection, deadline_ns: u64) {
+        // a later deadline need not be told: the timer fires, nothing is due, and it is set anew then
+        if deadline_ns >= connection.armed_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        connection.armed_ns.store(deadline_ns, Ordering::Relaxed);
         if let Some(ports) = self.shared.ports.get() {
-            drop(ports.tcp_timer.labelled(labels(label)).arm(socket, label, alarm.clone()));
+            let label = connection.flow.label;
+            drop(ports.tcp_timer.labelled(labels(label)).arm(connection.id, label, deadline_ns));
         }
     }
 
@@ -85,7 +88,7 @@ impl Tcp {
             self.table.remove(connection, end, now);
             add(&connection.tenant.counters.retransmissions, u64::from(figures.retransmissions));
             add(&connection.tenant.counters.copied_bytes, figures.copied_bytes);
-            if connection.alarm.is_armed()
+            if connection.armed_ns.load(Ordering::Relaxed) != super::connection::NEVER
                 && let Some(ports) = self.shared.ports.get()
             {
                 drop(ports.tcp_timer.disarm(connection.id));
