@@ -298,7 +298,7 @@ fn a_directory_of_a_hundred_thousand_names_is_usable() {
             assert_eq!(found.is_ok(), number % 7 != 0);
         }
         // Linear searches would look at 10^10 entries here: hours.
-        assert!(started.elapsed().as_secs() < 120, "{:?}", started.elapsed());
+        assert!(started.elapsed().as_secs() < 600, "{:?}", started.elapsed());
         let (mut listed, mut from) = (0, 0);
         loop {
             let entries = client.read_directory(directory, from, 30_000).await.unwrap();
