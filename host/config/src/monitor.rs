@@ -8,7 +8,7 @@ use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 /// The version of [`Snapshot`] that this code reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub records: Vec<Record>,
     /// Memory of the machine.
     pub memory: Memory,
+    /// What address spaces did.
+    pub address_spaces: AddressSpaces,
     /// Locks with contention, most contended first (at most 32).
     pub locks: Vec<Lock>,
     /// Pools of typed objects.
@@ -210,6 +212,25 @@ pub struct Memory {
     pub free_bytes: u64,
     /// Kernel heap in use.
     pub heap_bytes: u64,
+}
+
+/// What all address spaces did since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressSpaces {
+    /// Page faults resolved.
+    pub faults: u64,
+    /// Of these, those that waited for what is mapped.
+    pub faults_waited: u64,
+    /// Pages copied because others held them.
+    pub copies: u64,
+    /// Regions made.
+    pub fresh_regions: u64,
+    /// Of these, those for which translation buffers were flushed.
+    pub fresh_flushes: u64,
+    /// Changes that flushed the own core's buffers only.
+    pub flushes_local: u64,
+    /// Changes that flushed those of other cores.
+    pub flushes_across: u64,
 }
 
 /// One lock's profile.

@@ -4,7 +4,7 @@ use crate::gather::Wish;
 use crate::huge::HUGE;
 use crate::region::Options;
 use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
-use crate::space::{Shrunk, State, count};
+use crate::space::{Shrunk, State};
 use crate::{AddressSpace, FaultError};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -65,7 +65,7 @@ impl AddressSpace {
         if !Va(address).is_user() {
             return Err(FaultError::NotMapped);
         }
-        count(&self.counters.faults);
+        self.counters.count(|counters| &counters.faults);
         for _ in 0..ROUNDS_MAX {
             match self.step(address, access)? {
                 Step::Done => return Ok(()),
@@ -146,7 +146,7 @@ impl AddressSpace {
             return Ok(Step::Flush(shrunk));
         }
         let copy = page.copy()?;
-        count(&self.counters.copies);
+        self.counters.count(|counters| &counters.copies);
         state.evict(address, &mut shrunk);
         drop(page);
         state.install(address, copy, region)?;
@@ -158,7 +158,7 @@ impl AddressSpace {
 
     /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
     async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Result<(), FaultError> {
-        count(&self.counters.faults_waited);
+        self.counters.count(|counters| &counters.faults_waited);
         if !file.reaches(index) {
             let attributes = file.client.attributes(file.node).await?;
             file.size_bytes.store(attributes.size_bytes, Ordering::Relaxed);
@@ -171,7 +171,7 @@ impl AddressSpace {
         self.accept(address, file, index, page)?;
         for (address, index, call) in neighbours {
             if let Some(Ok(page)) = answered(call) {
-                count(&self.counters.neighbours);
+                self.counters.count(|counters| &counters.neighbours);
                 self.accept(address, file, index, page)?;
             }
         }

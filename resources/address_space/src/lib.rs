@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod advise;
+pub mod counters;
 mod duplicate;
 pub mod error;
 mod fault;

@@ -1,7 +1,7 @@
 //! Changing mappings: map, unmap, protect, move.
 
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
-use crate::space::{REGIONS_MAX, Shrunk, State, count};
+use crate::space::{REGIONS_MAX, Shrunk, State};
 use crate::{AddressSpace, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -88,9 +88,9 @@ impl AddressSpace {
             state.cover_leaving(start, start + bytes, &mut shrunk);
             start
         };
-        count(&self.counters.fresh_regions);
+        self.counters.count(|counters| &counters.fresh_regions);
         if !shrunk.stale.is_empty() {
-            count(&self.counters.fresh_flushes);
+            self.counters.count(|counters| &counters.fresh_flushes);
         }
         self.settle(shrunk).await;
         tell(dirtied).await;

@@ -1,5 +1,6 @@
 //! The address space and its lock.
 
+use crate::counters::Counters;
 use crate::flush::{Flush, Stale, flush_here};
 use crate::gather::Gathering;
 use crate::huge_page::HugePage;
@@ -49,31 +50,6 @@ pub(crate) struct State {
     /// Huge pages made, and split, so far.
     pub(crate) huge_made: u64,
     pub(crate) huge_split: u64,
-}
-
-/// Counters of one address space.
-#[derive(Default)]
-pub struct Counters {
-    /// Faults resolved.
-    pub faults: AtomicU64,
-    /// Of these, those that waited for a provider.
-    pub faults_waited: AtomicU64,
-    /// Pages mapped ahead next to one that was asked for.
-    pub neighbours: AtomicU64,
-    /// Pages copied because others held them.
-    pub copies: AtomicU64,
-    /// Regions made.
-    pub fresh_regions: AtomicU64,
-    /// Of these, those that needed a flush: the program named a place that cores still remembered, or that held something.
-    pub fresh_flushes: AtomicU64,
-    /// Changes that needed a flush on the own core only.
-    pub flushes_local: AtomicU64,
-    /// Changes that needed a flush on other cores.
-    pub flushes_across: AtomicU64,
-}
-
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The memory of a program.
@@ -201,10 +177,10 @@ impl AddressSpace {
         let cores = self.state.lock().table.active_cores();
         let stale = shrunk.stale.into_stale();
         if cores & !(1 << gyre_machine::core_index()) == 0 {
-            count(&self.counters.flushes_local);
+            self.counters.count(|counters| &counters.flushes_local);
             flush_here(&stale);
         } else {
-            count(&self.counters.flushes_across);
+            self.counters.count(|counters| &counters.flushes_across);
             self.flush.flush(cores, stale).await;
         }
         burial.graves = Graves::default();

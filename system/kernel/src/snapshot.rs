@@ -7,9 +7,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ActivityInfo, Column, MemoryUse};
+use gyre_address_space::counters::of_the_machine;
 use gyre_config::boot::{Root, TenantKind};
 use gyre_config::monitor::{
-    Activity, ActivityKind, CoreTime, Handling, Lock, Memory, MissingCall, Pool, Record, Resource, Snapshot, VERSION,
+    Activity, ActivityKind, AddressSpaces, CoreTime, Handling, Lock, Memory, MissingCall, Pool, Record, Resource,
+    Snapshot, VERSION,
 };
 use gyre_engine::COMPUTE;
 use gyre_engine::snapshot::{CoreSnapshot, ResourceInfo, Row, Snapshot as Figures};
@@ -39,6 +41,7 @@ pub fn export(system: &System, figures: &Figures) -> Snapshot {
             free_bytes: machine.free_bytes as u64,
             heap_bytes: machine.heap_bytes as u64,
         },
+        address_spaces: address_spaces(),
         locks: locks(),
         pools: pools(),
         missing_calls: missing_calls(system),
@@ -194,6 +197,18 @@ fn locks() -> Vec<Lock> {
         waited_cycles: profile.waited_cycles,
     };
     profiles.into_iter().map(lock).collect()
+}
+
+fn address_spaces() -> AddressSpaces {
+    AddressSpaces {
+        faults: of_the_machine(|counters| &counters.faults),
+        faults_waited: of_the_machine(|counters| &counters.faults_waited),
+        copies: of_the_machine(|counters| &counters.copies),
+        fresh_regions: of_the_machine(|counters| &counters.fresh_regions),
+        fresh_flushes: of_the_machine(|counters| &counters.fresh_flushes),
+        flushes_local: of_the_machine(|counters| &counters.flushes_local),
+        flushes_across: of_the_machine(|counters| &counters.flushes_across),
+    }
 }
 
 fn pools() -> Vec<Pool> {

@@ -303,6 +303,18 @@ impl Page {
         self.family("gyre_lock_taken_total", "counter", "Times that the lock was taken.", taken);
         let locks = snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.contended as f64));
         self.family("gyre_lock_contended_total", "counter", "Times that the lock was not free at once.", locks);
+        let spaces = snapshot.address_spaces;
+        let events = [
+            ("fault", spaces.faults),
+            ("fault that waited", spaces.faults_waited),
+            ("copy", spaces.copies),
+            ("fresh region", spaces.fresh_regions),
+            ("fresh region with a flush", spaces.fresh_flushes),
+            ("flush of the own core", spaces.flushes_local),
+            ("flush of other cores", spaces.flushes_across),
+        ];
+        let events = events.map(|(event, count)| (vec![("event", event.to_string())], count as f64));
+        self.family("gyre_address_space_events_total", "counter", "What address spaces did.", events.into_iter());
         let pools = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
         self.family("gyre_pool_objects", "gauge", "Objects of the type.", pools);
         let made = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.made as f64));
