@@ -5,6 +5,11 @@ mkdir -p /data/out
 cd /data
 tar cf tree.tar -C / etc usr/share/doc usr/share/bug
 sync
+# A tree is there before the first crash, however slow the host is.
+mkdir out/1
+tar xf tree.tar -C out/1
+sync
+echo "@tar 1"
 echo "@ready"
 
 # Records, each synced before the next one; now and then a file is replaced safely.
@@ -32,7 +37,7 @@ sqlite3 db 'create table if not exists t (n integer primary key, text);'
 ) | sqlite3 db &
 
 # Trees unpacked and removed.
-n=0
+n=1
 while :; do
     n=$((n + 1))
     mkdir out/$n
