@@ -96,6 +96,7 @@ pub struct Process {
     borrows_memory: AtomicBool,
     ending: SpinLock<Option<i32>>,
     is_ending: AtomicBool,
+    is_over: AtomicBool,
     /// Woken once it has ended and is a zombie or gone.
     pub ended: WaitQueue,
     /// What it runs.
@@ -170,6 +171,7 @@ impl Process {
             borrows_memory: AtomicBool::new(new.borrows_memory),
             ending: SpinLock::new(None),
             is_ending: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             ended: WaitQueue::new(),
             program: SpinLock::new(new.program),
             interval_timers: IntervalTimers::default(),
@@ -318,9 +320,14 @@ impl Process {
         *self.ending.lock()
     }
 
-    /// True once no thread of it is left.
+    /// True once it has ended and given back its memory and files: others may count on what it held.
     pub fn is_over(&self) -> bool {
-        self.alive_threads.load(Ordering::Acquire) == 0 && self.end_status().is_some()
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// It has given back what it held.
+    pub(crate) fn set_over(&self) {
+        self.is_over.store(true, Ordering::Release);
     }
 
     /// Sets the status of a process whose last thread ended by itself.

@@ -6,6 +6,7 @@ use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
 use std::process::Command;
+use std::time::Duration;
 use support::*;
 
 fn new(kind: NodeKind) -> NewNode {
@@ -271,6 +272,12 @@ fn attributes_by_other_systems_are_read() {
     });
 }
 
+/// What this thread has used of a processor: a busy host changes it little.
+fn cpu_time() -> Duration {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(statistics.split(' ').next().unwrap().parse().unwrap())
+}
+
 #[test]
 fn a_directory_of_a_hundred_thousand_names_is_usable() {
     block_on(async {
@@ -285,7 +292,7 @@ fn a_directory_of_a_hundred_thousand_names_is_usable() {
             files.push(make(&client, root, &format!("file{number}"), NodeKind::File).await);
         }
         let count = 100_000;
-        let started = std::time::Instant::now();
+        let started = cpu_time();
         for number in 0..count {
             let name = format!("name-{number:06}").into_bytes();
             client.link(files[number % 4], directory, name).await.unwrap();
@@ -298,7 +305,8 @@ fn a_directory_of_a_hundred_thousand_names_is_usable() {
             assert_eq!(found.is_ok(), number % 7 != 0);
         }
         // Linear searches would look at 10^10 entries here: hours.
-        assert!(started.elapsed().as_secs() < 600, "{:?}", started.elapsed());
+        let used = cpu_time() - started;
+        assert!(used.as_secs() < 120, "{used:?}");
         let (mut listed, mut from) = (0, 0);
         loop {
             let entries = client.read_directory(directory, from, 30_000).await.unwrap();

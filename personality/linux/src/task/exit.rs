@@ -38,6 +38,7 @@ pub(crate) async fn leave(thread: &Arc<Thread>) {
         process.set_end_status(0);
         process.files().ended().await;
         release_space(process).await;
+        process.set_over();
     }
 }
 
@@ -69,6 +70,7 @@ fn bury(process: &Arc<Process>) {
     process.end(number::SIGKILL);
     process.stop_borrowing();
     drop(process.replace_space(process.tenant().void()));
+    process.set_over();
     let tenant = process.tenant();
     process.interval_timers.stop();
     process.timers.stop();

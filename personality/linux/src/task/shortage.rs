@@ -52,31 +52,39 @@ fn is_to_go_on(thread: &Thread) -> Result<(), Errno> {
 /// caller's own process that ends.
 pub(crate) async fn end_largest(thread: &Thread) {
     let own = thread.process();
-    if has_room_again(thread).await {
+    let processes = thread.tenant().tree.lock().processes();
+    let largest = largest_of(&processes);
+    // The order counts: a process that is over now, and so was not chosen, has left its memory to whoever looks for room after this.
+    let ending = processes.into_iter().find(|process| process.is_ending() && !process.is_over());
+    if ending.is_none() && has_room_again(thread).await {
         return;
     }
-    let processes = thread.tenant().tree.lock().processes();
-    let ending = processes.iter().find(|process| process.is_ending() && !process.is_over()).cloned();
-    let victim = match ending {
+    let victim = match (ending, largest) {
         // Its memory is about to be free: nobody else has to end.
-        Some(process) => process,
-        None => {
-            let sized = processes.into_iter().filter(|process| !process.is_ending());
-            let largest = sized
-                .map(|process| (process.space().resident_bytes(), process))
-                .max_by_key(|(bytes, process)| (*bytes, process.id()));
-            let Some((bytes, largest)) = largest else { return own.end(number::SIGKILL) };
-            say(thread, &largest, bytes);
-            largest.end(number::SIGKILL);
-            largest
+        (Some(process), _) => process,
+        (None, Some((bytes, process))) => {
+            say(thread, &process, bytes);
+            process.end(number::SIGKILL);
+            process
         }
+        (None, None) => return own.end(number::SIGKILL),
     };
     if victim.id() != own.id() {
-        let over = victim.ended.until(|| victim.is_over().then_some(()));
-        if let Either::Second(()) = select(over, sleep_ns(END_NS_MAX)).await {
-            // It does not end, for whatever reason: the program asks again, and finds it ending still.
-            log::warn!("{}: process {} takes long to end", thread.tenant().name(), victim.id());
-        }
+        wait_for_end(thread, &victim).await;
+    }
+}
+
+fn largest_of(processes: &[Arc<Process>]) -> Option<(u64, Arc<Process>)> {
+    let living = processes.iter().filter(|process| !process.is_ending());
+    let sized = living.map(|process| (process.space().resident_bytes(), process.clone()));
+    sized.max_by_key(|(bytes, process)| (*bytes, process.id()))
+}
+
+async fn wait_for_end(thread: &Thread, victim: &Process) {
+    let over = victim.ended.until(|| victim.is_over().then_some(()));
+    if let Either::Second(()) = select(over, sleep_ns(END_NS_MAX)).await {
+        // It does not end, for whatever reason: the program asks again, and finds it ending still.
+        log::warn!("{}: process {} takes long to end", thread.tenant().name(), victim.id());
     }
 }
 

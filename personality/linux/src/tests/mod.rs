@@ -5,5 +5,6 @@ mod families;
 mod futexes;
 mod programs;
 mod script;
+mod shortage;
 mod signals;
 mod sizes;

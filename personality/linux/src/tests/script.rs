@@ -75,14 +75,6 @@ impl Script {
         })
     }
 
-    /// Goes on at another step.
-    pub(super) fn jump(&mut self, step: usize) -> &mut Script {
-        self.step(move |registers| {
-            registers.rip = address_of(step);
-            None
-        })
-    }
-
     /// Goes on at another step if the last answer was 0 (a child of fork).
     pub(super) fn jump_if_zero(&mut self, step: impl Fn() -> usize + Send + Sync + 'static) -> &mut Script {
         self.step(move |registers| {
