@@ -185,3 +185,19 @@ fn requests_with_other_labels_or_an_order_stay_apart() {
     ];
     assert_eq!(queue.0.lock().len(), 4);
 }
+
+/// A tenant that has thousands of requests waiting makes nobody's search longer than what lies beside it.
+#[test]
+fn many_that_wait_elsewhere_change_nothing() {
+    let (queue, waiting, client) = disk();
+    let before = set_current_activity(ActivityId(10));
+    let _many: Vec<_> = (0..5000).map(|number| client.read(1000 + number * 16, views(8, |_| 0))).collect();
+    set_current_activity(ActivityId(11));
+    let mut calls: Vec<_> = [8, 0, 16].map(|first| client.read(first, views(8, |_| 0))).into();
+    set_current_activity(before);
+    assert_eq!((queue.0.lock().len(), waiting.len()), (5001, 5001), "three that lie side by side are one");
+    while let Some(Work::Turn(ticket)) = queue.0.lock().pop_front() {
+        ticket.take().unwrap().answer(Ok(()));
+    }
+    assert!(calls.iter_mut().all(|call| ready(call).is_some()) && waiting.is_empty());
+}

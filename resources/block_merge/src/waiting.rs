@@ -1,7 +1,7 @@
 //! The batches that wait.
 
 use crate::batch::{Answer, Batch, Part};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
@@ -10,9 +10,10 @@ use gyre_object::{Bytes, SpinLock};
 
 /// Most views of a batch: 32 KiB in parts of a sector.
 const VIEWS_MAX: usize = REQUEST_BYTES_MAX / SECTOR_BYTES;
+/// No batch is longer.
+const SECTORS_MAX: u64 = (REQUEST_BYTES_MAX / SECTOR_BYTES) as u64;
 
 struct Entry {
-    number: u64,
     activity: ActivityId,
     labels: Labels,
     is_write: bool,
@@ -34,8 +35,11 @@ pub(crate) struct Arriving {
 #[derive(Default)]
 struct Table {
     next: u64,
-    /// In the order in which their tickets were made.
-    entries: Vec<Entry>,
+    /// By the number of their tickets, which is the order in which they were made.
+    entries: BTreeMap<u64, Entry>,
+    /// Where each begins, and its number: a request looks at those beside it only, however many wait. What is longer than a request may
+    /// be is not among them: the device refuses it.
+    places: BTreeSet<(u64, u64)>,
 }
 
 /// The batches before one disk. Lives as long as the instance.
@@ -67,11 +71,53 @@ impl Entry {
 }
 
 impl Table {
-    /// The entry that takes a request: none behind it is overtaken that must not be.
-    fn place(&mut self, request: &Arriving, end: u64, is_write: bool) -> Option<&mut Entry> {
+    /// The entry that takes a request, and its number: none behind it is overtaken that must not be.
+    fn place(&self, request: &Arriving, end: u64, is_write: bool) -> Option<u64> {
+        let near = (request.first.saturating_sub(SECTORS_MAX), 0)..=(end, u64::MAX);
+        let near =
+            || self.places.range(near.clone()).filter_map(|(_, number)| Some((*number, self.entries.get(number)?)));
         let conflicts = |entry: &Entry| entry.overlaps(request.first, end) && (entry.is_write || is_write);
-        let from = self.entries.iter().rposition(conflicts).map_or(0, |last| last + 1);
-        self.entries.get_mut(from..)?.iter_mut().find(|entry| entry.may_take(request, end, is_write))
+        let last = near().filter(|(_, entry)| conflicts(entry)).map(|(number, _)| number).max();
+        let fits = |(number, entry): &(u64, &Entry)| {
+            last.is_none_or(|last| *number > last) && entry.may_take(request, end, is_write)
+        };
+        near().filter(fits).map(|(number, _)| number).min()
+    }
+
+    fn insert(&mut self, entry: Entry) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if entry.end - entry.first <= SECTORS_MAX {
+            self.places.insert((entry.first, number));
+        }
+        self.entries.insert(number, entry);
+        number
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&number)?;
+        self.places.remove(&(entry.first, number));
+        Some(entry)
+    }
+
+    /// Puts a request that fits to its end of an entry.
+    fn join(&mut self, number: u64, request: Arriving, end: u64) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.views += request.views.len();
+        if entry.end == request.first {
+            entry.end = end;
+            return entry.parts.push_back(request.into_part());
+        }
+        self.places.remove(&(entry.first, number));
+        self.places.insert((request.first, number));
+        entry.first = request.first;
+        entry.parts.push_front(request.into_part());
+    }
+}
+
+impl Arriving {
+    fn into_part(self) -> Part {
+        Part { first_sector: self.first, views: self.views, answer: self.answer }
     }
 }
 
@@ -85,35 +131,20 @@ impl Waiting {
         let is_whole =
             bytes > 0 && bytes.is_multiple_of(SECTOR_BYTES) && end < u64::MAX && request.labels.dependency == 0;
         let mut table = self.table.lock();
-        let place = if is_whole { table.place(&request, end, is_write) } else { None };
-        let part =
-            |request: Arriving| Part { first_sector: request.first, views: request.views, answer: request.answer };
-        if let Some(entry) = place {
-            entry.views += request.views.len();
-            if entry.end == request.first {
-                entry.end = end;
-                entry.parts.push_back(part(request));
-            } else {
-                entry.first = request.first;
-                entry.parts.push_front(part(request));
-            }
+        if let Some(number) = is_whole.then(|| table.place(&request, end, is_write)).flatten() {
+            table.join(number, request, end);
             return None;
         }
-        let number = table.next;
-        table.next += 1;
-        let (activity, labels, first, views) = (request.activity, request.labels, request.first, request.views.len());
-        let parts = VecDeque::from([part(request)]);
+        let (activity, labels, first) = (request.activity, request.labels, request.first);
         // Nothing fits behind or before what is not whole.
-        let views = if is_whole { views } else { VIEWS_MAX + 1 };
-        table.entries.push(Entry { number, activity, labels, is_write, first, end, views, parts });
+        let views = if is_whole { request.views.len() } else { VIEWS_MAX + 1 };
+        let parts = VecDeque::from([request.into_part()]);
+        let number = table.insert(Entry { activity, labels, is_write, first, end, views, parts });
         Some(Ticket { waiting: self, number })
     }
 
     fn take(&self, number: u64) -> Option<Batch> {
-        let mut table = self.table.lock();
-        let position = table.entries.iter().position(|entry| entry.number == number)?;
-        let entry = table.entries.remove(position);
-        drop(table);
+        let entry = self.table.lock().remove(number)?;
         Some(Batch { parts: entry.parts })
     }
 
