@@ -26,6 +26,7 @@ extern crate alloc;
 #[macro_use]
 extern crate std;
 
+pub mod alarm;
 pub(crate) mod flow;
 mod fragments;
 pub mod hash;

@@ -1,9 +1,11 @@
 //! What the resources of the path ask each other. All of these are told, not asked: nobody waits for the answers of the first
 //! four, so a request whose answer was given up is still handled.
 
+use crate::alarm::Alarm;
 use crate::packet::{OutPacket, Packet};
 use crate::tcp_resource::Turn;
 use crate::wire::icmp::Quoted;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::tcp::{NetError, SocketId};
 use gyre_message::protocol;
@@ -45,8 +47,8 @@ protocol! {
 protocol! {
     /// From TCP to its timer: one deadline per connection or listener.
     pub mod tcp_timer {
-        /// Sets the deadline, earlier or later than before; [`tcp_input`] is told when it comes.
-        async fn arm(socket: SocketId, label: u64, deadline_ns: u64) -> Result<(), NetError>;
+        /// Looks at the alarm when it says from now on; [`tcp_input`] is told when its deadline comes.
+        async fn arm(socket: SocketId, label: u64, alarm: Arc<Alarm>) -> Result<(), NetError>;
         /// Forgets it.
         async fn disarm(socket: SocketId) -> Result<(), NetError>;
     }

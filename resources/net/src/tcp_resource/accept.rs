@@ -5,13 +5,13 @@ use super::listener::{COOKIE_NS, HalfOpen, ListenerState, RETRY_NS};
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Listener, Tcp};
+use crate::alarm::NEVER;
 use crate::flow::Flow;
-use crate::shared::{labels, now_ns};
+use crate::shared::now_ns;
 use crate::statistics::{DropReason, add};
 use crate::tcp::{Machine, Peer, Seq, cookie};
 use crate::wire::tcp::{Flags, Header};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 
 /// What an acknowledgment for a listener is.
@@ -75,8 +75,11 @@ impl Tcp {
         };
         // else the old connection's end would answer the rest of the handshake, with a reset
         self.table.forget(flow);
+        let is_early = listener.alarm.set_earlier(now + RETRY_NS);
         drop(state);
-        self.arm_listener(listener, now + RETRY_NS);
+        if is_early {
+            self.arm(listener.id, listener.label, &listener.alarm);
+        }
         self.answer(&segment.ends, &half, now);
     }
 
@@ -168,27 +171,17 @@ impl Tcp {
     /// Repeats answers that were not acknowledged.
     pub(super) fn repeat_answers(&'static self, listener: &Arc<Listener>) {
         let now = now_ns();
-        listener.armed_ns.store(super::connection::NEVER, Ordering::Relaxed);
-        let (due, deadline) = {
+        let (due, is_early) = {
             let mut state = listener.state.lock();
-            (state.due(now), state.deadline_ns())
+            let due = state.due(now);
+            (due, listener.alarm.set(state.deadline_ns().unwrap_or(NEVER)))
         };
         for (flow, half) in due {
             let ends = Ends { tenant: listener.tenant, local: half.local, remote: half.remote, label: flow.label };
             self.answer(&ends, &half, now);
         }
-        if let Some(deadline) = deadline {
-            self.arm_listener(listener, deadline);
-        }
-    }
-
-    fn arm_listener(&self, listener: &Listener, deadline_ns: u64) {
-        if deadline_ns >= listener.armed_ns.load(Ordering::Relaxed) {
-            return;
-        }
-        listener.armed_ns.store(deadline_ns, Ordering::Relaxed);
-        if let Some(ports) = self.shared.ports.get() {
-            drop(ports.tcp_timer.labelled(labels(listener.label)).arm(listener.id, listener.label, deadline_ns));
+        if is_early {
+            self.arm(listener.id, listener.label, &listener.alarm);
         }
     }
 

@@ -1,19 +1,17 @@
 //! A connection: the pure machine behind a lock, and what belongs to it outside.
 
+use crate::alarm::Alarm;
 use crate::flow::Flow;
 use crate::shared::{Shared, labels};
 use crate::tcp::Machine;
 use crate::tenant::Tenant;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gyre_account::{set_current_activity, set_current_tenant};
 use gyre_interface::tcp::{Endpoint, Socket, SocketId};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
 use gyre_object::{Census, Counter};
-
-/// No deadline.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// The connections that there are, for the list of objects.
 pub static CONNECTIONS: Census = Census::of::<Connection>();
@@ -36,8 +34,8 @@ pub(crate) struct Connection {
     pub in_line: AtomicBool,
     /// Bytes that it may still hand down although others wait.
     pub turn: AtomicUsize,
-    /// The deadline that the timer knows, ns.
-    pub armed_ns: AtomicU64,
+    /// Its deadline.
+    pub alarm: Arc<Alarm>,
     /// The user has closed it.
     pub is_orphan: AtomicBool,
     /// It is in no table any more.
@@ -68,7 +66,7 @@ impl Connection {
             blocked: AtomicBool::new(false),
             in_line: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
-            armed_ns: AtomicU64::new(NEVER),
+            alarm: Arc::default(),
             is_orphan: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             resets: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! Segments, deadlines and news from below.
 
-use super::connection::{NEVER, Turn};
+use super::connection::Turn;
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Tcp};
@@ -62,7 +62,6 @@ impl tcp_input::Server for Tcp {
     async fn expired(&'static self, socket: SocketId) -> Result<(), NetError> {
         match self.table.handle(socket) {
             Some(Handle::Connection(connection)) => {
-                connection.armed_ns.store(NEVER, Ordering::Relaxed);
                 connection.machine.lock().on_timer(now_ns());
                 self.after(&connection, Ready::empty());
             }

@@ -1,6 +1,7 @@
 //! A listener: half-open connections as a few words each, and connections that wait to be accepted.
 
 use super::Connection;
+use crate::alarm::Alarm;
 use crate::flow::{Flow, Hashed};
 use crate::tcp::{Outgoing, Peer, Seq};
 use crate::tenant::Tenant;
@@ -8,7 +9,6 @@ use crate::wire::Ip;
 use crate::wire::tcp::{Flags, Options};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicU64;
 use gyre_interface::Readiness;
 use gyre_interface::tcp::{Endpoint, Socket, SocketId};
 use gyre_object::SpinLock;
@@ -125,7 +125,7 @@ pub(crate) struct Listener {
     pub label: u64,
     pub readiness: Arc<Readiness>,
     pub state: SpinLock<ListenerState>,
-    pub armed_ns: AtomicU64,
+    pub alarm: Arc<Alarm>,
 }
 
 impl Listener {

@@ -1,6 +1,5 @@
 //! Listening and connecting.
 
-use super::connection::NEVER;
 use super::listener::ListenerState;
 use super::table::Handle;
 use super::{Connection, Listener, Tcp};
@@ -11,7 +10,6 @@ use crate::tcp::{Algorithm, Machine, Seq, Settings};
 use crate::tenant::Tenant;
 use crate::wire::Ip;
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicU64;
 use gyre_interface::tcp::{Endpoint, NetError, Socket};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
@@ -69,7 +67,7 @@ impl Tcp {
             label: self.shared.label([id.0, 0]),
             readiness: Readiness::new(Ready::empty()),
             state: SpinLock::new(ListenerState::default()),
-            armed_ns: AtomicU64::new(NEVER),
+            alarm: Arc::default(),
         });
         others.push(listener.clone());
         Ok(listener)

@@ -2,6 +2,7 @@
 
 use super::table::Handle;
 use super::{Connection, Tcp};
+use crate::alarm::{Alarm, NEVER};
 use crate::flow::Flow;
 use crate::packet::OutPacket;
 use crate::receipt::{Receipt, Sender};
@@ -16,7 +17,7 @@ use crate::writer::place_headers;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
-use gyre_interface::tcp::{Endpoint, NetError};
+use gyre_interface::tcp::{Endpoint, NetError, SocketId};
 
 /// Offset of the checksum in a TCP header.
 const CHECKSUM_AT: u16 = 16;
@@ -52,28 +53,24 @@ impl Tcp {
         if connection.blocked.load(Ordering::Acquire) {
             connection.tenant.on_room(self.shared);
         }
-        let (ready, deadline, state, is_closed) = {
+        let (ready, is_early, state, is_closed) = {
             let machine = connection.machine.lock();
             connection.untell(&machine);
-            (machine.ready(), machine.deadline_ns(), machine.state(), machine.is_closed())
+            let is_early = connection.alarm.set(machine.deadline_ns().unwrap_or(NEVER));
+            (machine.ready(), is_early, machine.state(), machine.is_closed())
         };
         connection.tell(ready, again);
         if is_closed || state == State::TimeWait {
             self.finish(connection, now);
-        } else if let Some(deadline) = deadline {
-            self.arm(connection, deadline);
+        } else if is_early {
+            self.arm(connection.id, connection.flow.label, &connection.alarm);
         }
     }
 
-    fn arm(&self, connection: &Connection, deadline_ns: u64) {
-        // a later deadline need not be told: the timer fires, nothing is due, and it is set anew then
-        if deadline_ns >= connection.armed_ns.load(Ordering::Relaxed) {
-            return;
-        }
-        connection.armed_ns.store(deadline_ns, Ordering::Relaxed);
+    /// Tells the timer of an alarm.
+    pub(super) fn arm(&self, socket: SocketId, label: u64, alarm: &Arc<Alarm>) {
         if let Some(ports) = self.shared.ports.get() {
-            let label = connection.flow.label;
-            drop(ports.tcp_timer.labelled(labels(label)).arm(connection.id, label, deadline_ns));
+            drop(ports.tcp_timer.labelled(labels(label)).arm(socket, label, alarm.clone()));
         }
     }
 
@@ -88,7 +85,7 @@ impl Tcp {
             self.table.remove(connection, end, now);
             add(&connection.tenant.counters.retransmissions, u64::from(figures.retransmissions));
             add(&connection.tenant.counters.copied_bytes, figures.copied_bytes);
-            if connection.armed_ns.load(Ordering::Relaxed) != super::connection::NEVER
+            if connection.alarm.is_armed()
                 && let Some(ports) = self.shared.ports.get()
             {
                 drop(ports.tcp_timer.disarm(connection.id));

@@ -2,12 +2,12 @@
 
 use super::peer::Peer;
 use super::rig::*;
-use super::streams::{accept, listening, send_all};
+use super::streams::{accept, listening, send_all, send_part};
 use crate::NetLimits;
 use gyre_interface::tcp::TcpOption;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn room_that_one_connection_has_no_use_for_is_the_next_ones() {
@@ -129,4 +129,62 @@ fn who_could_not_be_called_stands_in_line_again() {
         assert_eq!(rig.wire.lost_turns.load(Ordering::Relaxed), 0);
         assert!(jobs.iter().all(|job| peer.lock().jobs[*job].read == 100_000), "all of it arrives");
     });
+}
+
+/// Pages for clients that ask again when they have one, through a wire that is too slow, as a saturated server sends them.
+fn longest_stand_ns(seed: u64, period_ns: u64) -> u64 {
+    const PAGE: usize = 32 << 10;
+    const CLIENTS: usize = 16;
+    const END_NS: u64 = 22_000 * MS;
+    let limits = NetLimits { sent_bytes_max: 24_000, connection_sent_bytes_max: 12_000, ..NetLimits::default() };
+    let rig = Rig::with_limits(Faults { seed, jitter_us: 300, ..CLEAN }, limits);
+    let peer = Peer::new(rig.wire);
+    let serving: &'static AtomicUsize = std::boxed::Box::leak(std::boxed::Box::new(AtomicUsize::new(CLIENTS)));
+    let mut longest = 0;
+    block_on(async {
+        let listener = listening(rig, peer).await;
+        let mut jobs = std::vec::Vec::new();
+        for _ in 0..CLIENTS {
+            let job = peer.lock().connect(GOLD_IP, 80, 1);
+            let socket = accept(rig, &listener).await;
+            jobs.push(job);
+            gyre_message::spawn(async move {
+                for page in (0..).take_while(|_| gyre_machine::now() < END_NS) {
+                    send_part(rig, &socket, page * PAGE, (page + 1) * PAGE).await;
+                    while peer.lock().jobs[job].read < (page + 1) * PAGE {
+                        sleep_ns(MS).await;
+                    }
+                    let pause_ns = rig.wire.faults.lock().next() % (40 * MS);
+                    sleep_ns(pause_ns).await;
+                }
+                rig.tcp.close(socket.id).await.unwrap();
+                serving.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        *rig.wire.period_ns.lock() = period_ns;
+        rig.wire.faults.lock().frames_per_ms = 2 * period_ns / MS;
+        sleep_ns(500 * MS).await;
+        let (mut frames, mut since) = (0, gyre_machine::now());
+        while serving.load(Ordering::Relaxed) > 0 {
+            sleep_ns(MS).await;
+            let now = gyre_machine::now();
+            let taken = rig.wire.taken.lock().len();
+            let waits = now < END_NS && jobs.iter().any(|job| peer.lock().jobs[*job].read % PAGE != 0);
+            if taken != frames || !waits {
+                (frames, since) = (taken, now);
+            }
+            longest = longest.max(now - since);
+        }
+        assert!(frames > 20_000, "{frames} frames in 20 s");
+    });
+    longest
+}
+
+#[test]
+fn the_wire_does_not_stand_while_pages_wait_for_it() {
+    for (seed, period_ns) in [(1, MS), (2, 5 * MS), (3, 10 * MS), (4, 30 * MS)] {
+        let longest_ns = longest_stand_ns(seed, period_ns);
+        // it takes frames once a period
+        assert!(longest_ns < period_ns, "seed {seed}: it stood for {} of {} ms", longest_ns / MS, period_ns / MS);
+    }
 }

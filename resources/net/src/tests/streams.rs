@@ -37,16 +37,21 @@ pub async fn accept(rig: Rig, listener: &Socket) -> Socket {
 
 /// Sends the pattern, then ends the direction.
 pub async fn send_all(rig: Rig, socket: &Socket, bytes: usize) {
-    let mut sent = 0;
-    while sent < bytes {
-        let chunk = Bytes::copy_from(&stream(sent, (bytes - sent).min(16 << 10))).unwrap();
+    send_part(rig, socket, 0, bytes).await;
+    rig.tcp.shut_down(socket.id, Direction::Send).await.unwrap();
+}
+
+/// Sends a part of the pattern.
+pub async fn send_part(rig: Rig, socket: &Socket, from: usize, to: usize) {
+    let mut sent = from;
+    while sent < to {
+        let chunk = Bytes::copy_from(&stream(sent, (to - sent).min(16 << 10))).unwrap();
         match rig.tcp.send(socket.id, vec![chunk]).await {
             Ok(taken) => sent += taken,
             Err(NetError::WouldBlock) => _ = socket.readiness.wait(Ready::WRITE).await,
             Err(error) => panic!("send: {error:?} after {sent}"),
         }
     }
-    rig.tcp.shut_down(socket.id, Direction::Send).await.unwrap();
 }
 
 /// Reads the pattern to the end of the stream.
