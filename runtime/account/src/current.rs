@@ -10,7 +10,7 @@ pub type SwitchHook = fn(before: ActivityId, after: ActivityId) -> ActivityId;
 mod place {
     use super::SwitchHook;
     use core::sync::atomic::{AtomicU32, Ordering};
-    use gyre_object::SpinLock;
+    use gyre_object::SetOnce;
 
     /// One line of cache per core, so that no core disturbs another.
     #[repr(align(64))]
@@ -21,7 +21,7 @@ mod place {
 
     static CURRENT: [PerCore; gyre_machine::CORES_MAX] =
         [const { PerCore { activity: AtomicU32::new(0), resource: AtomicU32::new(0) } }; gyre_machine::CORES_MAX];
-    static HOOK: SpinLock<Option<SwitchHook>> = SpinLock::new(None);
+    static HOOK: SetOnce<SwitchHook> = SetOnce::new();
 
     #[inline]
     fn here() -> &'static PerCore {
@@ -42,11 +42,12 @@ mod place {
     }
 
     pub(super) fn hook() -> Option<SwitchHook> {
-        *HOOK.lock()
+        HOOK.get()
     }
 
+    /// The first one counts: a machine has one engine.
     pub(super) fn set_hook(hook: SwitchHook) {
-        *HOOK.lock() = Some(hook);
+        HOOK.set(hook);
     }
 }
 

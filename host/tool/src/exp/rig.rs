@@ -129,12 +129,12 @@ impl Rig {
         let seconds = self.seconds.unwrap_or(plan.seconds);
         let step = Step::start(format!("measuring {} on {:?}", plan.file.trim_end_matches(".toml"), plan.on));
         self.wait(&mut running, plan.warm_up, &step)?;
-        let before = self.first_snapshot(&mut running, &step)?;
+        let before = self.snapshot(&mut running, &step)?;
         let sampler = Sampler::start(run::sources(&running))?;
         let (started, cpu) = (Instant::now(), running.qemu.cpu_seconds());
         self.wait(&mut running, seconds, &step)?;
         let host_cpu_percent = (running.qemu.cpu_seconds() - cpu) * 100.0 / started.elapsed().as_secs_f64();
-        let after = running.agent.snapshot().map_err(silent)?;
+        let after = self.snapshot(&mut running, &step)?;
         step.done();
         Ok(Measured {
             samples: sampler.history(),
@@ -145,8 +145,8 @@ impl Rig {
         })
     }
 
-    /// Waits for the agent: on a machine that computes on every core it may take a while to come up.
-    fn first_snapshot(&self, running: &mut Running, step: &Step) -> Result<Snapshot> {
+    /// Waits for the agent: on a machine that computes on every core it may take a while to come up, or to answer.
+    fn snapshot(&self, running: &mut Running, step: &Step) -> Result<Snapshot> {
         for _ in 0..AGENT_TRIES {
             if let Ok(snapshot) = running.agent.snapshot() {
                 return Ok(snapshot);
