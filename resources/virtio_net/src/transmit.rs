@@ -9,7 +9,7 @@ use gyre_account::{ActivityId, current_activity, set_current_activity};
 use gyre_interface::link::{LinkError, OutFrame, Receipt};
 use gyre_machine::{DeviceError, DmaBuffer, Pa, cycles_per_ms, now};
 use gyre_message::{Call, Reply, reply_pair};
-use gyre_object::Bytes;
+use gyre_object::{Bytes, LockGuard};
 use gyre_segments::{Cutter, HEADERS_BYTES_MAX};
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
@@ -281,15 +281,7 @@ impl VirtioNet {
     pub fn has_room(&self) -> bool {
         let (mut done, mut has_gone_on) = (Vec::new(), false);
         loop {
-            let mut sender = self.sender.lock();
-            if sender.is_dead {
-                return true;
-            }
-            if sender.reclaim(&mut done).is_err() {
-                drop(sender);
-                self.recover();
-                return true;
-            }
+            let Some(mut sender) = self.reclaimed(&mut done) else { return true };
             if sender.has_room() {
                 return true;
             }
@@ -306,21 +298,27 @@ impl VirtioNet {
         }
     }
 
+    /// The sending side with what the device has sent taken out, into `done`, which is dropped after it; none where the device has failed.
+    fn reclaimed(&self, done: &mut Vec<Sending>) -> Option<LockGuard<'_, Sender>> {
+        let mut sender = self.sender.lock();
+        if sender.is_dead {
+            return None;
+        }
+        if sender.reclaim(done).is_err() {
+            drop(sender);
+            self.recover();
+            return None;
+        }
+        Some(sender)
+    }
+
     /// True once at least half of the device's room for frames is free: worth going on with what was suspended. Where it is not, an
     /// interrupt follows when it is.
     pub fn is_half_free(&self) -> bool {
         let mut done = Vec::new();
-        let mut sender = self.sender.lock();
         let half = self.options.send_frames / 2;
         loop {
-            if sender.is_dead {
-                return true;
-            }
-            if sender.reclaim(&mut done).is_err() {
-                drop(sender);
-                self.recover();
-                return true;
-            }
+            let Some(mut sender) = self.reclaimed(&mut done) else { return true };
             // what waits here goes first, at the interrupt that it has asked for
             if sender.is_waited_for() {
                 return !sender.ring.will_interrupt();

@@ -84,6 +84,16 @@ fn client(engine: &'static Engine, id: ResourceId, driver: &'static Driver) -> w
     wire::Client::new(Link::new(engine.port(id, move |request| wire::serve(driver, request))))
 }
 
+/// The sum of what three tenants got, who got it as they are entitled to: 50, 33 and 17 %.
+fn divided(bytes: &[u64]) -> u64 {
+    let sum: u64 = bytes.iter().sum();
+    for (bytes, wanted) in bytes.iter().zip([50.0, 33.0, 17.0]) {
+        let share = *bytes as f64 * 100.0 / sum as f64;
+        assert!((share - wanted).abs() < 1.0, "{share} instead of {wanted}");
+    }
+    sum
+}
+
 #[test]
 fn a_full_ring_loses_nothing_keeps_the_order_and_does_not_spin() {
     let engine = engine(1, vec![ResourceConfig::new("link")]);
@@ -131,11 +141,7 @@ fn a_gate_divides_its_bytes_by_weight_whatever_sizes_tenants_send() {
     let mut simulator = Simulator::new(engine, 7);
     assert_eq!(simulator.run_for(100_000_000, 10_000_000), Stop::TimeOver);
     let bytes: Vec<u64> = tenants.iter().map(|&tenant| used(engine, 0, tenant, Column::Bytes)).collect();
-    let sum: u64 = bytes.iter().sum();
-    for (bytes, wanted) in bytes.iter().zip([50.0, 33.0, 17.0]) {
-        let share = *bytes as f64 * 100.0 / sum as f64;
-        assert!((share - wanted).abs() < 1.0, "{share} instead of {wanted}");
-    }
+    let sum = divided(&bytes);
     // The pretended device spends a turn per frame besides its bytes.
     assert!(sum > 85_000_000, "the link was busy: {sum} bytes in 100 ms");
     check_books(engine);
@@ -191,11 +197,7 @@ fn a_gate_on_one_core_divides_a_device_whatever_cores_its_senders_are_on() {
     let mut simulator = Simulator::new(engine, 7);
     assert_eq!(simulator.run_for(100_000_000, 10_000_000), Stop::TimeOver);
     let bytes = tenants.map(|tenant| used_everywhere(engine, tenant, Column::Bytes));
-    let sum: u64 = bytes.iter().sum();
-    for (bytes, wanted) in bytes.iter().zip([50.0, 33.0, 17.0]) {
-        let share = *bytes as f64 * 100.0 / sum as f64;
-        assert!((share - wanted).abs() < 1.0, "{share} instead of {wanted}");
-    }
+    let sum = divided(&bytes);
     assert!(sum > 85_000_000, "the link was busy: {sum} bytes in 100 ms");
     check_books(engine);
 }
