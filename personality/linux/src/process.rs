@@ -303,8 +303,7 @@ impl Process {
 
     /// Ends it: the first status counts (in wait's form); all threads are told.
     pub fn end(&self, status: i32) {
-        self.ending.lock().get_or_insert(status);
-        self.is_ending.store(true, Ordering::Release);
+        self.set_end_status(status);
         let threads = self.threads.lock().clone();
         threads.iter().for_each(|thread| thread.kill());
         self.continued.wake_all();
@@ -330,9 +329,10 @@ impl Process {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Sets the status of a process whose last thread ended by itself.
+    /// It ends, its last thread by itself or all of them by [`Process::end`]: the first status counts.
     pub(crate) fn set_end_status(&self, status: i32) {
         self.ending.lock().get_or_insert(status);
+        self.is_ending.store(true, Ordering::Release);
     }
 
     /// True while it runs in its parent's memory (vfork).

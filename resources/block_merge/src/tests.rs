@@ -196,6 +196,8 @@ fn many_that_wait_elsewhere_change_nothing() {
     let mut calls: Vec<_> = [8, 0, 16].map(|first| client.read(first, views(8, |_| 0))).into();
     set_current_activity(before);
     assert_eq!((queue.0.lock().len(), waiting.len()), (5001, 5001), "three that lie side by side are one");
+    let most = [0, 1000, 40_000, 81_000].map(|first| waiting.looked_at(first, first + 8));
+    assert!(most.iter().all(|looked_at| *looked_at <= 6), "{most:?} of {} are looked at", waiting.len());
     while let Some(Work::Turn(ticket)) = queue.0.lock().pop_front() {
         ticket.take().unwrap().answer(Ok(()));
     }

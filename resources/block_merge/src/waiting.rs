@@ -71,11 +71,15 @@ impl Entry {
 }
 
 impl Table {
-    /// The entry that takes a request, and its number: none behind it is overtaken that must not be.
+    /// What may lie beside or over a range, and its number: however many wait elsewhere, they are not looked at.
+    fn near(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, &Entry)> {
+        let places = self.places.range((first.saturating_sub(SECTORS_MAX), 0)..=(end, u64::MAX));
+        places.filter_map(|(_, number)| Some((*number, self.entries.get(number)?)))
+    }
+
+    /// The number of the entry that takes a request: none behind it is overtaken that must not be.
     fn place(&self, request: &Arriving, end: u64, is_write: bool) -> Option<u64> {
-        let near = (request.first.saturating_sub(SECTORS_MAX), 0)..=(end, u64::MAX);
-        let near =
-            || self.places.range(near.clone()).filter_map(|(_, number)| Some((*number, self.entries.get(number)?)));
+        let near = || self.near(request.first, end);
         let conflicts = |entry: &Entry| entry.overlaps(request.first, end) && (entry.is_write || is_write);
         let last = near().filter(|(_, entry)| conflicts(entry)).map(|(number, _)| number).max();
         let fits = |(number, entry): &(u64, &Entry)| {
@@ -146,6 +150,12 @@ impl Waiting {
     fn take(&self, number: u64) -> Option<Batch> {
         let entry = self.table.lock().remove(number)?;
         Some(Batch { parts: entry.parts })
+    }
+
+    /// Batches that a request for a range looks at.
+    #[cfg(test)]
+    pub(crate) fn looked_at(&self, first: u64, end: u64) -> usize {
+        self.table.lock().near(first, end).count()
     }
 
     /// Batches that wait.

@@ -1,7 +1,9 @@
 //! Who ends when memory is short: one process, and nobody else while its memory is about to be free.
 
 use super::script::*;
+use crate::Process;
 use crate::task::shortage::end_largest;
+use alloc::sync::Arc;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
 use core::task::{Context, Waker};
@@ -23,39 +25,59 @@ fn holder(pages: u64) -> Script {
     script
 }
 
+/// A process that holds little and one that holds much, of one tenant.
+async fn small_and_large() -> (Arc<Process>, Arc<Process>) {
+    let tenant = tenant().await;
+    let both = (start(&tenant, holder(1)).await, start(&tenant, holder(8)).await);
+    sleep_ns(WHILE_NS).await;
+    both
+}
+
+async fn end(process: &Process) {
+    process.end(9);
+    end_of(process).await;
+}
+
 #[test]
 fn the_largest_ends_and_its_memory_is_back_when_others_go_on() {
     block_on(async {
-        let tenant = tenant().await;
-        let (small, large) = (start(&tenant, holder(1)).await, start(&tenant, holder(8)).await);
-        sleep_ns(WHILE_NS).await;
+        let (small, large) = small_and_large().await;
         let (space, thread) = (large.space(), small.threads.lock()[0].clone());
         assert!(space.resident_bytes() > small.space().resident_bytes());
         end_largest(&thread).await;
         assert!(large.is_over() && !small.is_ending());
         assert_eq!((end_of(&large).await, space.resident_bytes()), (9, 0));
-        small.end(9);
-        end_of(&small).await;
+        end(&small).await;
     });
 }
 
-#[test]
-fn nobody_else_ends_while_the_memory_of_one_that_ends_is_not_back() {
+/// The last thread of the large process has begun to leave, as `begin` says: cores still let go of its pages.
+fn nobody_else_ends(begin: impl Fn(&Process)) {
     block_on(async {
-        let tenant = tenant().await;
-        let (small, large) = (start(&tenant, holder(1)).await, start(&tenant, holder(8)).await);
-        sleep_ns(WHILE_NS).await;
-        // Its last thread has begun to leave: cores still let go of its pages.
+        let (small, large) = small_and_large().await;
         large.alive_threads.store(0, Ordering::Release);
-        large.end(9);
+        begin(&large);
         let thread = small.threads.lock()[0].clone();
         let mut asking = pin!(end_largest(&thread));
         assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(!large.is_over() && !small.is_ending());
-        end_of(&large).await;
+        end(&large).await;
         asking.await;
         assert!(large.is_over() && !small.is_ending());
-        small.end(9);
-        end_of(&small).await;
+        end(&small).await;
+    });
+}
+
+#[test]
+fn nobody_else_ends_while_the_memory_of_one_that_is_killed_is_not_back() {
+    nobody_else_ends(|large| large.end(9));
+}
+
+#[test]
+fn nobody_else_ends_while_the_memory_of_one_whose_last_thread_leaves_is_not_back() {
+    // Its memory has left it already.
+    nobody_else_ends(|large| {
+        large.set_end_status(0);
+        drop(large.replace_space(large.tenant().void()));
     });
 }
