@@ -141,6 +141,13 @@ impl TimeLine {
         now
     }
 
+    /// Ends the span now and goes on with the same one: figures that are copied next are complete. Returns the time.
+    pub fn restamp(&self) -> u64 {
+        let now = gyre_machine::now().max(self.last.load(Ordering::Relaxed));
+        self.turn_to(now, self.span.load(Ordering::Relaxed), None);
+        now
+    }
+
     /// Ends the span at `now`, not before the last stamp, and starts another; answers the one before.
     #[inline]
     fn turn_to(&self, now: u64, next: u64, for_resource: Option<ResourceId>) -> u64 {

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::inbox::Message;
+use crate::task::NIL;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId, Span, set_current};
@@ -121,6 +122,21 @@ impl Engine {
         if is_between_turns {
             line.stamp(Span::Scheduling);
         }
+    }
+
+    /// Does a part of somebody's work on this core, outside of its turn: its cycles are that activity's in the ledger and before the CPU's policy.
+    pub(crate) fn in_the_name_of<T>(&self, asker: (ActivityId, ResourceId), work: impl FnOnce(&Engine) -> T) -> T {
+        let (line, before) = (self.line(), gyre_account::current());
+        let payer = self.accounts.activities.living(asker.0).unwrap_or(ActivityId::INFRASTRUCTURE);
+        let (_, outer) = line.enter(payer, asker.1);
+        let began = line.last();
+        set_current(payer, asker.1);
+        let result = work(self);
+        set_current(before.0, before.1);
+        let now = line.leave(outer);
+        let cycles = now.saturating_sub(began);
+        self.state.here().borrow_mut().charge_cycles(NIL, payer, cycles, &self.facts(), self.ns(now));
+        result
     }
 
     pub(crate) fn cancel_here(&self, slot: u32, generation: u32) {

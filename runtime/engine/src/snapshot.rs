@@ -127,7 +127,14 @@ impl Engine {
 
     fn core_snapshot(&'static self, core: usize) -> Call<Result<CoreSnapshot, Gone>> {
         let (reply, call) = reply_pair();
-        self.errand(core, move |engine| reply.send(Ok(engine.copy_figures())));
+        let asker = gyre_account::current();
+        match core == gyre_machine::core_index() {
+            // within the asker's own turn
+            true => reply.send(Ok(self.copy_figures())),
+            false => {
+                self.errand(core, move |engine| reply.send(Ok(engine.in_the_name_of(asker, Engine::copy_figures))))
+            }
+        }
         call
     }
 
@@ -135,13 +142,7 @@ impl Engine {
     pub fn copy_figures(&self) -> CoreSnapshot {
         let core = gyre_machine::core_index();
         let line = self.line();
-        let (activity, resource) = gyre_account::current();
-        // Between turns the span goes on as it was: scheduling.
-        let span = match self.hot.here().depth.get() {
-            0 => Span::Scheduling,
-            _ => Span::Handling(activity, resource),
-        };
-        let at_cycles = line.stamp(span);
+        let at_cycles = line.restamp();
         let mut rows = self.rows(core);
         let state = self.state.here().borrow();
         let waiting = state.queues.iter().filter(|(_, queue)| queue.len > 0);
