@@ -20,6 +20,8 @@ pub const FIRST_TENANT: Address = [10, 77, 0, 11];
 
 /// The TCP port of the agent at [`SYSTEM`].
 pub const AGENT_PORT: u16 = 9100;
+/// Where the agent finds the key of the run.
+pub const AGENT_KEY_PATH: &str = "/agent.key";
 
 /// The hardware address of the machine's network device (locally administered).
 pub const MACHINE_MAC: [u8; 6] = [0x52, 0x47, 0x59, 0x52, 0x45, 0x02];

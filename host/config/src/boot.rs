@@ -19,7 +19,7 @@ use crate::address::Address;
 pub use crate::policy::{Entitlement, Metric, Policy, ResourcePolicy};
 
 /// The version of [`Machine`] that this code writes and reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The first eight bytes of a module.
 pub const MAGIC: [u8; 8] = *b"GYREMACH";
 /// Embedded files start at multiples of this.
@@ -43,6 +43,8 @@ pub struct Machine {
     pub messages: Dispatch,
     /// Seconds since 1970 when the machine was started, from the host.
     pub started_unix_s: u64,
+    /// The tenants' shares are percentages in thousandths, which sum to 100,000: a change of one changes the others.
+    pub has_percent_shares: bool,
     /// Entropy from the host, for hash keys and the random number generator.
     pub seed: [u8; 32],
     /// The network.

@@ -10,6 +10,7 @@ fn machine() -> Machine {
         time_slice_us: 1000,
         messages: Dispatch::Turns,
         started_unix_s: 1,
+        has_percent_shares: true,
         seed: [7; 32],
         link: Link {
             mac: address::MACHINE_MAC,

@@ -8,7 +8,7 @@ use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 /// The version of [`Snapshot`] that this code reads.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub uptime_ns: u64,
     /// Frequency of the time stamp counter.
     pub cycles_per_second: u64,
+    /// The tenants' shares are percentages in thousandths, which sum to 100,000: a change of one changes the others.
+    pub has_percent_shares: bool,
     /// Each core's partition of its time.
     pub cores: Vec<CoreTime>,
     /// Who exists; referred to by `id`. The figures of who has ended are its parent's.
@@ -170,6 +172,10 @@ pub struct Resource {
     pub cores: u64,
     /// Messages handled per scheduling decision.
     pub batch: u32,
+    /// Weight of its queues among those of the same tenant.
+    pub weight: u32,
+    /// Their priority, where a policy looks at it: 0 goes first.
+    pub priority: u8,
     /// Whether the policy is its own and not the CPU's.
     pub is_gate: bool,
     /// Cycles that choosing its work took (part of the cores' scheduling).

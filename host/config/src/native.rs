@@ -92,6 +92,8 @@ pub enum Change {
         cores: Option<u64>,
         /// Weight of its queues among those of the same tenant.
         weight: Option<u32>,
+        /// Their priority, where a policy looks at it: 0 goes first.
+        priority: Option<u8>,
     },
 }
 

@@ -12,6 +12,7 @@ use gyre_config::monitor::Snapshot;
 
 use crate::{
     failure::{Context as _, Failure, Result},
+    module,
     project::Project,
 };
 
@@ -103,8 +104,7 @@ impl Agent {
     /// When the machine does not answer in time, or refuses.
     pub fn end(&self, grace: Duration) -> Result<()> {
         let body = grace.as_millis().to_string();
-        let request = format!("POST /end HTTP/1.1\r\nHost: machine\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        let mut stream = self.connect(&request)?;
+        let mut stream = self.send("POST", "/end", &body)?;
         stream.set_read_timeout(Some(PATIENCE)).context(|| silent("/end"))?;
         let (reader, head) = read_head(&mut stream).context(|| silent("/end"))?;
         refused(reader, head).map(drop)
@@ -119,8 +119,7 @@ impl Agent {
     }
 
     fn open(&self, path: &str, patience: Option<Duration>) -> Result<(BufReader<UnixStream>, Option<u64>)> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: machine\r\n\r\n");
-        let mut stream = self.connect(&request)?;
+        let mut stream = self.send("GET", path, "")?;
         stream.set_read_timeout(Some(PATIENCE)).context(|| silent(path))?;
         let (reader, head) = read_head(&mut stream).context(|| silent(path))?;
         stream.set_read_timeout(patience).context(|| silent(path))?;
@@ -137,12 +136,17 @@ impl Agent {
     }
 
     fn ask(&self, path: &str, body: &str) -> Result<(BufReader<UnixStream>, Head)> {
-        let request = format!("POST {path} HTTP/1.1\r\nHost: machine\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        let mut stream = self.connect(&request)?;
+        let mut stream = self.send("POST", path, body)?;
         read_head(&mut stream).context(|| silent(path))
     }
 
-    fn connect(&self, request: &str) -> Result<UnixStream> {
+    /// Sends a request that shows the key of the run.
+    fn send(&self, method: &str, path: &str, body: &str) -> Result<UnixStream> {
+        let key = std::fs::read_to_string(self.socket.with_file_name(module::KEY_FILE)).unwrap_or_default();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: machine\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
         let mut stream =
             UnixStream::connect(&self.socket).context(|| "the machine's agent cannot be reached".into())?;
         stream.write_all(request.as_bytes()).context(|| "the machine's agent has closed".into())?;

@@ -1,5 +1,7 @@
 //! `gyre set`: changes a machine while it runs.
 
+mod percent;
+
 use std::process::ExitCode;
 
 use gyre_config::{
@@ -11,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     agent::Agent,
-    bill::percent,
+    bill,
     check::print_json,
     cli,
     failure::{Context as _, Failure, Result},
@@ -20,7 +22,7 @@ use crate::{
 };
 
 const TENANT_KEYS: &[&str] = &["share", "memory", "processes"];
-const RESOURCE_KEYS: &[&str] = &["policy", "inner", "rate", "burst", "batch", "cores", "weight"];
+const RESOURCE_KEYS: &[&str] = &["policy", "inner", "rate", "burst", "batch", "cores", "weight", "priority"];
 
 /// What was asked for and what holds now.
 #[derive(Serialize)]
@@ -50,8 +52,11 @@ pub fn set(arguments: &cli::Set) -> Result<ExitCode> {
         cli::Subject::Tenant => tenant(&snapshot, &arguments.name, &arguments.pairs)?,
         cli::Subject::Resource => resource(&snapshot, &arguments.name, &arguments.pairs)?,
     };
-    let body = serde_json::to_string(&change).context(|| "cannot write JSON".into())?;
-    agent.post("/set", &body)?;
+    let followers = percent::followers(&snapshot, &change);
+    for change in [&change].into_iter().chain(&followers) {
+        let body = serde_json::to_string(change).context(|| "cannot write JSON".into())?;
+        agent.post("/set", &body)?;
+    }
     let answer = answer(change, &agent.snapshot()?);
     if arguments.json {
         print_json(&answer)?
@@ -70,7 +75,7 @@ fn answer(change: Change, now: &Snapshot) -> Answer {
     let tenant = |tenant: &Activity| TenantNow {
         name: tenant.name.clone(),
         weight: tenant.share,
-        share_percent: percent(u64::from(tenant.share), sum),
+        share_percent: bill::percent(u64::from(tenant.share), sum),
         memory_limit_bytes: tenant.memory_bytes_limit,
     };
     Answer { change, tenants: customers(now).map(tenant).collect(), resource }
@@ -80,7 +85,11 @@ fn show(answer: &Answer) {
     if let Some(resource) = &answer.resource {
         let cores: Vec<String> =
             (0..64).filter(|core| resource.cores >> core & 1 == 1).map(|core: u32| core.to_string()).collect();
-        println!("{}: policy {}, batch {}, cores {}", resource.name, resource.policy, resource.batch, cores.join(","));
+        let gyre_config::monitor::Resource { name, policy, batch, weight, priority, .. } = resource;
+        println!(
+            "{name}: policy {policy}, batch {batch}, cores {}, weight {weight}, priority {priority}",
+            cores.join(",")
+        );
         return;
     }
     let mut rows = vec![["", "weight", "share", "memory limit"].map(str::to_owned).to_vec()];
@@ -124,6 +133,10 @@ fn number(key: &str, value: &str, most: u64) -> Result<u64> {
     number.ok_or_else(|| wrong(key, value, &format!("expected a number of 1 to {most}")))
 }
 
+fn digit(key: &str, value: &str) -> Result<u8> {
+    value.parse().map_err(|_| wrong(key, value, "expected a number of 0 (goes first) to 255"))
+}
+
 fn wrong(key: &str, value: &str, expected: &str) -> Failure {
     Failure::with_help(format!("`{value}` makes no sense as {key}"), expected)
 }
@@ -146,26 +159,25 @@ fn tenant(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change> {
     Ok(Change::Tenant { name: name.into(), share, memory_bytes, processes })
 }
 
-/// The weight that a share means: a number is a weight as in the machine file; a percentage is that part of what the tenant and its
-/// siblings have together, as is a number where the machine file gives percentages.
+/// The weight that a share means: a number is what it is in the machine file, a weight or a percentage.
 fn weight(snapshot: &Snapshot, own: &Activity, value: &str) -> Result<u32> {
-    /// Percentages in a machine file are weights in thousandths, and sum to this.
-    const PERCENT_SUM: u64 = 100_000;
     const WEIGHT_MAX: u64 = 1_000_000;
-    let siblings: u64 =
-        customers(snapshot).filter(|other| other.parent_is(own)).map(|other| u64::from(other.share)).sum();
-    let others = siblings.saturating_sub(u64::from(own.share));
     let is_percent = value.contains('%');
-    if !is_percent && siblings.abs_diff(PERCENT_SUM) > 1_000 {
+    if !is_percent && !snapshot.has_percent_shares {
         return Ok(number("share", value, WEIGHT_MAX)? as u32);
     }
     let text = if is_percent { value.to_owned() } else { format!("{value} %") };
     let part = units::percent(&text).map_err(|expected| wrong("share", value, &expected))?;
-    if part == 0 || part >= PERCENT_SUM {
+    if part == 0 || part >= percent::WHOLE {
         return Err(wrong("share", value, "expected more than 0 and less than 100 %"));
     }
+    if snapshot.has_percent_shares {
+        return Ok(part as u32);
+    }
+    let siblings = customers(snapshot).filter(|other| other.parent_is(own) && other.id != own.id);
+    let others: u64 = siblings.map(|other| u64::from(other.share)).sum();
     // The others keep their weights, and so their shares among each other.
-    let weight = (others * part + (PERCENT_SUM - part) / 2) / (PERCENT_SUM - part);
+    let weight = (others * part + (percent::WHOLE - part) / 2) / (percent::WHOLE - part);
     u32::try_from(weight.clamp(1, WEIGHT_MAX)).context(|| "a weight that does not fit".into())
 }
 
@@ -195,7 +207,7 @@ fn resource(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change>
         return Err(unknown("resource", &name, known.chain(["cpu"])));
     }
     let (mut outer, mut inner, mut rate, mut burst) = (None, None, None, None);
-    let (mut batch, mut cores, mut weight) = (None, None, None);
+    let (mut batch, mut cores, mut weight, mut priority) = (None, None, None, None);
     for (key, value) in pairs(words, RESOURCE_KEYS)? {
         match key {
             "policy" => outer = Some(value),
@@ -204,6 +216,7 @@ fn resource(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change>
             "burst" => burst = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?),
             "batch" => batch = Some(number(key, value, 1024)? as u16),
             "cores" => cores = Some(mask(snapshot, value)?),
+            "priority" => priority = Some(digit(key, value)?),
             _ => weight = Some(number(key, value, 1_000_000)? as u32),
         }
     }
@@ -219,7 +232,7 @@ fn resource(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change>
         }
         None => None,
     };
-    Ok(Change::Resource { name, policy, batch, cores, weight })
+    Ok(Change::Resource { name, policy, batch, cores, weight, priority })
 }
 
 /// "0,2-3" as bits.
@@ -281,9 +294,7 @@ mod tests {
     fn a_share_is_a_weight_or_a_percentage_of_the_whole() {
         assert_eq!(share_of(&[3, 1, 1], "8"), 8);
         assert_eq!(share_of(&[3, 1, 1], "50%"), 2);
-        // 60 % beside 50,000 of the others: 75,000 of 125,000.
-        assert_eq!(share_of(&[50_000, 33_000, 17_000], "60"), 75_000);
-        assert_eq!(share_of(&[50_000, 33_000, 17_000], "60%"), 75_000);
+        assert_eq!(share_of(&[50_000, 33_000, 17_000], "60"), 60, "weights, whatever their sum");
     }
 
     fn message(result: Result<Change>) -> String {
@@ -308,13 +319,15 @@ mod tests {
 
     #[test]
     fn a_resource_takes_short_names_of_policies_and_lists_of_cores() {
-        let change = resource(&machine(&[1]), "network-write", &words("policy wfq batch 4 cores 0-1")).unwrap();
+        let change =
+            resource(&machine(&[1]), "network-write", &words("policy wfq batch 4 cores 0-1 priority 0")).unwrap();
         let wanted = Change::Resource {
             name: "network_write".into(),
             policy: Some(Policy::WeightedFair),
             batch: Some(4),
             cores: Some(3),
             weight: None,
+            priority: Some(0),
         };
         assert_eq!(change, wanted);
     }

@@ -353,6 +353,7 @@ impl Engine {
         self.threads.set_place(traveller.number, here, NIL);
         self.threads.count(root, here, u32::MAX);
         self.threads.count(root, to, 1);
+        self.left.wake_all();
         Some(traveller)
     }
 }

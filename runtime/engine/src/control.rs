@@ -102,19 +102,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Weight and urgency of a resource's queues within each activity.
+    /// Weight and urgency of a resource's queues within each activity; what is `None` stays.
     ///
     /// # Errors
     /// [`GridError::UnknownResource`].
     pub fn set_resource_params(
         &'static self,
         resource: ResourceId,
-        weight: u32,
-        priority: u8,
+        weight: Option<u32>,
+        priority: Option<u8>,
     ) -> Result<(), GridError> {
         let known = self.resources.get(resource.index()).ok_or(GridError::UnknownResource)?;
-        known.weight.store(weight.max(1), Ordering::Relaxed);
-        known.priority.store(u32::from(priority), Ordering::Relaxed);
+        if let Some(weight) = weight {
+            known.weight.store(weight.max(1), Ordering::Relaxed);
+        }
+        if let Some(priority) = priority {
+            known.priority.store(u32::from(priority), Ordering::Relaxed);
+        }
         self.on_all_cores(move |engine| {
             let now_ns = engine.ns(engine.line().last());
             let Some(params) = engine.resources.get(resource.index()).map(|known| known.queue_params()) else {

@@ -318,21 +318,25 @@ impl Engine {
     pub(crate) fn finish(&'static self, task: u32, memory: NonNull<u8>, vtable: &'static Vtable) {
         // SAFETY: the state Running is held by the caller; after this the memory is not touched as a future again.
         unsafe { (vtable.drop)(memory) };
-        let (label, thread) = {
+        let (label, thread, was_killed) = {
             let mut state = self.state.here().borrow_mut();
             let Some(header) = state.tasks.get(task) else {
                 return;
             };
             let label = (header.label != 0).then_some((header.resource, header.activity, header.label, header.ticket));
             let thread = (header.thread != NIL).then_some((header.thread, header.activity));
+            let was_killed = header.killed;
             state.release(task, self.line().last());
-            (label, thread)
+            (label, thread, was_killed)
         };
         if let Some((resource, activity, label, ticket)) = label {
             self.leave_label(resource, activity, label, ticket);
         }
         if let Some((thread, activity)) = thread {
             self.threads.end(thread, self.root_of(activity), core_index());
+        }
+        if was_killed || thread.is_some() {
+            self.left.wake_all();
         }
     }
 

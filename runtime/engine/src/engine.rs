@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_account::limits::RESOURCES_MAX;
 use gyre_account::{Accounts, ResourceId, TimeLine};
 use gyre_machine::CORES_MAX;
+use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 use gyre_schedulers::{CoreLoad, Metric, Policy, PolicyError};
 
@@ -66,6 +67,8 @@ pub struct Engine {
     pub(crate) handlers: Handlers,
     pub(crate) threads: ThreadTable,
     pub(crate) served: Served,
+    /// Woken where a thread, or a task of an activity that is ended, has left its core.
+    pub(crate) left: WaitQueue,
     /// Cores that have nothing to do.
     pub(crate) is_idle: [AtomicBool; CORES_MAX],
     /// Where labels are at home, whichever resource was asked first.
@@ -133,6 +136,7 @@ impl Engine {
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
             handlers: Handlers::new(),
             threads,
+            left: WaitQueue::new(),
             served: Served::new(cores, resources.iter().map(|resource| resource.is_gate)),
             is_idle: core::array::from_fn(|_| AtomicBool::new(false)),
             homes: Placements::new(),

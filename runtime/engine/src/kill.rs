@@ -11,10 +11,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 use gyre_account::{ActivityError, ActivityId, ResourceId};
-use gyre_message::{Call, Gone, reply_pair, sleep_ns, yield_now};
-
-/// How long to wait for a core where a task of the activity runs right now, ns.
-const RETRY_NS: u64 = 50_000;
+use gyre_message::{Call, Gone, reply_pair, yield_now};
 
 /// The activity could not be ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,9 +69,7 @@ impl Engine {
         // Twice: what was between two cores in the first round has arrived by the second.
         for _round in 0..2 {
             for core in 0..self.cores {
-                while self.sweep_core(core, members.clone()).await?.running > 0 {
-                    sleep_ns(RETRY_NS).await;
-                }
+                self.sweep_until_gone(core, &members).await?;
                 yield_now().await;
             }
         }
@@ -90,6 +85,17 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Drops what there is on a core, again where a task that was running then has left.
+    async fn sweep_until_gone(&'static self, core: usize, members: &Arc<[ActivityId]>) -> Result<(), KillError> {
+        loop {
+            let left = self.left.wait();
+            if self.sweep_core(core, members.clone()).await?.running == 0 {
+                return Ok(());
+            }
+            left.await;
+        }
     }
 
     fn sweep_core(&'static self, core: usize, members: Arc<[ActivityId]>) -> Call<Result<Sweep, KillError>> {

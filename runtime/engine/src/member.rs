@@ -9,10 +9,7 @@ use crate::engine::Engine;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
-use gyre_message::{Call, Gone, reply_pair, sleep_ns};
-
-/// How long to wait for a core where a thread of a member has not quite left yet, ns.
-const RETRY_NS: u64 = 1_000_000;
+use gyre_message::{Call, Gone, reply_pair};
 
 impl Engine {
     /// Ends members that have no threads any more, and folds their figures into their leads'. Others than members are left alone.
@@ -29,8 +26,13 @@ impl Engine {
         });
         let members: Arc<[ActivityId]> = members.into();
         for core in 0..self.cores {
-            while !self.fold_on(core, members.clone()).await? {
-                sleep_ns(RETRY_NS).await;
+            loop {
+                let left = self.left.wait();
+                if self.fold_on(core, members.clone()).await? {
+                    break;
+                }
+                // a thread that has not quite ended yet
+                left.await;
             }
         }
         for &member in members.iter() {

@@ -72,6 +72,10 @@ pub struct ResourceInfo {
     pub metric: Metric,
     /// Messages per decision.
     pub batch: u32,
+    /// Weight of its queues among those of the same activity.
+    pub weight: u32,
+    /// Their urgency, where a policy looks at it: the largest goes first.
+    pub priority: u8,
     /// Cores that it runs on, a bit each.
     pub cores: u64,
     /// Cores on which it is suspended, a bit each.
@@ -209,6 +213,8 @@ impl Engine {
             is_gate: known.is_gate,
             metric: known.metric,
             batch: known.batch.load(Ordering::Relaxed),
+            weight: known.weight.load(Ordering::Relaxed),
+            priority: known.priority.load(Ordering::Relaxed) as u8,
             cores: known.cores.load(Ordering::Relaxed),
             suspended_cores: known.suspended_cores.load(Ordering::Relaxed),
             suspensions: known.suspensions.load(Ordering::Relaxed),

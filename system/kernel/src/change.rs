@@ -22,7 +22,7 @@ pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
             let index = system.machine.tenants.iter().position(|tenant| tenant.name == *name).ok_or(Errno::ENOENT)?;
             tenant(system, index, *share, *memory_bytes, *processes)
         }
-        Change::Resource { name, policy, batch, cores, weight } => {
+        Change::Resource { name, policy, batch, cores, weight, priority } => {
             let id = match name == CPU {
                 true => COMPUTE,
                 false => system.engine.resource(name).ok_or(Errno::ENOENT)?,
@@ -35,7 +35,7 @@ pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
                 set_policy(system.engine, id, policy)?;
                 entitlements::divide(system, id, policy);
             }
-            resource(system.engine, id, *batch, mask, *weight).map_err(|_| Errno::EINVAL)
+            resource(system.engine, id, *batch, mask, (*weight, *priority)).map_err(|_| Errno::EINVAL)
         }
     }
 }
@@ -89,7 +89,7 @@ fn resource(
     id: ResourceId,
     batch: Option<u16>,
     cores: Option<u64>,
-    weight: Option<u32>,
+    (weight, priority): (Option<u32>, Option<u8>),
 ) -> Result<(), GridError> {
     if let Some(batch) = batch {
         engine.set_batch(id, u32::from(batch))?;
@@ -97,8 +97,6 @@ fn resource(
     if let Some(cores) = cores {
         engine.set_cores(id, cores)?;
     }
-    if let Some(weight) = weight {
-        engine.set_resource_params(id, weight, 0)?;
-    }
-    Ok(())
+    // The file says who goes first by the least number, the engine by the largest.
+    engine.set_resource_params(id, weight, priority.map(|priority| u8::MAX - priority))
 }

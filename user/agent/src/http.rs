@@ -23,15 +23,27 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// Reads one request; `None` when the client has closed.
-///
-/// # Errors
-/// `InvalidData` for what is not HTTP or exceeds the bounds.
-pub fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
-    parse(reader)
+/// What the headers say that matters here.
+#[derive(Default)]
+struct Headers {
+    /// Bytes of the body.
+    length: usize,
+    /// What follows `Authorization: Bearer` (RFC 6750 section 2.1).
+    key: Option<String>,
 }
 
-fn parse(reader: &mut impl io::BufRead) -> io::Result<Option<Request>> {
+/// Reads one request; `None` when the client has closed. The body is read only where the key that the headers show is admitted.
+///
+/// # Errors
+/// `InvalidData` for what is not HTTP or exceeds the bounds, `PermissionDenied` where `admits` says so.
+pub fn read(
+    reader: &mut BufReader<TcpStream>,
+    admits: impl FnOnce(Option<&str>) -> bool,
+) -> io::Result<Option<Request>> {
+    parse(reader, admits)
+}
+
+fn parse(reader: &mut impl io::BufRead, admits: impl FnOnce(Option<&str>) -> bool) -> io::Result<Option<Request>> {
     let Some(first) = line(reader)? else {
         return Ok(None);
     };
@@ -41,26 +53,39 @@ fn parse(reader: &mut impl io::BufRead) -> io::Result<Option<Request>> {
         return Err(bad());
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let length = headers(reader)?;
-    let mut body = vec![0; length];
+    let headers = headers(reader)?;
+    if !admits(headers.key.as_deref()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the key of this run is missing or wrong"));
+    }
+    let mut body = vec![0; headers.length];
     reader.read_exact(&mut body)?;
     Ok(Some(Request { method: method.into(), path: path.into(), query: query.into(), body }))
 }
 
-/// Reads the headers and returns the length of the body.
-fn headers(reader: &mut impl io::BufRead) -> io::Result<usize> {
-    let mut length = 0;
+fn headers(reader: &mut impl io::BufRead) -> io::Result<Headers> {
+    let mut headers = Headers::default();
     for _ in 0..HEADERS_MAX {
         let line = line(reader)?.ok_or_else(bad)?;
         if line.is_empty() {
-            return Ok(length);
+            return Ok(headers);
         }
         let (name, value) = line.split_once(':').ok_or_else(bad)?;
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().ok().filter(|length| *length <= BODY_BYTES_MAX).ok_or_else(bad)?;
+        match name {
+            name if name.eq_ignore_ascii_case("content-length") => {
+                headers.length =
+                    value.trim().parse().ok().filter(|length| *length <= BODY_BYTES_MAX).ok_or_else(bad)?;
+            }
+            name if name.eq_ignore_ascii_case("authorization") => headers.key = bearer(value),
+            _ => {}
         }
     }
     Err(bad())
+}
+
+/// The key of `Bearer KEY`.
+fn bearer(value: &str) -> Option<String> {
+    let (scheme, key) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim().to_owned())
 }
 
 fn line(reader: &mut impl io::BufRead) -> io::Result<Option<String>> {
@@ -129,7 +154,17 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> io::Result<Option<Request>> {
-        parse(&mut text.as_bytes())
+        parse(&mut text.as_bytes(), |_| true)
+    }
+
+    #[test]
+    fn the_key_is_asked_for_before_the_body_is_read() {
+        let text = "POST /end HTTP/1.1\r\nAuthorization: Bearer abc\r\nContent-Length: 1000\r\n\r\n";
+        let refused = parse(&mut text.as_bytes(), |key| key == Some("abd")).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let cut = parse(&mut text.as_bytes(), |key| key == Some("abc")).unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof, "admitted, and the body is missing");
+        assert!(parse(&mut "GET / HTTP/1.1\r\n\r\n".as_bytes(), |key| key.is_some()).is_err());
     }
 
     #[test]

@@ -3,82 +3,87 @@
 use std::{
     io::{self, BufReader},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use gyre_config::{bill::Bill, native::Change};
 
 use crate::{
+    door::{Door, Visit},
     events, exec,
     http::{self, Request},
+    key::Key,
     logs, metrics,
     source::Source,
 };
 
-/// Connections served at once; more are told to come later.
-const CONNECTIONS_MAX: usize = 32;
 /// A thread's stack: the deepest call is JSON of a snapshot.
 const STACK_BYTES: usize = 256 << 10;
-/// A client that says nothing for so long is closed.
+/// A client that says nothing for so long is closed,
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// a stranger sooner.
+const STRANGER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Serves until the listener fails.
 ///
 /// # Errors
 /// When the address cannot be listened at.
-pub fn serve(listen: SocketAddr, source: &Arc<dyn Source>) -> io::Result<()> {
+pub fn serve(listen: SocketAddr, source: &Arc<dyn Source>, key: Key) -> io::Result<()> {
     let listener = TcpListener::bind(listen)?;
     eprintln!("agent: serving {}", listener.local_addr()?);
-    let open = Arc::new(AtomicUsize::new(0));
+    let (door, key) = (Arc::new(Door::default()), Arc::new(key));
     loop {
         // A connection that broke before we took it is nobody's failure; the pause keeps a lasting one from spinning.
-        let Ok((stream, _)) = listener.accept() else {
+        let Ok((stream, peer)) = listener.accept() else {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        admit(stream, source.clone(), open.clone());
+        match door.enter(peer.ip(), stream.try_clone().ok()) {
+            Some(visit) => begin(stream, visit, source.clone(), key.clone()),
+            None => drop(busy(&stream)),
+        }
     }
 }
 
-fn admit(mut stream: TcpStream, source: Arc<dyn Source>, open: Arc<AtomicUsize>) {
-    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-        open.fetch_sub(1, Ordering::Relaxed);
-        let _ = http::refuse(&mut stream, "503 Service Unavailable", "too many connections, come later");
-        return;
-    }
-    let counted = open.clone();
+fn busy(mut stream: &TcpStream) -> io::Result<()> {
+    http::refuse(&mut stream, "503 Service Unavailable", "too many connections, come later")
+}
+
+/// Serves a connection in a thread of its own; one that cannot be started closes it.
+fn begin(stream: TcpStream, mut visit: Visit, source: Arc<dyn Source>, key: Arc<Key>) {
     let serve = move || {
         let ending = stream.try_clone();
         // The client's errors end its connection and nothing else.
-        let _ = converse(stream, &source);
+        let _ = converse(stream, &mut visit, &source, &key);
         if let Ok(stream) = ending {
             http::close(&stream);
         }
-        counted.fetch_sub(1, Ordering::Relaxed);
     };
-    if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve).is_err() {
-        open.fetch_sub(1, Ordering::Relaxed);
-    }
+    let _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
 }
 
-fn converse(stream: TcpStream, source: &Arc<dyn Source>) -> io::Result<()> {
+fn converse(stream: TcpStream, visit: &mut Visit, source: &Arc<dyn Source>, key: &Key) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(IDLE_LIMIT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
-        match http::read(&mut reader) {
+        stream.set_read_timeout(Some(if visit.is_known() { IDLE_LIMIT } else { STRANGER_LIMIT }))?;
+        match http::read(&mut reader, |shown| key.admits(shown)) {
+            Ok(Some(_)) if !visit.become_known() => return busy(&stream),
             Ok(Some(request)) if !answer(&request, &mut reader, &stream, source)? => return Ok(()),
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return http::refuse(&mut &stream, "400 Bad Request", &error.to_string());
-            }
-            Err(error) => return Err(error),
+            Err(error) => return refused(&stream, error),
         }
+    }
+}
+
+/// Says what was wrong with a request; the connection ends.
+fn refused(mut stream: &TcpStream, error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::InvalidData => http::refuse(&mut stream, "400 Bad Request", &error.to_string()),
+        io::ErrorKind::PermissionDenied => http::refuse(&mut stream, "401 Unauthorized", &error.to_string()),
+        _ => Err(error),
     }
 }
 

@@ -92,6 +92,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
         time_slice_us: time_slice(&mut checker, file.time_slice.as_ref()),
         messages: messages(&mut checker, file.messages.as_ref()),
         started_unix_s: 0,
+        has_percent_shares: tenants::have_percent_shares(&file.tenant),
         seed: [0; 32],
         link: link(&mut checker, &file.link),
         disk_depth: disk_depth(&mut checker, file.disk.as_ref()),

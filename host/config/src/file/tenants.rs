@@ -75,6 +75,11 @@ fn check_name(checker: &mut Checker, name: &At<String>, all: &[&At<String>]) {
     }
 }
 
+/// True where the shares are percentages that sum to 100: those of top-level tenants.
+pub(super) fn have_percent_shares(all: &[raw::Tenant]) -> bool {
+    all.iter().all(|raw| matches!(raw.share.get_ref(), Share::Text(_)) && raw.activity.is_none())
+}
+
 /// Reads all shares: weights, or percentages that sum to 100.
 fn shares(checker: &mut Checker, all: &[raw::Tenant]) -> Vec<u32> {
     let is_weight = |raw: &&raw::Tenant| matches!(raw.share.get_ref(), Share::Weight(_));

@@ -77,15 +77,27 @@ pub struct Window<'a> {
     pub machine: Option<(&'a Snapshot, &'a Snapshot)>,
 }
 
+impl Window<'_> {
+    /// The tenants' shares as the machine has them now: its owner may have changed them.
+    fn shares_now(&self) -> Vec<(&String, u32)> {
+        let now = |name: &String| {
+            let (_, machine) = self.machine?;
+            machine.activities.iter().find(|activity| activity.name == *name).map(|activity| activity.share)
+        };
+        self.shares.iter().map(|(name, share)| (name, now(name).filter(|now| *now > 0).unwrap_or(*share))).collect()
+    }
+}
+
 impl Sample {
     /// Makes the sample of a window.
     pub fn of(window: &Window) -> Self {
         let mut sample =
             Self { at_s: window.at_s, link_bits_per_second: window.link_bits_per_second, ..Self::default() };
-        let customers: u32 = window.shares.iter().skip(1).map(|(_, share)| share).sum();
-        for (index, (name, share)) in window.shares.iter().enumerate() {
-            let entitled_percent = if index == 0 { 0.0 } else { percent((*share).into(), customers.into()) };
-            sample.tenants.push(Tenant { name: name.clone(), entitled_percent, ..Tenant::default() });
+        let shares = window.shares_now();
+        let customers: u64 = shares.iter().skip(1).map(|(_, share)| u64::from(*share)).sum();
+        for (index, (name, share)) in shares.iter().enumerate() {
+            let entitled_percent = if index == 0 { 0.0 } else { percent((*share).into(), customers) };
+            sample.tenants.push(Tenant { name: (*name).clone(), entitled_percent, ..Tenant::default() });
         }
         if let Some((before, after)) = window.machine {
             sample.machine(&after.since(before), after);
