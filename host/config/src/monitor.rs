@@ -239,12 +239,12 @@ pub struct AddressSpaces {
     pub flushes_across: u64,
 }
 
-/// One lock's profile.
+/// The profile of one lock, or of all locks that protect values of one type (named as in the source, with its path).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// Its name.
     pub name: String,
-    /// Times taken.
+    /// Times taken; 0 for a type, which counts only who waited.
     pub taken: u64,
     /// Times it was not free at once.
     pub contended: u64,

@@ -7,6 +7,7 @@ extern crate std;
 pub mod block;
 pub mod buffer;
 pub mod census;
+mod contention;
 pub mod held;
 pub mod lock;
 pub mod oneshot;

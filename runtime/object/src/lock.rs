@@ -64,6 +64,7 @@ impl<T: ?Sized> SpinLock<T> {
         }
         // The lock is ours now: nobody else writes these.
         let waited = gyre_machine::now().wrapping_sub(since);
+        crate::contention::count::<T>(waited);
         self.contended.store(self.contended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.waited_cycles.store(self.waited_cycles.load(Ordering::Relaxed).wrapping_add(waited), Ordering::Relaxed);
     }

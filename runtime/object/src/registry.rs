@@ -24,10 +24,11 @@ pub fn register_pool(name: &'static str, what: &'static dyn Counted) {
     POOLS.lock().push(Entry { name, what });
 }
 
-/// Profiles of all registered locks, in the order of registration.
+/// Profiles of all registered locks, in the order of registration; then what was waited for locks of each type, registered or not, those of
+/// objects that come and go too.
 pub fn lock_profiles() -> Vec<(&'static str, LockProfile)> {
     let locks = LOCKS.lock();
-    locks.iter().map(|entry| (entry.name, entry.what.lock_profile())).collect()
+    locks.iter().map(|entry| (entry.name, entry.what.lock_profile())).chain(crate::contention::by_type()).collect()
 }
 
 /// Counts of all registered pools, in the order of registration; pools of one name (each file system has its own) are one line.
