@@ -227,7 +227,7 @@ pub(super) fn read_near(
     Some(count)
 }
 
-#[inline]
+#[inline(always)]
 fn read_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: Option<u64>) -> Option<usize> {
     let place = file.place()?;
     let count = match at {
@@ -290,7 +290,7 @@ pub(super) fn write_near(
     Some(bytes)
 }
 
-#[inline]
+#[inline(always)]
 fn write_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: Option<u64>) -> Option<usize> {
     let place = file.place().filter(|_| !file.appends() && !file.is_durable())?;
     match at {
