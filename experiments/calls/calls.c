@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -69,6 +70,23 @@ static char buffer[32 << 10];
 static void read_zeros(int n) { while (n--) must(read(zero_fd, buffer, 1) == 1, "read /dev/zero"); }
 static void read_cached(int n) { while (n--) must(pread(file_fd, buffer, sizeof buffer, 0) == sizeof buffer, "pread"); }
 static void read_cached_byte(int n) { while (n--) must(pread(file_fd, buffer, 1, 0) == 1, "pread 1"); }
+
+static void read_cached_page(int n) { while (n--) must(pread(file_fd, buffer, PAGE, 0) == PAGE, "pread 4k"); }
+
+/* A piece of a file goes to a socket, and is received at once. */
+static int send_to, receive_from;
+static void send_file(int n, ssize_t bytes) {
+    while (n--) {
+        off_t offset = 0;
+        must(sendfile(send_to, file_fd, &offset, bytes) == bytes, "sendfile");
+        for (ssize_t left = bytes, got; left > 0; left -= got) {
+            got = recv(receive_from, buffer, left, 0);
+            must(got > 0, "recv");
+        }
+    }
+}
+static void send_page(int n) { send_file(n, PAGE); }
+static void send_32k(int n) { send_file(n, sizeof buffer); }
 
 static void opens(int n) {
     while (n--) {
@@ -226,6 +244,9 @@ static void with_partners(void) {
     give(1);
     pthread_join(thread, NULL);
     connect_both();
+    send_to = client, receive_from = server;
+    measure("sendfile-recv-4k-tcp", 200, send_page);
+    measure("sendfile-recv-32k-tcp", 100, send_32k);
     child = echo_socket();
     close(server);
     measure("tcp-loopback-round-trip", 200, exchanges);
@@ -247,6 +268,12 @@ int main(int count, char **words) {
     measure("read-1-zero", 1000, read_zeros);
     measure("read-1-cached", 1000, read_cached_byte);
     measure("read-32k-cached", 100, read_cached);
+    measure("read-4k-cached", 500, read_cached_page);
+    int pair[2];
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+    send_to = pair[0], receive_from = pair[1];
+    measure("sendfile-recv-4k", 200, send_page);
+    measure("sendfile-recv-32k", 100, send_32k);
     measure("open-close", 200, opens);
     measure("stat", 200, stats);
     measure("anonymous-fault", 500, faults);

@@ -6,6 +6,7 @@ extern crate alloc;
 pub mod async_io;
 pub mod block;
 pub mod files;
+pub mod io_stream;
 pub mod link;
 pub mod memory;
 pub mod near;

@@ -2,6 +2,8 @@
    none: each call fails with ENOSYS, and nothing else is checked there. */
 #include "check.h"
 #include "../../user/native/include/gyre.h"
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -19,7 +21,7 @@ static int new_file(char *path, const void *data, size_t bytes) {
 static void copies(void) {
     char from[] = "/tmp/fromXXXXXX", to[] = "/tmp/toXXXXXX";
     int source = new_file(from, contents, SIZE), sink = new_file(to, "", 0);
-    int flow = gyre_flow(sink, 1);
+    int flow = gyre_flow(sink, 1, 0);
     CHECK(flow >= 0);
     CHECK(gyre_flow_source(flow, source, 0, GYRE_TO_END, 0) == 0);
     CHECK(gyre_flow_source(flow, source, 1000, 5000, SIZE) == 0);
@@ -28,11 +30,11 @@ static void copies(void) {
     CHECK(close(flow) == 0);
     CHECK(pread(sink, seen, SIZE, 0) == SIZE && !memcmp(seen, contents, SIZE));
     CHECK(pread(sink, seen, 6000, SIZE) == 5000 && !memcmp(seen, contents + 1000, 5000));
-    FAILS(gyre_flow(source, 0), EINVAL);
-    FAILS(gyre_flow(99, 1), EBADF);
+    FAILS(gyre_flow(source, 0, 0), EINVAL);
+    FAILS(gyre_flow(99, 1, 0), EBADF);
     FAILS(gyre_flow_source(source, source, 0, 1, 0), EINVAL);
     int reader = open(from, O_RDONLY);
-    FAILS(gyre_flow(reader, 1), EBADF);
+    FAILS(gyre_flow(reader, 1, 0), EBADF);
     unlink(from), unlink(to), close(source), close(sink), close(reader);
 }
 
@@ -40,7 +42,7 @@ static void streams(void) {
     char path[] = "/tmp/streamXXXXXX";
     int file = new_file(path, contents, SIZE), ends[2];
     CHECK(gyre_stream(ends) == 0);
-    int flow = gyre_flow(ends[1], 1);
+    int flow = gyre_flow(ends[1], 1, 0);
     CHECK(flow >= 0 && gyre_flow_source(flow, file, 0, GYRE_TO_END, 0) == 0);
     size_t done = 0;
     while (done < SIZE) {
@@ -58,7 +60,7 @@ static void streams(void) {
     /* A stream that a flow reads: what the program writes arrives in a file. */
     char target[] = "/tmp/targetXXXXXX";
     int sink = new_file(target, "", 0);
-    flow = gyre_flow(sink, 3);
+    flow = gyre_flow(sink, 3, 0);
     CHECK(gyre_flow_source(flow, ends[0], 0, GYRE_TO_END, 10) == 0);
     for (size_t at = 0; at < SIZE; at += 1234) {
         size_t bytes = SIZE - at < 1234 ? SIZE - at : 1234;
@@ -78,18 +80,115 @@ static void streams(void) {
     unlink(path), unlink(target), close(file), close(sink), close(ends[0]);
 }
 
+/* A native stream: small writes, bounds, ends. */
+static void stream_bounds(void) {
+    int ends[2];
+    CHECK(gyre_stream(ends) == 0);
+    for (int at = 0; at < 500; at++) CHECK(gyre_stream_write(ends[1], contents + at * 8, 8) == 8);
+    const unsigned char *data = NULL;
+    uint64_t bytes = 1 << 20;
+    CHECK(gyre_stream_read(ends[0], (const void **)&data, &bytes) == 0 && bytes == 4000 && !memcmp(data, contents, 4000));
+    CHECK(gyre_release(data, bytes) == 0);
+    /* No more than its bound without a reader; then the writer waits. */
+    CHECK(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+    size_t held = 0;
+    ssize_t count;
+    while ((count = write(ends[1], contents + held, 30000)) > 0) held += count;
+    CHECK(errno == EAGAIN && held == 256 * 1024);
+    struct pollfd poller[2] = {{ends[0], POLLIN, 0}, {ends[1], POLLOUT, 0}};
+    CHECK(poll(poller, 2, 0) == 1 && poller[0].revents == POLLIN);
+    CHECK(read(ends[0], seen, 10000) == 10000 && !memcmp(seen, contents, 10000));
+    CHECK(poll(poller, 2, 0) == 2);
+    CHECK(fcntl(ends[1], F_SETFL, 0) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        _exit(write(ends[1], contents + held, 100000) == 100000 ? 0 : 1);
+    }
+    CHECK(close(ends[1]) == 0 && fcntl(ends[0], F_SETFL, 0) == 0);
+    size_t done = 10000;
+    while ((count = read(ends[0], seen + done, 77777)) > 0) done += count;
+    CHECK(count == 0 && done == held + 100000 && !memcmp(seen, contents, done) && status_of(child) == 0);
+    FAILS(write(ends[0], "x", 1), EBADF);
+    FAILS(lseek(ends[0], 0, SEEK_SET), ESPIPE);
+    close(ends[0]);
+    CHECK(gyre_stream(ends) == 0 && close(ends[0]) == 0);
+    signal(SIGPIPE, SIG_IGN);
+    FAILS(gyre_stream_write(ends[1], "x", 1), EPIPE);
+    signal(SIGPIPE, SIG_DFL);
+    close(ends[1]);
+}
+
+/* What is passed to a flow comes back with its completion, whichever of several ends first. */
+static void cookies(void) {
+    char path[] = "/tmp/cookieXXXXXX";
+    int file = new_file(path, contents, SIZE), ends[2], flows[3];
+    struct gyre_completion completion;
+    CHECK(gyre_stream(ends) == 0);
+    int epoll = epoll_create1(0), null = open("/dev/null", O_WRONLY);
+    for (int at = 0; at < 3; at++) {
+        flows[at] = gyre_flow(null, 1, 0x1000000000000000ul + at);
+        CHECK(flows[at] >= 0);
+        struct epoll_event wanted = {EPOLLIN, {.fd = flows[at]}};
+        CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, flows[at], &wanted) == 0);
+    }
+    CHECK(fcntl(flows[0], F_SETFL, O_NONBLOCK) == 0);
+    FAILS(gyre_flow_completion(flows[0], &completion), EAGAIN);
+    /* The first waits for a stream; the second has a file, the third a stream that the first one reads, too. */
+    CHECK(gyre_flow_source(flows[0], ends[0], 0, GYRE_TO_END, 0) == 0);
+    CHECK(gyre_flow_source(flows[1], file, 0, GYRE_TO_END, 0) == 0);
+    CHECK(gyre_flow_source(flows[2], ends[0], 0, 10, 0) == 0);
+    for (int at = 0; at < 2; at++) CHECK(gyre_flow_close(flows[at], GYRE_FLOW_END) >= 0);
+    struct epoll_event event;
+    CHECK(epoll_wait(epoll, &event, 1, 5000) == 1 && event.data.fd == flows[1]);
+    CHECK(gyre_flow_completion(flows[1], &completion) == 0);
+    CHECK(completion.cookie == 0x1000000000000001ul && completion.result == SIZE);
+    FAILS(gyre_flow_completion(flows[1], &completion), ENOENT);
+    CHECK(read(flows[1], seen, 16) == 0);
+    close(flows[1]);
+    CHECK(gyre_flow_close(flows[2], GYRE_FLOW_CANCEL) == 0 && gyre_flow_completion(flows[2], &completion) == 0);
+    CHECK(completion.cookie == 0x1000000000000002ul && completion.result == 0);
+    close(flows[2]);
+    FAILS(gyre_flow_completion(flows[0], &completion), EAGAIN);
+    CHECK(gyre_stream_write(ends[1], contents, 1000) == 1000 && close(ends[1]) == 0);
+    CHECK(epoll_wait(epoll, &event, 1, 5000) == 1 && event.data.fd == flows[0]);
+    CHECK(gyre_flow_completion(flows[0], &completion) == 0);
+    CHECK(completion.cookie == 0x1000000000000000ul && completion.result == 1000);
+    close(flows[0]), close(epoll), close(null), close(ends[0]);
+    /* An error is told, too. */
+    int full = open("/dev/full", O_WRONLY), flow = gyre_flow(full, 1, 42);
+    CHECK(gyre_flow_source(flow, file, 0, 10, 0) == 0 && gyre_flow_completion(flow, &completion) == 0);
+    CHECK(completion.cookie == 42 && completion.result == -ENOSPC);
+    unlink(path), close(file), close(full), close(flow);
+}
+
+/* Flows whose sources nobody writes do not keep the others from reading. */
+static void idle_flows(void) {
+    char path[] = "/tmp/idleXXXXXX";
+    int file = new_file(path, contents, SIZE), null = open("/dev/null", O_WRONLY), ends[8][2], idle[8];
+    for (int at = 0; at < 8; at++) {
+        CHECK(gyre_stream(ends[at]) == 0);
+        idle[at] = gyre_flow(null, 1, at);
+        CHECK(gyre_flow_source(idle[at], ends[at][0], 0, GYRE_TO_END, 0) == 0);
+    }
+    int flow = gyre_flow(null, 1, 0);
+    CHECK(gyre_flow_source(flow, file, 0, GYRE_TO_END, 0) == 0 && gyre_flow_close(flow, GYRE_FLOW_FINISH) == SIZE);
+    for (int at = 0; at < 8; at++) close(idle[at]), close(ends[at][0]), close(ends[at][1]);
+    unlink(path), close(file), close(null), close(flow);
+}
+
 static void ended(void) {
     int zero = open("/dev/zero", O_RDONLY), ends[2];
     CHECK(gyre_stream(ends) == 0);
-    int flow = gyre_flow(ends[1], 1);
+    int flow = gyre_flow(ends[1], 1, 0);
     CHECK(gyre_flow_source(flow, zero, 0, GYRE_TO_END, 0) == 0);
     sleep_ms(20);
     int64_t bytes = gyre_flow_close(flow, GYRE_FLOW_CANCEL);
     CHECK(bytes >= 0 && bytes < 10 << 20 && close(flow) == 0);
     /* Closing the descriptor ends a flow, too; so does its sink's end. */
-    flow = gyre_flow(ends[1], 1);
+    flow = gyre_flow(ends[1], 1, 0);
     CHECK(gyre_flow_source(flow, zero, 0, GYRE_TO_END, 0) == 0 && close(flow) == 0);
-    flow = gyre_flow(ends[1], 1);
+    flow = gyre_flow(ends[1], 1, 0);
     signal(SIGPIPE, SIG_IGN);
     CHECK(gyre_flow_source(flow, zero, 0, GYRE_TO_END, 0) == 0 && close(ends[0]) == 0);
     FAILS(gyre_flow_close(flow, GYRE_FLOW_FINISH), EPIPE);
@@ -112,7 +211,7 @@ static void kept(void) {
 
 int main(void) {
     alarm(60);
-    if (gyre_flow(1, 1) < 0 && errno == ENOSYS) {
+    if (gyre_flow(1, 1, 0) < 0 && errno == ENOSYS) {
         int ends[2];
         FAILS(gyre_stream(ends), ENOSYS);
         FAILS(gyre_evict(NULL), ENOSYS);
@@ -122,6 +221,9 @@ int main(void) {
     for (size_t at = 0; at < SIZE; at++) contents[at] = (unsigned char)(at / PAGE * 7 + at % 253);
     copies();
     streams();
+    stream_bounds();
+    cookies();
+    idle_flows();
     ended();
     kept();
     done("flows");

@@ -5,7 +5,7 @@
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
-use crate::monitor::{Activity, ActivityKind, Snapshot};
+use crate::monitor::{Activity, ActivityKind, Record, Snapshot};
 
 /// One tenant's line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +92,32 @@ pub struct ProcessLine {
     pub memory_bytes: u64,
     /// Time that its messages waited in queues, in nanoseconds.
     pub queued_ns: u64,
+}
+
+/// What each tenant moved at a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// The tenant.
+    pub tenant: String,
+    /// Its share (weight).
+    pub share: u32,
+    /// Bytes that the resource reported for it and its parts.
+    pub bytes: u64,
+}
+
+/// The bytes of all tenants at one resource, in the snapshot's order; those of a resource that is not there are 0.
+#[must_use]
+pub fn moved_at(snapshot: &Snapshot, resource: &str) -> Vec<Moved> {
+    let payers = Payers::of(snapshot);
+    let index = snapshot.resources.iter().position(|known| known.name == resource);
+    let bytes = |payer: u32| {
+        let is_its = |record: &&Record| {
+            Some(usize::from(record.resource)) == index && payers.of_activity(record.activity) == Some(payer)
+        };
+        snapshot.records.iter().filter(is_its).map(|record| record.bytes).sum()
+    };
+    let all = snapshot.activities.iter().filter(|activity| is_payer(activity.kind));
+    all.map(|payer| Moved { tenant: payer.name.clone(), share: payer.share, bytes: bytes(payer.id) }).collect()
 }
 
 /// The lines of all processes that live, by cycles, those of each tenant together.

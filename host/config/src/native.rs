@@ -110,10 +110,13 @@ pub const CHECKPOINT: u64 = 0x1028;
 /// programs have mapped and use stay.
 pub const EVICT: u64 = 0x1029;
 
-/// `flow(sink, share) -> descriptor`: a flow to what the descriptor `sink` names; `share` (1 to 2^20) is its part of what this
+/// `flow(sink, share, cookie) -> descriptor`: a flow to what the descriptor `sink` names; `share` (1 to 2^20) is its part of what this
 /// program's flows read, relative to the others. For every program, as the five that follow. Closing the descriptor ends it.
 ///
-/// Errors: EBADF, EINVAL, EMFILE, ENFILE.
+/// The descriptor becomes readable when the flow has ended; `read` gives its completion then, once: 8 bytes of `cookie`, and 8 of the
+/// bytes that have arrived or a negative errno, the first one that a source or the sink had. Before that it waits, or answers EAGAIN.
+///
+/// Errors: EBADF, EINVAL, EMFILE, ENFILE. A program that has too much asynchronous work under way gets a flow that has ended with EAGAIN.
 pub const FLOW: u64 = 0x1020;
 
 /// `flow_source(flow, source, offset, bytes, sink_offset)`: one more source, behind those that are there: `bytes` from `offset` on, or
@@ -122,15 +125,17 @@ pub const FLOW: u64 = 0x1020;
 /// Errors: EBADF, EINVAL, EPIPE (the flow is closed or has failed).
 pub const FLOW_SOURCE: u64 = 0x1021;
 
-/// `flow_close(flow, how) -> bytes`: waits until everything has arrived (`how` 0), or ends it now (1); the bytes that have arrived.
+/// `flow_close(flow, how) -> bytes`: no more sources. Waits until everything has arrived (`how` 0), ends it now (1), or does not wait (2: its
+/// completion tells); the bytes that have arrived.
 ///
 /// Errors: EBADF, EINVAL, EINTR, and the first error that a source or the sink had.
 pub const FLOW_CLOSE: u64 = 0x1022;
 
-/// `stream(descriptors)`: a stream of bytes; two `int`s receive the end to read from and the end to write to. Both can be ends of flows.
+/// `stream(descriptors)`: a stream of bytes; two `int`s receive the end to read from and the end to write to. Both can be ends of flows,
+/// and be read, written and polled as a pipe is. It holds 256 KiB; the reader meets the end when the last writer is gone.
 pub const STREAM: u64 = 0x1023;
 
-/// `stream_write(descriptor, address, bytes) -> bytes`: writes by copying.
+/// `stream_write(descriptor, address, bytes) -> bytes`: writes by copying, waits for room. EPIPE (and SIGPIPE) where nobody reads.
 pub const STREAM_WRITE: u64 = 0x1024;
 
 /// `stream_read(descriptor, &address, &bytes)`: reads without copying where that can be: what comes next is mapped read-only at an

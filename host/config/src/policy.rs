@@ -18,6 +18,7 @@ pub const RESOURCES: &[&str] = &[
     "ext2",
     "tmpfs",
     "async_io",
+    "io_stream",
     "network_write",
     "network_prepare",
     "network_read",

@@ -42,6 +42,11 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "cpu-shares", title: "Three CPU hogs on every core (Fig. 8)", run: shares::cpu },
     Experiment { name: "promises", title: "Reservations and limits of the processor", run: promises::run },
     Experiment { name: "file-shares", title: "Three readers of cached files (Figs 9-11)", run: shares::files },
+    Experiment {
+        name: "stream-shares",
+        title: "Three readers of cached files, divided by bytes",
+        run: shares::streams,
+    },
     Experiment { name: "web-shares", title: "Three web servers on a saturated link (Figs 12-14)", run: shares::web },
     Experiment {
         name: "overhead",

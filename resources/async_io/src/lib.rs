@@ -1,4 +1,4 @@
-//! Asynchronous input and output: work that its asker does not wait for (Linux's io_uring and aio ride on it).
+//! Asynchronous input and output: work that its asker does not wait for (Linux's io_uring and aio, and flows, ride on it).
 //!
 //! A request of its own for each piece of work, so that it is scheduled here, by this resource's policy, and charged to who asked;
 //! what the work does at files, sockets and disks is scheduled there again.

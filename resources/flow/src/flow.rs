@@ -5,6 +5,7 @@ use crate::transfer::{Sink, Source, Transfer};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_interface::{Readiness, Ready};
 use gyre_message::{WaitQueue, select};
 use gyre_object::SpinLock;
 
@@ -23,12 +24,23 @@ pub struct Request {
     pub sink_offset: u64,
 }
 
+/// How a flow has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// What its maker passed.
+    pub cookie: u64,
+    /// The bytes that have arrived, or the first error that a source or the sink had.
+    pub result: core::result::Result<u64, i32>,
+}
+
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
     closed: bool,
     cancelled: bool,
     finished: Option<Result<()>>,
+    /// The completion has been taken.
+    is_told: bool,
 }
 
 /// A flow.
@@ -38,17 +50,22 @@ pub struct Flow {
     state: SpinLock<State>,
     changed: WaitQueue,
     moved_bytes: AtomicU64,
+    cookie: u64,
+    ended: Arc<Readiness>,
 }
 
 impl Flow {
-    /// A flow to `sink` with a share among those of the same program. [`Flow::run`] must run as a task.
-    pub fn new(sink: Arc<dyn Sink>, shares: &Arc<Shares>, share: u32) -> Arc<Flow> {
+    /// A flow to `sink` with a share among those of the same program; its completion brings `cookie` back. [`Flow::run`] must be run by
+    /// somebody.
+    pub fn new(sink: Arc<dyn Sink>, shares: &Arc<Shares>, share: u32, cookie: u64) -> Arc<Flow> {
         Arc::new(Flow {
             sink,
             membership: Arc::new(shares.join(share)),
             state: SpinLock::default(),
             changed: WaitQueue::new(),
             moved_bytes: AtomicU64::new(0),
+            cookie,
+            ended: Readiness::new(Ready::empty()),
         })
     }
 
@@ -91,23 +108,47 @@ impl Flow {
         self.changed.until(|| self.state.lock().finished).await
     }
 
-    /// Moves data until it is closed and everything is moved, or something fails.
-    pub async fn run(self: Arc<Self>) {
-        let result = loop {
-            match self.changed.until(|| self.next()).await {
-                None => break Ok(()),
-                Some(request) => {
-                    if let Err(error) = self.transfer(request).await {
-                        break Err(error);
-                    }
-                }
-            }
-        };
+    /// Ready for reading once it has ended: its completion is there then.
+    pub fn readiness(&self) -> &Arc<Readiness> {
+        &self.ended
+    }
+
+    /// Takes the completion: `None` as long as it runs, `Some(None)` once somebody has taken it.
+    pub fn complete(&self) -> Option<Option<Completion>> {
         let mut state = self.state.lock();
+        let finished = state.finished?;
+        let result = finished.map(|()| self.moved_bytes());
+        let is_told = core::mem::replace(&mut state.is_told, true);
+        Some((!is_told).then_some(Completion { cookie: self.cookie, result }))
+    }
+
+    /// The work of a flow: moves data until it is closed and everything is moved, or something fails. Dropped before that, refused
+    /// perhaps by who should have done it, it ends the flow with the error `abandoned`.
+    pub fn run(self: Arc<Self>, abandoned: i32) -> impl Future<Output = ()> + Send {
+        let running = Running { flow: self, abandoned };
+        async move {
+            let result = running.flow.move_all().await;
+            running.flow.end(result);
+        }
+    }
+
+    async fn move_all(&self) -> Result<()> {
+        while let Some(request) = self.changed.until(|| self.next()).await {
+            self.transfer(request).await?;
+        }
+        Ok(())
+    }
+
+    fn end(&self, result: Result<()>) {
+        let mut state = self.state.lock();
+        if state.finished.is_some() {
+            return;
+        }
         state.finished = Some(result);
         let left = core::mem::take(&mut state.requests);
         drop(state);
         drop(left);
+        self.ended.set(Ready::READ);
         self.changed.wake_all();
     }
 
@@ -140,6 +181,18 @@ impl Flow {
             gyre_message::wait::Either::First(result) => result,
             gyre_message::wait::Either::Second(()) => Ok(()),
         }
+    }
+}
+
+/// The work of a flow, whoever does it.
+struct Running {
+    flow: Arc<Flow>,
+    abandoned: i32,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.flow.end(Err(self.abandoned));
     }
 }
 

@@ -5,7 +5,8 @@
 //!                 ^ a grant for each part: its flow's turn by share (E2), bounded bytes in flight
 //! ```
 //!
-//! Data goes by reference. What a source is and what a sink is the user of this crate says; a stream is read part after part.
+//! Data goes by reference. What a source is and what a sink is the user of this crate says; a stream is read part after part. Calls that
+//! move data between two objects (Linux' sendfile) ride on the same [`Transfer`].
 //!
 //! Invariants: bytes arrive in the order of the sources and of their offsets; a flow never holds more than [`FLOW_BYTES_MAX`], the
 //! flows of a program together never read more than [`SHARED_BYTES_MAX`] at once; whatever a flow holds is released by dropping it.
@@ -17,11 +18,11 @@ extern crate std;
 
 pub mod flow;
 pub mod shares;
-mod transfer;
+pub mod transfer;
 
-pub use flow::{Flow, Request, Result};
-pub use shares::Shares;
-pub use transfer::{Reading, Sink, Source, Writing};
+pub use flow::{Completion, Flow, Request, Result};
+pub use shares::{Membership, Shares};
+pub use transfer::{Reading, Sink, Source, Transfer, Waiting, Writing, skip};
 
 /// Bytes of one part.
 pub const PART_BYTES: usize = 64 << 10;

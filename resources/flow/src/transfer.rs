@@ -14,8 +14,10 @@ use gyre_object::Bytes;
 
 /// A read under way: fewer bytes than asked for where there are no more now, none at the end.
 pub type Reading = Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send>>;
-/// A write under way: all of it.
-pub type Writing = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+/// A write under way: how many bytes were taken, at least one; none where it will take no more, which ends the transfer.
+pub type Writing = Pin<Box<dyn Future<Output = Result<usize>> + Send>>;
+/// A wait for something to read.
+pub type Waiting = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// What data comes from.
 pub trait Source: Send + Sync {
@@ -23,12 +25,28 @@ pub trait Source: Send + Sync {
     fn read(&self, offset: u64, bytes: usize) -> Reading;
     /// True where several parts may be read at once: they have places of their own.
     fn has_offsets(&self) -> bool;
+    /// Waits until a read finds something, without taking any of it; `None` where it always does.
+    fn wait(&self) -> Option<Waiting> {
+        None
+    }
 }
 
 /// Where data goes.
 pub trait Sink: Send + Sync {
-    /// Writes all of `data` at `offset`; a stream ignores the offset.
+    /// Writes of `data` what there is room for, at `offset`, waiting for some; a stream ignores the offset.
     fn write(&self, offset: u64, data: Vec<Bytes>) -> Writing;
+}
+
+/// Drops the first `count` bytes of pieces.
+pub fn skip(data: &mut Vec<Bytes>, mut count: usize) {
+    data.retain_mut(|piece| {
+        let gone = count.min(piece.len());
+        count -= gone;
+        if gone > 0 {
+            *piece = piece.slice(gone, piece.len());
+        }
+        !piece.is_empty()
+    });
 }
 
 /// A part: where it begins, how much was asked for, and how far it is.
@@ -54,51 +72,75 @@ impl Part {
     }
 }
 
-/// A transfer of `bytes` from a source, under way.
-pub(crate) struct Transfer<'a> {
-    pub(crate) source: &'a Arc<dyn Source>,
-    pub(crate) sink: &'a Arc<dyn Sink>,
-    pub(crate) membership: &'a Arc<Membership>,
-    pub(crate) next: u64,
-    pub(crate) end: u64,
-    pub(crate) sink_offset: u64,
+/// A part on its way into the sink, and what of it has not arrived.
+struct Write {
+    writing: Writing,
+    rest: Vec<Bytes>,
+}
+
+/// A transfer from one source into a sink, under way: what a flow does with each of its sources, and what calls that move data ride on.
+pub struct Transfer<'a> {
+    /// Where data comes from.
+    pub source: &'a Arc<dyn Source>,
+    /// Where it goes.
+    pub sink: &'a Arc<dyn Sink>,
+    /// Its share of what the program's flows read.
+    pub membership: &'a Arc<Membership>,
+    /// The next byte to be asked for.
+    pub next: u64,
+    /// The byte after the last one wanted.
+    pub end: u64,
+    /// Where the next byte goes in the sink.
+    pub sink_offset: u64,
 }
 
 impl Transfer<'_> {
-    /// Moves everything; `moved` is told of each part that has arrived.
-    pub(crate) async fn run(mut self, moved: &mut (dyn FnMut(u64) + Send)) -> Result<()> {
+    /// Moves everything; `moved` is told of whatever has arrived, as soon as it has.
+    ///
+    /// # Errors
+    /// The first one that the source or the sink had.
+    pub async fn run(mut self, moved: &mut (dyn FnMut(u64) + Send)) -> Result<()> {
         let mut parts: VecDeque<Part> = VecDeque::new();
-        let mut writing: Option<(Writing, u64)> = None;
+        let mut write: Option<Write> = None;
         loop {
             self.read_ahead(&mut parts);
-            if let (None, Some(front)) = (&writing, parts.front_mut())
-                && let Some(read) = front.read.take()
+            if write.is_none()
+                && let Some(read) = parts.front_mut().and_then(|front| front.read.take())
             {
-                let (offset, bytes) = (front.offset, front.bytes);
-                parts.pop_front();
-                let data = read?;
-                let count: usize = data.iter().map(Bytes::len).sum();
-                if count < bytes {
-                    // The parts behind it were guesses that were wrong.
-                    parts.clear();
-                    self.next = offset + count as u64;
-                    self.end = if count == 0 { self.next } else { self.end };
-                }
-                if count > 0 {
-                    writing = Some((self.sink.write(self.sink_offset, data), count as u64));
-                    self.sink_offset += count as u64;
-                }
+                write = self.next_write(&mut parts, read?);
                 continue;
             }
-            if writing.is_none() && parts.is_empty() {
+            if write.is_none() && parts.is_empty() {
                 return Ok(());
             }
-            if let Some(written) = poll_fn(|context| step(&mut parts, &mut writing, context)).await {
-                written?;
-                let count = writing.take().map_or(0, |(_, count)| count);
-                moved(count);
+            if let Some(written) = poll_fn(|context| step(&mut parts, &mut write, context)).await {
+                let count = written?;
+                if count == 0 {
+                    return Ok(());
+                }
+                moved(count as u64);
+                self.sink_offset += count as u64;
+                write = write.take().and_then(|write| self.go_on(write.rest, count));
             }
         }
+    }
+
+    /// The first part has been read: hands it to the sink. Those behind it were wrong guesses where it is shorter than wanted.
+    fn next_write(&mut self, parts: &mut VecDeque<Part>, data: Vec<Bytes>) -> Option<Write> {
+        let part = parts.pop_front()?;
+        let count: usize = data.iter().map(Bytes::len).sum();
+        if count < part.bytes {
+            parts.clear();
+            self.next = part.offset + count as u64;
+            self.end = if count == 0 { self.next } else { self.end };
+        }
+        self.go_on(data, 0)
+    }
+
+    /// Writes what is left behind the first `count` bytes.
+    fn go_on(&self, mut rest: Vec<Bytes>, count: usize) -> Option<Write> {
+        skip(&mut rest, count);
+        (!rest.is_empty()).then(|| Write { writing: self.sink.write(self.sink_offset, rest.clone()), rest })
     }
 
     fn read_ahead(&mut self, parts: &mut VecDeque<Part>) {
@@ -107,6 +149,10 @@ impl Transfer<'_> {
             let (offset, bytes) = (self.next, (self.end - self.next).min(PART_BYTES as u64) as usize);
             let (source, membership) = (self.source.clone(), self.membership.clone());
             let reading = Box::pin(async move {
+                // Who waits for somebody to write holds nothing that others could read by.
+                if let Some(waiting) = source.wait() {
+                    waiting.await?;
+                }
                 let _grant = membership.grant(bytes).await;
                 source.read(offset, bytes).await
             });
@@ -119,18 +165,18 @@ impl Transfer<'_> {
 /// Goes on with everything that can; ready when a part was read (`None`) or the write is over.
 fn step(
     parts: &mut VecDeque<Part>,
-    writing: &mut Option<(Writing, u64)>,
+    write: &mut Option<Write>,
     context: &mut Context<'_>,
-) -> Poll<Option<Result<()>>> {
+) -> Poll<Option<Result<usize>>> {
     let mut any = false;
     for part in parts.iter_mut() {
         any |= part.poll(context);
     }
-    if let Some((writing, _)) = writing
-        && let Poll::Ready(written) = writing.as_mut().poll(context)
+    if let Some(write) = write
+        && let Poll::Ready(written) = write.writing.as_mut().poll(context)
     {
         return Poll::Ready(Some(written));
     }
     let front_is_read = parts.front().is_some_and(|front| front.read.is_some());
-    if any && front_is_read && writing.is_none() { Poll::Ready(None) } else { Poll::Pending }
+    if any && front_is_read && write.is_none() { Poll::Ready(None) } else { Poll::Pending }
 }

@@ -6,6 +6,7 @@ extern crate std;
 
 pub mod block;
 pub mod buffer;
+pub mod byte_queue;
 pub mod census;
 mod contention;
 pub mod held;
@@ -17,6 +18,7 @@ pub mod set_once;
 pub mod small;
 
 pub use buffer::{Bytes, Page};
+pub use byte_queue::ByteQueue;
 pub use census::{Census, Counter};
 pub use held::{forget_locks_held, locks_held};
 pub use lock::{LockGuard, LockProfile, Profiled, SpinLock};

@@ -13,6 +13,7 @@ use gyre_address_space::flush::{Flush, Stale, flush_here};
 use gyre_engine::snapshot::Row;
 use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
 use gyre_interface::async_io::async_io;
+use gyre_linux::file::passage::Passage;
 use gyre_linux::run::{Compute, run_thread};
 use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall};
 use gyre_linux::{Arguments, Thread};
@@ -47,6 +48,8 @@ pub struct Personality {
     pub engine: &'static Engine,
     /// Does what programs do not wait for.
     pub async_io: async_io::Client,
+    /// The way of what programs move by reference.
+    pub passage: Passage,
     /// Where the cycles of system calls go.
     pub resource: ResourceId,
 }

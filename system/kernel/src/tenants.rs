@@ -2,6 +2,7 @@
 
 use crate::assembly::System;
 use crate::ending;
+use crate::grid;
 use crate::host::{Personality, tenant_of};
 use crate::memory;
 use crate::network::Network;
@@ -19,7 +20,10 @@ use gyre_file_cache::ShelfOptions;
 use gyre_interface::async_io::async_io;
 use gyre_interface::block::block;
 use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
+use gyre_interface::io_stream::io_stream;
+use gyre_io_stream::IoStream;
 use gyre_linux::file::FileContext;
+use gyre_linux::file::passage::Passage;
 use gyre_linux::file::tenant_files::{Setup, TenantFiles};
 use gyre_linux::task::launch::Launch;
 use gyre_linux::task::limits::ResourceLimits;
@@ -27,6 +31,7 @@ use gyre_linux::tenant::TenantLimits;
 use gyre_linux::{Errno, Tenant};
 use gyre_message::Link;
 use gyre_object::{Bytes, SetOnce};
+use gyre_schedulers::Metric;
 use gyre_tmpfs::{Limits, Tmpfs};
 use gyre_volumes::VolumeError;
 
@@ -100,8 +105,8 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     let slots: Vec<SetOnce<&'static Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
     RUNNING.set(slots.leak());
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
-    let host: &'static Personality =
-        Box::leak(Box::new(Personality { system, engine: system.engine, async_io: async_io_client(system), resource }));
+    let (engine, async_io, passage) = (system.engine, async_io_client(system), passage(system));
+    let host: &'static Personality = Box::leak(Box::new(Personality { system, engine, async_io, passage, resource }));
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {
@@ -124,6 +129,17 @@ fn async_io_client(system: &'static System) -> async_io::Client {
     async_io::Client::new(Link::new(system.engine.port(resource, move |request| async_io::serve(server, request))))
 }
 
+/// The way of what is moved by reference, for all tenants.
+fn passage(system: &'static System) -> Passage {
+    let engine = system.engine;
+    let server: &'static IoStream =
+        Box::leak(Box::new(IoStream::new(move |bytes| engine.report(Metric::Bytes, bytes))));
+    let resource = engine.resource("io_stream").unwrap_or(ResourceId(0));
+    let link = Link::new(engine.port(resource, move |request| io_stream::serve(server, request)));
+    let is_gate = grid::gates(system.machine).any(|name| name == "io_stream");
+    Passage::new(io_stream::Client::new(link).with_near(server), is_gate)
+}
+
 async fn start_tenant(
     system: &'static System,
     disks: &'static Disks,
@@ -134,7 +150,7 @@ async fn start_tenant(
     let (Some(description), Some(activity)) = (system.machine.tenants.get(index), system.activities.get(index)) else {
         return Ok(());
     };
-    let files = open_files(system, disks, net, description, index).await?;
+    let files = open_files(system, disks, net, host.passage, index).await?;
     let limits = TenantLimits {
         processes: description.limits.processes as usize,
         threads: description.limits.processes as usize,
@@ -180,9 +196,10 @@ async fn open_files(
     system: &'static System,
     disks: &'static Disks,
     net: Option<Network>,
-    description: &Description,
+    passage: Passage,
     index: usize,
 ) -> Result<Arc<TenantFiles>, StartError> {
+    let description = system.machine.tenants.get(index).ok_or(StartError::NoDisk)?;
     let pages = description.limits.memory_bytes / 4096 / 2;
     let memory = |mode| memory_file_system(system, pages, mode);
     let (root, root_kind) = match description.root {
@@ -209,6 +226,7 @@ async fn open_files(
         memory: shared,
         tcp: net.map(|net| net.tcp),
         udp: net.map(|net| net.udp),
+        passage,
         echo_console: description.kind == TenantKind::System || system.machine.tenants.len() <= 2,
     };
     Ok(TenantFiles::new(setup).await?)

@@ -5,6 +5,7 @@
 #ifndef GYRE_H
 #define GYRE_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,24 +22,43 @@
 #define GYRE_STREAM_WRITE 0x1024
 #define GYRE_STREAM_READ 0x1025
 
-/* How a flow ends. */
+/* How a flow ends: when everything has arrived, now, or as the first without waiting for it. */
 #define GYRE_FLOW_FINISH 0
 #define GYRE_FLOW_CANCEL 1
+#define GYRE_FLOW_END 2
 /* A source up to its end. */
 #define GYRE_TO_END UINT64_MAX
 
-/* A flow to a descriptor, with a share among this program's flows; answers its descriptor. */
-static inline int gyre_flow(int sink, uint32_t share) { return (int)syscall(GYRE_FLOW, sink, (long)share); }
+/* What read() of a flow's descriptor gives once it has ended (then it is readable for poll and epoll): once, 0 bytes after that. */
+struct gyre_completion {
+    uint64_t cookie; /* what gyre_flow was given */
+    int64_t result;  /* the bytes that have arrived, or a negative errno: the first one that a source or the sink had */
+};
+
+_Static_assert(sizeof(struct gyre_completion) == 16, "the layout is fixed");
+
+/* A flow to a descriptor, with a share among this program's flows; answers its descriptor. The cookie comes back with its completion. */
+static inline int gyre_flow(int sink, uint32_t share, uint64_t cookie) {
+    return (int)syscall(GYRE_FLOW, sink, (long)share, cookie);
+}
 
 /* One more source: bytes from offset on, to sink_offset on. Streams ignore offsets. Never waits. */
 static inline int gyre_flow_source(int flow, int source, uint64_t offset, uint64_t bytes, uint64_t sink_offset) {
     return (int)syscall(GYRE_FLOW_SOURCE, flow, source, offset, bytes, sink_offset);
 }
 
-/* Waits until everything has arrived, or ends it now; answers the bytes that have arrived. Then close() the descriptor. */
+/* No more sources. Waits until everything has arrived (GYRE_FLOW_FINISH), ends it now (_CANCEL), or does not wait (_END: read the
+ * completion); answers the bytes that have arrived. Then close() the descriptor. */
 static inline int64_t gyre_flow_close(int flow, int how) { return syscall(GYRE_FLOW_CLOSE, flow, how); }
 
-/* A stream of bytes: the end to read from, the end to write to. */
+/* Waits for the end of a flow; 0, or -1 with errno (EAGAIN: it runs, and the descriptor is non-blocking; ENOENT: taken before). */
+static inline int gyre_flow_completion(int flow, struct gyre_completion *completion) {
+    ssize_t bytes = read(flow, completion, sizeof *completion);
+    if (bytes == 0) errno = ENOENT;
+    return bytes == (ssize_t)sizeof *completion ? 0 : -1;
+}
+
+/* A stream of bytes: the end to read from, the end to write to. It holds 256 KiB. */
 static inline int gyre_stream(int ends[2]) { return (int)syscall(GYRE_STREAM, ends); }
 
 /* Writes by copying. */

@@ -1,8 +1,9 @@
 //! Flows and streams: data that goes from one descriptor to another without passing through the program.
 
 use std::{
-    io,
-    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd},
+    fs::File,
+    io::{self, Read as _},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
 };
 
 use gyre_config::native;
@@ -29,14 +30,38 @@ impl Part {
     pub const ALL: Part = Part { offset: 0, bytes: u64::MAX, sink_offset: 0 };
 }
 
+/// How a flow has ended.
+#[derive(Debug)]
+pub struct Completion {
+    /// What its maker passed.
+    pub cookie: u64,
+    /// The bytes that have arrived, or the first error that a source or the sink had.
+    pub result: io::Result<u64>,
+}
+
+impl Completion {
+    fn from_bytes(bytes: [u8; 16]) -> Completion {
+        let value = u128::from_ne_bytes(bytes);
+        let result = (value >> 64) as i64;
+        let result = u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32));
+        Completion { cookie: value as u64, result }
+    }
+}
+
+impl AsFd for Flow {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Flow {
-    /// A flow to `sink`, with a share (1 to 2^20) of what this program's flows read.
+    /// A flow to `sink`, with a share (1 to 2^20) of what this program's flows read. `cookie` comes back with its completion.
     ///
     /// # Errors
     /// What the kernel answers; `Unsupported` on Linux.
-    pub fn to(sink: impl AsFd, share: u32) -> io::Result<Flow> {
+    pub fn to(sink: impl AsFd, share: u32, cookie: u64) -> io::Result<Flow> {
         let sink = sink.as_fd().as_raw_fd();
-        call::descriptor(native::FLOW, [i64::from(sink), i64::from(share)]).map(Flow)
+        call::descriptor(native::FLOW, [i64::from(sink), i64::from(share), cookie as i64]).map(Flow)
     }
 
     /// One more source, behind those that are there. Never waits.
@@ -49,6 +74,24 @@ impl Flow {
         let arguments =
             [i64::from(self.0.as_raw_fd()), i64::from(source), offset as i64, bytes as i64, sink_offset as i64];
         call::numbers(native::FLOW_SOURCE, arguments).map(drop)
+    }
+
+    /// No more sources, without waiting for the end of those that are there.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn close(&self) -> io::Result<()> {
+        call::numbers(native::FLOW_CLOSE, [i64::from(self.0.as_raw_fd()), 2]).map(drop)
+    }
+
+    /// Waits for the end, which can also be polled for (the flow is readable then).
+    ///
+    /// # Errors
+    /// What `read` answers; `UnexpectedEof` where the completion was taken before.
+    pub fn completion(&self) -> io::Result<Completion> {
+        let mut bytes = [0; 16];
+        File::from(self.0.try_clone()?).read_exact(&mut bytes)?;
+        Ok(Completion::from_bytes(bytes))
     }
 
     /// Waits until everything has arrived; answers how many bytes.
@@ -106,9 +149,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_completion_brings_its_cookie_and_bytes_or_an_error() {
+        let bytes = |cookie: u64, result: i64| {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&cookie.to_ne_bytes());
+            bytes[8..].copy_from_slice(&result.to_ne_bytes());
+            bytes
+        };
+        let done = Completion::from_bytes(bytes(u64::MAX - 3, 1 << 40));
+        assert_eq!((done.cookie, done.result.unwrap()), (u64::MAX - 3, 1 << 40));
+        let failed = Completion::from_bytes(bytes(5, -32));
+        assert_eq!((failed.cookie, failed.result.unwrap_err().raw_os_error()), (5, Some(libc::EPIPE)));
+    }
+
+    #[test]
     fn linux_has_no_flows_and_says_so() {
         let unsupported = |error: io::Error| assert_eq!(error.raw_os_error(), Some(libc::ENOSYS));
-        unsupported(Flow::to(io::stdout(), 1).unwrap_err());
+        unsupported(Flow::to(io::stdout(), 1, 0).unwrap_err());
         unsupported(stream().unwrap_err());
         unsupported(read(io::stdin(), 10).unwrap_err());
     }

@@ -37,6 +37,36 @@ pub fn files(rig: &Rig) -> Result<Report> {
     Ok(report)
 }
 
+/// Bytes of cached files, divided at the I/O streams.
+///
+/// # Errors
+/// When the machine does not run.
+pub fn streams(rig: &Rig) -> Result<Report> {
+    let measured = rig.measure(&plan("stream-shares.toml", 20))?;
+    let mut report = Report::new("stream-shares", "Three readers of cached files, divided by bytes");
+    let mut moved = gyre_config::bill::moved_at(&measured.window, "io_stream");
+    moved.retain(|line| line.tenant != "system");
+    let bytes: u64 = moved.iter().map(|line| line.bytes).sum();
+    let all: u32 = moved.iter().map(|line| line.share).sum();
+    let percent = |part: f64, whole: f64| part * 100.0 / whole.max(1.0);
+    let mut worst: f64 = 0.0;
+    for line in &moved {
+        let (entitled, own) = (percent(line.share.into(), all.into()), percent(line.bytes as f64, bytes as f64));
+        worst = worst.max((own - entitled).abs());
+        let name = format!("bytes of {}", line.tenant);
+        report.figures.push(Figure::new(name, format!("{entitled:.0} %"), format!("{own:.2} %")));
+    }
+    let deviation = Figure::new("largest deviation", "", format!("{worst:.2} points"));
+    report.figures.push(deviation.goal("<= 1 point", worst <= 1.0 && bytes > 0));
+    let seconds = measured.window.uptime_ns as f64 / 1e9;
+    report.figures.push(Figure::new("moved", "", format!("{:.2} MB/s", bytes as f64 / 1e6 / seconds.max(0.1))));
+    for line in measured.bill().tenants.iter().filter(|line| line.tenant != "system") {
+        let own = percent(line.cycles as f64, measured.bill().tenant_cycles as f64);
+        report.figures.push(Figure::new(format!("CPU time of {}", line.tenant), "", format!("{own:.2} %")));
+    }
+    Ok(report)
+}
+
 /// Figs 12 to 14.
 ///
 /// # Errors

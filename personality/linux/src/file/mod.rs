@@ -8,16 +8,17 @@
 //! | [`mount`], [`filesystem`], [`walk`], [`near`], [`permission`] | names |
 //! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
 //! | [`transfer`] | buffers of programs |
+//! | [`passage`], [`flow`] | what is moved by reference |
 
 pub mod async_lock;
 pub mod attributes;
 mod bridge;
-pub mod byte_queue;
 pub mod calls;
 pub mod context;
 pub mod descriptors;
 pub mod device;
 pub mod directory;
+mod endpoint;
 pub mod epoll;
 pub mod event_counter;
 pub mod filesystem;
@@ -31,6 +32,7 @@ mod near;
 pub mod notices;
 pub mod object;
 pub mod open_file;
+pub mod passage;
 pub mod permission;
 pub mod pipe;
 pub mod proc;

@@ -20,8 +20,9 @@ use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_interface::Readiness;
 use gyre_interface::files::NodeKind;
+use gyre_interface::io_stream::Endpoint;
+use gyre_interface::{Readiness, Ready};
 use gyre_object::Bytes;
 use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
@@ -60,6 +61,8 @@ pub enum Object {
     Inotify(Inotify),
     /// A flow.
     Flow(FlowEnd),
+    /// An end of a native stream.
+    Stream(Arc<dyn Endpoint>),
     /// A ring of io_uring.
     Ring(Arc<Ring>),
 }
@@ -68,7 +71,9 @@ impl Object {
     /// What it is ready for; `None` for what never waits.
     pub fn readiness(&self) -> Option<Arc<Readiness>> {
         match self {
-            Object::Regular | Object::Directory | Object::Name | Object::Device(_) | Object::Flow(_) => None,
+            Object::Regular | Object::Directory | Object::Name | Object::Device(_) => None,
+            Object::Flow(flow) => Some(flow.0.readiness().clone()),
+            Object::Stream(end) => end.readiness(),
             Object::Pipe(end) => Some(end.readiness().clone()),
             Object::Terminal(end) => Some(end.readiness().clone()),
             Object::Socket(socket) => Some(socket.readiness()),
@@ -94,7 +99,7 @@ impl Object {
     pub fn kind(&self) -> NodeKind {
         match self {
             Object::Directory => NodeKind::Directory,
-            Object::Pipe(_) => NodeKind::Pipe,
+            Object::Pipe(_) | Object::Stream(_) => NodeKind::Pipe,
             Object::Device(_) | Object::Terminal(_) => NodeKind::CharacterDevice,
             Object::Socket(_) => NodeKind::Socket,
             _ => NodeKind::File,
@@ -112,6 +117,7 @@ impl Object {
             Object::Signal(_) => "anon_inode:[signalfd]",
             Object::Inotify(_) => "anon_inode:inotify",
             Object::Flow(_) => "anon_inode:[flow]",
+            Object::Stream(_) => "anon_inode:[stream]",
             Object::Ring(_) => "anon_inode:[io_uring]",
             Object::Terminal(_) => "/dev/console",
             _ => "/",
@@ -151,7 +157,12 @@ impl OpenFile {
             Object::Device(device) => device.read(buffer).await,
             Object::Terminal(end) => read_small(buffer, |into| end.read(into)).await,
             Object::Socket(socket) => socket.read(buffer).await,
-            Object::Epoll(_) | Object::Flow(_) | Object::Ring(_) => Err(Errno::EINVAL),
+            Object::Epoll(_) | Object::Ring(_) => Err(Errno::EINVAL),
+            Object::Flow(flow) => read_small(buffer, |into| flow.read(into)).await,
+            Object::Stream(end) => {
+                let pieces = self.tenant().passage.client().read(end.clone(), 0, buffer.left()).await?;
+                buffer.put_pieces(&pieces).await
+            }
             Object::Event(event) => read_small(buffer, |into| event.read(into)).await,
             Object::Timer(timer) => read_small(buffer, |into| timer.read(into)).await,
             Object::Signal(signal) => {
@@ -180,6 +191,7 @@ impl OpenFile {
             Object::Device(device) => device.write(buffer).await,
             Object::Terminal(end) => write_terminal(buffer, end).await,
             Object::Socket(socket) => socket.write(self, buffer).await,
+            Object::Stream(end) => write_stream(self, end, buffer).await,
             Object::Event(event) => {
                 let mut value = [0; 8];
                 if buffer.get(&mut value).await? < value.len() {
@@ -219,6 +231,7 @@ impl OpenFile {
             Object::Pipe(end) => end.take(bytes),
             Object::Socket(socket) => socket.take(bytes).await,
             Object::Device(device) => device.take(bytes),
+            Object::Stream(end) => Ok(end.take_near(at, bytes).ok_or(Errno::EINVAL)??),
             Object::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::EINVAL),
         }
@@ -237,6 +250,7 @@ impl OpenFile {
             Object::Pipe(end) => end.give(&data),
             Object::Socket(socket) => socket.give(data).await,
             Object::Device(device) => device.give(&data),
+            Object::Stream(end) => Ok(end.give_near(at, data).map_err(|_| Errno::EINVAL)??),
             Object::Terminal(end) => {
                 let mut done = 0;
                 for piece in &data {
@@ -300,6 +314,19 @@ async fn read_through<const BYTES: usize>(
     let into = small.get_mut(..buffer.left().min(BYTES)).unwrap_or_default();
     let count = copy(into)?;
     buffer.put(small.get(..count).unwrap_or(&[])).await
+}
+
+/// Writes once to a native stream, what there is room for.
+async fn write_stream(file: &OpenFile, end: &Arc<dyn Endpoint>, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
+    // Nothing is copied that there is no room for.
+    if !file.ready().intersects(Ready::WRITE | Ready::ERROR) {
+        return Err(Errno::EAGAIN);
+    }
+    let pieces = buffer.gather(buffer.left().min(TURN_BYTES)).await?;
+    let gathered: usize = pieces.iter().map(Bytes::len).sum();
+    let written = file.tenant().passage.client().write(end.clone(), None, pieces).await;
+    buffer.give_back(gathered - written.unwrap_or(0));
+    Ok(written?)
 }
 
 /// Writes once to a pipe: all of a small write or nothing, what fits of a large one.

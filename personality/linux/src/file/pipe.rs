@@ -2,15 +2,13 @@
 //!
 //! Nothing here waits: what cannot go on answers EAGAIN, and the caller waits on the end's readiness.
 
-use super::byte_queue::ByteQueue;
 use crate::Errno;
 use crate::objects::PIPES;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
-use gyre_object::Counter;
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{ByteQueue, Bytes, Counter, SpinLock};
 
 /// Writes up to here are atomic (POSIX PIPE_BUF on Linux), bytes.
 pub const ATOMIC_BYTES: usize = 4096;
@@ -234,6 +232,27 @@ impl PipeEnd {
         }
         self.pipe.publish(&state, Ready::WRITE);
         Ok(value)
+    }
+
+    /// Puts back what was taken and not used: it is read before anything else.
+    pub fn put_back(&self, pieces: Vec<Bytes>) {
+        let mut state = self.pipe.state.lock();
+        state.queue.put_back(pieces);
+        self.pipe.publish(&state, Ready::READ);
+    }
+
+    /// Queues what was taken from elsewhere for room that others have used meanwhile, beyond the capacity: it would be lost.
+    ///
+    /// # Errors
+    /// EPIPE without readers.
+    pub fn give_beyond(&self, data: &[Bytes]) -> Result<usize, Errno> {
+        let mut state = self.pipe.state.lock();
+        if state.readers == 0 {
+            return Err(Errno::EPIPE);
+        }
+        data.iter().for_each(|piece| state.queue.push_bytes(piece));
+        self.pipe.publish(&state, Ready::READ);
+        Ok(data.iter().map(Bytes::len).sum())
     }
 
     /// Copies data in; takes all, or what fits of more than [`ATOMIC_BYTES`].

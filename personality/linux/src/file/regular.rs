@@ -5,6 +5,7 @@ use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
 use super::transfer::UserBuffer;
 use crate::{Errno, Thread};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
@@ -22,21 +23,21 @@ fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
 pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
     let place = place_of(file)?;
     if let Some(offset) = at {
-        return read_at(place, buffer, offset).await;
+        return read_at(file, place, buffer, offset).await;
     }
     let position = file.position.hold().await;
-    let count = read_at(place, buffer, position.get()).await?;
+    let count = read_at(file, place, buffer, position.get()).await?;
     position.set(position.get() + count as u64);
     Ok(count)
 }
 
-async fn read_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
     let before = buffer.done();
     while buffer.left() > 0 {
         let wanted = buffer.left().min(TURN_BYTES);
         let at = offset.saturating_add((buffer.done() - before) as u64);
-        let pieces = match place.system().read(place.node, at, wanted).await {
-            Err(error) if buffer.done() == before => return Err(error.into()),
+        let pieces = match fetch(file, place, at, wanted).await {
+            Err(error) if buffer.done() == before => return Err(error),
             Err(_) => break,
             Ok(pieces) => pieces,
         };
@@ -51,6 +52,14 @@ async fn read_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Res
     Ok(buffer.done() - before)
 }
 
+/// Reads for a plain read, as a request of the I/O stream resource where that divides bytes.
+async fn fetch(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
+    match file.tenant().passage.gate() {
+        None => Ok(place.system().read(place.node, at, bytes).await?),
+        Some(gate) => Ok(gate.read(Arc::new(place.clone()), at, bytes).await?),
+    }
+}
+
 /// Writes at `at`, the position, or the end with O_APPEND.
 pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
     let place = place_of(file)?;
@@ -58,15 +67,15 @@ pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Opti
         return append(file, place, buffer).await;
     }
     if let Some(offset) = at {
-        return write_at(place, buffer, offset).await;
+        return write_at(file, place, buffer, offset).await;
     }
     let position = file.position.hold().await;
-    let count = write_at(place, buffer, position.get()).await?;
+    let count = write_at(file, place, buffer, position.get()).await?;
     position.set(position.get() + count as u64);
     Ok(count)
 }
 
-async fn write_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+async fn write_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
     let before = buffer.done();
     while buffer.left() > 0 {
         let at = offset.saturating_add((buffer.done() - before) as u64);
@@ -76,7 +85,7 @@ async fn write_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Re
         let head = TURN_BYTES - at as usize % TURN_BYTES;
         let gathered_from = buffer.done();
         let sent = match buffer.gather(head).await {
-            Ok(pieces) => send(place, Some(at), pieces).await,
+            Ok(pieces) => store(file, place, at, pieces).await,
             Err(error) => Err(error),
         };
         if sent.is_err() {
@@ -95,6 +104,16 @@ async fn write_at(place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Re
         }
     }
     Ok(buffer.done() - before)
+}
+
+/// Writes for a plain write, as [`fetch`] reads. Bytes offered and bytes taken.
+async fn store(file: &OpenFile, place: &Place, at: u64, pieces: Vec<Bytes>) -> Result<(usize, usize), Errno> {
+    let Some(gate) = file.tenant().passage.gate() else {
+        return send(place, Some(at), pieces).await;
+    };
+    let gathered = pieces.iter().map(Bytes::len).sum();
+    let written = gate.write(Arc::new(place.clone()), Some(at), pieces).await?;
+    Ok((gathered, written.min(gathered)))
 }
 
 /// Bytes offered and bytes taken.
@@ -129,6 +148,9 @@ async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> 
     while buffer.left() > 0 {
         let pieces = buffer.gather(TURN_BYTES).await?;
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        if let Some(gate) = file.tenant().passage.gate() {
+            gate.pass(bytes).await?;
+        }
         match place.system().append(place.node, pieces).await {
             Ok(offset) => position.set(offset + bytes as u64),
             Err(error) => {
@@ -147,6 +169,36 @@ async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> 
 pub(super) async fn take(file: &OpenFile, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
     let place = place_of(file)?;
     Ok(place.system().read(place.node, at, bytes).await?)
+}
+
+/// Reads by reference what is in memory; `None` where it must wait, or be looked at anew. The I/O stream resource counts it.
+pub(super) fn take_near(file: &OpenFile, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
+    let pieces = cached(file.place()?, at, bytes)?;
+    file.tell_some(pieces.len(), IN_ACCESS);
+    Some(pieces)
+}
+
+/// The pages of a file that are in memory, by reference; `None` where not all of those asked for are.
+pub(super) fn cached(place: &Place, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
+    let mut pieces = Vec::with_capacity(bytes.min(TURN_BYTES) / PAGE_BYTES + 1);
+    let mut done = 0;
+    while done < bytes {
+        let (offset, wanted) = (at.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
+        let mut pages = [const { None }; NEAR_PAGES_MAX];
+        let count = place.system().visit(|near| near.read(place.node, offset, wanted, &mut pages))??.ok()?;
+        let (mut start, mut left) = ((offset % PAGE_BYTES as u64) as usize, count);
+        for page in pages.into_iter().take((start + count).div_ceil(PAGE_BYTES)) {
+            let piece = Bytes::new(page?, start, left.min(PAGE_BYTES - start));
+            left -= piece.len();
+            start = 0;
+            pieces.push(piece);
+        }
+        done += count;
+        if count < wanted {
+            break;
+        }
+    }
+    Some(pieces)
 }
 
 /// Writes by reference, at `at`, the position, or the end with O_APPEND.
@@ -170,6 +222,13 @@ pub(super) fn read_near(
     bytes: usize,
     at: Option<u64>,
 ) -> Option<usize> {
+    let count = file.tenant().passage.count_plain(|| read_here(file, thread, address, bytes, at))?;
+    file.tell_some(count, IN_ACCESS);
+    Some(count)
+}
+
+#[inline(always)]
+fn read_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: Option<u64>) -> Option<usize> {
     let place = file.place()?;
     let count = match at {
         Some(offset) => copy_near(place, thread, address, bytes, offset)?,
@@ -181,7 +240,6 @@ pub(super) fn read_near(
             count
         }
     };
-    file.tell_some(count, IN_ACCESS);
     Some(count)
 }
 
@@ -227,6 +285,13 @@ pub(super) fn write_near(
     bytes: usize,
     at: Option<u64>,
 ) -> Option<usize> {
+    file.tenant().passage.count_plain(|| write_here(file, thread, address, bytes, at))?;
+    file.tell_some(bytes, IN_MODIFY);
+    Some(bytes)
+}
+
+#[inline(always)]
+fn write_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: Option<u64>) -> Option<usize> {
     let place = file.place().filter(|_| !file.appends() && !file.is_durable())?;
     match at {
         Some(offset) => overwrite_near(place, thread, address, bytes, offset)?,
@@ -237,7 +302,6 @@ pub(super) fn write_near(
             position.set(offset + bytes as u64);
         }
     }
-    file.tell_some(bytes, IN_MODIFY);
     Some(bytes)
 }
 

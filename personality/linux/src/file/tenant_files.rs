@@ -7,6 +7,7 @@ use super::locks::LockTable;
 use super::log_ring::LogRing;
 use super::mount::{MountTable, Place};
 use super::notices::Notices;
+use super::passage::Passage;
 use super::pipe::Pipe;
 use super::proc::{ProcFs, Processes};
 use super::socket::unix_names::UnixNames;
@@ -42,6 +43,8 @@ pub struct Setup {
     pub tcp: Option<tcp::Client>,
     /// UDP, where the tenant has a network.
     pub udp: Option<udp::Client>,
+    /// The way of data that is moved by reference.
+    pub passage: Passage,
     /// True where the console's output goes to the machine's console too.
     pub echo_console: bool,
 }
@@ -84,6 +87,8 @@ pub struct TenantFiles {
     pub udp: Option<udp::Client>,
     /// Where memfd_create makes files.
     pub memory: files::Client,
+    /// The way of data that is moved by reference.
+    pub passage: Passage,
     /// The last output of the console.
     pub log: Arc<LogRing>,
     /// The console: standard input and output of the first process.
@@ -118,6 +123,7 @@ impl TenantFiles {
             small_sends: Arc::default(),
             udp: setup.udp,
             memory: setup.memory,
+            passage: setup.passage,
             log,
             console,
             signals,

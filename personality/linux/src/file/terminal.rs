@@ -11,7 +11,6 @@ mod line;
 
 pub use end::{TerminalEnd, TerminalSide};
 
-use super::byte_queue::ByteQueue;
 use super::log_ring::LogRing;
 use super::termios::Termios;
 use crate::Errno;
@@ -20,7 +19,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_machine::OutOfMemory;
-use gyre_object::SpinLock;
+use gyre_object::{ByteQueue, SpinLock};
 use linux_raw_sys::general as raw;
 
 /// Bytes queued in either direction.

@@ -1,6 +1,7 @@
 //! The machine of these tests.
 
 use crate::file::FileContext;
+use crate::file::passage::Passage;
 use crate::file::tenant_files::{Setup, TenantFiles};
 use crate::process::{NewProcess, Program};
 use crate::run::{Compute, run_thread};
@@ -207,6 +208,7 @@ pub(super) async fn tenant_on(root: files::Client, limits: TenantLimits) -> Arc<
         memory: memory_files(),
         tcp: None,
         udp: None,
+        passage: Passage::free(),
         echo_console: false,
     };
     let files = TenantFiles::new(setup).await.unwrap();

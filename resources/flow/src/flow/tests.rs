@@ -92,8 +92,8 @@ impl Source for OnDisk {
 struct Void;
 
 impl Sink for Void {
-    fn write(&self, _offset: u64, _data: Vec<Bytes>) -> Writing {
-        Box::pin(async { Ok(()) })
+    fn write(&self, _offset: u64, data: Vec<Bytes>) -> Writing {
+        Box::pin(async move { Ok(data.iter().map(Bytes::len).sum()) })
     }
 }
 
@@ -102,11 +102,14 @@ impl Sink for Void {
 struct Store {
     data: Arc<SpinLock<Vec<u8>>>,
     turns: usize,
+    /// Bytes that it takes at once; 0 for all.
+    room: usize,
 }
 
 impl Sink for Store {
     fn write(&self, offset: u64, data: Vec<Bytes>) -> Writing {
         let (store, turns) = (self.data.clone(), self.turns);
+        let mut room = if self.room == 0 { usize::MAX } else { self.room };
         Box::pin(async move {
             for _ in 0..turns {
                 yield_now().await;
@@ -114,6 +117,8 @@ impl Sink for Store {
             let mut store = store.lock();
             let mut at = offset as usize;
             for piece in &data {
+                let piece = piece.slice(0, room);
+                room -= piece.len();
                 let end = at + piece.len();
                 if store.len() < end {
                     store.resize(end, 0);
@@ -121,7 +126,7 @@ impl Sink for Store {
                 store[at..end].copy_from_slice(piece.as_slice());
                 at = end;
             }
-            Ok(())
+            Ok(at - offset as usize)
         })
     }
 }
@@ -133,12 +138,12 @@ fn request(source: Arc<dyn Source>, offset: u64, bytes: u64, sink_offset: u64) -
 #[test]
 fn bytes_arrive_in_order_and_at_their_place() {
     let (sink, shares) = (Arc::new(Store { turns: 2, ..Store::default() }), Arc::<Shares>::default());
-    let flow = Flow::new(sink.clone(), &shares, 1);
+    let flow = Flow::new(sink.clone(), &shares, 1, 0);
     let (first, second) = (file(5 * PART_BYTES as u64 + 77, true), file(1000, true));
     assert!(flow.add(request(first.clone(), 10, u64::MAX, 0)).is_ok());
     assert!(flow.add(request(second, 0, 500, 5 * PART_BYTES as u64 + 67)).is_ok());
     flow.close();
-    block_on(flow.clone().run());
+    block_on(flow.clone().run(4));
     assert_eq!(block_on(flow.finished()), Ok(()));
     let data = sink.data.lock();
     let wanted: Vec<u8> = (10..5 * PART_BYTES as u64 + 77).map(byte_at).chain((0..500).map(byte_at)).collect();
@@ -151,20 +156,20 @@ fn bytes_arrive_in_order_and_at_their_place() {
 #[test]
 fn a_stream_is_read_part_after_part() {
     let (sink, shares) = (Arc::new(Store::default()), Arc::<Shares>::default());
-    let flow = Flow::new(sink.clone(), &shares, 1);
+    let flow = Flow::new(sink.clone(), &shares, 1, 0);
     let stream = file(3 * PART_BYTES as u64 + 1, false);
     assert!(flow.add(request(stream.clone(), 0, u64::MAX, 0)).is_ok());
     flow.close();
-    block_on(flow.clone().run());
+    block_on(flow.clone().run(4));
     assert_eq!((flow.moved_bytes(), stream.most.load(Ordering::Relaxed)), (3 * PART_BYTES as u64 + 1, 1));
 }
 
 #[test]
 fn a_failure_ends_the_flow_and_is_told() {
     let shares = Arc::<Shares>::default();
-    let flow = Flow::new(Arc::new(Store::default()), &shares, 1);
+    let flow = Flow::new(Arc::new(Store::default()), &shares, 1, 0);
     assert!(flow.add(request(file(100, true), 13, 10, 0)).is_ok());
-    block_on(flow.clone().run());
+    block_on(flow.clone().run(4));
     assert_eq!(block_on(flow.finished()), Err(5));
     assert!(flow.add(request(file(100, true), 0, 10, 0)).is_err());
 }
@@ -181,7 +186,7 @@ async fn beside(first: impl Future<Output = ()>, second: impl Future<Output = ()
 #[test]
 fn a_cancelled_flow_ends_and_releases_what_it_holds() {
     let shares = Arc::<Shares>::default();
-    let flow = Flow::new(Arc::new(Store { turns: 50, ..Store::default() }), &shares, 1);
+    let flow = Flow::new(Arc::new(Store { turns: 50, ..Store::default() }), &shares, 1, 0);
     assert!(flow.add(request(file(1 << 30, true), 0, u64::MAX, 0)).is_ok());
     let cancel = async {
         for _ in 0..200 {
@@ -190,7 +195,7 @@ fn a_cancelled_flow_ends_and_releases_what_it_holds() {
         assert!(shares.in_flight() <= FLOW_BYTES_MAX);
         flow.cancel();
     };
-    block_on(beside(flow.clone().run(), cancel));
+    block_on(beside(flow.clone().run(4), cancel));
     assert_eq!((block_on(flow.finished()), shares.in_flight()), (Ok(()), 0));
 }
 
@@ -199,7 +204,7 @@ fn flows_get_bytes_by_their_shares() {
     let shares = Arc::<Shares>::default();
     let disk = Arc::<Disk>::default();
     let make = |share| {
-        let flow = Flow::new(Arc::new(Void), &shares, share);
+        let flow = Flow::new(Arc::new(Void), &shares, share, 0);
         assert!(flow.add(request(Arc::new(OnDisk(disk.clone())), 0, u64::MAX, 0)).is_ok());
         flow
     };
@@ -210,8 +215,74 @@ fn flows_get_bytes_by_their_shares() {
             yield_now().await;
         }
     };
-    let all = beside(flows[0].clone().run(), beside(flows[1].clone().run(), flows[2].clone().run()));
+    let all = beside(flows[0].clone().run(4), beside(flows[1].clone().run(4), flows[2].clone().run(4)));
     block_on(beside(stop, all));
     let parts = flows.each_ref().map(|flow| flow.moved_bytes() / PART_BYTES as u64);
     assert!(parts[1].abs_diff(parts[2]) <= 4 && parts[1].abs_diff(40) <= 4, "{parts:?}");
+}
+
+#[test]
+fn a_sink_that_takes_a_little_at_a_time_gets_all_in_order() {
+    let (sink, shares) = (Arc::new(Store { room: 1000, ..Store::default() }), Arc::<Shares>::default());
+    let flow = Flow::new(sink.clone(), &shares, 1, 0);
+    assert!(flow.add(request(file(2 * PART_BYTES as u64 + 5, true), 0, u64::MAX, 0)).is_ok());
+    flow.close();
+    block_on(flow.clone().run(4));
+    assert!(sink.data.lock().iter().copied().eq((0..2 * PART_BYTES as u64 + 5).map(byte_at)));
+}
+
+#[test]
+fn the_cookie_comes_back_with_the_completion_once() {
+    let shares = Arc::<Shares>::default();
+    let flow = Flow::new(Arc::new(Store::default()), &shares, 1, 0xc0ffee);
+    assert!(flow.add(request(file(1000, true), 0, 600, 0)).is_ok());
+    assert_eq!((flow.complete(), flow.readiness().now()), (None, Ready::empty()));
+    flow.close();
+    block_on(flow.clone().run(4));
+    assert_eq!(flow.readiness().now(), Ready::READ);
+    assert_eq!(flow.complete(), Some(Some(Completion { cookie: 0xc0ffee, result: Ok(600) })));
+    assert_eq!(flow.complete(), Some(None));
+}
+
+#[test]
+fn work_that_nobody_does_ends_its_flow() {
+    let flow = Flow::new(Arc::new(Void), &Arc::default(), 1, 7);
+    drop(flow.clone().run(11));
+    assert_eq!(flow.complete(), Some(Some(Completion { cookie: 7, result: Err(11) })));
+    assert_eq!(block_on(flow.finished()), Err(11));
+}
+
+/// A stream that nobody writes to.
+struct Silent;
+
+impl Source for Silent {
+    fn read(&self, _offset: u64, _bytes: usize) -> Reading {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn has_offsets(&self) -> bool {
+        false
+    }
+
+    fn wait(&self) -> Option<crate::Waiting> {
+        Some(Box::pin(core::future::pending()))
+    }
+}
+
+#[test]
+fn flows_that_wait_for_a_writer_hold_nothing_that_others_read_by() {
+    let shares = Arc::<Shares>::default();
+    let waiting: Vec<_> = (0..8).map(|_| Flow::new(Arc::new(Void), &shares, 1, 0)).collect();
+    let flow = Flow::new(Arc::new(Void), &shares, 1, 0);
+    assert!(flow.add(request(file(1 << 20, true), 0, u64::MAX, 0)).is_ok());
+    flow.close();
+    let other = flow.clone();
+    block_on(async move {
+        for silent in waiting {
+            assert!(silent.add(request(Arc::new(Silent), 0, u64::MAX, 0)).is_ok());
+            gyre_message::spawn(silent.run(4));
+        }
+        other.run(4).await;
+    });
+    assert_eq!(flow.moved_bytes(), 1 << 20);
 }

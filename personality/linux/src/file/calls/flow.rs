@@ -1,27 +1,32 @@
 //! The calls of flows and streams (2013 paper, Figs 6 and 7): numbers and arguments are in `gyre_config::native`.
 
 use super::{answer, install, usable_file};
-use crate::file::flow::{End, FlowEnd, take};
+use crate::file::flow::{End, FlowEnd, number, take};
 use crate::file::object::{Object, TURN_BYTES};
 use crate::file::open_file::OpenFile;
 use crate::file::transfer::{UserBuffer, word};
 use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_flow::{Flow, Request};
+use gyre_interface::io_stream::StreamEnds;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use linux_raw_sys::general as raw;
 
 /// Largest share of a flow.
 const SHARE_MAX: u64 = 1 << 20;
-/// Ends a flow at once instead of when everything is moved.
+/// How a flow is closed: at once, not when everything is moved.
 const CANCEL: u64 = 1;
+/// Without waiting for that: the completion is read from the flow.
+const CLOSE: u64 = 2;
 
-/// `flow(sink, share) -> flow`.
+/// `flow(sink, share, cookie) -> flow`.
 ///
 /// # Errors
-/// EBADF, EINVAL for a share out of bounds; ENFILE, EMFILE.
+/// EBADF, EINVAL for a share out of bounds; ENFILE, EMFILE. Where the asynchronous I/O resource has too much under way for the caller, the
+/// flow is there and has ended with EAGAIN.
 pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let sink = usable_file(thread, a.int(0))?;
     if !(1..=SHARE_MAX).contains(&a.word(1)) {
@@ -30,13 +35,22 @@ pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if !sink.is_writable() {
         return Err(Errno::EBADF);
     }
-    let flow = Flow::new(Arc::new(End(sink)), &thread.process().flow_shares, a.unsigned(1));
+    let flow = Flow::new(Arc::new(End(sink)), &thread.process().flow_shares, a.unsigned(1), a.word(2));
     let files = thread.process().files();
     let end = Object::Flow(FlowEnd(flow.clone()));
     let file = OpenFile::new(files.tenant(), end, raw::O_RDWR, None)?;
     let descriptor = install(thread, file, true)?;
-    gyre_message::spawn(flow.run());
+    orchestrate(thread, flow);
     answer(descriptor)
+}
+
+/// Has the flow's work done by the asynchronous I/O resource, in the order of its scheduler.
+fn orchestrate(thread: &Thread, flow: Arc<Flow>) {
+    let work = flow.run(number(Errno::EAGAIN));
+    match thread.tenant().host().async_io() {
+        Some(resource) => drop(resource.run(Box::pin(work))),
+        None => gyre_message::spawn(work),
+    }
 }
 
 fn flow_of(thread: &Thread, descriptor: i32) -> Result<Arc<Flow>, Errno> {
@@ -56,7 +70,7 @@ pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if !source.is_readable() {
         return Err(Errno::EBADF);
     }
-    if !matches!(source.object(), Object::Regular | Object::Pipe(_) | Object::Socket(_) | Object::Device(_)) {
+    if !can_be_taken(source.object()) {
         return Err(Errno::EINVAL);
     }
     let request =
@@ -64,7 +78,11 @@ pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     flow.add(request).map(|()| 0).map_err(|_| Errno::EPIPE)
 }
 
-/// `flow_close(flow, how) -> bytes`: waits for the end; the bytes that have arrived.
+fn can_be_taken(object: &Object) -> bool {
+    matches!(object, Object::Regular | Object::Pipe(_) | Object::Socket(_) | Object::Device(_) | Object::Stream(_))
+}
+
+/// `flow_close(flow, how) -> bytes`: waits for the end, unless `how` says not to; the bytes that have arrived.
 ///
 /// # Errors
 /// EBADF, EINVAL; the first error of a source or the sink.
@@ -73,6 +91,10 @@ pub async fn flow_close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match a.word(1) {
         0 => flow.close(),
         CANCEL => flow.cancel(),
+        CLOSE => {
+            flow.close();
+            return Ok(flow.moved_bytes());
+        }
         _ => return Err(Errno::EINVAL),
     }
     match thread.interruptible(flow.finished()).await? {
@@ -84,9 +106,14 @@ pub async fn flow_close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `stream(descriptors)`: a stream of bytes, the end to read from and the end to write to.
 ///
 /// # Errors
-/// As pipe2.
+/// EFAULT, ENFILE, EMFILE.
 pub async fn stream(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    super::descriptors::pipe2(thread, Arguments([a.word(0), u64::from(raw::O_CLOEXEC), 0, 0, 0, 0])).await
+    let files = thread.process().files();
+    let tenant = files.tenant();
+    let StreamEnds { reader, writer } = tenant.passage.client().open().await?;
+    let reader = OpenFile::new(tenant, Object::Stream(reader), raw::O_RDONLY, None)?;
+    let writer = OpenFile::new(tenant, Object::Stream(writer), raw::O_WRONLY, None)?;
+    super::descriptors::put_pair(thread, reader, writer, a.word(0), true).await
 }
 
 /// `stream_write(descriptor, address, bytes) -> bytes`: copies, waits for room.

@@ -310,7 +310,7 @@ async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_
 /// True where a short write is followed by another one: streams, which wait for room.
 fn goes_on(file: &OpenFile) -> bool {
     match file.object() {
-        Object::Pipe(_) | Object::Terminal(_) => true,
+        Object::Pipe(_) | Object::Terminal(_) | Object::Stream(_) => true,
         Object::Socket(socket) => !socket.keeps_borders(),
         _ => false,
     }

@@ -54,7 +54,7 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok()).ok_or(Errno::EFBIG)?;
     match file.object() {
         Object::Regular => {}
-        Object::Pipe(_) | Object::Socket(_) => return Err(Errno::ESPIPE),
+        Object::Pipe(_) | Object::Socket(_) | Object::Stream(_) => return Err(Errno::ESPIPE),
         Object::Directory => return Err(Errno::EISDIR),
         _ => return Err(Errno::ENODEV),
     }
@@ -85,7 +85,7 @@ async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<
 pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     let (offset, bytes, advice) = (a.word(1), a.word(2), a.unsigned(3));
-    if matches!(file.object(), Object::Pipe(_) | Object::Socket(_)) {
+    if matches!(file.object(), Object::Pipe(_) | Object::Socket(_) | Object::Stream(_)) {
         return Err(Errno::ESPIPE);
     }
     if advice > raw::POSIX_FADV_NOREUSE || bytes >> 63 != 0 {

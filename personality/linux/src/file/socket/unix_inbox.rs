@@ -1,6 +1,5 @@
 //! What has been sent to a local socket and not been received yet.
 
-use super::super::byte_queue::ByteQueue;
 use super::super::open_file::OpenFile;
 use super::super::tenant_files::InFlight;
 use super::{Data, Incoming, PeerCredentials, Receive, UnixName};
@@ -8,6 +7,7 @@ use crate::Errno;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_object::ByteQueue;
 
 /// Bytes that a socket holds for its reader.
 pub const INBOX_BYTES: usize = 208 * 1024;

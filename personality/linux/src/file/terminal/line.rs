@@ -1,9 +1,9 @@
 //! The line discipline: editing, echo, signals, output processing.
 
-use super::super::byte_queue::ByteQueue;
 use super::{LINE_BYTES, Output, QUEUE_BYTES, State};
 use alloc::vec::Vec;
 use gyre_machine::OutOfMemory;
+use gyre_object::ByteQueue;
 
 impl State {
     pub(super) fn has_input(&self) -> bool {

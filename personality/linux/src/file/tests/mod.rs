@@ -3,6 +3,7 @@
 mod epoll;
 mod files;
 mod mappings;
+mod passages;
 mod pipes;
 mod sockets;
 mod terminals;

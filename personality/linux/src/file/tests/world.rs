@@ -1,5 +1,6 @@
 //! A tenant with one or more processes, whose "programs" are the tests: they call through the table and look at user memory.
 
+use crate::file::passage::Passage;
 use crate::file::{FileContext, Setup, TenantFiles, table};
 use crate::process::{Credentials, NewProcess, Program};
 use crate::signal::Actions;
@@ -74,12 +75,21 @@ pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(User) -> F) {
 /// The same with a root file system of the test's own.
 pub(super) fn run_on<F: Future<Output = ()>>(root: files::Client, test: impl FnOnce(User) -> F) {
     block_on(async {
-        let user = first(root).await;
+        let user = first(root, Passage::free()).await;
         test(user).await;
     });
 }
 
-async fn first(root: files::Client) -> User {
+/// The same with a way of data of the test's own.
+pub(super) fn run_through<F: Future<Output = ()>>(passage: Passage, test: impl FnOnce(User) -> F) {
+    gyre_machine::set_virtual_time(1_000_000_000);
+    block_on(async {
+        let user = first(tmpfs(), passage).await;
+        test(user).await;
+    });
+}
+
+async fn first(root: files::Client, passage: Passage) -> User {
     let memory = tmpfs();
     let setup = Setup {
         root,
@@ -88,6 +98,7 @@ async fn first(root: files::Client) -> User {
         memory,
         tcp: None,
         udp: None,
+        passage,
         echo_console: false,
     };
     let files = TenantFiles::new(setup).await.unwrap();

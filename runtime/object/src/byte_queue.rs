@@ -1,12 +1,12 @@
-//! Bytes on their way from one program to another: pipes, local streams, terminals.
+//! Bytes on their way from one program to another: pipes, local and native streams, terminals.
 //!
 //! Small writes are gathered in a page of the queue's own, whole pages travel by reference. The last own page is kept when
 //! the queue runs empty, so that a ping-pong of small messages takes no memory.
 
+use crate::{Bytes, Page};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use gyre_machine::{OutOfMemory, PAGE_BYTES};
-use gyre_object::{Bytes, Page};
 
 struct Segment {
     page: Page,
@@ -64,6 +64,27 @@ impl ByteQueue {
         let (page, start) = data.location();
         self.bytes += data.len();
         self.segments.push_back(Segment { page: page.clone(), start, end: start + data.len(), own: false });
+    }
+
+    /// Puts views that were taken back before what is queued, in their order.
+    pub fn put_back(&mut self, views: Vec<Bytes>) {
+        for view in views.into_iter().rev() {
+            let (page, start) = view.location();
+            self.bytes += view.len();
+            self.segments.push_front(Segment { page: page.clone(), start, end: start + view.len(), own: false });
+        }
+    }
+
+    /// Adds a view to the end: copied behind what the last own page holds where it fits there, else by reference.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then nothing was added.
+    pub fn push_gathered(&mut self, data: &Bytes) -> Result<(), OutOfMemory> {
+        if data.len() <= PAGE_BYTES / 2 {
+            return self.push_slice(data.as_slice());
+        }
+        self.push_bytes(data);
+        Ok(())
     }
 
     /// Takes up to `into.len()` bytes by copying.
@@ -187,6 +208,28 @@ mod tests {
             assert_eq!(queue.read_into(&mut byte), 1);
         }
         assert_eq!(queue.segments.len(), 1);
+    }
+
+    #[test]
+    fn what_is_put_back_comes_out_first() {
+        let mut queue = ByteQueue::default();
+        queue.push_slice(b"one two").unwrap();
+        let taken = queue.take(4);
+        queue.push_slice(b" three").unwrap();
+        queue.put_back(taken);
+        let all: Vec<u8> = queue.take(100).iter().flat_map(|view| view.as_slice().to_vec()).collect();
+        assert_eq!((all.as_slice(), queue.len()), (&b"one two three"[..], 0));
+    }
+
+    #[test]
+    fn small_writes_are_gathered_in_a_page() {
+        let mut queue = ByteQueue::default();
+        for _ in 0..100 {
+            queue.push_gathered(&Bytes::copy_from(&[7; 40]).unwrap()).unwrap();
+        }
+        assert_eq!((queue.segments.len(), queue.len()), (1, 4000));
+        queue.push_gathered(&Bytes::copy_from(&[7; 4000]).unwrap()).unwrap();
+        assert_eq!(queue.segments.len(), 2, "a large one goes by reference");
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! From a file to anything: at once what is in memory and finds room, the rest on the transfer of flows.
+
+use super::{Moved, length};
+use crate::file::object::{Object, TURN_BYTES};
+use crate::file::open_file::OpenFile;
+use crate::{Errno, Thread};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use gyre_interface::Ready;
+
+/// Bytes read at once for a socket: what one sending takes, so that little is looked up in vain.
+const SEND_TURN_BYTES: usize = 64 * 1024;
+
+/// What is to be moved.
+pub(super) struct FileMove<'a> {
+    pub(super) thread: &'a Arc<Thread>,
+    pub(super) source: &'a Arc<OpenFile>,
+    /// The first byte in the source.
+    pub(super) from: u64,
+    pub(super) out: &'a Arc<OpenFile>,
+    /// Its place in the sink, where that is not where writing goes on.
+    pub(super) to: Option<u64>,
+    /// How much at most.
+    pub(super) bytes: usize,
+    pub(super) nonblocking: bool,
+}
+
+/// How a part went.
+enum Step {
+    /// All of it has arrived: so many bytes.
+    Arrived(usize),
+    /// So many bytes have, and no more can.
+    Over(usize, Option<Errno>),
+    /// So many bytes have; the rest has to wait.
+    Waits(usize),
+}
+
+impl FileMove<'_> {
+    /// Moves until everything is, the source ends or nothing more can be.
+    pub(super) async fn run(&self) -> Moved {
+        let mut moved = 0;
+        while moved < self.bytes {
+            match self.part(moved).await {
+                Step::Arrived(count) => moved += count,
+                Step::Over(count, error) => return Moved { bytes: moved + count, error },
+                Step::Waits(count) => return Box::pin(super::ride::rest(self, moved + count)).await,
+            }
+        }
+        Moved { bytes: moved, error: None }
+    }
+
+    async fn part(&self, moved: usize) -> Step {
+        // Nothing is read that there is no room for.
+        if self.nonblocking && is_full_socket(self.out) {
+            return Step::Over(0, Some(Errno::EAGAIN));
+        }
+        let left = self.bytes - moved;
+        let most = if matches!(self.out.object(), Object::Socket(_)) { SEND_TURN_BYTES } else { TURN_BYTES };
+        let (at, wanted) = (self.from + moved as u64, left.min(most));
+        let passage = self.source.tenant().passage;
+        let pieces = match passage.take_near(self.source, at, wanted) {
+            Some(pieces) => pieces,
+            // The disk is asked for the next parts while this one is written.
+            None if !self.nonblocking && left > wanted => return Step::Waits(0),
+            None => match passage.take(self.source, at, wanted).await {
+                Ok(pieces) => pieces,
+                Err(error) => return Step::Over(0, Some(error)),
+            },
+        };
+        let found = length(&pieces);
+        if found == 0 {
+            return Step::Over(0, None);
+        }
+        let to = self.to.map(|to| to + moved as u64);
+        match passage.give(self.out, to, pieces).await {
+            Ok(count) if count == found => Step::Arrived(count),
+            Ok(0) => Step::Over(0, None),
+            Ok(count) if self.nonblocking => Step::Over(count, None),
+            Ok(count) => Step::Waits(count),
+            Err(Errno::EAGAIN) if !self.nonblocking => Step::Waits(0),
+            Err(error) => Step::Over(0, Some(error)),
+        }
+    }
+}
+
+fn is_full_socket(out: &OpenFile) -> bool {
+    matches!(out.object(), Object::Socket(_)) && !out.ready().intersects(Ready::WRITE | Ready::ERROR | Ready::HANG_UP)
+}

@@ -1,0 +1,100 @@
+//! What must wait rides on the transfer of flows: parts are read ahead while earlier ones are written, within the same bounds, as a
+//! flow of share 1 beside the program's own.
+
+use super::Moved;
+use super::file_move::FileMove;
+use crate::file::calls::read_write::deadline_of;
+use crate::file::calls::{Patience, wait_ready};
+use crate::file::flow::{End, number};
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::{Errno, Thread};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_flow::{Reading, Sink, Source, Transfer, Writing};
+use gyre_interface::Ready;
+use gyre_object::{Bytes, SpinLock};
+
+/// A call's share among the flows of its program.
+const SHARE: u32 = 1;
+
+/// A sink of a call: waits for room as the call may, until a signal comes or the socket's time is over.
+struct Patient {
+    thread: Arc<Thread>,
+    out: Arc<OpenFile>,
+    has_place: bool,
+}
+
+impl Patient {
+    async fn write(&self, offset: u64, data: Vec<Bytes>) -> Result<usize, Errno> {
+        let at = self.has_place.then_some(offset);
+        let deadline = deadline_of(&self.out, Ready::WRITE);
+        let mut patience = Patience::default();
+        loop {
+            match self.out.tenant().passage.give(&self.out, at, data.clone()).await {
+                Err(Errno::EAGAIN) => {
+                    patience.again().await;
+                    wait_ready(&self.thread, &self.out, Ready::WRITE, deadline).await?;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// The same, shared with the writes under way.
+struct PatientSink(Arc<Patient>);
+
+impl Sink for PatientSink {
+    fn write(&self, offset: u64, data: Vec<Bytes>) -> Writing {
+        let sink = self.0.clone();
+        Box::pin(async move { sink.write(offset, data).await.map_err(number) })
+    }
+}
+
+/// What was taken from a stream and has not been written.
+struct Held(SpinLock<Vec<Bytes>>);
+
+impl Source for Held {
+    fn read(&self, _offset: u64, _bytes: usize) -> Reading {
+        let data = core::mem::take(&mut *self.0.lock());
+        Box::pin(async { Ok(data) })
+    }
+
+    fn has_offsets(&self) -> bool {
+        false
+    }
+}
+
+/// The rest of a move, after its first `moved` bytes.
+pub(super) async fn rest(of: &FileMove<'_>, moved: usize) -> Moved {
+    let source: Arc<dyn Source> = Arc::new(End(of.source.clone()));
+    let (next, end) = (of.from + moved as u64, of.from + of.bytes as u64);
+    let (to, done) = (of.to.map(|to| to + moved as u64), moved as u64);
+    transfer(of.thread, &source, of.out, (next, end), to, done).await
+}
+
+/// Writes what was taken from a stream, waiting for room.
+pub(super) async fn held(thread: &Arc<Thread>, data: Vec<Bytes>, out: &Arc<OpenFile>, to: Option<u64>) -> Moved {
+    let bytes = super::length(&data) as u64;
+    let source: Arc<dyn Source> = Arc::new(Held(SpinLock::new(data)));
+    transfer(thread, &source, out, (0, bytes), to, 0).await
+}
+
+async fn transfer(
+    thread: &Arc<Thread>,
+    source: &Arc<dyn Source>,
+    out: &Arc<OpenFile>,
+    (next, end): (u64, u64),
+    to: Option<u64>,
+    mut done: u64,
+) -> Moved {
+    let has_place = to.is_some() && matches!(out.object(), Object::Regular);
+    let sink: Arc<dyn Sink> =
+        Arc::new(PatientSink(Arc::new(Patient { thread: thread.clone(), out: out.clone(), has_place })));
+    let membership = Arc::new(thread.process().flow_shares.join(SHARE));
+    let transfer = Transfer { source, sink: &sink, membership: &membership, next, end, sink_offset: to.unwrap_or(0) };
+    let result = transfer.run(&mut |bytes| done += bytes).await;
+    Moved { bytes: done as usize, error: result.err().map(Errno) }
+}

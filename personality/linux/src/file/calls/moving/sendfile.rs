@@ -1,0 +1,58 @@
+//! `sendfile`, and `splice` from a file: from a position of the call's own, or the open file's.
+
+use super::file_move::FileMove;
+use super::{Moved, read_offset};
+use crate::file::calls::usable_file;
+use crate::file::object::Object;
+use crate::file::open_file::OpenFile;
+use crate::file::transfer::CALL_BYTES_MAX;
+use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::sync::Arc;
+
+/// `sendfile(out, in, offset, bytes)`.
+///
+/// # Errors
+/// EBADF, EINVAL for a source that is no file or a sink with O_APPEND, EFAULT; those of the source and the sink where nothing was moved.
+pub async fn sendfile(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let (out, source) = (usable_file(thread, a.int(0))?, usable_file(thread, a.int(1))?);
+    if !source.is_readable() || !out.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    if !matches!(source.object(), Object::Regular | Object::Device(_)) || out.appends() {
+        return Err(Errno::EINVAL);
+    }
+    send(thread, &source, a.word(2), &out, a.size(3).min(CALL_BYTES_MAX), out.is_nonblocking()).await
+}
+
+/// Moves from the offset at an address, which is brought up to date, or from the position where that is 0.
+///
+/// # Errors
+/// As [`sendfile`].
+pub(super) async fn send(
+    thread: &Arc<Thread>,
+    source: &Arc<OpenFile>,
+    offset: u64,
+    out: &Arc<OpenFile>,
+    bytes: usize,
+    nonblocking: bool,
+) -> Outcome {
+    let from = |from| FileMove { thread, source, from, out, to: None, bytes, nonblocking };
+    if offset == 0 {
+        return from_position(source, out, from).await.outcome(thread);
+    }
+    let start = read_offset(thread, offset).await?;
+    let moved = from(start).run().await;
+    thread.copy_out(offset, &(start + moved.bytes as u64).to_le_bytes()).await?;
+    moved.outcome(thread)
+}
+
+async fn from_position<'a>(source: &OpenFile, out: &OpenFile, from: impl Fn(u64) -> FileMove<'a>) -> Moved {
+    // One description at both ends has one position, and writing needs it.
+    if core::ptr::eq(source, out) {
+        return from(source.position.peek()).run().await;
+    }
+    let held = source.position.hold().await;
+    let moved = from(held.get()).run().await;
+    held.set(held.get() + moved.bytes as u64);
+    moved
+}
