@@ -12,6 +12,7 @@ pub mod event;
 pub mod mapping;
 pub mod meter;
 pub mod user;
+pub mod viewing;
 pub mod zone;
 
 pub use address::{PAGE_BYTES, Pa, USER_END, Va};
@@ -21,6 +22,7 @@ pub use event::Events;
 pub use mapping::{Access, MapError, MapFlags, Mapping};
 pub use meter::{MemoryMeter, OutOfMemory};
 pub use user::{Exit, Registers, Trap};
+pub use viewing::{FrameWord, Share, Step, UNCHARGED, Viewing};
 pub use zone::{MemoryRegion, ZoneDescription};
 
 /// Upper bound on the cores of one instance.

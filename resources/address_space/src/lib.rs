@@ -31,6 +31,8 @@ pub mod layout;
 mod leaving;
 pub mod map;
 mod pages;
+#[cfg(test)]
+mod parts_tests;
 pub mod region;
 mod regions;
 pub mod space;

@@ -6,7 +6,8 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use gyre_machine::PAGE_BYTES;
+use gyre_account::ActivityId;
+use gyre_machine::{PAGE_BYTES, Viewing};
 use gyre_object::Page;
 
 /// Small enough that a block with few pages costs little to make and to look through at fork and exit.
@@ -21,8 +22,8 @@ struct Block {
 /// Pages by the address of their first byte.
 #[derive(Default)]
 pub(crate) struct PageMap {
-    /// True where it is what a program sees: its pages count as mapped.
-    is_shown: bool,
+    /// Whose program sees it and pays its part of the pages; nobody where they are only kept.
+    viewer: Option<ActivityId>,
     blocks: BTreeMap<u64, Box<Block>>,
     count: usize,
     /// Pages of 2 MiB; where one is there are no others.
@@ -66,11 +67,35 @@ impl Block {
 }
 
 impl PageMap {
-    /// The pages that a program sees.
-    pub(crate) fn of_program() -> PageMap {
+    /// The pages that a program sees, of which `viewer` pays its part.
+    pub(crate) fn of_program(viewer: ActivityId) -> PageMap {
         let mut pages = PageMap::default();
-        pages.is_shown = true;
+        pages.viewer = Some(viewer);
         pages
+    }
+
+    /// Who pays its part of the pages.
+    pub(crate) fn viewer(&self) -> ActivityId {
+        self.viewer.unwrap_or(ActivityId::INFRASTRUCTURE)
+    }
+
+    /// Changes of who shows pages, in the name of who sees these. Not kept across a wait.
+    pub(crate) fn viewing(&self) -> Viewing {
+        gyre_machine::viewing(self.viewer().0)
+    }
+
+    fn enter(&self, page: &Page) {
+        if let Some(viewer) = self.viewer
+            && !page.enter_own(viewer.0)
+        {
+            page.enter(&mut self.viewing());
+        }
+    }
+
+    fn leave(&self, page: &Page) {
+        if self.viewer.is_some() && !page.leave_last() {
+            page.leave(&mut self.viewing());
+        }
     }
 
     /// How many pages there are, huge ones counted as what they could be split into.
@@ -160,19 +185,32 @@ impl PageMap {
 
     /// Puts a page at `address` and returns what was there.
     pub(crate) fn insert(&mut self, address: u64, page: Page) -> Option<Page> {
-        let (number, index) = place(address);
-        if self.is_shown {
-            page.note_mapping();
+        self.enter(&page);
+        let before = self.put(address, page);
+        if let Some(before) = &before {
+            self.leave(before);
         }
+        before
+    }
+
+    /// Puts pages in a row where none are.
+    pub(crate) fn insert_row(&mut self, address: u64, pages: Vec<Page>) {
+        let mut viewing = self.viewing();
+        for (page, at) in pages.into_iter().zip((address..).step_by(PAGE_BYTES)) {
+            if self.viewer.is_some() {
+                page.enter(&mut viewing);
+            }
+            self.put(at, page);
+        }
+    }
+
+    fn put(&mut self, address: u64, page: Page) -> Option<Page> {
+        let (number, index) = place(address);
         let block = self.blocks.entry(number).or_insert_with(Block::new);
         let before = block.pages.get_mut(index)?.replace(page);
-        match &before {
-            None => {
-                block.used += 1;
-                self.count += 1;
-            }
-            Some(before) if self.is_shown => before.note_unmapping(),
-            Some(_) => {}
+        if before.is_none() {
+            block.used += 1;
+            self.count += 1;
         }
         before
     }
@@ -182,14 +220,12 @@ impl PageMap {
         let (number, index) = place(address);
         let block = self.blocks.get_mut(&number)?;
         let page = block.pages.get_mut(index)?.take()?;
-        if self.is_shown {
-            page.note_unmapping();
-        }
         block.used -= 1;
         self.count -= 1;
         if block.used == 0 {
             self.blocks.remove(&number);
         }
+        self.leave(&page);
         Some(page)
     }
 
@@ -208,8 +244,8 @@ impl PageMap {
         })
     }
 
-    /// Gives all pages from `start` to `end` to the program `other` too, which has none there.
-    pub(crate) fn share_range(&self, other: &mut PageMap, start: u64, end: u64) {
+    /// Gives all pages from `start` to `end` to the program `other` too, which has none there and whose `viewing` it is.
+    pub(crate) fn share_range(&self, other: &mut PageMap, viewing: &mut Viewing, start: u64, end: u64) {
         let numbers = Numbers::of(start, end);
         for (number, block) in self.blocks.range(numbers.blocks()) {
             let range = numbers.places(*number);
@@ -220,7 +256,7 @@ impl PageMap {
             let mut count = 0;
             for (to, page) in fresh.pages.get_mut(range).unwrap_or_default().iter_mut().zip(from) {
                 if let Some(page) = page {
-                    page.note_mapping();
+                    page.enter(viewing);
                     *to = Some(page.clone());
                     count += 1;
                 }
@@ -233,16 +269,16 @@ impl PageMap {
     /// Takes all pages from `start` to `end` out.
     pub(crate) fn take_range(&mut self, start: u64, end: u64, taken: &mut Vec<Page>) {
         let numbers = Numbers::of(start, end);
+        if self.blocks.first_key_value().is_some_and(|(first, _)| *first >= numbers.first.div_ceil(BLOCK_PAGES))
+            && self.blocks.last_key_value().is_some_and(|(last, _)| *last < numbers.last / BLOCK_PAGES)
+        {
+            return self.take_all(taken);
+        }
         let mut emptied = Vec::new();
+        let mut viewing = self.viewer.map(|_| self.viewing());
         for (number, block) in self.blocks.range_mut(numbers.blocks()) {
-            let before = taken.len();
-            let places = block.pages.get_mut(numbers.places(*number)).unwrap_or_default();
-            taken.extend(places.iter_mut().filter_map(Option::take));
-            if self.is_shown {
-                taken.iter().skip(before).for_each(Page::note_unmapping);
-            }
-            block.used -= taken.len() - before;
-            self.count -= taken.len() - before;
+            let count = take_out(block, numbers.places(*number), &mut viewing, taken);
+            self.count -= count;
             if block.used == 0 {
                 emptied.push(*number);
             }
@@ -251,13 +287,36 @@ impl PageMap {
             self.blocks.remove(&number);
         }
     }
+
+    fn take_all(&mut self, taken: &mut Vec<Page>) {
+        taken.reserve(self.count);
+        let mut viewing = self.viewer.map(|_| self.viewing());
+        for mut block in core::mem::take(&mut self.blocks).into_values() {
+            take_out(&mut block, 0..BLOCK_PAGES as usize, &mut viewing, taken);
+        }
+        self.count = 0;
+    }
+}
+
+/// Takes the pages of some places out of a block, and answers how many.
+fn take_out(block: &mut Block, places: Range<usize>, viewing: &mut Option<Viewing>, taken: &mut Vec<Page>) -> usize {
+    let before = taken.len();
+    let pages = block.pages.get_mut(places).unwrap_or_default().iter_mut().filter_map(Option::take);
+    match viewing {
+        Some(viewing) => taken.extend(pages.inspect(|page| page.leave(viewing))),
+        None => taken.extend(pages),
+    }
+    let count = taken.len() - before;
+    block.used -= count;
+    count
 }
 
 impl Drop for PageMap {
     fn drop(&mut self) {
-        if self.is_shown {
+        if self.viewer.is_some() {
+            let mut viewing = self.viewing();
             let all = self.blocks.values().flat_map(|block| block.pages.iter().flatten());
-            all.for_each(Page::note_unmapping);
+            all.for_each(|page| page.leave(&mut viewing));
         }
     }
 }
@@ -267,7 +326,7 @@ mod tests {
     use super::*;
 
     fn map_of(numbers: &[u64]) -> PageMap {
-        let mut map = PageMap::of_program();
+        let mut map = PageMap::of_program(ActivityId(1));
         for number in numbers {
             assert!(map.insert(number * PAGE, Page::zeroed().unwrap()).is_none());
         }
@@ -295,7 +354,8 @@ mod tests {
         let _alone = crate::tests::alone();
         let map = map_of(&[1, 63, 64, 200, 201]);
         let mut other = map_of(&[2]);
-        map.share_range(&mut other, 63 * PAGE, 201 * PAGE);
+        let mut viewing = other.viewing();
+        map.share_range(&mut other, &mut viewing, 63 * PAGE, 201 * PAGE);
         assert_eq!(numbers(&other, 0, 300), [2, 63, 64, 200]);
         assert_eq!(other.len(), 4);
         assert!(
