@@ -6,6 +6,9 @@ use crate::{Share, Step};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
 
+/// Nobody was told of it.
+pub const UNCHARGED: u32 = u32::MAX;
+
 /// Told of every byte the platform hands out, so that each belongs to somebody.
 ///
 /// The platform's frame allocator and kernel heap call it; the runtime implements it with the activity whose message is being handled.
@@ -28,4 +31,21 @@ pub trait MemoryMeter: Sync {
     }
     /// `bytes` of pages, perhaps none, have gone from one owner to another one, which `share` answered.
     fn passed(&self, _from: u32, _to: u32, _bytes: usize) {}
+    /// Both at once for `bytes` of pages: `replace` changes who pays, and answers whether it could. False where it could not, or `owner`
+    /// is no payer any more. `replace` takes no lock and no memory.
+    fn hand_over(
+        &self,
+        owner: u32,
+        viewer: u32,
+        step: Step,
+        bytes: usize,
+        replace: &mut dyn FnMut(Share) -> bool,
+    ) -> bool {
+        let Some(share) = self.share(owner, viewer, step) else { return false };
+        let done = replace(share);
+        if share.owner != owner {
+            self.passed(owner, share.owner, if done { bytes } else { 0 });
+        }
+        done
+    }
 }

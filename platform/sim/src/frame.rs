@@ -1,6 +1,6 @@
 //! Physical frames: page-aligned memory of the host, whose address plays the physical address.
 
-use gyre_platform::{FrameWord, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, UNCHARGED, Viewing};
+use gyre_platform::{FrameWord, Like, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, UNCHARGED, Viewing};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,11 +76,24 @@ impl Frame {
     }
 
     /// One more address space shows it.
-    #[inline]
     pub fn enter(&self, viewing: &mut Viewing) {
-        if !self.word.pass_like(viewing) {
-            self.word.enter(viewing, self.bytes());
-        }
+        self.word.enter(viewing, self.bytes());
+    }
+
+    /// As [`Frame::enter`] for one that comes alone.
+    pub fn enter_now(&self, viewer: u32) {
+        self.word.enter_now(meter().map(|meter| meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// As [`Frame::leave`] for one that goes alone.
+    pub fn leave_now(&self, viewer: u32) {
+        self.word.leave_now(meter().map(|meter| meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    #[inline(always)]
+    pub fn pass_like(&self, like: Like) -> bool {
+        self.word.pass_like(like)
     }
 
     /// The same where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
@@ -90,11 +103,8 @@ impl Frame {
     }
 
     /// One address space less shows it.
-    #[inline]
     pub fn leave(&self, viewing: &mut Viewing) {
-        if !self.word.pass_like(viewing) && !self.word.leave_last() {
-            self.word.leave(viewing, self.bytes());
-        }
+        self.word.leave(viewing, self.bytes());
     }
 
     /// As [`Frame::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.

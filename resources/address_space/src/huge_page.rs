@@ -3,6 +3,7 @@
 //! Who writes a shared one cuts it first: 512 pages then lie where the one lay, which the others go on to map by one entry. So a fork
 //! costs an entry, and a write a copy of 4 KiB.
 
+use crate::together::{enter_all, leave_all};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
@@ -41,7 +42,7 @@ impl HugePage {
     pub(crate) fn shared(self, viewer: ActivityId, other: ActivityId) -> (HugePage, HugePage) {
         let holder = match self {
             HugePage::Own(page) => {
-                page.enter(&mut gyre_machine::viewing(viewer.0));
+                page.enter_now(viewer.0);
                 Holder { shared: Arc::new(SpinLock::new(Shared { holders: 1, form: Form::Whole(page) })), viewer }
             }
             HugePage::Shared(holder) => holder,
@@ -106,8 +107,7 @@ impl Holder {
     fn again(&self, viewer: ActivityId) -> Holder {
         let mut shared = self.shared.lock();
         shared.holders += 1;
-        let mut viewing = gyre_machine::viewing(viewer.0);
-        shared.form.each(|page| page.enter(&mut viewing));
+        enter_all(shared.form.pages().iter(), &mut gyre_machine::viewing(viewer.0));
         Holder { shared: self.shared.clone(), viewer }
     }
 
@@ -119,7 +119,7 @@ impl Holder {
         }
         match core::mem::replace(&mut shared.form, Form::Parts(Vec::new())) {
             Form::Whole(page) => {
-                page.leave(&mut gyre_machine::viewing(self.viewer.0));
+                page.leave_now(self.viewer.0);
                 Some(page)
             }
             Form::Parts(_) => None,
@@ -147,10 +147,10 @@ impl Holder {
 }
 
 impl Form {
-    fn each(&self, mut work: impl FnMut(&Page)) {
+    fn pages(&self) -> &[Page] {
         match self {
-            Form::Whole(page) => work(page),
-            Form::Parts(parts) => parts.iter().for_each(work),
+            Form::Whole(page) => core::slice::from_ref(page),
+            Form::Parts(parts) => parts,
         }
     }
 }
@@ -159,7 +159,6 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let mut shared = self.shared.lock();
         shared.holders -= 1;
-        let mut viewing = gyre_machine::viewing(self.viewer.0);
-        shared.form.each(|page| page.leave(&mut viewing));
+        leave_all(shared.form.pages().iter(), &mut gyre_machine::viewing(self.viewer.0));
     }
 }

@@ -38,6 +38,7 @@ mod regions;
 pub mod space;
 #[cfg(test)]
 mod tests;
+mod together;
 pub mod usage;
 pub mod user_memory;
 

@@ -2,6 +2,7 @@
 
 use crate::huge::HUGE;
 use crate::huge_page::HugePage;
+use crate::together::{enter_all, leave_all};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,7 +16,8 @@ const BLOCK_PAGES: u64 = 64;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 struct Block {
-    used: usize,
+    /// A bit for each place where a page is.
+    present: u64,
     pages: [Option<Page>; BLOCK_PAGES as usize],
 }
 
@@ -62,8 +64,57 @@ impl Numbers {
 
 impl Block {
     fn new() -> Box<Block> {
-        Box::new(Block { used: 0, pages: [const { None }; BLOCK_PAGES as usize] })
+        Box::new(Block { present: 0, pages: [const { None }; BLOCK_PAGES as usize] })
     }
+}
+
+impl Block {
+    /// Gives the pages of some of its places where pages are to another block, which has none there; answers how many.
+    fn share(&self, other: &mut Block, viewing: &mut Viewing, places: u64) -> usize {
+        let (mut like, mut alike) = (viewing.like(), 0);
+        for place in bits(places) {
+            let (Some(Some(page)), Some(to)) = (self.pages.get(place), other.pages.get_mut(place)) else { continue };
+            if page.pass_like(like) {
+                alike += 1;
+            } else {
+                viewing.note(alike);
+                page.enter(viewing);
+                (like, alike) = (viewing.like(), 0);
+            }
+            *to = Some(page.clone());
+        }
+        viewing.note(alike);
+        other.present |= places;
+        places.count_ones() as usize
+    }
+
+    /// Takes the pages of some places out, and answers how many.
+    fn take_out(&mut self, places: u64, viewing: &mut Option<Viewing>, taken: &mut Vec<Page>) -> usize {
+        let before = taken.len();
+        let places = self.present & places;
+        taken.extend(bits(places).filter_map(|place| self.pages.get_mut(place)?.take()));
+        self.present &= !places;
+        let fresh = taken.get(before..).unwrap_or_default();
+        if let Some(viewing) = viewing {
+            leave_all(fresh.iter(), viewing);
+        }
+        fresh.len()
+    }
+}
+
+/// The places in a mask, in order.
+fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    core::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left.wrapping_sub(1);
+        Some(place)
+    })
+}
+
+fn mask_of(places: Range<usize>) -> u64 {
+    let below = |place: usize| 1u64.checked_shl(place as u32).map_or(u64::MAX, |bit| bit - 1);
+    below(places.end) & !below(places.start)
 }
 
 impl PageMap {
@@ -88,13 +139,15 @@ impl PageMap {
         if let Some(viewer) = self.viewer
             && !page.enter_own(viewer.0)
         {
-            page.enter(&mut self.viewing());
+            page.enter_now(viewer.0);
         }
     }
 
     fn leave(&self, page: &Page) {
-        if self.viewer.is_some() && !page.leave_last() {
-            page.leave(&mut self.viewing());
+        if let Some(viewer) = self.viewer
+            && !page.leave_last()
+        {
+            page.leave_now(viewer.0);
         }
     }
 
@@ -136,7 +189,7 @@ impl PageMap {
 
     /// True where the block of the page at `address` has all its pages.
     pub(crate) fn is_block_full(&self, address: u64) -> bool {
-        self.blocks.get(&place(address).0).is_some_and(|block| block.used == BLOCK_PAGES as usize)
+        self.blocks.get(&place(address).0).is_some_and(|block| block.present == u64::MAX)
     }
 
     /// The single pages from `start` to `end`, block by block.
@@ -195,11 +248,10 @@ impl PageMap {
 
     /// Puts pages in a row where none are.
     pub(crate) fn insert_row(&mut self, address: u64, pages: Vec<Page>) {
-        let mut viewing = self.viewing();
+        if self.viewer.is_some() {
+            enter_all(pages.iter(), &mut self.viewing());
+        }
         for (page, at) in pages.into_iter().zip((address..).step_by(PAGE_BYTES)) {
-            if self.viewer.is_some() {
-                page.enter(&mut viewing);
-            }
             self.put(at, page);
         }
     }
@@ -209,7 +261,7 @@ impl PageMap {
         let block = self.blocks.entry(number).or_insert_with(Block::new);
         let before = block.pages.get_mut(index)?.replace(page);
         if before.is_none() {
-            block.used += 1;
+            block.present |= 1 << index;
             self.count += 1;
         }
         before
@@ -220,9 +272,9 @@ impl PageMap {
         let (number, index) = place(address);
         let block = self.blocks.get_mut(&number)?;
         let page = block.pages.get_mut(index)?.take()?;
-        block.used -= 1;
+        block.present &= !(1 << index);
         self.count -= 1;
-        if block.used == 0 {
+        if block.present == 0 {
             self.blocks.remove(&number);
         }
         self.leave(&page);
@@ -248,21 +300,11 @@ impl PageMap {
     pub(crate) fn share_range(&self, other: &mut PageMap, viewing: &mut Viewing, start: u64, end: u64) {
         let numbers = Numbers::of(start, end);
         for (number, block) in self.blocks.range(numbers.blocks()) {
-            let range = numbers.places(*number);
-            let Some(from) = block.pages.get(range.clone()) else {
-                continue;
-            };
-            let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
-            let mut count = 0;
-            for (to, page) in fresh.pages.get_mut(range).unwrap_or_default().iter_mut().zip(from) {
-                if let Some(page) = page {
-                    page.enter(viewing);
-                    *to = Some(page.clone());
-                    count += 1;
-                }
+            let places = block.present & mask_of(numbers.places(*number));
+            if places != 0 {
+                let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
+                other.count += block.share(fresh, viewing, places);
             }
-            fresh.used += count;
-            other.count += count;
         }
     }
 
@@ -277,9 +319,9 @@ impl PageMap {
         let mut emptied = Vec::new();
         let mut viewing = self.viewer.map(|_| self.viewing());
         for (number, block) in self.blocks.range_mut(numbers.blocks()) {
-            let count = take_out(block, numbers.places(*number), &mut viewing, taken);
+            let count = block.take_out(mask_of(numbers.places(*number)), &mut viewing, taken);
             self.count -= count;
-            if block.used == 0 {
+            if block.present == 0 {
                 emptied.push(*number);
             }
         }
@@ -292,31 +334,17 @@ impl PageMap {
         taken.reserve(self.count);
         let mut viewing = self.viewer.map(|_| self.viewing());
         for mut block in core::mem::take(&mut self.blocks).into_values() {
-            take_out(&mut block, 0..BLOCK_PAGES as usize, &mut viewing, taken);
+            block.take_out(u64::MAX, &mut viewing, taken);
         }
         self.count = 0;
     }
 }
 
-/// Takes the pages of some places out of a block, and answers how many.
-fn take_out(block: &mut Block, places: Range<usize>, viewing: &mut Option<Viewing>, taken: &mut Vec<Page>) -> usize {
-    let before = taken.len();
-    let pages = block.pages.get_mut(places).unwrap_or_default().iter_mut().filter_map(Option::take);
-    match viewing {
-        Some(viewing) => taken.extend(pages.inspect(|page| page.leave(viewing))),
-        None => taken.extend(pages),
-    }
-    let count = taken.len() - before;
-    block.used -= count;
-    count
-}
-
 impl Drop for PageMap {
     fn drop(&mut self) {
         if self.viewer.is_some() {
-            let mut viewing = self.viewing();
             let all = self.blocks.values().flat_map(|block| block.pages.iter().flatten());
-            all.for_each(|page| page.leave(&mut viewing));
+            leave_all(all, &mut self.viewing());
         }
     }
 }

@@ -343,6 +343,17 @@ impl MemoryMeter for Activities {
     fn passed(&self, from: u32, to: u32, bytes: usize) {
         self.pass(from, to, bytes as u64);
     }
+
+    fn hand_over(
+        &self,
+        owner: u32,
+        viewer: u32,
+        step: Step,
+        bytes: usize,
+        replace: &mut dyn FnMut(Share) -> bool,
+    ) -> bool {
+        self.hand_over_one(owner, ActivityId(viewer), step, bytes as u64, replace)
+    }
 }
 
 #[cfg(test)]

@@ -61,6 +61,58 @@ impl Activities {
         }
     }
 
+    /// Both for pages that come or go alone: under one lock where somebody leaves a set, as one who writes to a copy does.
+    pub(crate) fn hand_over_one(
+        &self,
+        owner: u32,
+        viewer: ActivityId,
+        step: Step,
+        bytes: u64,
+        replace: &mut dyn FnMut(Share) -> bool,
+    ) -> bool {
+        if let (Some(set), Step::Leave) = (SetId::of(owner), step)
+            && let Some(done) = self.leave_at_once(set, viewer, bytes, replace)
+        {
+            return done;
+        }
+        let Some(share) = self.share_of(owner, viewer, step) else { return false };
+        let done = replace(share);
+        if share.owner != owner {
+            self.pass(owner, share.owner, if done { bytes } else { 0 });
+        }
+        done
+    }
+
+    /// `None` where nothing was done, as there is no set without the viewer.
+    fn leave_at_once(
+        &self,
+        set: SetId,
+        viewer: ActivityId,
+        bytes: u64,
+        replace: &mut dyn FnMut(Share) -> bool,
+    ) -> Option<bool> {
+        let ms = now_ms();
+        let mut shard = self.viewers.of_set(set);
+        let (owner, into) = match shard.change(set, viewer, -1) {
+            Goal::One(one) => (one.0, None),
+            Goal::Set(into) => (into.word(), Some(into)),
+            Goal::NoRoom | Goal::Gone => return None,
+        };
+        let done = replace(Share { owner, is_loose: false });
+        let moved = if done { bytes } else { 0 };
+        let mut is_left = self.take_from(&mut shard, set, moved, ms);
+        if let Some(into) = into {
+            is_left |= self.give_to(&mut shard, into, moved, ms);
+        }
+        drop(shard);
+        if done && !is_left && into.is_none() {
+            self.with_holder(ActivityId(owner), |slot| {
+                slot.add_own(bytes, ms);
+            });
+        }
+        Some(done)
+    }
+
     /// Gives back pages of a set that nobody took out of it: a frame that ends while it is shown.
     #[cold]
     pub(crate) fn credit_set(&self, set: SetId, bytes: u64) {

@@ -5,7 +5,7 @@ use crate::lock::Once;
 use crate::paging::DIRECT_MAP;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use gyre_platform::{FrameWord, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, Viewing};
+use gyre_platform::{FrameWord, Like, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, Viewing};
 
 static METER: Once<&'static dyn MemoryMeter> = Once::new();
 
@@ -138,11 +138,24 @@ impl Frame {
     }
 
     /// One more address space shows it.
-    #[inline]
     pub fn enter(&self, viewing: &mut Viewing) {
-        if !self.word.pass_like(viewing) {
-            self.word.enter(viewing, self.bytes());
-        }
+        self.word.enter(viewing, self.bytes());
+    }
+
+    /// As [`Frame::enter`] for one that comes alone.
+    pub fn enter_now(&self, viewer: u32) {
+        self.word.enter_now(METER.get().map(|meter| *meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// As [`Frame::leave`] for one that goes alone.
+    pub fn leave_now(&self, viewer: u32) {
+        self.word.leave_now(METER.get().map(|meter| *meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    #[inline(always)]
+    pub fn pass_like(&self, like: Like) -> bool {
+        self.word.pass_like(like)
     }
 
     /// The same where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
@@ -152,11 +165,8 @@ impl Frame {
     }
 
     /// One address space less shows it.
-    #[inline]
     pub fn leave(&self, viewing: &mut Viewing) {
-        if !self.word.pass_like(viewing) && !self.word.leave_last() {
-            self.word.leave(viewing, self.bytes());
-        }
+        self.word.leave(viewing, self.bytes());
     }
 
     /// As [`Frame::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.

@@ -15,14 +15,17 @@ trait Shown {
 
 impl Shown for FrameWord {
     fn come(&self, viewing: &mut Viewing) {
-        if !self.pass_like(viewing) {
-            self.enter(viewing, PAGE_BYTES);
+        match self.pass_like(viewing.like()) {
+            true => viewing.note(1),
+            false => self.enter(viewing, PAGE_BYTES),
         }
     }
 
     fn go(&self, viewing: &mut Viewing) {
-        if !self.pass_like(viewing) && !self.leave_last() {
-            self.leave(viewing, PAGE_BYTES);
+        match self.pass_like(viewing.like()) {
+            true => viewing.note(1),
+            false if self.leave_last() => {}
+            false => self.leave(viewing, PAGE_BYTES),
         }
     }
 }
@@ -254,9 +257,13 @@ fn random_steps_divide_as_the_model_does() {
                 }
                 2 => {
                     let mut viewing = world.viewing(who);
+                    let is_alone = next(2) == 0;
                     for (page, shown) in &mut pages {
                         while let Some(at) = shown.iter().position(|other| *other == who) {
-                            page.go(&mut viewing);
+                            match is_alone {
+                                true => page.leave_now(Some(world.activities), who.0, PAGE_BYTES),
+                                false => page.go(&mut viewing),
+                            }
                             shown.swap_remove(at);
                         }
                     }
@@ -309,7 +316,9 @@ fn cores_that_come_and_go_at_once_lose_nothing() {
                     pages.iter().for_each(|page| page.come(&mut viewing));
                     drop(viewing);
                     let mut viewing = Viewing::new(Some(activities), id.0);
-                    pages.iter().for_each(|page| page.go(&mut viewing));
+                    let (ones, others) = pages.split_at(50);
+                    ones.iter().for_each(|page| page.leave_now(Some(activities), id.0, PAGE_BYTES));
+                    others.iter().for_each(|page| page.go(&mut viewing));
                 }
             })
         })
