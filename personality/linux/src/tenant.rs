@@ -147,7 +147,7 @@ impl Tenant {
             futexes: Futexes::default(),
             segments: Segments::default(),
             files,
-            void: AddressSpace::new(host.flush(), nothing)?,
+            void: AddressSpace::new(host.flush(), nothing, activity)?,
             missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
             vdso: Vdso::new()?,
         });

@@ -9,18 +9,22 @@ pub mod address;
 pub mod clock;
 pub mod device;
 pub mod event;
+pub mod frame_word;
 pub mod mapping;
 pub mod meter;
 pub mod user;
+pub mod viewing;
 pub mod zone;
 
 pub use address::{PAGE_BYTES, Pa, USER_END, Va};
 pub use clock::ClockScale;
 pub use device::{DeviceError, PciAddress, PciId};
 pub use event::Events;
+pub use frame_word::FrameWord;
 pub use mapping::{Access, MapError, MapFlags, Mapping};
-pub use meter::{MemoryMeter, OutOfMemory};
+pub use meter::{MemoryMeter, OutOfMemory, UNCHARGED};
 pub use user::{Exit, Registers, Trap};
+pub use viewing::{Like, Share, Step, Viewing};
 pub use zone::{MemoryRegion, ZoneDescription};
 
 /// Upper bound on the cores of one instance.

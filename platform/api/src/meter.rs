@@ -1,8 +1,13 @@
 //! Charging memory where it is taken.
 
+use crate::{Share, Step};
+
 /// There is no memory left, or the activity may not have more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
+
+/// Nobody was told of it.
+pub const UNCHARGED: u32 = u32::MAX;
 
 /// Told of every byte the platform hands out, so that each belongs to somebody.
 ///
@@ -19,4 +24,28 @@ pub trait MemoryMeter: Sync {
     fn charge_object(&self, bytes: usize) -> u32;
     /// Gives `bytes` back to `owner`, a value that one of the two returned.
     fn credit(&self, owner: u32, bytes: usize);
+    /// Who pays for pages of `owner` once `viewer` has come or gone; `None` where `owner` is no payer any more. Each answer that is
+    /// another owner is followed by one [`MemoryMeter::passed`], before which that owner stays.
+    fn share(&self, owner: u32, _viewer: u32, _step: Step) -> Option<Share> {
+        Some(Share { owner, is_loose: true })
+    }
+    /// `bytes` of pages, perhaps none, have gone from one owner to another one, which `share` answered.
+    fn passed(&self, _from: u32, _to: u32, _bytes: usize) {}
+    /// Both at once for `bytes` of pages: `replace` changes who pays, and answers whether it could. False where it could not, or `owner`
+    /// is no payer any more. `replace` takes no lock and no memory.
+    fn hand_over(
+        &self,
+        owner: u32,
+        viewer: u32,
+        step: Step,
+        bytes: usize,
+        replace: &mut dyn FnMut(Share) -> bool,
+    ) -> bool {
+        let Some(share) = self.share(owner, viewer, step) else { return false };
+        let done = replace(share);
+        if share.owner != owner {
+            self.passed(owner, share.owner, if done { bytes } else { 0 });
+        }
+        done
+    }
 }

@@ -1,9 +1,9 @@
 //! Physical frames: page-aligned memory of the host, whose address plays the physical address.
 
-use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
+use gyre_platform::{FrameWord, Like, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, UNCHARGED, Viewing};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sets who is told of every byte that this machine takes; only the first call counts.
 pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
@@ -14,14 +14,17 @@ fn meter() -> Option<&'static dyn MemoryMeter> {
     crate::machine::with_machine(|machine| machine.meter.get().copied())
 }
 
+/// The changes of one viewer to the pages that this machine's meter was told of.
+pub fn viewing(viewer: u32) -> Viewing {
+    Viewing::new(meter(), viewer)
+}
+
 /// `2^order` contiguous, zeroed, page-aligned frames with one owner. Freed and credited when dropped.
 pub struct Frame {
     memory: NonNull<u8>,
     order: u8,
-    owner: Option<u32>,
-    /// Address spaces that show it.
-    mappings: AtomicU32,
-    is_own: AtomicBool,
+    /// Who pays, and who shows it.
+    word: FrameWord,
 }
 
 // SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
@@ -35,36 +38,35 @@ impl Frame {
     /// # Errors
     /// [`OutOfMemory`] where there is none or the payer's budget is spent.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
-        let owner = meter().map(|meter| meter.charge(PAGE_BYTES << order)).transpose()?;
+        let owner = meter().map_or(Ok(UNCHARGED), |meter| meter.charge(PAGE_BYTES << order))?;
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
         crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
-        Ok(Frame { memory, order, owner, mappings: AtomicU32::new(0), is_own: AtomicBool::new(false) })
+        Ok(Frame { memory, order, word: FrameWord::new(owner, order > 0) })
     }
 
     fn layout(order: u8) -> Layout {
         Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES).expect("page sizes are valid layouts")
     }
 
-    /// Cuts it into single frames of the same owner, in order: `2^order` of them. Here they are copies: a host's memory is given
+    /// Cuts it into single frames of the same owner and viewers, in order: `2^order` of them. Here they are copies: a host's memory is given
     /// back as it was taken.
     pub fn split(self) -> impl Iterator<Item = Frame> {
-        let (count, owner) = (1usize << self.order, self.owner);
+        let count = 1usize << self.order;
         let mut whole = self;
         let single = |index: usize| {
             // SAFETY: the layout's size is not zero.
             let memory = unsafe { alloc_zeroed(Self::layout(0)) };
             let memory = NonNull::new(memory).expect("a test has memory");
             crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES);
-            let mut frame =
-                Frame { memory, order: 0, owner, mappings: AtomicU32::new(0), is_own: AtomicBool::new(false) };
+            let mut frame = Frame { memory, order: 0, word: whole.word.part() };
             whole.read_shared(index * PAGE_BYTES, frame.as_mut_slice());
             frame
         };
         let frames: Vec<Frame> = (0..count).map(single).collect();
         // What was charged for the whole is the parts' to credit.
-        whole.owner = None;
+        whole.word.forget_owner();
         frames.into_iter()
     }
 
@@ -74,33 +76,65 @@ impl Frame {
     }
 
     /// One more address space shows it.
+    pub fn enter(&self, viewing: &mut Viewing) {
+        self.word.enter(viewing, self.bytes());
+    }
+
+    /// As [`Frame::enter`] for one that comes alone.
+    pub fn enter_now(&self, viewer: u32) {
+        self.word.enter_now(meter().map(|meter| meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// As [`Frame::leave`] for one that goes alone.
+    pub fn leave_now(&self, viewer: u32) {
+        self.word.leave_now(meter().map(|meter| meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    #[inline(always)]
+    pub fn pass_like(&self, like: Like) -> bool {
+        self.word.pass_like(like)
+    }
+
+    /// The same where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
     #[inline]
-    pub fn note_mapping(&self) {
-        self.mappings.fetch_add(1, Ordering::Relaxed);
+    pub fn enter_own(&self, viewer: u32) -> bool {
+        self.word.enter_own(viewer)
     }
 
     /// One address space less shows it.
+    pub fn leave(&self, viewing: &mut Viewing) {
+        self.word.leave(viewing, self.bytes());
+    }
+
+    /// As [`Frame::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.
     #[inline]
-    pub fn note_unmapping(&self) {
-        self.mappings.fetch_sub(1, Ordering::Relaxed);
+    pub fn leave_last(&self) -> bool {
+        self.word.leave_last()
     }
 
     /// How many address spaces show it, as far as they said so.
     #[inline]
     pub fn mappings(&self) -> u32 {
-        self.mappings.load(Ordering::Relaxed)
+        self.word.mappings()
     }
 
     /// A program may write it from now on, and nobody else sees that: it is no file's any more, whoever else comes to hold it.
     #[inline]
     pub fn note_own(&self) {
-        self.is_own.store(true, Ordering::Relaxed);
+        self.word.note_own();
     }
 
     /// True once a program could write it for itself.
     #[inline]
     pub fn is_own(&self) -> bool {
-        self.is_own.load(Ordering::Relaxed)
+        self.word.is_own()
+    }
+
+    /// Who pays for it, as the memory meter said; `None` before there was a meter.
+    pub fn owner(&self) -> Option<u32> {
+        let owner = self.word.owner();
+        (owner != UNCHARGED).then_some(owner)
     }
 
     /// Length in bytes.
@@ -166,7 +200,7 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        if let (Some(meter), Some(owner)) = (meter(), self.owner) {
+        if let (Some(meter), Some(owner)) = (meter(), self.owner()) {
             meter.credit(owner, self.bytes());
         }
         crate::physical::frame_died(self.memory.as_ptr() as u64);

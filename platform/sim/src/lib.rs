@@ -19,7 +19,7 @@ pub use console::console_write;
 pub use core::{events_pending, idle, interrupt_window, post_event, shut_down, take_events, wake_core};
 pub use dma::{DmaBuffer, dma_fence};
 pub use entropy::{fill_random, seed_random};
-pub use frame::{Frame, set_memory_meter};
+pub use frame::{Frame, set_memory_meter, viewing};
 pub use machine::{Machine, core_count, core_index, select_core, set_core_count};
 pub use page_table::{PageTable, TableRoot, flush_all_local, flush_page_local};
 pub use physical::{device_read, device_write, live_frame_bytes};

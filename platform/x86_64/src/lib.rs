@@ -63,7 +63,7 @@ pub use self::{
     entropy::{add_random, fill_random},
     interrupts::{idle, interrupt_window},
     kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
-    memory::frame::{Frame, set_memory_meter},
+    memory::frame::{Frame, set_memory_meter, viewing},
     memory::memory_statistics,
     memory::raw::{free_bytes, set_frame_floor},
     mmio::Mmio,

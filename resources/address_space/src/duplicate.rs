@@ -5,17 +5,18 @@ use crate::space::{Shrunk, State};
 use crate::{AddressSpace, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_machine::Va;
+use gyre_account::ActivityId;
+use gyre_machine::{Va, Viewing};
 
 impl AddressSpace {
-    /// A copy for a new process (fork). Private pages become copy-on-write in both; other cores have forgotten the right to
+    /// A copy for a new process (fork), which is `viewer` and pays its part of the pages. Private pages become copy-on-write in both; other cores have forgotten the right to
     /// write them when this returns.
     ///
     /// # Errors
     /// [`SpaceError::NoMemory`]; the space is as it was, but for faults that pages will meet again.
-    pub async fn duplicate(&self) -> Result<Arc<AddressSpace>, SpaceError> {
+    pub async fn duplicate(&self, viewer: ActivityId) -> Result<Arc<AddressSpace>, SpaceError> {
         let limits = self.state.lock().limits;
-        let child = AddressSpace::with_layout(self.flush, limits, self.layout)?;
+        let child = AddressSpace::with_layout(self.flush, limits, self.layout, viewer)?;
         let mut shrunk = Shrunk::default();
         let copied = {
             let mut guard = self.state.lock();
@@ -36,11 +37,12 @@ impl State {
             .filter(|(_, region)| !region.options.contains(Options::NOT_INHERITED))
             .map(|(start, region)| (start, region.clone()))
             .collect();
+        let mut viewing = child.pages.viewing();
         for (start, region) in regions {
-            child.regions.insert(start, region.clone());
             if !region.options.contains(Options::WIPED) {
-                self.copy_pages(child, start, &region, shrunk)?;
+                self.copy_pages(child, (start, &region), &mut viewing, shrunk)?;
             }
+            child.regions.insert(start, region);
         }
         Ok(())
     }
@@ -48,8 +50,8 @@ impl State {
     fn copy_pages(
         &mut self,
         child: &mut State,
-        start: u64,
-        region: &Region,
+        (start, region): (u64, &Region),
+        viewing: &mut Viewing,
         shrunk: &mut Shrunk,
     ) -> Result<(), SpaceError> {
         if region.is_shared() {
@@ -60,7 +62,7 @@ impl State {
             let shared = self.table.share_range(&mut child.table, Va(from), Va(to), &mut |at| shrunk.stale.push(at.0));
             shared.map_err(|_| SpaceError::NoMemory)?;
         }
-        self.pages.share_range(&mut child.pages, start, region.end);
+        self.pages.share_range(&mut child.pages, viewing, start, region.end);
         Ok(())
     }
 

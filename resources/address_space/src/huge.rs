@@ -5,7 +5,7 @@
 
 use crate::SpaceError;
 use crate::huge_page::HugePage;
-use crate::region::{Options, PAGE, Provider, Region};
+use crate::region::{Options, Provider, Region};
 use crate::space::{Shrunk, State};
 use alloc::vec::Vec;
 use gyre_machine::{Access, MapFlags, Va};
@@ -88,6 +88,7 @@ impl State {
         shrunk: &mut Shrunk,
     ) -> Result<(), SpaceError> {
         let all: Vec<u64> = self.pages.huge_starts(start, end).collect();
+        let viewers = (self.pages.viewer(), child.pages.viewer());
         for at in all {
             if at < start || at + HUGE > end {
                 self.split(at, shrunk);
@@ -96,7 +97,7 @@ impl State {
             if self.table.share_large(&mut child.table, Va(at)).map_err(|_| SpaceError::NoMemory)? {
                 shrunk.stale.push(at);
             }
-            if let Some((mine, theirs)) = self.pages.remove_huge(at).map(HugePage::shared) {
+            if let Some((mine, theirs)) = self.pages.remove_huge(at).map(|huge| huge.shared(viewers.0, viewers.1)) {
                 self.pages.insert_huge(at, mine);
                 child.pages.insert_huge(at, theirs);
             }
@@ -120,9 +121,7 @@ impl State {
                 return;
             }
         };
-        for (page, address) in pages.into_iter().zip((at..at + HUGE).step_by(PAGE as usize)) {
-            self.pages.insert(address, page);
-        }
+        self.pages.insert_row(at, pages);
         // Without memory for the table the pages come back by faults.
         if self.table.split_large(Va(at)).is_err() && self.table.unmap_large(Va(at)).is_some() {
             shrunk.stale.push(at);

@@ -3,8 +3,10 @@
 //! Who writes a shared one cuts it first: 512 pages then lie where the one lay, which the others go on to map by one entry. So a fork
 //! costs an entry, and a write a copy of 4 KiB.
 
+use crate::together::{enter_all, leave_all};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_account::ActivityId;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Page, SpinLock};
 
@@ -17,7 +19,11 @@ pub(crate) enum HugePage {
 }
 
 /// One of those who share a page.
-pub(crate) struct Holder(Arc<SpinLock<Shared>>);
+pub(crate) struct Holder {
+    shared: Arc<SpinLock<Shared>>,
+    /// Who pays its part.
+    viewer: ActivityId,
+}
 
 /// What they share.
 struct Shared {
@@ -27,18 +33,21 @@ struct Shared {
 
 enum Form {
     Whole(Page),
-    /// Somebody has cut it: its single pages, in order. Each counts as mapped by every holder.
+    /// Somebody has cut it: its single pages, in order. Each counts as mapped by every holder, as the whole one did.
     Parts(Vec<Page>),
 }
 
 impl HugePage {
-    /// The page for two holders.
-    pub(crate) fn shared(self) -> (HugePage, HugePage) {
+    /// The page of one viewer for two of them.
+    pub(crate) fn shared(self, viewer: ActivityId, other: ActivityId) -> (HugePage, HugePage) {
         let holder = match self {
-            HugePage::Own(page) => Holder(Arc::new(SpinLock::new(Shared { holders: 1, form: Form::Whole(page) }))),
+            HugePage::Own(page) => {
+                page.enter_now(viewer.0);
+                Holder { shared: Arc::new(SpinLock::new(Shared { holders: 1, form: Form::Whole(page) })), viewer }
+            }
             HugePage::Shared(holder) => holder,
         };
-        let other = holder.again();
+        let other = holder.again(other);
         (HugePage::Shared(holder), HugePage::Shared(other))
     }
 
@@ -70,7 +79,7 @@ impl HugePage {
     pub(crate) fn with<T>(&self, offset: usize, work: impl FnOnce(&Page, usize) -> T) -> Option<T> {
         match self {
             HugePage::Own(page) => Some(work(page, offset)),
-            HugePage::Shared(holder) => match &holder.0.lock().form {
+            HugePage::Shared(holder) => match &holder.shared.lock().form {
                 Form::Whole(page) => Some(work(page, offset)),
                 Form::Parts(parts) => parts.get(offset / PAGE_BYTES).map(|page| work(page, offset % PAGE_BYTES)),
             },
@@ -82,7 +91,7 @@ impl HugePage {
         match self {
             HugePage::Own(page) => each(1, page.len() as u64),
             HugePage::Shared(holder) => {
-                let shared = holder.0.lock();
+                let shared = holder.shared.lock();
                 match &shared.form {
                     Form::Whole(page) => each(shared.holders as u64, page.len() as u64),
                     Form::Parts(parts) => {
@@ -95,29 +104,30 @@ impl HugePage {
 }
 
 impl Holder {
-    fn again(&self) -> Holder {
-        let mut shared = self.0.lock();
+    fn again(&self, viewer: ActivityId) -> Holder {
+        let mut shared = self.shared.lock();
         shared.holders += 1;
-        if let Form::Parts(parts) = &shared.form {
-            parts.iter().for_each(Page::note_mapping);
-        }
-        Holder(self.0.clone())
+        enter_all(shared.form.pages().iter(), &mut gyre_machine::viewing(viewer.0));
+        Holder { shared: self.shared.clone(), viewer }
     }
 
     /// The page where this is the only holder and it is in one piece.
     fn take_whole(&self) -> Option<Page> {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         if shared.holders != 1 || !matches!(shared.form, Form::Whole(_)) {
             return None;
         }
         match core::mem::replace(&mut shared.form, Form::Parts(Vec::new())) {
-            Form::Whole(page) => Some(page),
+            Form::Whole(page) => {
+                page.leave_now(self.viewer.0);
+                Some(page)
+            }
             Form::Parts(_) => None,
         }
     }
 
     fn parts(&self) -> Option<Vec<Page>> {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         if let Form::Parts(parts) = &shared.form {
             return Some(parts.clone());
         }
@@ -125,8 +135,6 @@ impl Holder {
         match page.split() {
             Ok(parts) => {
                 let parts: Vec<Page> = parts.collect();
-                let holders = shared.holders;
-                parts.iter().for_each(|part| (0..holders).for_each(|_| part.note_mapping()));
                 shared.form = Form::Parts(parts.clone());
                 Some(parts)
             }
@@ -138,12 +146,19 @@ impl Holder {
     }
 }
 
+impl Form {
+    fn pages(&self) -> &[Page] {
+        match self {
+            Form::Whole(page) => core::slice::from_ref(page),
+            Form::Parts(parts) => parts,
+        }
+    }
+}
+
 impl Drop for Holder {
     fn drop(&mut self) {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         shared.holders -= 1;
-        if let Form::Parts(parts) = &shared.form {
-            parts.iter().for_each(Page::note_unmapping);
-        }
+        leave_all(shared.form.pages().iter(), &mut gyre_machine::viewing(self.viewer.0));
     }
 }

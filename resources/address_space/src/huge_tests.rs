@@ -7,6 +7,7 @@ use crate::{
     Usage, Wish,
 };
 use alloc::sync::Arc;
+use gyre_account::ActivityId;
 use gyre_message::direct::block_on;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ const BOTH: Rights = Rights::READ.union(Rights::WRITE);
 const NO_LIMITS: crate::Limits = crate::Limits { mapped_bytes: u64::MAX, data_bytes: u64::MAX, stack_bytes: 8 << 20 };
 
 fn space(options: Options) -> Arc<AddressSpace> {
-    let space = AddressSpace::new(&LocalFlush, NO_LIMITS).unwrap();
+    let space = AddressSpace::new(&LocalFlush, NO_LIMITS, ActivityId(1)).unwrap();
     map(&space, BASE, BYTES, options);
     space
 }
@@ -120,7 +121,7 @@ fn a_fork_shares_them_whole_and_a_write_copies_one_page() {
     let parent = space(Options::empty());
     fill(&parent, BASE, 1);
     fill(&parent, BASE + HUGE, 2);
-    let child = block_on(parent.duplicate()).unwrap();
+    let child = block_on(parent.duplicate(ActivityId(1))).unwrap();
     assert_eq!((parent.huge_pages(), child.huge_pages().0), ((2, 2, 0), 2));
     write(&child, BASE + 5 * PAGE, 7).unwrap();
     assert_eq!((read(&parent, BASE + 5 * PAGE), read(&child, BASE + 5 * PAGE)), (Ok(1), Ok(7)));
@@ -158,7 +159,7 @@ fn copies_of_all_pages_become_one_with_the_last() {
     let _alone = alone();
     let parent = space(Options::empty());
     fill(&parent, BASE, 1);
-    let child = block_on(parent.duplicate()).unwrap();
+    let child = block_on(parent.duplicate(ActivityId(1))).unwrap();
     fill(&child, BASE, 2);
     assert_eq!(child.huge_pages(), (1, 1, 1));
     assert!(is_filled(&child, BASE, 2) && is_filled(&parent, BASE, 1));
@@ -170,7 +171,7 @@ fn what_others_hold_stays_in_single_pages() {
     let parent = space(Options::NO_HUGE);
     fill(&parent, BASE, 1);
     parent.set_options(BASE, BYTES, Options::empty(), Options::NO_HUGE).unwrap();
-    let child = block_on(parent.duplicate()).unwrap();
+    let child = block_on(parent.duplicate(ActivityId(1))).unwrap();
     block_on(parent.gather_range(BASE, BYTES, Wish::None)).unwrap();
     assert_eq!(parent.huge_pages().0, 0);
     block_on(child.clear());
@@ -287,7 +288,7 @@ fn act(family: &mut Family, step: Step, options: Options) -> bool {
             true
         }
         Step::Fork => {
-            let child = block_on(space.duplicate()).unwrap();
+            let child = block_on(space.duplicate(ActivityId(1))).unwrap();
             family.insert(0, child);
             true
         }

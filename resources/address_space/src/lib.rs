@@ -31,11 +31,14 @@ pub mod layout;
 mod leaving;
 pub mod map;
 mod pages;
+#[cfg(test)]
+mod parts_tests;
 pub mod region;
 mod regions;
 pub mod space;
 #[cfg(test)]
 mod tests;
+mod together;
 pub mod usage;
 pub mod user_memory;
 

@@ -2,11 +2,13 @@
 
 use crate::huge::HUGE;
 use crate::huge_page::HugePage;
+use crate::together::{enter_all, leave_all};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use gyre_machine::PAGE_BYTES;
+use gyre_account::ActivityId;
+use gyre_machine::{PAGE_BYTES, Viewing};
 use gyre_object::Page;
 
 /// Small enough that a block with few pages costs little to make and to look through at fork and exit.
@@ -14,15 +16,16 @@ const BLOCK_PAGES: u64 = 64;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 struct Block {
-    used: usize,
+    /// A bit for each place where a page is.
+    present: u64,
     pages: [Option<Page>; BLOCK_PAGES as usize],
 }
 
 /// Pages by the address of their first byte.
 #[derive(Default)]
 pub(crate) struct PageMap {
-    /// True where it is what a program sees: its pages count as mapped.
-    is_shown: bool,
+    /// Whose program sees it and pays its part of the pages; nobody where they are only kept.
+    viewer: Option<ActivityId>,
     blocks: BTreeMap<u64, Box<Block>>,
     count: usize,
     /// Pages of 2 MiB; where one is there are no others.
@@ -61,16 +64,91 @@ impl Numbers {
 
 impl Block {
     fn new() -> Box<Block> {
-        Box::new(Block { used: 0, pages: [const { None }; BLOCK_PAGES as usize] })
+        Box::new(Block { present: 0, pages: [const { None }; BLOCK_PAGES as usize] })
     }
 }
 
+impl Block {
+    /// Gives the pages of some of its places where pages are to another block, which has none there; answers how many.
+    fn share(&self, other: &mut Block, viewing: &mut Viewing, places: u64) -> usize {
+        let (mut like, mut alike) = (viewing.like(), 0);
+        for place in bits(places) {
+            let (Some(Some(page)), Some(to)) = (self.pages.get(place), other.pages.get_mut(place)) else { continue };
+            if page.pass_like(like) {
+                alike += 1;
+            } else {
+                viewing.note(alike);
+                page.enter(viewing);
+                (like, alike) = (viewing.like(), 0);
+            }
+            *to = Some(page.clone());
+        }
+        viewing.note(alike);
+        other.present |= places;
+        places.count_ones() as usize
+    }
+
+    /// Takes the pages of some places out, and answers how many.
+    fn take_out(&mut self, places: u64, viewing: &mut Option<Viewing>, taken: &mut Vec<Page>) -> usize {
+        let before = taken.len();
+        let places = self.present & places;
+        taken.extend(bits(places).filter_map(|place| self.pages.get_mut(place)?.take()));
+        self.present &= !places;
+        let fresh = taken.get(before..).unwrap_or_default();
+        if let Some(viewing) = viewing {
+            leave_all(fresh.iter(), viewing);
+        }
+        fresh.len()
+    }
+}
+
+/// The places in a mask, in order.
+fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    core::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as usize)?;
+        left &= left.wrapping_sub(1);
+        Some(place)
+    })
+}
+
+fn mask_of(places: Range<usize>) -> u64 {
+    let below = |place: usize| 1u64.checked_shl(place as u32).map_or(u64::MAX, |bit| bit - 1);
+    below(places.end) & !below(places.start)
+}
+
 impl PageMap {
-    /// The pages that a program sees.
-    pub(crate) fn of_program() -> PageMap {
+    /// The pages that a program sees, of which `viewer` pays its part.
+    pub(crate) fn of_program(viewer: ActivityId) -> PageMap {
         let mut pages = PageMap::default();
-        pages.is_shown = true;
+        pages.viewer = Some(viewer);
         pages
+    }
+
+    /// Who pays its part of the pages.
+    pub(crate) fn viewer(&self) -> ActivityId {
+        self.viewer.unwrap_or(ActivityId::INFRASTRUCTURE)
+    }
+
+    /// Changes of who shows pages, in the name of who sees these. Not kept across a wait.
+    pub(crate) fn viewing(&self) -> Viewing {
+        gyre_machine::viewing(self.viewer().0)
+    }
+
+    fn enter(&self, page: &Page) {
+        if let Some(viewer) = self.viewer
+            && !page.enter_own(viewer.0)
+        {
+            page.enter_now(viewer.0);
+        }
+    }
+
+    fn leave(&self, page: &Page) {
+        if let Some(viewer) = self.viewer
+            && !page.leave_last()
+        {
+            page.leave_now(viewer.0);
+        }
     }
 
     /// How many pages there are, huge ones counted as what they could be split into.
@@ -111,7 +189,7 @@ impl PageMap {
 
     /// True where the block of the page at `address` has all its pages.
     pub(crate) fn is_block_full(&self, address: u64) -> bool {
-        self.blocks.get(&place(address).0).is_some_and(|block| block.used == BLOCK_PAGES as usize)
+        self.blocks.get(&place(address).0).is_some_and(|block| block.present == u64::MAX)
     }
 
     /// The single pages from `start` to `end`, block by block.
@@ -160,19 +238,31 @@ impl PageMap {
 
     /// Puts a page at `address` and returns what was there.
     pub(crate) fn insert(&mut self, address: u64, page: Page) -> Option<Page> {
-        let (number, index) = place(address);
-        if self.is_shown {
-            page.note_mapping();
+        self.enter(&page);
+        let before = self.put(address, page);
+        if let Some(before) = &before {
+            self.leave(before);
         }
+        before
+    }
+
+    /// Puts pages in a row where none are.
+    pub(crate) fn insert_row(&mut self, address: u64, pages: Vec<Page>) {
+        if self.viewer.is_some() {
+            enter_all(pages.iter(), &mut self.viewing());
+        }
+        for (page, at) in pages.into_iter().zip((address..).step_by(PAGE_BYTES)) {
+            self.put(at, page);
+        }
+    }
+
+    fn put(&mut self, address: u64, page: Page) -> Option<Page> {
+        let (number, index) = place(address);
         let block = self.blocks.entry(number).or_insert_with(Block::new);
         let before = block.pages.get_mut(index)?.replace(page);
-        match &before {
-            None => {
-                block.used += 1;
-                self.count += 1;
-            }
-            Some(before) if self.is_shown => before.note_unmapping(),
-            Some(_) => {}
+        if before.is_none() {
+            block.present |= 1 << index;
+            self.count += 1;
         }
         before
     }
@@ -182,14 +272,12 @@ impl PageMap {
         let (number, index) = place(address);
         let block = self.blocks.get_mut(&number)?;
         let page = block.pages.get_mut(index)?.take()?;
-        if self.is_shown {
-            page.note_unmapping();
-        }
-        block.used -= 1;
+        block.present &= !(1 << index);
         self.count -= 1;
-        if block.used == 0 {
+        if block.present == 0 {
             self.blocks.remove(&number);
         }
+        self.leave(&page);
         Some(page)
     }
 
@@ -208,42 +296,32 @@ impl PageMap {
         })
     }
 
-    /// Gives all pages from `start` to `end` to the program `other` too, which has none there.
-    pub(crate) fn share_range(&self, other: &mut PageMap, start: u64, end: u64) {
+    /// Gives all pages from `start` to `end` to the program `other` too, which has none there and whose `viewing` it is.
+    pub(crate) fn share_range(&self, other: &mut PageMap, viewing: &mut Viewing, start: u64, end: u64) {
         let numbers = Numbers::of(start, end);
         for (number, block) in self.blocks.range(numbers.blocks()) {
-            let range = numbers.places(*number);
-            let Some(from) = block.pages.get(range.clone()) else {
-                continue;
-            };
-            let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
-            let mut count = 0;
-            for (to, page) in fresh.pages.get_mut(range).unwrap_or_default().iter_mut().zip(from) {
-                if let Some(page) = page {
-                    page.note_mapping();
-                    *to = Some(page.clone());
-                    count += 1;
-                }
+            let places = block.present & mask_of(numbers.places(*number));
+            if places != 0 {
+                let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
+                other.count += block.share(fresh, viewing, places);
             }
-            fresh.used += count;
-            other.count += count;
         }
     }
 
     /// Takes all pages from `start` to `end` out.
     pub(crate) fn take_range(&mut self, start: u64, end: u64, taken: &mut Vec<Page>) {
         let numbers = Numbers::of(start, end);
+        if self.blocks.first_key_value().is_some_and(|(first, _)| *first >= numbers.first.div_ceil(BLOCK_PAGES))
+            && self.blocks.last_key_value().is_some_and(|(last, _)| *last < numbers.last / BLOCK_PAGES)
+        {
+            return self.take_all(taken);
+        }
         let mut emptied = Vec::new();
+        let mut viewing = self.viewer.map(|_| self.viewing());
         for (number, block) in self.blocks.range_mut(numbers.blocks()) {
-            let before = taken.len();
-            let places = block.pages.get_mut(numbers.places(*number)).unwrap_or_default();
-            taken.extend(places.iter_mut().filter_map(Option::take));
-            if self.is_shown {
-                taken.iter().skip(before).for_each(Page::note_unmapping);
-            }
-            block.used -= taken.len() - before;
-            self.count -= taken.len() - before;
-            if block.used == 0 {
+            let count = block.take_out(mask_of(numbers.places(*number)), &mut viewing, taken);
+            self.count -= count;
+            if block.present == 0 {
                 emptied.push(*number);
             }
         }
@@ -251,13 +329,22 @@ impl PageMap {
             self.blocks.remove(&number);
         }
     }
+
+    fn take_all(&mut self, taken: &mut Vec<Page>) {
+        taken.reserve(self.count);
+        let mut viewing = self.viewer.map(|_| self.viewing());
+        for mut block in core::mem::take(&mut self.blocks).into_values() {
+            block.take_out(u64::MAX, &mut viewing, taken);
+        }
+        self.count = 0;
+    }
 }
 
 impl Drop for PageMap {
     fn drop(&mut self) {
-        if self.is_shown {
+        if self.viewer.is_some() {
             let all = self.blocks.values().flat_map(|block| block.pages.iter().flatten());
-            all.for_each(Page::note_unmapping);
+            leave_all(all, &mut self.viewing());
         }
     }
 }
@@ -267,7 +354,7 @@ mod tests {
     use super::*;
 
     fn map_of(numbers: &[u64]) -> PageMap {
-        let mut map = PageMap::of_program();
+        let mut map = PageMap::of_program(ActivityId(1));
         for number in numbers {
             assert!(map.insert(number * PAGE, Page::zeroed().unwrap()).is_none());
         }
@@ -295,7 +382,8 @@ mod tests {
         let _alone = crate::tests::alone();
         let map = map_of(&[1, 63, 64, 200, 201]);
         let mut other = map_of(&[2]);
-        map.share_range(&mut other, 63 * PAGE, 201 * PAGE);
+        let mut viewing = other.viewing();
+        map.share_range(&mut other, &mut viewing, 63 * PAGE, 201 * PAGE);
         assert_eq!(numbers(&other, 0, 300), [2, 63, 64, 200]);
         assert_eq!(other.len(), 4);
         assert!(

@@ -12,6 +12,7 @@ use crate::{FaultError, layout::Layout};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_account::ActivityId;
 use gyre_machine::{Access, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Census, Counter};
 use gyre_object::{Page, SpinLock};
@@ -66,18 +67,23 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// An empty address space with a random layout.
+    /// An empty address space with a random layout. `viewer` pays its part of the pages that it shows.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn new(flush: &'static dyn Flush, limits: Limits) -> Result<Arc<AddressSpace>, OutOfMemory> {
-        Self::with_layout(flush, limits, Layout::random())
+    pub fn new(
+        flush: &'static dyn Flush,
+        limits: Limits,
+        viewer: ActivityId,
+    ) -> Result<Arc<AddressSpace>, OutOfMemory> {
+        Self::with_layout(flush, limits, Layout::random(), viewer)
     }
 
     pub(crate) fn with_layout(
         flush: &'static dyn Flush,
         limits: Limits,
         layout: Layout,
+        viewer: ActivityId,
     ) -> Result<Arc<AddressSpace>, OutOfMemory> {
         let table = PageTable::new().map_err(|_| OutOfMemory)?;
         let root = table.root();
@@ -85,7 +91,7 @@ impl AddressSpace {
             _count: SPACES.count(),
             state: SpinLock::new(State {
                 table,
-                pages: PageMap::of_program(),
+                pages: PageMap::of_program(viewer),
                 regions: Regions::default(),
                 limits,
                 heap: (0, 0),

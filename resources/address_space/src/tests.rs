@@ -6,6 +6,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_account::ActivityId;
 use gyre_machine::{Access, live_frame_bytes};
 use gyre_message::direct::block_on;
 use proptest::prelude::*;
@@ -28,7 +29,7 @@ const PAGES: u64 = 24;
 const NO_LIMITS: Limits = Limits { mapped_bytes: u64::MAX, data_bytes: u64::MAX, stack_bytes: 8 << 20 };
 
 fn space() -> Arc<AddressSpace> {
-    AddressSpace::new(&LocalFlush, NO_LIMITS).unwrap()
+    AddressSpace::new(&LocalFlush, NO_LIMITS, ActivityId(1)).unwrap()
 }
 
 fn request(place: Place, bytes: u64, rights: Rights) -> MapRequest {
@@ -237,7 +238,7 @@ async fn run(steps: Vec<Step>) {
     for step in steps {
         match (step, &mut child) {
             (Step::Fork, _) => {
-                let space = parent.space.duplicate().await.unwrap();
+                let space = parent.space.duplicate(ActivityId(1)).await.unwrap();
                 child = Some(Pair { space, model: parent.model.clone() });
             }
             (Step::EndChild, _) => child = None,
@@ -271,7 +272,7 @@ fn a_page_is_copied_only_while_both_hold_it() {
         let parent = space();
         parent.map(request(Place::Fixed(BASE), PAGE, BOTH)).await.unwrap();
         parent.copy_out(BASE, b"old").await.unwrap();
-        let child = parent.duplicate().await.unwrap();
+        let child = parent.duplicate(ActivityId(1)).await.unwrap();
         child.copy_out(BASE, b"new").await.unwrap();
         let mut seen = [0; 3];
         parent.copy_in(BASE, &mut seen).await.unwrap();
@@ -319,7 +320,8 @@ fn a_copy_across_a_hole_tells_how_far_it_came() {
 fn a_stack_grows_down_to_its_limit_and_keeps_its_distance() {
     let _alone = alone();
     block_on(async {
-        let space = AddressSpace::new(&LocalFlush, Limits { stack_bytes: 64 * PAGE, ..NO_LIMITS }).unwrap();
+        let space =
+            AddressSpace::new(&LocalFlush, Limits { stack_bytes: 64 * PAGE, ..NO_LIMITS }, ActivityId(1)).unwrap();
         let mut stack = request(Place::Fixed(BASE), PAGE, BOTH);
         stack.options = Options::GROWS_DOWN;
         space.map(stack).await.unwrap();
@@ -350,10 +352,12 @@ fn the_heap_grows_shrinks_and_stops_at_other_mappings() {
 fn limits_hold() {
     let _alone = alone();
     block_on(async {
-        let space = AddressSpace::new(&LocalFlush, Limits { mapped_bytes: 10 * PAGE, ..NO_LIMITS }).unwrap();
+        let space =
+            AddressSpace::new(&LocalFlush, Limits { mapped_bytes: 10 * PAGE, ..NO_LIMITS }, ActivityId(1)).unwrap();
         assert!(space.map(request(Place::Anywhere(0), 10 * PAGE, BOTH)).await.is_ok());
         assert_eq!(space.map(request(Place::Anywhere(0), PAGE, BOTH)).await, Err(SpaceError::NoMemory));
-        let space = AddressSpace::new(&LocalFlush, Limits { data_bytes: 2 * PAGE, ..NO_LIMITS }).unwrap();
+        let space =
+            AddressSpace::new(&LocalFlush, Limits { data_bytes: 2 * PAGE, ..NO_LIMITS }, ActivityId(1)).unwrap();
         assert!(space.map(request(Place::Anywhere(0), 9 * PAGE, Rights::READ)).await.is_ok());
         assert_eq!(space.map(request(Place::Anywhere(0), 3 * PAGE, BOTH)).await, Err(SpaceError::NoMemory));
     });
@@ -388,7 +392,7 @@ fn words_have_one_name_among_all_who_share_them() {
         shared.options = Options::SHARED;
         parent.map(shared).await.unwrap();
         parent.map(request(Place::Fixed(BASE + PAGE), PAGE, BOTH)).await.unwrap();
-        let child = parent.duplicate().await.unwrap();
+        let child = parent.duplicate(ActivityId(1)).await.unwrap();
         assert_eq!(parent.word_name(BASE + 8), child.word_name(BASE + 8));
         assert_ne!(parent.word_name(BASE + PAGE), child.word_name(BASE + PAGE));
     });

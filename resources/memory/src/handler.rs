@@ -81,7 +81,7 @@ impl Memory {
     /// machine is short and it has all that it is entitled to. Takes one short lock only where the machine is short.
     pub fn has_room(&self, payer: ActivityId) -> bool {
         let limit = self.options.activities.params(payer).memory_bytes_max;
-        let held = self.options.activities.memory(payer).bytes_total;
+        let held = self.options.activities.held_bytes(payer);
         // An eighth stays for what cannot wait: the kernel's objects, pages of programs.
         if held >= limit - limit / 8 {
             return false;
@@ -109,7 +109,7 @@ impl Memory {
         let tenants = self.tenants.lock();
         let tenant = tenants.iter().find(|tenant| tenant.activity == activity)?;
         Some(Figures {
-            held_bytes: self.options.activities.memory(activity).bytes_total,
+            held_bytes: self.options.activities.held_bytes(activity),
             entitled_bytes: tenant.entitled_bytes.load(Ordering::Relaxed),
             reservation_bytes: tenant.budget.reservation_bytes,
             reclaimed_bytes: tenant.reclaimed_bytes.load(Ordering::Relaxed),
@@ -122,7 +122,7 @@ impl Memory {
         for level in self.options.activities.ancestors(activity) {
             let limit = self.options.activities.params(level).memory_bytes_max;
             // A process that gave back for others before they were its own may hold less than nothing, for a moment.
-            let held = self.options.activities.memory(level).bytes_total.cast_signed().max(0).cast_unsigned();
+            let held = self.options.activities.held_bytes(level).cast_signed().max(0).cast_unsigned();
             if held.saturating_add(bytes) > limit {
                 return Some(Shortage::Limit((held + bytes - limit).max(bytes)));
             }
@@ -134,7 +134,7 @@ impl Memory {
     fn claims(&self) -> Vec<Claim> {
         let claim = |tenant: &Tenant| Claim {
             activity: tenant.activity,
-            held_bytes: self.options.activities.memory(tenant.activity).bytes_total,
+            held_bytes: self.options.activities.held_bytes(tenant.activity),
             entitled_bytes: tenant.entitled_bytes.load(Ordering::Relaxed),
             share: tenant.budget.share,
         };

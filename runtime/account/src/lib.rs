@@ -1,6 +1,7 @@
 //! Who pays. Activities form a tree (tenant > container > process > ...); every message carries one.
 //!
-//! * [`tree`]: who exists, under whom, with which weight; [`memory`]: what they hold, and their limits.
+//! * [`tree`]: who exists, under whom, with which weight; [`memory`]: what they hold, and their limits; `viewers`, `sharing`: what they
+//!   hold together.
 //! * [`ledger`]: per core, what each activity used at each resource; [`timeline`]: the gapless division of a core's time.
 //! * [`current`]: for whom a core works now.
 #![no_std]
@@ -16,8 +17,11 @@ pub mod current;
 pub mod ledger;
 pub mod limits;
 pub mod memory;
+mod part;
+mod sharing;
 pub mod timeline;
 pub mod tree;
+mod viewers;
 
 pub use accounts::Accounts;
 pub use activity::{ActivityId, ResourceId};

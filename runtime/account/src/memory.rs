@@ -5,18 +5,21 @@
 //! addition per level is all it takes. Arithmetic is modulo 2^64 in bytes x milliseconds: right as long as the result fits.
 
 use crate::limits::DEPTH_MAX;
+use crate::part::Part;
 use crate::tree::{Activities, NONE, Slot};
+use crate::viewers::SetId;
 use crate::{ActivityId, current_activity};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_machine::{MemoryMeter, OutOfMemory};
+use gyre_machine::{MemoryMeter, OutOfMemory, Share, Step};
 
 /// The memory of one activity.
 #[derive(Default)]
 pub(crate) struct MemorySlot {
     /// Bytes that it holds itself.
-    own: AtomicU64,
+    pub(crate) own: AtomicU64,
     /// Sum of bytes x ms of charges minus that of credits.
-    moment: AtomicU64,
+    pub(crate) moment: AtomicU64,
     /// Bytes that it and all below it hold.
     total: AtomicU64,
     total_max: AtomicU64,
@@ -28,11 +31,11 @@ pub(crate) struct MemorySlot {
 /// The memory of an activity, as shown to users.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemoryUse {
-    /// Bytes that it holds itself.
+    /// Bytes that it holds itself: what is its alone, and its parts of the pages that it shows with others.
     pub bytes: u64,
     /// Bytes that it and all below it hold.
     pub bytes_total: u64,
-    /// Most of the latter so far.
+    /// Most of the latter so far. Of what a process shows with others its part counts as often as somebody looks.
     pub bytes_total_max: u64,
     /// What it held itself, integrated over time, bytes x seconds. Below zero for who gave back what others had been charged for; the
     /// sum over a tenant and its processes is right.
@@ -72,7 +75,7 @@ impl MemorySlot {
     }
 
     /// Answers what it holds now.
-    fn add_own(&self, bytes: u64, ms: u64) -> u64 {
+    pub(crate) fn add_own(&self, bytes: u64, ms: u64) -> u64 {
         self.moment.fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
         self.own.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes)
     }
@@ -84,7 +87,7 @@ impl MemorySlot {
         }
     }
 
-    fn remove_own(&self, bytes: u64, ms: u64) {
+    pub(crate) fn remove_own(&self, bytes: u64, ms: u64) {
         self.own.fetch_sub(bytes, Ordering::Relaxed);
         self.moment.fetch_sub(bytes.wrapping_mul(ms), Ordering::Relaxed);
     }
@@ -229,16 +232,17 @@ impl Activities {
                 if self.exists(owner) {
                     break;
                 }
-                if owner.is_member() {
-                    owner = self.lead(owner);
-                    continue;
+                let lead = self.lead(owner);
+                if lead != owner && self.exists(lead) {
+                    owner = lead;
+                    break;
                 }
                 // What a closed activity held went to its heir, who may have ended since in turn.
-                let Some(slot) = self.slots.get(owner.index()) else {
+                let Some(slot) = self.slots.get(owner.lead_index()) else {
                     return;
                 };
                 slot.memory.owed.fetch_sub(bytes, Ordering::Relaxed);
-                owner = self.heir(owner.index());
+                owner = self.heir(owner.lead_index());
             }
             self.credit_existing(owner, bytes, now_ms());
         });
@@ -267,17 +271,50 @@ impl Activities {
     /// What an activity holds.
     pub fn memory(&self, id: ActivityId) -> MemoryUse {
         self.settle_batches();
-        let Some(slot) = self.slots.get(id.index()).filter(|_| self.exists(id)) else {
-            return MemoryUse::default();
+        let ms = now_ms();
+        match self.slots.get(id.index()).filter(|_| self.exists(id)) {
+            Some(slot) => slot.memory.read(id, self.part_of(id, ms), ms),
+            None => MemoryUse::default(),
+        }
+    }
+
+    /// What all hold, by slot.
+    pub fn memories(&self) -> Vec<(ActivityId, MemoryUse)> {
+        self.settle_batches();
+        let ms = now_ms();
+        let parts = self.parts(ms);
+        let read = |id: ActivityId| {
+            let slot = self.slots.get(id.index())?;
+            Some((id, slot.memory.read(id, parts.get(id.index()).copied()?, ms)))
         };
-        let own = slot.memory.own.load(Ordering::Relaxed);
-        let moment = slot.memory.moment.load(Ordering::Relaxed);
+        self.ids().into_iter().filter_map(read).collect()
+    }
+
+    /// Bytes that an activity and all below it hold. Cheap but for a member that shares pages.
+    pub fn held_bytes(&self, id: ActivityId) -> u64 {
+        if id.is_member() {
+            return self.memory(id).bytes_total;
+        }
+        self.settle_batches();
+        let slot = self.slots.get(id.index()).filter(|_| self.exists(id));
+        slot.map_or(0, |slot| slot.memory.total.load(Ordering::Relaxed))
+    }
+}
+
+impl MemorySlot {
+    fn read(&self, id: ActivityId, part: Part, ms: u64) -> MemoryUse {
+        let own = self.own.load(Ordering::Relaxed);
+        let integral = own.wrapping_mul(ms).wrapping_sub(self.moment.load(Ordering::Relaxed)).cast_signed();
+        let bytes = own.wrapping_add_signed(part.bytes);
+        if id.is_member() && bytes.cast_signed() > 0 {
+            self.note_total(bytes);
+        }
         MemoryUse {
-            bytes: own,
-            bytes_total: if id.is_member() { own } else { slot.memory.total.load(Ordering::Relaxed) },
-            bytes_total_max: slot.memory.total_max.load(Ordering::Relaxed),
-            byte_seconds: own.wrapping_mul(now_ms()).wrapping_sub(moment).cast_signed() / 1000,
-            refused: slot.memory.refused.load(Ordering::Relaxed),
+            bytes,
+            bytes_total: if id.is_member() { bytes } else { self.total.load(Ordering::Relaxed) },
+            bytes_total_max: self.total_max.load(Ordering::Relaxed),
+            byte_seconds: integral.wrapping_add(part.integral) / 1000,
+            refused: self.refused.load(Ordering::Relaxed),
         }
     }
 }
@@ -291,8 +328,31 @@ impl MemoryMeter for Activities {
         self.charge_object_memory(current_activity(), bytes as u64).0
     }
 
+    #[inline]
     fn credit(&self, owner: u32, bytes: usize) {
-        self.credit_memory(ActivityId(owner), bytes as u64);
+        match SetId::of(owner) {
+            None => self.credit_memory(ActivityId(owner), bytes as u64),
+            Some(set) => self.credit_set(set, bytes as u64),
+        }
+    }
+
+    fn share(&self, owner: u32, viewer: u32, step: Step) -> Option<Share> {
+        self.share_of(owner, ActivityId(viewer), step)
+    }
+
+    fn passed(&self, from: u32, to: u32, bytes: usize) {
+        self.pass(from, to, bytes as u64);
+    }
+
+    fn hand_over(
+        &self,
+        owner: u32,
+        viewer: u32,
+        step: Step,
+        bytes: usize,
+        replace: &mut dyn FnMut(Share) -> bool,
+    ) -> bool {
+        self.hand_over_one(owner, ActivityId(viewer), step, bytes as u64, replace)
     }
 }
 

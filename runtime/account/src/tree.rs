@@ -8,6 +8,7 @@ use crate::activity::{GENERATIONS, LEADS_MAX};
 use crate::batch::Batches;
 use crate::limits::{ACTIVITIES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 use crate::memory::MemorySlot;
+use crate::viewers::Viewers;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -95,6 +96,7 @@ pub struct Activities {
     /// Where the search for a member's slot starts: each slot rests as long as possible before it is used again.
     next_member: AtomicUsize,
     pub(crate) batches: Batches,
+    pub(crate) viewers: Viewers,
 }
 
 impl Activities {
@@ -105,6 +107,7 @@ impl Activities {
             entries: SpinLock::new((0..ACTIVITIES_MAX).map(|_| Entry::EMPTY).collect()),
             next_member: AtomicUsize::new(1),
             batches: Batches::new(),
+            viewers: Viewers::new(),
         };
         activities.fill(0, ActivityId::INFRASTRUCTURE, NONE, ActivityParams::default());
         let mut entries = activities.entries.lock();
@@ -259,6 +262,9 @@ impl Activities {
         }
         self.end(id);
         self.settle_batches_of(id);
+        if !id.is_member() {
+            self.leave_sets(id);
+        }
         let slot = &self.slots[id.index()];
         slot.id.store(NONE, Ordering::Release);
         let heir = self.heir(id.index());
@@ -372,6 +378,11 @@ impl Slot {
             memory: MemorySlot::default(),
             memory_bytes_max: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// The id from creation to the end, [`NONE`] else.
+    pub(crate) fn id(&self) -> u32 {
+        self.id.load(Ordering::Acquire)
     }
 
     fn set_params(&self, params: ActivityParams) {

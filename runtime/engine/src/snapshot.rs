@@ -113,7 +113,7 @@ impl Engine {
         }
         let activities = &self.accounts.activities;
         let listed: Vec<(ActivityInfo, MemoryUse)> =
-            activities.ids().into_iter().filter_map(|id| Some((activities.info(id)?, activities.memory(id)))).collect();
+            activities.memories().into_iter().filter_map(|(id, held)| Some((activities.info(id)?, held))).collect();
         // A member that was closed since a core was asked has left what that core told to its lead.
         let is_listed = |id: ActivityId| {
             let at = listed.binary_search_by_key(&id.index(), |(info, _)| info.id.index()).ok();

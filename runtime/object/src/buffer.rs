@@ -1,7 +1,7 @@
 //! Pages and views of them. Data moves between resources by reference: immutable while shared (decision 7).
 
 use alloc::sync::Arc;
-use gyre_machine::{Frame, OutOfMemory, PAGE_BYTES, Pa};
+use gyre_machine::{Frame, Like, OutOfMemory, PAGE_BYTES, Pa, Viewing};
 
 /// A counted page of memory: a frame of the file cache, of a program, of a packet. Cloning shares it.
 ///
@@ -62,15 +62,41 @@ impl Page {
     }
 
     /// One more address space shows it to its programs.
-    #[inline]
-    pub fn note_mapping(&self) {
-        self.0.note_mapping();
+    pub fn enter(&self, viewing: &mut Viewing) {
+        self.0.enter(viewing);
     }
 
     /// One address space less shows it.
+    pub fn leave(&self, viewing: &mut Viewing) {
+        self.0.leave(viewing);
+    }
+
+    /// As [`Page::enter`] for one that comes alone.
+    pub fn enter_now(&self, viewer: u32) {
+        self.0.enter_now(viewer);
+    }
+
+    /// As [`Page::leave`] for one that goes alone.
+    pub fn leave_now(&self, viewer: u32) {
+        self.0.leave_now(viewer);
+    }
+
+    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    #[inline(always)]
+    pub fn pass_like(&self, like: Like) -> bool {
+        self.0.pass_like(like)
+    }
+
+    /// As [`Page::enter`] where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
     #[inline]
-    pub fn note_unmapping(&self) {
-        self.0.note_unmapping();
+    pub fn enter_own(&self, viewer: u32) -> bool {
+        self.0.enter_own(viewer)
+    }
+
+    /// As [`Page::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.
+    #[inline]
+    pub fn leave_last(&self) -> bool {
+        self.0.leave_last()
     }
 
     /// How many address spaces show it: caches, views and kernel objects that hold it do not count.

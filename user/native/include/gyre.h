@@ -126,7 +126,7 @@ struct gyre_figures {
     uint64_t messages;
     uint64_t bytes;
     uint64_t queued_ns;
-    uint64_t memory_bytes;      /* taken and not given back, kernel objects included */
+    uint64_t memory_bytes;      /* taken and not given back, kernel objects included; of pages shown with others its part */
     uint64_t memory_bytes_max;
     char name[24];
     struct gyre_resource resources[GYRE_RESOURCES_MAX];

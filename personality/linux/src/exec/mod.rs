@@ -182,7 +182,8 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     let identity = identity_of(thread, &first);
     let given_path = request.path.clone();
     let started = script::resolve(thread, first, request).await?;
-    let space = AddressSpace::new(thread.tenant().host().flush(), process.limits().of_memory())?;
+    let flush = thread.tenant().host().flush();
+    let space = AddressSpace::new(flush, process.limits().of_memory(), process.activity())?;
     let loaded = load::load(thread, &space, &started.file).await?;
     let vdso = thread.tenant().vdso.map(&space).await?;
     let secure = identity != (None, None);

@@ -3,9 +3,10 @@
 use crate::process::NewProcess;
 use crate::run::Running;
 use crate::signal::{AltStack, number};
-use crate::{Arguments, Errno, Outcome, Process, Thread};
+use crate::{Arguments, Errno, Outcome, Process, Tenant, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use gyre_account::ActivityId;
 use gyre_machine::{USER_END, UserContext};
 use gyre_message::select;
 use gyre_message::wait::Either;
@@ -159,7 +160,24 @@ impl Drop for Undo {
             tree.remove_thread(child.id());
             if child.process().alive_threads.load(Ordering::Acquire) == 0 {
                 tree.remove_process(child.process().id());
+                drop(tree);
+                child.tenant().host().close_activity(child.process().activity());
             }
+        }
+    }
+}
+
+/// The activity of a process that is not in the tree yet: closed again where it does not come so far.
+struct Unborn<'a> {
+    tenant: &'a Tenant,
+    activity: ActivityId,
+    is_born: bool,
+}
+
+impl Drop for Unborn<'_> {
+    fn drop(&mut self) {
+        if !self.is_born {
+            self.tenant.host().close_activity(self.activity);
         }
     }
 }
@@ -213,16 +231,17 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
     let parent = thread.process();
     let tenant = thread.tenant();
     check_own_limit(parent)?;
+    let name = alloc::string::String::from_utf8_lossy(&parent.name()).into_owned();
+    let mut unborn = Unborn { tenant, activity: tenant.open_activity(&name)?, is_born: false };
     let shares = wish.has(raw::CLONE_VM);
     let space = match shares {
         true => parent.space(),
-        false => parent.space().duplicate().await?,
+        false => parent.space().duplicate(unborn.activity).await?,
     };
     let files = parent.files().duplicate(wish.flags)?;
     let actions = parent.signals.lock().actions.clone();
-    let name = alloc::string::String::from_utf8_lossy(&parent.name()).into_owned();
     let new = NewProcess {
-        activity: tenant.open_activity(&name)?,
+        activity: unborn.activity,
         space,
         files,
         credentials: parent.credentials(),
@@ -231,17 +250,10 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
         program: parent.program.lock().clone(),
         borrows_memory: shares && wish.has(raw::CLONE_VFORK),
     };
-    let activity = new.activity;
     let limits = *tenant.limits.lock();
     let mut tree = tenant.tree.lock();
-    let id = match tree.reserve(&limits, true) {
-        Ok(id) => id,
-        Err(error) => {
-            drop(tree);
-            tenant.host().close_activity(activity);
-            return Err(error);
-        }
-    };
+    let id = tree.reserve(&limits, true)?;
+    unborn.is_born = true;
     let process = Process::new(id, tenant.clone(), new);
     inherit_process(parent, &process);
     let child = Thread::new(id, process.clone());

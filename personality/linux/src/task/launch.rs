@@ -76,10 +76,11 @@ impl Tenant {
 
     fn prepare(self: &Arc<Tenant>, launch: &Launch) -> Result<Arc<Thread>, Errno> {
         let name = String::from_utf8_lossy(launch.path.rsplit(|byte| *byte == b'/').next().unwrap_or(b"")).into_owned();
-        let space = AddressSpace::new(self.host().flush(), launch.limits.of_memory())?;
+        let activity = self.open_activity(&name)?;
+        let space = AddressSpace::new(self.host().flush(), launch.limits.of_memory(), activity);
         let new = NewProcess {
-            activity: self.open_activity(&name)?,
-            space,
+            activity,
+            space: space.inspect_err(|_| self.host().close_activity(activity))?,
             files: launch.files.clone(),
             credentials: launch.credentials.clone(),
             limits: launch.limits,
@@ -87,7 +88,6 @@ impl Tenant {
             program: Program::default(),
             borrows_memory: false,
         };
-        let activity = new.activity;
         let limits = *self.limits.lock();
         let mut tree = self.tree.lock();
         let id = tree.reserve(&limits, true).inspect_err(|_| {

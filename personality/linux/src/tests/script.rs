@@ -227,7 +227,7 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
     scripts.insert(number, Arc::new(script));
     drop(scripts);
     let limits = ResourceLimits::default();
-    let space = AddressSpace::new(&LocalFlush, limits.of_memory()).unwrap();
+    let space = AddressSpace::new(&LocalFlush, limits.of_memory(), ActivityId(1)).unwrap();
     let request = MapRequest {
         place: Place::Fixed(DATA),
         bytes: DATA_BYTES,

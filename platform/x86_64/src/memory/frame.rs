@@ -4,19 +4,24 @@ use super::raw;
 use crate::lock::Once;
 use crate::paging::DIRECT_MAP;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use gyre_platform::{MemoryMeter, OutOfMemory, PAGE_BYTES, Pa};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use gyre_platform::{FrameWord, Like, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, Viewing};
 
 static METER: Once<&'static dyn MemoryMeter> = Once::new();
 
-/// Nobody was told of it.
-pub(crate) const UNCHARGED: u32 = u32::MAX;
+pub(crate) use gyre_platform::UNCHARGED;
 
 /// Sets who is told of every byte taken; only the first call counts. Boot core, before others run.
 ///
 /// The meter is called inside the allocators: it must not allocate, and must not wait.
 pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
     METER.set(meter);
+}
+
+/// The changes of one viewer to the pages that this machine's meter was told of.
+#[inline]
+pub fn viewing(viewer: u32) -> Viewing {
+    Viewing::new(METER.get().copied(), viewer)
 }
 
 /// Charges the current activity and returns who that is.
@@ -48,10 +53,8 @@ pub(crate) fn credit(owner: u32, bytes: usize) {
 /// [`Frame::read_shared`] and [`Frame::write_shared`], never through slices.
 pub struct Frame {
     memory: NonNull<u8>,
-    order: u8,
-    /// Address spaces that show it.
-    mappings: AtomicU32,
-    is_own: AtomicBool,
+    /// Who pays, and who shows it.
+    word: FrameWord,
 }
 
 // SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
@@ -77,14 +80,14 @@ impl Frame {
             credit(owner, bytes);
             return Err(OutOfMemory);
         };
-        raw::info_of(pa).owner.store(owner, Relaxed);
         let memory = NonNull::new((DIRECT_MAP + pa) as *mut u8).ok_or(OutOfMemory)?;
-        Ok(Frame { memory, order, mappings: AtomicU32::new(0), is_own: AtomicBool::new(false) })
+        Ok(Frame { memory, word: FrameWord::new(owner, order > 0) })
     }
 
     /// Lets go of the frames without freeing them, see [`Frame::from_pa`].
     pub(crate) fn into_pa(self) -> u64 {
         let pa = self.pa().0;
+        raw::info_of(pa).owner.store(self.word.owner(), Relaxed);
         core::mem::forget(self);
         pa
     }
@@ -97,25 +100,23 @@ impl Frame {
         let memory = (DIRECT_MAP + pa) as *mut u8;
         // SAFETY: addresses of the direct map are not null.
         let memory = unsafe { NonNull::new_unchecked(memory) };
-        Frame {
-            memory,
-            order: raw::info_of(pa).order.load(Relaxed),
-            mappings: AtomicU32::new(0),
-            is_own: AtomicBool::new(false),
-        }
+        let info = raw::info_of(pa);
+        Frame { memory, word: FrameWord::new(info.owner.load(Relaxed), info.order.load(Relaxed) > 0) }
     }
 
-    /// Cuts it into single frames of the same owner, in order: `2^order` of them.
+    /// Cuts it into single frames of the same owner and viewers, in order: `2^order` of them.
     pub fn split(self) -> impl Iterator<Item = Frame> {
-        let (count, start) = (1u64 << self.order, self.into_pa());
-        let owner = raw::info_of(start).owner.load(Relaxed);
+        let (count, word) = (1u64 << self.order(), self.word.part());
+        let start = self.into_pa();
         // All descriptions first: whoever stops half way leaks frames, and frees none twice.
         for pa in (0..count).map(|index| start + index * PAGE_BYTES as u64) {
-            raw::info_of(pa).owner.store(owner, Relaxed);
             raw::become_single(pa);
         }
-        // SAFETY: let go above, and each of the single frames is taken charge of once.
-        (0..count).map(move |index| unsafe { Frame::from_pa(start + index * PAGE_BYTES as u64) })
+        (0..count).map(move |index| {
+            let memory = (DIRECT_MAP + start + index * PAGE_BYTES as u64) as *mut u8;
+            // SAFETY: addresses of the direct map are not null; let go above, and each single frame is taken charge of once.
+            Frame { memory: unsafe { NonNull::new_unchecked(memory) }, word: word.part() }
+        })
     }
 
     /// The physical address of the first byte.
@@ -125,42 +126,76 @@ impl Frame {
 
     /// Length in bytes.
     pub fn bytes(&self) -> usize {
-        PAGE_BYTES << self.order
+        PAGE_BYTES << self.order()
+    }
+
+    #[inline]
+    fn order(&self) -> u8 {
+        match self.word.is_run() {
+            true => raw::info_of(self.pa().0).order.load(Relaxed),
+            false => 0,
+        }
     }
 
     /// One more address space shows it.
+    pub fn enter(&self, viewing: &mut Viewing) {
+        self.word.enter(viewing, self.bytes());
+    }
+
+    /// As [`Frame::enter`] for one that comes alone.
+    pub fn enter_now(&self, viewer: u32) {
+        self.word.enter_now(METER.get().map(|meter| *meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// As [`Frame::leave`] for one that goes alone.
+    pub fn leave_now(&self, viewer: u32) {
+        self.word.leave_now(METER.get().map(|meter| *meter as &dyn MemoryMeter), viewer, self.bytes());
+    }
+
+    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    #[inline(always)]
+    pub fn pass_like(&self, like: Like) -> bool {
+        self.word.pass_like(like)
+    }
+
+    /// The same where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
     #[inline]
-    pub fn note_mapping(&self) {
-        self.mappings.fetch_add(1, Relaxed);
+    pub fn enter_own(&self, viewer: u32) -> bool {
+        self.word.enter_own(viewer)
     }
 
     /// One address space less shows it.
+    pub fn leave(&self, viewing: &mut Viewing) {
+        self.word.leave(viewing, self.bytes());
+    }
+
+    /// As [`Frame::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.
     #[inline]
-    pub fn note_unmapping(&self) {
-        self.mappings.fetch_sub(1, Relaxed);
+    pub fn leave_last(&self) -> bool {
+        self.word.leave_last()
     }
 
     /// How many address spaces show it, as far as they said so.
     #[inline]
     pub fn mappings(&self) -> u32 {
-        self.mappings.load(Relaxed)
+        self.word.mappings()
     }
 
     /// A program may write it from now on, and nobody else sees that: it is no file's any more, whoever else comes to hold it.
     #[inline]
     pub fn note_own(&self) {
-        self.is_own.store(true, Relaxed);
+        self.word.note_own();
     }
 
     /// True once a program could write it for itself.
     #[inline]
     pub fn is_own(&self) -> bool {
-        self.is_own.load(Relaxed)
+        self.word.is_own()
     }
 
     /// Who pays for it, as the memory meter said; `None` before there was a meter.
     pub fn owner(&self) -> Option<u32> {
-        let owner = raw::info_of(self.pa().0).owner.load(Relaxed);
+        let owner = self.word.owner();
         (owner != UNCHARGED).then_some(owner)
     }
 
@@ -239,7 +274,7 @@ impl Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         let pa = self.pa().0;
-        credit(raw::info_of(pa).owner.load(Relaxed), self.bytes());
-        raw::give_frames(pa, self.order);
+        credit(self.word.owner(), self.bytes());
+        raw::give_frames(pa, self.order());
     }
 }

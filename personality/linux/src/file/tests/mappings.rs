@@ -2,6 +2,7 @@
 
 use super::world::run;
 use crate::{Arguments, memory};
+use gyre_account::ActivityId;
 use linux_raw_sys::general as raw;
 
 const PAGE: u64 = 4096;
@@ -17,7 +18,7 @@ fn what_a_program_wrote_to_its_copy_of_a_file_stays_when_memory_is_given_back() 
         assert_eq!(user.get(at, 3 * PAGE as usize).await, [7; 3 * PAGE as usize]);
         user.thread.copy_out(at + PAGE, &[8]).await.unwrap();
         let parent = user.thread.space();
-        let child = parent.duplicate().await.unwrap();
+        let child = parent.duplicate(ActivityId(1)).await.unwrap();
         for space in [&parent, &child] {
             // The first look may only take the marks of use away.
             let given = space.give_back(1 << 20).await + space.give_back(1 << 20).await;

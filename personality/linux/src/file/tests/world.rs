@@ -112,7 +112,7 @@ async fn first(root: files::Client, passage: Passage) -> User {
 impl User {
     async fn new(tenant: &Arc<Tenant>, files: Arc<FileContext>, id: i32, parent: i32) -> User {
         let limits = ResourceLimits::default();
-        let space = AddressSpace::new(&LocalFlush, limits.of_memory()).unwrap();
+        let space = AddressSpace::new(&LocalFlush, limits.of_memory(), ActivityId(1)).unwrap();
         let request = MapRequest {
             place: Place::Anywhere(0),
             bytes: SCRATCH_BYTES,
