@@ -1,24 +1,29 @@
 //! The boot core's way through Rust: read what the loader left, make the kernel's mappings, leave the loader's, start devices.
 
+use super::command_line::{self, CommandLine, Damage};
+use super::options::{self, Options, Shown};
 use super::{early, pvh, zone};
 use crate::acpi::{self, PhysicalView};
 use crate::descriptors;
 use crate::lock::Once;
 use crate::memory::raw;
 use crate::paging::{DIRECT_MAP, IMAGE_MAP, reach_through_direct_map};
+use crate::power::refuse;
 use crate::{apic, console, kernel_map, page_table, pci, time, user};
 use core::arch::asm;
 use core::cell::UnsafeCell;
-use gyre_platform::{MemoryRegion, PAGE_BYTES, Pa, ZoneDescription};
+use gyre_platform::{CORES_MAX, MemoryRegion, PAGE_BYTES, Pa, ZoneDescription};
 
 /// What the loader's identity map reaches.
 const IDENTITY_END: u64 = 4 << 30;
-const COMMAND_LINE_MAX: usize = 4096;
+/// Unknown words of the command line that are told one by one.
+const UNKNOWN_TOLD: usize = 16;
 
 /// What boot found out.
 struct Facts {
     zone: ZoneDescription,
-    command_line: ([u8; COMMAND_LINE_MAX], usize),
+    command_line: CommandLine,
+    options: Options,
     module: MemoryRegion,
     low_page: u64,
 }
@@ -28,6 +33,8 @@ static FACTS: Once<Facts> = Once::new();
 unsafe extern "Rust" {
     /// What the binary declared by [`crate::entry!`].
     safe fn gyre_kernel_main() -> !;
+    /// The words of the command line that it declared there.
+    safe fn gyre_kernel_words() -> &'static [&'static str];
 }
 
 /// What belongs to this instance.
@@ -38,10 +45,9 @@ pub fn zone() -> &'static ZoneDescription {
     &facts().zone
 }
 
-/// The command line that the loader gave; empty where it gave none or one that is not text.
+/// The command line that the loader gave; empty where it gave none.
 pub fn command_line() -> &'static str {
-    let (bytes, length) = &facts().command_line;
-    core::str::from_utf8(&bytes[..*length]).unwrap_or("")
+    facts().command_line.as_str()
 }
 
 /// The first boot module; empty where there is none.
@@ -51,9 +57,9 @@ pub fn boot_module() -> &'static [u8] {
     unsafe { core::slice::from_raw_parts((DIRECT_MAP + module.start.0) as *const u8, module.bytes as usize) }
 }
 
-/// The value of `name=` on the command line.
+/// The value of `name=` on the command line. For the words that a kernel declares by [`crate::entry!`].
 pub fn command_line_value(name: &str) -> Option<&'static str> {
-    command_line().split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    command_line::value(command_line(), name)
 }
 
 /// The page below 1 MiB at which other cores start.
@@ -99,7 +105,10 @@ extern "C" fn gyre_boot_main(start_info: u64, delta: u64) -> ! {
     let delta = u64::from(delta as u32);
     let tables = acpi::read(&Identity, info.root_pointer);
     acpi::set_tables(tables);
-    let facts = find_facts(&info, &tables, delta);
+    let line = CommandLine::read(&Identity, info.command_line).unwrap_or_else(|damage: Damage| refuse(damage));
+    let options = Options::read(line.as_str()).unwrap_or_else(|fault| refuse(fault));
+    tell_unknown_words(line.as_str());
+    let facts = find_facts(&info, &tables, delta, line, options);
     let memory = facts.zone.memory;
     let memory = &memory[..facts.zone.memory_count];
     let supply =
@@ -129,7 +138,24 @@ pub(crate) unsafe fn continue_on(stack: u64, next: extern "C" fn() -> !) -> ! {
     unsafe { asm!("mov rsp, {}", "xor ebp, ebp", "call {}", "ud2", in(reg) stack, in(reg) next, options(noreturn)) }
 }
 
-fn find_facts(info: &pvh::StartInfo, tables: &acpi::Tables, delta: u64) -> Facts {
+fn tell_unknown_words(line: &str) {
+    let unknown = || options::unknown(line, gyre_kernel_words());
+    for (name, meant) in unknown().take(UNKNOWN_TOLD) {
+        let name = Shown(name);
+        match meant {
+            Some(meant) => {
+                log::warn!(target: "platform", "command line: nothing knows the word {name}: did you mean {meant}?")
+            }
+            None => log::warn!(target: "platform", "command line: nothing knows the word {name}"),
+        }
+    }
+    let more = unknown().skip(UNKNOWN_TOLD).count();
+    if more > 0 {
+        log::warn!(target: "platform", "command line: nothing knows {more} more words");
+    }
+}
+
+fn find_facts(info: &pvh::StartInfo, tables: &acpi::Tables, delta: u64, line: CommandLine, options: Options) -> Facts {
     let mut regions = zone::Regions::new();
     for region in &info.memory[..info.memory_count] {
         regions.add(region.start.0, region.start.0 + region.bytes);
@@ -139,33 +165,21 @@ fn find_facts(info: &pvh::StartInfo, tables: &acpi::Tables, delta: u64) -> Facts
     for module in &info.modules[..info.module_count] {
         regions.cut(module.start.0, module.start.0.saturating_add(module.bytes));
     }
-    let command_line = copy_command_line(info.command_line);
-    let cores_max = core::str::from_utf8(&command_line.0[..command_line.1]).ok().and_then(|line| number(line, "cores"));
     let boot_core = crate::instructions::cpuid(1, 0)[1] >> 24;
     let listed = &tables.cores[..tables.core_count];
-    let zone = zone::describe(&regions, boot_core, listed, cores_max.map_or(usize::MAX, |cores| cores as usize));
+    let zone = zone::describe(&regions, boot_core, listed, options.cores_max.unwrap_or(CORES_MAX));
+    if let Some(wanted) = options.cores_max.filter(|wanted| zone.core_count < *wanted) {
+        log::warn!(target: "platform", "command line: cores={wanted}, but the firmware lists {}", zone.core_count);
+    }
     let module = info.modules[..info.module_count].first().copied();
     let module = module.filter(|module| module.start.0.checked_add(module.bytes).is_some_and(|end| end < 1 << 46));
     Facts {
         zone,
-        command_line,
+        command_line: line,
+        options,
         module: module.unwrap_or(MemoryRegion { start: Pa(0), bytes: 0 }),
         low_page: find_low_page(info),
     }
-}
-
-fn number(line: &str, name: &str) -> Option<u64> {
-    line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
-}
-
-fn copy_command_line(address: u64) -> ([u8; COMMAND_LINE_MAX], usize) {
-    let mut line = [0; COMMAND_LINE_MAX];
-    let Some(bytes) = Identity.bytes(address, COMMAND_LINE_MAX) else {
-        return (line, 0);
-    };
-    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(0);
-    line[..length].copy_from_slice(&bytes[..length]);
-    (line, length)
 }
 
 /// A page of RAM below 640 KiB, not the first (it holds the BIOS's vectors), for the code with which other cores start.
@@ -196,11 +210,10 @@ fn hand_over_memory(supply: MemoryRegion) {
 }
 
 extern "C" fn after_memory() -> ! {
-    let told_khz = command_line_value("tsc_khz").and_then(|value| value.parse().ok());
     let tables = acpi::tables().copied().unwrap_or(acpi::Tables::EMPTY);
     apic::map(tables.local_apic).expect("not enough memory to boot");
     apic::start();
-    time::calibrate(told_khz);
+    time::calibrate(facts().options.tsc_khz);
     user::prepare_core();
     crate::entropy::start();
     if let Ok(mut scratch) = crate::Frame::allocate(3) {
