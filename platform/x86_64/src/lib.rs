@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod acpi;
 mod boot;
+mod list;
 mod memory;
 mod rate;
 
@@ -71,7 +72,7 @@ pub use self::{
     msix::{attach_interrupt, detach_interrupt, interrupt_entries},
     page_table::{PageTable, TableRoot, flush_all_local, flush_page_local},
     panic::PANIC_CODE,
-    pci::{PciDevice, pci_devices},
+    pci::{ListedFunction, PciDevice, pci_devices, pci_listing},
     power::{NO_START_CODE, shut_down},
     smp::start_cores,
     time::{boot_cycles, clock_scale, cycles_per_ms, now, set_wall_clock_ns, wall_clock_ns},

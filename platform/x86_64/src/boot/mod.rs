@@ -6,6 +6,7 @@ pub(crate) mod early;
 #[cfg(target_os = "none")]
 mod entry;
 pub(crate) mod options;
+pub(crate) mod parts;
 pub(crate) mod pvh;
 mod spelling;
 #[cfg(target_os = "none")]

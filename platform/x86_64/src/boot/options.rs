@@ -5,19 +5,24 @@
 //! ones are told and passed over.
 
 use super::command_line::words;
+use super::parts::{self, Devices, Ranges};
 use super::spelling::nearest;
 use crate::rate;
 use core::fmt;
 use gyre_platform::CORES_MAX;
 
 /// The words of the platform; a kernel declares more of its own by [`crate::entry!`].
-pub(crate) const WORDS: [&str; 2] = ["cores", "tsc_khz"];
+pub(crate) const WORDS: [&str; 4] = ["cores", "devices", "memory", "tsc_khz"];
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Options {
     /// At most so many cores, 1 to [`CORES_MAX`].
     pub(crate) cores_max: Option<usize>,
+    /// No memory but this.
+    pub(crate) memory: Option<Ranges>,
+    /// No PCI function but these.
+    pub(crate) devices: Option<Devices>,
     /// The rate of the time stamp counter in kHz.
     pub(crate) tsc_khz: Option<u64>,
 }
@@ -66,6 +71,8 @@ impl Options {
         for (name, value) in words(line) {
             match name {
                 "cores" => set(&mut options.cores_max, name, value, cores, "a number of cores, 1 to 8")?,
+                "devices" => set(&mut options.devices, name, value, parts::devices, parts::DEVICES)?,
+                "memory" => set(&mut options.memory, name, value, parts::ranges, parts::RANGES)?,
                 "tsc_khz" => set(&mut options.tsc_khz, name, value, khz, rate::EXPECTED)?,
                 _ => {}
             }

@@ -32,6 +32,19 @@ fn numbers_that_make_no_sense_are_refused_by_name_and_with_what_was_expected() {
 }
 
 #[test]
+fn parts_of_the_machine_are_read_or_refused() {
+    let options = Options::read("memory=2M+64M,0x8000+4K devices=00:04.0 cores=2").unwrap();
+    assert_eq!(options.memory, parts::ranges("2M+64M,0x8000+4K"));
+    assert_eq!(options.devices, parts::devices("0:4.0"));
+    for (line, expected) in
+        [("memory=64M", parts::RANGES), ("memory=2M+64M,3M+1M", parts::RANGES), ("devices=", parts::DEVICES)]
+    {
+        let said = Options::read(line).unwrap_err().to_string();
+        assert_eq!(said, format!("the command line says {line}: expected {expected}"));
+    }
+}
+
+#[test]
 fn a_word_without_a_value_or_twice_is_refused() {
     assert_eq!(Options::read("cores").unwrap_err(), Fault::Value("cores", None, "a number of cores, 1 to 8"));
     assert_eq!(Options::read("cores=2 cores=2").unwrap_err(), Fault::Twice("cores"));
