@@ -14,6 +14,11 @@ failures=$(mktemp) || exit 2
 module=$(mktemp) || exit 2
 trap 'rm -f "$log" "$failures" "$module"' EXIT
 
+# What a kernel said, with names in the trace of its panic.
+named() {
+    "${GYRE:-./gyre}" symbolise --kernel "$KERNEL" "$log" 2>&1
+}
+
 # boot EXPECTED_CODE NAME MACHINE CPU CORES MEMORY_MB COMMAND_LINE [more arguments of QEMU]
 boot() {
     expected=$1 name=$2 machine=$3 cpu=$4 cores=$5 memory=$6 line=$7
@@ -99,18 +104,26 @@ case $typed in
     ;;
 esac
 
+# crash NAME WANTED FUNCTION_IN_THE_TRACE
 crash() {
     wanted=$2
     boot 203 "crash: $1" q35 $usual 2 128 "crash=$1"
+    if named | grep -q "^        .*$3 at platform/boot_test/src/[a-z]*\.rs:[0-9]"; then
+        echo "test boot: crash: $1: the trace names $3 ... ok"
+    else
+        echo "test boot: crash: $1: the trace names $3 ... FAILED"
+        { echo "crash: $1: nothing names $3:"; named | grep -A 3 'trace:'; } >> "$failures"
+    fi
 }
-crash panic 'as asked at '
-crash null 'page fault (vector 14, code 0x0) in the kernel, cr2 0x8'
-crash text 'page fault (vector 14, code 0x3)'
-crash data 'page fault (vector 14, code 0x11)'
-crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000'
-crash stack 'double fault'
-crash elsewhere 'core 1 as asked at '
-crash undefined 'invalid opcode'
+crash panic 'as asked at ' crash::run
+crash null 'page fault (vector 14, code 0x0) in the kernel, cr2 0x8' crash::run
+crash text 'page fault (vector 14, code 0x3)' crash::run
+# Of an address that is no code its caller is named.
+crash data 'page fault (vector 14, code 0x11)' suite::main
+crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000' touch_user_page
+crash stack 'double fault' crash::deepen
+crash elsewhere 'core 1 as asked at ' 'crash::die_elsewhere.*'
+crash undefined 'invalid opcode' crash::run
 
 if [ -s "$failures" ]; then
     echo "failures:"
