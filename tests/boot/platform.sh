@@ -14,6 +14,11 @@ failures=$(mktemp) || exit 2
 module=$(mktemp) || exit 2
 trap 'rm -f "$log" "$failures" "$module"' EXIT
 
+# What a kernel said, with names in the trace of its panic.
+named() {
+    "${GYRE:-./gyre}" symbolise --kernel "$KERNEL" "$log" 2>&1
+}
+
 # boot EXPECTED_CODE NAME MACHINE CPU CORES MEMORY_MB COMMAND_LINE [more arguments of QEMU]
 boot() {
     expected=$1 name=$2 machine=$3 cpu=$4 cores=$5 memory=$6 line=$7
@@ -42,6 +47,29 @@ boot 1 "q35, 4 cores" q35 $usual 4 256 "" -device virtio-rng-pci
 head -c 1000001 "$KERNEL" > "$module"
 sum=$(od -An -v -tu1 "$module" | awk '{ for (i = 1; i <= NF; i++) sum += $i } END { print sum }')
 boot 1 "q35, boot module" q35 $usual 2 128 "module_bytes=1000001 module_sum=$sum" -device virtio-rng-pci -initrd "$module"
+# A zone smaller than its machine: some cores, some memory, one of two devices. What is not in it keeps the pattern that was there before.
+# (The firmware works below 1 MiB and in the last 32.)
+backing=$(mktemp) || exit 2
+zone='cores=2 memory=2M+64M,0x8000+4K devices=00:05.0,00:07.0'
+python3 tests/boot/outside.py fill "$backing" 256 || exit 2
+wanted='INFO  0 platform: 2 cores listed, 6[0-9]\{4\} KiB of memory, .* 1 PCI functions'
+boot 1 "part of a machine" q35,memory-backend=ram $usual 4 256 "$zone" -object memory-backend-file,id=ram,size=256M,share=on,mem-path="$backing" \
+    -device virtio-rng-pci,addr=5 -device virtio-rng-pci,addr=6
+if python3 tests/boot/outside.py check "$backing" 3 66 67 224 2>> "$failures"; then
+    echo "test boot: memory outside of the zone is not touched ... ok"
+else
+    echo "test boot: memory outside of the zone is not touched ... FAILED"
+fi
+rm -f "$backing"
+wanted='devices= names 00:07.0, where there is no PCI function'
+boot 1 "a device that is not there" q35 $usual 1 128 "devices=00:07.0"
+wanted='INFO  0 platform: 1 cores listed, 1[0-9]\{4\} KiB of memory, .* 0 PCI functions'
+boot 1 "one core, no device, no page below 640 KiB" q35 $usual 2 128 "cores=1 memory=2M+16M devices=none"
+for refused in memory=64M memory=2M+64M,4M+4K memory=16M+64M memory=2M+64M devices=04.0 tsc_khz=0; do
+    wanted='the machine cannot start: .*expected'
+    boot 7 "refused: $refused" q35 $usual 2 128 "$refused"
+done
+wanted=' 0 failed'
 if [ "${1:-}" != quick ]; then
     for cores in 1 2 8; do
         boot 1 "q35, $cores cores" q35 $usual $cores 256 "" -device virtio-rng-pci
@@ -76,18 +104,26 @@ case $typed in
     ;;
 esac
 
+# crash NAME WANTED FUNCTION_IN_THE_TRACE
 crash() {
     wanted=$2
     boot 203 "crash: $1" q35 $usual 2 128 "crash=$1"
+    if named | grep -q "^        .*$3 at platform/boot_test/src/[a-z]*\.rs:[0-9]"; then
+        echo "test boot: crash: $1: the trace names $3 ... ok"
+    else
+        echo "test boot: crash: $1: the trace names $3 ... FAILED"
+        { echo "crash: $1: nothing names $3:"; named | grep -A 3 'trace:'; } >> "$failures"
+    fi
 }
-crash panic 'as asked at '
-crash null 'page fault (vector 14, code 0x0) in the kernel, cr2 0x8'
-crash text 'page fault (vector 14, code 0x3)'
-crash data 'page fault (vector 14, code 0x11)'
-crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000'
-crash stack 'double fault'
-crash elsewhere 'core 1 as asked at '
-crash undefined 'invalid opcode'
+crash panic 'as asked at ' crash::run
+crash null 'page fault (vector 14, code 0x0) in the kernel, cr2 0x8' crash::run
+crash text 'page fault (vector 14, code 0x3)' crash::run
+# Of an address that is no code its caller is named.
+crash data 'page fault (vector 14, code 0x11)' suite::main
+crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000' touch_user_page
+crash stack 'double fault' crash::deepen
+crash elsewhere 'core 1 as asked at ' 'crash::die_elsewhere.*'
+crash undefined 'invalid opcode' crash::run
 
 if [ -s "$failures" ]; then
     echo "failures:"

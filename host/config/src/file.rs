@@ -18,6 +18,7 @@ use std::{
 };
 
 use crate::boot::Machine;
+pub use check::CORES_MAX;
 pub use error::{FileError, Problem};
 pub use policies::policy_by_name;
 pub use suggest::closest;

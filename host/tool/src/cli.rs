@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gyre_config::file::CORES_MAX;
 
 const AFTER: &str = "\
 Exit codes: 0 done · 1 failed · 2 wrong command line · 3 the machine file is wrong · 4 the host lacks something
@@ -53,6 +54,8 @@ pub enum Command {
     Set(Set),
     /// Run an experiment of a paper: a table with its figure beside ours, and a plot
     Exp(Exp),
+    /// Name the functions in a kernel's trace: a console's log as it was, with names, files and lines below the addresses
+    Symbolise(Symbolise),
     /// Run the tests of the project
     Test(Test),
     /// Check what this host has and say what to do
@@ -101,8 +104,8 @@ pub struct Run {
     /// Use this kernel instead of building one
     #[arg(long, value_name = "FILE")]
     pub kernel: Option<PathBuf>,
-    /// Cores, in place of the machine file's
-    #[arg(long)]
+    /// Cores, in place of the machine file's: 1 to 8
+    #[arg(long, value_parser = cores)]
     pub cores: Option<u16>,
     /// Write every frame on the wire to this file
     #[arg(long, value_name = "FILE")]
@@ -314,6 +317,16 @@ pub struct Test {
     pub no_boot: bool,
 }
 
+/// Arguments of `symbolise`.
+#[derive(Args)]
+pub struct Symbolise {
+    /// The console's log; standard input without it
+    pub log: Option<PathBuf>,
+    /// The kernel that wrote it, in place of the one built last
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<PathBuf>,
+}
+
 /// Arguments of `doctor`.
 #[derive(Args)]
 pub struct Doctor {
@@ -324,6 +337,11 @@ pub struct Doctor {
 
 fn duration(text: &str) -> Result<std::time::Duration, String> {
     gyre_config::file::units::nanoseconds(text).map(std::time::Duration::from_nanos)
+}
+
+fn cores(text: &str) -> Result<u16, String> {
+    let expected = || format!("the number of cores cannot be {text}: expected 1 to {CORES_MAX}");
+    text.parse().ok().filter(|cores| (1..=CORES_MAX).contains(cores)).ok_or_else(expected)
 }
 
 #[cfg(test)]
@@ -342,6 +360,18 @@ mod tests {
         let cli = Cli::try_parse_from(["gyre", "exec", "gold", "ls", "-l", "--", "x"]).unwrap();
         let Command::Exec(exec) = cli.command else { panic!("exec") };
         assert_eq!(exec.command, ["ls", "-l", "--", "x"]);
+    }
+
+    #[test]
+    fn cores_are_those_that_a_machine_file_may_ask_for() {
+        for good in ["1", "8"] {
+            assert!(Cli::try_parse_from(["gyre", "run", "x", "--cores", good]).is_ok());
+        }
+        for bad in ["0", "9", "64", "300", "99999", "-1", "two"] {
+            let error = Cli::try_parse_from(["gyre", "run", "x", &format!("--cores={bad}")]).err().unwrap().to_string();
+            let expected = format!("the number of cores cannot be {bad}: expected 1 to 8");
+            assert!(error.contains(&expected), "{error}");
+        }
     }
 
     #[test]

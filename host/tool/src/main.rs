@@ -25,6 +25,7 @@ mod qemu;
 mod run;
 mod set;
 mod stop;
+mod symbols;
 mod tests_command;
 mod top;
 mod ui;
@@ -66,6 +67,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Bill(arguments) => bill::bill(&arguments),
         Command::Exp(arguments) => exp::exp(&arguments),
         Command::Test(arguments) => tests_command::test(&arguments),
+        Command::Symbolise(arguments) => symbols::symbolise(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),
     }
 }

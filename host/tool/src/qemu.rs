@@ -16,6 +16,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use crate::{
     command,
     failure::{Context as _, Failure, Kind, Result},
+    symbols::Symbols,
 };
 
 /// The debug-exit device makes QEMU end with twice the kernel's code plus one: 0 becomes 1.
@@ -25,6 +26,9 @@ const EXIT_PANIC: i32 = 203;
 
 /// The kernel's code 3: it says on the console what it lacks.
 const EXIT_NO_START: i32 = 7;
+
+/// Lines of the console that a failure shows: a dump of registers, the longest trace and a few lines before them.
+const LINES_SHOWN: usize = 44;
 
 /// What passes while a machine's clock does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +72,10 @@ pub struct Machine<'a> {
 /// A running QEMU; dropped, it is killed and reaped.
 pub struct Qemu {
     child: Child,
+    /// The log of its console.
+    console: PathBuf,
+    /// What it booted, for the names in a panic's trace.
+    kernel: PathBuf,
 }
 
 /// Whether this host can run guests on its processor: vmx or svm, and /dev/kvm opens.
@@ -110,7 +118,7 @@ impl Qemu {
         // A process group of its own: Ctrl-C is for us, the bill comes before the end.
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         let child = qemu.spawn().context(|| "cannot start QEMU".into())?;
-        Ok(Self { child })
+        Ok(Self { child, console: machine.console.into(), kernel: machine.kernel.into() })
     }
 
     /// Says whether it has ended, and how.
@@ -119,6 +127,23 @@ impl Qemu {
     /// When the host lost track of it.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context(|| "cannot wait for QEMU".into())
+    }
+
+    /// Turns an unexpected end into a failure that shows the console's last lines, a panic's trace with names.
+    pub fn unexpected_end(&self, status: ExitStatus) -> Failure {
+        let log = std::fs::read(&self.console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let log = Symbols::of(&self.kernel).pass_text(&command::last_lines(&log.unwrap_or_default(), LINES_SHOWN));
+        let errors = std::fs::read_to_string(self.console.with_extension("qemu")).unwrap_or_default();
+        let tail = [log.trim_end(), &command::last_lines(&errors, 5)].join("\n");
+        let how = match status.code() {
+            // QEMU's own failures end with 1 too, but with words.
+            Some(EXIT_CLEAN) if errors.trim().is_empty() => "the machine switched itself off".to_owned(),
+            Some(EXIT_PANIC) => "the machine's kernel panicked".to_owned(),
+            Some(EXIT_NO_START) => "the machine's kernel could not start".to_owned(),
+            _ => format!("QEMU ended ({status})"),
+        };
+        Failure::with_help(how, format!("The console's last lines ({}):\n{}", self.console.display(), tail.trim()))
+            .kind(Kind::Machine)
     }
 }
 
@@ -195,20 +220,4 @@ fn keep_open(socket: &UnixStream) -> Result<()> {
 /// Whether the machine has ended itself, in order and with its disks written back.
 pub fn is_orderly(status: ExitStatus) -> bool {
     status.code() == Some(2 * i32::from(native::EXIT_ENDED) + 1)
-}
-
-/// Turns an unexpected end into a failure that shows the console's last lines.
-pub fn unexpected_end(status: ExitStatus, console: &Path) -> Failure {
-    let log = std::fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let errors = std::fs::read_to_string(console.with_extension("qemu")).unwrap_or_default();
-    let tail = [command::last_lines(&log, 30), command::last_lines(&errors, 5)].join("\n");
-    let how = match status.code() {
-        // QEMU's own failures end with 1 too, but with words.
-        Some(EXIT_CLEAN) if errors.trim().is_empty() => "the machine switched itself off".to_owned(),
-        Some(EXIT_PANIC) => "the machine's kernel panicked".to_owned(),
-        Some(EXIT_NO_START) => "the machine's kernel could not start".to_owned(),
-        _ => format!("QEMU ended ({status})"),
-    };
-    Failure::with_help(how, format!("The console's last lines ({}):\n{}", console.display(), tail.trim()))
-        .kind(Kind::Machine)
 }

@@ -45,7 +45,13 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     if arguments.on == cli::Kernel::Gyre {
         running.end();
     }
-    outcome.show(arguments.json)?;
+    if let Some(copying) = &running.copying {
+        copying.catch_up();
+    }
+    match &watched {
+        Err(_) if !arguments.json => outcome.show_what_there_is(),
+        _ => outcome.show(arguments.json)?,
+    }
     watched?;
     outcome.check()?;
     Ok(ExitCode::SUCCESS)
@@ -83,7 +89,7 @@ fn is_over(running: &mut Running, started: Instant, limit: Option<Duration>, sto
         if qemu::is_orderly(status) {
             return Ok(true);
         }
-        return Err(qemu::unexpected_end(status, &running.console));
+        return Err(running.qemu.unexpected_end(status));
     }
     Ok(stop.is_set() || limit.is_some_and(|limit| started.elapsed() >= limit))
 }

@@ -39,7 +39,7 @@ pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
 }
 
 /// Crates that run on the bare machine only.
-const BARE: &[&str] = &["gyre-x86-64", "gyre-kernel", "gyre-boot-test"];
+const BARE: &[&str] = &["gyre-kernel", "gyre-boot-test"];
 
 fn host_tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
     let mut cargo = build::cargo_command()?;

@@ -11,6 +11,13 @@ pub struct PciAddress {
     pub function: u8,
 }
 
+impl core::fmt::Display for PciAddress {
+    /// As lspci writes it.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:02x}:{:02x}.{:x}", self.bus, self.device, self.function)
+    }
+}
+
 /// Vendor and device identity of a PCI function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PciId {

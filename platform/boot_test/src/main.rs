@@ -30,7 +30,7 @@ mod time;
 mod users;
 
 #[cfg(target_os = "none")]
-gyre_x86_64::entry!(suite::main);
+gyre_x86_64::entry!(suite::main, words: ["bench", "crash", "echo", "module_bytes", "module_sum"]);
 
 /// On a host there is nothing to test.
 #[cfg(not(target_os = "none"))]

@@ -93,7 +93,7 @@ fn map_range(va: u64, pa: u64, bytes: u64, rights: u64) -> Result<(), OutOfMemor
 ///
 /// # Errors
 /// [`OutOfMemory`] where the boot memory is too small.
-pub(crate) fn build(delta: u64, memory: &[MemoryRegion], modules: &[MemoryRegion], low_page: u64) -> Result<(), OutOfMemory> {
+pub(crate) fn build(delta: u64, memory: &[MemoryRegion], modules: &[MemoryRegion], low_page: Option<u64>) -> Result<(), OutOfMemory> {
     ROOT.store(new_table().ok_or(OutOfMemory)?, Ordering::Release);
     let sections = [
         ((&raw const gyre_image_start) as u64, (&raw const gyre_rodata_start) as u64, CODE),
@@ -112,7 +112,9 @@ pub(crate) fn build(delta: u64, memory: &[MemoryRegion], modules: &[MemoryRegion
         let end = (module.start.0 + module.bytes).next_multiple_of(PAGE);
         map_range(DIRECT_MAP + start, start, end - start, CONSTANT)?;
     }
-    map_page(DIRECT_MAP + low_page, low_page, DATA)?;
+    if let Some(page) = low_page {
+        map_page(DIRECT_MAP + page, page, DATA)?;
+    }
     for area in [DEVICE_MAP, FRAME_INFO, STACKS] {
         // SAFETY: as in `map_page`.
         unsafe { find_or_make(root(), area, 3, UPPER, new_table) }.ok_or(OutOfMemory)?;

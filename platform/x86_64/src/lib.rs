@@ -13,7 +13,9 @@ extern crate alloc;
 
 mod acpi;
 mod boot;
+mod list;
 mod memory;
+mod rate;
 
 macro_rules! machine_modules {
     ($($(#[$attribute:meta])* $visible:vis mod $name:ident;)*) => {$(
@@ -70,8 +72,8 @@ pub use self::{
     msix::{attach_interrupt, detach_interrupt, interrupt_entries},
     page_table::{PageTable, TableRoot, flush_all_local, flush_page_local},
     panic::PANIC_CODE,
-    pci::{PciDevice, pci_devices},
-    power::shut_down,
+    pci::{ListedFunction, PciDevice, pci_devices, pci_listing},
+    power::{NO_START_CODE, shut_down},
     smp::start_cores,
     time::{boot_cycles, clock_scale, cycles_per_ms, now, set_wall_clock_ns, wall_clock_ns},
     user::{UserContext, enter_user},
@@ -84,9 +86,20 @@ pub use memory::MemoryStatistics;
 /// gyre_x86_64::entry!(main);
 /// fn main() -> ! { gyre_x86_64::shut_down(0) }
 /// ```
+///
+/// Words of the command line that this kernel knows, beside those of the platform, are declared with it:
+/// `entry!(main, words: ["crash"])`. Others are warned of.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
+        $crate::entry!($main, words: []);
+    };
+    ($main:path, words: [$($word:literal),*]) => {
+        #[allow(unsafe_code, reason = "the platform finds the binary's words by their name")]
+        #[unsafe(no_mangle)]
+        fn gyre_kernel_words() -> &'static [&'static str] {
+            &[$($word),*]
+        }
         #[allow(unsafe_code, reason = "the platform finds the binary's main function by its name")]
         #[unsafe(no_mangle)]
         fn gyre_kernel_main() -> ! {

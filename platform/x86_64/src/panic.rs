@@ -46,8 +46,8 @@ pub(crate) fn stop_machine() -> ! {
     shut_down(PANIC_CODE)
 }
 
-/// Prints the places of calls, found through frame pointers, as lines `trace: N 0xADDRESS`. The host tool turns them into names with
-/// the kernel's ELF file; every line can be symbolised by itself.
+/// Prints the places of calls, found through frame pointers, as lines `trace: N 0xADDRESS`. `gyre run` shows names, files and lines below
+/// each, from the kernel's ELF file; for a log from elsewhere `gyre symbolise` does.
 pub(crate) fn print_trace(rip: u64, mut rbp: u64) {
     error!(target: "trace", "0 {rip:#018x}");
     for depth in 1..TRACE_DEPTH {

@@ -2,6 +2,7 @@
 
 use crate::acpi::Tables;
 use crate::instructions::{inb, inl, inw, outb, outl, outw};
+use crate::list::List;
 use crate::lock::{Once, SpinLock};
 use crate::mmio::Mmio;
 use crate::pci_assign::{self, MemoryRegister};
@@ -20,7 +21,7 @@ const COMMAND_NO_INTX: u16 = 1 << 10;
 static SPACE: Once<(Mmio, u8, u8)> = Once::new();
 /// Ports are an address and a data register: two steps.
 static PORTS: SpinLock<()> = SpinLock::new(());
-static FUNCTIONS: Once<([PciDevice; FUNCTIONS_MAX], usize)> = Once::new();
+static FUNCTIONS: Once<Found> = Once::new();
 
 /// A PCI function of the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +35,23 @@ pub struct PciDevice {
 const NOBODY: PciDevice =
     PciDevice { address: PciAddress { bus: 0, device: 0, function: 0 }, id: PciId { vendor: 0xffff, device: 0xffff, class: 0xffff } };
 
+/// A PCI function of the machine, whether it belongs to the zone or not.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedFunction {
+    /// Where it is.
+    pub address: PciAddress,
+    /// What it is.
+    pub id: PciId,
+    /// The function, where it is the zone's.
+    pub device: Option<PciDevice>,
+}
+
+/// All functions, and those of the zone.
+struct Found {
+    listing: List<ListedFunction, FUNCTIONS_MAX>,
+    ours: List<PciDevice, FUNCTIONS_MAX>,
+}
+
 /// Finds the functions. Boot core, once.
 pub(crate) fn start(tables: &Tables) {
     if let Some((base, first, last)) = tables.configuration.filter(|(base, ..)| *base != 0) {
@@ -45,18 +63,38 @@ pub(crate) fn start(tables: &Tables) {
     } else if !ports_answer() {
         return;
     }
-    let mut found = ([NOBODY; FUNCTIONS_MAX], 0);
+    let nothing = ListedFunction { address: NOBODY.address, id: NOBODY.id, device: None };
+    let mut found = Found { listing: List::new(nothing), ours: List::new(NOBODY) };
     scan_bus(0, &mut found, 0);
-    let assigned = pci_assign::assign(&found.0[..found.1], tables);
-    if assigned > 0 {
-        log::info!(target: "platform", "{assigned} PCI registers had no address and got one");
+    match crate::zone().devices {
+        None => assign_addresses(found.ours.as_slice(), tables),
+        Some(named) => tell_missing(named, found.ours.as_slice()),
     }
     FUNCTIONS.set(found);
 }
 
+fn assign_addresses(devices: &[PciDevice], tables: &Tables) {
+    let assigned = pci_assign::assign(devices, tables);
+    if assigned > 0 {
+        log::info!(target: "platform", "{assigned} PCI registers had no address and got one");
+    }
+}
+
+/// Addresses are not assigned here: where others have theirs cannot be told without touching them.
+fn tell_missing(named: &[PciAddress], found: &[PciDevice]) {
+    for address in named.iter().filter(|address| found.iter().all(|device| device.address != **address)) {
+        log::warn!(target: "platform", "command line: devices= names {address}, where there is no PCI function");
+    }
+}
+
 /// The functions of this zone, in the order of their addresses as found.
 pub fn pci_devices() -> &'static [PciDevice] {
-    FUNCTIONS.get().map_or(&[], |(list, count)| &list[..*count])
+    FUNCTIONS.get().map_or(&[], |found| found.ours.as_slice())
+}
+
+/// All functions of the machine in the same order: those of other zones keep their places in it.
+pub fn pci_listing() -> &'static [ListedFunction] {
+    FUNCTIONS.get().map_or(&[], |found| found.listing.as_slice())
 }
 
 /// True where the address register keeps what is written: a machine with PCI.
@@ -69,7 +107,7 @@ fn ports_answer() -> bool {
     })
 }
 
-fn scan_bus(bus: u8, found: &mut ([PciDevice; FUNCTIONS_MAX], usize), depth: u8) {
+fn scan_bus(bus: u8, found: &mut Found, depth: u8) {
     for device in 0..32 {
         for function in 0..8 {
             let address = PciAddress { bus, device, function };
@@ -81,8 +119,8 @@ fn scan_bus(bus: u8, found: &mut ([PciDevice; FUNCTIONS_MAX], usize), depth: u8)
     }
 }
 
-/// Returns whether the device has more functions.
-fn scan_function(address: PciAddress, found: &mut ([PciDevice; FUNCTIONS_MAX], usize), depth: u8) -> bool {
+/// Reads what a function is, and what is behind it where it is a bridge; writes nothing. Returns whether the device has more functions.
+fn scan_function(address: PciAddress, found: &mut Found, depth: u8) -> bool {
     let mut candidate = PciDevice { address, ..NOBODY };
     let vendor = candidate.config_read16(0);
     if vendor == 0xffff {
@@ -90,10 +128,9 @@ fn scan_function(address: PciAddress, found: &mut ([PciDevice; FUNCTIONS_MAX], u
     }
     candidate.id = PciId { vendor, device: candidate.config_read16(2), class: candidate.config_read16(10) };
     let ours = crate::zone().devices.is_none_or(|list| list.contains(&address));
-    if ours && found.1 < FUNCTIONS_MAX {
-        found.0[found.1] = candidate;
-        found.1 += 1;
-    }
+    // More than there is room for are not seen.
+    let _ = found.listing.push(ListedFunction { address, id: candidate.id, device: ours.then_some(candidate) });
+    let _ = ours.then(|| found.ours.push(candidate));
     let header = candidate.config_read8(14);
     let secondary = candidate.config_read8(0x19);
     if header & 0x7f == 1 && secondary > address.bus && depth < 8 {

@@ -8,6 +8,15 @@ const DEBUG_EXIT: u16 = 0xf4;
 /// The keyboard controller's command port; 0xfe pulls the reset line.
 const KEYBOARD_COMMAND: u16 = 0x64;
 
+/// Exit code of a machine that could not start and has said why; QEMU's debug exit makes 7 of it.
+pub const NO_START_CODE: u8 = 3;
+
+/// Ends a machine that cannot start, and says why.
+pub(crate) fn refuse(reason: impl core::fmt::Display) -> ! {
+    log::error!(target: "platform", "the machine cannot start: {reason}");
+    shut_down(NO_START_CODE)
+}
+
 /// Ends the machine with an exit code. Tries, in this order: the emulator's debug exit, ACPI soft-off, reset.
 pub fn shut_down(code: u8) -> ! {
     // SAFETY: without the device the write is ignored.

@@ -98,12 +98,14 @@ gyre_trampoline_end:
 pub fn start_cores(entry: fn(usize) -> !) -> usize {
     ENTRY.store(entry as usize as u64, Ordering::Release);
     let zone = zone();
-    if let Err(OutOfMemory) = prepare_trampoline() {
+    // A zone of one core may have no page for it.
+    let Some(page) = low_page() else { return core_count() };
+    if let Err(OutOfMemory) = prepare_trampoline(page) {
         log::error!("no memory to start other cores");
         return core_count();
     }
     for apic_id in &zone.core_ids[1..zone.core_count] {
-        match start_core(*apic_id) {
+        match start_core(*apic_id, page) {
             Ok(true) => {}
             Ok(false) => log::error!("core with hardware id {apic_id} did not come up within {PATIENCE_MS} ms and is left out"),
             Err(OutOfMemory) => log::error!("no memory for the stacks of core {apic_id}"),
@@ -113,8 +115,7 @@ pub fn start_cores(entry: fn(usize) -> !) -> usize {
 }
 
 /// Copies the code, and makes a page table with the trampoline's page in the lower half. Both stay: a late core may still come.
-fn prepare_trampoline() -> Result<(), OutOfMemory> {
-    let page = low_page();
+fn prepare_trampoline(page: u64) -> Result<(), OutOfMemory> {
     let start = &raw const gyre_trampoline;
     let length = (&raw const gyre_trampoline_end) as usize - start as usize;
     // SAFETY: the page is RAM that nobody uses, and mapped; the code is shorter than the parameters' offset.
@@ -131,20 +132,20 @@ fn prepare_trampoline() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-fn start_core(apic_id: u32) -> Result<bool, OutOfMemory> {
+fn start_core(apic_id: u32, page: u64) -> Result<bool, OutOfMemory> {
     let number = core_count();
     let (stack, interrupt_stacks) = kernel_map::map_stacks(number)?;
     NUMBER.store(number, Ordering::Relaxed);
     STACK.store(stack, Ordering::Relaxed);
     INTERRUPT_STACK_TOPS.iter().zip(interrupt_stacks).for_each(|(top, value)| top.store(value, Ordering::Relaxed));
     // SAFETY: a parameter of the trampoline.
-    unsafe { ((reach(low_page()) + STACK_OFFSET) as *mut u64).write_volatile(stack) };
+    unsafe { ((reach(page) + STACK_OFFSET) as *mut u64).write_volatile(stack) };
     STATE.store(WAITING, Ordering::SeqCst);
     apic::send_init(apic_id);
     wait_for_arrival(1);
-    apic::send_startup(apic_id, low_page());
+    apic::send_startup(apic_id, page);
     if !wait_for_arrival(SECOND_STARTUP_MS) {
-        apic::send_startup(apic_id, low_page());
+        apic::send_startup(apic_id, page);
         wait_for_arrival(PATIENCE_MS);
     }
     if STATE.compare_exchange(WAITING, GIVEN_UP, Ordering::SeqCst, Ordering::SeqCst).is_ok() {

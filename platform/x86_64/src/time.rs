@@ -2,6 +2,7 @@
 
 use crate::apic;
 use crate::instructions::{cpuid, inb, outb, rdtsc};
+use crate::rate::plausible;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_platform::ClockScale;
 
@@ -73,7 +74,7 @@ pub fn boot_cycles() -> u64 {
     BOOT_CYCLES.load(Ordering::Relaxed)
 }
 
-/// Measures the time stamp counter and the local timer. `told_khz` is what the command line says.
+/// Measures the time stamp counter and the local timer. `told_khz` is what the command line says, a plausible rate.
 ///
 /// # Panics
 /// Where no timer of known rate is found and the command line does not help.
@@ -96,10 +97,6 @@ fn hypervisor_khz() -> Option<u64> {
     let limit = cpuid(0x4000_0000, 0)[0];
     let khz = if limit >= 0x4000_0010 { u64::from(cpuid(0x4000_0010, 0)[0]) } else { 0 };
     plausible(khz)
-}
-
-fn plausible(khz: u64) -> Option<u64> {
-    (100_000..10_000_000).contains(&khz).then_some(khz)
 }
 
 /// Two measurements that agree within 1 %, or the lower of four: a core that lost time while it read errs upward.

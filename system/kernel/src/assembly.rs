@@ -5,12 +5,9 @@ use alloc::boxed::Box;
 use gyre_account::{Accounts, ActivityId};
 use gyre_config::boot::{Machine, Module};
 use gyre_engine::Engine;
-use gyre_x86_64::{boot_module, shut_down, start_cores, zone};
+use gyre_x86_64::{NO_START_CODE, boot_module, shut_down, start_cores, zone};
 
 gyre_x86_64::entry!(main);
-
-/// The exit code of a machine that could not start.
-const EXIT_NO_START: u8 = 3;
 
 /// Memory that the kernel's own tables and one small tenant need; with less, an allocation would fail before anybody could be told.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
@@ -34,7 +31,7 @@ fn main() -> ! {
         Ok(engine) => engine.run_core(),
         Err(reason) => {
             log::error!("the machine cannot start: {reason}");
-            shut_down(EXIT_NO_START)
+            shut_down(NO_START_CODE)
         }
     }
 }

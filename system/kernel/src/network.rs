@@ -2,7 +2,7 @@
 
 use crate::assembly::System;
 use crate::host::tenant_of;
-use crate::pci::{Function, virtio_devices};
+use crate::pci::{self, Function, virtio_devices};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
@@ -40,13 +40,14 @@ pub fn statistics_of(activity: ActivityId) -> NetStatistics {
     PATH.get().and_then(|net| net.statistics_of(activity)).unwrap_or_default()
 }
 
-/// Starts the first network device and the path above it. Without a device there is no network.
+/// Starts the zone's first network device and the path above it. Without a device there is no network.
 pub fn start(system: &'static System) -> Option<Network> {
-    let function = virtio_devices(NET).next()?;
-    match open(function) {
+    let ours = virtio_devices(NET).find(|(_, function)| function.is_ok());
+    let (address, function) = ours.or_else(|| virtio_devices(NET).next())?;
+    match function.and_then(open) {
         Ok(device) => connect(system, Box::leak(Box::new(device))),
         Err(error) => {
-            log::error!("network device: {error:?}");
+            pci::tell("network device", address, error);
             None
         }
     }

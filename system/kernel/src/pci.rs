@@ -1,6 +1,6 @@
 //! The platform's PCI functions as the virtio resources want them.
 
-use gyre_machine::DeviceError;
+use gyre_machine::{DeviceError, PciAddress};
 use gyre_virtio::pci::{PciFunction, Registers, VENDOR};
 use gyre_x86_64::{Mmio, PciDevice};
 
@@ -54,11 +54,22 @@ impl Registers for Region {
     accesses!(read8 write8 u8, read16 write16 u16, read32 write32 u32);
 }
 
-/// Virtio devices of a type (2 block, 8 SCSI, 1 network), in PCI order.
-pub fn virtio_devices(kind: u16) -> impl Iterator<Item = Function> {
+/// Virtio devices of a type (2 block, 8 SCSI, 1 network), in PCI order, with their places. Those of other zones count, so that a machine's disks have
+/// the same numbers in each zone: [`DeviceError::NotOurs`].
+pub fn virtio_devices(kind: u16) -> impl Iterator<Item = (PciAddress, Result<Function, DeviceError>)> {
     let modern = 0x1040 + kind;
-    gyre_x86_64::pci_devices()
+    gyre_x86_64::pci_listing()
         .iter()
-        .filter(move |device| device.id.vendor == VENDOR && device.id.device == modern)
-        .map(Function)
+        .filter(move |listed| listed.id.vendor == VENDOR && listed.id.device == modern)
+        .map(|listed| (listed.address, listed.device.as_ref().map(Function).ok_or(DeviceError::NotOurs)))
+}
+
+/// Says why a device cannot be used.
+pub fn tell(what: impl core::fmt::Display, address: PciAddress, error: DeviceError) {
+    match error {
+        DeviceError::NotOurs => {
+            log::warn!("{what}: {address} is not in this zone: devices= on the command line leaves it out")
+        }
+        error => log::error!("{what} at {address}: {error:?}"),
+    }
 }

@@ -3,7 +3,7 @@
 use crate::assembly::System;
 use crate::host::tenant_of;
 use crate::pace::Pace;
-use crate::pci::{Function, virtio_devices};
+use crate::pci::{self, Function, virtio_devices};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
@@ -11,7 +11,7 @@ use gyre_block_merge::{Batch, Merging, Ticket, Waiting, Work};
 use gyre_engine::{Engine, ResourceHandle};
 use gyre_file_cache::{CacheOptions, FileCache, Usage};
 use gyre_interface::block::{BlockError, block};
-use gyre_machine::{DeviceError, PAGE_BYTES};
+use gyre_machine::{DeviceError, PAGE_BYTES, PciAddress};
 use gyre_message::{Link, WaitQueue};
 use gyre_object::{SetOnce, SpinLock};
 use gyre_schedulers::Metric;
@@ -80,7 +80,7 @@ pub fn start(system: &'static System) -> Disks {
     let devices: Vec<Option<&'static VirtioDisk>> = virtio_devices(BLOCK_KIND)
         .chain(virtio_devices(SCSI_KIND))
         .enumerate()
-        .map(|(index, function)| start_disk(system, index, function))
+        .map(|(index, (address, function))| start_disk(system, index, address, function))
         .collect();
     let clients = devices.iter().map(|device| Some(connect(system.engine, (*device)?))).collect();
     DEVICES.set(devices.leak());
@@ -100,18 +100,23 @@ pub fn start(system: &'static System) -> Disks {
     Disks { clients, cache }
 }
 
-fn start_disk(system: &'static System, index: usize, function: Function) -> Option<&'static VirtioDisk> {
+fn start_disk(
+    system: &'static System,
+    index: usize,
+    address: PciAddress,
+    function: Result<Function, DeviceError>,
+) -> Option<&'static VirtioDisk> {
     // A disk with one queue has its interrupts at a core of its own, as far as there are cores.
     let cores = system.engine.cores();
     let order: Vec<usize> = (0..cores).map(|core| (index + core) % cores).collect();
-    match open(function, &order, system.machine.disk_depth) {
+    match function.and_then(|function| open(function, &order, system.machine.disk_depth)) {
         Ok(device) => {
             let kind = if device.is_scsi() { "SCSI" } else { "block device" };
             log::info!("disk {index}: {kind} with {} queues", device.interrupts().count());
             Some(Box::leak(Box::new(device)))
         }
         Err(error) => {
-            log::error!("disk {index}: {error:?}");
+            pci::tell(format_args!("disk {index}"), address, error);
             None
         }
     }

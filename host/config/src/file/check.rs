@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Cores that an x86-64 machine of ours may have.
-pub(super) const CORES_MAX: i64 = 8;
+pub const CORES_MAX: u16 = 8;
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
 const MEMORY_BYTES_MAX: u64 = 64 << 30;
 
@@ -82,7 +82,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
     let base = path.parent().unwrap_or(Path::new(""));
     let images = images(&mut checker, base, &file.image);
     let activities = activities(&mut checker, &file.activity);
-    let cores = checker.number(file.cores.as_ref(), "the number of cores", 1, CORES_MAX, 1) as u16;
+    let cores = checker.number(file.cores.as_ref(), "the number of cores", 1, CORES_MAX.into(), 1) as u16;
     let (all, host) = tenants::check(&mut checker, &file, &images, &activities);
     let machine = Machine {
         name: file.name.clone().unwrap_or_else(|| stem(path)),

@@ -61,7 +61,7 @@ impl Counted<'_> {
                 return Err(Failure::new("ended by the user"));
             }
             if let Some(status) = qemu.ended()? {
-                return Err(qemu::unexpected_end(status, &console));
+                return Err(qemu.unexpected_end(status));
             }
             if started.elapsed() > self.limit || text.contains(&format!("{}: FAILED", self.name)) {
                 let help = format!("The console's last lines:\n{}", command::last_lines(&text, 20));

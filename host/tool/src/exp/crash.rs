@@ -177,7 +177,7 @@ fn wait(rig: &Rig, qemu: &mut Qemu, console: &Path, pause: Duration, is_over: im
             return Err(Failure::new("ended by the user"));
         }
         if let Some(status) = qemu.ended()? {
-            return Err(qemu::unexpected_end(status, console));
+            return Err(qemu.unexpected_end(status));
         }
         if pause == Duration::MAX && started.elapsed() > READY_LIMIT {
             let said = crate::command::last_lines(&text(console), 20);

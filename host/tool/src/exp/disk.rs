@@ -17,7 +17,6 @@ use crate::{
     cli::Kernel,
     command,
     failure::{Failure, Result},
-    qemu,
     run::{self, Running},
     ui::Step,
 };
@@ -172,7 +171,7 @@ fn wait(rig: &Rig, running: &mut Running, step: &Step) -> Result<String> {
             return Ok(text);
         }
         if let Some(status) = running.qemu.ended()? {
-            return Err(qemu::unexpected_end(status, &running.console));
+            return Err(running.qemu.unexpected_end(status));
         }
         if rig.stop.is_set() {
             return Err(Failure::new("ended by the user"));

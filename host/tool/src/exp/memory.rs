@@ -143,7 +143,7 @@ fn wait(rig: &Rig, running: &mut Running, step: &Step, word: &str) -> Result<Vec
             return Ok(texts);
         }
         if let Some(status) = running.qemu.ended()? {
-            return Err(qemu::unexpected_end(status, &running.console));
+            return Err(running.qemu.unexpected_end(status));
         }
         if rig.stop.is_set() {
             return Err(Failure::new("ended by the user"));

@@ -16,7 +16,6 @@ use crate::{
     cli,
     failure::{Failure, Kind, Result},
     project::Project,
-    qemu,
     run::{self, Running},
     stop::Stop,
     ui::Step,
@@ -164,7 +163,7 @@ impl Rig {
                 return Err(Failure::new("ended by the user"));
             }
             if let Some(status) = running.qemu.ended()? {
-                return Err(qemu::unexpected_end(status, &running.console));
+                return Err(running.qemu.unexpected_end(status));
             }
             step.detail(&format!("{} of {seconds} s", started.elapsed().as_secs()));
             std::thread::sleep(Duration::from_millis(50));

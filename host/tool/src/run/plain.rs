@@ -3,18 +3,25 @@
 use std::{
     io::{Read as _, Write as _},
     path::Path,
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use gyre_config::file::units;
 
 use crate::{
     failure::{Context as _, Result},
+    symbols::Symbols,
     ui,
     view::{Sample, Sampler},
 };
 
 const STEP: Duration = Duration::from_millis(50);
+/// The console is waited for so long, where standard output does not take it or a kernel's names are slow to read.
+const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Says a line for each sample until it is over.
 ///
@@ -40,25 +47,46 @@ fn line(sample: &Sample) -> String {
     text
 }
 
-/// Starts to copy the machine's console to standard output, as it comes.
+/// A console that is copied to standard output.
+pub struct Copying {
+    /// How often all that was there has been copied.
+    rounds: Arc<AtomicU64>,
+}
+
+impl Copying {
+    /// Waits until what the machine has said so far is on standard output.
+    pub fn catch_up(&self) {
+        let started = Instant::now();
+        let first = self.rounds.load(Ordering::Acquire);
+        // The round that is under way may have begun before.
+        while self.rounds.load(Ordering::Acquire) < first + 2 && started.elapsed() < CATCH_UP_LIMIT {
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+/// Starts to copy the machine's console to standard output, as it comes, with names in the trace of a panic.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn console(path: &Path) -> Result<()> {
+pub fn console(path: &Path, mut symbols: Symbols) -> Result<Copying> {
     let reading = || "cannot read the console".to_owned();
     let mut file = std::fs::File::options().create(true).append(true).read(true).open(path).context(reading)?;
+    let copying = Copying { rounds: Arc::default() };
+    let rounds = copying.rounds.clone();
     let copy = move || {
         loop {
             let mut bytes = vec![];
-            let read = file.read_to_end(&mut bytes).and_then(|_| std::io::stdout().write_all(&bytes));
+            let read = file.read_to_end(&mut bytes).and_then(|_| std::io::stdout().write_all(&symbols.pass(&bytes)));
             if read.and_then(|()| std::io::stdout().flush()).is_err() {
                 return;
             }
+            rounds.fetch_add(1, Ordering::AcqRel);
             std::thread::sleep(STEP);
         }
     };
     std::thread::Builder::new().name("console".into()).spawn(copy).context(reading)?;
-    Ok(())
+    Ok(copying)
 }
 
 /// Waits until it is over.
@@ -69,7 +97,5 @@ pub fn wait(over: &mut impl FnMut() -> Result<bool>) -> Result<()> {
     while !over()? {
         std::thread::sleep(STEP);
     }
-    // What the machine said last is on its way to standard output.
-    std::thread::sleep(2 * STEP);
     Ok(())
 }

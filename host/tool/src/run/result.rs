@@ -67,13 +67,27 @@ impl Outcome {
             return print_json(self);
         }
         if self.samples.len() > 1 {
-            println!("{}\n{}", paint(Paint::Bold, "Part of the link over the run"), ui::table(&self.rows()));
+            self.show_shares();
         }
         match &self.bill {
             Some(bill) => print!("{}", bill::table(bill)),
             None => ui::warn("the machine's agent did not answer: no bill"),
         }
         Ok(())
+    }
+
+    /// Writes, for people, what a machine that failed has come to: nothing where it did not come to anything.
+    pub fn show_what_there_is(&self) {
+        if self.samples.iter().any(|sample| sample.sent_bits_per_second > 0.0) {
+            self.show_shares();
+        }
+        if let Some(bill) = &self.bill {
+            print!("{}", bill::table(bill));
+        }
+    }
+
+    fn show_shares(&self) {
+        println!("{}\n{}", paint(Paint::Bold, "Part of the link over the run"), ui::table(&self.rows()));
     }
 
     /// Checks that the bill, where there is one, adds up.

@@ -30,6 +30,7 @@ use crate::{
     project::Project,
     qemu::{self, Qemu},
     stop::Stop,
+    symbols::Symbols,
     ui::{self, Step},
     wire::{self, Counters, Wire},
 };
@@ -50,6 +51,8 @@ pub struct Running {
     pub console: PathBuf,
     /// A client of its agent.
     pub agent: Agent,
+    /// Its console on standard output, where that is wanted.
+    pub copying: Option<plain::Copying>,
     /// When QEMU was started.
     pub started: Instant,
     /// From QEMU's start to the first page served.
@@ -150,13 +153,14 @@ pub fn start_with_clock(
         namespace,
         console,
         agent,
+        copying: None,
         started,
         first_page: None,
         clients: vec![],
         _lock: lock,
     };
     if arguments.console {
-        plain::console(&running.console)?;
+        running.copying = Some(plain::console(&running.console, Symbols::of(&boot.kernel))?);
     }
     if !arguments.no_load {
         running.serve_and_load(arguments.console, stop)?;
@@ -279,7 +283,7 @@ impl Running {
             // QEMU closes the wire a moment before it has ended.
             std::thread::sleep(Duration::from_millis(if self.wire.is_closed() { 200 } else { 0 }));
             if let Some(status) = self.qemu.ended()? {
-                return Err(qemu::unexpected_end(status, &self.console));
+                return Err(self.qemu.unexpected_end(status));
             }
             if stop.is_set() {
                 return Err(Failure::new("ended by the user while the machine was booting"));

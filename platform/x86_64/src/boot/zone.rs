@@ -1,13 +1,12 @@
 //! From the loader's memory map and the firmware's list of cores to the zone of this instance.
 
+use super::parts::PHYSICAL_END;
 use gyre_platform::zone::REGIONS_MAX;
-use gyre_platform::{CORES_MAX, MemoryRegion, PAGE_BYTES, Pa, ZoneDescription};
+use gyre_platform::{CORES_MAX, MemoryRegion, PAGE_BYTES, Pa, PciAddress, ZoneDescription};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Below this the firmware, the loader and the trampoline of the other cores live; nothing is allocated there.
 const LOW_END: u64 = 0x10_0000;
-/// The direct map has room for so much.
-const PHYSICAL_END: u64 = 1 << 46;
 
 /// A list of free ranges from which others are cut out.
 pub(crate) struct Regions {
@@ -39,6 +38,17 @@ impl Regions {
         }
     }
 
+    /// Leaves only what lies in one of these ranges, which do not overlap.
+    pub(crate) fn keep(&mut self, ranges: &[MemoryRegion]) {
+        let before = core::mem::replace(self, Regions::new());
+        for region in &before.list[..before.count] {
+            for range in ranges {
+                let start = region.start.0.max(range.start.0);
+                self.add(start, (region.start.0 + region.bytes).min(range.start.0 + range.bytes));
+            }
+        }
+    }
+
     /// Takes a range out, rounded outward to pages.
     pub(crate) fn cut(&mut self, start: u64, end: u64) {
         let (start, end) = (start / PAGE * PAGE, end.next_multiple_of(PAGE));
@@ -57,14 +67,25 @@ impl Regions {
     }
 }
 
+/// True where one of the ranges holds all from `start` to `end`.
+pub(crate) fn holds(ranges: &[MemoryRegion], start: u64, end: u64) -> bool {
+    ranges.iter().any(|range| range.start.0 <= start && end <= range.start.0 + range.bytes)
+}
+
 /// Makes the zone. `boot_core` comes first, the others in the firmware's order up to `cores_max`.
-pub(crate) fn describe(regions: &Regions, boot_core: u32, listed: &[u32], cores_max: usize) -> ZoneDescription {
+pub(crate) fn describe(
+    regions: &Regions,
+    boot_core: u32,
+    listed: &[u32],
+    cores_max: usize,
+    devices: Option<&'static [PciAddress]>,
+) -> ZoneDescription {
     let mut zone = ZoneDescription {
         core_ids: [0; CORES_MAX],
         core_count: 1,
         memory: regions.list,
         memory_count: regions.count,
-        devices: None,
+        devices,
     };
     zone.core_ids[0] = boot_core;
     for id in listed.iter().filter(|id| **id != boot_core) {
@@ -101,8 +122,23 @@ mod tests {
     }
 
     #[test]
+    fn only_what_lies_in_a_range_is_kept() {
+        let range = |start, end| MemoryRegion { start: Pa(start), bytes: end - start };
+        let mut regions = Regions::new();
+        regions.add(0x10_0000, 0x100_0000);
+        regions.add(0x1000_0000, 0x2000_0000);
+        let ranges = [range(0x8000, 0x9000), range(0x80_0000, 0x90_0000), range(0xf0_0000, 0x1100_0000)];
+        regions.keep(&ranges);
+        let ends: std::vec::Vec<_> = regions.as_slice().iter().map(|r| (r.start.0, r.start.0 + r.bytes)).collect();
+        assert_eq!(ends, [(0x80_0000, 0x90_0000), (0xf0_0000, 0x100_0000), (0x1000_0000, 0x1100_0000)]);
+        assert!(holds(&ranges, 0x80_0000, 0x90_0000) && !holds(&ranges, 0x8f_0000, 0x91_0000));
+        regions.keep(&[]);
+        assert_eq!(regions.as_slice(), []);
+    }
+
+    #[test]
     fn the_boot_core_comes_first_and_once() {
-        let zone = describe(&Regions::new(), 2, &[0, 1, 2, 3], 3);
+        let zone = describe(&Regions::new(), 2, &[0, 1, 2, 3], 3, None);
         assert_eq!(zone.core_ids[..zone.core_count], [2, 0, 1]);
     }
 
