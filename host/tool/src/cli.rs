@@ -51,6 +51,7 @@ pub enum Command {
     /// Change a running machine: shares and limits of a tenant, policy and cores of a resource
     #[command(after_help = SET_EXAMPLES)]
     Set(Set),
+    #[command(after_help = EXP_EXAMPLES)]
     /// Run an experiment of a paper: a table with its figure beside ours, and a plot
     Exp(Exp),
     /// Run the tests of the project
@@ -81,6 +82,13 @@ Examples:
   ./gyre set tenant bronze memory '128 MiB' processes 50
   ./gyre set resource block policy wfq
   ./gyre set resource cpu cores 1";
+
+const EXP_EXAMPLES: &str = "\
+Examples:
+  ./gyre exp                                what there is
+  ./gyre exp cpu-shares                     one, with its plot in report/
+  ./gyre exp speed --seconds 20 --record    its figures for results/speed.json and docs/performance.md
+  ./gyre exp --document                     the documents' tables again, from all of results/";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
@@ -125,6 +133,9 @@ pub struct Run {
     /// Write the result as JSON to standard output
     #[arg(long)]
     pub json: bool,
+    /// Keep the bill in results/bill.txt and show it in README.md
+    #[arg(long)]
+    pub record: bool,
 }
 
 /// The kernel under the tenants.
@@ -302,6 +313,12 @@ pub struct Exp {
     /// Write the results as JSON
     #[arg(long)]
     pub json: bool,
+    /// Keep the figures in results/NAME.json and show them in docs/performance.md
+    #[arg(long, requires = "name")]
+    pub record: bool,
+    /// Make the documents' parts that are made from results again, without an experiment
+    #[arg(long, conflicts_with = "name")]
+    pub document: bool,
 }
 
 /// Arguments of `test`.
@@ -312,6 +329,9 @@ pub struct Test {
     /// Skip the tests that boot machines
     #[arg(long)]
     pub no_boot: bool,
+    /// Write how many passed, and the names of those that failed, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `doctor`.

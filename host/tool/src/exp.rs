@@ -7,12 +7,13 @@ mod crash;
 mod disk;
 mod files;
 mod flood;
+mod hop;
 mod html;
 mod memory;
 mod overhead;
 mod plot;
 mod promises;
-mod report;
+pub mod report;
 mod rig;
 mod shares;
 mod speed;
@@ -25,6 +26,7 @@ use crate::{
     failure::{Context as _, Failure, Result},
     namespace,
     project::Project,
+    record::{self, Watch},
     stop::Stop,
     ui::{self, Paint, paint, say},
 };
@@ -66,6 +68,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
     Experiment { name: "files", title: "Files and memory beside Linux: SQLite, tar, fio and calls", run: files::run },
     Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
+    Experiment { name: "hop", title: "What a message costs on this host", run: hop::run },
 ];
 
 /// `gyre exp [NAME | all]`.
@@ -73,15 +76,22 @@ const EXPERIMENTS: &[Experiment] = &[
 /// # Errors
 /// When there is no such experiment, or a machine does not run.
 pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
-    let Some(name) = &arguments.name else {
-        let rows: Vec<Vec<String>> =
-            EXPERIMENTS.iter().map(|one| vec![one.name.into(), format!(" {}", one.title)]).collect();
-        rows.iter().for_each(|row| println!("{:<12} {}", row[0], row[1].trim()));
-        println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
-        return Ok(ExitCode::SUCCESS);
-    };
-    namespace::become_root_in_namespace()?;
+    match &arguments.name {
+        Some(name) => run(name, arguments),
+        None if arguments.document => record::documents(&Project::find()?).map(|()| ExitCode::SUCCESS),
+        None => list(),
+    }
+}
+
+fn list() -> Result<ExitCode> {
+    EXPERIMENTS.iter().for_each(|one| println!("{:<12} {}", one.name, one.title));
+    println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
     let chosen = choose(name)?;
+    namespace::become_root_in_namespace()?;
     let project = Project::find()?;
     let folder = project.report_folder()?;
     let rig = Rig {
@@ -91,18 +101,22 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
         count: arguments.count,
         kernel: arguments.kernel.clone(),
     };
+    let is_all = name == "all";
     let mut reports = vec![];
     for experiment in chosen {
-        let outcome = (experiment.run)(&rig);
-        let report = match outcome {
-            Ok(report) => report,
+        let watch = Watch::start();
+        let report = match (experiment.run)(&rig) {
             // One experiment that cannot run must not cost the others of `all` their results.
-            Err(failure) if name == "all" => Report::failed(experiment.name, experiment.title, &failure),
-            Err(failure) => return Err(failure),
+            Err(failure) if is_all => Report::failed(experiment.name, experiment.title, &failure),
+            outcome => outcome?,
         };
         report.save(&folder)?;
         if !arguments.json {
             print!("{}", report.text());
+        }
+        match keep(&rig, &report, &watch, arguments) {
+            Err(failure) if is_all => ui::warn(&failure.report.to_string()),
+            outcome => outcome?,
         }
         reports.push(report);
         if rig.stop.is_set() {
@@ -116,6 +130,16 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
     std::fs::write(&page, html::page(&reports)).context(|| format!("cannot write {}", page.display()))?;
     say(&format!("{} {}", paint(Paint::Dim, "plots and report:"), page.display()));
     Ok(ExitCode::from(u8::from(reports.iter().any(|report| !report.is_met()))))
+}
+
+/// Keeps the figures of an experiment where that is wanted and nobody has cut it short.
+fn keep(rig: &Rig, report: &Report, watch: &Watch, arguments: &cli::Exp) -> Result<()> {
+    if !arguments.record || rig.stop.is_set() {
+        return Ok(());
+    }
+    let conditions = watch.conditions(&rig.project, record::exp_command(&report.name, arguments))?;
+    record::experiment(&rig.project, report, conditions)?;
+    record::documents(&rig.project)
 }
 
 fn choose(name: &str) -> Result<Vec<&'static Experiment>> {

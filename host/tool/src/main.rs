@@ -22,6 +22,7 @@ mod namespace;
 mod partitions;
 mod project;
 mod qemu;
+mod record;
 mod run;
 mod set;
 mod stop;

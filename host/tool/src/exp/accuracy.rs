@@ -26,16 +26,16 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let bill = measured.bill();
     let percent = bill::percent(bill.unattributed_cycles, bill.machine_cycles);
     let mut report = Report::new("accuracy", "Cycles of the machine that nobody is billed for");
-    let ours = format!("{percent:.6} %");
-    report
-        .figures
-        .push(Figure::new("unattributed cycles", "0.004 %", ours).goal("<= 0.001 %", percent <= GOAL_PERCENT));
-    let off = format!("{} cycles", bill.difference_cycles);
-    report.figures.push(Figure::new("machine minus the sum of the bill", "", off).goal("0 cycles", bill.adds_up()));
+    let goal = format!("<= {GOAL_PERCENT} %");
+    let unattributed = Figure::new("unattributed cycles", percent, 6, "%").paper("0.004 %");
+    let off = Figure::new("machine minus the sum of the bill", bill.difference_cycles as f64, 0, "cycles");
+    report.figures.push(unattributed.goal(goal, percent <= GOAL_PERCENT));
+    report.figures.push(off.goal("0 cycles", bill.adds_up()));
     let longest = measured.window.resources.iter().max_by_key(|resource| resource.longest_cycles);
     if let Some(resource) = longest {
         let us = resource.longest_cycles as f64 * 1e6 / bill.cycles_per_second.max(1) as f64;
-        report.figures.push(Figure::new("longest message", "", format!("{us:.0} us ({})", resource.name)));
+        report.figures.push(Figure::new("longest message", us, 0, "us"));
+        report.notes.push(format!("The longest message is one of {}.", resource.name));
     }
     report.notes.push(format!(
         "{:.0} s, {} cores, three web servers on a saturated link.",

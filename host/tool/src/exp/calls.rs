@@ -40,8 +40,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let ours: BTreeMap<_, _> = count(rig, Kernel::Gyre)?.into_iter().collect();
     for (name, linux) in theirs {
         let Some(&gyre) = ours.get(&name) else { continue };
-        let ratio = gyre as f64 / linux.max(1) as f64;
-        let figure = Figure::new(name.clone(), linux.to_string(), format!("{gyre} ({ratio:.2} of Linux)"));
+        let figure = Figure::count(name.clone(), gyre).linux(linux as f64);
         let goal = GOALS.iter().find(|(known, _)| *known == name);
         report.figures.push(match goal {
             Some((_, most)) => figure.goal(format!("<= {most}"), gyre <= *most),

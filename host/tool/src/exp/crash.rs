@@ -218,17 +218,16 @@ fn examine(
 
 fn report(sums: &Sums, wanted: u32) -> Report {
     let mut report = Report::new("crash", "The running machine stopped at random moments");
-    let row = |what: &str, ours: String| Figure::new(what, "", ours);
+    let row = |what: &str, count: u64| Figure::count(what, count);
     report.figures.extend([
-        row("crashes", sums.crashes.to_string()).goal(format!(">= {wanted}"), sums.crashes >= wanted),
-        row("machines killed", sums.machines.to_string()),
-        row("writes and flushes in their logs", sums.writes.to_string()),
-        row("file systems that e2fsck had to repair", sums.repaired.to_string()),
-        row("synced records checked", sums.records.to_string()).goal("> 0", sums.records > 0),
-        row("SQLite rows checked", sums.rows.to_string()).goal("> 0", sums.rows > 0),
-        row("unpacked trees compared", sums.trees.to_string()).goal("> 0", sums.trees > 0),
-        row("crashes after which something synced was missing", sums.lost.len().to_string())
-            .goal("0", sums.lost.is_empty()),
+        row("crashes", sums.crashes.into()).goal(format!(">= {wanted}"), sums.crashes >= wanted),
+        row("machines killed", sums.machines.into()),
+        row("writes and flushes in their logs", sums.writes as u64),
+        row("file systems that e2fsck had to repair", sums.repaired.into()),
+        row("synced records checked", sums.records).goal("> 0", sums.records > 0),
+        row("SQLite rows checked", sums.rows).goal("> 0", sums.rows > 0),
+        row("unpacked trees compared", sums.trees).goal("> 0", sums.trees > 0),
+        row("crashes after which something synced was missing", sums.lost.len() as u64).goal("0", sums.lost.is_empty()),
     ]);
     report.notes.extend(sums.lost.iter().take(5).cloned());
     report.notes.push(format!(

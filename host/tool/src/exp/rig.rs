@@ -192,5 +192,6 @@ fn arguments(file: PathBuf, on: cli::Kernel) -> cli::Run {
         qemu: vec![],
         append: String::new(),
         json: false,
+        record: false,
     }
 }

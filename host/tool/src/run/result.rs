@@ -9,7 +9,7 @@ use super::Running;
 use crate::{
     bill,
     check::print_json,
-    failure::Result,
+    failure::{Failure, Result},
     ui::{self, Paint, paint},
     view::{Sample, Sampler},
     wire::Figures,
@@ -74,6 +74,14 @@ impl Outcome {
             None => ui::warn("the machine's agent did not answer: no bill"),
         }
         Ok(())
+    }
+
+    /// The bill for a file.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn plain_bill(&self) -> Result<String> {
+        self.bill.as_ref().map(bill::plain).ok_or_else(|| Failure::new("the machine's agent did not answer: no bill"))
     }
 
     /// Checks that the bill, where there is one, adds up.
