@@ -9,7 +9,7 @@ use crate::{build, cli, command, failure::Result, project::Project};
 const LOOM_TARGET: &str = "target/loom";
 /// Part of the names of loom's tests.
 const LOOM: &str = "loom";
-/// No models take that long, their build included.
+/// No models take that long, once they are built.
 const LOOM_SECONDS: u32 = 240;
 /// Seeds of the simulator; the first three are tests of its own crate.
 const SEEDS: [u32; 2] = [4, 45];
@@ -24,11 +24,13 @@ pub fn loom(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Resu
     if !is_wanted(arguments, LOOM) {
         return Ok(());
     }
-    let mut cargo = bounded(project, LOOM_SECONDS)?;
-    cargo.args(["test", "--package", "gyre-engine", "--lib", "--profile", "fast", "--target-dir", LOOM_TARGET]);
-    cargo.args(["--", arguments.filter.as_deref().unwrap_or(LOOM)]);
-    cargo.env("RUSTFLAGS", "--cfg loom");
-    run(&mut cargo, "trying every interleaving (loom)", "the models of loom", tally)
+    let words = ["test", "--package", "gyre-engine", "--lib", "--profile", "fast", "--target-dir", LOOM_TARGET];
+    let flags = ("RUSTFLAGS", "--cfg loom");
+    let mut build = build::cargo_command()?;
+    build.current_dir(&project.root).args(words).arg("--no-run").env(flags.0, flags.1);
+    let mut test = bounded(project, LOOM_SECONDS)?;
+    test.args(words).args(["--", arguments.filter.as_deref().unwrap_or(LOOM)]).env(flags.0, flags.1);
+    both([&mut build, &mut test], "trying every interleaving (loom)", "the models of loom", tally)
 }
 
 /// The engine's grid in virtual time, under many seeds.
@@ -40,9 +42,18 @@ pub fn seeds(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Res
         return Ok(());
     }
     let [from, count] = SEEDS.map(|number| number.to_string());
-    let mut cargo = bounded(project, SEEDS_SECONDS)?;
-    cargo.args(["run", "--package", "gyre-sim-runner", "--", "--from", &from, "--seeds", &count]);
-    run(&mut cargo, "simulating many seeds", "the simulator's seeds", tally)
+    let mut build = build::cargo_command()?;
+    build.current_dir(&project.root).args(["build", "--package", "gyre-sim-runner"]);
+    let mut run = bounded(project, SEEDS_SECONDS)?;
+    run.args(["run", "--package", "gyre-sim-runner", "--", "--from", &from, "--seeds", &count]);
+    both([&mut build, &mut run], "simulating many seeds", "the simulator's seeds", tally)
+}
+
+/// Builds, which may take as long as it takes, and runs.
+fn both([build, test]: [&mut Command; 2], title: &str, name: &str, tally: &mut Tally) -> Result<()> {
+    let before = tally.failed.len();
+    run(build, &format!("building: {title}"), name, tally)?;
+    if tally.failed.len() > before { Ok(()) } else { run(test, title, name, tally) }
 }
 
 /// Runs it; what ends badly without a test that failed is a failure of its own.
