@@ -18,7 +18,7 @@ mod rig;
 mod shares;
 mod speed;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use crate::{
     check::print_json,
@@ -127,9 +127,15 @@ fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
         print_json(&reports)?;
     }
     let page = folder.join("index.html");
-    std::fs::write(&page, html::page(&reports)).context(|| format!("cannot write {}", page.display()))?;
+    // With what other experiments found before.
+    std::fs::write(&page, html::page(&saved(&folder))).context(|| format!("cannot write {}", page.display()))?;
     say(&format!("{} {}", paint(Paint::Dim, "plots and report:"), page.display()));
     Ok(ExitCode::from(u8::from(reports.iter().any(|report| !report.is_met()))))
+}
+
+/// What all experiments found last, in their order.
+fn saved(folder: &Path) -> Vec<Report> {
+    EXPERIMENTS.iter().filter_map(|one| Report::load(folder, one.name)).collect()
 }
 
 /// Keeps the figures of an experiment where that is wanted and nobody has cut it short.
@@ -158,4 +164,28 @@ fn choose(name: &str) -> Result<Vec<&'static Experiment>> {
 /// Says a line of an experiment's progress.
 fn note(text: &str) {
     ui::say(&paint(Paint::Dim, text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_keeps_what_other_experiments_found_before() {
+        let folder = tempfile::tempdir().unwrap();
+        Report::new("speed", "nginx").save(folder.path()).unwrap();
+        Report::new("flood", "A flood").save(folder.path()).unwrap();
+        Report::new("speed", "nginx, again").save(folder.path()).unwrap();
+        std::fs::write(folder.path().join("calls.json"), "{\"theirs\": 1}").unwrap();
+        let page = html::page(&saved(folder.path()));
+        let place = |word: &str| page.find(word).unwrap_or(usize::MAX);
+        assert!(place("A flood") < place("nginx, again") && place("nginx, again") < page.len(), "{page}");
+    }
+
+    #[test]
+    fn a_misspelled_experiment_is_told_from_the_others() {
+        let failure = choose("web-share").err().unwrap();
+        assert!(failure.report.help().unwrap().to_string().contains("web-shares"));
+        assert_eq!(choose("all").unwrap().len(), EXPERIMENTS.len());
+    }
 }
