@@ -20,6 +20,7 @@ mod load;
 mod module;
 mod namespace;
 mod partitions;
+mod patience;
 mod project;
 mod qemu;
 mod record;
