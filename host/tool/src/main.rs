@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod command;
 mod cpio;
+mod debian;
 mod doctor;
 mod exec;
 mod exp;
