@@ -1,5 +1,7 @@
 //! The command line.
 
+mod programs;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -233,6 +235,9 @@ pub struct Exec {
     /// Environment, NAME=VALUE; may be repeated
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub env: Vec<String>,
+    /// Write exit code and output as one JSON document, at the program's end
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `logs`.
@@ -246,6 +251,9 @@ pub struct Logs {
     /// Wait for more
     #[arg(long, short)]
     pub follow: bool,
+    /// Write a JSON document for each line
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `checkpoint` and `evict`.
@@ -266,6 +274,9 @@ pub struct Stop {
     /// Which machine.
     #[command(flatten)]
     pub select: Select,
+    /// Write which machine ended, and how long that took, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `bill`.
