@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, process::ExitCode
 
 use gyre_config::{
     boot::Tenant,
-    file::{self, Description, FileError, HostTenant, units, words},
+    file::{self, Description, FileError, HostTenant, Image, units, words},
     policy::ResourcePolicy,
 };
 
@@ -23,14 +23,22 @@ use crate::{
 pub fn read(path: &std::path::Path) -> Result<Description> {
     let description = file::read(path)?;
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    if let Some(known) = debian::names().filter(|_| !description.packages.is_empty()) {
-        description.check_packages(&text, &known)?;
-    }
+    check_packages(&description, &text)?;
     for warning in &description.warnings {
         let warning = FileError::warning(path, &text, warning.clone());
         eprintln!("{:?}", miette::Report::new(warning));
     }
     Ok(description)
+}
+
+/// Looks the packages of images that are still to be made up in this host's lists: reading those takes a second.
+fn check_packages(description: &Description, text: &str) -> Result<()> {
+    let project = Project::find().ok();
+    let is_made = |(name, of): (&String, &Image)| project.as_ref().is_some_and(|it| image::is_made(it, name, of));
+    if description.images.iter().all(|(name, of)| of.packages.is_empty() || is_made((name, of))) {
+        return Ok(());
+    }
+    Ok(debian::names().map_or(Ok(()), |known| description.check_packages(text, &known))?)
 }
 
 /// `gyre check FILE`.

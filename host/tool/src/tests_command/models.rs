@@ -14,7 +14,7 @@ const LOOM_SECONDS: u32 = 240;
 /// Seeds of the simulator; the first three are tests of its own crate.
 const SEEDS: [u32; 2] = [4, 45];
 const SEED: &str = "seed";
-const SEEDS_SECONDS: u32 = 120;
+const SEEDS_SECONDS: u32 = 240;
 
 /// The models of what cores share without locks, in every order of their steps.
 ///
