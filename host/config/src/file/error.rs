@@ -117,9 +117,14 @@ fn finding(file: &str, text: &str, problem: &Problem) -> Finding {
         line: place.map(|(line, _)| line),
         column: place.map(|(_, column)| column),
         message: problem.message.clone(),
-        expected: first.map(|(_, label)| label.clone()).filter(|label| !label.is_empty()),
+        expected: first.map(|(_, label)| expectation(label)).filter(|label| !label.is_empty()),
         suggestion: problem.help.clone(),
     }
+}
+
+/// What was expected, without saying so: the key says it.
+fn expectation(label: &str) -> String {
+    label.strip_prefix("expected ").unwrap_or(label).to_owned()
 }
 
 /// Line and character of a byte, from 1 on.

@@ -331,10 +331,7 @@ fn findings_for_programs_say_place_expectation_and_suggestion() {
     let path = Path::new("m.toml");
     let error = parse(path, "name = \"m\"\ncores = \"two\"\n").unwrap_err();
     let found = &error.findings()[0];
-    assert_eq!(
-        (found.line, found.column, found.expected.as_deref()),
-        (Some(2), Some(9), Some("expected a whole number"))
-    );
+    assert_eq!((found.line, found.column, found.expected.as_deref()), (Some(2), Some(9), Some("a whole number")));
     assert!(!found.message.contains("i64"), "{found:?}");
     let error = read(Path::new("no such file.toml")).unwrap_err();
     assert_eq!(error.findings()[0].line, None);
