@@ -5,21 +5,24 @@
 
 mod check;
 mod error;
+mod packages;
 mod policies;
 mod promises;
 mod raw;
 mod suggest;
 mod tenants;
 pub mod units;
+pub mod words;
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
 use crate::boot::Machine;
 pub use check::CORES_MAX;
-pub use error::{FileError, Problem};
+pub use error::{FileError, Finding, Problem};
 pub use policies::policy_by_name;
 pub use suggest::closest;
 
@@ -34,6 +37,8 @@ pub struct Description {
     pub tenants: Vec<HostTenant>,
     /// The images by name.
     pub images: BTreeMap<String, Image>,
+    /// Debian packages, and where in the text they are named.
+    pub packages: Vec<(Range<usize>, String)>,
     /// The disk that all tenants share, if they do.
     pub disk: Option<SharedDisk>,
     /// What is legal but probably not meant.

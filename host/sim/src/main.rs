@@ -1,4 +1,5 @@
 //! Runs the grid under many seeds, each twice, and checks its invariants. See README.md.
+#![forbid(unsafe_code)]
 
 mod grid;
 mod random;

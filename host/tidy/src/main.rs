@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod layers;
+mod results;
 mod sources;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
     let mut faults = layers::faults(root);
     let (figures, source_faults) = sources::check(root);
     faults.extend(source_faults);
+    faults.extend(results::faults(root));
     for fault in &faults {
         println!("{fault}");
     }

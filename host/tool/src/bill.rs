@@ -1,6 +1,6 @@
 //! The bill for people (a table), programs (JSON) and spreadsheets (CSV).
 
-use std::process::ExitCode;
+use std::{borrow::Cow, process::ExitCode};
 
 use gyre_config::{
     bill::{self, Bill, Line, ProcessLine},
@@ -59,8 +59,20 @@ pub fn check(bill: &Bill) -> Result<()> {
         .kind(Kind::Machine))
 }
 
+/// How words are painted.
+type Painter = fn(Paint, &str) -> Cow<'_, str>;
+
 /// Writes a bill for people.
 pub fn table(bill: &Bill) -> String {
+    written(bill, paint)
+}
+
+/// Writes a bill for people who read a file: without colours.
+pub fn plain(bill: &Bill) -> String {
+    written(bill, |_, text| text.into())
+}
+
+fn written(bill: &Bill, paint: Painter) -> String {
     let seconds = |cycles: u64| format!("{:.3} s", cycles as f64 / bill.cycles_per_second.max(1) as f64);
     let part = |cycles: u64| format!("{:.3} %", percent(cycles, bill.machine_cycles));
     let head = [
@@ -95,7 +107,7 @@ pub fn table(bill: &Bill) -> String {
     row("unattributed", bill.unattributed_cycles);
     row("machine", bill.machine_cycles);
     let title = format!("Bill of {} for {:.1} s", bill.machine, bill.period_ns as f64 / 1e9);
-    format!("{}\n{}{}\n", paint(Paint::Bold, &title), ui::table(&rows), last_line(bill))
+    format!("{}\n{}{}\n", paint(Paint::Bold, &title), ui::table(&rows), last_line(bill, paint))
 }
 
 /// Writes the processes that run, for people. What those that have ended used is on their tenants' lines.
@@ -156,7 +168,7 @@ pub fn process_csv(lines: &[ProcessLine]) -> String {
 }
 
 /// The line that must be true.
-fn last_line(bill: &Bill) -> String {
+fn last_line(bill: &Bill, paint: Painter) -> String {
     let parts = [
         bill.tenant_cycles,
         bill.infrastructure_cycles,
@@ -244,6 +256,12 @@ mod tests {
         assert!(text.contains("600 + 0 + 0 + 0 + 400 + 0 = 1000 cycles"), "{text}");
         assert!(text.contains("adds up"));
         assert!(check(&bill()).is_ok());
+    }
+
+    #[test]
+    fn a_bill_for_a_file_has_no_colours() {
+        let text = plain(&bill());
+        assert!(text.starts_with("Bill of m for 0.0 s\n") && !text.contains('\x1b'), "{text}");
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, process::ExitCode
 
 use gyre_config::{
     boot::Tenant,
-    file::{self, Description, FileError, HostTenant, units},
+    file::{self, Description, FileError, HostTenant, Image, units, words},
+    policy::ResourcePolicy,
 };
 
 use crate::{
-    cli, command,
+    cli, command, debian,
     failure::{Context as _, Result},
     image, load,
     project::Project,
@@ -22,11 +23,22 @@ use crate::{
 pub fn read(path: &std::path::Path) -> Result<Description> {
     let description = file::read(path)?;
     let text = std::fs::read_to_string(path).unwrap_or_default();
+    check_packages(&description, &text)?;
     for warning in &description.warnings {
         let warning = FileError::warning(path, &text, warning.clone());
         eprintln!("{:?}", miette::Report::new(warning));
     }
     Ok(description)
+}
+
+/// Looks the packages of images that are still to be made up in this host's lists: reading those takes a second.
+fn check_packages(description: &Description, text: &str) -> Result<()> {
+    let project = Project::find().ok();
+    let is_made = |(name, of): (&String, &Image)| project.as_ref().is_some_and(|it| image::is_made(it, name, of));
+    if description.images.iter().all(|(name, of)| of.packages.is_empty() || is_made((name, of))) {
+        return Ok(());
+    }
+    Ok(debian::names().map_or(Ok(()), |known| description.check_packages(text, &known))?)
 }
 
 /// `gyre check FILE`.
@@ -97,11 +109,17 @@ fn show(description: &Description) {
     rows.extend(customers.map(|(tenant, host)| row(tenant, host, sum)));
     print!("{}", ui::table(&rows));
     for policy in &machine.resources {
-        println!("{}: {:?} by {:?}, batch {}", policy.resource, policy.policy, policy.metric, policy.batch);
+        println!("{}", policy_line(policy));
     }
     for (tenant, load) in description.tenants.iter().filter_map(|tenant| Some((tenant, tenant.load.as_ref()?))) {
         println!("load on {}: {}", tenant.name, load::describe(load));
     }
+}
+
+/// A resource's scheduler in the words of the machine file.
+fn policy_line(of: &ResourcePolicy) -> String {
+    let (resource, policy) = (of.resource.replace('_', "-"), words::policy(&of.policy));
+    format!("{resource}: {policy} by {}, batch {}", words::metric(of.metric), of.batch)
 }
 
 fn row(tenant: &Tenant, host: &HostTenant, sum: u32) -> Vec<String> {
@@ -115,4 +133,19 @@ fn row(tenant: &Tenant, host: &HostTenant, sum: u32) -> Vec<String> {
         ports.join(" "),
         command::last_lines(&command, 1),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_policy_is_shown_in_the_words_of_the_machine_file() {
+        let text = "[policy.network-write]\npolicy = \"Worst_case_fair\"\nmetric = \"bytes\"\n\
+            [image.a]\n[[tenant]]\nname = \"gold\"\nshare = 1\nimage = \"a\"\n";
+        let description = file::parse(Path::new("m.toml"), text).unwrap();
+        assert_eq!(policy_line(&description.machine.resources[0]), "network-write: worst-case-fair by bytes, batch 1");
+    }
 }

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod programs;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -52,6 +54,7 @@ pub enum Command {
     /// Change a running machine: shares and limits of a tenant, policy and cores of a resource
     #[command(after_help = SET_EXAMPLES)]
     Set(Set),
+    #[command(after_help = EXP_EXAMPLES)]
     /// Run an experiment of a paper: a table with its figure beside ours, and a plot
     Exp(Exp),
     /// Name the functions in a kernel's trace: a console's log as it was, with names, files and lines below the addresses
@@ -84,6 +87,13 @@ Examples:
   ./gyre set tenant bronze memory '128 MiB' processes 50
   ./gyre set resource block policy wfq
   ./gyre set resource cpu cores 1";
+
+const EXP_EXAMPLES: &str = "\
+Examples:
+  ./gyre exp                                what there is
+  ./gyre exp cpu-shares                     one, with its plot in report/
+  ./gyre exp speed --seconds 20 --record    its figures for results/speed.json and docs/performance.md
+  ./gyre exp --document                     the documents' tables again, from all of results/";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
@@ -128,6 +138,9 @@ pub struct Run {
     /// Write the result as JSON to standard output
     #[arg(long)]
     pub json: bool,
+    /// Keep the bill in results/bill.txt and show it in README.md
+    #[arg(long)]
+    pub record: bool,
 }
 
 /// The kernel under the tenants.
@@ -225,6 +238,9 @@ pub struct Exec {
     /// Environment, NAME=VALUE; may be repeated
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub env: Vec<String>,
+    /// Write exit code and output as one JSON document, at the program's end
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `logs`.
@@ -238,6 +254,9 @@ pub struct Logs {
     /// Wait for more
     #[arg(long, short)]
     pub follow: bool,
+    /// Write a JSON document for each line
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `checkpoint` and `evict`.
@@ -258,6 +277,9 @@ pub struct Stop {
     /// Which machine.
     #[command(flatten)]
     pub select: Select,
+    /// Write which machine ended, and how long that took, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `bill`.
@@ -305,6 +327,12 @@ pub struct Exp {
     /// Write the results as JSON
     #[arg(long)]
     pub json: bool,
+    /// Keep the figures in results/NAME.json and show them in docs/performance.md
+    #[arg(long, requires = "name")]
+    pub record: bool,
+    /// Make the documents' parts that are made from results again, without an experiment
+    #[arg(long, conflicts_with = "name")]
+    pub document: bool,
 }
 
 /// Arguments of `test`.
@@ -315,6 +343,9 @@ pub struct Test {
     /// Skip the tests that boot machines
     #[arg(long)]
     pub no_boot: bool,
+    /// Write how many passed, and the names of those that failed, as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `symbolise`.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     check::print_json,
-    cli, command,
+    cli, command, debian,
     failure::Result,
     project::Project,
     qemu,
@@ -164,10 +164,7 @@ fn privileges() -> Finding {
 }
 
 fn package_lists() -> Finding {
-    let is_list = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().contains("_Packages");
-    let listed =
-        std::fs::read_dir("/var/lib/apt/lists").is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_list)));
-    match listed {
+    match debian::has_lists(debian::LISTS.as_ref()) {
         true => finding("package lists", State::Good, "present", ""),
         false => finding("package lists", State::Missing, "apt knows no packages", "apt-get update"),
     }

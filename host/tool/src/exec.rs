@@ -1,5 +1,8 @@
 //! `gyre exec` and `gyre logs`.
 
+mod logs;
+mod streams;
+
 use std::{
     io::{self, Read as _, Write as _},
     os::unix::net::UnixStream,
@@ -18,6 +21,8 @@ use crate::{
     failure::{Context as _, Failure, Kind, Result},
     project::Project,
 };
+pub use logs::logs;
+use streams::Streams;
 
 /// `gyre exec TENANT COMMAND`: its streams are ours, its exit code is ours.
 ///
@@ -33,6 +38,7 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     let stream = frames.get_ref().try_clone().context(cut)?;
     pass_signals(stream.try_clone().context(cut)?)?;
     std::thread::spawn(move || pass_input(stream));
+    let mut streams = Streams::new(arguments.json);
     loop {
         let mut header = [0; session::HEADER_BYTES];
         frames.read_exact(&mut header).context(cut)?;
@@ -43,22 +49,23 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
         if kind == session::FAILED {
             return Err(not_started(arguments, &String::from_utf8_lossy(&bytes)));
         }
-        if let Some(code) = take(kind, &bytes)? {
+        if let Some(code) = take(kind, &bytes, &mut streams)? {
             return Ok(code);
         }
     }
 }
 
 /// Handles one frame; the last one holds the exit code.
-fn take(kind: u8, bytes: &[u8]) -> Result<Option<ExitCode>> {
-    let closed = || "cannot write to standard output".to_owned();
+fn take(kind: u8, bytes: &[u8], streams: &mut Streams) -> Result<Option<ExitCode>> {
     match kind {
-        session::STDOUT => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).context(closed)?,
-        session::STDERR => io::stderr().write_all(bytes).context(closed)?,
-        session::EXIT => return Ok(Some(ExitCode::from(bytes.last().copied().unwrap_or(255)))),
-        _ => {}
+        session::STDOUT => streams.stdout(bytes),
+        session::STDERR => {
+            streams.stderr(bytes);
+            Ok(None)
+        }
+        session::EXIT => streams.end(bytes.last().copied().unwrap_or(255)).map(Some),
+        _ => Ok(None),
     }
-    Ok(None)
 }
 
 /// Says which program did not start where, with the exit code that a shell would answer.
@@ -93,17 +100,4 @@ fn pass_signals(mut stream: UnixStream) -> Result<()> {
         }
     });
     Ok(())
-}
-
-/// `gyre logs TENANT`.
-///
-/// # Errors
-/// When no machine runs, or there is no such tenant.
-pub fn logs(arguments: &cli::Logs) -> Result<ExitCode> {
-    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
-    let follow = if arguments.follow { "?follow=1" } else { "" };
-    let mut text = agent.stream(&format!("/logs/{}{follow}", arguments.tenant))?;
-    // Standard output closed early (`gyre logs gold | head`) is a normal end.
-    let _ = io::copy(&mut text, &mut io::stdout());
-    Ok(ExitCode::SUCCESS)
 }

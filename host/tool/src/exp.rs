@@ -7,17 +7,19 @@ mod crash;
 mod disk;
 mod files;
 mod flood;
+mod hop;
 mod html;
 mod memory;
 mod overhead;
 mod plot;
 mod promises;
-mod report;
+pub mod report;
 mod rig;
 mod shares;
 mod speed;
+mod streams;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use crate::{
     check::print_json,
@@ -25,6 +27,7 @@ use crate::{
     failure::{Context as _, Failure, Result},
     namespace,
     project::Project,
+    record::{self, Watch},
     stop::Stop,
     ui::{self, Paint, paint, say},
 };
@@ -42,11 +45,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "cpu-shares", title: "Three CPU hogs on every core (Fig. 8)", run: shares::cpu },
     Experiment { name: "promises", title: "Reservations and limits of the processor", run: promises::run },
     Experiment { name: "file-shares", title: "Three readers of cached files (Figs 9-11)", run: shares::files },
-    Experiment {
-        name: "stream-shares",
-        title: "Three readers of cached files, divided by bytes",
-        run: shares::streams,
-    },
+    Experiment { name: "stream-shares", title: "Three readers of cached files, divided by bytes", run: streams::run },
     Experiment { name: "web-shares", title: "Three web servers on a saturated link (Figs 12-14)", run: shares::web },
     Experiment {
         name: "overhead",
@@ -71,6 +70,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
     Experiment { name: "files", title: "Files and memory beside Linux: SQLite, tar, fio and calls", run: files::run },
     Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
+    Experiment { name: "hop", title: "What a message costs on this host", run: hop::run },
 ];
 
 /// `gyre exp [NAME | all]`.
@@ -78,15 +78,22 @@ const EXPERIMENTS: &[Experiment] = &[
 /// # Errors
 /// When there is no such experiment, or a machine does not run.
 pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
-    let Some(name) = &arguments.name else {
-        let rows: Vec<Vec<String>> =
-            EXPERIMENTS.iter().map(|one| vec![one.name.into(), format!(" {}", one.title)]).collect();
-        rows.iter().for_each(|row| println!("{:<12} {}", row[0], row[1].trim()));
-        println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
-        return Ok(ExitCode::SUCCESS);
-    };
-    namespace::become_root_in_namespace()?;
+    match &arguments.name {
+        Some(name) => run(name, arguments),
+        None if arguments.document => record::documents(&Project::find()?).map(|()| ExitCode::SUCCESS),
+        None => list(),
+    }
+}
+
+fn list() -> Result<ExitCode> {
+    EXPERIMENTS.iter().for_each(|one| println!("{:<12} {}", one.name, one.title));
+    println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
     let chosen = choose(name)?;
+    namespace::become_root_in_namespace()?;
     let project = Project::find()?;
     let folder = project.report_folder()?;
     let rig = Rig {
@@ -96,18 +103,22 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
         count: arguments.count,
         kernel: arguments.kernel.clone(),
     };
+    let is_all = name == "all";
     let mut reports = vec![];
     for experiment in chosen {
-        let outcome = (experiment.run)(&rig);
-        let report = match outcome {
-            Ok(report) => report,
+        let watch = Watch::start();
+        let report = match (experiment.run)(&rig) {
             // One experiment that cannot run must not cost the others of `all` their results.
-            Err(failure) if name == "all" => Report::failed(experiment.name, experiment.title, &failure),
-            Err(failure) => return Err(failure),
+            Err(failure) if is_all => Report::failed(experiment.name, experiment.title, &failure),
+            outcome => outcome?,
         };
         report.save(&folder)?;
         if !arguments.json {
             print!("{}", report.text());
+        }
+        match keep(&rig, &report, &watch, arguments) {
+            Err(failure) if is_all => ui::warn(&failure.report.to_string()),
+            outcome => outcome?,
         }
         reports.push(report);
         if rig.stop.is_set() {
@@ -118,9 +129,25 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
         print_json(&reports)?;
     }
     let page = folder.join("index.html");
-    std::fs::write(&page, html::page(&reports)).context(|| format!("cannot write {}", page.display()))?;
+    // With what other experiments found before.
+    std::fs::write(&page, html::page(&saved(&folder))).context(|| format!("cannot write {}", page.display()))?;
     say(&format!("{} {}", paint(Paint::Dim, "plots and report:"), page.display()));
     Ok(ExitCode::from(u8::from(reports.iter().any(|report| !report.is_met()))))
+}
+
+/// What all experiments found last, in their order.
+fn saved(folder: &Path) -> Vec<Report> {
+    EXPERIMENTS.iter().filter_map(|one| Report::load(folder, one.name)).collect()
+}
+
+/// Keeps the figures of an experiment where that is wanted and nobody has cut it short.
+fn keep(rig: &Rig, report: &Report, watch: &Watch, arguments: &cli::Exp) -> Result<()> {
+    if !arguments.record || rig.stop.is_set() {
+        return Ok(());
+    }
+    let conditions = watch.conditions(&rig.project, record::exp_command(&report.name, arguments))?;
+    record::experiment(&rig.project, report, conditions)?;
+    record::documents(&rig.project)
 }
 
 fn choose(name: &str) -> Result<Vec<&'static Experiment>> {
@@ -139,4 +166,28 @@ fn choose(name: &str) -> Result<Vec<&'static Experiment>> {
 /// Says a line of an experiment's progress.
 fn note(text: &str) {
     ui::say(&paint(Paint::Dim, text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_keeps_what_other_experiments_found_before() {
+        let folder = tempfile::tempdir().unwrap();
+        Report::new("speed", "nginx").save(folder.path()).unwrap();
+        Report::new("flood", "A flood").save(folder.path()).unwrap();
+        Report::new("speed", "nginx, again").save(folder.path()).unwrap();
+        std::fs::write(folder.path().join("calls.json"), "{\"theirs\": 1}").unwrap();
+        let page = html::page(&saved(folder.path()));
+        let place = |word: &str| page.find(word).unwrap_or(usize::MAX);
+        assert!(place("A flood") < place("nginx, again") && place("nginx, again") < page.len(), "{page}");
+    }
+
+    #[test]
+    fn a_misspelled_experiment_is_told_from_the_others() {
+        let failure = choose("web-share").err().unwrap();
+        assert!(failure.report.help().unwrap().to_string().contains("web-shares"));
+        assert_eq!(choose("all").unwrap().len(), EXPERIMENTS.len());
+    }
 }

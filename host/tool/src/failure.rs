@@ -1,6 +1,8 @@
 //! What went wrong, for people, and the exit code, for programs.
 
+use gyre_config::file::{FileError, Finding};
 use miette::Report;
+use serde::Serialize;
 
 /// Everything that can fail here fails like this.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -22,6 +24,13 @@ pub enum Kind {
     NotFound = 127,
 }
 
+/// What `--json` writes where there is no result.
+#[derive(Serialize)]
+struct Told {
+    exit_code: u8,
+    errors: Vec<Finding>,
+}
+
 /// A failure with its exit code.
 #[derive(Debug)]
 pub struct Failure {
@@ -41,6 +50,23 @@ impl Failure {
     pub fn with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         let diagnostic = miette::MietteDiagnostic::new(message.into()).with_help(help.into());
         Self { kind: Kind::Failed, report: Report::new(diagnostic) }
+    }
+
+    /// The failure for programs: an exit code, and each thing that is wrong with its place where it has one.
+    pub fn json(&self) -> String {
+        let told = Told { exit_code: self.kind as u8, errors: self.findings() };
+        serde_json::to_string_pretty(&told).map_or_else(|_| "{}".into(), |text| text + "\n")
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        match self.report.downcast_ref::<FileError>() {
+            Some(error) => error.findings(),
+            None => vec![Finding {
+                message: self.report.to_string(),
+                suggestion: self.report.help().map(|help| help.to_string()),
+                ..Finding::default()
+            }],
+        }
     }
 
     /// Changes the kind.
@@ -68,5 +94,34 @@ pub trait Context<T> {
 impl<T, E: std::error::Error + Send + Sync + 'static> Context<T> for std::result::Result<T, E> {
     fn context(self, doing: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|error| Failure::new(format!("{}: {error}", doing())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn read(failure: &Failure) -> serde_json::Value {
+        serde_json::from_str(&failure.json()).unwrap()
+    }
+
+    #[test]
+    fn a_wrong_file_is_told_to_programs_with_every_place() {
+        let error = gyre_config::file::parse(Path::new("m.toml"), "cores = 99\nmemory = \"1 XB\"\n").unwrap_err();
+        let told = read(&Failure::from(error));
+        let errors = told["errors"].as_array().unwrap();
+        let of = |expected: &str| errors.iter().find(|error| error["expected"] == expected).unwrap();
+        assert_eq!(told["exit_code"], 3);
+        assert_eq!((&of("1 to 8")["file"], &of("1 to 8")["column"]), (&"m.toml".into(), &9.into()));
+        assert!(errors.iter().any(|error| error["line"] == 2), "{told}");
+    }
+
+    #[test]
+    fn another_failure_has_no_place_but_a_suggestion() {
+        let told = read(&Failure::with_help("no machine is running", "start one"));
+        assert_eq!((told["exit_code"].as_u64(), &told["errors"][0]["line"]), (Some(1), &serde_json::Value::Null));
+        assert_eq!(told["errors"][0]["suggestion"], "start one");
     }
 }

@@ -33,7 +33,7 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
         check_ready(ready)?;
         return Ok(ready.clone());
     }
-    let path = project.cache("images")?.join(format!("{name}-{}.ext2", key(image)?));
+    let path = place(project, name, image)?;
     if path.exists() {
         return Ok(path);
     }
@@ -47,6 +47,15 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
     std::fs::rename(&unfinished, &path).context(|| format!("cannot write {}", path.display()))?;
     step.done_with(&units::show_bytes(size_of(&path)));
     Ok(path)
+}
+
+/// Whether an image has been made before.
+pub fn is_made(project: &Project, name: &str, image: &Image) -> bool {
+    place(project, name, image).is_ok_and(|path| path.exists())
+}
+
+fn place(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
+    Ok(project.cache("images")?.join(format!("{name}-{}.ext2", key(image)?)))
 }
 
 /// Downloads packages and what they depend on, except what is excluded, and unpacks them into a new folder.
@@ -140,4 +149,21 @@ fn remove_tree(path: &Path) -> Result<()> {
         return Ok(());
     }
     std::fs::remove_dir_all(path).context(|| format!("cannot remove {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_made_once_it_lies_where_it_would_be_made() {
+        let root = tempfile::tempdir().unwrap();
+        let project = Project { root: root.path().to_owned() };
+        let image = Image { packages: vec!["nginx".into()], ..Image::default() };
+        assert!(!is_made(&project, "web", &image));
+        std::fs::write(place(&project, "web", &image).unwrap(), "").unwrap();
+        assert!(is_made(&project, "web", &image));
+        let other = Image { packages: vec!["ngimx".into()], ..Image::default() };
+        assert!(!is_made(&project, "web", &other));
+    }
 }

@@ -1,6 +1,9 @@
 //! `gyre`: builds, starts, watches and bills machines. `gyre --help` is the manual.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod out;
+
 mod agent;
 mod bill;
 mod build;
@@ -8,6 +11,7 @@ mod check;
 mod cli;
 mod command;
 mod cpio;
+mod debian;
 mod doctor;
 mod exec;
 mod exp;
@@ -20,8 +24,10 @@ mod load;
 mod module;
 mod namespace;
 mod partitions;
+mod patience;
 mod project;
 mod qemu;
+mod record;
 mod run;
 mod set;
 mod stop;
@@ -39,10 +45,17 @@ use cli::{Cli, Command};
 use failure::Result;
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    let command = Cli::parse().command;
+    let is_for_programs = command.is_for_programs();
+    match dispatch(command) {
+        Ok(_) if out::has_failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(failure) => {
             eprintln!("{:?}", failure.report);
+            // What was to be read by a program is one document: the result, or else why there is none.
+            if is_for_programs && !out::has_written() {
+                print!("{}", failure.json());
+            }
             ExitCode::from(failure.kind as u8)
         }
     }
@@ -55,7 +68,9 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Check(arguments) => check::check(&arguments),
         Command::Image(arguments) => check::images(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "gyre", &mut std::io::stdout());
+            let mut words = vec![];
+            clap_complete::generate(shell, &mut Cli::command(), "gyre", &mut words);
+            print!("{}", String::from_utf8_lossy(&words));
             Ok(ExitCode::SUCCESS)
         }
         Command::Top(arguments) => top::top(&arguments),

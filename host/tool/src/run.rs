@@ -17,6 +17,7 @@ use crate::{
     namespace,
     project::Project,
     qemu,
+    record::{self, Watch},
     stop::Stop,
     ui,
     view::{Sampler, page, sampler::Sources, terminal},
@@ -33,6 +34,7 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     let project = Project::find()?;
     let description = check::read(&arguments.file)?;
     let stop = Stop::on_signals()?;
+    let watch_of_host = Watch::start();
     let mut running = start::start(&project, description, arguments, &stop)?;
     let sampler = Sampler::start(sources(&running))?;
     if arguments.page != 0 {
@@ -54,7 +56,17 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     }
     watched?;
     outcome.check()?;
+    if arguments.record {
+        record_bill(&project, &outcome, &watch_of_host, arguments)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps the bill of a run, and shows it in the documents.
+fn record_bill(project: &Project, outcome: &Outcome, watch: &Watch, arguments: &cli::Run) -> Result<()> {
+    let conditions = watch.conditions(project, record::run_command(project, arguments))?;
+    record::bill(project, &conditions, &outcome.plain_bill()?)?;
+    record::documents(project)
 }
 
 /// What a sampler looks at.

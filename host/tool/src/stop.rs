@@ -15,9 +15,11 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::{
+    check::print_json,
     cli,
     failure::{Context as _, Failure, Result},
     project::Project,
@@ -65,11 +67,26 @@ pub fn stop(arguments: &cli::Stop) -> Result<ExitCode> {
     let started = Instant::now();
     while started.elapsed() < LIMIT {
         if !is_taken(&folder) {
-            return Ok(ExitCode::SUCCESS);
+            return ended(&folder, started.elapsed(), arguments.json);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     Err(Failure::with_help("the machine has not ended", "a second Ctrl-C where it runs ends it at once"))
+}
+
+/// What `--json` says of a machine's end.
+#[derive(Serialize)]
+struct Ended {
+    machine: String,
+    seconds: f64,
+}
+
+fn ended(folder: &Path, elapsed: Duration, json: bool) -> Result<ExitCode> {
+    let machine = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if json {
+        print_json(&Ended { machine, seconds: elapsed.as_secs_f64() })?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The folder of the machine of this name, or of the only one that runs.

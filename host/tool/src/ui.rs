@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::patience::Patience;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Whether colours go to standard error: a terminal, and no `NO_COLOR` (no-color.org).
@@ -53,10 +54,16 @@ pub fn warn(text: &str) {
     eprintln!("{} {text}", paint(Paint::Odd, "warning:"));
 }
 
-/// Something that takes a while: a spinner with the elapsed time on a terminal, one line at its end elsewhere.
+/// How long a step goes on before a line says that it began, where no terminal shows it.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// Something that takes a while: a spinner with the elapsed time on a terminal; elsewhere a line at its end, and one before that where it
+/// takes long enough for somebody to wonder.
 pub struct Step {
     title: String,
     bar: ProgressBar,
+    /// Says after a while what is being done, unless it is dropped before.
+    patience: Option<Patience>,
     started: Instant,
     finished: bool,
 }
@@ -65,13 +72,16 @@ impl Step {
     /// Starts a step; the title says what is being done ("building the kernel").
     pub fn start(title: impl Into<String>) -> Self {
         let title = title.into();
-        let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let is_seen = std::io::stderr().is_terminal();
+        let bar = if is_seen { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let line = format!("{} {title} ...", paint(Paint::Dim, "·"));
+        let patience = if is_seen { None } else { Patience::start(QUIET, move || say(&line)) };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed:.dim} {wide_msg:.dim}") {
             bar.set_style(style);
         }
         bar.set_prefix(title.clone());
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self { title, bar, started: Instant::now(), finished: false }
+        Self { title, bar, patience, started: Instant::now(), finished: false }
     }
 
     /// Shows what it is at.
@@ -87,6 +97,7 @@ impl Step {
     /// Ends it well with a result ("42 MiB").
     pub fn done_with(mut self, result: &str) {
         self.finished = true;
+        self.patience = None;
         self.bar.finish_and_clear();
         let elapsed = self.started.elapsed();
         if elapsed < Duration::from_millis(300) && result.is_empty() {
@@ -100,6 +111,7 @@ impl Step {
 
 impl Drop for Step {
     fn drop(&mut self) {
+        self.patience = None;
         if !self.finished {
             self.bar.finish_and_clear();
             eprintln!("{} {}", paint(Paint::Bad, "✗"), self.title);

@@ -81,6 +81,8 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
     let mut checker = Checker::default();
     let base = path.parent().unwrap_or(Path::new(""));
     let images = images(&mut checker, base, &file.image);
+    let named = file.image.values().flat_map(|image| &image.packages);
+    let packages = named.map(|name| (name.span(), name.get_ref().clone())).collect();
     let activities = activities(&mut checker, &file.activity);
     let cores = checker.number(file.cores.as_ref(), "the number of cores", 1, CORES_MAX.into(), 1) as u16;
     let (all, host) = tenants::check(&mut checker, &file, &images, &activities);
@@ -105,7 +107,8 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
     let disk = file.disk.as_ref().map(|raw| disk(&mut checker, raw));
     promises::check(&mut checker, &machine, &file);
     if checker.problems.is_empty() {
-        Ok(Description { path: path.into(), machine, tenants: host, images, disk, warnings: checker.warnings })
+        let warnings = checker.warnings;
+        Ok(Description { path: path.into(), machine, tenants: host, images, packages, disk, warnings })
     } else {
         Err(checker.problems)
     }

@@ -4,6 +4,8 @@ use std::{ops::Range, path::Path};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
+use serde::Serialize;
+
 use super::suggest;
 
 /// One thing that is wrong.
@@ -31,6 +33,23 @@ impl Problem {
         self.help = Some(help.into());
         self
     }
+}
+
+/// One thing that is wrong, for programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The file; none where no file is meant, or it cannot be read.
+    pub file: Option<String>,
+    /// The line, from 1 on; none where the whole file is meant.
+    pub line: Option<usize>,
+    /// The character in it, from 1 on.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What was expected there, or what stands there.
+    pub expected: Option<String>,
+    /// What to do about it.
+    pub suggestion: Option<String>,
 }
 
 /// A machine file that cannot be used, with its text and every problem found.
@@ -77,10 +96,42 @@ impl FileError {
         Self::new(path, text, vec![problem])
     }
 
+    /// Every problem for programs, in the order of the file.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let (file, text) = self.source.as_ref().map_or(("", ""), |source| (source.name(), source.inner().as_str()));
+        self.problems().map(|problem| finding(file, text, problem)).collect()
+    }
+
     /// Returns every problem, in the order of the file.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         std::iter::once(&self.first).chain(self.rest.iter().map(|error| &error.first))
     }
+}
+
+fn finding(file: &str, text: &str, problem: &Problem) -> Finding {
+    let first = problem.labels.first();
+    let place = first.map(|(span, _)| position(text, span.start));
+    Finding {
+        file: Some(file.to_owned()).filter(|file| !file.is_empty()),
+        line: place.map(|(line, _)| line),
+        column: place.map(|(_, column)| column),
+        message: problem.message.clone(),
+        expected: first.map(|(_, label)| expectation(label)).filter(|label| !label.is_empty()),
+        suggestion: problem.help.clone(),
+    }
+}
+
+/// What was expected, without saying so: the key says it.
+fn expectation(label: &str) -> String {
+    label.strip_prefix("expected ").unwrap_or(label).to_owned()
+}
+
+/// Line and character of a byte, from 1 on.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at.min(text.len())).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
 /// A missing key's span is its whole table: mark the table's first line only, a caret under forty lines helps nobody.

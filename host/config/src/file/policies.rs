@@ -22,7 +22,7 @@ const POLICIES: &[(&str, Name)] = &[
 ];
 
 /// Names of the metrics in the machine file.
-const METRICS: &[(&str, Metric)] = &[
+pub(super) const METRICS: &[(&str, Metric)] = &[
     ("cycles", Metric::Cycles),
     ("bytes", Metric::Bytes),
     ("messages", Metric::Messages),

@@ -1,5 +1,7 @@
 //! "Did you mean": from what was written to what exists.
 
+use super::words;
+
 /// Returns the candidate that `word` was probably meant to be.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -22,6 +24,9 @@ pub(super) fn help<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>
 
 /// Turns a message of the TOML reader into message, label and help.
 pub(super) fn explain(message: &str) -> (String, String, Option<String>) {
+    if let Some((found, expected)) = words::mismatch(message.lines().next().unwrap_or_default()) {
+        return (found, expected, extra(message));
+    }
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
         Some((word, known)) if message.starts_with("unknown field") => {

@@ -311,3 +311,28 @@ fn the_guide_names_every_key_and_every_name_that_a_file_may_hold() {
         assert!(is_named, "docs/guide/machine-file.md does not name `{name}`");
     }
 }
+
+#[test]
+fn a_package_that_debian_does_not_have_is_told_with_its_place_and_the_nearest_name() {
+    let text = GOOD.replace("packages = [\"nginx\"]", "packages = [\"ngimx\"]");
+    let description = parse(Path::new("m.toml"), &text).unwrap();
+    let known = ["nginx", "wrk"].map(String::from).into();
+    let error = description.check_packages(&text, &known).unwrap_err();
+    let found = &error.findings()[0];
+    let line = text.lines().position(|line| line.contains("ngimx")).unwrap() + 1;
+    assert_eq!((found.line, found.column), (Some(line), Some(13)));
+    assert_eq!(found.suggestion.as_deref(), Some("did you mean `nginx`?"));
+    let known = ["ngimx"].map(String::from).into();
+    assert!(description.check_packages(&text, &known).is_ok());
+}
+
+#[test]
+fn findings_for_programs_say_place_expectation_and_suggestion() {
+    let path = Path::new("m.toml");
+    let error = parse(path, "name = \"m\"\ncores = \"two\"\n").unwrap_err();
+    let found = &error.findings()[0];
+    assert_eq!((found.line, found.column, found.expected.as_deref()), (Some(2), Some(9), Some("a whole number")));
+    assert!(!found.message.contains("i64"), "{found:?}");
+    let error = read(Path::new("no such file.toml")).unwrap_err();
+    assert_eq!(error.findings()[0].line, None);
+}

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     counted::Counted,
+    plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
 };
@@ -30,6 +31,9 @@ const GOALS: &[(&str, u64)] = &[
     ("mprotect", 8_000),
 ];
 
+/// Calls in one plot: more would stand on each other.
+const PLOTTED: usize = 7;
+
 /// Runs the program on both kernels.
 ///
 /// # Errors
@@ -38,15 +42,20 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let mut report = Report::new("calls", "Instructions per call, beside Linux");
     let theirs = count(rig, Kernel::Linux)?;
     let ours: BTreeMap<_, _> = count(rig, Kernel::Gyre)?.into_iter().collect();
+    let mut groups = vec![];
     for (name, linux) in theirs {
         let Some(&gyre) = ours.get(&name) else { continue };
-        let ratio = gyre as f64 / linux.max(1) as f64;
-        let figure = Figure::new(name.clone(), linux.to_string(), format!("{gyre} ({ratio:.2} of Linux)"));
+        let figure = Figure::count(name.clone(), gyre).linux(linux as f64);
+        groups.push(Group { name: name.clone(), values: vec![gyre as f64 / linux.max(1) as f64] });
         let goal = GOALS.iter().find(|(known, _)| *known == name);
         report.figures.push(match goal {
             Some((_, most)) => figure.goal(format!("<= {most}"), gyre <= *most),
             None => figure,
         });
+    }
+    for (number, groups) in (1..).zip(groups.chunks(PLOTTED)) {
+        let title = "Gyre's instructions divided by Linux': less is better";
+        report.plot(format!("calls-{number}.svg"), plot::bars(title, "", &["of Linux"], groups));
     }
     report
         .notes

@@ -16,6 +16,7 @@ use gyre_config::file;
 
 use super::{
     note,
+    plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
 };
@@ -218,23 +219,29 @@ fn examine(
 
 fn report(sums: &Sums, wanted: u32) -> Report {
     let mut report = Report::new("crash", "The running machine stopped at random moments");
-    let row = |what: &str, ours: String| Figure::new(what, "", ours);
+    let row = |what: &str, count: u64| Figure::count(what, count);
     report.figures.extend([
-        row("crashes", sums.crashes.to_string()).goal(format!(">= {wanted}"), sums.crashes >= wanted),
-        row("machines killed", sums.machines.to_string()),
-        row("writes and flushes in their logs", sums.writes.to_string()),
-        row("file systems that e2fsck had to repair", sums.repaired.to_string()),
-        row("synced records checked", sums.records.to_string()).goal("> 0", sums.records > 0),
-        row("SQLite rows checked", sums.rows.to_string()).goal("> 0", sums.rows > 0),
-        row("unpacked trees compared", sums.trees.to_string()).goal("> 0", sums.trees > 0),
-        row("crashes after which something synced was missing", sums.lost.len().to_string())
-            .goal("0", sums.lost.is_empty()),
+        row("crashes", sums.crashes.into()).goal(format!(">= {wanted}"), sums.crashes >= wanted),
+        row("machines killed", sums.machines.into()),
+        row("writes and flushes in their logs", sums.writes as u64),
+        row("file systems that e2fsck had to repair", sums.repaired.into()),
+        row("synced records checked", sums.records).goal("> 0", sums.records > 0),
+        row("SQLite rows checked", sums.rows).goal("> 0", sums.rows > 0),
+        row("unpacked trees compared", sums.trees).goal("> 0", sums.trees > 0),
+        row("crashes after which something synced was missing", sums.lost.len() as u64).goal("0", sums.lost.is_empty()),
     ]);
+    report.plot("crash.svg", plot::bars("What was found after crashes", "", &["disks"], &found(sums)));
     report.notes.extend(sums.lost.iter().take(5).cloned());
     report.notes.push(format!(
         "{MOMENTS} moments of each machine, up to {PAUSE_MS_MAX} ms apart; of the sectors written after the last flush about half are lost, at random."
     ));
     report
+}
+
+/// Bars of what was found.
+fn found(sums: &Sums) -> [Group; 3] {
+    [("crashed", sums.crashes), ("repaired by e2fsck", sums.repaired), ("something lost", sums.lost.len() as u32)]
+        .map(|(name, count)| Group { name: name.into(), values: vec![count.into()] })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -243,4 +250,18 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 fn text(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_a_goal_missed_and_a_bar_of_the_plot() {
+        let sums = Sums { crashes: 2, records: 1, rows: 1, trees: 1, lost: vec!["row 3".into()], ..Sums::default() };
+        let with = report(&sums, 2);
+        assert!(!with.is_met() && with.notes.contains(&"row 3".to_owned()));
+        assert!(with.plots[0].svg.contains("something lost"));
+        assert!(report(&Sums { lost: vec![], ..sums }, 2).is_met());
+    }
 }

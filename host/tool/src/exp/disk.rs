@@ -36,19 +36,21 @@ pub fn shares(rig: &Rig) -> Result<Report> {
     let total: u64 = customers.iter().map(|line| line.read_bytes).sum();
     let all: u32 = customers.iter().map(|line| line.share).sum();
     let mut worst: f64 = 0.0;
+    let mut groups = vec![];
     for line in &customers {
         let entitled = f64::from(line.share) * 100.0 / f64::from(all.max(1));
         let own = line.read_bytes as f64 * 100.0 / total.max(1) as f64;
         worst = worst.max((own - entitled).abs());
-        let figure =
-            Figure::new(format!("bytes of {}", line.tenant), format!("{entitled:.0} %"), format!("{own:.2} %"));
+        let figure = Figure::new(format!("bytes of {}", line.tenant), own, 2, "%").paper(format!("{entitled:.0} %"));
         report.figures.push(figure);
+        groups.push(Group { name: line.tenant.clone(), values: vec![entitled, own] });
     }
     let used = total as f64 * 100.0 / (rate as f64 * bill.period_ns as f64 / 1e9);
     report.figures.extend([
-        Figure::new("largest deviation", "\"in strict accordance\"", format!("{worst:.2} points"))
+        Figure::new("largest deviation", worst, 2, "points")
+            .paper("\"in strict accordance\"")
             .goal("<= 1 point", worst <= 1.0 && total > 0),
-        Figure::new("disk used", "close to its maximum", format!("{used:.1} %")).goal(">= 95 %", used >= 95.0),
+        Figure::new("disk used", used, 1, "%").paper("close to its maximum").goal(">= 95 %", used >= 95.0),
     ]);
     let cycles = bill.machine_cycles.max(1) as f64 / 100.0;
     let parts = customers.iter().map(|line| (line.tenant.clone(), line.cycles));
@@ -59,8 +61,10 @@ pub fn shares(rig: &Rig) -> Result<Report> {
         ("idle", bill.idle_cycles),
     ];
     for (name, part) in parts.chain(others.map(|(name, part)| (name.to_owned(), part))) {
-        report.figures.push(Figure::new(format!("CPU: {name}"), "", format!("{:.1} %", part as f64 / cycles)));
+        report.figures.push(Figure::new(format!("CPU: {name}"), part as f64 / cycles, 1, "%"));
     }
+    let title = "Part of the bytes read from the disk";
+    report.plot("disk-shares.svg", plot::bars(title, " %", &["entitled", "got"], &groups));
     report.notes.push(format!(
         "One virtio disk of {:.1} MB/s (throttled by the emulator) with a partition for each tenant; eight readers each, files of 2 MiB, more than the cache holds; {:.0} s.",
         rate as f64 / 1e6,
@@ -105,23 +109,23 @@ pub fn storm(rig: &Rig) -> Result<Report> {
         return Err(Failure::new("there are not two kernels"));
     };
     report.figures.extend([
-        Figure::new(
-            "median of the victim's syncs, beside / alone",
-            format!("{linux_median:.2}"),
-            format!("{median:.2}"),
-        ),
-        Figure::new("p99 of the victim's syncs, beside / alone", format!("{linux_tail:.2}"), format!("{tail:.2}"))
+        Figure::new("median of the victim's syncs, beside / alone", median, 2, "").linux(linux_median),
+        Figure::new("p99 of the victim's syncs, beside / alone", tail, 2, "")
+            .linux(linux_tail)
             .goal("<= 1.1", tail <= 1.1 && count >= 50),
-        Figure::new("syncs measured, at least", "", count.to_string()),
+        Figure::count("syncs measured, at least", count as u64),
     ]);
-    for group in &groups {
-        let values = group.values.iter().map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" / ");
-        report.figures.push(Figure::new(format!("{}: p50 / p99, ms", group.name), "", values));
+    // Gyre's two cases come first, then Linux' in the same order.
+    let (ours, theirs) = groups.split_at(groups.len() / 2);
+    for ((ours, theirs), case) in ours.iter().zip(theirs).zip(["alone", "beside"]) {
+        let values = ours.values.iter().zip(&theirs.values).zip(["p50", "p99"]);
+        let figure = |((ours, linux), what): ((&f64, &f64), &str)| {
+            Figure::new(format!("{case}: {what}"), *ours, 1, "ms").linux(*linux)
+        };
+        report.figures.extend(values.map(figure));
     }
-    report.plots.push((
-        "fsync-storm.svg".into(),
-        plot::bars("The victim's fsync of one appended page", " ms", &["p50", "p99"], &groups),
-    ));
+    let title = "The victim's fsync of one appended page";
+    report.plot("fsync-storm.svg", plot::bars(title, " ms", &["p50", "p99"], &groups));
     report.notes.push("Both tenants' file systems are partitions of one virtio disk of 400 requests a second; the storm may take a tenth of the device's time, flushes included. Linux: Debian's cloud kernel, same images and disk, cpu.weight; io.max lets the storm have a tenth of the requests. Times are the host's: what else it does is in them.".into());
     Ok(report)
 }

@@ -86,9 +86,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
                 Ok(shares) => shares,
                 // Linux's side stands alone while our kernel cannot run the web servers.
                 Err(failure) if on == Kernel::Gyre && !rig.stop.is_set() => {
-                    report
-                        .figures
-                        .push(Figure::new("Gyre could not run", "", failure.report.to_string()).goal("runs", false));
+                    report.failure = Some(format!("on Gyre: {}", failure.report));
                     break;
                 }
                 Err(failure) => return Err(failure),
@@ -104,17 +102,16 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let of = |on, flooded| {
         gold.iter().find(|(kernel, case, _)| *kernel == on && *case == flooded).map(|(_, _, share)| *share)
     };
-    let show = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.1} %"));
-    let alone =
-        Figure::new("gold's bytes, nobody flooded", show(of(Kernel::Linux, false)), show(of(Kernel::Gyre, false)));
-    let flooded =
-        Figure::new("gold's bytes, bronze flooded", show(of(Kernel::Linux, true)), show(of(Kernel::Gyre, true)));
+    let part = |what: &str, flooded| {
+        let [gyre, linux] = [Kernel::Gyre, Kernel::Linux].map(|on| of(on, flooded).unwrap_or(f64::NAN));
+        Figure::new(what, gyre, 1, "%").linux(linux)
+    };
+    let alone = part("gold's bytes, nobody flooded", false);
+    let flooded = part("gold's bytes, bronze flooded", true);
     let kept = of(Kernel::Gyre, true).is_some_and(|share| share >= 48.0);
     report.figures.extend([alone, flooded.goal(">= 48 %", kept)]);
-    report.plots.push((
-        "flood.svg".into(),
-        plot::bars("Part of the bytes served, entitled 50 / 33 / 17", " %", &["gold", "silver", "bronze"], &groups),
-    ));
+    let title = "Part of the bytes served, entitled 50 / 33 / 17";
+    report.plot("flood.svg", plot::bars(title, " %", &["gold", "silver", "bronze"], &groups));
     report.notes.push(format!("{PACKETS_PER_SECOND} UDP packets of 64 bytes a second to a closed port of bronze; one core, 4 KiB pages, 16 connections each; Linux: Debian's cloud kernel, cpu.weight by share, same images, same emulator."));
     Ok(report)
 }

@@ -41,7 +41,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
             ("with infrastructure's messages", "", scheduling + interrupt + infrastructure),
         ];
         for (what, paper, percent) in figures {
-            let figure = Figure::new(format!("{}: {what}", way.name), paper, format!("{percent:.2} %"));
+            let figure = Figure::new(format!("{}: {what}", way.name), percent, 2, "%").paper(paper);
             report.figures.push(match way.goal {
                 Some(goal) => figure.goal(format!("<= {goal} %"), percent <= goal),
                 None => figure,
@@ -50,7 +50,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
         groups.push(Group { name: way.name.into(), values: vec![scheduling, interrupt, infrastructure] });
     }
     let series = ["scheduling", "interrupt", "infrastructure"];
-    report.plots.push(("overhead.svg".into(), plot::bars("Percent of consumed CPU time", " %", &series, &groups)));
+    report.plot("overhead.svg", plot::bars("Percent of consumed CPU time", " %", &series, &groups));
     report.notes.push(
         "Percent of what is consumed (idle time left out). The paper's overhead is CPU time that is not message processing: \
          scheduling and interrupt entry here. 4 MiB files, 16 connections, link without limit."

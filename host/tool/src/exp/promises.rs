@@ -32,10 +32,10 @@ pub fn run(rig: &Rig) -> Result<Report> {
         ("silver, what is left: mean", "~ 95 %", rest, (rest - 95.0).abs() <= 2.0 * BOUND),
     ];
     for (what, goal, percent, is_met) in figures {
-        report.figures.push(Figure::new(what, "", format!("{percent:.1} % of a core")).goal(goal, is_met));
+        report.figures.push(Figure::new(what, percent, 1, "% of a core").goal(goal, is_met));
     }
     let lines = cores.iter().map(|(name, percents)| line(name, percents)).collect::<Vec<_>>();
-    report.plots.push(("promises.svg".into(), plot::lines("CPU time, each second", " % of a core", &lines)));
+    report.plot("promises.svg", plot::lines("CPU time, each second", " % of a core", &lines));
     Ok(report)
 }
 

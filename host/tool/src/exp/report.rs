@@ -1,8 +1,9 @@
-//! What an experiment found: figures beside the paper's, plots, notes.
+//! What an experiment found: figures beside the paper's and Linux', plots, notes.
 
 use std::path::Path;
 
-use serde::Serialize;
+pub use gyre_results::Figure;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     failure::{Context as _, Failure, Result},
@@ -10,7 +11,7 @@ use crate::{
 };
 
 /// The result of one experiment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Its name.
     pub name: String,
@@ -18,57 +19,44 @@ pub struct Report {
     pub title: String,
     /// The figures.
     pub figures: Vec<Figure>,
-    /// File name and SVG text of each plot.
-    #[serde(skip)]
-    pub plots: Vec<(String, String)>,
+    /// The plots.
+    pub plots: Vec<Plot>,
     /// What one must know to read them.
     pub notes: Vec<String>,
+    /// Why it could not run, or not to its end.
+    pub failure: Option<String>,
 }
 
-/// One figure.
-#[derive(Debug, Serialize)]
-pub struct Figure {
-    /// What was measured.
-    pub what: String,
-    /// What the paper, or Linux, has.
-    pub theirs: String,
-    /// What we measured.
-    pub ours: String,
-    /// What we promise, in words.
-    pub goal: String,
-    /// Whether the promise holds; none where nothing is promised.
-    pub is_met: Option<bool>,
-}
-
-impl Figure {
-    /// Makes a figure without a promise.
-    pub fn new(what: impl Into<String>, theirs: impl Into<String>, ours: impl Into<String>) -> Self {
-        Self { what: what.into(), theirs: theirs.into(), ours: ours.into(), goal: String::new(), is_met: None }
-    }
-
-    /// Adds the promise, and whether it holds.
-    pub fn goal(mut self, goal: impl Into<String>, is_met: bool) -> Self {
-        (self.goal, self.is_met) = (goal.into(), Some(is_met));
-        self
-    }
+/// A plot: a file beside the report's.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plot {
+    /// The file's name.
+    pub file: String,
+    /// What is in it.
+    #[serde(skip)]
+    pub svg: String,
 }
 
 impl Report {
     /// Starts a report.
     pub fn new(name: &str, title: &str) -> Self {
-        Self { name: name.into(), title: title.into(), figures: vec![], plots: vec![], notes: vec![] }
+        Self { name: name.into(), title: title.into(), ..Self::default() }
     }
 
     /// Makes the report of an experiment that could not run.
     pub fn failed(name: &str, title: &str, failure: &Failure) -> Self {
         let help = failure.report.help().map_or(String::new(), |help| help.to_string());
-        let figure = Figure::new("could not run", "", failure.report.to_string()).goal("runs", false);
-        Self { figures: vec![figure], notes: vec![help], ..Self::new(name, title) }
+        Self { failure: Some(failure.report.to_string()), notes: vec![help], ..Self::new(name, title) }
     }
 
-    /// Whether every promise holds.
+    /// Adds a plot.
+    pub fn plot(&mut self, file: impl Into<String>, svg: String) {
+        self.plots.push(Plot { file: file.into(), svg });
+    }
+
+    /// Whether it ran and every promise holds.
     pub fn is_met(&self) -> bool {
-        self.figures.iter().all(|figure| figure.is_met != Some(false))
+        self.failure.is_none() && self.figures.iter().all(|figure| figure.is_met != Some(false))
     }
 
     /// Writes plots and figures into a folder.
@@ -77,31 +65,56 @@ impl Report {
     /// When it cannot be written.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let json = serde_json::to_string_pretty(self).context(|| "cannot write JSON".into())?;
-        let files = [(format!("{}.json", self.name), json)];
-        for (name, text) in files.iter().chain(&self.plots) {
+        let own = (format!("{}.json", self.name), &json);
+        let plots = self.plots.iter().map(|plot| (plot.file.clone(), &plot.svg));
+        for (name, text) in plots.chain([own]) {
             let path = folder.join(name);
             std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     }
 
+    /// Reads what [`Report::save`] wrote, now or at any time before; none where there is nothing that can be read.
+    pub fn load(folder: &Path, name: &str) -> Option<Self> {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).ok()?;
+        let mut report: Self = serde_json::from_str(&text).ok()?;
+        for plot in &mut report.plots {
+            plot.svg = std::fs::read_to_string(folder.join(&plot.file)).ok()?;
+        }
+        Some(report)
+    }
+
     /// The report for people.
     pub fn text(&self) -> String {
-        let head = ["", "paper or Linux", "here", "goal", ""].map(str::to_owned).to_vec();
-        let row = |figure: &Figure| {
-            let mark = match figure.is_met {
-                Some(true) => "✓",
-                Some(false) => "✗",
-                None => "",
-            };
-            [&figure.what, &figure.theirs, &figure.ours, &figure.goal]
-                .map(String::clone)
-                .into_iter()
-                .chain([mark.to_owned()])
-                .collect()
-        };
-        let rows: Vec<Vec<String>> = [head].into_iter().chain(self.figures.iter().map(row)).collect();
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
-        format!("\n{}\n{}{notes}", paint(Paint::Bold, &self.title), ui::table(&rows))
+        let failure = self.failure.iter().map(|why| format!("{} {why}\n", paint(Paint::Bad, "could not run:")));
+        let failure: String = failure.collect();
+        let table =
+            if self.figures.is_empty() { String::new() } else { ui::table(&gyre_results::table(&self.figures)) };
+        format!("\n{}\n{table}{failure}{notes}", paint(Paint::Bold, &self.title))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_as_it_was_saved_with_its_plots() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = Report::new("speed", "nginx");
+        report.figures.push(Figure::new("pages", 821.0, 1, "a second").goal(">= 800", true));
+        report.plot("speed.svg", "<svg/>".into());
+        report.save(folder.path()).unwrap();
+        let read = Report::load(folder.path(), "speed").unwrap();
+        assert_eq!((read.figures, read.plots[0].svg.as_str()), (report.figures, "<svg/>"));
+        assert!(Report::load(folder.path(), "flood").is_none());
+    }
+
+    #[test]
+    fn what_could_not_run_meets_nothing_and_says_why() {
+        let report = Report::failed("speed", "nginx", &Failure::with_help("no QEMU", "install it"));
+        assert!(!report.is_met());
+        assert!(report.text().contains("no QEMU") && report.text().contains("install it"), "{}", report.text());
     }
 }

@@ -191,5 +191,6 @@ fn arguments(file: PathBuf, on: cli::Kernel) -> cli::Run {
         qemu: vec![],
         append: String::new(),
         json: false,
+        record: false,
     }
 }

@@ -37,36 +37,6 @@ pub fn files(rig: &Rig) -> Result<Report> {
     Ok(report)
 }
 
-/// Bytes of cached files, divided at the I/O streams.
-///
-/// # Errors
-/// When the machine does not run.
-pub fn streams(rig: &Rig) -> Result<Report> {
-    let measured = rig.measure(&plan("stream-shares.toml", 20))?;
-    let mut report = Report::new("stream-shares", "Three readers of cached files, divided by bytes");
-    let mut moved = gyre_config::bill::moved_at(&measured.window, "io_stream");
-    moved.retain(|line| line.tenant != "system");
-    let bytes: u64 = moved.iter().map(|line| line.bytes).sum();
-    let all: u32 = moved.iter().map(|line| line.share).sum();
-    let percent = |part: f64, whole: f64| part * 100.0 / whole.max(1.0);
-    let mut worst: f64 = 0.0;
-    for line in &moved {
-        let (entitled, own) = (percent(line.share.into(), all.into()), percent(line.bytes as f64, bytes as f64));
-        worst = worst.max((own - entitled).abs());
-        let name = format!("bytes of {}", line.tenant);
-        report.figures.push(Figure::new(name, format!("{entitled:.0} %"), format!("{own:.2} %")));
-    }
-    let deviation = Figure::new("largest deviation", "", format!("{worst:.2} points"));
-    report.figures.push(deviation.goal("<= 1 point", worst <= 1.0 && bytes > 0));
-    let seconds = measured.window.uptime_ns as f64 / 1e9;
-    report.figures.push(Figure::new("moved", "", format!("{:.2} MB/s", bytes as f64 / 1e6 / seconds.max(0.1))));
-    for line in measured.bill().tenants.iter().filter(|line| line.tenant != "system") {
-        let own = percent(line.cycles as f64, measured.bill().tenant_cycles as f64);
-        report.figures.push(Figure::new(format!("CPU time of {}", line.tenant), "", format!("{own:.2} %")));
-    }
-    Ok(report)
-}
-
 /// Figs 12 to 14.
 ///
 /// # Errors
@@ -76,29 +46,22 @@ pub fn web(rig: &Rig) -> Result<Report> {
     let mut report = Report::new("web-shares", "Three web servers on a saturated link (Figs 12-14)");
     let bytes = measured.shares(|tenant| tenant.sent_bits_per_second);
     add_shares(&mut report, "bytes of", &bytes, 1.0);
-    report.plots.push(("web-shares.svg".into(), plot_shares("Part of the link, each second", &bytes)));
+    report.plot("web-shares.svg", plot_shares("Part of the link, each second", &bytes));
     let used = used_percent(&measured);
-    report.figures.push(
-        Figure::new("link used", "close to the NIC's maximum", format!("{used:.2} %")).goal(">= 95 %", used >= 95.0),
-    );
+    let figure = Figure::new("link used", used, 2, "%").paper("close to the NIC's maximum");
+    report.figures.push(figure.goal(">= 95 %", used >= 95.0));
     let bill = measured.bill();
     let consumed = (bill.machine_cycles - bill.idle_cycles).max(1);
     let infrastructure = bill.infrastructure_cycles + bill.scheduling_cycles + bill.interrupt_cycles;
     let part = infrastructure as f64 * 100.0 / consumed as f64;
-    report.figures.push(
-        Figure::new(
-            "infrastructure, interrupts and scheduling of what is consumed",
-            "50 % + overhead",
-            format!("{part:.2} %"),
-        )
-        .goal("<= 10 %", part <= 10.0),
-    );
+    let name = "infrastructure, interrupts and scheduling of what is consumed";
+    let figure = Figure::new(name, part, 2, "%").paper("50 % + overhead");
+    report.figures.push(figure.goal("<= 10 %", part <= 10.0));
     by_resource(&mut report, &measured);
     if let Some(time) = measured.first_page {
         let s = time.as_secs_f64();
         report.figures.push(
-            Figure::new("QEMU's start to the first page", "Linux 8 to 12 s", format!("{s:.2} s"))
-                .goal("<= 3 s", s <= 3.0),
+            Figure::new("QEMU's start to the first page", s, 2, "s").paper("Linux 8 to 12 s").goal("<= 3 s", s <= 3.0),
         );
     }
     Ok(report)
@@ -113,22 +76,19 @@ fn used_percent(measured: &Measured) -> f64 {
 fn by_cpu(report: &mut Report, measured: &Measured, bound: f64) {
     let shares = measured.shares(|tenant: &Tenant| tenant.cpu_percent);
     add_shares(report, "CPU time of", &shares, bound);
-    report
-        .plots
-        .push((format!("{}.svg", report.name), plot_shares("Part of the customers' CPU time, each second", &shares)));
+    let plot = plot_shares("Part of the customers' CPU time, each second", &shares);
+    report.plot(format!("{}.svg", report.name), plot);
 }
 
 fn add_shares(report: &mut Report, what: &str, shares: &[Share], bound: f64) {
     for (name, entitled, percents) in shares {
-        let figure =
-            Figure::new(format!("{what} {name}"), format!("{entitled:.0} %"), format!("{:.2} %", mean(percents)));
-        report.figures.push(figure);
+        let figure = Figure::new(format!("{what} {name}"), mean(percents), 2, "%");
+        report.figures.push(figure.paper(format!("{entitled:.0} %")));
     }
     // A share without a single second is a measurement that failed.
     let measured = !shares.is_empty() && shares.iter().all(|(_, _, percents)| !percents.is_empty());
     let worst = worst(shares);
-    let figure =
-        Figure::new("largest deviation in any second", "\"in strict accordance\"", format!("{worst:.2} points"));
+    let figure = Figure::new("largest deviation in any second", worst, 2, "points").paper("\"in strict accordance\"");
     report.figures.push(figure.goal(format!("<= {bound} points"), worst <= bound && measured));
 }
 
@@ -175,7 +135,7 @@ fn by_resource(report: &mut Report, measured: &Measured) {
         return;
     }
     let title = "CPU time by resource, percent of the machine";
-    report.plots.push((format!("{}-resources.svg", report.name), plot::bars(title, " %", &["all tenants"], &groups)));
+    report.plot(format!("{}-resources.svg", report.name), plot::bars(title, " %", &["all tenants"], &groups));
 }
 
 #[cfg(test)]

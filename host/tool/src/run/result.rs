@@ -9,7 +9,7 @@ use super::Running;
 use crate::{
     bill,
     check::print_json,
-    failure::Result,
+    failure::{Failure, Result},
     ui::{self, Paint, paint},
     view::{Sample, Sampler},
     wire::Figures,
@@ -88,6 +88,14 @@ impl Outcome {
 
     fn show_shares(&self) {
         println!("{}\n{}", paint(Paint::Bold, "Part of the link over the run"), ui::table(&self.rows()));
+    }
+
+    /// The bill for a file.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn plain_bill(&self) -> Result<String> {
+        self.bill.as_ref().map(bill::plain).ok_or_else(|| Failure::new("the machine's agent did not answer: no bill"))
     }
 
     /// Checks that the bill, where there is one, adds up.

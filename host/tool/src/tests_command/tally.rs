@@ -1,0 +1,129 @@
+//! What passed and what failed, from the lines that tests write.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
+use serde::Serialize;
+
+use crate::{
+    command,
+    failure::{Context as _, Result},
+    ui::{Step, say},
+};
+
+/// The count so far.
+#[derive(Default, Serialize)]
+pub struct Tally {
+    /// How many passed.
+    pub passed: usize,
+    /// The names of those that failed.
+    pub failed: Vec<String>,
+}
+
+/// Runs a command that speaks as `cargo test` does; each line "test NAME ... ok" counts.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn read_tests(command: &mut Command, title: &str, tally: &mut Tally) -> Result<bool> {
+    let step = Step::start(title);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context(|| format!("cannot start: {title}"))?;
+    let progress = child.stderr.take();
+    let errors = std::thread::spawn(move || {
+        progress.map_or(String::new(), |pipe| std::io::read_to_string(pipe).unwrap_or_default())
+    });
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n').map_while(std::result::Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            step.detail(&line);
+            count(&line, tally);
+            said += &line;
+            said.push('\n');
+        }
+    }
+    let status = child.wait().context(|| format!("cannot wait: {title}"))?;
+    let errors = errors.join().unwrap_or_default();
+    if status.success() {
+        step.done_with(&format!("{} passed so far", tally.passed));
+    } else {
+        drop(step);
+        say(&failures(&said));
+        say(&command::last_lines(&errors, 40));
+    }
+    Ok(status.success())
+}
+
+/// Counts one line of a test's output.
+fn count(line: &str, tally: &mut Tally) {
+    // Boot scripts say "ok NAME" and "FAILED NAME".
+    if line.starts_with("ok  ") {
+        tally.passed += 1;
+    } else if let Some(name) = line.strip_prefix("FAILED  ") {
+        tally.failed.push(name.to_owned());
+    } else if line.starts_with("seed ") && line.contains("  trace ") {
+        // The simulator says it of a seed that held, twice with the same trace.
+        tally.passed += 1;
+    }
+    let Some(rest) = line.strip_prefix("test ") else {
+        return;
+    };
+    if let Some(name) = rest.strip_suffix(" ... FAILED") {
+        tally.failed.push(name.to_owned());
+    } else if rest.ends_with(" ... ok") {
+        tally.passed += 1;
+    }
+}
+
+/// What the failed tests said: of each test program what lies between its first "failures:" and its result.
+fn failures(said: &str) -> String {
+    let blocks = said.split("\nfailures:\n").skip(1).map(|rest| rest.split("\ntest result:").next().unwrap_or(rest));
+    let told: Vec<_> =
+        blocks.filter(|block| block.contains("---- ")).map(|block| command::last_lines(block, 80)).collect();
+    // Boot scripts say it in lines of their own, at the end.
+    if told.is_empty() { command::last_lines(said, 20) } else { told.join("\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_failed_test_said_is_shown_and_nothing_else() {
+        let program = |name: &str, why: &str| {
+            format!(
+                "test {name} ... FAILED\n\nfailures:\n\n---- {name} stdout ----\n{why}\n\nfailures:\n    {name}\n\ntest result: FAILED.\n"
+            )
+        };
+        let said = program("a", "panicked: one")
+            + "test b ... ok\ntest result: ok. 1 passed\n"
+            + &program("c", "panicked: two");
+        let shown = failures(&said);
+        assert!(shown.contains("panicked: one") && shown.contains("panicked: two"), "{shown}");
+        assert!(!shown.contains("test result") && !shown.contains("test b"), "{shown}");
+        assert!(failures("test boots ... FAILED\nboots: no answer\n").contains("boots: no answer"));
+    }
+
+    #[test]
+    fn only_lines_of_tests_count() {
+        let mut tally = Tally::default();
+        for line in [
+            "test a::b ... ok",
+            "test c ... FAILED",
+            "test result: ok. 3 passed",
+            "test d ... ignored",
+            "running 3 tests",
+            "ok      q35, 4 cores",
+            "FAILED  microvm",
+        ] {
+            count(line, &mut tally);
+        }
+        assert_eq!((tally.passed, tally.failed), (2, vec!["c".to_owned(), "microvm".to_owned()]));
+    }
+}
