@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// More pages than any tenant has.
 const PAGES_MAX: usize = 1 << 20;
 /// Pages in which a small file system has its tables while it is mounted.
-const TABLE_PAGES_MAX: usize = 4;
+const TABLE_PAGES_MAX: usize = 16;
 /// How far a part of the link may be from its share: what a few segments are of a short time.
 const SHARE_PER_MILLE: u64 = 50;
 
