@@ -6,6 +6,7 @@
 //! * [`monitor`]: the figures that come back: a snapshot of every record in the machine.
 //! * [`bill`]: who used the machine's time, summed per tenant, and that it adds up.
 //! * [`session`]: a program's streams over one connection, for `gyre exec`.
+//! * [`partitions`]: the table of a disk that tenants share.
 //! * [`native`]: the native system calls by which a program in the machine gets and causes these things.
 //!
 //! With the feature `std` also [`file`]: the machine file, one TOML file per machine, checked, with errors that name
@@ -23,6 +24,7 @@ pub mod figures;
 pub mod file;
 pub mod monitor;
 pub mod native;
+pub mod partitions;
 pub mod policy;
 pub mod session;
 mod window;

@@ -3,17 +3,23 @@
 //!
 //! The functions are those of `gyre-x86-64`; a function that makes no sense on a host (entering a user program) is a
 //! script here, see [`user`].
+//!
+//! [`disk`] and [`wire`] are what lies behind devices: sectors with a volatile cache, and frames on their way. Devices themselves belong to
+//! their drivers' tests (`gyre_virtio::fake`) and to the simulator's runner.
 
 pub mod console;
 pub mod core;
+pub mod disk;
 pub mod dma;
 pub mod entropy;
 pub mod frame;
 pub mod machine;
 pub mod page_table;
 pub mod physical;
+pub mod random;
 pub mod time;
 mod user;
+pub mod wire;
 
 pub use console::console_write;
 pub use core::{events_pending, idle, interrupt_window, post_event, shut_down, take_events, wake_core};

@@ -66,7 +66,7 @@ fn what_nobody_syncs_reaches_the_disk_by_its_age() {
         let whole = |image: &[u8]| image.chunks(1024).filter(|block| block.iter().all(|byte| *byte == 0xa7)).count();
         assert_eq!(whole(&disk.image()), 0);
         sleep_ns(40_000_000_000).await;
-        assert_eq!(whole(&disk.0.lock().durable), 50_000 / 1024);
+        assert_eq!(whole(&disk.0.lock().medium.durable()), 50_000 / 1024);
         assert_clean(disk.image());
         let requests = disk.0.lock().requests;
         sleep_ns(3_600_000_000_000).await;

@@ -5,7 +5,7 @@ use crate::layout::*;
 use crate::{Doorbell, Transport};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_machine::{DeviceError, Pa, device_read, device_write};
+use gyre_machine::{DeviceError, Events, Pa, device_read, device_write, post_event};
 use gyre_object::SpinLock;
 
 struct Queue {
@@ -16,6 +16,8 @@ struct Queue {
     /// Index of the used ring when the last interrupt was sent.
     interrupted_at: u16,
     kicks: usize,
+    /// Of the interrupt table.
+    entry: u16,
     in_flight: Vec<u16>,
 }
 
@@ -28,7 +30,14 @@ struct State {
     generation: u8,
     resets: usize,
     refuses_reset: bool,
+    line: u32,
+    /// The core that each entry of the interrupt table goes to.
+    cores: Vec<(u16, usize)>,
+    bell: Option<Bell>,
 }
+
+/// Told which queue the driver has notified.
+type Bell = Arc<dyn Fn(u16) + Send + Sync>;
 
 /// A virtio device played by a test.
 pub struct FakeDevice {
@@ -126,6 +135,7 @@ impl FakeDevice {
             used: 0,
             interrupted_at: 0,
             kicks: 0,
+            entry: 0,
             in_flight: Vec::new(),
         };
         let state = State {
@@ -137,8 +147,26 @@ impl FakeDevice {
             generation: 0,
             resets: 0,
             refuses_reset: false,
+            line: Events::FIRST_LINE,
+            cores: Vec::new(),
+            bell: None,
         };
         Arc::new(FakeDevice { kind, state: SpinLock::new(state) })
+    }
+
+    /// Its interrupts arrive on `line` of whichever core, and `bell` hears of each notification. Before the driver starts.
+    pub fn connect(&self, line: u32, bell: impl Fn(u16) + Send + Sync + 'static) {
+        let mut state = self.state.lock();
+        state.line = line;
+        state.bell = Some(Arc::new(bell));
+    }
+
+    /// Interrupts the core that has the queue's interrupts.
+    pub fn interrupt(&self, queue: usize) {
+        let state = self.state.lock();
+        let entry = state.queues[queue].entry;
+        let core = state.cores.iter().rev().find(|(other, _)| *other == entry).map_or(0, |(_, core)| *core);
+        post_event(core, 1 << state.line);
     }
 
     /// How often the driver notified the queue.
@@ -319,7 +347,7 @@ impl Transport for FakeDevice {
         self.state.lock().queues.get(usize::from(queue)).map_or(0, |queue| queue.size_max)
     }
 
-    fn enable_queue(&self, queue: u16, layout: QueueLayout, _table_entry: u16) -> Result<Doorbell, DeviceError> {
+    fn enable_queue(&self, queue: u16, layout: QueueLayout, table_entry: u16) -> Result<Doorbell, DeviceError> {
         let mut state = self.state.lock();
         assert!(
             state.status & STATUS_FEATURES_OK != 0 && state.status & STATUS_DRIVER_OK == 0,
@@ -334,7 +362,7 @@ impl Transport for FakeDevice {
             "alignment"
         );
         assert_eq!(read_u16(layout.available, 2), 0, "a ring starts empty");
-        slot.layout = Some(layout);
+        (slot.layout, slot.entry) = (Some(layout), table_entry);
         Ok(Doorbell { queue, offset: usize::from(queue) })
     }
 
@@ -342,6 +370,11 @@ impl Transport for FakeDevice {
         let mut state = self.state.lock();
         assert!(state.status & STATUS_DRIVER_OK != 0, "notified before DRIVER_OK");
         state.queues[usize::from(doorbell.queue)].kicks += 1;
+        let bell = state.bell.clone();
+        drop(state);
+        if let Some(bell) = bell {
+            bell(doorbell.queue);
+        }
     }
 
     fn config_u8(&self, offset: usize) -> u8 {
@@ -360,7 +393,9 @@ impl Transport for FakeDevice {
         self.state.lock().generation
     }
 
-    fn attach_interrupt(&self, _table_entry: u16, _core: usize) -> Result<u32, DeviceError> {
-        Ok(gyre_machine::Events::FIRST_LINE)
+    fn attach_interrupt(&self, table_entry: u16, core: usize) -> Result<u32, DeviceError> {
+        let mut state = self.state.lock();
+        state.cores.push((table_entry, core));
+        Ok(state.line)
     }
 }

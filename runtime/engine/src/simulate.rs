@@ -5,6 +5,7 @@
 
 use crate::dispatch::Step;
 use crate::engine::Engine;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use gyre_machine::{advance_core_to, armed_timer, events_pending, select_core, virtual_clock};
 
@@ -24,11 +25,23 @@ pub enum Stop {
     TimeOver,
 }
 
+/// What lies outside of the cores and acts at times of its own: a device, a wire, who is at its other end. It reaches cores by their
+/// interrupts only.
+pub trait Outside {
+    /// When it acts next, ns; `None` while it waits for somebody.
+    fn next_at(&self) -> Option<u64>;
+    /// Acts. `at_ns` is the time that [`Outside::next_at`] said.
+    fn act(&self, at_ns: u64);
+}
+
 /// The cores of a machine and a seed.
 pub struct Simulator {
     engine: &'static Engine,
     random: u64,
     dozing: Vec<bool>,
+    outside: Vec<Rc<dyn Outside>>,
+    /// When somebody outside acted last: what comes from there is not from before that.
+    outside_ns: u64,
     hash: u64,
     steps: u64,
 }
@@ -37,7 +50,13 @@ impl Simulator {
     /// A simulator of this engine's cores. The machine must be in virtual time (`gyre_machine::set_virtual_time`).
     pub fn new(engine: &'static Engine, seed: u64) -> Simulator {
         engine.is_simulated.store(true, core::sync::atomic::Ordering::Relaxed);
-        Simulator { engine, random: seed, dozing: (0..engine.cores()).map(|_| false).collect(), hash: seed, steps: 0 }
+        let dozing = (0..engine.cores()).map(|_| false).collect();
+        Simulator { engine, random: seed, dozing, outside: Vec::new(), outside_ns: 0, hash: seed, steps: 0 }
+    }
+
+    /// Lets somebody outside of the cores act when it wants to.
+    pub fn attach(&mut self, outside: Rc<dyn Outside>) {
+        self.outside.push(outside);
     }
 
     /// A number that depends on every turn so far: when each core did what.
@@ -90,14 +109,20 @@ impl Simulator {
             if is_done() {
                 return Stop::Done;
             }
-            let now_ns = self.busy_now();
+            let now_ns = self.busy_now().max(self.outside_ns);
             let ready: Vec<(u64, usize)> =
                 (0..self.dozing.len()).filter_map(|core| Some((self.ready_at(core, now_ns)?, core))).collect();
-            let Some(&(first, _)) = ready.iter().min() else {
+            let first = ready.iter().min().map_or(u64::MAX, |(at, _)| *at);
+            let event = self.next_outside().filter(|(at, _)| *at <= first);
+            if ready.is_empty() && event.is_none() {
                 return Stop::Quiet;
-            };
-            if first >= until_ns {
+            }
+            if event.map_or(first, |(at, _)| at) >= until_ns {
                 return Stop::TimeOver;
+            }
+            if let Some((at, index)) = event {
+                self.act_outside(index, at);
+                continue;
             }
             let close: Vec<_> = ready.iter().filter(|(at, _)| *at <= first + JITTER_NS).collect();
             let choice = self.draw(close.len() as u64) as usize;
@@ -127,6 +152,26 @@ impl Simulator {
             .unwrap_or(0)
     }
 
+    /// Who outside acts next, and when.
+    fn next_outside(&self) -> Option<(u64, usize)> {
+        let times = self.outside.iter().enumerate().filter_map(|(index, outside)| Some((outside.next_at()?, index)));
+        times.min()
+    }
+
+    fn act_outside(&mut self, index: usize, at: u64) {
+        self.outside_ns = self.outside_ns.max(at);
+        self.note([index as u64, at, u64::MAX]);
+        if let Some(outside) = self.outside.get(index).cloned() {
+            outside.act(at);
+        }
+    }
+
+    fn note<const N: usize>(&mut self, words: [u64; N]) {
+        for word in words {
+            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+        }
+    }
+
     fn turn(&mut self, core: usize, at: u64) {
         self.steps += 1;
         select_core(core);
@@ -139,8 +184,6 @@ impl Simulator {
             self.dozing[core] = self.engine.doze(until_cycles);
         }
         let queue = u64::from(self.engine.hot.here().queue.get());
-        for word in [core as u64, virtual_clock(core), queue, u64::from(step == Step::Worked)] {
-            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
-        }
+        self.note([core as u64, virtual_clock(core), queue, u64::from(step == Step::Worked)]);
     }
 }

@@ -1,8 +1,9 @@
 //! What happens at boot, in order.
 
-use crate::{entitlements, grid, host, memory, network, processes, storage, tenants, tree};
+use crate::{entitlements, host, memory, network, processes, storage, tenants, tree};
 use alloc::boxed::Box;
 use gyre_account::{Accounts, ActivityId};
+use gyre_assembly::grid;
 use gyre_config::boot::{Machine, Module};
 use gyre_engine::Engine;
 use gyre_x86_64::{NO_START_CODE, boot_module, shut_down, start_cores, zone};

@@ -2,8 +2,9 @@
 
 use crate::assembly::System;
 use crate::tenants;
-use crate::{entitlements, grid, memory};
+use crate::{entitlements, memory};
 use gyre_account::{ActivityParams, ResourceId};
+use gyre_assembly::grid;
 use gyre_config::native::Change;
 use gyre_config::policy::{CPU, Policy};
 use gyre_engine::{COMPUTE, Engine, GridError};

@@ -1,8 +1,8 @@
 //! What the machine file promises at single resources, given to the engine's schedulers: reservations, limits, deadlines, other shares.
 
 use crate::assembly::System;
-use crate::grid;
 use gyre_account::{ActivityId, ResourceId};
+use gyre_assembly::grid;
 use gyre_config::policy::{CPU, Entitlement as Promise, Policy, Rate};
 use gyre_engine::{COMPUTE, Engine, Entitlement};
 

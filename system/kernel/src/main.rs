@@ -1,6 +1,6 @@
 //! The bootable kernel: puts the system together from the machine description that came as boot module.
 //!
-//! Reading order: [`assembly`] (what happens at boot, in order), `grid` (resources and their schedulers), `storage`, `network`, `memory`,
+//! Reading order: [`assembly`] (what happens at boot, in order), `gyre_assembly::grid` (resources and their schedulers), `storage`, `network`, `memory`,
 //! `tenants` (what each tenant gets), `native` (calls of the system tenant), `snapshot` (figures for the monitor).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![deny(unsafe_code)]
@@ -18,8 +18,6 @@ mod ending;
 mod entitlements;
 mod figures;
 #[cfg(target_os = "none")]
-mod grid;
-#[cfg(target_os = "none")]
 mod host;
 #[cfg(target_os = "none")]
 mod memory;
@@ -27,8 +25,6 @@ mod memory;
 mod native;
 #[cfg(target_os = "none")]
 mod network;
-#[cfg_attr(not(target_os = "none"), allow(dead_code, reason = "used by the kernel only; tested on the host"))]
-mod pace;
 #[cfg(target_os = "none")]
 mod pci;
 #[cfg(target_os = "none")]

@@ -5,15 +5,15 @@ use crate::host::tenant_of;
 use crate::tenants;
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
+use gyre_assembly::files::FileSystems;
 use gyre_config::boot::Tenant;
 use gyre_ext2::Ext2;
 use gyre_file_cache::{FileCache, Room};
 use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
 use gyre_memory::{Memory, Options};
 use gyre_message::Link;
-use gyre_object::{SetOnce, SpinLock};
+use gyre_object::SetOnce;
 
 /// The part of the memory that only the kernel's heap may take.
 const FLOOR_PART: usize = 32;
@@ -23,8 +23,8 @@ const FLOOR_BYTES_MIN: usize = 1 << 20;
 static MEMORY: SetOnce<&'static Memory> = SetOnce::new();
 static CLIENT: SetOnce<memory::Client> = SetOnce::new();
 
-/// The file systems on disks: they write dirty pages back, so that the cache can give them.
-static FILE_SYSTEMS: SpinLock<Vec<&'static Ext2>> = SpinLock::new(Vec::new());
+/// The file systems on disks.
+static FILE_SYSTEMS: FileSystems = FileSystems::new();
 
 /// The client of the memory resource, once it stands.
 pub fn client() -> Option<memory::Client> {
@@ -45,7 +45,7 @@ pub fn set_limit(activity: ActivityId, limit_bytes: u64) {
 
 /// One more file system that can write dirty pages back.
 pub fn add_file_system(server: &'static Ext2) {
-    FILE_SYSTEMS.lock().push(server);
+    FILE_SYSTEMS.add(server);
 }
 
 /// Pages of files that each tenant keeps: what a small program needs to go on.
@@ -69,7 +69,7 @@ pub fn start(system: &'static System, cache: &'static FileCache) {
         providers: vec![
             port("file_cache", |cache, request| Box::pin(reclaim::serve(cache, request))),
             port("address_space", |_, request| Box::pin(reclaim::serve(&Spaces, request))),
-            port("ext2", |_, request| Box::pin(reclaim::serve(&FileSystems, request))),
+            port("ext2", |_, request| Box::pin(reclaim::serve(&FILE_SYSTEMS, request))),
         ],
     };
     let budgets = system.activities.iter().copied().zip(system.machine.tenants.iter().map(budget));
@@ -89,22 +89,6 @@ fn budget(tenant: &Tenant) -> Budget {
         reservation_bytes: tenant.limits.memory_reservation_bytes,
         limit_bytes: tenant.limits.memory_bytes,
         share: if tenant.limits.memory_share > 0 { tenant.limits.memory_share } else { tenant.share },
-    }
-}
-
-/// All file systems on disks as one keeper of memory.
-struct FileSystems;
-
-impl reclaim::Server for FileSystems {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
-        let all = FILE_SYSTEMS.lock().clone();
-        let mut given = 0;
-        for server in all {
-            if given < bytes {
-                given += reclaim::Server::reclaim(server, activity, bytes - given).await?;
-            }
-        }
-        Ok(given)
     }
 }
 

@@ -2,10 +2,8 @@
 
 use crate::assembly::System;
 use crate::ending;
-use crate::grid;
 use crate::host::{Personality, tenant_of};
 use crate::memory;
-use crate::network::Network;
 use crate::storage::{self, Disks};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,9 +11,11 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
+use gyre_assembly::grid;
+use gyre_assembly::network::Network;
 use gyre_async_io::AsyncIo;
 use gyre_config::boot::{EmbeddedFile, Program, Root, Tenant as Description, TenantKind};
-use gyre_ext2::{Ext2, MountOptions};
+use gyre_ext2::MountOptions;
 use gyre_file_cache::ShelfOptions;
 use gyre_interface::async_io::async_io;
 use gyre_interface::block::block;
@@ -252,18 +252,15 @@ async fn mount(
     let bounds =
         ShelfOptions { capacity: nodes_max, budget: nodes_max, payer: tenant_of as fn(ActivityId) -> ActivityId };
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
-    let server = Ext2::mount(client, options, disks.cache).await?;
+    // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
+    let core = index % system.engine.cores();
+    let (server, client) = gyre_assembly::files::mount(system.engine, client, options, disks.cache, core).await?;
     memory::add_file_system(server);
     server.objects().into_iter().for_each(|(name, counted)| gyre_object::register_pool(name, counted));
     if let Some(activity) = system.activities.get(index) {
         ending::remember(*activity, server);
     }
-    let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
-    // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
-    let core = index % system.engine.cores();
-    system.engine.spawn_for_on(core, resource, ActivityId::INFRASTRUCTURE, move || server.maintain());
-    let link = Link::new(system.engine.port(resource, move |request| files::serve(server, request)));
-    Ok(files::Client::new(link).with_near(server))
+    Ok(client)
 }
 
 /// Fills a memory file system with the files of the boot module.

@@ -5,6 +5,7 @@ use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::{CacheOptions, FileCache};
 use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
 use gyre_interface::files::{FileError, files};
+use gyre_machine::disk::Medium;
 use gyre_message::direct::direct_link;
 use gyre_message::sleep_ns;
 use gyre_object::{Bytes, SpinLock};
@@ -28,10 +29,7 @@ impl Random {
 }
 
 pub struct DiskState {
-    pub data: Vec<u8>,
-    pub durable: Vec<u8>,
-    /// Writes since the last flush.
-    pub volatile: Vec<(usize, Vec<u8>)>,
+    pub medium: Medium,
     /// Sectors that were ever written, for checks of order.
     pub requests: u64,
     /// The request with this number fails, and so do that many after it.
@@ -45,15 +43,8 @@ pub struct RamDisk(pub SpinLock<DiskState>);
 
 impl RamDisk {
     pub fn leak(image: Vec<u8>) -> &'static RamDisk {
-        let state = DiskState {
-            durable: image.clone(),
-            data: image,
-            volatile: Vec::new(),
-            requests: 0,
-            fail_at: None,
-            latency_ns: 1000,
-            largest_request: 0,
-        };
+        let state =
+            DiskState { medium: Medium::new(image), requests: 0, fail_at: None, latency_ns: 1000, largest_request: 0 };
         Box::leak(Box::new(RamDisk(SpinLock::new(state))))
     }
 
@@ -62,28 +53,17 @@ impl RamDisk {
     }
 
     pub fn image(&self) -> Vec<u8> {
-        self.0.lock().data.clone()
+        self.0.lock().medium.data().to_vec()
     }
 
     /// Gives the memory back; the disk is empty from here on.
     pub fn discard(&self) {
-        let mut state = self.0.lock();
-        (state.data, state.durable, state.volatile) = (Vec::new(), Vec::new(), Vec::new());
+        self.0.lock().medium = Medium::new(Vec::new());
     }
 
     /// What a crash now leaves: all that was flushed, and a random part of what was not, sector by sector.
     pub fn crash_image(&self, random: &mut Random) -> Vec<u8> {
-        let state = self.0.lock();
-        let mut image = state.durable.clone();
-        for (at, bytes) in &state.volatile {
-            for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
-                if random.next() & 1 == 0 {
-                    let at = at + index * SECTOR_BYTES;
-                    image[at..at + sector.len()].copy_from_slice(sector);
-                }
-            }
-        }
-        image
+        self.0.lock().medium.crash(&[], &mut gyre_machine::random::Random::new(random.next(), 0))
     }
 
     async fn begin(&self) -> Result<(), BlockError> {
@@ -100,7 +80,7 @@ impl RamDisk {
 
 impl block::Server for RamDisk {
     async fn geometry(&'static self) -> Result<Geometry, BlockError> {
-        Ok(Geometry { sectors: (self.0.lock().data.len() / SECTOR_BYTES) as u64, read_only: false })
+        Ok(Geometry { sectors: (self.0.lock().medium.bytes() / SECTOR_BYTES) as u64, read_only: false })
     }
     async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {
         self.begin().await?;
@@ -109,13 +89,13 @@ impl block::Server for RamDisk {
         let total: usize = into.iter().map(Bytes::len).sum();
         assert!(total > 0 && total <= gyre_interface::block::REQUEST_BYTES_MAX, "a request of {total} bytes");
         state.largest_request = state.largest_request.max(total);
-        if at + total > state.data.len() {
+        if at + total > state.medium.bytes() {
             return Err(BlockError::OutOfRange);
         }
         for view in &into {
             let (page, start) = view.location();
             assert!(start % SECTOR_BYTES == 0 && view.len() % SECTOR_BYTES == 0);
-            page.write(start, &state.data[at..at + view.len()]);
+            page.write(start, state.medium.read(at, view.len()).unwrap());
             at += view.len();
         }
         Ok(into)
@@ -128,22 +108,16 @@ impl block::Server for RamDisk {
             let mut bytes = vec![0; view.len()];
             let (page, start) = view.location();
             page.read(start, &mut bytes);
-            if at + bytes.len() > state.data.len() {
+            if !state.medium.write(at, &bytes) {
                 return Err(BlockError::OutOfRange);
             }
-            state.data[at..at + bytes.len()].copy_from_slice(&bytes);
-            state.volatile.push((at, bytes));
             at += view.len();
         }
         Ok(())
     }
     async fn flush(&'static self) -> Result<(), BlockError> {
         self.begin().await?;
-        let mut state = self.0.lock();
-        let state = &mut *state;
-        for (at, bytes) in state.volatile.drain(..) {
-            state.durable[at..at + bytes.len()].copy_from_slice(&bytes);
-        }
+        self.0.lock().medium.flush();
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use crate::shared::now_ns;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_account::ActivityId;
 use gyre_interface::Ready;
 use gyre_interface::tcp::tcp::Server;
 use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket, SocketId, TcpOption, TcpStatus};
@@ -86,8 +87,14 @@ impl Server for Tcp {
     }
 
     async fn close(&'static self, socket: SocketId) -> Result<(), NetError> {
-        match self.socket(socket)? {
-            Handle::Connection(connection) => self.close_connection(&connection, false),
+        // What an activity held when it was ended at once is closed by who ended it: nobody is left for an end in order.
+        let is_left_behind = gyre_account::current_activity() == ActivityId::INFRASTRUCTURE;
+        let handle = match is_left_behind {
+            true => self.table.handle(socket).ok_or(NetError::Unknown)?,
+            false => self.socket(socket)?,
+        };
+        match handle {
+            Handle::Connection(connection) => self.close_connection(&connection, is_left_behind),
             Handle::Listener(listener) => self.close_listener(&listener),
         }
         Ok(())

@@ -6,12 +6,14 @@ use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame, link};
 use gyre_interface::tcp::tcp;
 use gyre_interface::udp::udp;
+use gyre_machine::wire::Way;
+pub use gyre_machine::wire::{CLEAN, Faults};
 use gyre_message::direct::direct_link;
 use gyre_message::{WaitQueue, sleep_ns, spawn};
 use gyre_object::{Bytes, SpinLock};
 use gyre_segments::Cutter;
 use std::boxed::Box;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec::Vec;
 
@@ -24,72 +26,6 @@ pub const PEER_IP: [u8; 4] = [10, 0, 0, 9];
 pub const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 pub const MS: u64 = 1_000_000;
-
-/// What the wire does to frames.
-#[derive(Clone, Copy, Debug)]
-pub struct Faults {
-    pub seed: u64,
-    pub loss_percent: u64,
-    pub duplicate_percent: u64,
-    pub corrupt_percent: u64,
-    pub jitter_us: u64,
-    pub delay_us: u64,
-    /// Frames that the wire takes per millisecond; the rest waits (back-pressure).
-    pub frames_per_ms: u64,
-}
-
-pub const CLEAN: Faults = Faults {
-    seed: 1,
-    loss_percent: 0,
-    duplicate_percent: 0,
-    corrupt_percent: 0,
-    jitter_us: 0,
-    delay_us: 500,
-    frames_per_ms: u64::MAX,
-};
-
-impl Faults {
-    pub fn next(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.seed >> 33
-    }
-
-    fn hits(&mut self, percent: u64) -> bool {
-        self.next() % 100 < percent
-    }
-}
-
-/// One direction: frames by arrival.
-#[derive(Default)]
-pub struct Way {
-    frames: BTreeMap<(u64, u64), Vec<u8>>,
-    order: u64,
-}
-
-impl Way {
-    pub fn put(&mut self, faults: &mut Faults, mut frame: Vec<u8>) {
-        if faults.hits(faults.loss_percent) {
-            return;
-        }
-        if faults.hits(faults.corrupt_percent) {
-            // the addresses stay, so that the frame arrives and the checksums must find it
-            let at = 34 + faults.next() as usize % (frame.len() - 34).max(1);
-            if let Some(byte) = frame.get_mut(at) {
-                *byte ^= 1 << (faults.next() % 8);
-            }
-        }
-        for _ in 0..1 + usize::from(faults.hits(faults.duplicate_percent)) {
-            let at = gyre_machine::now() + 1000 * (faults.delay_us + faults.next() % (faults.jitter_us + 1));
-            self.order += 1;
-            self.frames.insert((at, self.order), frame.clone());
-        }
-    }
-
-    pub fn take(&mut self) -> Option<Vec<u8>> {
-        let entry = self.frames.first_entry()?;
-        (entry.key().0 <= gyre_machine::now()).then(|| entry.remove())
-    }
-}
 
 /// The link of the tests.
 pub struct Wire {
@@ -272,8 +208,7 @@ impl Rig {
 
     /// Frames that we have sent, without a peer.
     pub fn sent(&self) -> Vec<Vec<u8>> {
-        let mut way = self.wire.to_peer.lock();
-        std::iter::from_fn(|| way.frames.pop_first().map(|entry| entry.1)).collect()
+        self.wire.to_peer.lock().drain()
     }
 
     /// A peer that only answers ARP questions was asked before: its address is known.

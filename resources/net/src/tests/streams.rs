@@ -2,6 +2,7 @@
 
 use super::peer::Peer;
 use super::rig::*;
+use gyre_account::ActivityId;
 use gyre_interface::Ready;
 use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket};
 use gyre_message::direct::block_on;
@@ -175,7 +176,7 @@ fn a_closed_port_refuses_in_both_directions() {
         sleep_ns(50 * MS).await;
         let mut peer = peer.lock();
         let handle = peer.jobs[job].handle;
-        assert!(!peer.sockets.get_mut::<smoltcp::socket::tcp::Socket>(handle).is_active());
+        assert!(!peer.stack.sockets.get_mut::<gyre_peer::socket::tcp::Socket>(handle).is_active());
     });
 }
 
@@ -205,7 +206,7 @@ fn datagrams_flow_both_ways_also_long_ones() {
         sleep_ns(20 * MS).await;
         {
             let mut peer = peer.lock();
-            let theirs = peer.sockets.get_mut::<smoltcp::socket::udp::Socket>(handle);
+            let theirs = peer.stack.sockets.get_mut::<gyre_peer::socket::udp::Socket>(handle);
             let (data, from) = theirs.recv().unwrap();
             assert_eq!(data, b"question");
             theirs.send_slice(b"answer", from).unwrap();
@@ -219,11 +220,32 @@ fn datagrams_flow_both_ways_also_long_ones() {
 }
 
 #[test]
+fn what_an_ended_activity_held_is_reset_by_who_ended_it() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        let listener = listening(rig, peer).await;
+        let job = peer.lock().connect(GOLD_IP, 80, 1000);
+        let socket = accept(rig, &listener).await;
+        act_as(BRONZE);
+        assert_eq!(rig.tcp.close(socket.id).await, Err(NetError::Unknown));
+        act_as(ActivityId::INFRASTRUCTURE);
+        rig.tcp.close(socket.id).await.unwrap();
+        rig.tcp.close(listener.id).await.unwrap();
+        sleep_ns(20 * MS).await;
+        assert_eq!(rig.net.statistics_of(GOLD).unwrap().sockets, 0);
+        let mut peer = peer.lock();
+        let handle = peer.jobs[job].handle;
+        assert!(!peer.stack.sockets.get_mut::<gyre_peer::socket::tcp::Socket>(handle).is_active());
+    });
+}
+
+#[test]
 fn an_echo_request_is_answered() {
     let rig = Rig::new(CLEAN);
     let peer = Peer::new(rig.wire);
     block_on(async {
-        use smoltcp::socket::icmp;
+        use gyre_peer::socket::icmp;
         rig.start();
         Peer::start(peer);
         let handle = {
@@ -232,16 +254,16 @@ fn an_echo_request_is_answered() {
             let mut socket = icmp::Socket::new(buffer(), buffer());
             socket.bind(icmp::Endpoint::Ident(7)).unwrap();
             let mut bytes = vec![0; 8 + 56];
-            let mut packet = smoltcp::wire::Icmpv4Packet::new_unchecked(&mut bytes);
-            let echo = smoltcp::wire::Icmpv4Repr::EchoRequest { ident: 7, seq_no: 1, data: &[0x55; 56] };
+            let mut packet = gyre_peer::wire::Icmpv4Packet::new_unchecked(&mut bytes);
+            let echo = gyre_peer::wire::Icmpv4Repr::EchoRequest { ident: 7, seq_no: 1, data: &[0x55; 56] };
             echo.emit(&mut packet, &Default::default());
-            socket.send_slice(&bytes, smoltcp::wire::Ipv4Address::from(BRONZE_IP).into()).unwrap();
-            peer.sockets.add(socket)
+            socket.send_slice(&bytes, gyre_peer::wire::Ipv4Address::from(BRONZE_IP).into()).unwrap();
+            peer.stack.sockets.add(socket)
         };
         sleep_ns(50 * MS).await;
         let mut peer = peer.lock();
-        let (data, from) = peer.sockets.get_mut::<icmp::Socket>(handle).recv().unwrap();
-        assert_eq!(from, smoltcp::wire::Ipv4Address::from(BRONZE_IP).into());
+        let (data, from) = peer.stack.sockets.get_mut::<icmp::Socket>(handle).recv().unwrap();
+        assert_eq!(from, gyre_peer::wire::Ipv4Address::from(BRONZE_IP).into());
         assert_eq!((data[0], &data[8..]), (0, &[0x55; 56][..]));
     });
 }

@@ -1,9 +1,9 @@
 //! What the tenants of a seed do.
 
-use crate::grid::{Grid, Held, Lost, Order};
-use crate::random::Random;
+use crate::stages::grid::{Grid, Held, Lost, Order};
 use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_engine::{COMPUTE, ThreadParams, compute};
+use gyre_machine::random::Random;
 use gyre_machine::{PageTable, Trap, UserContext};
 use gyre_message::{Labels, sleep_ns, yield_now};
 use std::cell::{Cell, RefCell};

@@ -1,10 +1,10 @@
 //! One seed: chaos, then everything must end; then the checks.
 
-use crate::grid::{Grid, Held, Order, build};
-use crate::random::Random;
-use crate::workload::{Counts, start};
+use crate::stages::grid::{Grid, Held, Order, build};
+use crate::stages::workload::{Counts, start};
 use gyre_account::{ActivityId, ResourceId};
 use gyre_engine::simulate::{Simulator, Stop};
+use gyre_machine::random::Random;
 use gyre_message::sleep_ns;
 use std::cell::Cell;
 use std::rc::Rc;

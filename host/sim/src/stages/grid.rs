@@ -1,8 +1,8 @@
 //! The grid of a seed: a chain of stages and a device behind a gate.
 
-use crate::random::Random;
 use gyre_account::{Accounts, ActivityId, ResourceId};
 use gyre_engine::{Engine, FIRST_RESOURCE, GridConfig, ResourceConfig, ResourceHandle};
+use gyre_machine::random::Random;
 use gyre_machine::{advance, set_core_count, set_virtual_tick, set_virtual_time};
 use gyre_message::{Gone, Labels, Link, WaitQueue, protocol, sleep_ns, yield_now};
 use gyre_object::SpinLock;

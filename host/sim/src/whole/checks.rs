@@ -1,0 +1,96 @@
+//! What must hold once everything has ended.
+
+use crate::whole::machine::{KEPT_PAGES, Machine};
+use crate::whole::tenant::Tenant;
+use gyre_account::Column;
+use gyre_machine::PAGE_BYTES;
+use std::rc::Rc;
+
+/// More pages than any tenant has.
+const PAGES_MAX: usize = 1 << 20;
+/// Pages in which a small file system has its tables while it is mounted.
+const TABLE_PAGES_MAX: usize = 16;
+/// How far a part of the link may be from its share: what a few segments are of a short time.
+const SHARE_PER_MILLE: u64 = 50;
+
+/// What is alive on all cores.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Alive {
+    /// Tasks.
+    pub tasks: usize,
+    /// Messages that wait.
+    pub queued: usize,
+    /// Timers.
+    pub timers: usize,
+}
+
+/// Counts what is alive.
+pub fn alive(machine: &Machine) -> Alive {
+    let mut alive = Alive::default();
+    for core in 0..machine.engine.cores() {
+        gyre_machine::select_core(core);
+        let figures = machine.engine.copy_figures();
+        alive.tasks += figures.tasks;
+        alive.queued += figures.queued;
+        alive.timers += figures.timers;
+    }
+    alive
+}
+
+/// No cycle of any core is unaccounted for.
+///
+/// # Panics
+/// Where one is.
+pub fn check_ledger(machine: &Machine) {
+    for core in 0..machine.engine.cores() {
+        let partition = machine.engine.accounts().line(core).partition();
+        assert_eq!(partition.unattributed(), 0, "core {core}: {partition:?}");
+    }
+}
+
+/// Bytes that each tenant has sent through the gate before the card.
+pub fn sent_bytes(machine: &Machine) -> Vec<u64> {
+    let (gate, accounts) = (machine.resource("network_write"), machine.engine.accounts());
+    let of =
+        |activity| accounts.lines().iter().map(move |line| line.table().cell(activity, gate).get(Column::Bytes)).sum();
+    machine.activities.iter().map(|activity| of(*activity)).collect()
+}
+
+/// The link was divided by weight between two looks at [`sent_bytes`].
+///
+/// # Panics
+/// Where a tenant's part is another one.
+pub fn check_shares(machine: &Machine, before: &[u64], after: &[u64]) {
+    let sent: Vec<u64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
+    let weights: Vec<u64> = machine.plan.tenants.iter().map(|tenant| u64::from(tenant.share)).collect();
+    let (all, weight) = (sent.iter().sum::<u64>().max(1), weights.iter().sum::<u64>());
+    for (sent_by, share) in sent.iter().zip(&weights) {
+        let (got, due) = (sent_by * 1000 / all, share * 1000 / weight);
+        assert!(got.abs_diff(due) <= SHARE_PER_MILLE, "of the link: {sent:?} bytes for weights {weights:?}");
+    }
+}
+
+/// A tenant whose files are unmounted holds no memory but the pages that the cache leaves everybody, and those of its file system's tables.
+///
+/// # Panics
+/// Where it does.
+pub fn check_memory(machine: &Machine, tenant: &Tenant) {
+    machine.cache.reclaim(tenant.activity, PAGES_MAX);
+    let held = machine.engine.accounts().activities.memory(tenant.activity).bytes;
+    let bound = ((KEPT_PAGES + TABLE_PAGES_MAX) * PAGE_BYTES) as u64;
+    assert!(held <= bound, "tenant {} still holds {held} bytes", tenant.index);
+}
+
+/// Nothing is left but what was there before the tenants, and the keepers of their file systems.
+///
+/// # Panics
+/// Where something is.
+pub fn check_left(machine: &Machine, before: Alive, tenants: &[Rc<Tenant>]) {
+    let after = alive(machine);
+    let mounted = tenants.iter().filter(|tenant| tenant.mounted.borrow().is_some()).count();
+    assert!(after.tasks <= before.tasks + mounted, "{after:?} is left; before the tenants there was {before:?}");
+    assert_eq!(after.queued, 0, "messages wait for nobody");
+    assert_eq!(after.timers, before.timers, "timers are armed for nobody");
+    assert_eq!(tenants.iter().map(|tenant| tenant.busy.get()).sum::<usize>(), 0, "tasks of tenants");
+    assert_eq!(machine.driver.statistics().depth, 0, "requests are at the disk");
+}

@@ -1,0 +1,232 @@
+//! A tenant's task that works on files: it makes, syncs, renames, replaces, reads and removes them in directories of its own.
+
+use crate::whole::promises::{Fill, Path, Promises};
+use gyre_interface::async_io::async_io;
+use gyre_interface::files::files::Client;
+use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, RenameMode};
+use gyre_machine::random::Random;
+use gyre_object::Bytes;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Directories of a task.
+const DIRECTORIES: usize = 3;
+/// Files beyond which none is made.
+const FILES_MAX: usize = 24;
+/// Largest file, bytes.
+const BYTES_MAX: u64 = 14_000;
+const CHUNK_BYTES: usize = 3000;
+
+/// A new node of a kind.
+pub fn new(kind: NodeKind) -> NewNode {
+    NewNode { kind, mode: 0o755, user: 0, group: 0, target: Vec::new(), device: 0 }
+}
+
+/// Data by reference, in pieces.
+///
+/// # Errors
+/// [`FileError::OutOfMemory`].
+pub fn views_of(data: &[u8]) -> Result<Vec<Bytes>, FileError> {
+    let pieces = data.chunks(CHUNK_BYTES).map(Bytes::copy_from);
+    pieces.collect::<Result<_, _>>().map_err(|_| FileError::OutOfMemory)
+}
+
+/// The whole file.
+///
+/// # Errors
+/// Those of reading.
+pub async fn read_all(client: &Client, node: NodeId) -> Result<Vec<u8>, FileError> {
+    let mut data = Vec::new();
+    loop {
+        let views = client.read(node, data.len() as u64, 20_000).await?;
+        if views.is_empty() {
+            return Ok(data);
+        }
+        views.iter().for_each(|view| data.extend_from_slice(view.as_slice()));
+    }
+}
+
+/// Makes a file.
+///
+/// # Errors
+/// Those of making and writing.
+pub async fn make(client: &Client, directory: NodeId, name: &str, (fill, bytes): Fill) -> Result<NodeId, FileError> {
+    let node = client.create(directory, name.into(), new(NodeKind::File)).await?.node;
+    let mut at = 0;
+    while at < bytes {
+        let count = (bytes - at).min(CHUNK_BYTES);
+        let written = client.write(node, at as u64, views_of(&vec![fill; count])?).await?;
+        at += written;
+    }
+    Ok(node)
+}
+
+/// The task.
+pub struct FileTask {
+    client: Client,
+    number: usize,
+    aside: async_io::Client,
+    directories: Vec<NodeId>,
+    promises: Rc<RefCell<Promises>>,
+    random: Random,
+    made: usize,
+}
+
+fn directory_name(number: usize, directory: usize) -> Vec<u8> {
+    format!("w{number}d{directory}").into_bytes()
+}
+
+impl FileTask {
+    /// Makes its directories, where there are none yet.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub async fn begin(
+        (client, aside): (Client, async_io::Client),
+        number: usize,
+        promises: Rc<RefCell<Promises>>,
+        random: Random,
+    ) -> Result<FileTask, FileError> {
+        let root = client.root().await?;
+        let mut directories = Vec::new();
+        for directory in 0..DIRECTORIES {
+            let name = directory_name(number, directory);
+            let made = match client.lookup(root, name.clone()).await {
+                Err(FileError::NotFound) => client.create(root, name, new(NodeKind::Directory)).await?,
+                found => found?,
+            };
+            directories.push(made.node);
+        }
+        client.sync_all().await?;
+        promises.borrow_mut().has_directories = true;
+        Ok(FileTask { client, aside, number, directories, promises, random, made: 0 })
+    }
+
+    /// Does one thing.
+    ///
+    /// # Errors
+    /// Those of the file system; then what was begun is done or not.
+    pub async fn work(&mut self) -> Result<(), FileError> {
+        self.made += 1;
+        let directory = self.random.below(DIRECTORIES as u64) as usize;
+        let fill = (1 + (self.made * 7 + self.number) as u8 % 255, 1 + self.random.below(BYTES_MAX) as usize);
+        let existing = self.promises.borrow().file(self.random.below(1 << 20));
+        let is_full = self.promises.borrow().files() >= FILES_MAX;
+        match (self.random.below(14), existing) {
+            (0..=3, _) if !is_full => self.create(directory, fill).await,
+            (4 | 5, _) => self.junk(directory, fill).await,
+            (6 | 7, Some((path, what))) => self.rename(path, what, directory).await,
+            (8 | 9, Some((path, old))) => self.replace(path, old, fill).await,
+            (10, Some((path, _))) => self.remove(path).await,
+            (11 | 12, Some((path, what))) => self.read(path, what).await,
+            (13, _) => self.sync_all().await,
+            _ if is_full => self.sync_all().await,
+            _ => self.create(directory, fill).await,
+        }
+    }
+
+    async fn create(&mut self, directory: usize, fill: Fill) -> Result<(), FileError> {
+        let path = (directory, format!("f{}", self.made));
+        self.promises.borrow_mut().will_fill(&path.1, fill.0);
+        let node = make(&self.client, self.directories[directory], &path.1, fill).await?;
+        self.sync(node).await?;
+        self.promises.borrow_mut().synced(path, fill);
+        Ok(())
+    }
+
+    /// Syncs, or has it done aside.
+    async fn sync(&mut self, node: NodeId) -> Result<(), FileError> {
+        if self.random.once_in(2) {
+            return self.client.sync(node).await;
+        }
+        let (client, answer) = (self.client, Arc::new(Mutex::new(Err(FileError::Gone))));
+        let place = answer.clone();
+        let work = async move {
+            let synced = client.sync(node).await;
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = synced;
+        };
+        self.aside.run(Box::pin(work)).await.map_err(|_| FileError::Gone)?;
+        *answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Files that nobody syncs come and go.
+    async fn junk(&mut self, directory: usize, fill: Fill) -> Result<(), FileError> {
+        let name = format!("junk{}", self.made % 7);
+        self.promises.borrow_mut().will_fill(&name, fill.0);
+        match self.client.unlink(self.directories[directory], name.clone().into()).await {
+            Err(FileError::NotFound) => make(&self.client, self.directories[directory], &name, fill).await.map(drop),
+            done => done,
+        }
+    }
+
+    async fn rename(&mut self, path: Path, what: Fill, directory: usize) -> Result<(), FileError> {
+        let target = (directory, format!("m{}", self.made));
+        self.promises.borrow_mut().will_rename(&path, &target);
+        self.move_file(&path, &target).await?;
+        self.promises.borrow_mut().renamed(&path, &target, what);
+        Ok(())
+    }
+
+    async fn move_file(&self, from: &Path, to: &Path) -> Result<(), FileError> {
+        let (source, target) = (self.directories[from.0], self.directories[to.0]);
+        let names = (from.1.clone().into_bytes(), to.1.clone().into_bytes());
+        self.client.rename(source, names.0, target, names.1, RenameMode::Replace).await
+    }
+
+    /// A safe save: a new file takes the place of a synced one.
+    async fn replace(&mut self, path: Path, old: Fill, fill: Fill) -> Result<(), FileError> {
+        let temporary = (path.0, format!("t{}", self.made));
+        self.promises.borrow_mut().will_fill(&temporary.1, fill.0);
+        self.promises.borrow_mut().will_fill(&path.1, fill.0);
+        let node = make(&self.client, self.directories[path.0], &temporary.1, fill).await?;
+        self.sync(node).await?;
+        self.promises.borrow_mut().will_replace(&temporary, &path, old, fill);
+        self.move_file(&temporary, &path).await?;
+        self.promises.borrow_mut().renamed(&temporary, &path, fill);
+        Ok(())
+    }
+
+    async fn remove(&mut self, path: Path) -> Result<(), FileError> {
+        self.promises.borrow_mut().will_remove(&path);
+        self.client.unlink(self.directories[path.0], path.1.into()).await
+    }
+
+    async fn sync_all(&mut self) -> Result<(), FileError> {
+        self.client.sync_all().await?;
+        self.promises.borrow_mut().all_synced();
+        Ok(())
+    }
+
+    async fn read(&mut self, path: Path, (fill, bytes): Fill) -> Result<(), FileError> {
+        let node = self.client.lookup(self.directories[path.0], path.1.clone().into()).await?.node;
+        if self.random.once_in(2) {
+            self.client.evict(node, 0, bytes as u64).await?;
+        }
+        let data = read_all(&self.client, node).await?;
+        let is_right = data.len() == bytes && data.iter().all(|byte| *byte == fill);
+        assert!(is_right, "{path:?} is read with {} bytes, not {bytes} times {fill}", data.len());
+        Ok(())
+    }
+}
+
+/// What lies in the directories of a task.
+///
+/// # Errors
+/// Those of the file system.
+pub async fn find(client: &Client, number: usize) -> Result<BTreeMap<Path, Vec<u8>>, FileError> {
+    let root = client.root().await?;
+    let mut found = BTreeMap::new();
+    for directory in 0..DIRECTORIES {
+        let node = client.lookup(root, directory_name(number, directory)).await?.node;
+        for entry in client.read_directory(node, 0, usize::MAX).await? {
+            if entry.kind == NodeKind::File {
+                let file = client.lookup(node, entry.name.clone()).await?.node;
+                let name = String::from_utf8_lossy(&entry.name).into_owned();
+                found.insert((directory, name), read_all(client, file).await?);
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,31 @@
+//! The whole machine under one seed: the real grid (`gyre_assembly`), its drivers over simulated virtio devices, file systems and TCP, and
+//! tenants that use all of it at once.
+//!
+//! ```text
+//!   tenants' tasks ── files ── ext2, file cache ── volumes ── block merge, gate ── virtio_block ── [disk]
+//!                 └── tcp, tcp_timer ── network_prepare ── network_write (gate) ── virtio_net ── [card] ── wire ── [peer: smoltcp]
+//! ```
+//! What stands in brackets lies outside of the cores and acts at times of its own (`gyre_engine::simulate::Outside`). All of it draws from
+//! the seed, each from a stream of its own.
+//!
+//! * [`plan`]: what a seed makes of the machine. [`machine`]: puts it together. [`disk`], [`card`], [`peer`]: outside.
+//! * [`tenant`] starts [`files`] and [`streams`]; [`promises`] knows what must be on a disk, [`exchange`] what must come over the wire.
+//! * [`life`]: from power on to a crash or an orderly end. [`run`]: the lives of a seed. [`checks`]: what must hold.
+
+mod card;
+mod checks;
+mod disk;
+mod exchange;
+mod files;
+mod image;
+mod life;
+mod machine;
+mod peer;
+mod plan;
+mod promises;
+mod run;
+mod streams;
+mod tenant;
+
+pub use image::is_possible;
+pub use run::{Outcome, describe, run};

@@ -1,0 +1,106 @@
+//! A disk in the grid: its interrupts, its watchman, and the gate before it.
+
+use crate::pace::Pace;
+use alloc::boxed::Box;
+use gyre_account::{ActivityId, ResourceId};
+use gyre_block_merge::{Batch, Merging, Ticket, Waiting, Work};
+use gyre_engine::{Engine, ResourceHandle};
+use gyre_interface::block::{BlockError, block};
+use gyre_message::{Link, WaitQueue};
+use gyre_schedulers::Metric;
+use gyre_virtio_block::VirtioDisk;
+
+/// Gives a device its port, its interrupts and its watchman.
+pub fn connect(engine: &'static Engine, device: &'static VirtioDisk) -> block::Client {
+    let resource = engine.resource("block").unwrap_or(ResourceId(0));
+    let interrupts = engine.resource("device_interrupt").unwrap_or(ResourceId(0));
+    let handle = engine.handle(resource);
+    let infrastructure = ActivityId::INFRASTRUCTURE;
+    for (queue, (core, line)) in device.interrupts().enumerate() {
+        let completed: &'static WaitQueue = Box::leak(Box::default());
+        engine.on_interrupt(core, line, Box::new(|| completed.wake_all()));
+        engine.spawn_for_on(core, interrupts, infrastructure, move || complete(device, queue, completed, handle));
+    }
+    let core = device.interrupts().next().map_or(0, |(core, _)| core);
+    engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch(move || handle.resume()));
+    let gate: &'static Gate = Box::leak(Box::new(Gate { engine, handle, device, pace: Pace::default() }));
+    let waiting: &'static Waiting = Box::leak(Box::default());
+    let queue = engine.port(resource, move |work| serve(gate, work));
+    block::Client::new(Link::new(Box::leak(Box::new(Merging::new(waiting, queue)))))
+}
+
+async fn serve(gate: &'static Gate, work: Work) {
+    match work {
+        Work::Turn(ticket) => gate.turn(ticket).await,
+        Work::Geometry(reply) => reply.send(gate.device.find_geometry().await),
+        Work::Flush(reply) => reply.send(gate.flush().await),
+    }
+}
+
+/// Answers what a queue of the device is done with, after each of its interrupts.
+async fn complete(device: &'static VirtioDisk, queue: usize, completed: &'static WaitQueue, handle: ResourceHandle) {
+    loop {
+        let next = completed.wait();
+        device.on_interrupt(queue);
+        handle.resume();
+        next.await;
+    }
+}
+
+/// A disk's place in the grid: hands a request to the device once that has room; until then the scheduler keeps the others in order. Tells
+/// that scheduler what each request took, in bytes and in time of the device.
+struct Gate {
+    engine: &'static Engine,
+    handle: ResourceHandle,
+    device: &'static VirtioDisk,
+    pace: Pace,
+}
+
+impl Gate {
+    async fn admit(&self) {
+        self.handle.until_accepted(|| self.device.has_room().then_some(())).await;
+    }
+
+    /// Does the requests of one activity that joined while they waited; after an error each alone.
+    async fn turn(&self, ticket: Ticket) {
+        self.admit().await;
+        let Some(batch) = ticket.take() else { return };
+        batch.part_bytes().for_each(|bytes| self.engine.report(Metric::Bytes, bytes));
+        match self.transfer(&batch).await {
+            Err(_) if batch.parts() > 1 => {
+                for one in batch.split() {
+                    let done = self.transfer(&one).await;
+                    one.answer(done);
+                }
+            }
+            done => batch.answer(done),
+        }
+    }
+
+    async fn transfer(&self, batch: &Batch) -> Result<(), BlockError> {
+        let (first, views) = (batch.first_sector(), batch.views());
+        let (done, ns) = if batch.is_write() {
+            self.device.write_timed(first, views).await
+        } else {
+            let (data, ns) = self.device.read_timed(first, views).await;
+            (data.map(drop), ns)
+        };
+        self.count(batch.part_bytes().sum(), ns);
+        done
+    }
+
+    /// Counts a request that moved data; its bytes are known and counted before, so that the next choice knows of them.
+    fn count(&self, bytes: u64, device_ns: u64) {
+        self.engine.report(Metric::DeviceTimeNs, device_ns);
+        self.pace.note(bytes, device_ns);
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        self.admit().await;
+        let (answer, ns) = self.device.flush_timed().await;
+        self.engine.report(Metric::DeviceTimeNs, ns);
+        // A flush moves nothing of its own: where bytes are counted, it counts for those that the device could have moved meanwhile.
+        self.engine.weigh(Metric::Bytes, self.pace.bytes_in(ns));
+        answer
+    }
+}

@@ -1,0 +1,15 @@
+//! How resources are put together with their devices, interrupts and gates. The kernel's assembler and the simulator's runner both use
+//! this, so that what is tested is what runs.
+//!
+//! * [`grid`]: which resources there are, and how each is scheduled.
+//! * [`disk`]: a disk behind its gate. * [`files`]: file systems. * [`network`]: the network path over a device.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+extern crate alloc;
+
+pub mod disk;
+pub mod files;
+pub mod grid;
+pub mod network;
+mod pace;
