@@ -145,6 +145,7 @@ impl Plan {
             time_slice_us: 2000,
             messages: self.dispatch,
             started_unix_s: 0,
+            has_percent_shares: false,
             seed: [0; 32],
             link: Link { mac: MAC, gateway: [10, 77, 0, 1], prefix_bits: PREFIX, rate_bits_per_second: None },
             disk_depth: self.depth,
