@@ -232,7 +232,12 @@ impl Tenant {
     async fn serve(self: Rc<Tenant>) {
         let served = self.prepare().await;
         let client = self.machine.network.tcp;
-        let listener = Listener::new(client, TENANT_PORT).await.expect("the port is free");
+        let listener = match Listener::new(client, TENANT_PORT).await {
+            Ok(listener) => listener,
+            // Its end has reached the other core first.
+            Err(NetError::Gone) if self.is_killed() => return,
+            Err(error) => panic!("the port is free: {error:?}"),
+        };
         self.machine.peer.served.borrow_mut()[self.index] =
             Some((SERVED_FILL, served.map_or(20_000, |(_, bytes)| bytes)));
         while !(self.machine.is_over.get() && self.machine.peer.is_silent()) {
@@ -248,6 +253,11 @@ impl Tenant {
                 Err(_) => sleep_ns(MS).await,
             }
         }
+    }
+
+    /// True for the tenant that is killed at some time of this life.
+    fn is_killed(&self) -> bool {
+        self.machine.plan.kill.is_some_and(|(index, _)| index == self.index)
     }
 
     /// Makes the file that is served.
