@@ -261,7 +261,8 @@ mod tests {
 
     use super::*;
 
-    fn machine(shares: &[u32]) -> Snapshot {
+    /// A machine with tenants of these shares, tenant-1 first.
+    pub(super) fn machine(shares: &[u32]) -> Snapshot {
         let tenant = |(id, share): (u32, &u32)| Activity {
             id,
             parent: id,

@@ -43,16 +43,7 @@ mod tests {
     use super::*;
 
     fn machine(shares: &[u32]) -> Snapshot {
-        let tenant = |(id, share): (u32, &u32)| Activity {
-            id,
-            parent: id,
-            name: format!("tenant-{id}"),
-            kind: ActivityKind::Tenant,
-            share: *share,
-            ..Activity::default()
-        };
-        let activities = (1..).zip(shares).map(tenant).collect();
-        Snapshot { has_percent_shares: true, activities, ..Snapshot::default() }
+        Snapshot { has_percent_shares: true, ..super::super::tests::machine(shares) }
     }
 
     fn after(mut machine: Snapshot, share: u32) -> Snapshot {
