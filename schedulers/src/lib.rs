@@ -17,6 +17,7 @@ extern crate alloc;
 
 pub mod bitmap;
 pub mod dense;
+pub mod elsewhere;
 pub mod heap;
 pub mod inline;
 pub mod limit;

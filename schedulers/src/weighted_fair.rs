@@ -30,6 +30,7 @@
 //! **Credit.** With `credit_max` a waking client keeps what it is behind, up to this amount: one that waits a moment for another core
 //! loses nothing. Its own service moved its tag as ever, so sleeping earns nothing beyond it. Adds credit_max/w to the bound.
 use crate::dense::Dense;
+use crate::elsewhere::{AWAKE_NS, after_service, floor};
 use crate::heap::Heap;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
@@ -65,9 +66,6 @@ struct Client {
     /// Until when it counts as awake because it was served on another core.
     awake_until_ns: u64,
 }
-
-/// How long a client counts as awake after it was served on another core, ns: several times what cores take to tell each other.
-const AWAKE_NS: u64 = 5_000_000;
 
 /// The order of one core.
 #[derive(Debug)]
@@ -154,8 +152,7 @@ impl Order for WeightedFair {
         }
         // The smallest step, so that clients whose service costs nothing take turns too.
         let credit = if now_ns < known.awake_until_ns { self.params.debt_max } else { self.params.credit_max };
-        let floor = self.virtual_time.saturating_sub(known.weight.distance(credit));
-        known.tag = known.tag.saturating_add(1).max(floor);
+        known.tag = known.tag.saturating_add(1).max(floor(known.weight, credit, self.virtual_time));
         self.ready.insert(client, known.tag);
     }
 
@@ -190,11 +187,7 @@ impl Order for WeightedFair {
             return;
         };
         known.awake_until_ns = now_ns.saturating_add(AWAKE_NS);
-        let mut ceiling = Tag::MAX;
-        if self.params.debt_max != 0 {
-            ceiling = self.virtual_time.saturating_add(known.weight.distance(self.params.debt_max)).max(known.tag);
-        }
-        known.tag = known.tag.saturating_add(known.weight.distance(amount)).min(ceiling);
+        known.tag = after_service(known.tag, known.weight, amount, self.params.debt_max, self.virtual_time);
         self.ready.change(client, known.tag);
     }
 

@@ -11,8 +11,14 @@
 //! W_i <= share * W_all + L_i and W_i >= share * W_all - Lmax. With wrong guesses the upper bound stays, and the lower one
 //! becomes share * W_all - (sum of all L). **Starvation**: none: V passes every start tag, and among eligible clients finish
 //! tags only grow. **Work conserving**: yes.
+//!
+//! **Several cores.** What clients got on others moves their start tags and V as service here does (`charge_elsewhere`), within the
+//! bounds of [`crate::elsewhere`]. A client that can use this core only may get less than its share of all: what it is behind V is
+//! forgotten beyond `debt_max`, so that it does not shut others out later. With `credit_max` a waking client keeps what it is behind, up to this amount.
+//!
 //! Costs two heaps. For links and disks where short turns matter; the CPU is better served by weighted fair queueing.
 use crate::dense::Dense;
+use crate::elsewhere::{AWAKE_NS, after_service, floor};
 use crate::heap::Heap;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
@@ -29,11 +35,15 @@ pub struct Params {
     pub expected: u64,
     /// Amount a client may be ahead of virtual time and still be served inline.
     pub slack: u64,
+    /// Largest amount that service on other cores puts a client ahead; 0 = any.
+    pub debt_max: u64,
+    /// Largest amount a waking client may be behind the others and catch up.
+    pub credit_max: u64,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Params { metric: Metric::default(), expected: 1, slack: 0 }
+        Params { metric: Metric::default(), expected: 1, slack: 0, debt_max: 0, credit_max: 0 }
     }
 }
 
@@ -49,6 +59,8 @@ struct Client {
     expected: u64,
     /// Charged since it was chosen last.
     charged: u64,
+    /// Until when it counts as awake because it was served on another core.
+    awake_until_ns: u64,
 }
 
 /// The order of one core.
@@ -95,6 +107,16 @@ impl WorstCaseFair {
         self.virtual_time = self.virtual_time.saturating_add(step);
     }
 
+    /// A ready client waits for virtual time to reach its new start.
+    fn wait_until(&mut self, client: ClientIndex, start: Tag) {
+        if self.eligible.contains(client) {
+            self.eligible.remove(client);
+            self.early.insert(client, start);
+        } else {
+            self.early.change(client, start);
+        }
+    }
+
     /// Moves clients whose time has come, and makes one's time come if there is none.
     fn admit(&mut self) {
         if let Some(start) = self.early.least().filter(|_| self.eligible.is_empty()) {
@@ -115,7 +137,8 @@ impl Order for WorstCaseFair {
         let weight = Weight::new(params.weight)?;
         self.eligible.reserve(client)?;
         self.early.reserve(client)?;
-        let fresh = Client { weight, start: self.virtual_time, expected: self.params.expected, charged: 0 };
+        let fresh =
+            Client { weight, start: self.virtual_time, expected: self.params.expected, charged: 0, awake_until_ns: 0 };
         self.clients.insert(client, fresh)?;
         self.reweigh(0, weight.value());
         Ok(())
@@ -138,7 +161,7 @@ impl Order for WorstCaseFair {
         self.serving = self.serving.filter(|&serving| serving != client);
     }
 
-    fn enter(&mut self, client: ClientIndex, _: u64) {
+    fn enter(&mut self, client: ClientIndex, now_ns: u64) {
         let Some(known) = self.clients.get_mut(client) else {
             return;
         };
@@ -148,7 +171,8 @@ impl Order for WorstCaseFair {
         // The smallest step, so that clients whose service costs nothing take turns too.
         known.start = known.start.saturating_add(1);
         if self.serving != Some(client) {
-            known.start = known.start.max(self.virtual_time);
+            let credit = if now_ns < known.awake_until_ns { self.params.debt_max } else { self.params.credit_max };
+            known.start = known.start.max(floor(known.weight, credit, self.virtual_time));
         }
         self.early.insert(client, known.start);
     }
@@ -175,13 +199,22 @@ impl Order for WorstCaseFair {
         };
         known.charged = known.charged.saturating_add(amount);
         known.start = known.start.saturating_add(known.weight.distance(amount));
-        let start = known.start;
-        if self.eligible.contains(client) {
-            self.eligible.remove(client);
-            self.early.insert(client, start);
-        } else {
-            self.early.change(client, start);
+        if self.params.debt_max != 0 {
+            known.start = known.start.max(floor(known.weight, self.params.debt_max, self.virtual_time));
         }
+        let start = known.start;
+        self.wait_until(client, start);
+    }
+
+    fn charge_elsewhere(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
+        self.advance(amount);
+        let Some(known) = self.clients.get_mut(client) else {
+            return;
+        };
+        known.awake_until_ns = now_ns.saturating_add(AWAKE_NS);
+        known.start = after_service(known.start, known.weight, amount, self.params.debt_max, self.virtual_time);
+        let start = known.start;
+        self.wait_until(client, start);
     }
 
     fn readiness(&self, _: u64) -> Readiness {

@@ -83,6 +83,38 @@ class Machine:
         return gyre("logs", "--machine", self.name, tenant).stdout.decode(errors="replace")
 
 
+class Window:
+    """A time over which something is measured. Where the hypervisor takes this machine's processors away, an emulated slice lasts as
+    long as they were away, and a share is off by such slices over the window's length: it lasts longer there, up to eight times,
+    before it is judged. Where nothing is taken away it is judged at once."""
+
+    STOLEN_PERCENT = 2
+
+    def __init__(self, seconds):
+        self.seconds, self.first = seconds, self._times()
+
+    @staticmethod
+    def _times():
+        times = [int(field) for field in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return times[7], sum(times)
+
+    def stolen_percent(self):
+        (stolen, all_times), (stolen_before, all_before) = self._times(), self.first
+        return 100 * (stolen - stolen_before) / max(all_times - all_before, 1)
+
+    def settles(self, measured, wanted, tolerance, what):
+        """Checks that what `measured()` says of the time since the window began is near what is wanted."""
+        passed = 0
+        for length in (1, 2, 4, 8):
+            time.sleep((length - passed) * self.seconds)
+            passed, value, stolen = length, measured(), self.stolen_percent()
+            if abs(value - wanted) <= tolerance:
+                return
+            if stolen < self.STOLEN_PERCENT:
+                break
+        raise AssertionError(f"{what}: {value:.2f} in {passed * self.seconds} s, expected {wanted} +- {tolerance} ({stolen:.1f} % of the host taken away)")
+
+
 class Report:
     """Collects checks; each is a line that `gyre test` counts."""
 

@@ -5,8 +5,9 @@ mod common;
 use common::*;
 use gyre_account::{ActivityId, Column};
 use gyre_engine::simulate::{Simulator, Stop};
-use gyre_engine::{Engine, ResourceConfig, ThreadParams, compute};
+use gyre_engine::{Engine, GridConfig, ResourceConfig, ThreadParams, compute, weighted_cpu};
 use gyre_machine::{PageTable, Trap, UserContext};
+use gyre_schedulers::{weighted_fair, worst_case_fair};
 
 const WINDOW_NS: u64 = 1_000_000_000;
 
@@ -74,7 +75,21 @@ fn seconds(
     counts: &[usize],
     start: impl Fn(&'static Engine, ActivityId, u64),
 ) -> Vec<Vec<f64>> {
-    let engine = engine(cores, vec![ResourceConfig::new("linux")]);
+    seconds_of(engine(cores, linux()), seed, counts, start)
+}
+
+fn linux() -> Vec<ResourceConfig> {
+    vec![ResourceConfig::new("linux")]
+}
+
+/// The same on a machine that is there.
+fn seconds_of(
+    engine: &'static Engine,
+    seed: u64,
+    counts: &[usize],
+    start: impl Fn(&'static Engine, ActivityId, u64),
+) -> Vec<Vec<f64>> {
+    let cores = engine.cores();
     let tenants = [50, 33, 17].map(|weight| tenant(engine, weight));
     for (&tenant, &count) in tenants.iter().zip(counts) {
         (0..count).for_each(|number| start(engine, tenant, number as u64));
@@ -118,6 +133,17 @@ fn shells_with_short_programs_get_their_tenants_shares_in_every_second() {
 }
 
 #[test]
+fn shares_hold_over_all_cores_under_worst_case_fairness_too() {
+    // Two threads of three tenants on three cores: no placement gives each core's tenants the whole machine's shares.
+    gyre_machine::set_core_count(3);
+    let weighted_fair::Params { debt_max, credit_max, .. } = weighted_cpu();
+    let params = worst_case_fair::Params { debt_max, credit_max, ..Default::default() };
+    let grid = GridConfig { cpu: Box::new(worst_case_fair::policy(params)), ..GridConfig::new(linux()) };
+    let hogs = seconds_of(engine_of(3, grid), 9, &[2, 2, 2], |engine, tenant, _| hog(engine, tenant));
+    assert_each(&hogs, &[50.0, 33.0, 17.0], 0.5);
+}
+
+#[test]
 fn a_tenant_with_more_shells_gets_no_more() {
     assert_each(&shells(2, &[2, 2, 8], 15_000_000, 5), &[50.0, 33.0, 17.0], 1.0);
     assert_each(&shells(4, &[4, 5, 16], 4_000_000, 6), &[50.0, 33.0, 17.0], 1.0);
@@ -134,7 +160,7 @@ fn what_one_tenant_cannot_use_goes_to_the_others_by_weight() {
 
 #[test]
 fn threads_bound_to_a_core_run_there_and_nowhere_else_and_follow_a_change() {
-    let engine = engine(3, vec![ResourceConfig::new("linux")]);
+    let engine = engine(3, linux());
     let [bound, other] = [1, 1].map(|weight| tenant(engine, weight));
     let rounds = 40;
     for number in 0..4 {

@@ -63,6 +63,27 @@ fn a_client_that_sleeps_just_before_its_charge_still_pays() {
     assert!(bench.used(1) <= bench.used(0) + 1100, "{:?}", bench.used);
 }
 
+#[test]
+fn what_was_had_on_other_cores_counts_up_to_the_largest_debt() {
+    let served_before = |amount, debt_max| {
+        let mut order = WorstCaseFair::new(Params { debt_max, ..Params::default() });
+        for client in [0, 1] {
+            order.add(client, &ClientParams::weighted(1), 0).unwrap();
+            order.enter(client, 0);
+        }
+        order.charge_elsewhere(0, amount, 0);
+        let mut other = 0;
+        while order.take(0) == Some(1) {
+            other += 1;
+            order.charge(1, 1, 0);
+            order.enter(1, 0);
+        }
+        other
+    };
+    assert!((98..=101).contains(&served_before(100, 0)), "the other gets as much here: {}", served_before(100, 0));
+    assert!((8..=21).contains(&served_before(1_000_000, 10)), "not more: {}", served_before(1_000_000, 10));
+}
+
 proptest! {
     /// Costs differ between clients and the first of each is a wrong guess: still never ahead of the fluid share by
     /// more than one own charge, and behind by no more than one charge of each.

@@ -122,7 +122,8 @@ fn policy(configured: &ConfiguredPolicy, metric: Metric) -> PolicyConfig {
     match configured {
         ConfiguredPolicy::WeightedFair => PolicyConfig::WeightedFair(weighted_fair(metric)),
         ConfiguredPolicy::WorstCaseFair => {
-            PolicyConfig::WorstCaseFair(worst_case_fair::Params { metric, ..Default::default() })
+            let weighted_fair::Params { debt_max, credit_max, .. } = weighted_fair(metric);
+            PolicyConfig::WorstCaseFair(worst_case_fair::Params { metric, debt_max, credit_max, ..Default::default() })
         }
         ConfiguredPolicy::RoundRobin => PolicyConfig::RoundRobin(round_robin::Params { metric, ..Default::default() }),
         ConfiguredPolicy::StrictPriority => {
