@@ -42,8 +42,11 @@ fn main() {
 
 fn run(seeds: std::ops::Range<u64>) {
     let images = crash::images(2 * 1024);
+    let style = |seed: u64| if seed / 2 % 4 == 0 { crash::MOVES } else { crash::ALL };
     let losses: Vec<u64> = seeds
-        .filter(|seed| std::panic::catch_unwind(|| crash::run(*seed, &images[*seed as usize % 2], 1)).is_err())
+        .filter(|seed| {
+            std::panic::catch_unwind(|| crash::run(*seed, &images[*seed as usize % 2], 1, style(*seed))).is_err()
+        })
         .collect();
     assert!(losses.is_empty(), "seeds with losses: {losses:?}");
 }

@@ -6,7 +6,7 @@
 //!   contents    pages of files that got blocks, blocks that are new, bitmaps            then flush
 //!   early       indirect blocks that the disk knows                                     then flush
 //!   inodes      tables                                                                  then flush
-//!   names       directories; of a moved name the new place first                        then flush
+//!   names       directories; of a moved name the sector of the new place first          then flush
 //!   reap        doomed inodes are cleared                                               then flush
 //!   release     what was freed may be used again
 //! ```
@@ -28,6 +28,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
+use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::FileError;
 use gyre_object::{Bytes, Page};
 
@@ -38,7 +39,7 @@ pub(crate) struct Commit {
     doomed: Vec<Arc<Node>>,
     freed: Freed,
     ordered: BTreeSet<u64>,
-    order: Vec<(u32, u32)>,
+    order: BTreeSet<(u64, u64)>,
     /// Live pages with their class, to be dirty again, and the copies that are written.
     taken: Vec<(u32, Class, Page, Page)>,
     bitmaps: Vec<(u32, Page)>,
@@ -99,7 +100,7 @@ impl Commit {
             doomed,
             freed,
             ordered: BTreeSet::new(),
-            order: Vec::new(),
+            order: BTreeSet::new(),
             taken: Vec::new(),
             bitmaps: Vec::new(),
             groups: Vec::new(),
@@ -124,7 +125,7 @@ impl Commit {
         }
         self.write_names().await?;
         self.taken.clear();
-        (self.ordered, self.order) = (BTreeSet::new(), Vec::new());
+        (self.ordered, self.order) = (BTreeSet::new(), BTreeSet::new());
         self.bitmaps.clear();
         self.groups.clear();
         self.reap().await?;
@@ -210,55 +211,69 @@ impl Commit {
     }
 
     async fn write_class(&mut self, class: Class) -> Result<(), FileError> {
-        let pages: Vec<(u32, Page)> =
-            self.taken.iter().filter(|taken| taken.1 == class).map(|taken| (taken.0, taken.3.clone())).collect();
+        let of_class = self.taken.iter().filter(|taken| taken.1 == class);
+        let pages = of_class.map(|taken| self.whole(taken.0, &taken.3)).collect();
         self.write_all(pages).await
     }
 
     async fn write_bitmaps(&mut self) -> Result<(), FileError> {
-        let mut pages = self.bitmaps.clone();
-        pages.sort_by_key(|(block, _)| *block);
+        let mut pages: Vec<(u64, Bytes)> = self.bitmaps.iter().map(|(block, page)| self.whole(*block, page)).collect();
+        pages.sort_by_key(|(sector, _)| *sector);
         self.write_all(pages).await
     }
 
-    /// Writes blocks, neighbours together.
-    async fn write_all(&mut self, pages: Vec<(u32, Page)>) -> Result<(), FileError> {
+    /// A block with its first sector.
+    fn whole(&self, block: u32, page: &Page) -> (u64, Bytes) {
+        (self.file_system.sector(block), Bytes::new(page.clone(), 0, self.file_system.geometry.block_bytes))
+    }
+
+    /// Writes what belongs at sectors, neighbours together.
+    async fn write_all(&mut self, parts: Vec<(u64, Bytes)>) -> Result<(), FileError> {
         let file_system = self.file_system;
         let payer = gyre_account::current_activity();
+        self.unflushed |= !parts.is_empty();
         let mut runs = Runs::default();
-        pages.iter().for_each(|(block, page)| {
-            runs.add_any(*block, Bytes::new(page.clone(), 0, file_system.geometry.block_bytes), payer);
-        });
-        self.unflushed |= !pages.is_empty();
-        let send = |block, views: Vec<Bytes>| file_system.disk.write(file_system.sector(block), views);
+        parts.into_iter().for_each(|(sector, view)| runs.add_any(sector, view, payer));
+        let send = |sector, views: Vec<Bytes>| file_system.disk.write(sector, views);
         let calls: Vec<_> =
-            runs.0.into_iter().map(|run| (run.block, run.views.clone(), send(run.block, run.views))).collect();
-        for (block, views, call) in calls {
+            runs.0.into_iter().map(|run| (run.sector, run.views.clone(), send(run.sector, run.views))).collect();
+        for (sector, views, call) in calls {
             if call.await.is_err() {
-                send(block, views).await.map_err(from_block)?;
+                send(sector, views).await.map_err(from_block)?;
             }
         }
         Ok(())
     }
 
-    /// Writes directories: a block only after those that must be on the disk before it.
+    /// Writes directories: a sector only after those that must be on the disk before it.
     async fn write_names(&mut self) -> Result<(), FileError> {
+        let ordered: BTreeSet<u64> = self.order.iter().flat_map(|(first, second)| [*first, *second]).collect();
         let names = self.taken.iter().filter(|taken| taken.1 == Class::Directories);
-        let mut left: BTreeMap<u32, Page> = names.map(|taken| (taken.0, taken.3.clone())).collect();
+        let mut left: BTreeMap<u64, Bytes> = names.flat_map(|taken| self.parts(taken.0, &taken.3, &ordered)).collect();
         while !left.is_empty() {
             self.flush().await?;
-            let waits = |block: &u32| {
-                self.order.iter().any(|(before, after)| after == block && before != after && left.contains_key(before))
-            };
-            let mut ready: Vec<u32> = left.keys().filter(|block| !waits(block)).copied().collect();
+            let holds = |(first, second): &&(u64, u64)| first != second && left.contains_key(first);
+            let waiting: BTreeSet<u64> = self.order.iter().filter(holds).map(|(_, second)| *second).collect();
+            let mut ready: Vec<u64> = left.keys().filter(|sector| !waiting.contains(sector)).copied().collect();
             if ready.is_empty() {
                 // No cycle can arise (see `move_name`); if one did, writing is better than waiting for ever.
                 ready = left.keys().copied().collect();
             }
-            let pages = ready.into_iter().filter_map(|block| left.remove(&block).map(|page| (block, page))).collect();
-            self.write_all(pages).await?;
+            let parts =
+                ready.into_iter().filter_map(|sector| left.remove(&sector).map(|view| (sector, view))).collect();
+            self.write_all(parts).await?;
         }
         Ok(())
+    }
+
+    /// A block of names, sector by sector where one of them has an order.
+    fn parts(&self, block: u32, page: &Page, ordered: &BTreeSet<u64>) -> Vec<(u64, Bytes)> {
+        let (first, count) = (self.file_system.sector(block), self.file_system.geometry.sectors_per_block());
+        if ordered.range(first..first + count).next().is_none() {
+            return Vec::from([self.whole(block, page)]);
+        }
+        let sector = |number: u64| Bytes::new(page.clone(), number as usize * SECTOR_BYTES, SECTOR_BYTES);
+        (0..count).map(|number| (first + number, sector(number))).collect()
     }
 
     /// Frees what doomed nodes hold and clears their inodes, now that no name leads there on the disk.

@@ -3,12 +3,22 @@
 //! ```text
 //!   inode u32 | length u16 | name length u8 | kind u8 | name, padded to 4 bytes
 //! ```
+//!
+//! A disk writes a sector whole or not at all, a block not. So each change is one of a single sector: a new name stands in the
+//! sector of the field that makes it visible, and where entries cross from one sector to the next stays as it is. Any mixture of a
+//! block's sectors before and after some changes is a sound block, then. Blocks made here have an entry at the start of each sector;
+//! [`split`] gives free space in others such entries.
 
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
+use alloc::vec::Vec;
+use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::{FileError, NodeKind};
 
 /// Bytes before the name.
 pub(crate) const HEADER_BYTES: usize = 8;
+const LENGTH_OFFSET: usize = 4;
+/// The shortest entry that e2fsck takes for one.
+const ENTRY_BYTES_MIN: usize = 12;
 
 /// One entry; `inode` 0 is free space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,19 +122,28 @@ fn used_bytes(entry: &Entry<'_>) -> usize {
     if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) }
 }
 
+/// The sector of the block in which a byte lies.
+pub(crate) fn sector_of(offset: usize) -> usize {
+    offset / SECTOR_BYTES
+}
+
+/// The field by which a name behind this entry, or in its place, becomes visible.
+fn shown_by(entry: &Entry<'_>) -> usize {
+    if entry.inode == 0 { entry.offset } else { entry.offset + LENGTH_OFFSET }
+}
+
+/// Bytes for a new entry in the sector in which it becomes visible.
+fn room(entry: &Entry<'_>) -> usize {
+    let end = (sector_of(shown_by(entry)) + 1) * SECTOR_BYTES;
+    entry.bytes.min(end - entry.offset).saturating_sub(used_bytes(entry))
+}
+
 /// True where a name of this length fits.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
 pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileError> {
-    let needed = entry_bytes(name_bytes);
-    for entry in entries(block) {
-        let entry = entry?;
-        if entry.bytes >= used_bytes(&entry) + needed {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(largest_room(block)? >= entry_bytes(name_bytes))
 }
 
 /// The longest entry that fits, bytes.
@@ -132,93 +151,142 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
 /// # Errors
 /// [`FileError::Damaged`].
 pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
-    let mut largest = 0;
-    for entry in entries(block) {
-        let entry = entry?;
-        largest = largest.max(entry.bytes.saturating_sub(used_bytes(&entry)));
-    }
-    Ok(largest)
+    entries(block).try_fold(0, |largest, entry| Ok(largest.max(room(&entry?))))
 }
 
-/// Makes a name lead elsewhere.
+/// Makes a name lead elsewhere. Answers the offset of what changed.
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
-pub(crate) fn redirect(block: &mut [u8], name: &[u8], inode: u32, code: u8) -> Result<(), FileError> {
+pub(crate) fn redirect(block: &mut [u8], name: &[u8], inode: u32, code: u8) -> Result<usize, FileError> {
     let offset = find(block, name)?.ok_or(FileError::NotFound)?.offset;
     put_u32(block, offset, inode);
     if let Some(place) = block.get_mut(offset + 7) {
         *place = code;
     }
-    Ok(())
+    Ok(offset)
 }
 
 /// A block without names.
 pub(crate) fn empty_block(block: &mut [u8]) {
-    let bytes = block.len();
     block.fill(0);
-    write_entry(block, 0, bytes, 0, 0, &[]);
+    free_from(block, 0);
 }
 
-/// Adds a name where there is room; false where there is none.
+/// Free entries from a sector's start to the end of the block, one in each sector.
+fn free_from(block: &mut [u8], start: usize) {
+    for offset in (start..block.len()).step_by(SECTOR_BYTES) {
+        write_entry(block, offset, SECTOR_BYTES.min(block.len() - offset), 0, 0, &[]);
+    }
+}
+
+/// Adds a name where there is room. Answers the offset of the field that makes it visible; nothing where there is no room.
 ///
 /// # Errors
 /// [`FileError::Damaged`]; nothing has changed then.
-pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Result<bool, FileError> {
+pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Result<Option<usize>, FileError> {
     let needed = entry_bytes(name.len());
     let mut place = None;
     for entry in entries(block) {
         let entry = entry?;
-        let used = used_bytes(&entry);
-        if entry.bytes >= used + needed {
-            place = Some((entry.offset, used, entry.bytes));
+        if room(&entry) >= needed {
+            place = Some((entry.offset, used_bytes(&entry), entry.bytes, shown_by(&entry)));
             break;
         }
     }
-    let Some((offset, used, bytes)) = place else {
-        return Ok(false);
+    let Some((offset, used, bytes, shown_by)) = place else {
+        return Ok(None);
     };
     if used > 0 {
-        put_u16(block, offset + 4, used as u16);
+        put_u16(block, offset + LENGTH_OFFSET, used as u16);
     }
     write_entry(block, offset + used, bytes - used, inode, code, name);
-    Ok(true)
+    Ok(Some(shown_by))
 }
 
-/// Removes a name: its space goes to the entry before it, or stays as free space at the block's start. Answers the longest entry that
-/// fits there now, bytes.
+/// What a removal did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Removed {
+    /// The offset of the field that hides the name.
+    pub(crate) hidden_by: usize,
+    /// The longest entry that fits there now, bytes.
+    pub(crate) room: usize,
+}
+
+/// Removes a name: its space goes to the entry before it in the same sector, or stays as a free entry.
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
-pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<usize, FileError> {
-    let mut before: Option<(usize, usize, usize)> = None;
+pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<Removed, FileError> {
+    let mut before: Option<(usize, usize)> = None;
     let mut found = None;
     for entry in entries(block) {
         let entry = entry?;
         if entry.inode != 0 && entry.name == name {
-            found = Some((entry.offset, entry.bytes, before));
+            found = Some((entry.offset, entry.bytes));
             break;
         }
-        before = Some((entry.offset, entry.bytes, used_bytes(&entry)));
+        before = Some((entry.offset, entry.bytes));
     }
-    let (offset, bytes, before) = found.ok_or(FileError::NotFound)?;
-    match before {
-        Some((before, before_bytes, used)) => {
-            put_u16(block, before + 4, (before_bytes + bytes) as u16);
-            Ok((before_bytes + bytes).saturating_sub(used))
+    let (offset, bytes) = found.ok_or(FileError::NotFound)?;
+    let sector = |entry: usize| sector_of(entry + LENGTH_OFFSET);
+    let (place, hidden_by) = match before.filter(|(before, _)| sector(*before) == sector(offset)) {
+        Some((before, before_bytes)) => {
+            put_u16(block, before + LENGTH_OFFSET, (before_bytes + bytes) as u16);
+            (before, before + LENGTH_OFFSET)
         }
         None => {
             put_u32(block, offset, 0);
-            Ok(bytes)
+            (offset, offset)
+        }
+    };
+    Ok(Removed { hidden_by, room: room(&entry_at(block, place)?) })
+}
+
+/// What [`split`] changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Split {
+    /// Where new entries stand, in what was free before.
+    pub(crate) entries: Vec<usize>,
+    /// The field that makes them visible.
+    pub(crate) shown_by: usize,
+}
+
+/// Gives the first free space that reaches over sectors an entry at the start of each of them; nothing where there is none.
+///
+/// # Errors
+/// [`FileError::Damaged`].
+pub(crate) fn split(block: &mut [u8]) -> Result<Option<Split>, FileError> {
+    let mut found = None;
+    for entry in entries(block) {
+        let entry = entry?;
+        let free = entry.offset + used_bytes(&entry).max(ENTRY_BYTES_MIN);
+        let end = entry.offset + entry.bytes;
+        let starts = (free.next_multiple_of(SECTOR_BYTES)..end).step_by(SECTOR_BYTES);
+        let starts: Vec<usize> = starts.filter(|start| end - start >= ENTRY_BYTES_MIN).collect();
+        if !starts.is_empty() {
+            found = Some((entry.offset, starts, end));
+            break;
         }
     }
+    let Some((offset, starts, end)) = found else {
+        return Ok(None);
+    };
+    let ends = starts.iter().skip(1).copied().chain([end]);
+    for (start, end) in starts.iter().zip(ends) {
+        write_entry(block, *start, end - start, 0, 0, &[]);
+    }
+    let first = starts.first().copied().unwrap_or(end);
+    put_u16(block, offset + LENGTH_OFFSET, (first - offset) as u16);
+    Ok(Some(Split { entries: starts, shown_by: offset + LENGTH_OFFSET }))
 }
 
 /// The first block of a new directory.
 pub(crate) fn first_block(block: &mut [u8], own: u32, parent: u32, code: u8) {
-    let bytes = block.len();
+    let first_sector = SECTOR_BYTES.min(block.len());
     write_entry(block, 0, 12, own, code, b".");
-    write_entry(block, 12, bytes - 12, parent, code, b"..");
+    write_entry(block, 12, first_sector - 12, parent, code, b"..");
+    free_from(block, first_sector);
 }
 
 #[cfg(test)]
@@ -231,7 +299,7 @@ mod tests {
         let mut block = vec![0; 1024];
         first_block(&mut block, 5, 2, 2);
         let mut count = 0;
-        while insert(&mut block, 10 + count, 1, alloc::format!("name{count}").as_bytes()).unwrap() {
+        while insert(&mut block, 10 + count, 1, alloc::format!("name{count}").as_bytes()).unwrap().is_some() {
             count += 1;
         }
         assert!(count > 50);
@@ -242,10 +310,98 @@ mod tests {
             entries(&block).map(|entry| entry.unwrap()).filter(|entry| entry.inode > 5).collect();
         assert_eq!(left.len() as u32, count / 2);
         assert_eq!(entries(&block).map(|entry| entry.unwrap().bytes).sum::<usize>(), 1024);
-        assert!(insert(&mut block, 99, 1, b"again").unwrap());
+        assert!(insert(&mut block, 99, 1, b"again").unwrap().is_some());
         assert_eq!(find(&block, b"again").unwrap().unwrap().inode, 99);
         remove(&mut block, b".").unwrap();
         assert_eq!(find(&block, b".").unwrap(), None);
+    }
+
+    /// The names of a block with the inodes that they lead to.
+    fn names(block: &[u8]) -> Vec<(Vec<u8>, u32)> {
+        let entries = entries(block).map(|entry| entry.expect("the block is sound"));
+        entries.filter(|entry| entry.inode != 0).map(|entry| (entry.name.to_vec(), entry.inode)).collect()
+    }
+
+    /// A block as mke2fs makes it: one entry behind the other, over all sectors.
+    fn foreign_block(bytes: usize) -> Vec<u8> {
+        let mut block = vec![0; bytes];
+        write_entry(&mut block, 0, 12, 5, 2, b".");
+        write_entry(&mut block, 12, bytes - 12, 2, 2, b"..");
+        block
+    }
+
+    fn changed_sectors(before: &[u8], after: &[u8]) -> Vec<usize> {
+        let sectors = before.chunks(SECTOR_BYTES).zip(after.chunks(SECTOR_BYTES)).enumerate();
+        sectors.filter(|(_, (before, after))| before != after).map(|(number, _)| number).collect()
+    }
+
+    /// Adds, redirects or removes a name.
+    fn change_something(block: &mut [u8], number: u32, random: &mut gyre_machine::random::Random) {
+        let there = names(block);
+        let some = there.get(random.below(there.len() as u64) as usize).map(|(name, _)| name.clone());
+        let some = some.filter(|name| !name.starts_with(b"."));
+        match (random.below(5), some) {
+            (0, Some(name)) => drop(redirect(block, &name, 1000 + number, 1).unwrap()),
+            (1, Some(name)) => drop(remove(block, &name).unwrap()),
+            _ => {
+                let width = 1 + random.below(60) as usize;
+                let name = alloc::format!("{number:0width$}");
+                insert(block, 1000 + number, 1, name.as_bytes()).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn each_change_is_one_of_a_single_sector_and_sectors_of_different_times_make_a_sound_block() {
+        for seed in 0..60 {
+            let mut random = gyre_machine::random::Random::new(seed, 0);
+            let mut block = foreign_block(1024 << (seed % 3));
+            if seed % 2 == 0 {
+                first_block(&mut block, 5, 2, 2);
+            }
+            let mut old = block.clone();
+            for number in 0..400 {
+                let before = block.clone();
+                change_something(&mut block, number, &mut random);
+                assert!(changed_sectors(&before, &block).len() <= 1, "seed {seed}, change {number}");
+                let mut torn = old.clone();
+                for (to, from) in torn.chunks_mut(SECTOR_BYTES).zip(block.chunks(SECTOR_BYTES)) {
+                    if random.once_in(2) {
+                        to.copy_from_slice(from);
+                    }
+                }
+                let (was, is, found) = (names(&old), names(&block), names(&torn));
+                assert!(
+                    found.iter().all(|name| was.contains(name) || is.contains(name)),
+                    "seed {seed}, change {number}"
+                );
+                assert!(was.iter().filter(|name| is.contains(name)).all(|name| found.contains(name)), "seed {seed}");
+                if random.once_in(10) {
+                    old.clone_from(&block);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn space_over_sectors_is_split_in_an_order_in_which_nothing_is_lost() {
+        let mut block = foreign_block(4096);
+        assert!(
+            !has_room(&[&block[..12], &block[12..]].concat(), 255).unwrap() || largest_room(&block).unwrap() <= 512
+        );
+        let before = block.clone();
+        let split = split(&mut block).unwrap().unwrap();
+        assert_eq!(names(&before), names(&block));
+        assert_eq!((split.entries.len(), sector_of(split.shown_by)), (7, 0));
+        let mut entries_only = block.clone();
+        entries_only[..SECTOR_BYTES].copy_from_slice(&before[..SECTOR_BYTES]);
+        assert_eq!(names(&entries_only), names(&before), "the entries are there, and nothing shows them");
+        assert_eq!(super::split(&mut block).unwrap(), None);
+        let mut count = 0;
+        while insert(&mut block, 99, 1, alloc::format!("name{count:04}").as_bytes()).unwrap().is_some() {
+            count += 1;
+        }
+        assert!(count > 4096 / 16 / 10 * 8, "{count} names in a block");
     }
 
     #[test]

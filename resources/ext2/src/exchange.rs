@@ -1,6 +1,6 @@
 //! Exchanging what two names lead to.
 //!
-//! Each name is redirected in its block, one block before the other. ext2 has no journal: a crash between the two writes leaves one
+//! Each name is redirected in its sector, one sector before the other. ext2 has no journal: a crash between the two writes leaves one
 //! node under both names, and e2fsck puts the other one, whole, into lost+found.
 
 use crate::Ext2;
@@ -14,12 +14,23 @@ use crate::node::Node;
 use crate::rename::End;
 use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use gyre_interface::files::{FileError, NodeKind};
 
 /// One of the two names, with what it leads to.
 struct Side {
     node: Arc<Node>,
     block: DirectoryBlock,
+}
+
+/// What the exchange makes of the blocks.
+struct Exchanged {
+    /// The sector that is written first, of the second name.
+    first_in: u64,
+    last_in: u64,
+    contents: Vec<u8>,
+    /// The block of the first name where it is another one.
+    old: Option<Vec<u8>>,
 }
 
 impl Ext2 {
@@ -48,11 +59,11 @@ impl Ext2 {
             (None, Some(_)) => (None, Some(second.node.gate.exclusive().await)),
             (None, None) => (None, None),
         };
-        let (from_block, to_block) = (first.block.block, second.block.block);
-        if from_block != to_block && self.metadata.lock().precedes(from_block, to_block) {
+        let change = self.plan_exchange((&from, &first), (&to, &second))?;
+        if self.metadata.lock().precedes(change.last_in, change.first_in) {
             self.commit().await?;
         }
-        self.redirect_both((&from, &first), (&to, &second))?;
+        self.redirect_both((&from, &first), (&to, &second), &change);
         for (side, parent, above) in [(&first, &first_parent, &to), (&second, &second_parent, &from)] {
             if let Some(block) = parent {
                 self.set_parent(&side.node, block, above.directory)?;
@@ -102,24 +113,30 @@ impl Ext2 {
         self.directory_block(node, 0).await.map(Some)
     }
 
-    fn redirect_both(&self, from: (&End<'_>, &Side), to: (&End<'_>, &Side)) -> Result<(), FileError> {
+    /// What the blocks are to hold, and in which sectors the names are.
+    fn plan_exchange(&self, from: (&End<'_>, &Side), to: (&End<'_>, &Side)) -> Result<Exchanged, FileError> {
         let (first, second) = (from.1, to.1);
-        let (first_code, second_code) = (self.code_of(first.node.kind), self.code_of(second.node.kind));
+        let lead_to = |contents: &mut [u8], name: &[u8], node: &Node| {
+            directory::redirect(contents, name, node.id as u32, self.code_of(node.kind))
+        };
         let mut contents = self.copy_of(&second.block.page);
-        directory::redirect(&mut contents, to.0.name, first.node.id as u32, first_code)?;
-        if first.block.block == second.block.block {
-            directory::redirect(&mut contents, from.0.name, second.node.id as u32, second_code)?;
-            self.put_back(to.0.directory, &second.block, &contents, NamesChanged::default());
-        } else {
-            let mut old = self.copy_of(&first.block.page);
-            directory::redirect(&mut old, from.0.name, second.node.id as u32, second_code)?;
-            self.metadata.lock().order.push((second.block.block, first.block.block));
-            self.put_back(to.0.directory, &second.block, &contents, NamesChanged::default());
-            self.put_back(from.0.directory, &first.block, &old, NamesChanged::default());
+        let first_at = lead_to(&mut contents, to.0.name, &first.node)?;
+        let mut old = (first.block.block != second.block.block).then(|| self.copy_of(&first.block.page));
+        let last_at = lead_to(old.as_mut().unwrap_or(&mut contents), from.0.name, &second.node)?;
+        let (first_in, last_in) =
+            (self.sector_at(second.block.block, first_at), self.sector_at(first.block.block, last_at));
+        Ok(Exchanged { first_in, last_in, contents, old })
+    }
+
+    fn redirect_both(&self, from: (&End<'_>, &Side), to: (&End<'_>, &Side), change: &Exchanged) {
+        let (first, second) = (from.1, to.1);
+        self.metadata.lock().write_before(change.first_in, change.last_in);
+        self.put_back(to.0.directory, &second.block, &change.contents, NamesChanged::default());
+        if let Some(old) = &change.old {
+            self.put_back(from.0.directory, &first.block, old, NamesChanged::default());
         }
         self.names.set(from.0.directory.name, from.0.name, Known::Node(second.node.id));
         self.names.set(to.0.directory.name, to.0.name, Known::Node(first.node.id));
-        Ok(())
     }
 
     /// The link that ".." of a directory is moves with it.

@@ -188,9 +188,14 @@ mod tests {
         let mut block = vec![0; 1024];
         directory::empty_block(&mut block);
         index.set_room(3, &block).unwrap();
-        assert_eq!(index.room, [0, 0, 0, 1024]);
-        directory::insert(&mut block, 12, 1, b"a name").unwrap();
+        assert_eq!(index.room, [0, 0, 0, 512]);
+        for name in [b"a name", b"b name"] {
+            directory::insert(&mut block, 12, 1, &[&name[..], &[b'x'; 200]].concat()).unwrap();
+        }
         index.set_room(3, &block).unwrap();
-        assert_eq!(index.room[3], 1024 - 16);
+        assert_eq!(index.room[3], 512, "the other sector is empty");
+        directory::insert(&mut block, 12, 1, &[b'y'; 250]).unwrap();
+        index.set_room(3, &block).unwrap();
+        assert_eq!(index.room[3], 512 - 260);
     }
 }

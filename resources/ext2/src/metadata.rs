@@ -5,7 +5,6 @@ use crate::node::Node;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
-use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, PageKey};
 use gyre_interface::block::BlockError;
@@ -38,8 +37,8 @@ pub(crate) struct DirtyBlock {
 #[derive(Default)]
 pub(crate) struct Metadata {
     pub(crate) blocks: BTreeMap<u32, DirtyBlock>,
-    /// The first block of directory entries is written before the second: a moved name appears before it disappears.
-    pub(crate) order: Vec<(u32, u32)>,
+    /// The first sector of directory entries is written before the second: a moved name appears before it disappears.
+    pub(crate) order: BTreeSet<(u64, u64)>,
     /// Nodes whose inode is not in the table's block yet.
     pub(crate) nodes: BTreeMap<u64, Arc<Node>>,
     /// Nodes that got blocks: their contents are written before their inodes.
@@ -57,22 +56,22 @@ impl Metadata {
         }
     }
 
-    /// True where `from` must reach the disk before `to` already.
-    pub(crate) fn precedes(&self, from: u32, to: u32) -> bool {
-        let mut reached = vec![from];
-        let mut next = 0;
-        while let Some(block) = reached.get(next).copied() {
-            next += 1;
-            if block == to {
-                return true;
-            }
-            for (before, after) in &self.order {
-                if *before == block && !reached.contains(after) {
-                    reached.push(*after);
-                }
-            }
+    /// Has one sector written before another.
+    pub(crate) fn write_before(&mut self, first: u64, second: u64) {
+        if first != second {
+            self.order.insert((first, second));
         }
-        false
+    }
+
+    /// True where sector `from` must reach the disk before `to` already.
+    pub(crate) fn precedes(&self, from: u64, to: u64) -> bool {
+        let mut reached = BTreeSet::from([from]);
+        let mut left = vec![from];
+        while let Some(sector) = left.pop() {
+            let later = self.order.range((sector, 0)..=(sector, u64::MAX)).map(|(_, later)| *later);
+            left.extend(later.filter(|later| reached.insert(*later)));
+        }
+        from != to && reached.contains(&to)
     }
 }
 
@@ -89,6 +88,11 @@ pub(crate) fn from_block(error: BlockError) -> FileError {
 impl Ext2 {
     pub(crate) fn device_key(&self, block: u32) -> PageKey {
         PageKey { file_system: self.file_system, node: DEVICE_NODE, index: u64::from(block) }
+    }
+
+    /// The sector of the device that holds a byte of a block.
+    pub(crate) fn sector_at(&self, block: u32, offset: usize) -> u64 {
+        self.sector(block) + crate::directory::sector_of(offset) as u64
     }
 
     pub(crate) fn sector(&self, block: u32) -> u64 {

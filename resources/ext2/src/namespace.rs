@@ -62,7 +62,36 @@ impl Ext2 {
             }
         }
         let blocks = self.directory_blocks(directory)?;
+        if blocks == 1
+            && let Some(room) = self.room_by_split(directory, name).await?
+        {
+            return Ok(room);
+        }
         self.extend_directory(directory, blocks).await.map(Room)
+    }
+
+    /// Makes room in the only block of a directory that somebody else made: its free space may reach over sectors, where no name can be
+    /// put in one piece. The new entries are on the disk before they are used, so that each name is one write of one sector. Once for
+    /// each such space.
+    async fn room_by_split(&'static self, directory: &Node, name: &[u8]) -> Result<Option<Room>, FileError> {
+        let block = self.directory_block(directory, 0).await?;
+        let mut contents = self.copy_of(&block.page);
+        let Some(split) = directory::split(&mut contents)? else {
+            return Ok(None);
+        };
+        if !directory::has_room(&contents, name.len())? {
+            return Ok(None);
+        }
+        // What is free in memory may still be in use on the disk.
+        self.commit().await?;
+        {
+            let mut metadata = self.metadata.lock();
+            let shown_by = self.sector_at(block.block, split.shown_by);
+            split.entries.iter().for_each(|at| metadata.write_before(self.sector_at(block.block, *at), shown_by));
+        }
+        self.put_back(directory, &block, &contents, NamesChanged::default());
+        self.commit().await?;
+        Ok(Some(Room(block)))
     }
 
     /// Adds an empty block to a directory.
@@ -86,9 +115,7 @@ impl Ext2 {
     /// Adds a name in its room.
     pub(crate) fn add_name(&self, directory: &Node, room: &Room, name: &[u8], node: &Node) -> Result<(), FileError> {
         let mut contents = self.copy_of(&room.0.page);
-        if !directory::insert(&mut contents, node.id as u32, self.code_of(node.kind), name)? {
-            return Err(FileError::Damaged);
-        }
+        directory::insert(&mut contents, node.id as u32, self.code_of(node.kind), name)?.ok_or(FileError::Damaged)?;
         let names = NamesChanged { added: Some(name), removed: None };
         self.put_back(directory, &room.0, &contents, names);
         self.names.set(directory.name, name, Known::Node(node.id));
@@ -98,8 +125,8 @@ impl Ext2 {
     /// Removes a name from its block.
     pub(crate) fn remove_name(&self, directory: &Node, block: &DirectoryBlock, name: &[u8]) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
-        let room = directory::remove(&mut contents, name)?;
-        let names = NamesChanged { added: None, removed: Some((name, room)) };
+        let removed = directory::remove(&mut contents, name)?;
+        let names = NamesChanged { added: None, removed: Some((name, removed.room)) };
         self.put_back(directory, block, &contents, names);
         self.names.set(directory.name, name, Known::Absent);
         Ok(())

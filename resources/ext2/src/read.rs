@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
-use gyre_interface::block::REQUEST_BYTES_MAX;
+use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
 use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
@@ -128,7 +128,7 @@ impl Ext2 {
                 let mut placed = 0;
                 for (view, block) in self.parts(fetch.page()).zip(&mut blocks) {
                     placed += u64::from(block != 0);
-                    runs.add(block, view, payer);
+                    runs.add(self.sector(block), view, payer);
                 }
                 if placed == self.blocks_per_page() && placed == 1 {
                     fetch.note_placed();
@@ -136,7 +136,7 @@ impl Ext2 {
                 fetches.push_back((runs.0.len(), fetch));
             }
         }
-        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(self.sector(run.block), run.views)).collect();
+        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views)).collect();
         show(&mut fetches, 0, size);
         for (number, call) in calls.into_iter().enumerate() {
             call.await.map_err(from_block)?;
@@ -183,10 +183,10 @@ pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
     page.write(start, &[0; PAGE_BYTES]);
 }
 
-/// Consecutive blocks of the device with the memory for each.
+/// Consecutive sectors of the device with the memory for them.
 pub(crate) struct Run {
-    pub(crate) block: u32,
-    next: u32,
+    pub(crate) sector: u64,
+    next: u64,
     bytes: usize,
     pub(crate) payer: ActivityId,
     pub(crate) views: Vec<Bytes>,
@@ -197,23 +197,24 @@ pub(crate) struct Run {
 pub(crate) struct Runs(pub(crate) Vec<Run>);
 
 impl Runs {
-    /// Adds a block; holes (0) are skipped.
-    pub(crate) fn add(&mut self, block: u32, view: Bytes, payer: ActivityId) {
-        if block != 0 {
-            self.add_any(block, view, payer);
+    /// Adds what belongs at a sector of a file's block; those of holes (0) are skipped.
+    pub(crate) fn add(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
+        if sector != 0 {
+            self.add_any(sector, view, payer);
         }
     }
 
-    /// Adds a block, the first of the device too.
-    pub(crate) fn add_any(&mut self, block: u32, view: Bytes, payer: ActivityId) {
+    /// Adds what belongs at a sector, the first of the device too.
+    pub(crate) fn add_any(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         let bytes = view.len();
+        let next = sector + (bytes / SECTOR_BYTES) as u64;
         match self.0.last_mut() {
-            Some(run) if run.payer == payer && run.next == block && run.bytes + bytes <= REQUEST_BYTES_MAX => {
-                run.next += 1;
+            Some(run) if run.payer == payer && run.next == sector && run.bytes + bytes <= REQUEST_BYTES_MAX => {
+                run.next = next;
                 run.bytes += bytes;
                 run.views.push(view);
             }
-            _ => self.0.push(Run { block, next: block + 1, bytes, payer, views: Vec::from([view]) }),
+            _ => self.0.push(Run { sector, next, bytes, payer, views: Vec::from([view]) }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Renaming: the new name appears, in one write, before the old one disappears.
+//! Renaming: the new name appears, in one write of a sector, before the old one disappears.
 
 use crate::Ext2;
 use crate::change::now_ns;
@@ -13,6 +13,7 @@ use crate::node::Node;
 use crate::server::check_name;
 use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use gyre_interface::files::{FileError, NodeId, NodeKind, RenameMode};
 
 /// One end of a rename.
@@ -174,12 +175,13 @@ impl Ext2 {
         };
         // Found again: making room may have changed nothing of it, but blocks are only compared here.
         let (_, source) = self.find_block(from.directory, from.name).await?.ok_or(FileError::NotFound)?;
-        let target = destination.block();
-        if source.block != target && self.metadata.lock().precedes(source.block, target) {
+        let change = self.plan(&from, &to, moved, destination.block(), destination.replaces(), &source)?;
+        if self.metadata.lock().precedes(change.hidden_in, change.shown_in) {
             self.commit().await?;
         }
         // Nothing waits from here on.
-        let replaced = self.write_names(&from, &to, moved, destination, &source)?;
+        self.write_names(&from, &to, moved, &change, destination.block(), &source);
+        let replaced = destination.replaced();
         if let Some((block, _pass)) = &parent_entry {
             self.set_parent(moved, block, to.directory)?;
         }
@@ -201,41 +203,56 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Writes the new name and removes the old one; in one block both at once, else in the order that the disk must see.
+    /// What the two blocks are to hold, and which sectors show the new name and hide the old one.
+    fn plan(
+        &self,
+        from: &End<'_>,
+        to: &End<'_>,
+        moved: &Node,
+        target: &DirectoryBlock,
+        replaces: bool,
+        source: &DirectoryBlock,
+    ) -> Result<NamesMoved, FileError> {
+        let (inode, code) = (moved.id as u32, self.code_of(moved.kind));
+        let mut contents = self.copy_of(&target.page);
+        let shown_by = match replaces {
+            true => directory::redirect(&mut contents, to.name, inode, code)?,
+            false => directory::insert(&mut contents, inode, code, to.name)?.ok_or(FileError::Damaged)?,
+        };
+        let mut old = (target.block != source.block).then(|| self.copy_of(&source.page));
+        let removed = directory::remove(old.as_mut().unwrap_or(&mut contents), from.name)?;
+        Ok(NamesMoved {
+            added: !replaces,
+            shown_in: self.sector_at(target.block, shown_by),
+            hidden_in: self.sector_at(source.block, removed.hidden_by),
+            room: removed.room,
+            contents,
+            old,
+        })
+    }
+
+    /// Writes the new name and removes the old one; in one sector both at once, else in the order that the disk must see.
     fn write_names(
         &self,
         from: &End<'_>,
         to: &End<'_>,
         moved: &Arc<Node>,
-        destination: Destination,
+        change: &NamesMoved,
+        target: &DirectoryBlock,
         source: &DirectoryBlock,
-    ) -> Result<Option<Arc<Node>>, FileError> {
-        let code = self.code_of(moved.kind);
-        let (target, replaced) = match destination {
-            Destination::New(Room(block)) => (block, None),
-            Destination::Replaces(block, node) => (block, Some(node)),
-        };
-        let added = replaced.is_none().then_some(to.name);
-        let mut contents = self.copy_of(&target.page);
-        if replaced.is_some() {
-            directory::redirect(&mut contents, to.name, moved.id as u32, code)?;
-        } else if !directory::insert(&mut contents, moved.id as u32, code, to.name)? {
-            return Err(FileError::Damaged);
-        }
-        if target.block == source.block {
-            let room = directory::remove(&mut contents, from.name)?;
-            let names = NamesChanged { added, removed: Some((from.name, room)) };
-            self.put_back(to.directory, &target, &contents, names);
-        } else {
-            let mut old = self.copy_of(&source.page);
-            let room = directory::remove(&mut old, from.name)?;
-            self.metadata.lock().order.push((target.block, source.block));
-            self.put_back(to.directory, &target, &contents, NamesChanged { added, removed: None });
-            self.put_back(from.directory, source, &old, NamesChanged { added: None, removed: Some((from.name, room)) });
+    ) {
+        self.metadata.lock().write_before(change.shown_in, change.hidden_in);
+        let added = change.added.then_some(to.name);
+        let removed = Some((from.name, change.room));
+        match &change.old {
+            None => self.put_back(to.directory, target, &change.contents, NamesChanged { added, removed }),
+            Some(old) => {
+                self.put_back(to.directory, target, &change.contents, NamesChanged { added, removed: None });
+                self.put_back(from.directory, source, old, NamesChanged { added: None, removed });
+            }
         }
         self.names.set(from.directory.name, from.name, Known::Absent);
         self.names.set(to.directory.name, to.name, Known::Node(moved.id));
-        Ok(replaced)
     }
 
     /// Makes ".." of a moved directory lead to its new parent.
@@ -256,9 +273,36 @@ enum Destination {
 }
 
 impl Destination {
-    fn block(&self) -> u32 {
+    fn block(&self) -> &DirectoryBlock {
         match self {
-            Destination::New(Room(block)) | Destination::Replaces(block, _) => block.block,
+            Destination::New(Room(block)) | Destination::Replaces(block, _) => block,
         }
     }
+
+    fn replaces(&self) -> bool {
+        matches!(self, Destination::Replaces(..))
+    }
+
+    fn replaced(self) -> Option<Arc<Node>> {
+        match self {
+            Destination::New(_) => None,
+            Destination::Replaces(_, node) => Some(node),
+        }
+    }
+}
+
+/// What moving a name makes of its blocks.
+struct NamesMoved {
+    /// A name that was not there.
+    added: bool,
+    /// The sector in which the new name becomes visible.
+    shown_in: u64,
+    /// The sector in which the old name disappears.
+    hidden_in: u64,
+    /// The longest entry that fits in the old place, bytes.
+    room: usize,
+    /// The block of the new name.
+    contents: Vec<u8>,
+    /// The block of the old name where it is another one.
+    old: Option<Vec<u8>>,
 }

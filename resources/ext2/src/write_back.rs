@@ -125,7 +125,7 @@ impl Ext2 {
         let mut runs = Runs::default();
         let mut owners: Vec<Vec<usize>> = Vec::new();
         for part in parts {
-            runs.add(part.block, part.view, part.payer);
+            runs.add(self.sector(part.block), part.view, part.payer);
             owners.resize_with(runs.0.len(), Vec::new);
             if let Some(owners) = owners.last_mut().filter(|owners| owners.last() != Some(&part.owner)) {
                 owners.push(part.owner);
@@ -133,15 +133,13 @@ impl Ext2 {
         }
         let start = |run: Run| {
             let before = gyre_account::set_current_activity(run.payer);
-            let call = self.disk.write(self.sector(run.block), run.views.clone());
+            let call = self.disk.write(run.sector, run.views.clone());
             gyre_account::set_current_activity(before);
             (run, call)
         };
         let calls: Vec<_> = runs.0.into_iter().map(start).collect();
         for ((run, call), owners) in calls.into_iter().zip(owners) {
-            if call.await.is_ok()
-                || self.disk.write(self.sector(run.block), run.views).await.map_err(from_block).is_ok()
-            {
+            if call.await.is_ok() || self.disk.write(run.sector, run.views).await.map_err(from_block).is_ok() {
                 continue;
             }
             for node in owners.iter().filter_map(|owner| nodes.get(*owner)) {

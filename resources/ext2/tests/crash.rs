@@ -28,8 +28,22 @@ struct World {
     files: BTreeMap<Path, (u8, usize)>,
 }
 
-/// Largest file, as a part of the device.
-const FILE_OF_DEVICE: usize = 150;
+/// What is done, and with names of which length.
+#[derive(Clone, Copy)]
+pub struct Style {
+    name_bytes: usize,
+    /// Operations as `work` counts them: each is as likely as it is named.
+    operations: &'static [u8],
+    /// The largest file, as a part of the device.
+    file_of_device: usize,
+}
+
+/// Everything, with short names.
+pub const ALL: Style =
+    Style { name_bytes: 0, operations: &[0, 0, 0, 0, 4, 4, 6, 6, 8, 8, 10, 11], file_of_device: 150 };
+/// Names that move and take each other's place, long ones: most in another sector than where they come from.
+pub const MOVES: Style = Style { name_bytes: 90, operations: &[0, 6, 8, 8, 11], file_of_device: 150 };
+
 const DIRECTORIES: usize = 5;
 
 fn new(kind: NodeKind) -> NewNode {
@@ -48,7 +62,9 @@ async fn work(
     world: &RefCell<World>,
     random: &mut Random,
     (number, bytes_max): (usize, usize),
+    style: Style,
 ) {
+    let name_of = |kind: &str, number: usize| format!("{kind}{number}{}", "_".repeat(style.name_bytes));
     let d = random.below(DIRECTORIES);
     let (fill, bytes) = (1 + (number % 255) as u8, 1 + random.below(bytes_max));
     let existing = {
@@ -56,9 +72,9 @@ async fn work(
         let count = world.files.len();
         world.files.iter().nth(random.below(count)).map(|(path, what)| (path.clone(), *what))
     };
-    match random.below(12) {
-        0..=3 => {
-            let name = format!("f{number}");
+    match style.operations[random.below(style.operations.len())] {
+        0 => {
+            let name = name_of("f", number);
             world.borrow_mut().fills.entry(name.clone()).or_default().insert(fill);
             let node = make(client, directories[d], &name, fill, bytes).await;
             client.sync(node).await.unwrap();
@@ -66,16 +82,16 @@ async fn work(
             world.borrow_mut().expectations.push(Expectation { paths: vec![path.clone()], fills: vec![(fill, bytes)] });
             world.borrow_mut().files.insert(path, (fill, bytes));
         }
-        4 | 5 => {
-            let name = format!("junk{}", number % 7);
+        4 => {
+            let name = name_of("junk", number % 7);
             world.borrow_mut().fills.entry(name.clone()).or_default().insert(fill);
             if client.unlink(directories[d], name.clone().into()).await.is_err() {
                 make(client, directories[d], &name, fill, bytes).await;
             }
         }
-        6 | 7 => {
+        6 => {
             let Some((path, what)) = existing else { return };
-            let target = (d, format!("m{number}"));
+            let target = (d, name_of("m", number));
             {
                 let mut world = world.borrow_mut();
                 let fills: BTreeSet<u8> = world.fills[&path.1].clone();
@@ -97,10 +113,10 @@ async fn work(
             world.files.remove(&path);
             world.files.insert(target, what);
         }
-        8 | 9 => {
+        8 => {
             // A safe save: a new file takes the place of a synced one.
             let Some((path, old)) = existing else { return };
-            let temporary = (path.0, format!("t{number}"));
+            let temporary = (path.0, name_of("t", number));
             {
                 let mut world = world.borrow_mut();
                 world.fills.entry(temporary.1.clone()).or_default().insert(fill);
@@ -188,7 +204,7 @@ async fn check(image: Vec<u8>, expectations: Vec<Expectation>, fills: &BTreeMap<
 }
 
 /// Works until the machine has stopped `crashes` times, and checks what each left. Answers the operations that were done.
-pub fn run(seed: u64, image: &[u8], crashes: usize) -> usize {
+pub fn run(seed: u64, image: &[u8], crashes: usize, style: Style) -> usize {
     block_on(async {
         let disk = RamDisk::leak(image.to_vec());
         let file_system = mount_on(disk, new_cache(1024)).await.unwrap();
@@ -197,8 +213,12 @@ pub fn run(seed: u64, image: &[u8], crashes: usize) -> usize {
         let root = client.root().await.unwrap();
         let mut directories = Vec::new();
         for d in 0..DIRECTORIES {
-            directories
-                .push(client.create(root, format!("d{d}").into_bytes(), new(NodeKind::Directory)).await.unwrap().node);
+            let name = format!("d{d}").into_bytes();
+            let found = match client.create(root, name.clone(), new(NodeKind::Directory)).await {
+                Err(FileError::Exists) => client.lookup(root, name).await,
+                made => made,
+            };
+            directories.push(found.unwrap().node);
         }
         client.sync_all().await.unwrap();
         let world = Rc::new(RefCell::new(World::default()));
@@ -215,7 +235,7 @@ pub fn run(seed: u64, image: &[u8], crashes: usize) -> usize {
         let mut random = Random(seed);
         let mut number = 0;
         while images.borrow().len() < crashes {
-            work(&client, &directories, &world, &mut random, (number, image.len() / FILE_OF_DEVICE)).await;
+            work(&client, &directories, &world, &mut random, (number, image.len() / style.file_of_device), style).await;
             number += 1;
         }
         let fills = world.borrow().fills.clone();
@@ -227,16 +247,31 @@ pub fn run(seed: u64, image: &[u8], crashes: usize) -> usize {
     })
 }
 
-/// The file systems that are worked on, by mke2fs.
+/// The file systems that are worked on, by mke2fs. The directories of the second one are by mke2fs too.
 pub fn images(kib: usize) -> [Vec<u8>; 2] {
-    [make_image(kib, &["-b", "1024"]), make_image(kib, &["-b", "4096", "-I", "256"])]
+    let tree = temporary("tree");
+    (0..DIRECTORIES).for_each(|d| std::fs::create_dir_all(tree.join(format!("d{d}"))).unwrap());
+    let second = make_image(kib, &["-b", "4096", "-I", "256", "-d", tree.to_str().unwrap()]);
+    std::fs::remove_dir_all(tree).unwrap();
+    [make_image(kib, &["-b", "1024"]), second]
+}
+
+fn seeds(usual: u64) -> u64 {
+    std::env::var("GYRE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
 }
 
 #[test]
 fn whatever_was_synced_survives_a_crash_at_any_moment() {
-    let seeds = std::env::var("GYRE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2);
     let images = images(6 * 1024);
-    for seed in 0..seeds {
-        assert!(run(seed, &images[seed as usize % 2], 25) > 20);
+    for seed in 0..seeds(2) {
+        assert!(run(seed, &images[seed as usize % 2], 25, ALL) > 20);
+    }
+}
+
+#[test]
+fn a_name_that_moves_is_old_or_new_whichever_sectors_of_its_block_got_to_the_disk() {
+    let images = images(4 * 1024);
+    for seed in 0..seeds(8) {
+        run(seed, &images[seed as usize % 2], 25, MOVES);
     }
 }
