@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 target=${CARGO_TARGET_DIR:-target}
 if [ -z "${KERNEL:-}" ]; then
-    cargo build --quiet -j1 -p gyre-boot-test --target x86_64-unknown-none || exit 2
+    cargo build --quiet -p gyre-boot-test --target x86_64-unknown-none || exit 2
     KERNEL=$target/x86_64-unknown-none/debug/gyre-boot-test
 fi
 log=$(mktemp) || exit 2

@@ -22,6 +22,7 @@ pub mod errno;
 pub mod exec;
 pub mod file;
 pub mod futex;
+pub mod load;
 pub mod memory;
 pub mod objects;
 pub mod process;

@@ -210,6 +210,12 @@ impl Process {
         at_end.unwrap_or_else(|| self.tenant().host().consumption(self.activity))
     }
 
+    /// What it has used so far; nothing once it has ended, for that is its tenant's then.
+    pub(crate) fn used_so_far(&self) -> Option<Consumption> {
+        let has_ended = self.used_at_end.lock().is_some();
+        (!has_ended).then(|| self.tenant().host().consumption(self.activity))
+    }
+
     /// Its activity is over: what it used stays known until its parent has asked.
     pub(crate) fn close_activity(&self) -> Consumption {
         let used = self.used();
@@ -299,6 +305,12 @@ impl Process {
         let first = self.threads.lock().first().cloned();
         let name = first.map_or([0; 16], |thread| *thread.name.lock());
         name.iter().copied().take_while(|byte| *byte != 0).collect()
+    }
+
+    /// True where a thread's program runs or waits to, or the process is who asks.
+    pub fn is_running(&self) -> bool {
+        let runs = |thread: &Arc<Thread>| !thread.is_in_call.load(Ordering::Relaxed);
+        gyre_account::current_activity() == self.activity || self.threads.lock().iter().any(runs)
     }
 
     /// Ends it: the first status counts (in wait's form); all threads are told.

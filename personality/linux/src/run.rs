@@ -86,6 +86,7 @@ async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context
 /// Runs the program from trap to trap until the thread ends.
 async fn live<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
     let mut running = Running::new(context);
+    thread.is_in_call.store(false, Ordering::Relaxed);
     while !thread.is_dying() {
         if step(compute, thread, &mut running).await == Flow::End {
             return;
@@ -120,7 +121,11 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         }
     };
     match trap {
-        Trap::SystemCall => serve(thread, running).await,
+        Trap::SystemCall => {
+            thread.is_in_call.store(true, Ordering::Relaxed);
+            serve(thread, running).await;
+            thread.is_in_call.store(false, Ordering::Relaxed);
+        }
         Trap::PageFault { address, access, present } => {
             on_page_fault(thread, running, &space, (address, access, present)).await;
         }

@@ -3,6 +3,7 @@
 use crate::exec::vdso::Vdso;
 use crate::file::FileContext;
 use crate::futex::Futexes;
+use crate::load::LoadAverages;
 use crate::memory::segments::Segments;
 use crate::task::tree::Tree;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -26,6 +27,8 @@ pub struct Consumption {
     pub user_ns: u64,
     /// Time in the kernel for it, ns.
     pub system_ns: u64,
+    /// Time that its messages, threads among them, waited for a turn, ns.
+    pub waited_ns: u64,
 }
 
 impl Consumption {
@@ -35,6 +38,17 @@ impl Consumption {
         Consumption {
             user_ns: self.user_ns.saturating_add(other.user_ns),
             system_ns: self.system_ns.saturating_add(other.system_ns),
+            waited_ns: self.waited_ns.saturating_add(other.waited_ns),
+        }
+    }
+
+    /// The larger one of each.
+    #[must_use]
+    fn at_least(self, other: Consumption) -> Consumption {
+        Consumption {
+            user_ns: self.user_ns.max(other.user_ns),
+            system_ns: self.system_ns.max(other.system_ns),
+            waited_ns: self.waited_ns.max(other.waited_ns),
         }
     }
 }
@@ -120,6 +134,9 @@ pub struct Tenant {
     /// The memory of processes that have ended: none.
     void: Arc<AddressSpace>,
     missed: Box<[AtomicU32]>,
+    load: SpinLock<LoadAverages>,
+    /// What was shown last of what all have used.
+    used: SpinLock<Consumption>,
     /// What its programs read clocks by.
     pub(crate) vdso: Vdso,
 }
@@ -148,6 +165,8 @@ impl Tenant {
             segments: Segments::default(),
             files,
             void: AddressSpace::new(host.flush(), nothing, activity)?,
+            load: SpinLock::default(),
+            used: SpinLock::default(),
             missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
             vdso: Vdso::new()?,
         });
@@ -173,6 +192,24 @@ impl Tenant {
     /// Root directory and mounts of new processes that have no parent.
     pub fn files(&self) -> &Arc<FileContext> {
         &self.files
+    }
+
+    /// What all its processes have used, those that have ended too. Never goes back: what one that has just ended had used may be on its
+    /// way to the tenant's own figures.
+    pub fn used(&self) -> Consumption {
+        let processes = self.tree.lock().processes();
+        let living = processes.iter().filter_map(|process| process.used_so_far());
+        let now = living.fold(self.host.consumption(self.activity), Consumption::plus);
+        let mut used = self.used.lock();
+        *used = used.at_least(now);
+        *used
+    }
+
+    /// How many of its threads ran or waited to, over 1, 5 and 15 minutes (see [`LoadAverages::look`]).
+    pub fn load_averages(&self) -> [u64; 3] {
+        let used = self.used();
+        let wanted_ns = used.user_ns.saturating_add(used.system_ns).saturating_add(used.waited_ns);
+        self.load.lock().look(crate::time::monotonic_ns(), wanted_ns)
     }
 
     /// The memory of processes that have ended: none.

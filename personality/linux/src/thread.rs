@@ -64,6 +64,8 @@ pub struct Thread {
     pub name: SpinLock<[u8; 16]>,
     /// Cores it may run on, a bit each.
     pub cores: AtomicU64,
+    /// False while its program runs or waits to: /proc's R.
+    pub(crate) is_in_call: AtomicBool,
     /// Of a worker the memory that it works in, whatever its process executes meanwhile. It waits for files with O_NONBLOCK, too:
     /// nobody waits for it (io_uring).
     worker_space: Option<Arc<AddressSpace>>,
@@ -81,6 +83,7 @@ impl Thread {
             id: AtomicI32::new(id),
             process,
             attention: AtomicBool::new(false),
+            is_in_call: AtomicBool::new(true),
             arrived: WaitQueue::new(),
             dying: AtomicBool::new(false),
             signals: SpinLock::default(),

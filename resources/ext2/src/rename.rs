@@ -5,7 +5,6 @@ use crate::change::now_ns;
 use crate::directory;
 use crate::gate::Pass;
 use crate::geometry::ROOT;
-use crate::index::NamesChanged;
 use crate::metadata::Class;
 use crate::names::Known;
 use crate::namespace::{LINKS_MAX, Room, check_new_name};
@@ -13,7 +12,6 @@ use crate::node::Node;
 use crate::server::check_name;
 use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use gyre_interface::files::{FileError, NodeId, NodeKind, RenameMode};
 
 /// One end of a rename.
@@ -175,7 +173,7 @@ impl Ext2 {
         };
         // Found again: making room may have changed nothing of it, but blocks are only compared here.
         let (_, source) = self.find_block(from.directory, from.name).await?.ok_or(FileError::NotFound)?;
-        let change = self.plan(&from, &to, moved, destination.block(), destination.replaces(), &source)?;
+        let change = self.plan_move(&from, &to, moved, destination.block(), destination.replaces(), &source)?;
         if self.metadata.lock().precedes(change.hidden_in, change.shown_in) {
             self.commit().await?;
         }
@@ -201,58 +199,6 @@ impl Ext2 {
             }
         }
         Ok(())
-    }
-
-    /// What the two blocks are to hold, and which sectors show the new name and hide the old one.
-    fn plan(
-        &self,
-        from: &End<'_>,
-        to: &End<'_>,
-        moved: &Node,
-        target: &DirectoryBlock,
-        replaces: bool,
-        source: &DirectoryBlock,
-    ) -> Result<NamesMoved, FileError> {
-        let (inode, code) = (moved.id as u32, self.code_of(moved.kind));
-        let mut contents = self.copy_of(&target.page);
-        let shown_by = match replaces {
-            true => directory::redirect(&mut contents, to.name, inode, code)?,
-            false => directory::insert(&mut contents, inode, code, to.name)?.ok_or(FileError::Damaged)?,
-        };
-        let mut old = (target.block != source.block).then(|| self.copy_of(&source.page));
-        let removed = directory::remove(old.as_mut().unwrap_or(&mut contents), from.name)?;
-        Ok(NamesMoved {
-            added: !replaces,
-            shown_in: self.sector_at(target.block, shown_by),
-            hidden_in: self.sector_at(source.block, removed.hidden_by),
-            room: removed.room,
-            contents,
-            old,
-        })
-    }
-
-    /// Writes the new name and removes the old one; in one sector both at once, else in the order that the disk must see.
-    fn write_names(
-        &self,
-        from: &End<'_>,
-        to: &End<'_>,
-        moved: &Arc<Node>,
-        change: &NamesMoved,
-        target: &DirectoryBlock,
-        source: &DirectoryBlock,
-    ) {
-        self.metadata.lock().write_before(change.shown_in, change.hidden_in);
-        let added = change.added.then_some(to.name);
-        let removed = Some((from.name, change.room));
-        match &change.old {
-            None => self.put_back(to.directory, target, &change.contents, NamesChanged { added, removed }),
-            Some(old) => {
-                self.put_back(to.directory, target, &change.contents, NamesChanged { added, removed: None });
-                self.put_back(from.directory, source, old, NamesChanged { added: None, removed });
-            }
-        }
-        self.names.set(from.directory.name, from.name, Known::Absent);
-        self.names.set(to.directory.name, to.name, Known::Node(moved.id));
     }
 
     /// Makes ".." of a moved directory lead to its new parent.
@@ -289,20 +235,4 @@ impl Destination {
             Destination::Replaces(_, node) => Some(node),
         }
     }
-}
-
-/// What moving a name makes of its blocks.
-struct NamesMoved {
-    /// A name that was not there.
-    added: bool,
-    /// The sector in which the new name becomes visible.
-    shown_in: u64,
-    /// The sector in which the old name disappears.
-    hidden_in: u64,
-    /// The longest entry that fits in the old place, bytes.
-    room: usize,
-    /// The block of the new name.
-    contents: Vec<u8>,
-    /// The block of the old name where it is another one.
-    old: Option<Vec<u8>>,
 }

@@ -235,32 +235,26 @@ impl Engine {
         if is_suspended { None } else { self.pop(queue) }
     }
 
-    /// Takes the first living task out of a queue and marks it running.
+    /// Takes the first task out of a queue and marks it running.
     #[inline]
     fn pop(&self, queue: u32) -> Option<Job> {
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
-        loop {
-            let task = state.queues.pop(&state.tasks, queue)?;
-            let header = state.tasks.get_mut(task)?;
-            if header.state == State::Dead {
-                state.release(task, self.line().last());
-                continue;
-            }
-            header.state = State::Running;
-            header.parked = false;
-            let job = Job {
-                task,
-                name: name_of(header.thread, task, header.generation),
-                memory: header.memory,
-                vtable: header.vtable?,
-                activity: header.activity,
-                resource: header.resource,
-                queued_at: header.queued_at,
-            };
-            state.note_taken(task);
-            return Some(job);
-        }
+        let task = state.queues.pop(&state.tasks, queue)?;
+        let header = state.tasks.get_mut(task)?;
+        header.state = State::Running;
+        header.parked = false;
+        let job = Job {
+            task,
+            name: name_of(header.thread, task, header.generation),
+            memory: header.memory,
+            vtable: header.vtable?,
+            activity: header.activity,
+            resource: header.resource,
+            queued_at: header.queued_at,
+        };
+        state.note_taken(task);
+        Some(job)
     }
 
     fn end_service(&'static self, queue: u32, now: u64) {

@@ -159,7 +159,7 @@ impl Engine {
                     continue;
                 }
                 State::Queued | State::Waiting | State::Parked => {}
-                State::Free | State::Starting | State::Dead => continue,
+                State::Free | State::Starting => continue,
             }
             let was_queued = header.state == State::Queued;
             header.state = State::Running;

@@ -25,8 +25,6 @@ pub(crate) enum State {
     Running,
     /// Suspended until somebody wakes it.
     Waiting,
-    /// Dropped, while its header is still linked in a queue.
-    Dead,
 }
 
 /// What is known of a task.

@@ -16,11 +16,10 @@ use gyre_ext2::Ext2;
 use gyre_linux::Process;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::signal::number::{SIGKILL, SIGTERM};
-use gyre_message::sleep_ns;
+use gyre_message::wait::Either;
+use gyre_message::{WaitQueue, select, sleep_ns};
 use gyre_object::SpinLock;
 
-/// Between two looks at what is waited for, ns.
-const LOOK_NS: u64 = 2_000_000;
 /// How long programs may take to be gone once they are killed, ns.
 const KILL_NS_MAX: u64 = 2_000_000_000;
 /// How long writing everything back may take, ns.
@@ -72,51 +71,62 @@ async fn end_programs(system: &'static System, grace_ns: u64) {
         // A program whose queue of signals is full is ended below.
         let _ = process.send(SignalInfo::sent(SIGTERM, 0, 0, 0));
     }
-    until(grace_ns, || living(system).is_empty()).await;
+    within(grace_ns, all_over(system, |_| ())).await;
     for running in customers(system) {
         let mut limits = running.tenant.limits.lock();
         (limits.processes, limits.threads) = (0, 0);
     }
-    let is_over = until(KILL_NS_MAX, || {
-        let left = living(system);
-        left.iter().for_each(|process| process.end(SIGKILL));
-        left.is_empty()
-    });
-    if !is_over.await {
+    if !within(KILL_NS_MAX, all_over(system, |process| process.end(SIGKILL))).await {
         log::warn!("ending: {} programs do not end", living(system).len());
     }
 }
 
+/// Waits until no program lives; `tells` each that does, those that others start meanwhile too.
+async fn all_over(system: &'static System, tells: impl Fn(&Process)) {
+    loop {
+        let left = living(system);
+        left.iter().for_each(|process| tells(process));
+        let Some(one) = left.first() else {
+            return;
+        };
+        one.ended.until(|| one.is_over().then_some(())).await;
+    }
+}
+
+/// What became of the file systems.
+struct Unmounts {
+    written: AtomicUsize,
+    left: AtomicUsize,
+    changed: WaitQueue,
+}
+
 /// Unmounts all file systems at once, each in its tenant's name; answers how many failed.
 async fn unmount_all(system: &'static System) -> usize {
-    static DONE: AtomicUsize = AtomicUsize::new(0);
+    static UNMOUNTS: Unmounts =
+        Unmounts { written: AtomicUsize::new(0), left: AtomicUsize::new(0), changed: WaitQueue::new() };
     let all = FILE_SYSTEMS.lock().clone();
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
+    UNMOUNTS.left.store(all.len(), Ordering::Release);
     for (tenant, server) in &all {
-        system.engine.spawn_for(resource, *tenant, unmount(server, &DONE));
+        system.engine.spawn_for(resource, *tenant, unmount(server, &UNMOUNTS));
     }
-    until(WRITE_BACK_NS_MAX, || DONE.load(Ordering::Acquire) >= all.len()).await;
-    all.len().saturating_sub(DONE.load(Ordering::Acquire))
+    let none_left = || (UNMOUNTS.left.load(Ordering::Acquire) == 0).then_some(());
+    within(WRITE_BACK_NS_MAX, UNMOUNTS.changed.until(none_left)).await;
+    all.len().saturating_sub(UNMOUNTS.written.load(Ordering::Acquire))
 }
 
-fn unmount(server: &'static Ext2, done: &'static AtomicUsize) -> impl Future<Output = ()> + 'static {
+fn unmount(server: &'static Ext2, unmounts: &'static Unmounts) -> impl Future<Output = ()> + 'static {
     async move {
         match server.unmount().await {
-            Ok(()) => drop(done.fetch_add(1, Ordering::AcqRel)),
+            Ok(()) => drop(unmounts.written.fetch_add(1, Ordering::AcqRel)),
             Err(error) => log::error!("a file system cannot be unmounted: {error:?}"),
         }
+        unmounts.left.fetch_sub(1, Ordering::AcqRel);
+        unmounts.changed.wake_all();
     }
 }
 
-/// Waits until `is_so`, at most so long; answers whether it came true.
-async fn until(ns_max: u64, is_so: impl Fn() -> bool) -> bool {
-    let mut waited = 0;
-    while !is_so() {
-        if waited >= ns_max {
-            return false;
-        }
-        sleep_ns(LOOK_NS).await;
-        waited += LOOK_NS;
-    }
-    true
+/// Waits for something at most so long; answers whether it came.
+async fn within(ns_max: u64, what: impl Future<Output = ()>) -> bool {
+    matches!(select(what, sleep_ns(ns_max)).await, Either::First(()))
 }

@@ -80,9 +80,10 @@ impl Host for Personality {
 
     fn consumption(&self, activity: ActivityId) -> Consumption {
         let figures = self.engine.figures(activity);
+        let waited_ns = figures.iter().map(|row| row.columns[Column::QueueNs as usize]).sum();
         let cycles = |figures: &[_]| figures.iter().map(|row: &Row| row.columns[Column::Cycles as usize]).sum::<u64>();
         let (user, system): (Vec<Row>, Vec<Row>) = figures.into_iter().partition(|row| row.resource == COMPUTE);
-        Consumption { user_ns: self.engine.ns(cycles(&user)), system_ns: self.engine.ns(cycles(&system)) }
+        Consumption { user_ns: self.engine.ns(cycles(&user)), system_ns: self.engine.ns(cycles(&system)), waited_ns }
     }
 
     fn memory(&self, activity: ActivityId) -> MemoryUse {

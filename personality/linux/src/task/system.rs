@@ -94,6 +94,8 @@ pub async fn sysinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let processes = thread.tenant().tree.lock().thread_count();
     let info = SystemInfo {
         uptime_s: (crate::time::monotonic_ns() / 1_000_000_000) as i64,
+        // 16 bits behind the point (SI_LOAD_SHIFT).
+        loads: thread.tenant().load_averages().map(|average| average >> (crate::load::FRACTION_BITS - 16)),
         total: memory.total_bytes,
         free: memory.free_bytes,
         processes: u16::try_from(processes).unwrap_or(u16::MAX),

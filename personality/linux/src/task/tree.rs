@@ -194,9 +194,11 @@ impl Tree {
     /// The state letter that /proc shows: R, S is the caller's to decide; T stopped, Z zombie.
     pub fn state_letter(&self, id: i32) -> Option<char> {
         let node = self.nodes.get(&id)?;
-        Some(match (&node.ended, node.process.signals.lock().stopped) {
+        let is_stopped = node.process.signals.lock().stopped;
+        Some(match (&node.ended, is_stopped) {
             (Some(_), _) => 'Z',
             (None, true) => 'T',
+            (None, false) if node.process.is_running() => 'R',
             (None, false) => 'S',
         })
     }

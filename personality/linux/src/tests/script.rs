@@ -181,7 +181,7 @@ impl Host for TestHost {
     }
 
     fn consumption(&self, _activity: ActivityId) -> Consumption {
-        Consumption { user_ns: 5_000_000, system_ns: 7_000_000 }
+        Consumption { user_ns: 5_000_000, system_ns: 7_000_000, waited_ns: 1_000_000 }
     }
 
     fn memory(&self, _activity: ActivityId) -> MemoryUse {

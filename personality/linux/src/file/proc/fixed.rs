@@ -1,6 +1,8 @@
 //! Files of /proc that belong to the tenant, not to a process.
 
 use super::ProcFs;
+use super::view::Doings;
+use crate::load::shown;
 use crate::time::{NS_PER_S, monotonic_ns};
 use alloc::format;
 use alloc::string::String;
@@ -149,44 +151,41 @@ pub(super) fn ticks(ns: u64) -> u64 {
     ns / 10_000_000
 }
 
-/// Times of the tenant's processes.
-fn times(proc: &ProcFs) -> (u64, u64, usize) {
-    let Some(processes) = proc.processes() else {
-        return (0, 0, 0);
-    };
-    let views: Vec<_> = processes.all().into_iter().filter_map(|id| processes.view(id)).collect();
-    let user = views.iter().map(|view| view.user_ns).sum();
-    let system = views.iter().map(|view| view.system_ns).sum();
-    (user, system, views.len())
+fn doings(proc: &ProcFs) -> Doings {
+    proc.processes().map(|processes| processes.doings()).unwrap_or_default()
+}
+
+/// Time in which the tenant's processes used no core, ns.
+fn idle_ns(doings: &Doings) -> u64 {
+    (monotonic_ns() * gyre_machine::core_count() as u64).saturating_sub(doings.user_ns + doings.system_ns)
 }
 
 fn stat(proc: &ProcFs) -> String {
-    let (user, system, _) = times(proc);
+    let doings = doings(proc);
     let cores = gyre_machine::core_count() as u64;
-    let idle = (monotonic_ns() * cores).saturating_sub(user + system);
-    let line = |name: &str, share: u64| {
-        format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", ticks(user) / share, ticks(system) / share, ticks(idle) / share)
-    };
+    let (user, system, idle) = (ticks(doings.user_ns), ticks(doings.system_ns), ticks(idle_ns(&doings)));
+    let line =
+        |name: &str, share: u64| format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", user / share, system / share, idle / share);
     let mut text = line("cpu ", 1);
     for core in 0..cores {
         text += &line(&format!("cpu{core}"), cores);
     }
     let boot = (gyre_machine::wall_clock_ns().saturating_sub(monotonic_ns())) / NS_PER_S;
-    text + &format!("ctxt 0\nbtime {boot}\nprocesses 0\nprocs_running 1\nprocs_blocked 0\n")
+    let (started, running) = (doings.started, doings.running);
+    text + &format!("ctxt 0\nbtime {boot}\nprocesses {started}\nprocs_running {running}\nprocs_blocked 0\n")
 }
 
 fn uptime(proc: &ProcFs) -> String {
-    let (user, system, _) = times(proc);
-    let up = monotonic_ns();
-    let idle = (up * gyre_machine::core_count() as u64).saturating_sub(user + system);
     let seconds = |ns: u64| format!("{}.{:02}", ns / NS_PER_S, ticks(ns) % 100);
-    format!("{} {}\n", seconds(up), seconds(idle))
+    format!("{} {}\n", seconds(monotonic_ns()), seconds(idle_ns(&doings(proc))))
 }
 
 fn loadavg(proc: &ProcFs) -> String {
     let all = proc.processes().map(|processes| processes.all()).unwrap_or_default();
     let last = all.iter().max().copied().unwrap_or(0);
-    format!("0.00 0.00 0.00 1/{} {last}\n", all.len())
+    let doings = doings(proc);
+    let [one, five, fifteen] = doings.load.map(shown).map(|(whole, hundredths)| format!("{whole}.{hundredths:02}"));
+    format!("{one} {five} {fifteen} {}/{} {last}\n", doings.running, all.len())
 }
 
 fn hostname(proc: &ProcFs) -> String {

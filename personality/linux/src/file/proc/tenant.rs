@@ -1,6 +1,6 @@
 //! /proc's view of a tenant's tables of processes.
 
-use super::view::{ProcessView, Processes};
+use super::view::{Doings, ProcessView, Processes};
 use crate::time::cycles_to_ns;
 use crate::{Process, Tenant};
 use alloc::format;
@@ -53,6 +53,16 @@ impl Processes for Tenant {
     fn memory_bytes(&self) -> (u64, u64) {
         let memory = self.host().memory(self.activity());
         (memory.total_bytes, memory.free_bytes)
+    }
+
+    fn doings(&self) -> Doings {
+        let (started, running) = {
+            let tree = self.tree.lock();
+            let runs = |process: &&Arc<Process>| tree.state_letter(process.id()) == Some('R');
+            (tree.processes_started(), tree.processes().iter().filter(runs).count())
+        };
+        let used = self.used();
+        Doings { user_ns: used.user_ns, system_ns: used.system_ns, started, running, load: self.load_averages() }
     }
 }
 

@@ -59,6 +59,21 @@ pub struct ProcessView {
     pub signals: [u64; 4],
 }
 
+/// What a tenant's processes have been doing.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Doings {
+    /// Time in programs, ns, of those that have ended too.
+    pub user_ns: u64,
+    /// Time in the kernel for them, ns.
+    pub system_ns: u64,
+    /// Processes started since the tenant was.
+    pub started: u64,
+    /// Processes of which a thread runs or waits to.
+    pub running: usize,
+    /// Load averages over 1, 5 and 15 minutes (see [`crate::load`]).
+    pub load: [u64; 3],
+}
+
 /// The processes of a tenant.
 pub trait Processes: Send + Sync {
     /// Their numbers.
@@ -71,4 +86,6 @@ pub trait Processes: Send + Sync {
     fn host_name(&self) -> String;
     /// Total and free memory of the tenant, bytes.
     fn memory_bytes(&self) -> (u64, u64);
+    /// What the tenant has been doing.
+    fn doings(&self) -> Doings;
 }

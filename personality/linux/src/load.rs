@@ -1,0 +1,88 @@
+//! Load averages: how many threads of a tenant ran or waited to, over 1, 5 and 15 minutes.
+//!
+//! Linux samples every 5 s. Here nothing samples: what a tenant's threads ran and its messages waited is in the ledger, so the mean
+//! since the last look is exact, and the averages fade by as many steps of 5 s as have passed when somebody looks.
+
+/// Bits behind the point of an average.
+pub const FRACTION_BITS: u32 = 20;
+const ONE: u64 = 1 << FRACTION_BITS;
+const STEP_NS: u64 = 5_000_000_000;
+/// What is left of an average after a step: e^(-5 s / 1, 5, 15 min).
+const LEFT: [u64; 3] = [964_736, 1_031_245, 1_042_767];
+
+/// The averages as of the last look.
+#[derive(Debug, Default)]
+pub struct LoadAverages {
+    at_ns: u64,
+    /// What was wanted until then, ns of threads.
+    wanted_ns: u64,
+    averages: [u64; 3],
+}
+
+impl LoadAverages {
+    /// Looks at `now_ns`: until then threads ran or waited for `wanted_ns` altogether. Answers threads, in parts of 2^-[`FRACTION_BITS`].
+    pub fn look(&mut self, now_ns: u64, wanted_ns: u64) -> [u64; 3] {
+        let elapsed_ns = now_ns.saturating_sub(self.at_ns);
+        let steps = elapsed_ns / STEP_NS;
+        if steps == 0 {
+            return self.averages;
+        }
+        let wanted = u128::from(wanted_ns.saturating_sub(self.wanted_ns));
+        let mean =
+            (wanted * u128::from(ONE) / u128::from(elapsed_ns)).min(u128::from(u64::MAX >> FRACTION_BITS)) as u64;
+        for (average, left) in self.averages.iter_mut().zip(LEFT) {
+            let left = power(left, steps);
+            *average = (*average * left + mean * (ONE - left)) >> FRACTION_BITS;
+        }
+        self.at_ns += steps * STEP_NS;
+        self.wanted_ns += (wanted * u128::from(steps * STEP_NS) / u128::from(elapsed_ns)) as u64;
+        self.averages
+    }
+}
+
+/// A part of [`ONE`] multiplied with itself.
+fn power(mut base: u64, mut exponent: u64) -> u64 {
+    let mut result = ONE;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = result * base >> FRACTION_BITS;
+        }
+        base = base * base >> FRACTION_BITS;
+        exponent >>= 1;
+    }
+    result
+}
+
+/// An average as /proc/loadavg shows it: whole threads and hundredths.
+pub fn shown(average: u64) -> (u64, u64) {
+    let hundredths = (average * 100 + ONE / 2) >> FRACTION_BITS;
+    (hundredths / 100, hundredths % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn averages_rise_and_fall_as_those_that_are_sampled() {
+        let mut load = LoadAverages::default();
+        assert_eq!(load.look(4 * S, 8 * S), [0; 3], "no step has passed");
+        for second in 5..=60 {
+            load.look(second * S, second * 2 * S);
+        }
+        // 2 (1 - 1/e), as after a minute of samples
+        assert_eq!(load.averages.map(shown), [(1, 26), (0, 36), (0, 13)]);
+        let rest = load.look(120 * S, 120 * S);
+        assert_eq!(shown(rest[0]), (0, 47), "nothing ran for a minute: 1.26 / e");
+    }
+
+    #[test]
+    fn one_look_after_long_is_the_mean_of_that_time() {
+        let mut load = LoadAverages::default();
+        let averages = load.look(7 * 86_400 * S, 3 * 7 * 86_400 * S);
+        assert!(averages.iter().all(|average| average.abs_diff(3 * ONE) < ONE / 100), "{averages:?}");
+        assert!(load.look(u64::MAX, u64::MAX).iter().all(|average| *average <= 4 * ONE));
+    }
+}
