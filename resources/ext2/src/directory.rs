@@ -138,12 +138,23 @@ fn room(entry: &Entry<'_>) -> usize {
     entry.bytes.min(end - entry.offset).saturating_sub(used_bytes(entry))
 }
 
+/// True where a new entry of so many bytes has room; most have none at all.
+fn fits(entry: &Entry<'_>, needed: usize) -> bool {
+    entry.bytes >= used_bytes(entry) + needed && room(entry) >= needed
+}
+
 /// True where a name of this length fits.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
 pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileError> {
-    Ok(largest_room(block)? >= entry_bytes(name_bytes))
+    let needed = entry_bytes(name_bytes);
+    for entry in entries(block) {
+        if fits(&entry?, needed) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The longest entry that fits, bytes.
@@ -151,7 +162,14 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
 /// # Errors
 /// [`FileError::Damaged`].
 pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
-    entries(block).try_fold(0, |largest, entry| Ok(largest.max(room(&entry?))))
+    let mut largest = 0;
+    for entry in entries(block) {
+        let entry = entry?;
+        if fits(&entry, largest + 1) {
+            largest = room(&entry);
+        }
+    }
+    Ok(largest)
 }
 
 /// Makes a name lead elsewhere. Answers the offset of what changed.
@@ -189,7 +207,7 @@ pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Res
     let mut place = None;
     for entry in entries(block) {
         let entry = entry?;
-        if room(&entry) >= needed {
+        if fits(&entry, needed) {
             place = Some((entry.offset, used_bytes(&entry), entry.bytes, shown_by(&entry)));
             break;
         }
