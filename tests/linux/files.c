@@ -27,6 +27,12 @@ static void holes(void)
     } else
         CHECK(errno == EOPNOTSUPP);
     FAILS(fallocate(file, FALLOC_FL_PUNCH_HOLE, 0, 10), EOPNOTSUPP);
+    /* Zeroing past the end without growing: all of it, or nothing. */
+    char kept = 0;
+    CHECK(fstat(file, &out) == 0 && out.st_size == (1 << 20) + 3);
+    int zeroed = fallocate(file, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, out.st_size - 1, 8192);
+    CHECK(pread(file, &kept, 1, out.st_size - 1) == 1 && kept == (zeroed == 0 ? 0 : 'd'));
+    CHECK(pwrite(file, "d", 1, out.st_size - 1) == 1);
     FAILS(fallocate(file, 0, 0, 0), EINVAL);
     CHECK(posix_fallocate(file, 0, 2 << 20) == 0 && fstat(file, &out) == 0 && out.st_size == 2 << 20);
     CHECK(pread(file, text, 3, 1 << 20) == 3 && memcmp(text, "end", 3) == 0);

@@ -84,6 +84,35 @@ static void of_one_page(void) {
     munmap(memory, HUGE);
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* What is only needed or read of a private mapping of a file stays the file's. */
+static void of_a_file(void) {
+    pid_t self = getpid();
+    int file = open("usage.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(file >= 0 && ftruncate(file, HUGE) == 0);
+    char *memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    CHECK(memory != MAP_FAILED);
+    CHECK(madvise(memory, HUGE, MADV_WILLNEED) == 0 && pwrite(file, "a", 1, 4096) == 1 && memory[4096] == 'a');
+    CHECK(madvise(memory, HUGE, MADV_POPULATE_READ) == 0 && pwrite(file, "b", 1, 4096) == 1 && memory[4096] == 'b');
+    CHECK(field(self, "Rss") >= REGION_KB);
+    CHECK(madvise(memory, HUGE, MADV_POPULATE_WRITE) == 0 && pwrite(file, "c", 1, 4096) == 1 && memory[4096] == 'b');
+    CHECK(munmap(memory, HUGE) == 0 && close(file) == 0 && unlink("usage.data") == 0);
+}
+
+/* mlockall makes what is mapped resident. */
+static void of_all(void) {
+    char *memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    long before = field(getpid(), "Rss");
+    CHECK(mlockall(MCL_CURRENT) == 0);
+    CHECK(field(getpid(), "Rss") >= before + REGION_KB);
+    CHECK(munlockall() == 0 && munmap(memory, HUGE) == 0);
+}
+
 int main(void) {
     alarm(60);
     CHECK(pipe(ends) == 0 && pipe(back) == 0);
@@ -92,6 +121,8 @@ int main(void) {
     divided(memory);
     munmap(memory, HUGE);
     of_one_page();
+    of_a_file();
+    of_all();
     done("usage");
     return 0;
 }

@@ -38,6 +38,15 @@ pub fn usual_metric(resource: &str) -> Metric {
     }
 }
 
+/// Returns whether a resource says how much of a metric a message used; a policy by another one would divide and bound nothing.
+pub fn counts(resource: &str, metric: Metric) -> bool {
+    match metric {
+        Metric::Cycles | Metric::Messages => true,
+        Metric::Bytes => matches!(resource, "block" | "network_write" | "io_stream"),
+        Metric::DeviceTime => resource == "block",
+    }
+}
+
 /// Returns the cores that a resource runs on where nobody says otherwise, a bit each. One for what stands before a device: a core's
 /// scheduler divides what that core hands on, and the cores' parts of one device would be equal, whoever is on them.
 pub fn usual_cores(metric: Metric, cores: u16) -> u64 {

@@ -199,8 +199,8 @@ mod calls {
         147 sched_get_priority_min plain schedule::sched_get_priority_min;
         149 mlock waits memory::mlock;
         150 munlock plain memory::munlock;
-        151 mlockall plain memory::mlockall;
-        152 munlockall plain memory::munlockall;
+        151 mlockall waits memory::mlockall;
+        152 munlockall waits memory::munlockall;
         157 prctl waits prctl::prctl;
         160 setrlimit waits limits::setrlimit;
         169 reboot plain system::reboot;

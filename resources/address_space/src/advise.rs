@@ -8,6 +8,31 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_machine::{Access, USER_END};
 
+/// Which pages are to be resident, and of whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Populate {
+    /// All; those that the program may write privately are its own then (MAP_POPULATE, mlock).
+    Own,
+    /// All, as after a read (MADV_POPULATE_READ).
+    Read,
+    /// All, as after a write (MADV_POPULATE_WRITE).
+    Write,
+    /// Those of files, as after a read (MADV_WILLNEED).
+    Files,
+}
+
+impl Populate {
+    /// The access by which a page of a region becomes resident; none where it need not be.
+    fn of(self, region: &Region) -> Option<Access> {
+        match self {
+            Populate::Own if region.allows(Access::Write) && !region.is_shared() => Some(Access::Write),
+            Populate::Own | Populate::Read => Some(Access::Read),
+            Populate::Write => Some(Access::Write),
+            Populate::Files => matches!(region.provider, Provider::File(_)).then_some(Access::Read),
+        }
+    }
+}
+
 impl AddressSpace {
     /// Forgets the pages of a range: private memory reads as zeroes or as its file afterwards (MADV_DONTNEED, MADV_FREE).
     ///
@@ -44,20 +69,37 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Makes the pages of a range resident (MAP_POPULATE, MADV_WILLNEED, mlock).
+    /// Locks what is mapped now and makes it resident as far as it can be (mlockall), or lets all of it go again.
+    pub async fn lock_all(&self, is_locked: bool) {
+        let ranges: Vec<(u64, u64)> = {
+            let mut state = self.state.lock();
+            let ranges: Vec<_> = state.regions.iter().map(|(start, region)| (start, region.end)).collect();
+            ranges.iter().for_each(|(start, end)| {
+                state.regions.change(*start, *end, |region| region.options.set(Options::LOCKED, is_locked));
+            });
+            ranges
+        };
+        for (start, end) in ranges.into_iter().filter(|_| is_locked) {
+            // What a program may not read cannot be had: it stays locked, as on Linux.
+            let _ = self.populate(start, end - start, Populate::Own).await;
+        }
+    }
+
+    /// Makes the pages of a range resident, each as `want` says.
     ///
     /// # Errors
     /// [`FaultError`] of the first page that cannot be had.
-    pub async fn populate(&self, address: u64, bytes: u64) -> Result<(), FaultError> {
+    pub async fn populate(&self, address: u64, bytes: u64, want: Populate) -> Result<(), FaultError> {
         let (start, end) = checked(address, bytes).map_err(|_| FaultError::NotMapped)?;
         let mut at = start;
         while at < end {
-            let access = match self.state.lock().regions.find(at) {
-                Some((_, region)) if region.allows(Access::Write) && !region.is_shared() => Access::Write,
-                Some(_) => Access::Read,
+            let wanted = match self.state.lock().regions.find(at) {
+                Some((_, region)) => want.of(region),
                 None => return Err(FaultError::NotMapped),
             };
-            self.fault(at, access).await?;
+            if let Some(access) = wanted {
+                self.fault(at, access).await?;
+            }
             at += PAGE;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Giving memory back that can be had again: pages of files, which the file cache holds too (2013 paper, section IV-D).
 
 use crate::AddressSpace;
-use crate::region::{PAGE, Provider};
+use crate::region::{Options, PAGE, Provider, Region};
 use crate::space::{Shrunk, State};
 use alloc::vec::Vec;
 use gyre_machine::{MapFlags, Va};
@@ -19,7 +19,9 @@ impl AddressSpace {
 
 impl State {
     fn forget_clean(&mut self, pages_max: usize, shrunk: &mut Shrunk) -> usize {
-        let files = self.regions.iter().filter(|(_, region)| matches!(region.provider, Provider::File(_)));
+        let may_go =
+            |region: &Region| matches!(region.provider, Provider::File(_)) && !region.options.contains(Options::LOCKED);
+        let files = self.regions.iter().filter(|(_, region)| may_go(region));
         let ranges: Vec<(u64, u64)> = files.map(|(start, region)| (start, region.end)).collect();
         let mut given = 0;
         for (start, end) in ranges {

@@ -42,7 +42,7 @@ mod together;
 pub mod usage;
 pub mod user_memory;
 
-pub use advise::WordName;
+pub use advise::{Populate, WordName};
 pub use error::{FaultError, SpaceError};
 pub use flush::{Flush, LocalFlush, Stale};
 pub use gather::{Refusal, Wish};

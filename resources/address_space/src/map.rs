@@ -1,5 +1,6 @@
 //! Changing mappings: map, unmap, protect, move.
 
+use crate::advise::Populate;
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
 use crate::space::{REGIONS_MAX, Shrunk, State};
 use crate::{AddressSpace, SpaceError};
@@ -115,7 +116,7 @@ impl AddressSpace {
         };
         let start = self.map(request).await?;
         // What cannot be mapped now for want of memory is met again by a fault.
-        let _ = self.populate(start, bytes).await;
+        let _ = self.populate(start, bytes, Populate::Own).await;
         Ok(start)
     }
 

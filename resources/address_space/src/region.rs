@@ -37,7 +37,7 @@ bitflags::bitflags! {
         const NOT_INHERITED = 4;
         /// A new process gets zeroes (MADV_WIPEONFORK).
         const WIPED = 8;
-        /// Its pages stay resident (mlock). All do; the mark only shows.
+        /// Its pages stay resident (mlock): those of files, too, where memory is short. Others are never given back.
         const LOCKED = 16;
         /// It is the heap of brk, for /proc.
         const HEAP = 32;

@@ -117,8 +117,14 @@ impl Ext2 {
         if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
     }
 
+    /// Makes everything durable, and says once where contents were lost since this was asked last (syncfs since Linux 5.8).
+    pub(crate) async fn sync_everything(&'static self) -> Result<(), FileError> {
+        self.settle().await?;
+        if self.write_failed.swap(false, Ordering::AcqRel) { Err(FileError::Io) } else { Ok(()) }
+    }
+
     /// Makes everything durable.
-    pub(crate) async fn settle(&'static self) -> Result<(), FileError> {
+    async fn settle(&'static self) -> Result<(), FileError> {
         let result = self.write_back_files(&self.cache.dirty_nodes(self.file_system)).await;
         for _ in 0..SETTLE_ROUNDS {
             self.commit().await?;

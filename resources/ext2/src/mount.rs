@@ -56,6 +56,8 @@ pub struct Ext2 {
     pub(crate) file_system: u32,
     pub(crate) geometry: Geometry,
     pub(crate) read_only: AtomicBool,
+    /// Contents of some file were lost since somebody synced everything.
+    pub(crate) write_failed: AtomicBool,
     pub(crate) nodes: Shelf<u64, Arc<Node>>,
     pub(crate) names: Names,
     pub(crate) metadata: SpinLock<Metadata>,
@@ -114,6 +116,7 @@ impl Ext2 {
             file_system: options.file_system_id,
             geometry,
             read_only: AtomicBool::new(read_only),
+            write_failed: AtomicBool::new(false),
             nodes: Shelf::new(options.nodes),
             names: Names::new(options.names),
             metadata: SpinLock::default(),

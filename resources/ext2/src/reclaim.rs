@@ -4,6 +4,7 @@
 use crate::Ext2;
 use crate::node::Node;
 use crate::read::CLUSTER_PAGES;
+use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_interface::memory::{MemoryError, reclaim};
@@ -33,7 +34,8 @@ impl Ext2 {
             from = index + 1;
         }
         drop(node.gate.exclusive().await);
-        if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
+        // Told, and kept for who syncs.
+        if node.write_failed.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) }
     }
 
     pub(crate) fn evict_range(&self, node: &Node, offset: u64, bytes: u64) -> u64 {

@@ -225,7 +225,7 @@ impl Server for Ext2 {
     }
 
     async fn sync_all(&'static self) -> Result<(), FileError> {
-        Box::pin(self.settle()).await
+        Box::pin(self.sync_everything()).await
     }
 
     async fn write_back(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {

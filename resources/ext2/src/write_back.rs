@@ -105,7 +105,7 @@ impl Ext2 {
                 Err(FileError::OutOfMemory) => return Err(FileError::OutOfMemory),
                 Err(_) => {
                     // Its owner hears of it; the others' pages must not wait for it.
-                    node.write_failed.store(true, Ordering::Release);
+                    self.note_write_failure(node);
                     Vec::new()
                 }
             };
@@ -142,10 +142,14 @@ impl Ext2 {
             if call.await.is_ok() || self.disk.write(run.sector, run.views).await.map_err(from_block).is_ok() {
                 continue;
             }
-            for node in owners.iter().filter_map(|owner| nodes.get(*owner)) {
-                node.write_failed.store(true, Ordering::Release);
-            }
+            owners.iter().filter_map(|owner| nodes.get(*owner)).for_each(|node| self.note_write_failure(node));
         }
+    }
+
+    /// Contents are lost: who syncs the file hears of it, and who syncs the file system.
+    fn note_write_failure(&self, node: &Node) {
+        node.write_failed.store(true, Ordering::Release);
+        self.write_failed.store(true, Ordering::Release);
     }
 
     /// The nodes of dirty pages in the order of their numbers, but those that are about to be freed.

@@ -38,6 +38,24 @@ fn a_write_back_that_failed_is_told_once_to_who_syncs() {
 }
 
 #[test]
+fn a_write_back_that_failed_is_told_to_who_syncs_everything_and_kept_for_who_syncs_the_file() {
+    block_on(async {
+        let (disk, _, client) = mount(make_image(4096, &["-b", "4096"])).await;
+        let root = client.root().await.unwrap();
+        let node = client.create(root, b"f".to_vec(), file()).await.unwrap().node;
+        client.write(node, 0, views_of(&[1; 4096])).await.unwrap();
+        client.sync_all().await.unwrap();
+        client.write(node, 0, views_of(&[2; 4096])).await.unwrap();
+        fail(disk, 2);
+        assert_eq!(client.write_back(node, 0, 0).await, Err(FileError::Io), "a part that is written back");
+        assert_eq!(client.sync_all().await, Err(FileError::Io));
+        assert_eq!(client.sync_all().await, Ok(()), "told once");
+        assert_eq!(client.sync(node).await, Err(FileError::Io), "nobody took it from who syncs the file");
+        assert_eq!(client.sync(node).await, Ok(()));
+    });
+}
+
+#[test]
 fn metadata_that_cannot_be_written_makes_the_file_system_read_only_and_reading_goes_on() {
     block_on(async {
         let (disk, _, client) = mount(make_image(4096, &["-b", "4096"])).await;

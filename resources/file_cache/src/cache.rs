@@ -47,6 +47,9 @@ pub struct CacheOptions {
     pub payer: fn(ActivityId) -> ActivityId,
 }
 
+/// Of what it may hold a payer's dirty pages may be one in so many.
+const DIRTY_PARTS: usize = 5;
+
 /// Pages whose room is asked for at once.
 const ROOM_PAGES: u64 = 8;
 
@@ -321,7 +324,7 @@ impl FileCache {
     /// True where the current activity's payer has more dirty pages than it may: its writer writes some back before it goes on.
     pub fn is_over_dirty_limit(&self) -> bool {
         let account = self.shelf.account();
-        let limit = self.dirty_per_activity.min(account.budget() / 2).max(1);
+        let limit = self.dirty_per_activity.min(account.budget() / DIRTY_PARTS).max(1);
         account.dirty() > limit
     }
 

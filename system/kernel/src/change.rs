@@ -2,7 +2,7 @@
 
 use crate::assembly::System;
 use crate::tenants;
-use crate::{entitlements, memory};
+use crate::{entitlements, memory, storage};
 use gyre_account::{ActivityParams, ResourceId};
 use gyre_assembly::grid;
 use gyre_config::native::Change;
@@ -66,6 +66,7 @@ fn tenant(
     };
     system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;
     memory::set_limit(activity, params.memory_bytes_max);
+    storage::set_limit(activity, params.memory_bytes_max);
     Ok(())
 }
 

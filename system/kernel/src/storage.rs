@@ -93,8 +93,18 @@ pub fn start(system: &'static System) -> Disks {
     };
     let cache: &'static FileCache = Box::leak(Box::new(FileCache::new(options)));
     CACHE.set(cache);
+    for (activity, tenant) in system.activities.iter().zip(&system.machine.tenants) {
+        set_limit(*activity, tenant.limits.memory_bytes);
+    }
     gyre_object::register_pool("cached page", cache.pages());
     Disks { clients, cache }
+}
+
+/// How much memory a tenant may use: what its writers may leave dirty follows.
+pub fn set_limit(tenant: ActivityId, bytes: u64) {
+    if let Some(cache) = CACHE.get() {
+        cache.set_budget(tenant, usize::try_from(bytes / PAGE_BYTES as u64).unwrap_or(usize::MAX));
+    }
 }
 
 fn start_disk(

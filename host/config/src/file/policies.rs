@@ -8,7 +8,7 @@ use super::{
     raw::{self, At},
     suggest, units,
 };
-use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, usual_cores, usual_metric};
+use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, counts, usual_cores, usual_metric};
 
 /// Names of the policies in the machine file.
 const POLICIES: &[(&str, Name)] = &[
@@ -91,6 +91,7 @@ fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) 
     let policy = policy(checker, name, raw);
     let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
     let metric = metric.unwrap_or_else(|| usual_metric(&name.get_ref().replace('-', "_")));
+    check_counted(checker, resource.as_deref(), metric, raw);
     Some(ResourcePolicy {
         policy,
         metric,
@@ -100,6 +101,19 @@ fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) 
         queue_depth: checker.number(raw.queue_depth.as_ref(), "the queue depth", 1, 65536, 256) as u32,
         resource: resource?,
     })
+}
+
+/// A metric that the resource does not tell would be kept by nobody.
+fn check_counted(checker: &mut Checker, resource: Option<&str>, metric: Metric, raw: &raw::Policy) {
+    let (Some(resource), Some(asked)) = (resource, &raw.metric) else {
+        return;
+    };
+    if !counts(resource, metric) {
+        let message = format!("`{}` does not count {}", resource.replace('_', "-"), asked.get_ref());
+        let problem = Problem::new(asked.span(), message, "nobody would keep this");
+        let help = RESOURCES.iter().filter(|known| counts(known, metric)).map(|known| known.replace('_', "-"));
+        checker.wrong(problem.help(format!("{} do", help.collect::<Vec<_>>().join(", "))));
+    }
 }
 
 /// Finds a resource by its name in the machine file.

@@ -249,8 +249,8 @@ fn a_promise_that_nobody_would_keep_is_refused_where_it_stands() {
     assert_eq!(refused("", "block", "reservation = \"1 MB/s\"").1, "\"1 MB/s\"");
     assert_eq!(refused("", "cpu", "deadline = \"1 ms\"").1, "\"1 ms\"");
     assert_eq!(refused("", "tcp", "share = 3").0, "`tcp` has no scheduler of its own: its cycles are shared at `cpu`");
-    let mclock = "[policy.network-read]\npolicy = \"reservation-limit-share\"\nmetric = \"bytes\"";
-    assert_eq!(refused(mclock, "network-read", "limit = \"20 %\"").0, "`20 %` is a part of a core");
+    let mclock = "[policy.io-stream]\npolicy = \"reservation-limit-share\"\nmetric = \"bytes\"";
+    assert_eq!(refused(mclock, "io-stream", "limit = \"20 %\"").0, "`20 %` is a part of a core");
     let mclock = "[policy.cpu]\npolicy = \"reservation-limit-share\"";
     assert_eq!(
         refused(mclock, "cpu", "reservation = \"300 %\"").0,
@@ -258,6 +258,19 @@ fn a_promise_that_nobody_would_keep_is_refused_where_it_stands() {
     );
     let (message, _) = refused(mclock, "cpu", "reservation = \"50 %\"\nlimit = \"20 %\"");
     assert_eq!(message, "the reservation is above the limit");
+}
+
+#[test]
+fn a_metric_that_a_resource_does_not_count_is_refused() {
+    let uncounted = |resource: &str, metric: &str| {
+        let text = format!("{GOOD}\n[policy.{resource}]\npolicy = \"worst-case-fair\"\nmetric = \"{metric}\"\n");
+        read_text(&text).err().map(|error| error.problems().next().unwrap().message.clone())
+    };
+    assert_eq!(uncounted("storage", "bytes").as_deref(), Some("`storage` does not count bytes"));
+    assert_eq!(uncounted("io-stream", "device-time").as_deref(), Some("`io-stream` does not count device-time"));
+    assert_eq!(uncounted("io-stream", "bytes"), None);
+    assert_eq!(uncounted("block", "device-time"), None);
+    assert_eq!(uncounted("ext2", "messages"), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ pub mod segments;
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Move, Options, Place, Provider, Refusal};
+use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Move, Options, Place, Populate, Provider, Refusal};
 use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
 use gyre_machine::PAGE_BYTES;
 use linux_raw_sys::general as raw;
@@ -83,7 +83,7 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let start = space.map(request).await?;
     if flags & (raw::MAP_POPULATE | raw::MAP_LOCKED) != 0 {
         // Linux ignores failures here too: what is missing comes by faults.
-        let _ = space.populate(start, a.word(1)).await;
+        let _ = space.populate(start, a.word(1), Populate::Own).await;
     }
     Ok(start)
 }
@@ -155,6 +155,17 @@ pub async fn brk(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(thread.space().set_break(a.word(0)).await)
 }
 
+async fn populate(space: &AddressSpace, address: u64, bytes: u64, want: Populate) -> Result<(), Errno> {
+    space.populate(address, bytes, want).await.map_err(|_| Errno::ENOMEM)
+}
+
+/// A hint: pages of files are brought, and what cannot be had is met again by a fault. Holes are an error.
+async fn will_need(space: &AddressSpace, address: u64, bytes: u64) -> Result<(), Errno> {
+    space.set_options(address, bytes, Options::empty(), Options::empty())?;
+    let _ = space.populate(address, bytes, Populate::Files).await;
+    Ok(())
+}
+
 /// `madvise(address, bytes, advice)`.
 pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (address, bytes) = (a.word(0), a.word(1));
@@ -162,9 +173,9 @@ pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let set = |set, clear| space.set_options(address, bytes, set, clear);
     match a.unsigned(2) {
         raw::MADV_DONTNEED | raw::MADV_FREE | raw::MADV_DONTNEED_LOCKED => space.discard(address, bytes).await?,
-        raw::MADV_WILLNEED | raw::MADV_POPULATE_READ | raw::MADV_POPULATE_WRITE => {
-            space.populate(address, bytes).await.map_err(|_| Errno::ENOMEM)?;
-        }
+        raw::MADV_WILLNEED => will_need(&space, address, bytes).await?,
+        raw::MADV_POPULATE_READ => populate(&space, address, bytes, Populate::Read).await?,
+        raw::MADV_POPULATE_WRITE => populate(&space, address, bytes, Populate::Write).await?,
         raw::MADV_DONTFORK => set(Options::NOT_INHERITED, Options::empty())?,
         raw::MADV_DOFORK => set(Options::empty(), Options::NOT_INHERITED)?,
         raw::MADV_WIPEONFORK => set(Options::WIPED, Options::empty())?,
@@ -225,7 +236,7 @@ pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
     let space = thread.space();
     space.set_options(start, bytes, Options::LOCKED, Options::empty())?;
-    space.populate(start, bytes).await.map_err(|_| Errno::ENOMEM)?;
+    populate(&space, start, bytes, Populate::Own).await?;
     Ok(0)
 }
 
@@ -237,16 +248,20 @@ pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `mlockall(flags)`: what is resident stays anyway.
-pub fn mlockall(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
+/// `mlockall(flags)`: locks what is mapped now. MCL_FUTURE is accepted: of what is mapped later only pages of files could be given back.
+pub async fn mlockall(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let known = raw::MCL_CURRENT | raw::MCL_FUTURE | raw::MCL_ONFAULT;
     match a.unsigned(0) {
-        0 => Err(Errno::EINVAL),
-        flags if flags & !7 != 0 => Err(Errno::EINVAL),
-        _ => Ok(0),
+        0 | raw::MCL_ONFAULT => return Err(Errno::EINVAL),
+        flags if flags & !known != 0 => return Err(Errno::EINVAL),
+        flags if flags & raw::MCL_CURRENT != 0 => thread.space().lock_all(true).await,
+        _ => {}
     }
+    Ok(0)
 }
 
 /// `munlockall()`.
-pub fn munlockall(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
+pub async fn munlockall(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
+    thread.space().lock_all(false).await;
     Ok(0)
 }

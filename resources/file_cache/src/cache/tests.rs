@@ -60,6 +60,22 @@ fn a_full_cache_takes_from_whoever_is_over_its_budget_first() {
 }
 
 #[test]
+fn a_small_budget_leaves_room_for_few_dirty_pages() {
+    let cache = cache(1000, 1000);
+    let dirtied_until_the_limit = |from: u64| {
+        let dirty = |index: &u64| {
+            assert!(bring(cache, *index));
+            cache.mark_dirty(key(*index));
+            !cache.is_over_dirty_limit()
+        };
+        as_activity(1, || (from..from + 50).take_while(dirty).count())
+    };
+    assert_eq!(dirtied_until_the_limit(0), 4, "of the machine");
+    cache.set_budget(ActivityId(1), 10);
+    as_activity(1, || assert!(cache.is_over_dirty_limit(), "a fifth of 10"));
+}
+
+#[test]
 fn pages_that_are_used_again_stay() {
     let cache = cache(1000, 64);
     (0..64).for_each(|index| assert!(bring(cache, index)));

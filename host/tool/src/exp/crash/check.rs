@@ -65,7 +65,7 @@ pub fn check(disk: &Path, folder: &Path, promised: &Promised) -> Result<Found> {
     }
     let data = dump(disk, folder)?;
     records(&data, promised, &mut found.lost);
-    stable(&data, &mut found.lost);
+    stable(&data, promised, &mut found.lost);
     if promised.rows > 0 {
         rows(&data, promised, &mut found.lost)?;
     }
@@ -103,12 +103,18 @@ fn records(data: &Path, promised: &Promised, lost: &mut Vec<String>) {
     }
 }
 
-/// A file that is only ever replaced by renaming holds one of its versions.
-fn stable(data: &Path, lost: &mut Vec<String>) {
-    let Ok(text) = std::fs::read_to_string(data.join("stable")) else { return };
-    let number = text.strip_prefix("version ").and_then(|rest| rest.strip_suffix('\n'));
-    if number.is_none_or(|number| number.parse::<u64>().is_err()) {
-        lost.push(format!("the replaced file holds {text:?}"));
+/// Records between two versions of the replaced file.
+const VERSION_RECORDS: u64 = 8;
+
+/// A file that is only ever replaced by renaming holds one of its versions: the one before the last promised record, or a later one.
+fn stable(data: &Path, promised: &Promised, lost: &mut Vec<String>) {
+    let least = promised.records.saturating_sub(1) / VERSION_RECORDS * VERSION_RECORDS;
+    let text = std::fs::read_to_string(data.join("stable"));
+    let number = |text: &str| text.strip_prefix("version ")?.strip_suffix('\n')?.parse::<u64>().ok();
+    match text.as_deref().map(number) {
+        Ok(Some(number)) if number >= least => {}
+        Err(_) if least == 0 => {}
+        _ => lost.push(format!("the replaced file was version {least} or later, and holds {text:?}")),
     }
 }
 
@@ -147,6 +153,25 @@ fn tree(data: &Path, promised: &Promised, lost: &mut Vec<String>) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_replaced_file_is_of_the_last_promised_version_or_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = |records, text: Option<&str>| {
+            let file = folder.path().join("stable");
+            let _ = std::fs::remove_file(&file);
+            text.into_iter().for_each(|text| std::fs::write(&file, text).unwrap());
+            let mut lost = Vec::new();
+            stable(folder.path(), &Promised { records, ..Promised::default() }, &mut lost);
+            lost.len()
+        };
+        assert_eq!([lost(8, None), lost(9, None)], [0, 1]);
+        assert_eq!(
+            [lost(24, Some("version 16\n")), lost(25, Some("version 16\n")), lost(25, Some("version 32\n"))],
+            [0, 1, 0]
+        );
+        assert_eq!([lost(25, Some("version 24")), lost(25, Some(""))], [1, 1]);
+    }
 
     #[test]
     fn only_whole_lines_are_promises() {

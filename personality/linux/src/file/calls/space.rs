@@ -64,6 +64,7 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         0 => allocate(place, offset, bytes, keep).await?,
         raw::FALLOC_FL_PUNCH_HOLE if keep => place.system().punch(place.node, offset, bytes).await?,
         raw::FALLOC_FL_ZERO_RANGE => {
+            expect_space(place, offset, bytes, keep).await?;
             place.system().punch(place.node, offset, bytes).await?;
             allocate(place, offset, bytes, keep).await?;
         }
@@ -73,10 +74,16 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<(), Errno> {
+/// Refuses to keep space behind a file's end, before anything has changed.
+async fn expect_space(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<(), Errno> {
     if keep && offset.saturating_add(bytes) > place.system().attributes(place.node).await?.size_bytes {
         return Err(Errno::EOPNOTSUPP);
     }
+    Ok(())
+}
+
+async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<(), Errno> {
+    expect_space(place, offset, bytes, keep).await?;
     Ok(place.system().allocate(place.node, offset, bytes).await?)
 }
 

@@ -29,3 +29,21 @@ fn what_a_program_wrote_to_its_copy_of_a_file_stays_when_memory_is_given_back() 
         }
     });
 }
+
+#[test]
+fn pages_that_are_locked_stay_when_memory_is_given_back() {
+    run(|user| async move {
+        user.file("/f", &[7; 3 * PAGE as usize]).await;
+        let file = user.open("/f", raw::O_RDONLY, 0).await.unwrap();
+        let arguments = Arguments([0, 3 * PAGE, u64::from(raw::PROT_READ), u64::from(raw::MAP_PRIVATE), file, 0]);
+        let at = memory::mmap(&user.thread, arguments).await.unwrap();
+        let space = user.thread.space();
+        memory::mlock(&user.thread, Arguments([at, 2 * PAGE, 0, 0, 0, 0])).await.unwrap();
+        assert_eq!(user.get(at + 2 * PAGE, 1).await, [7], "used, not locked");
+        let given = space.give_back(1 << 20).await + space.give_back(1 << 20).await;
+        assert_eq!(given, PAGE);
+        memory::munlock(&user.thread, Arguments([at, 2 * PAGE, 0, 0, 0, 0])).unwrap();
+        let given = space.give_back(1 << 20).await + space.give_back(1 << 20).await;
+        assert_eq!(given, 2 * PAGE);
+    });
+}
