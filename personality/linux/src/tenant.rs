@@ -27,7 +27,7 @@ pub struct Consumption {
     pub user_ns: u64,
     /// Time in the kernel for it, ns.
     pub system_ns: u64,
-    /// Time that its messages, threads among them, waited for a turn, ns.
+    /// Time that its threads and their calls waited for a turn, ns.
     pub waited_ns: u64,
 }
 
@@ -207,7 +207,11 @@ impl Tenant {
 
     /// How many of its threads ran or waited to, over 1, 5 and 15 minutes (see [`LoadAverages::look`]).
     pub fn load_averages(&self) -> [u64; 3] {
-        let used = self.used();
+        self.load_after(self.used())
+    }
+
+    /// The load averages where `used` is what was used until now.
+    pub(crate) fn load_after(&self, used: Consumption) -> [u64; 3] {
         let wanted_ns = used.user_ns.saturating_add(used.system_ns).saturating_add(used.waited_ns);
         self.load.lock().look(crate::time::monotonic_ns(), wanted_ns)
     }

@@ -8,6 +8,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_machine::{Access, USER_END};
 
+/// After so many bytes that were made resident others have their turn.
+const POPULATED_BETWEEN: u64 = 2 << 20;
+
 /// Which pages are to be resident, and of whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Populate {
@@ -93,14 +96,19 @@ impl AddressSpace {
         let (start, end) = checked(address, bytes).map_err(|_| FaultError::NotMapped)?;
         let mut at = start;
         while at < end {
-            let wanted = match self.state.lock().regions.find(at) {
-                Some((_, region)) => want.of(region),
+            let (wanted, next) = match self.state.lock().regions.find(at) {
+                Some((_, region)) => (want.of(region), region.end),
                 None => return Err(FaultError::NotMapped),
             };
-            if let Some(access) = wanted {
-                self.fault(at, access).await?;
-            }
+            let Some(access) = wanted else {
+                at = next;
+                continue;
+            };
+            self.fault(at, access).await?;
             at += PAGE;
+            if at.is_multiple_of(POPULATED_BETWEEN) {
+                gyre_message::yield_now().await;
+            }
         }
         Ok(())
     }

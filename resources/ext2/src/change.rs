@@ -2,8 +2,9 @@
 
 use crate::Ext2;
 use crate::inode::Inode;
-use crate::metadata::{Class, DirtyBlock};
+use crate::metadata::Class;
 use crate::node::Node;
+use crate::walk::DirectoryBlock;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::files::FileError;
@@ -24,9 +25,19 @@ impl Ext2 {
     pub(crate) fn touch(&self, block: u32, page: &Page, class: Class) {
         let mut metadata = self.metadata.lock();
         metadata.note(&self.metadata_changed);
-        let entry = metadata.blocks.entry(block);
-        let dirty = entry.or_insert_with(|| DirtyBlock { class, page: page.clone() });
-        dirty.class = dirty.class.min(class);
+        metadata.touch(block, page, class);
+    }
+
+    /// Changes blocks of directories, where of each pair in `order` the first sector must reach the disk before the second. A commit
+    /// takes all of it or nothing. The caller holds the gates of the directories.
+    pub(crate) fn write_blocks(&self, order: &[(u64, u64)], blocks: &[(&DirectoryBlock, &[u8])]) {
+        let mut metadata = self.metadata.lock();
+        metadata.note(&self.metadata_changed);
+        order.iter().for_each(|(first, second)| metadata.write_before(*first, *second));
+        for (block, contents) in blocks {
+            block.page.write(0, contents);
+            metadata.touch(block.block, &block.page, Class::Directories);
+        }
     }
 
     /// Changes an inode.

@@ -1,8 +1,9 @@
 //! Bringing metadata to the disk in an order that e2fsck can repair, whatever moment the machine stops at.
 //!
 //! ```text
-//!   gather      doomed nodes and freed blocks; copies of directories; inodes into their tables; copies of tables, of indirect
-//!               blocks, of bitmaps: in this order, so that whatever a copy refers to is in a later copy
+//!   gather      doomed nodes and freed blocks; copies of directories with their order, in one moment; inodes into their tables;
+//!               copies of tables, of indirect blocks and new directories, of bitmaps: in this order, so that whatever a copy refers to
+//!               is in a later copy
 //!   contents    pages of files that got blocks, blocks that are new, bitmaps            then flush
 //!   early       indirect blocks that the disk knows                                     then flush
 //!   inodes      tables                                                                  then flush
@@ -20,7 +21,7 @@
 
 use crate::Ext2;
 use crate::allocate::Freed;
-use crate::metadata::{Class, from_block};
+use crate::metadata::{Class, Metadata, from_block};
 use crate::node::Node;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -113,12 +114,12 @@ impl Commit {
         self.gather().await?;
         self.mark_unclean().await?;
         self.write_contents().await?;
-        self.write_class(Class::Fresh).await?;
+        self.write_class(Class::is_fresh).await?;
         self.write_bitmaps().await?;
         for class in [Class::Early, Class::Inodes] {
             if self.has(class) {
                 self.flush().await?;
-                self.write_class(class).await?;
+                self.write_class(|of| of == class).await?;
             }
         }
         self.write_names().await?;
@@ -136,8 +137,7 @@ impl Commit {
 
     async fn gather(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
-        self.copy(|class| class == Class::Directories)?;
-        self.order = core::mem::take(&mut file_system.metadata.lock().order);
+        self.copy_names()?;
         file_system.encode_inodes().await?;
         self.copy(|class| class == Class::Inodes)?;
         self.ordered = core::mem::take(&mut file_system.metadata.lock().ordered);
@@ -145,9 +145,21 @@ impl Commit {
         self.copy_bitmaps()
     }
 
+    /// Copies all names that changed, with their order, in one moment: a name that moves is in this commit at both places or at none.
+    fn copy_names(&mut self) -> Result<(), FileError> {
+        let mut metadata = self.file_system.metadata.lock();
+        self.copy_from(&mut metadata, Class::holds_names)?;
+        self.order = core::mem::take(&mut metadata.order);
+        Ok(())
+    }
+
     /// Copies the dirty blocks of a class; they are clean from here on.
     fn copy(&mut self, which: impl Fn(Class) -> bool) -> Result<(), FileError> {
-        let mut metadata = self.file_system.metadata.lock();
+        let file_system = self.file_system;
+        self.copy_from(&mut file_system.metadata.lock(), which)
+    }
+
+    fn copy_from(&mut self, metadata: &mut Metadata, which: impl Fn(Class) -> bool) -> Result<(), FileError> {
         let blocks: Vec<u32> =
             metadata.blocks.iter().filter(|(_, dirty)| which(dirty.class)).map(|(block, _)| *block).collect();
         for block in blocks {
@@ -225,7 +237,7 @@ impl Commit {
         }
         // Their blocks were freed while this commit ran; the inodes that held them are cleared with it.
         self.copy(|class| class == Class::Inodes)?;
-        self.write_class(Class::Inodes).await?;
+        self.write_class(|class| class == Class::Inodes).await?;
         self.flush().await?;
         self.taken.clear();
         self.freed.blocks.append(&mut file_system.reaped.lock());

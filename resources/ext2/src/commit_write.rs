@@ -16,8 +16,8 @@ impl Commit {
         self.file_system.write_back_files(&nodes).await
     }
 
-    pub(crate) async fn write_class(&mut self, class: Class) -> Result<(), FileError> {
-        let of_class = self.taken.iter().filter(|taken| taken.1 == class);
+    pub(crate) async fn write_class(&mut self, which: impl Fn(Class) -> bool) -> Result<(), FileError> {
+        let of_class = self.taken.iter().filter(|taken| which(taken.1));
         let pages = of_class.map(|taken| self.whole(taken.0, &taken.3)).collect();
         self.write_all(pages).await
     }

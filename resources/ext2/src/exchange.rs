@@ -130,10 +130,12 @@ impl Ext2 {
 
     fn redirect_both(&self, from: (&End<'_>, &Side), to: (&End<'_>, &Side), change: &Exchanged) {
         let (first, second) = (from.1, to.1);
-        self.metadata.lock().write_before(change.first_in, change.last_in);
-        self.put_back(to.0.directory, &second.block, &change.contents, NamesChanged::default());
-        if let Some(old) = &change.old {
-            self.put_back(from.0.directory, &first.block, old, NamesChanged::default());
+        let blocks =
+            [(&second.block, change.contents.as_slice()), (&first.block, change.old.as_deref().unwrap_or(&[]))];
+        let changed = if change.old.is_some() { 2 } else { 1 };
+        self.write_blocks(&[(change.first_in, change.last_in)], &blocks[..changed]);
+        for (directory, (block, contents)) in [to.0.directory, from.0.directory].into_iter().zip(blocks).take(changed) {
+            self.names_changed(directory, block, contents, NamesChanged::default());
         }
         self.names.set(from.0.directory.name, from.0.name, Known::Node(second.node.id));
         self.names.set(to.0.directory.name, to.0.name, Known::Node(first.node.id));

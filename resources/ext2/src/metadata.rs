@@ -18,8 +18,10 @@ pub(crate) const DEVICE_NODE: u64 = u64::MAX;
 /// When a block is written in a commit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Class {
-    /// First: indirect blocks, targets of links and blocks of directories to which nothing on the disk leads yet.
+    /// First: indirect blocks, targets of links and attributes to which nothing on the disk leads yet.
     Fresh,
+    /// With them: blocks of directories to which nothing on the disk leads yet.
+    FreshDirectories,
     /// Indirect blocks that the disk knows already.
     Early,
     /// Inode tables: before any name that leads to them.
@@ -47,6 +49,18 @@ pub(crate) struct Metadata {
     pub(crate) since: Option<(u64, ActivityId)>,
 }
 
+impl Class {
+    /// True of names: they are copied before what they lead to.
+    pub(crate) fn holds_names(self) -> bool {
+        matches!(self, Class::FreshDirectories | Class::Directories)
+    }
+
+    /// True of blocks to which nothing on the disk leads yet.
+    pub(crate) fn is_fresh(self) -> bool {
+        matches!(self, Class::Fresh | Class::FreshDirectories)
+    }
+}
+
 impl Metadata {
     /// Notes that something is to be committed.
     pub(crate) fn note(&mut self, changed: &WaitQueue) {
@@ -54,6 +68,12 @@ impl Metadata {
             self.since = Some((gyre_machine::now(), gyre_account::current_activity()));
             changed.wake_all();
         }
+    }
+
+    /// A block was changed. One that must be written early keeps its place.
+    pub(crate) fn touch(&mut self, block: u32, page: &Page, class: Class) {
+        let dirty = self.blocks.entry(block).or_insert_with(|| DirtyBlock { class, page: page.clone() });
+        dirty.class = dirty.class.min(class);
     }
 
     /// Has one sector written before another.

@@ -67,14 +67,19 @@ impl Ext2 {
         target: &DirectoryBlock,
         source: &DirectoryBlock,
     ) {
-        self.metadata.lock().write_before(change.shown_in, change.hidden_in);
+        let order = [(change.shown_in, change.hidden_in)];
         let added = change.added.then_some(to.name);
         let removed = Some((from.name, change.room));
+        let new = &change.contents;
         match &change.old {
-            None => self.put_back(to.directory, target, &change.contents, NamesChanged { added, removed }),
+            None => {
+                self.write_blocks(&order, &[(target, new)]);
+                self.names_changed(to.directory, target, new, NamesChanged { added, removed });
+            }
             Some(old) => {
-                self.put_back(to.directory, target, &change.contents, NamesChanged { added, removed: None });
-                self.put_back(from.directory, source, old, NamesChanged { added: None, removed });
+                self.write_blocks(&order, &[(target, new), (source, old)]);
+                self.names_changed(to.directory, target, new, NamesChanged { added, removed: None });
+                self.names_changed(from.directory, source, old, NamesChanged { added: None, removed });
             }
         }
         self.names.set(from.directory.name, from.name, Known::Absent);

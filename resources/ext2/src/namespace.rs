@@ -35,9 +35,19 @@ impl Ext2 {
 
     /// Puts a changed block of a directory back.
     pub(crate) fn put_back(&self, directory: &Node, block: &DirectoryBlock, contents: &[u8], names: NamesChanged<'_>) {
+        self.write_blocks(&[], &[(block, contents)]);
+        self.names_changed(directory, block, contents, names);
+    }
+
+    /// What follows from a changed block of a directory: its index and its times.
+    pub(crate) fn names_changed(
+        &self,
+        directory: &Node,
+        block: &DirectoryBlock,
+        contents: &[u8],
+        names: NamesChanged<'_>,
+    ) {
         self.reindex(directory, block, contents, names);
-        block.page.write(0, contents);
-        self.touch(block.block, &block.page, Class::Directories);
         let now = now_ns();
         self.change(directory, |inode| {
             (inode.modified_ns, inode.changed_ns) = (now, now);
@@ -84,12 +94,10 @@ impl Ext2 {
         }
         // What is free in memory may still be in use on the disk.
         self.commit().await?;
-        {
-            let mut metadata = self.metadata.lock();
-            let shown_by = self.sector_at(block.block, split.shown_by);
-            split.entries.iter().for_each(|at| metadata.write_before(self.sector_at(block.block, *at), shown_by));
-        }
-        self.put_back(directory, &block, &contents, NamesChanged::default());
+        let shown_by = self.sector_at(block.block, split.shown_by);
+        let order: Vec<_> = split.entries.iter().map(|at| (self.sector_at(block.block, *at), shown_by)).collect();
+        self.write_blocks(&order, &[(&block, &contents)]);
+        self.names_changed(directory, &block, &contents, NamesChanged::default());
         self.commit().await?;
         Ok(Some(Room(block)))
     }
@@ -104,7 +112,7 @@ impl Ext2 {
         let bytes = (index + 1) * self.geometry.block_bytes as u64;
         let block = DirectoryBlock { index, block: claimed.block, page };
         self.ensure_with(directory, index, claimed, || {
-            self.touch(block.block, &block.page, Class::Fresh);
+            self.touch(block.block, &block.page, Class::FreshDirectories);
             self.reindex(directory, &block, &contents, NamesChanged::default());
             self.change(directory, |inode| inode.size = bytes);
         })
@@ -226,14 +234,14 @@ impl Ext2 {
                 let number = taken.inode;
                 let code = self.code_of(NodeKind::Directory);
                 let fill = |contents: &mut [u8]| directory::first_block(contents, number, parent.id as u32, code);
-                self.give_block(parent, &mut inode, taken, fill).await?;
+                self.give_block(parent, &mut inode, taken, Class::FreshDirectories, fill).await?;
                 inode.size = self.geometry.block_bytes as u64;
             }
             NodeKind::SymbolicLink if new.target.len() < 60 => inode.set_fast_target(&new.target),
             NodeKind::SymbolicLink => {
                 let fill =
                     |contents: &mut [u8]| contents.iter_mut().zip(&new.target).for_each(|(to, from)| *to = *from);
-                self.give_block(parent, &mut inode, taken, fill).await?;
+                self.give_block(parent, &mut inode, taken, Class::Fresh, fill).await?;
                 inode.size = new.target.len() as u64;
             }
             NodeKind::CharacterDevice | NodeKind::BlockDevice => inode.set_device(new.device),
@@ -247,6 +255,7 @@ impl Ext2 {
         near: &Node,
         inode: &mut Inode,
         taken: &mut crate::allocate::Taken,
+        class: Class,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), FileError> {
         let claimed = self.claim_block(near).await?;
@@ -254,7 +263,7 @@ impl Ext2 {
         let mut contents = self.copy_of(&page);
         fill(&mut contents);
         page.write(0, &contents);
-        self.touch(claimed.block, &page, Class::Fresh);
+        self.touch(claimed.block, &page, class);
         let block = claimed.keep();
         taken.block = Some(block);
         inode.sectors = self.geometry.sectors_per_block() as u32;

@@ -205,8 +205,7 @@ impl Ext2 {
     pub(crate) fn set_parent(&self, moved: &Node, block: &DirectoryBlock, parent: &Node) -> Result<(), FileError> {
         let mut contents = self.copy_of(&block.page);
         directory::redirect(&mut contents, b"..", parent.id as u32, self.code_of(NodeKind::Directory))?;
-        block.page.write(0, &contents);
-        self.touch(block.block, &block.page, Class::Directories);
+        self.write_blocks(&[], &[(block, &contents)]);
         self.names.set(moved.name, b"..", Known::Node(parent.id));
         Ok(())
     }

@@ -80,7 +80,9 @@ impl Host for Personality {
 
     fn consumption(&self, activity: ActivityId) -> Consumption {
         let figures = self.engine.figures(activity);
-        let waited_ns = figures.iter().map(|row| row.columns[Column::QueueNs as usize]).sum();
+        // What its packets and blocks waited is not what its threads waited.
+        let of_threads = figures.iter().filter(|row| row.resource == COMPUTE || row.resource == self.resource);
+        let waited_ns = of_threads.map(|row| row.columns[Column::QueueNs as usize]).sum();
         let cycles = |figures: &[_]| figures.iter().map(|row: &Row| row.columns[Column::Cycles as usize]).sum::<u64>();
         let (user, system): (Vec<Row>, Vec<Row>) = figures.into_iter().partition(|row| row.resource == COMPUTE);
         Consumption { user_ns: self.engine.ns(cycles(&user)), system_ns: self.engine.ns(cycles(&system)), waited_ns }

@@ -62,7 +62,7 @@ impl Processes for Tenant {
             (tree.processes_started(), tree.processes().iter().filter(runs).count())
         };
         let used = self.used();
-        Doings { user_ns: used.user_ns, system_ns: used.system_ns, started, running, load: self.load_averages() }
+        Doings { user_ns: used.user_ns, system_ns: used.system_ns, started, running, load: self.load_after(used) }
     }
 }
 
