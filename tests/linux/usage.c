@@ -113,6 +113,33 @@ static void of_all(void) {
     CHECK(munlockall() == 0 && munmap(memory, HUGE) == 0);
 }
 
+static long after_mapping(int flags) {
+    CHECK(mlockall(flags) == 0);
+    long before = field(getpid(), "Rss");
+    char *memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    long more = field(getpid(), "Rss") - before;
+    CHECK(munlockall() == 0 && munmap(memory, HUGE) == 0);
+    return more;
+}
+
+/* What is mapped after mlockall(MCL_FUTURE) is resident at once, with MCL_ONFAULT when it is used, and not after munlockall. */
+static void of_what_comes(void) {
+    CHECK(after_mapping(MCL_FUTURE) >= REGION_KB);
+    CHECK(after_mapping(MCL_FUTURE | MCL_ONFAULT) < REGION_KB / 2);
+    CHECK(mlockall(MCL_ONFAULT) == -1 && errno == EINVAL && mlockall(0) == -1 && errno == EINVAL && mlockall(64) == -1 && errno == EINVAL);
+    long before = field(getpid(), "Rss");
+    char *memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && field(getpid(), "Rss") < before + REGION_KB / 2 && munmap(memory, HUGE) == 0);
+}
+
+/* A reservation of 16 TiB holds nothing of a file: that it will be needed is said in no time. */
+static void of_nothing(void) {
+    unsigned long bytes = 16UL << 40;
+    char *memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(memory != MAP_FAILED && madvise(memory, bytes, MADV_WILLNEED) == 0 && munmap(memory, bytes) == 0);
+}
+
 int main(void) {
     alarm(60);
     CHECK(pipe(ends) == 0 && pipe(back) == 0);
@@ -123,6 +150,8 @@ int main(void) {
     of_one_page();
     of_a_file();
     of_all();
+    of_what_comes();
+    of_nothing();
     done("usage");
     return 0;
 }

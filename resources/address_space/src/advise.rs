@@ -2,7 +2,7 @@
 
 use crate::map::tell;
 use crate::region::{Options, PAGE, Provider, Region, SharedMemory};
-use crate::space::Shrunk;
+use crate::space::{LockFuture, Shrunk};
 use crate::{AddressSpace, FaultError, SpaceError};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -73,7 +73,8 @@ impl AddressSpace {
     }
 
     /// Locks what is mapped now and makes it resident as far as it can be (mlockall), or lets all of it go again.
-    pub async fn lock_all(&self, is_locked: bool) {
+    pub async fn lock_all(&self, lock: LockFuture) {
+        let is_locked = lock != LockFuture::No;
         let ranges: Vec<(u64, u64)> = {
             let mut state = self.state.lock();
             let ranges: Vec<_> = state.regions.iter().map(|(start, region)| (start, region.end)).collect();
@@ -82,10 +83,15 @@ impl AddressSpace {
             });
             ranges
         };
-        for (start, end) in ranges.into_iter().filter(|_| is_locked) {
+        for (start, end) in ranges.into_iter().filter(|_| lock == LockFuture::Resident) {
             // What a program may not read cannot be had: it stays locked, as on Linux.
             let _ = self.populate(start, end - start, Populate::Own).await;
         }
+    }
+
+    /// What becomes of what is mapped from now on (mlockall with MCL_FUTURE); a new process (fork) does not inherit it.
+    pub fn lock_future(&self, lock: LockFuture) {
+        self.state.lock().lock_future = lock;
     }
 
     /// Makes the pages of a range resident, each as `want` says.

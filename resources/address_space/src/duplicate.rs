@@ -38,7 +38,9 @@ impl State {
             .map(|(start, region)| (start, region.clone()))
             .collect();
         let mut viewing = child.pages.viewing();
-        for (start, region) in regions {
+        for (start, mut region) in regions {
+            // Locks are not inherited (mlock(2)).
+            region.options -= Options::LOCKED;
             if !region.options.contains(Options::WIPED) {
                 self.copy_pages(child, (start, &region), &mut viewing, shrunk)?;
             }

@@ -49,6 +49,6 @@ pub use gather::{Refusal, Wish};
 pub use layout::Layout;
 pub use map::{MapRequest, Move, Place};
 pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
-pub use space::{AddressSpace, Limits};
+pub use space::{AddressSpace, Limits, LockFuture};
 pub use usage::{FRACTION_BITS, Usage};
 pub use user_memory::UserFault;

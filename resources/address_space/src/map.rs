@@ -2,8 +2,9 @@
 
 use crate::advise::Populate;
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
-use crate::space::{REGIONS_MAX, Shrunk, State};
+use crate::space::{LockFuture, REGIONS_MAX, Shrunk, State};
 use crate::{AddressSpace, SpaceError};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_machine::{MapFlags, USER_END, Va, address::USER_START};
@@ -76,7 +77,7 @@ impl AddressSpace {
         let bytes = pages_of(request.bytes).ok_or(SpaceError::NoMemory)?;
         let mut shrunk = Shrunk::default();
         let mut dirtied = Vec::new();
-        let start = {
+        let (start, lock_future) = {
             let mut guard = self.state.lock();
             let state = &mut *guard;
             let start = state.place(&request, bytes, self.layout.map_top)?;
@@ -85,9 +86,13 @@ impl AddressSpace {
             dirtied = state.dirty_pages(start, start + bytes).unwrap_or(dirtied);
             state.evict_range(start, start + bytes, &mut shrunk);
             state.regions.take(start, start + bytes);
-            state.regions.insert(start, request.into_region(start + bytes));
+            let mut region = request.into_region(start + bytes);
+            region
+                .options
+                .set(Options::LOCKED, region.options.contains(Options::LOCKED) || state.lock_future != LockFuture::No);
+            state.regions.insert(start, region);
             state.cover_leaving(start, start + bytes, &mut shrunk);
-            start
+            (start, state.lock_future)
         };
         self.counters.count(|counters| &counters.fresh_regions);
         if !shrunk.stale.is_empty() {
@@ -95,6 +100,10 @@ impl AddressSpace {
         }
         self.settle(shrunk).await;
         tell(dirtied).await;
+        if lock_future == LockFuture::Resident {
+            // What cannot be had comes, or fails, by faults.
+            let _ = Box::pin(self.populate(start, bytes, Populate::Own)).await;
+        }
         Ok(start)
     }
 

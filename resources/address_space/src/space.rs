@@ -34,12 +34,25 @@ pub struct Limits {
     pub stack_bytes: u64,
 }
 
+/// What becomes of mappings that are made later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockFuture {
+    /// They are as they say.
+    No,
+    /// They stay from when they are resident on (MCL_ONFAULT).
+    OnFault,
+    /// They are made resident as far as they can be, and stay.
+    Resident,
+}
+
 /// What one lock protects: no suspension while it is held.
 pub(crate) struct State {
     pub(crate) table: PageTable,
     pub(crate) pages: PageMap,
     pub(crate) regions: Regions,
     pub(crate) limits: Limits,
+    /// What is mapped later is locked (MCL_FUTURE).
+    pub(crate) lock_future: LockFuture,
     /// Start and end of the heap of brk.
     pub(crate) heap: (u64, u64),
     /// Pages whose flush was abandoned by a killed thread: held until the space ends.
@@ -94,6 +107,7 @@ impl AddressSpace {
                 pages: PageMap::of_program(viewer),
                 regions: Regions::default(),
                 limits,
+                lock_future: LockFuture::No,
                 heap: (0, 0),
                 graveyard: Graves::default(),
                 leaving: Leaving::default(),

@@ -5,7 +5,9 @@ pub mod segments;
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Move, Options, Place, Populate, Provider, Refusal};
+use gyre_address_space::{
+    AddressSpace, LockFuture, MapRequest, MappedFile, Move, Options, Place, Populate, Provider, Refusal,
+};
 use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
 use gyre_machine::PAGE_BYTES;
 use linux_raw_sys::general as raw;
@@ -248,20 +250,26 @@ pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `mlockall(flags)`: locks what is mapped now. MCL_FUTURE is accepted: of what is mapped later only pages of files could be given back.
+/// `mlockall(flags)`: locks what is mapped now (MCL_CURRENT), later (MCL_FUTURE), and makes it resident but with MCL_ONFAULT.
 pub async fn mlockall(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let known = raw::MCL_CURRENT | raw::MCL_FUTURE | raw::MCL_ONFAULT;
-    match a.unsigned(0) {
-        0 | raw::MCL_ONFAULT => return Err(Errno::EINVAL),
-        flags if flags & !known != 0 => return Err(Errno::EINVAL),
-        flags if flags & raw::MCL_CURRENT != 0 => thread.space().lock_all(true).await,
-        _ => {}
+    let flags = a.unsigned(0);
+    let (now, future) = (flags & raw::MCL_CURRENT != 0, flags & raw::MCL_FUTURE != 0);
+    if flags & !(raw::MCL_CURRENT | raw::MCL_FUTURE | raw::MCL_ONFAULT) != 0 || !now && !future {
+        return Err(Errno::EINVAL);
+    }
+    let lock = if flags & raw::MCL_ONFAULT != 0 { LockFuture::OnFault } else { LockFuture::Resident };
+    let space = thread.space();
+    space.lock_future(if future { lock } else { LockFuture::No });
+    if now {
+        space.lock_all(lock).await;
     }
     Ok(0)
 }
 
 /// `munlockall()`.
 pub async fn munlockall(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    thread.space().lock_all(false).await;
+    let space = thread.space();
+    space.lock_future(LockFuture::No);
+    space.lock_all(LockFuture::No).await;
     Ok(0)
 }
