@@ -5,8 +5,8 @@ use core::future::Future;
 use core::pin::Pin;
 use gyre_message::{Gone, protocol};
 
-/// A piece of work: it does its requests one after the other, and tells whom it concerns itself.
-pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A piece of work: it does its requests one after the other, and tells whom it concerns itself. Answers how many bytes it moved.
+pub type Work = Pin<Box<dyn Future<Output = u64> + Send>>;
 
 /// Most pieces of work that one activity has under way.
 pub const UNDER_WAY_MAX: usize = 4096;

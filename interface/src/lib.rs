@@ -15,3 +15,6 @@ pub mod tcp;
 pub mod udp;
 
 pub use readiness::{Readiness, Ready};
+
+/// Tells the scheduler and the ledger of bytes that the request being handled has moved. To be called in its turn.
+pub type BytesReport = &'static (dyn Fn(u64) + Send + Sync);

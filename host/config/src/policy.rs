@@ -42,7 +42,9 @@ pub fn usual_metric(resource: &str) -> Metric {
 pub fn counts(resource: &str, metric: Metric) -> bool {
     match metric {
         Metric::Cycles | Metric::Messages => true,
-        Metric::Bytes => matches!(resource, "block" | "network_write" | "io_stream"),
+        Metric::Bytes => {
+            matches!(resource, "block" | "storage" | "ext2" | "async_io" | "io_stream" | "network_write")
+        }
         Metric::DeviceTime => resource == "block",
     }
 }

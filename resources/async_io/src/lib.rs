@@ -14,6 +14,7 @@ mod places;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::{ActivityId, current_activity};
+use gyre_interface::BytesReport;
 use gyre_interface::async_io::async_io::Server;
 use gyre_interface::async_io::{AsyncIoError, UNDER_WAY_MAX, Work};
 use gyre_machine::core_index;
@@ -22,14 +23,20 @@ use places::Places;
 /// The resource. Lives as long as the instance.
 pub struct AsyncIo {
     places: Places,
+    report: BytesReport,
     done: AtomicU64,
     refused: AtomicU64,
 }
 
 impl AsyncIo {
-    /// For a machine of so many cores.
-    pub fn new(cores: usize) -> AsyncIo {
-        AsyncIo { places: Places::new(cores, UNDER_WAY_MAX), done: AtomicU64::new(0), refused: AtomicU64::new(0) }
+    /// For a machine of so many cores; `report` is told the bytes of each piece of work when it is done.
+    pub fn new(cores: usize, report: BytesReport) -> AsyncIo {
+        AsyncIo {
+            places: Places::new(cores, UNDER_WAY_MAX),
+            report,
+            done: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
     }
 
     /// What an activity has under way.
@@ -49,7 +56,10 @@ impl Server for AsyncIo {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(AsyncIoError::Full);
         };
-        work.await;
+        let bytes = work.await;
+        if bytes > 0 {
+            (self.report)(bytes);
+        }
         self.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -64,9 +74,20 @@ mod tests {
     use gyre_message::direct::{block_on, direct_link};
     use gyre_message::sleep_ns;
 
+    static MOVED: AtomicU64 = AtomicU64::new(0);
+
+    /// Work that takes so long and moves as many bytes.
+    fn work(ns: u64) -> Work {
+        Box::pin(async move {
+            sleep_ns(ns).await;
+            ns
+        })
+    }
+
     fn resource() -> (&'static AsyncIo, Client) {
         gyre_machine::set_virtual_time(0);
-        let server: &'static AsyncIo = Box::leak(Box::new(AsyncIo::new(1)));
+        let server: &'static AsyncIo =
+            Box::leak(Box::new(AsyncIo::new(1, &|bytes| _ = MOVED.fetch_add(bytes, Ordering::Relaxed))));
         (server, Client::new(direct_link(move |request| Box::pin(serve(server, request)))))
     }
 
@@ -74,11 +95,12 @@ mod tests {
     fn work_goes_on_when_nobody_waits_for_it() {
         let (server, client) = resource();
         block_on(async {
-            drop(client.run(Box::pin(sleep_ns(100))));
+            drop(client.run(work(100)));
             sleep_ns(10).await;
             assert_eq!((server.under_way(current_activity()), server.counts()), (1, (0, 0)));
             sleep_ns(1000).await;
             assert_eq!((server.under_way(current_activity()), server.counts()), (0, (1, 0)));
+            assert!(MOVED.load(Ordering::Relaxed) >= 100, "the scheduler is told what it moved");
         });
     }
 
@@ -86,13 +108,13 @@ mod tests {
     fn more_than_an_activity_may_have_is_refused_at_once_and_taken_later() {
         let (server, client) = resource();
         block_on(async {
-            let under_way: Vec<_> = (0..UNDER_WAY_MAX).map(|_| client.run(Box::pin(sleep_ns(1_000_000)))).collect();
+            let under_way: Vec<_> = (0..UNDER_WAY_MAX).map(|_| client.run(work(1_000_000))).collect();
             sleep_ns(10).await;
-            assert_eq!(client.run(Box::pin(async {})).await, Err(AsyncIoError::Full));
+            assert_eq!(client.run(work(0)).await, Err(AsyncIoError::Full));
             for call in under_way {
                 assert_eq!(call.await, Ok(()));
             }
-            assert_eq!(client.run(Box::pin(async {})).await, Ok(()));
+            assert_eq!(client.run(work(0)).await, Ok(()));
             assert_eq!(server.counts(), (UNDER_WAY_MAX as u64 + 1, 1));
         });
     }

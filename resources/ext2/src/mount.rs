@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use gyre_file_cache::{FileCache, Shelf, ShelfOptions};
+use gyre_interface::BytesReport;
 use gyre_interface::block::{SECTOR_BYTES, block};
 use gyre_interface::files::FileError;
 use gyre_message::WaitQueue;
@@ -32,6 +33,8 @@ pub struct MountOptions {
     pub nodes: ShelfOptions,
     /// Remembered names: in all and for each activity.
     pub names: ShelfOptions,
+    /// Who is told the bytes of files that requests move; `None` where nobody counts them.
+    pub report: Option<BytesReport>,
 }
 
 impl MountOptions {
@@ -45,6 +48,7 @@ impl MountOptions {
             dirty_blocks_max: 1024,
             nodes: bounds(16 * 1024),
             names: bounds(32 * 1024),
+            report: None,
         }
     }
 }
@@ -82,6 +86,7 @@ pub struct Ext2 {
     pub(crate) dirty_blocks_max: usize,
     pub(crate) dirty_nodes_max: usize,
     pub(crate) age_ns: u64,
+    report: Option<BytesReport>,
 }
 
 impl Ext2 {
@@ -137,10 +142,19 @@ impl Ext2 {
             // Changed and removed nodes cannot give way: three quarters stay for others.
             dirty_nodes_max: options.nodes.budget.min(options.nodes.capacity) / 4,
             age_ns: options.age_ms.saturating_mul(1_000_000),
+            report: options.report,
         });
         file_system.read_groups().await?;
         *file_system.allocator.get_mut() = Allocator::new(&file_system.geometry);
         Ok(Box::leak(file_system))
+    }
+
+    /// Says that the request being handled, or the visit, has moved bytes of a file.
+    #[inline]
+    pub(crate) fn moved(&self, bytes: usize) {
+        if let Some(report) = self.report {
+            report(bytes as u64);
+        }
     }
 
     async fn read_groups(&mut self) -> Result<(), FileError> {

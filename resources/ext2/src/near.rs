@@ -72,7 +72,9 @@ impl Near for Ext2 {
         }
         // What the caller has room for, if that is less.
         let most = (first + into.len() as u64) * PAGE_BYTES as u64 - offset;
-        Some(Ok((end - offset).min(most) as usize))
+        let count = (end - offset).min(most) as usize;
+        self.moved(count);
+        Some(Ok(count))
     }
 
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
@@ -92,6 +94,7 @@ impl Near for Ext2 {
             false => self.overwrite_in::<NEAR_PAGES_MAX>(node.id, offset, bytes, fill)?,
         };
         self.wrote_until(&node, end);
+        self.moved(if is_done { bytes } else { 0 });
         is_done.then_some(())
     }
 }

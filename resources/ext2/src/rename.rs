@@ -5,7 +5,6 @@ use crate::change::now_ns;
 use crate::directory;
 use crate::gate::Pass;
 use crate::geometry::ROOT;
-use crate::metadata::Class;
 use crate::names::Known;
 use crate::namespace::{LINKS_MAX, Room, check_new_name};
 use crate::node::Node;

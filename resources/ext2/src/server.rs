@@ -72,7 +72,9 @@ impl Server for Ext2 {
     async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
-        self.page_at(&node, index, 1).await
+        let page = self.page_at(&node, index, 1).await?;
+        self.moved(PAGE_BYTES);
+        Ok(page)
     }
 
     async fn read(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
@@ -93,6 +95,7 @@ impl Server for Ext2 {
             views.push(Bytes::new(page, start as usize, count as usize));
             at += count;
         }
+        self.moved(at.saturating_sub(offset) as usize);
         Ok(views)
     }
 
@@ -199,7 +202,7 @@ impl Server for Ext2 {
             let _pass = node.to_change().await?;
             self.write_at(&node, offset, &data).await
         };
-        Box::pin(self.with_space(write)).await
+        Box::pin(self.with_space(write)).await.inspect(|written| self.moved(*written))
     }
 
     async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
@@ -215,6 +218,7 @@ impl Server for Ext2 {
                 self.resize(&node, offset).await?;
                 return Err(FileError::NoSpace);
             }
+            self.moved(total);
             Ok(offset)
         };
         Box::pin(self.with_space(append)).await

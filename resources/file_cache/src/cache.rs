@@ -173,7 +173,7 @@ impl FileCache {
 
     /// Notes that the disk has room for all of a page. Its room is given back only after [`FileCache::forget`].
     pub fn note_placed(&self, key: PageKey) {
-        self.shelf.with(&key, |slot, _| {
+        self.shelf.update(&key, |slot, _| {
             if let Slot::Here { notes, .. } = slot {
                 notes.placed = true;
             }
@@ -182,7 +182,7 @@ impl FileCache {
 
     /// True where the page is here or on its way.
     pub fn knows(&self, key: PageKey) -> bool {
-        self.shelf.with(&key, |_, _| ()).is_some()
+        self.shelf.update(&key, |_, _| ()).is_some()
     }
 
     /// The page, or who fetches it.
@@ -238,7 +238,8 @@ impl FileCache {
     }
 
     pub(crate) fn arrived(&self, key: PageKey, page: &Page, notes: Notes) {
-        self.shelf.with(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false, notes });
+        self.shelf
+            .update(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false, notes });
     }
 
     pub(crate) fn abandoned(&self, key: PageKey) {
@@ -256,7 +257,7 @@ impl FileCache {
 
     /// Whether it became dirty just now; `None` where it is not here.
     fn mark_dirty_for(&self, key: PageKey, payer: ActivityId) -> Option<bool> {
-        self.shelf.with(&key, |slot, account| {
+        self.shelf.update(&key, |slot, account| {
             let Slot::Here { dirty, .. } = slot else {
                 return None;
             };
@@ -276,7 +277,7 @@ impl FileCache {
 
     /// Takes a dirty page to write it; `None` where it is clean or being written.
     pub fn start_writing(&'static self, key: PageKey) -> Option<Writing> {
-        self.shelf.with(&key, |slot, account| {
+        self.shelf.update(&key, |slot, account| {
             let Slot::Here { page, dirty, writing, .. } = slot else {
                 return None;
             };
@@ -291,7 +292,7 @@ impl FileCache {
     }
 
     pub(crate) fn write_ended(&self, key: PageKey, dirty_again: Option<ActivityId>) {
-        self.shelf.with(&key, |slot, _| {
+        self.shelf.update(&key, |slot, _| {
             if let Slot::Here { writing, .. } = slot {
                 *writing = false;
             }

@@ -9,6 +9,7 @@
 //! Invariants:
 //! * A page belongs to the activity that brought it in; an activity never holds more than its budget.
 //! * An activity over its budget, or in need of room, evicts its own pages; others only where they are over theirs.
+//! * Of its own those of lowest priority go first: what was read once before what is used again and again ([`shelf`]).
 //! * A page that is dirty, being written or held by somebody else is never evicted.
 //! * A [`Fetch`] or [`Writing`] dropped at any point leaves no page that nobody can fetch or write any more.
 //!
@@ -25,6 +26,7 @@ mod dirty;
 pub mod fetch;
 mod hash;
 mod list;
+mod priority;
 pub mod shelf;
 pub mod writing;
 

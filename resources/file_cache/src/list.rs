@@ -10,6 +10,11 @@ pub(crate) struct Links {
     pub(crate) next: u32,
 }
 
+impl Links {
+    /// Of an entry in no queue.
+    pub(crate) const NONE: Links = Links { previous: NONE, next: NONE };
+}
+
 /// Both ends of a queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Queue {
@@ -40,7 +45,7 @@ impl Queue {
 
     /// Takes `index` out, wherever it is.
     pub(crate) fn remove<'a>(&mut self, index: u32, mut links: impl FnMut(u32, &mut dyn FnMut(&mut Links)) + 'a) {
-        let mut own = Links { previous: NONE, next: NONE };
+        let mut own = Links::NONE;
         links(index, &mut |of| own = *of);
         if own.previous == NONE {
             self.first = own.next;

@@ -1,12 +1,12 @@
 //! A bounded map whose entries are paid for by activities: pages, names, nodes.
 //!
-//! Cut into shards, each with one lock, one hash table and a queue per activity. A hit takes one lock, hashes once and sets a mark; it
-//! moves nothing. Eviction takes the first entry of an activity's queue that was not marked since it was looked at last (second chance):
-//! nearly least recently used, without a queue that every hit must write.
+//! Cut into shards, each with one lock, one hash table and a priority queue per activity (2013 paper, section IV-D; see
+//! [`crate::priority`]). A hit takes one lock, hashes once and notes the use in the entry; it moves nothing.
 
 use crate::account::{Account, Accounts, Usage};
 use crate::hash::Seed;
-use crate::list::{Links, NONE, Queue};
+use crate::list::Links;
+use crate::priority::{Items, Priorities, Search, Use};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,10 +18,12 @@ use hashbrown::{Equivalent, HashTable};
 
 /// Shards of a shelf: more than cores, so that two cores seldom meet.
 const SHARDS: usize = 16;
-/// Entries of a queue that one eviction looks at in a shard, so that it is short.
-const LOOKS_MAX: usize = 64;
-/// Rounds through the shards before an eviction gives up.
+/// Rounds through the shards in which nothing may go before an eviction gives up.
 const ROUNDS_MAX: usize = 8;
+/// Searches that only pass what was used, before an eviction gives up: others may use it as fast as it looks.
+const SPARED_MAX: usize = 1024;
+/// So many entries added to a shard are a moment: 2^3, of the whole shelf some 128.
+const MOMENT_BITS: u32 = 3;
 
 /// Bounds of a shelf.
 #[derive(Clone, Copy)]
@@ -40,14 +42,14 @@ struct Entry<K, V> {
     value: V,
     account: Arc<Account>,
     links: Links,
-    marked: bool,
+    used: Use,
 }
 
 struct Shard<K, V> {
     table: HashTable<u32>,
     entries: Vec<Option<Entry<K, V>>>,
     free: Vec<u32>,
-    queues: Vec<(ActivityId, Queue)>,
+    queues: Vec<(ActivityId, Priorities)>,
     /// Entries added so far.
     made: u64,
 }
@@ -82,7 +84,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         match self.queues.iter().position(|(owner, _)| *owner == activity) {
             Some(position) => position,
             None => {
-                self.queues.push((activity, Queue::default()));
+                self.queues.push((activity, Priorities::default()));
                 self.queues.len() - 1
             }
         }
@@ -92,7 +94,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let position = self.queue(activity);
         let (entries, queues) = (&mut self.entries, &mut self.queues);
         if let Some((_, queue)) = queues.get_mut(position) {
-            queue.push_back(index, |of, act| with_links(entries, of, act));
+            queue.add(index, &mut Places::new(entries));
         }
     }
 
@@ -102,8 +104,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let Some((_, queue)) = queues.get_mut(position) else {
             return;
         };
-        queue.remove(index, |of, act| with_links(entries, of, act));
-        if queue.count == 0 {
+        queue.remove(index, &mut Places::new(entries));
+        if queue.count() == 0 {
             queues.swap_remove(position);
         }
     }
@@ -141,29 +143,54 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         Some(entry.value)
     }
 
-    /// The first entry of the activity's queue that may go and was not used lately.
-    fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Option<u32> {
-        let position = self.queues.iter().position(|(owner, _)| *owner == activity)?;
-        let looks = self.queues.get(position).map_or(0, |(_, queue)| queue.count).min(LOOKS_MAX);
-        for _ in 0..looks {
-            let index = self.queues.get(position).map_or(NONE, |(_, queue)| queue.first);
-            let entry = self.entry(index)?;
-            let marked = core::mem::take(&mut entry.marked);
-            if !marked && may_go(&entry.value) {
-                return Some(index);
-            }
-            let (entries, queues) = (&mut self.entries, &mut self.queues);
-            let (_, queue) = queues.get_mut(position)?;
-            queue.remove(index, |of, act| with_links(entries, of, act));
-            queue.push_back(index, |of, act| with_links(entries, of, act));
+    /// The moment that uses belong to.
+    #[inline(always)]
+    fn moment(&self) -> u32 {
+        (self.made >> MOMENT_BITS) as u32
+    }
+
+    /// Entries of an activity.
+    fn held_by(&self, activity: ActivityId) -> usize {
+        self.queues.iter().find(|(owner, _)| *owner == activity).map_or(0, |(_, queue)| queue.count())
+    }
+
+    /// The entry of the activity's that goes first.
+    fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Search {
+        let (entries, queues) = (&mut self.entries, &mut self.queues);
+        match queues.iter_mut().find(|(owner, _)| *owner == activity) {
+            Some((_, queue)) => queue.victim(&mut Places { entries, may_go }),
+            None => Search::Nothing,
         }
-        None
     }
 }
 
-fn with_links<K, V>(entries: &mut [Option<Entry<K, V>>], index: u32, act: &mut dyn FnMut(&mut Links)) {
-    if let Some(Some(entry)) = entries.get_mut(index as usize) {
-        act(&mut entry.links);
+/// The entries of a shard, as its queues see them.
+struct Places<'a, K, V> {
+    entries: &'a mut [Option<Entry<K, V>>],
+    may_go: &'a dyn Fn(&V) -> bool,
+}
+
+impl<'a, K, V> Places<'a, K, V> {
+    /// Where nobody is to go.
+    fn new(entries: &'a mut [Option<Entry<K, V>>]) -> Places<'a, K, V> {
+        Places { entries, may_go: &|_| false }
+    }
+}
+
+impl<K, V> Items for Places<'_, K, V> {
+    fn links(&mut self, index: u32, act: &mut dyn FnMut(&mut Links)) {
+        if let Some(Some(entry)) = self.entries.get_mut(index as usize) {
+            act(&mut entry.links);
+        }
+    }
+
+    fn used(&mut self, index: u32) -> Option<&mut Use> {
+        self.entries.get_mut(index as usize)?.as_mut().map(|entry| &mut entry.used)
+    }
+
+    fn may_go(&self, index: u32) -> bool {
+        let entry = self.entries.get(index as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| (self.may_go)(&entry.value))
     }
 }
 
@@ -190,7 +217,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
-    /// Looks at an entry and marks it as used.
+    /// Looks at an entry and notes that it was used.
     pub fn with<Q: Hash + Equivalent<K> + ?Sized, T>(
         &self,
         key: &Q,
@@ -199,9 +226,24 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let index = shard.find(hash, key)?;
+        let moment = shard.moment();
         let entry = shard.entry(index)?;
-        entry.marked = true;
+        entry.used.note(moment);
         Some(look(&mut entry.value, &entry.account))
+    }
+
+    /// Changes an entry, which is no use of it.
+    pub fn update<Q: Hash + Equivalent<K> + ?Sized, T>(
+        &self,
+        key: &Q,
+        change: impl FnOnce(&mut V, &Arc<Account>) -> T,
+    ) -> Option<T> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let index = shard.find(hash, key)?;
+        let entry = shard.entry(index)?;
+        entry.used.spare();
+        Some(change(&mut entry.value, &entry.account))
     }
 
     /// The value of an entry.
@@ -222,15 +264,16 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     ) -> T {
         let hash = self.hasher.hash_one(&key);
         let mut shard = self.shard(hash).lock();
+        let moment = shard.moment();
         if let Some(index) = shard.find(hash, &key)
             && let Some(entry) = shard.entry(index)
         {
-            entry.marked = true;
+            entry.used.note(moment);
             return look(&mut entry.value);
         }
         let (value, answer) = add();
         let Some(value) = value else { return answer };
-        shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
+        shard.add(Entry { hash, key, value, account, links: Links::NONE, used: Use::new(moment) });
         self.count_one();
         answer
     }
@@ -253,7 +296,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             return;
         }
         if let Some(value) = value {
-            shard.add(Entry { hash, key, value, account, links: Links { previous: NONE, next: NONE }, marked: false });
+            let used = Use::new(shard.moment());
+            shard.add(Entry { hash, key, value, account, links: Links::NONE, used });
             self.count_one();
         }
     }
@@ -338,22 +382,34 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// Drops one entry of an activity; false where none may go.
     pub fn evict(&self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> bool {
-        let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        // Several times around: a round may only have cleared marks or passed by entries that stay.
-        for step in 0..ROUNDS_MAX * SHARDS {
-            let Some(shard) = self.shards.get(start.wrapping_add(step) % SHARDS) else {
-                continue;
-            };
+        let start = self.fuller(activity);
+        let (mut nothing, mut spared) = (0, 0);
+        // Several times around: a round may only have passed what was used, or what stays.
+        while nothing < ROUNDS_MAX * SHARDS && spared < SPARED_MAX {
+            let Some(shard) = self.shards.get(start.wrapping_add(nothing + spared) % SHARDS) else { break };
             let mut shard = shard.lock();
-            if let Some(index) = shard.victim(activity, may_go) {
-                let value = shard.take(index);
-                self.total.fetch_sub(1, Ordering::Relaxed);
-                drop(shard);
-                drop(value);
-                return true;
+            match shard.victim(activity, may_go) {
+                Search::Spared => spared += 1,
+                Search::Nothing => nothing += 1,
+                Search::Found(index) => {
+                    let value = shard.take(index);
+                    self.total.fetch_sub(1, Ordering::Relaxed);
+                    drop(shard);
+                    drop(value);
+                    return true;
+                }
             }
         }
         false
+    }
+
+    /// Of two shards, which are others each time, the one that holds more of an activity: what comes is spread by chance, and a shard
+    /// that gives as often as others would be empty some day, with what is used again and again in it.
+    fn fuller(&self, activity: ActivityId) -> usize {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let other = turn.wrapping_add(1 + turn / SHARDS % (SHARDS - 1));
+        let count = |index: usize| self.shards.get(index % SHARDS).map_or(0, |shard| shard.lock().held_by(activity));
+        if count(other) > count(turn) { other } else { turn }
     }
 
     /// Sets what an activity may hold.

@@ -4,22 +4,20 @@ use crate::stream;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_interface::BytesReport;
 use gyre_interface::io_stream::io_stream::Server;
 use gyre_interface::io_stream::{Endpoint, Meter, StreamEnds, StreamError, Taken};
 use gyre_object::Bytes;
 
-/// Tells the scheduler and the ledger of bytes that the request being handled has moved.
-type Report = Box<dyn Fn(u64) + Send + Sync>;
-
 /// The resource. Lives as long as the instance.
 pub struct IoStream {
-    report: Report,
+    report: BytesReport,
 }
 
 impl IoStream {
     /// One that tells `report` of the bytes of each request, in its turn.
     pub fn new(report: impl Fn(u64) + Send + Sync + 'static) -> IoStream {
-        IoStream { report: Box::new(report) }
+        IoStream { report: Box::leak(Box::new(report)) }
     }
 }
 

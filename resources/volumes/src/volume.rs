@@ -4,6 +4,7 @@ use crate::table::{HEADER_SECTOR, Table, VolumeError};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_interface::BytesReport;
 use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
 use gyre_object::{Bytes, Page};
 
@@ -24,16 +25,17 @@ pub struct Volume {
     disk: block::Client,
     first: u64,
     geometry: Geometry,
+    report: BytesReport,
     read: AtomicU64,
     written: AtomicU64,
 }
 
 impl Volume {
-    /// Opens partition `number` of a disk, counted from 1.
+    /// Opens partition `number` of a disk, counted from 1; `report` is told the bytes of each request.
     ///
     /// # Errors
     /// [`VolumeError`].
-    pub async fn open(disk: block::Client, number: u16) -> Result<Volume, VolumeError> {
+    pub async fn open(disk: block::Client, number: u16, report: BytesReport) -> Result<Volume, VolumeError> {
         let Geometry { sectors, read_only } = disk.geometry().await?;
         let header = read(disk, HEADER_SECTOR, 1).await?;
         let table = Table::parse(&header, sectors)?;
@@ -41,7 +43,7 @@ impl Volume {
         let (first, sectors) = table.partition(&entries, number, sectors)?;
         log::debug!("volume {number}: {sectors} sectors from {first} on");
         let geometry = Geometry { sectors, read_only };
-        Ok(Volume { disk, first, geometry, read: AtomicU64::new(0), written: AtomicU64::new(0) })
+        Ok(Volume { disk, first, geometry, report, read: AtomicU64::new(0), written: AtomicU64::new(0) })
     }
 
     /// What went through it.
@@ -84,6 +86,7 @@ impl block::Server for Volume {
 
     async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {
         let (sector, bytes) = self.place(first_sector, &into)?;
+        (self.report)(bytes);
         let answer = self.disk.read(sector, into).await?;
         self.read.fetch_add(bytes, Ordering::Relaxed);
         Ok(answer)
@@ -91,6 +94,7 @@ impl block::Server for Volume {
 
     async fn write(&'static self, first_sector: u64, from: Vec<Bytes>) -> Result<(), BlockError> {
         let (sector, bytes) = self.place(first_sector, &from)?;
+        (self.report)(bytes);
         self.disk.write(sector, from).await?;
         self.written.fetch_add(bytes, Ordering::Relaxed);
         Ok(())

@@ -50,6 +50,11 @@ pub fn gates(machine: &Machine) -> impl Iterator<Item = &'static str> {
     })
 }
 
+/// True of a resource that has a scheduler of its own.
+pub fn has_gate(machine: &Machine, resource: &str) -> bool {
+    gates(machine).any(|name| name == resource)
+}
+
 fn is_gate(policy: &ResourcePolicy) -> bool {
     policy.metric != ConfiguredMetric::Cycles || policy.policy != ConfiguredPolicy::WeightedFair
 }

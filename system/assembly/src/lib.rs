@@ -13,3 +13,13 @@ pub mod files;
 pub mod grid;
 pub mod network;
 mod pace;
+
+use alloc::boxed::Box;
+use gyre_engine::Engine;
+use gyre_interface::BytesReport;
+use gyre_schedulers::Metric;
+
+/// Takes the bytes that requests of a resource have moved to the scheduler before it and to the ledger.
+pub fn reporter(engine: &'static Engine) -> BytesReport {
+    Box::leak(Box::new(move |bytes| engine.report(Metric::Bytes, bytes)))
+}

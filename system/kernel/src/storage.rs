@@ -6,7 +6,7 @@ use crate::pci::{self, Function, virtio_devices};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
-use gyre_assembly::disk::connect;
+use gyre_assembly::{disk::connect, reporter};
 use gyre_file_cache::{CacheOptions, FileCache, Usage};
 use gyre_interface::block::block;
 use gyre_machine::{DeviceError, PAGE_BYTES, PciAddress};
@@ -51,7 +51,7 @@ pub async fn open_volume(
     number: u16,
 ) -> Result<block::Client, VolumeError> {
     let client = disks.clients.get(usize::from(disk)).copied().flatten().ok_or(VolumeError::Missing)?;
-    let volume: &'static Volume = Box::leak(Box::new(Volume::open(client, number).await?));
+    let volume: &'static Volume = Box::leak(Box::new(Volume::open(client, number, reporter(system.engine)).await?));
     VOLUMES.lock().push((disk, number, volume));
     let resource = system.engine.resource("storage").unwrap_or(ResourceId(0));
     Ok(block::Client::new(Link::new(system.engine.port(resource, move |request| block::serve(volume, request)))))

@@ -11,8 +11,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
-use gyre_assembly::grid;
 use gyre_assembly::network::Network;
+use gyre_assembly::{grid, reporter};
 use gyre_async_io::AsyncIo;
 use gyre_config::boot::{EmbeddedFile, Program, Root, Tenant as Description, TenantKind};
 use gyre_ext2::MountOptions;
@@ -124,7 +124,7 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
 
 /// The resource for work that programs do not wait for.
 fn async_io_client(system: &'static System) -> async_io::Client {
-    let server: &'static AsyncIo = Box::leak(Box::new(AsyncIo::new(system.engine.cores())));
+    let server: &'static AsyncIo = Box::leak(Box::new(AsyncIo::new(system.engine.cores(), reporter(system.engine))));
     let resource = system.engine.resource("async_io").unwrap_or(ResourceId(0));
     async_io::Client::new(Link::new(system.engine.port(resource, move |request| async_io::serve(server, request))))
 }
@@ -136,8 +136,7 @@ fn passage(system: &'static System) -> Passage {
         Box::leak(Box::new(IoStream::new(move |bytes| engine.report(Metric::Bytes, bytes))));
     let resource = engine.resource("io_stream").unwrap_or(ResourceId(0));
     let link = Link::new(engine.port(resource, move |request| io_stream::serve(server, request)));
-    let is_gate = grid::gates(system.machine).any(|name| name == "io_stream");
-    Passage::new(io_stream::Client::new(link).with_near(server), is_gate)
+    Passage::new(io_stream::Client::new(link).with_near(server), grid::has_gate(system.machine, "io_stream"))
 }
 
 async fn start_tenant(
@@ -251,7 +250,9 @@ async fn mount(
     let nodes_max = nodes_max.clamp(NODES_MIN, NODES_MAX);
     let bounds =
         ShelfOptions { capacity: nodes_max, budget: nodes_max, payer: tenant_of as fn(ActivityId) -> ActivityId };
-    let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(index as u32 + 1) };
+    // A cached read is some 2,000 instructions: its bytes are told where a scheduler wants to know.
+    let report = grid::has_gate(system.machine, "ext2").then(|| reporter(system.engine));
+    let options = MountOptions { nodes: bounds, names: bounds, report, ..MountOptions::new(index as u32 + 1) };
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
     let core = index % system.engine.cores();
     let (server, client) = gyre_assembly::files::mount(system.engine, client, options, disks.cache, core).await?;

@@ -6,7 +6,7 @@ use super::{
     Problem,
     check::Checker,
     raw::{self, At},
-    suggest, units,
+    suggest, units, words,
 };
 use crate::policy::{Metric, Policy, RESOURCES, Rate, ResourcePolicy, counts, usual_cores, usual_metric};
 
@@ -92,6 +92,7 @@ fn one(checker: &mut Checker, name: &At<String>, raw: &raw::Policy, cores: u16) 
     let metric = raw.metric.as_ref().and_then(|text| checker.name(text, "metric", METRICS));
     let metric = metric.unwrap_or_else(|| usual_metric(&name.get_ref().replace('-', "_")));
     check_counted(checker, resource.as_deref(), metric, raw);
+    check_rate(checker, metric, raw);
     Some(ResourcePolicy {
         policy,
         metric,
@@ -113,6 +114,23 @@ fn check_counted(checker: &mut Checker, resource: Option<&str>, metric: Metric, 
         let problem = Problem::new(asked.span(), message, "nobody would keep this");
         let help = RESOURCES.iter().filter(|known| counts(known, metric)).map(|known| known.replace('_', "-"));
         checker.wrong(problem.help(format!("{} do", help.collect::<Vec<_>>().join(", "))));
+    }
+}
+
+/// A rate of bytes bounds bytes, a percentage cycles: of another metric it would bound something else than was meant.
+fn check_rate(checker: &mut Checker, metric: Metric, raw: &raw::Policy) {
+    let Some(rate) = &raw.rate else { return };
+    let meant = match rate.get_ref() {
+        text if units::bits_per_second(text).is_ok() => Metric::Bytes,
+        text if units::percent(text).is_ok() => Metric::Cycles,
+        _ => return,
+    };
+    if meant != metric {
+        let message = format!("a rate of {} does not bound {}", words::metric(meant), words::metric(metric));
+        let problem = Problem::new(rate.span(), message, "another metric is divided here");
+        checker.wrong(
+            problem.help(format!("add `metric = \"{}\"`, or write a rate such as \"1000 /s\"", words::metric(meant))),
+        );
     }
 }
 

@@ -266,11 +266,24 @@ fn a_metric_that_a_resource_does_not_count_is_refused() {
         let text = format!("{GOOD}\n[policy.{resource}]\npolicy = \"worst-case-fair\"\nmetric = \"{metric}\"\n");
         read_text(&text).err().map(|error| error.problems().next().unwrap().message.clone())
     };
-    assert_eq!(uncounted("storage", "bytes").as_deref(), Some("`storage` does not count bytes"));
+    assert_eq!(uncounted("tmpfs", "bytes").as_deref(), Some("`tmpfs` does not count bytes"));
+    assert_eq!(uncounted("storage", "bytes"), None);
     assert_eq!(uncounted("io-stream", "device-time").as_deref(), Some("`io-stream` does not count device-time"));
     assert_eq!(uncounted("io-stream", "bytes"), None);
     assert_eq!(uncounted("block", "device-time"), None);
     assert_eq!(uncounted("ext2", "messages"), None);
+}
+
+#[test]
+fn a_rate_of_another_metric_is_refused() {
+    let bucket = |metric: &str, rate: &str| {
+        let text = format!("{GOOD}\n[policy.storage]\npolicy = \"token-bucket\"\n{metric}rate = \"{rate}\"\n");
+        read_text(&text).err().map(|error| error.problems().next().unwrap().message.clone())
+    };
+    assert_eq!(bucket("", "1 MB/s").as_deref(), Some("a rate of bytes does not bound cycles"));
+    let bytes = "metric = \"bytes\"\n";
+    assert_eq!(bucket(bytes, "20 %").as_deref(), Some("a rate of cycles does not bound bytes"));
+    assert_eq!((bucket(bytes, "1 MB/s"), bucket(bytes, "1000 /s"), bucket("", "20 %")), (None, None, None));
 }
 
 #[test]

@@ -146,6 +146,7 @@ impl FileTask {
         let work = async move {
             let synced = client.sync(node).await;
             *place.lock().unwrap_or_else(PoisonError::into_inner) = synced;
+            0
         };
         self.aside.run(Box::pin(work)).await.map_err(|_| FileError::Gone)?;
         *answer.lock().unwrap_or_else(PoisonError::into_inner)

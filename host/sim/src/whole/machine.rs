@@ -7,7 +7,7 @@ use crate::whole::plan::{Plan, address};
 use gyre_account::{Accounts, ActivityId, ActivityParams, ResourceId};
 use gyre_assembly::files::FileSystems;
 use gyre_assembly::network::{Network, Settings};
-use gyre_assembly::{disk, grid, network};
+use gyre_assembly::{disk, grid, network, reporter};
 use gyre_async_io::AsyncIo;
 use gyre_config::boot::Machine as Description;
 use gyre_engine::Engine;
@@ -97,7 +97,7 @@ impl Machine {
         let card = Rc::new(Card::new(wire.clone(), plan.wire, plan.seed));
         let network = start_network(engine, &card, &activities, &description);
         let (cache, file_systems) = start_memory(engine, &activities, &plan);
-        let server = leak(AsyncIo::new(plan.cores));
+        let server = leak(AsyncIo::new(plan.cores, reporter(engine)));
         let async_io = engine.port(resource(engine, "async_io"), move |request| async_io::serve(server, request));
         Rc::new(Machine {
             engine,

@@ -8,7 +8,7 @@ use crate::whole::plan::{MS, PEER};
 use crate::whole::promises::Promises;
 use crate::whole::streams::{Listener, Served, answer, ask};
 use gyre_account::ActivityId;
-use gyre_assembly::files::mount;
+use gyre_assembly::{files::mount, reporter};
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::ShelfOptions;
 use gyre_interface::block::block;
@@ -131,7 +131,9 @@ impl Tenant {
 
     async fn open(&self) -> Result<(&'static Ext2, files::Client), FileError> {
         let machine = &self.machine;
-        let volume = Volume::open(machine.block, self.index as u16 + 1).await.map_err(|_| FileError::Io)?;
+        let volume = Volume::open(machine.block, self.index as u16 + 1, reporter(machine.engine))
+            .await
+            .map_err(|_| FileError::Io)?;
         let volume: &'static Volume = Box::leak(Box::new(volume));
         let storage = machine.resource("storage");
         let port = machine.engine.port(storage, move |request| block::serve(volume, request));

@@ -86,6 +86,31 @@ fn pages_that_are_used_again_stay() {
 }
 
 #[test]
+fn a_stream_takes_the_place_of_what_was_read_once_not_of_what_is_used_again_and_again() {
+    let cache = cache(10_000, 1_000);
+    let read = |index: u64| {
+        assert!(bring(cache, index));
+        (0..4).for_each(|_| drop(cache.read(key(index))));
+    };
+    // Half of the budget is used in several passes, with other pages in between.
+    for pass in 0..8 {
+        (0..500).for_each(read);
+        (0..150).for_each(|index| read(10_000 + 150 * pass + index));
+    }
+    (20_000..40_000).for_each(read);
+    let stayed = (0..500).filter(|index| cache.knows(key(*index))).count();
+    assert!(stayed >= 475, "{stayed} of 500 stayed");
+}
+
+#[test]
+fn room_is_found_among_pages_that_have_all_just_been_used() {
+    let cache = cache(100_000, 40_000);
+    (0..40_000).for_each(|index| assert!(bring(cache, index)));
+    (0..40_000).for_each(|index| assert!(cache.get(key(index)).is_some()));
+    assert!(bring(cache, 50_000), "the marks of 2,500 pages in each shard are passed");
+}
+
+#[test]
 fn dirty_and_held_pages_never_go_and_no_room_is_an_answer() {
     let cache = cache(1000, 8);
     (0..8).for_each(|index| assert!(bring(cache, index)));

@@ -58,13 +58,18 @@ fn partitioned(sectors: usize, partitions: &[(u64, u64)]) -> Vec<u8> {
     disk
 }
 
+static REPORTED: AtomicU64 = AtomicU64::new(0);
+
 fn client(disk: Vec<u8>) -> block::Client {
     let disk: &'static Disk = Box::leak(Box::new(Disk(SpinLock::new(disk))));
     block::Client::new(direct_link(move |request| Box::pin(block::serve(disk, request))))
 }
 
 fn open(disk: Vec<u8>, number: u16) -> Result<&'static Volume, VolumeError> {
-    block_on(async move { Volume::open(client(disk), number).await }).map(|volume| &*Box::leak(Box::new(volume)))
+    block_on(async move {
+        Volume::open(client(disk), number, &|bytes| _ = REPORTED.fetch_add(bytes, Ordering::Relaxed)).await
+    })
+    .map(|volume| &*Box::leak(Box::new(volume)))
 }
 
 fn view(fill: u8, sectors: usize) -> Vec<Bytes> {
@@ -90,6 +95,7 @@ fn a_volume_is_a_window_of_its_disk() {
         assert_eq!(volume.read(199, view(0, 1)).await.unwrap()[0].as_slice(), [7; SECTOR_BYTES]);
         assert_eq!(volume.disk.read(299, view(0, 1)).await.unwrap()[0].as_slice(), [7; SECTOR_BYTES]);
         assert_eq!(volume.statistics(), VolumeStatistics { read_bytes: 512, written_bytes: 512 });
+        assert!(REPORTED.load(Ordering::Relaxed) >= 1024, "the scheduler is told");
     });
 }
 

@@ -117,7 +117,9 @@ impl Drop for Flight {
 }
 
 impl Flight {
-    async fn run(mut self, operation: Operation, cancel: Arc<Cancel>) {
+    /// Does it, and answers how many bytes it moved.
+    async fn run(mut self, operation: Operation, cancel: Arc<Cancel>) -> u64 {
+        let moves = operation.bytes().is_some();
         let worker = self.worker.clone();
         self.result = match select(operation.perform_alone(&worker), cancel.asked()).await {
             Either::First(Ok(value)) => value as i64,
@@ -125,6 +127,7 @@ impl Flight {
             Either::First(Err(error)) => -i64::from(error.0),
             Either::Second(()) => -i64::from(Errno::ECANCELED.0),
         };
+        if moves { u64::try_from(self.result).unwrap_or(0) } else { 0 }
     }
 }
 

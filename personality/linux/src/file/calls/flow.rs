@@ -46,10 +46,14 @@ pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// Has the flow's work done by the asynchronous I/O resource, in the order of its scheduler.
 fn orchestrate(thread: &Thread, flow: Arc<Flow>) {
-    let work = flow.run(number(Errno::EAGAIN));
+    let work = flow.clone().run(number(Errno::EAGAIN));
+    let counted = async move {
+        work.await;
+        flow.moved_bytes()
+    };
     match thread.tenant().host().async_io() {
-        Some(resource) => drop(resource.run(Box::pin(work))),
-        None => gyre_message::spawn(work),
+        Some(resource) => drop(resource.run(Box::pin(counted))),
+        None => gyre_message::spawn(async { _ = counted.await }),
     }
 }
 

@@ -89,7 +89,7 @@ async fn launch(chain: Chain, resource: async_io::Client) {
         && !chain.ring.is_held_back()
         && chain.steps.front().and_then(|step| step.operation.as_ref()).is_some_and(Operation::is_immediate);
     match is_immediate {
-        true => Box::pin(chain.run()).await,
+        true => drop(Box::pin(chain.run()).await),
         // Refused, it is dropped, and its operations are answered with EAGAIN.
         false => drop(resource.run(Box::pin(chain.run()))),
     }
@@ -101,11 +101,13 @@ impl Chain {
         Chain { ring: self.ring.clone(), worker: self.worker.clone(), steps: VecDeque::new(), left: self.left }
     }
 
-    async fn run(mut self) {
+    /// Does one after the other, and answers how many bytes they moved.
+    async fn run(mut self) -> u64 {
+        let mut moved_bytes = 0;
         self.left = Errno::ECANCELED;
         while let Some(step) = self.steps.front_mut() {
             let (number, wish, cancel) = (step.number, step.wish, step.cancel.clone());
-            let Some(operation) = step.operation.take() else { return };
+            let Some(operation) = step.operation.take() else { break };
             let wanted = operation.bytes();
             let limit = match self.steps.get(1).map(|next| (next.wish.code, &next.operation)) {
                 Some((code::LINK_TIMEOUT, Some(Operation::Timeout { deadline_cycles, .. }))) if wish.is_linked() => {
@@ -115,6 +117,7 @@ impl Chain {
             };
             let (outcome, is_late) = self.perform(number, operation, &cancel, limit).await;
             let result = result_of(outcome);
+            moved_bytes += wanted.map_or(0, |_| u64::try_from(result).unwrap_or(0));
             let is_short = wanted.is_some_and(|wanted| i64::from(result) != wanted as i64);
             let has_failed = result < 0 || is_short;
             let is_told = has_failed || wish.flags & SKIP_SUCCESS == 0;
@@ -127,9 +130,10 @@ impl Chain {
                 self.ring.complete(limit.number, -result.0, true, true);
             }
             if has_failed && wish.flags & HARD_LINK == 0 {
-                return;
+                break;
             }
         }
+        moved_bytes
     }
 
     /// Does one operation, unless it is cancelled or its time is over first.
