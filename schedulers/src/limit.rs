@@ -22,6 +22,11 @@ impl Limit {
         Limit { pace, burst, charge_max: 0 }
     }
 
+    /// Says whether there is one.
+    pub fn is_set(&self) -> bool {
+        self.pace.has_rate()
+    }
+
     /// Takes the tokens an earlier limit held, or its debt.
     pub fn inherit(&mut self, earlier: &Limit, now_ns: u64) {
         self.pace.inherit(&earlier.pace, now_ns);

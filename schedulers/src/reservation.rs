@@ -13,10 +13,14 @@
 //! limit the burst must hold what flows in while the others have their turn, else waiting loses tokens):
 //! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - 2 L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
+//! **At a device** (metric device time): who has a limit and no reservation waits until those without a limit have been silent for 2 ms,
+//! 20 ms at most; see [`pause`].
 //! **The highest priority** (255) goes before all reservations: it is for those whose work finds out whose turn it is.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
 //! **Several cores**: what a client got on others, by whatever tag, counts for its reservation, limit and share here.
-//! **Work conserving**: but for limits.
+//! **Work conserving**: but for limits and these pauses.
+mod pause;
+
 use crate::dense::Dense;
 use crate::heap::Heap;
 use crate::limit::Limit;
@@ -24,6 +28,7 @@ use crate::order::{Flat, Order};
 use crate::pace::Pace;
 use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{Tag, Weight};
+use pause::Pause;
 
 /// Service on other cores counts for a reservation until so far ahead: what they gave beyond it must not be missed here later, ns.
 const AHEAD_NS: u64 = 20_000_000;
@@ -53,10 +58,19 @@ struct Client {
     reservation: Pace,
     limit: Limit,
     share: Tag,
+    /// When it became ready.
+    ready_ns: u64,
     /// Goes before all reservations.
     is_first: bool,
     /// The last choice was made for the reservation.
     is_reserved_turn: bool,
+}
+
+impl Client {
+    /// Since when its limit has allowed what it waits with, ns.
+    fn due_ns(&self) -> u64 {
+        self.limit.due_at_ns().max(self.ready_ns)
+    }
 }
 
 /// The order of one core.
@@ -74,6 +88,9 @@ pub struct Reservation {
     reserved: Heap<u64>,
     /// Other ready clients, by share.
     shared: Heap<Tag>,
+    pause: Pause,
+    /// Those of `shared` who wait in a pause, by how long they may not do so any more (the latest first).
+    pausing: Heap<u64>,
 }
 
 impl Reservation {
@@ -88,6 +105,8 @@ impl Reservation {
             limited: Heap::default(),
             reserved: Heap::default(),
             shared: Heap::default(),
+            pause: Pause::new(params.metric == Metric::DeviceTimeNs),
+            pausing: Heap::default(),
         }
     }
 
@@ -108,6 +127,7 @@ impl Reservation {
             reservation: Pace::at_least(params.reservation_per_s),
             limit: Limit::new(limit_per_s, params.burst),
             share: self.virtual_time,
+            ready_ns: 0,
             is_first: params.priority == u8::MAX,
             is_reserved_turn: false,
         })
@@ -118,21 +138,50 @@ impl Reservation {
         let Some(known) = self.clients.get(client) else {
             return;
         };
-        let may_at_ns = known.limit.due_at_ns();
+        let may_at_ns = self.may_at_ns(known);
         if may_at_ns > now_ns {
             self.reserved.remove(client);
             self.shared.remove(client);
+            self.pausing.remove(client);
             self.limited.insert(client, may_at_ns);
             return;
         }
         self.limited.remove(client);
         self.shared.insert(client, known.share);
+        if self.pauses(known) {
+            self.pausing.insert(client, u64::MAX - Pause::latest_ns(known.due_ns()));
+        }
         if known.is_first {
             self.reserved.insert(client, 0);
         } else if known.reservation.has_rate() {
             self.reserved.insert(client, known.reservation.due_at_ns(0));
         } else {
             self.reserved.remove(client);
+        }
+    }
+
+    /// Says whether a client waits in pauses.
+    fn pauses(&self, client: &Client) -> bool {
+        self.pause.is_on() && client.limit.is_set() && !client.reservation.has_rate() && !client.is_first
+    }
+
+    /// Returns from when on a ready client may be served, ns.
+    fn may_at_ns(&self, client: &Client) -> u64 {
+        match self.pauses(client) {
+            true => self.pause.ends_ns(client.due_ns()),
+            false => client.limit.due_at_ns(),
+        }
+    }
+
+    /// Begins a pause where somebody without a limit was served.
+    fn pause(&mut self, served: ClientIndex, now_ns: u64) {
+        let is_free = self.clients.get(served).is_some_and(|known| !known.limit.is_set());
+        if !self.pause.is_on() || !is_free {
+            return;
+        }
+        self.pause.begin(now_ns);
+        while let Some((_, client)) = self.pausing.take_least_if(|key| u64::MAX - key > now_ns) {
+            self.place(client, now_ns);
         }
     }
 
@@ -158,6 +207,7 @@ impl Order for Reservation {
         self.limited.reserve(client)?;
         self.reserved.reserve(client)?;
         self.shared.reserve(client)?;
+        self.pausing.reserve(client)?;
         self.clients.insert(client, fresh)?;
         self.reserved_per_s += params.reservation_per_s;
         Ok(())
@@ -195,6 +245,7 @@ impl Order for Reservation {
         if let Some(known) = self.clients.get_mut(client) {
             // The smallest step, so that clients whose service costs nothing take turns too.
             known.share = known.share.saturating_add(1).max(self.virtual_time);
+            known.ready_ns = now_ns;
             if self.serving != Some(client) {
                 known.reservation.catch_up(now_ns);
             }
@@ -206,6 +257,7 @@ impl Order for Reservation {
         self.limited.remove(client);
         self.reserved.remove(client);
         self.shared.remove(client);
+        self.pausing.remove(client);
     }
 
     fn take(&mut self, now_ns: u64) -> Option<ClientIndex> {
@@ -221,6 +273,7 @@ impl Order for Reservation {
             self.virtual_time = self.virtual_time.max(share);
             client
         };
+        self.pausing.remove(client);
         self.serving = Some(client);
         if let Some(known) = self.clients.get_mut(client) {
             known.is_reserved_turn = due.is_some();
@@ -240,6 +293,7 @@ impl Order for Reservation {
         if self.is_ready(client) {
             self.place(client, now_ns);
         }
+        self.pause(client, now_ns);
     }
 
     fn charge_elsewhere(&mut self, client: ClientIndex, amount: u64, now_ns: u64) {
@@ -267,7 +321,7 @@ impl Order for Reservation {
         let Some(known) = self.clients.get(client) else {
             return false;
         };
-        let is_within_limit = known.limit.due_at_ns() <= now_ns;
+        let is_within_limit = self.may_at_ns(known) <= now_ns;
         let is_another_due = self.reserved.least().is_some_and(|due_at_ns| due_at_ns <= now_ns);
         let slack = known.weight.distance(self.params.slack);
         let is_within_share = known.share <= self.virtual_time.saturating_add(slack);

@@ -168,3 +168,70 @@ proptest! {
         }
     }
 }
+
+/// Client 0 syncs in four steps of 3 ms, 0.1 ms apart, each 50 ms; client 1 has a limit and always a request of 3 ms. Returns the times of the
+/// syncs in ms, and what client 1 got of the time in percent.
+fn syncs_beside(limit_percent: u64) -> (Vec<u64>, u64) {
+    let device = Params { metric: Metric::DeviceTimeNs, ..Params::default() };
+    let mut bench = Bench::new(policy(device), Metric::DeviceTimeNs);
+    bench.add(0, params(1, 0, 0));
+    bench.add(1, params(1, 0, limit_percent));
+    bench.ready(1);
+    let mut syncs = Vec::new();
+    for number in 0..100 {
+        run_second(&mut bench, number * 50_000_000);
+        let start_ns = bench.now_ns.min(number * 50_000_000);
+        for _ in 0..4 {
+            bench.ready(0);
+            while serve_ms(&mut bench) != Some(0) {}
+            let at_ns = bench.now_ns + 100_000;
+            run_second(&mut bench, at_ns);
+        }
+        syncs.push((bench.now_ns - start_ns) / 1_000_000);
+    }
+    (syncs, bench.used(1) * 100 / bench.now_ns)
+}
+
+/// Serves whose turn it is for 3 ms; only client 1 is ready again.
+fn serve_ms(bench: &mut Bench) -> Option<ClientIndex> {
+    let client = bench.choose()?;
+    bench.now_ns += 3_000_000;
+    bench.charge(client, 3_000_000);
+    if client == 1 {
+        bench.ready(1);
+    }
+    Some(client)
+}
+
+/// Lets client 1 do what it may until a time.
+fn run_second(bench: &mut Bench, until_ns: u64) {
+    while bench.now_ns < until_ns {
+        if serve_ms(bench).is_some() {
+            continue;
+        }
+        bench.now_ns = match bench.core.poll_ready(bench.now_ns) {
+            Readiness::At(at_ns) if at_ns > bench.now_ns => at_ns.min(until_ns),
+            answer => panic!("nothing chosen at {} though {answer:?}", bench.now_ns),
+        };
+    }
+}
+
+#[test]
+fn at_a_device_the_bounded_do_not_begin_between_the_steps_of_a_sync() {
+    let (syncs, got) = syncs_beside(10);
+    // Four steps with their pauses, and at most one request that was at the device before.
+    assert!(syncs.iter().all(|ms| *ms <= 12 + 3), "{syncs:?}");
+    assert!((9..=10).contains(&got), "{got} %");
+}
+
+#[test]
+fn who_is_never_silent_does_not_starve_the_bounded() {
+    let device = Params { metric: Metric::DeviceTimeNs, ..Params::default() };
+    let mut bench = Bench::new(policy(device), Metric::DeviceTimeNs);
+    for (client, limit) in [(0, 0), (1, 10)] {
+        bench.add(client, params(1, 0, limit));
+        bench.ready(client);
+    }
+    bench.run_until(10_000_000_000, |_| 1_000_000);
+    assert!(bench.share(1) >= 400, "{:?}", bench.used);
+}
