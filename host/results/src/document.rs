@@ -55,12 +55,15 @@ pub fn documents(root: &Path) -> Result<Vec<Document>, Vec<Wrong>> {
     }
 }
 
-/// All result files, by name.
+/// All result files, by name. Beside one may lie the lines of what it sums up, as comma-separated values.
 fn records(root: &Path) -> Result<Vec<Record>, Vec<Wrong>> {
     let entries = fs::read_dir(root.join(FOLDER)).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
     names.sort();
-    let paths = names.iter().map(|name| Path::new(FOLDER).join(name)).filter(|path| path != Path::new(BILL));
+    let has_sums = |path: &Path| root.join(path).with_extension("json").exists();
+    let is_lines = |path: &Path| path.extension().is_some_and(|extension| extension == "csv") && has_sums(path);
+    let paths = names.iter().map(|name| Path::new(FOLDER).join(name));
+    let paths = paths.filter(|path| path != Path::new(BILL) && !is_lines(path));
     let read: Vec<_> = paths.map(|path| read(root, &path)).collect();
     let (good, bad): (Vec<_>, Vec<_>) = read.into_iter().partition(Result::is_ok);
     match bad.is_empty() {
@@ -148,6 +151,7 @@ mod tests {
     fn malformed_files_and_missing_markers_are_all_said() {
         let root = tree();
         fs::write(root.path().join("results/a.json"), "{").unwrap();
+        fs::write(root.path().join("results/a.csv"), "").unwrap();
         fs::write(root.path().join("results/b.csv"), "").unwrap();
         let wrong = documents(root.path()).unwrap_err();
         assert!(wrong.len() == 2 && wrong[0].0.starts_with("results/a.json: "), "{wrong:?}");

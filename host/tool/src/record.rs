@@ -32,7 +32,11 @@ pub fn experiment(project: &Project, report: &Report, conditions: Conditions) ->
         notes: report.notes.clone(),
     };
     let text = record.text().context(|| "cannot write JSON".into())?;
-    write(&project.root, Path::new(&format!("{FOLDER}/{}.json", report.name)), &text)
+    let own = |extension: &str| format!("{FOLDER}/{}.{extension}", report.name);
+    if let Some(lines) = &report.lines {
+        write(&project.root, Path::new(&own("csv")), lines)?;
+    }
+    write(&project.root, Path::new(&own("json")), &text)
 }
 
 /// Keeps a bill.
@@ -117,10 +121,12 @@ mod tests {
         let (root, project) = project();
         let mut report = Report::new("speed", "nginx beside Linux");
         report.figures.push(Figure::new("4 KiB pages a second", 821.0, 1, "").linux(1096.0).goal(">= 0.7", true));
+        report.lines = Some("page,ms\n1,2\n".into());
         experiment(&project, &report, conditions()).unwrap();
         bill(&project, &conditions(), "gold  2 s\n").unwrap();
         documents(&project).unwrap();
         let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
+        assert_eq!(read("results/speed.csv"), "page,ms\n1,2\n");
         assert!(read("results/speed.json").contains("\"linux\": 1096.0"));
         assert!(read("docs/performance.md").contains("| 4 KiB pages a second | 1096.0 | 821.0 | 0.75 | >= 0.7 | ✓ |"));
         assert!(read("README.md").contains("    gold  2 s\n"));

@@ -6,6 +6,7 @@
 
 mod check;
 mod disk_log;
+mod line;
 
 use std::{
     path::{Path, PathBuf},
@@ -29,6 +30,7 @@ use crate::{
 };
 use check::{Promised, check};
 use disk_log::{Chance, DiskLog};
+use line::{HEAD, Line};
 
 /// Crashes, unless the user chose another number.
 const CRASHES: u32 = 300;
@@ -55,6 +57,8 @@ struct Sums {
     rows: u64,
     trees: u64,
     lost: Vec<String>,
+    /// A line of each crash.
+    lines: String,
 }
 
 /// Files of a machine that is crashed.
@@ -82,8 +86,8 @@ pub fn run(rig: &Rig) -> Result<Report> {
         let (moments, disk, log) = work(rig, &place, moments, &mut chance)?;
         sums.machines += 1;
         sums.writes += log.len();
-        for moment in moments {
-            examine(&place, &disk, &log, &moment, &mut chance, &mut sums)?;
+        for (number, moment) in (1..).zip(moments) {
+            examine(&place, &disk, &log, (number, &moment), &mut chance, &mut sums)?;
         }
         step.detail(&format!(
             "{} of {wanted}, {} repaired, {} with losses",
@@ -194,7 +198,7 @@ fn examine(
     place: &Place,
     first: &[u8],
     log: &DiskLog,
-    moment: &Moment,
+    (number, moment): (u32, &Moment),
     chance: &mut Chance,
     sums: &mut Sums,
 ) -> Result<()> {
@@ -204,7 +208,11 @@ fn examine(
     std::fs::write(&path, &disk).context(|| format!("cannot write {}", path.display()))?;
     let found = check(&path, &place.folder.join("crashed"), &moment.promised)?;
     sums.crashes += 1;
-    sums.repaired += u32::from(found.repaired);
+    sums.repaired += u32::from(found.code == 1);
+    let (machine, promised) = (sums.machines, &moment.promised);
+    let (writes, durable) = log.before(moment.log_bytes);
+    let line = Line { machine, moment: number, writes, unflushed: writes - durable, promised, found: &found };
+    sums.lines += &line.text(sums.crashes);
     sums.records += moment.promised.records;
     sums.rows += moment.promised.rows;
     sums.trees += u64::from(moment.promised.tree > 0);
@@ -232,6 +240,8 @@ fn report(sums: &Sums, wanted: u32) -> Report {
     ]);
     report.plot("crash.svg", plot::bars("What was found after crashes", "", &["disks"], &found(sums)));
     report.notes.extend(sums.lost.iter().take(5).cloned());
+    report.lines = Some(format!("{HEAD}\n{}", sums.lines));
+    report.notes.push("Each crash is a line of [results/crash.csv](../results/crash.csv).".into());
     report.notes.push(format!(
         "{MOMENTS} moments of each machine, up to {PAUSE_MS_MAX} ms apart; of the sectors written after the last flush about half are lost, at random."
     ));
@@ -261,6 +271,7 @@ mod tests {
         let sums = Sums { crashes: 2, records: 1, rows: 1, trees: 1, lost: vec!["row 3".into()], ..Sums::default() };
         let with = report(&sums, 2);
         assert!(!with.is_met() && with.notes.contains(&"row 3".to_owned()));
+        assert!(with.lines.is_some_and(|lines| lines.starts_with("crash,machine,")));
         assert!(with.plots[0].svg.contains("something lost"));
         assert!(report(&Sums { lost: vec![], ..sums }, 2).is_met());
     }

@@ -25,6 +25,9 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Why it could not run, or not to its end.
     pub failure: Option<String>,
+    /// What was found one by one, where the figures are sums: comma-separated values with a head.
+    #[serde(skip)]
+    pub lines: Option<String>,
 }
 
 /// A plot: a file beside the report's.
@@ -67,7 +70,8 @@ impl Report {
         let json = serde_json::to_string_pretty(self).context(|| "cannot write JSON".into())?;
         let own = (format!("{}.json", self.name), &json);
         let plots = self.plots.iter().map(|plot| (plot.file.clone(), &plot.svg));
-        for (name, text) in plots.chain([own]) {
+        let lines = self.lines.iter().map(|lines| (format!("{}.csv", self.name), lines));
+        for (name, text) in plots.chain(lines).chain([own]) {
             let path = folder.join(name);
             std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))?;
         }

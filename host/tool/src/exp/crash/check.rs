@@ -42,8 +42,12 @@ impl Promised {
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// e2fsck had something to repair.
-    pub repaired: bool,
+    /// How `e2fsck -fy` ended: 0 where nothing was wrong, 1 where all was repaired.
+    pub code: i32,
+    /// Questions of its that were answered with yes.
+    pub fixes: usize,
+    /// How `e2fsck -fn` ended after it: 0 where nothing is wrong any more.
+    pub code_again: i32,
     /// What was promised and is not there.
     pub lost: Vec<String>,
 }
@@ -55,11 +59,12 @@ pub struct Found {
 pub fn check(disk: &Path, folder: &Path, promised: &Promised) -> Result<Found> {
     let mut found = Found::default();
     let (code, words) = fsck(disk, "-fy")?;
-    found.repaired = code == 1;
+    (found.code, found.fixes) = (code, words.matches("? yes").count());
     if code > 1 {
         found.lost.push(format!("e2fsck -fy ended with {code}: {words}"));
     }
     let (code, words) = fsck(disk, "-fn")?;
+    found.code_again = code;
     if code != 0 {
         found.lost.push(format!("there are faults after the repair: {words}"));
     }

@@ -70,10 +70,8 @@ impl DiskLog {
     /// What a crash leaves on `disk` when the log was `end` bytes long: everything up to the last flush, and of what was written
     /// after it some sectors, by chance.
     pub fn crash(&self, disk: &mut [u8], end: u64, chance: &mut Chance) {
-        let end = usize::try_from(end).unwrap_or(usize::MAX);
-        let until = self.entries.partition_point(|entry| entry.data.0 + entry.data.1 <= end);
+        let (until, durable) = self.before(end);
         let written = self.entries.get(..until).unwrap_or(&[]);
-        let durable = written.iter().rposition(|entry| entry.flushes).map_or(0, |last| last + 1);
         for (number, entry) in written.iter().enumerate() {
             let data = self.bytes.get(entry.data.0..entry.data.0 + entry.data.1).unwrap_or(&[]);
             for (index, sector) in data.chunks(SECTOR_BYTES).enumerate() {
@@ -84,6 +82,14 @@ impl DiskLog {
                 }
             }
         }
+    }
+
+    /// Writes and flushes in the log when it was `end` bytes long, and how many of them the last flush has made durable.
+    pub fn before(&self, end: u64) -> (usize, usize) {
+        let end = usize::try_from(end).unwrap_or(usize::MAX);
+        let until = self.entries.partition_point(|entry| entry.data.0 + entry.data.1 <= end);
+        let written = self.entries.get(..until).unwrap_or(&[]);
+        (until, written.iter().rposition(|entry| entry.flushes).map_or(0, |last| last + 1))
     }
 
     /// Writes and flushes.
