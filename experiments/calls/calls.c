@@ -1,6 +1,7 @@
 /* What calls of a kernel cost: reads of the time stamp counter around many of each. On an emulator that counts instructions as
  * nanoseconds (`-icount shift=0`) the counter counts instructions of one core, program and kernel together. `gyre exp calls` runs
- * this on Gyre and on Linux. Each line: "calls: NAME COUNT", the cheapest of several batches, divided by the calls in a batch. */
+ * this on Gyre and on Linux. Each line: "calls: NAME COUNT", the cheapest of several batches, divided by the calls in a batch.
+ * "calls time": nanoseconds of the clock in their place, more batches, and only what `gyre exp files` shows. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 #include <x86intrin.h>
 
 #define BATCHES 5
+#define TIMED_BATCHES 40
 #define PAGE 4096L
 
 static void must(int good, const char *what) {
@@ -35,17 +37,32 @@ static void must(int good, const char *what) {
 }
 
 static const char *only;
-static int scale = 1;
+static int scale = 1, is_timed;
+
+/* Instructions or nanoseconds so far. */
+static uint64_t now(void) {
+    struct timespec t;
+    if (!is_timed) return __rdtsc();
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static int wanted(const char *name) {
+    static const char *timed[] = {"read-32k-cached", "open-close", "anonymous-fault", "mmap-munmap", "fork-exit-wait", NULL};
+    const char **known = timed;
+    while (is_timed && *known && strcmp(*known, name)) known++;
+    return *known && (!only || !strcmp(name, only));
+}
 
 /* Prints what one of `count` calls of `body` costs. */
 static void measure(const char *name, int count, void (*body)(int)) {
     uint64_t best = UINT64_MAX;
-    if (only && strcmp(name, only)) return;
+    if (!wanted(name)) return;
     count *= scale;
-    for (int batch = 0; batch < BATCHES; batch++) {
-        uint64_t start = __rdtsc();
+    for (int batch = 0; batch < (is_timed ? TIMED_BATCHES : BATCHES); batch++) {
+        uint64_t start = now();
         body(count);
-        uint64_t spent = __rdtsc() - start;
+        uint64_t spent = now() - start;
         if (spent < best) best = spent;
     }
     printf("calls: %s %lu\n", name, (unsigned long)(best / count));
@@ -255,7 +272,8 @@ static void with_partners(void) {
 }
 
 int main(int count, char **words) {
-    only = count > 1 ? words[1] : NULL;
+    is_timed = count > 1 && !strcmp(words[1], "time");
+    only = count > 1 && !is_timed ? words[1] : NULL;
     scale = count > 2 ? atoi(words[2]) : 1;
     zero_fd = open("/dev/zero", O_RDONLY);
     file_fd = open("/data", O_RDONLY);
@@ -287,7 +305,7 @@ int main(int count, char **words) {
     int ends[2];
     must(pipe(ends) == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, ends[1], &event) == 0, "epoll_ctl");
     measure("epoll_wait-ready", 500, polls);
-    with_partners();
+    if (!is_timed) with_partners();
     printf("calls: done 0\n");
     fflush(stdout);
     return 0;

@@ -1,5 +1,6 @@
-// Two tenants of one disk. "victim": appends a page and syncs it, some times a second; at its end says how long each took.
-// "storm": four threads that overwrite a page each and sync it, without pause.
+// Two tenants of one disk, in rounds by the machine's clock: in odd ones the storm syncs, in even ones it rests.
+// "victim ROUNDS SECONDS": appends a page and syncs it, some times a second; at its end says how long each took, and in which round.
+// "storm ROUNDS SECONDS": in odd rounds four threads overwrite a page each and sync it, without pause; says how often they did.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,10 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SYNCS_MAX = 10000, WARM_UP = 20, PAUSE_MS = 100, WRITERS = 4 };
+enum { PAGE = 4096, SYNCS_MAX = 100000, PAUSE_MS = 50, SETTLE_MS = 1000, WRITERS = 4, ROUNDS_MAX = 1000 };
 
 static char page[PAGE];
-static double times_ms[SYNCS_MAX];
+static struct { int round; double ms; } times[SYNCS_MAX];
+static long stormed[WRITERS][ROUNDS_MAX];
+static double round_ms;
+static int rounds;
 
 static double now_ms(void) {
     struct timespec t;
@@ -27,33 +31,36 @@ static void fail(const char *what) {
     exit(1);
 }
 
-static void pause_ms(int ms) {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+static void pause_ms(double ms) {
+    struct timespec t = {ms / 1000, (long)ms % 1000 * 1000000L};
     nanosleep(&t, 0);
 }
 
-static void victim(int syncs) {
-    int file = open("/data/log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+static int round_at(double ms) { return ms / round_ms; }
+
+// The first whole even round after the machine has come up: round 2, so that both tenants agree.
+enum { FIRST = 2 };
+
+static void victim(void) {
+    int file = open("/data/log", O_WRONLY | O_CREAT | O_APPEND, 0600), count = 0;
     if (file < 0)
         fail("open");
-    for (int i = 0; i < syncs + WARM_UP && i < SYNCS_MAX; i++) {
-        double start = now_ms();
+    for (double start = now_ms(); round_at(start) < FIRST + rounds; start = now_ms()) {
         if (write(file, page, PAGE) != PAGE)
             fail("write");
         if (fsync(file))
             fail("fsync");
-        if (i >= WARM_UP)
-            times_ms[i - WARM_UP] = now_ms() - start;
-        else if (i == WARM_UP - 1)
-            printf("fsync: begins\n"), fflush(stdout);
+        int round = round_at(start) - FIRST;
+        int is_settled = start - (round + FIRST) * round_ms >= SETTLE_MS;
+        if (round >= 0 && is_settled && count < SYNCS_MAX) {
+            times[count].ms = now_ms() - start;
+            times[count++].round = round;
+        }
         pause_ms(PAUSE_MS);
     }
-    for (int i = 0; i < syncs; i++)
-        printf("fsync: took %.3f\n", times_ms[i]);
+    for (int i = 0; i < count; i++)
+        printf("fsync: took %d %.3f\n", times[i].round, times[i].ms);
     printf("fsync: done\n");
-    fflush(stdout);
-    for (;;)
-        pause();
 }
 
 static void *writer(void *number) {
@@ -62,20 +69,43 @@ static void *writer(void *number) {
     int file = open(name, O_WRONLY | O_CREAT, 0600);
     if (file < 0)
         fail("open");
-    for (;;)
+    for (int round; (round = round_at(now_ms())) < FIRST + rounds;) {
+        if (round % 2 == 0) {
+            pause_ms((round + 1) * round_ms - now_ms() + 1);
+            continue;
+        }
         if (pwrite(file, page, PAGE, 0) != PAGE || fsync(file))
             fail("storm");
+        stormed[(long)number][round]++;
+    }
+    return NULL;
+}
+
+static void storm(void) {
+    pthread_t threads[WRITERS];
+    for (long i = 0; i < WRITERS; i++)
+        pthread_create(&threads[i], 0, writer, (void *)i);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int round = 1; round < rounds; round += 2) {
+        long sum = 0;
+        for (int i = 0; i < WRITERS; i++)
+            sum += stormed[i][FIRST + round];
+        printf("fsync: stormed %d %ld\n", round, sum);
+    }
 }
 
 int main(int count, char **words) {
     mkdir("/data", 0700);
     memset(page, 7, PAGE);
-    if (count == 3 && !strcmp(words[1], "victim"))
-        victim(atoi(words[2]));
-    for (long i = 0; i < WRITERS; i++) {
-        pthread_t thread;
-        pthread_create(&thread, 0, writer, (void *)i);
-    }
+    if (count != 4)
+        fail("words");
+    rounds = atoi(words[2]);
+    round_ms = atoi(words[3]) * 1e3;
+    if (rounds < 2 || rounds > ROUNDS_MAX - FIRST || round_ms <= SETTLE_MS)
+        fail("rounds");
+    strcmp(words[1], "victim") ? storm() : victim();
+    fflush(stdout);
     for (;;)
         pause();
 }

@@ -94,30 +94,37 @@ pub struct ProcessLine {
     pub queued_ns: u64,
 }
 
-/// What each tenant moved at a resource.
+/// What each tenant used of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct Used {
     /// The tenant.
     pub tenant: String,
     /// Its share (weight).
     pub share: u32,
     /// Bytes that the resource reported for it and its parts.
     pub bytes: u64,
+    /// Cycles that handling its messages took, and those of its parts.
+    pub cycles: u64,
 }
 
-/// The bytes of all tenants at one resource, in the snapshot's order; those of a resource that is not there are 0.
+/// What all tenants used of one resource, in the snapshot's order; of a resource that is not there it is 0.
 #[must_use]
-pub fn moved_at(snapshot: &Snapshot, resource: &str) -> Vec<Moved> {
+pub fn used_at(snapshot: &Snapshot, resource: &str) -> Vec<Used> {
     let payers = Payers::of(snapshot);
     let index = snapshot.resources.iter().position(|known| known.name == resource);
-    let bytes = |payer: u32| {
+    let sum = |payer: u32, value: fn(&Record) -> u64| {
         let is_its = |record: &&Record| {
             Some(usize::from(record.resource)) == index && payers.of_activity(record.activity) == Some(payer)
         };
-        snapshot.records.iter().filter(is_its).map(|record| record.bytes).sum()
+        snapshot.records.iter().filter(is_its).map(value).sum()
     };
-    let all = snapshot.activities.iter().filter(|activity| is_payer(activity.kind));
-    all.map(|payer| Moved { tenant: payer.name.clone(), share: payer.share, bytes: bytes(payer.id) }).collect()
+    let used = |payer: &Activity| Used {
+        tenant: payer.name.clone(),
+        share: payer.share,
+        bytes: sum(payer.id, |record| record.bytes),
+        cycles: sum(payer.id, |record| record.cycles),
+    };
+    snapshot.activities.iter().filter(|activity| is_payer(activity.kind)).map(used).collect()
 }
 
 /// The lines of all processes that live, by cycles, those of each tenant together.

@@ -1,6 +1,7 @@
 //! `gyre exp NAME`: a paper's experiment, its figure beside ours, and a plot.
 
 mod accuracy;
+mod breakdown;
 mod calls;
 mod counted;
 mod crash;
@@ -9,6 +10,7 @@ mod files;
 mod flood;
 mod hop;
 mod html;
+mod marks;
 mod memory;
 mod overhead;
 mod plot;
@@ -17,6 +19,7 @@ pub mod report;
 mod rig;
 mod shares;
 mod speed;
+mod storm;
 mod streams;
 
 use std::{path::Path, process::ExitCode};
@@ -58,7 +61,7 @@ const EXPERIMENTS: &[Experiment] = &[
         run: flood::run,
     },
     Experiment { name: "disk-shares", title: "Three readers of a throttled disk (Figs 15, 16)", run: disk::shares },
-    Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: disk::storm },
+    Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: storm::run },
     Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
     Experiment {
         name: "memory",

@@ -40,8 +40,8 @@ const PLOTTED: usize = 7;
 /// When it cannot be compiled or does not come to its end.
 pub fn run(rig: &Rig) -> Result<Report> {
     let mut report = Report::new("calls", "Instructions per call, beside Linux");
-    let theirs = count(rig, Kernel::Linux)?;
-    let ours: BTreeMap<_, _> = count(rig, Kernel::Gyre)?.into_iter().collect();
+    let theirs = count(rig, Kernel::Linux, Clock::Instructions)?;
+    let ours: BTreeMap<_, _> = count(rig, Kernel::Gyre, Clock::Instructions)?.into_iter().collect();
     let mut groups = vec![];
     for (name, linux) in theirs {
         let Some(&gyre) = ours.get(&name) else { continue };
@@ -63,10 +63,11 @@ pub fn run(rig: &Rig) -> Result<Report> {
     Ok(report)
 }
 
-/// What the program counts on a kernel.
+/// What the program counts on a kernel: instructions, or by the host's clock the nanoseconds of what `exp files` shows.
 ///
 /// # Errors
 /// When it does not come to its end.
-pub fn count(rig: &Rig, on: Kernel) -> Result<Vec<(String, u64)>> {
-    Counted { name: "calls", words: &[], clock: Clock::Instructions, limit: LIMIT }.count(rig, on)
+pub fn count(rig: &Rig, on: Kernel, clock: Clock) -> Result<Vec<(String, u64)>> {
+    let words: &[&str] = if clock == Clock::Host { &["/calls", "time"] } else { &[] };
+    Counted { name: "calls", words, clock, limit: LIMIT, has_marks: false }.count(rig, on)
 }

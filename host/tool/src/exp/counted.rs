@@ -11,7 +11,7 @@ use gyre_config::{
     file::{self, Description},
 };
 
-use super::rig::Rig;
+use super::{marks::Marks, rig::Rig};
 use crate::{
     build,
     cli::Kernel,
@@ -34,6 +34,8 @@ pub struct Counted<'a> {
     pub clock: Clock,
     /// No run takes that long, Linux's boot included.
     pub limit: Duration,
+    /// The emulator counts instructions where the program makes marks.
+    pub has_marks: bool,
 }
 
 impl Counted<'_> {
@@ -46,7 +48,8 @@ impl Counted<'_> {
         let folder = rig.project.run_folder(&format!("exp-{}", self.name))?;
         let console = folder.join(format!("console-{on:?}-{:?}.log", self.clock).to_lowercase());
         let _ = std::fs::remove_file(&console);
-        let (mut qemu, _wire) = self.start(rig, on, &folder, &console)?;
+        let marks = self.has_marks.then(|| Marks::prepare(&rig.project, &folder)).transpose()?;
+        let (mut qemu, _wire) = self.start(rig, on, &folder, &console, marks.as_ref())?;
         let started = Instant::now();
         loop {
             let bytes = std::fs::read(&console).unwrap_or_default();
@@ -55,7 +58,10 @@ impl Counted<'_> {
             step.detail(&format!("{} counts", lines.len()));
             if is_over {
                 step.done();
-                return Ok(lines);
+                return match marks {
+                    Some(marks) => marks.resolve(lines),
+                    None => Ok(lines),
+                };
             }
             if rig.stop.is_set() {
                 return Err(Failure::new("ended by the user"));
@@ -86,7 +92,14 @@ impl Counted<'_> {
         (lines, is_over)
     }
 
-    fn start(&self, rig: &Rig, on: Kernel, folder: &Path, console: &Path) -> Result<(Qemu, UnixStream)> {
+    fn start(
+        &self,
+        rig: &Rig,
+        on: Kernel,
+        folder: &Path,
+        console: &Path,
+        marks: Option<&Marks>,
+    ) -> Result<(Qemu, UnixStream)> {
         let project = &rig.project;
         let mut description = file::read(&project.root.join(format!("experiments/{}.toml", self.name)))?;
         let program = self.compile(project)?;
@@ -124,7 +137,7 @@ impl Counted<'_> {
             console,
             wire: Some(theirs),
             clock: self.clock,
-            extra: &[],
+            extra: &marks.map_or(vec![], |marks| marks.arguments().to_vec()),
         })?;
         Ok((qemu, ours))
     }
@@ -152,7 +165,8 @@ mod tests {
 
     #[test]
     fn counts_are_read_from_a_console() {
-        let counted = Counted { name: "calls", words: &[], clock: Clock::Instructions, limit: Duration::ZERO };
+        let counted =
+            Counted { name: "calls", words: &[], clock: Clock::Instructions, limit: Duration::ZERO, has_marks: false };
         let text = "[ 0.1] INFO x\ncalls: getpid 2596\r\ncalls: a-b 7\ncalls: half 12";
         let (lines, is_over) = counted.parse(text);
         assert_eq!(lines, [("getpid".to_owned(), 2596), ("a-b".to_owned(), 7)]);

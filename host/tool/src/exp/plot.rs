@@ -1,6 +1,10 @@
 //! Plots as SVG: lines over time, bars in groups. Colours and layout are those of the live page.
 
+mod stacks;
+
 use std::fmt::Write as _;
+
+pub use stacks::stacks;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;

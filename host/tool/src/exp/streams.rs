@@ -1,6 +1,6 @@
 //! Bytes of cached files, divided at the I/O streams (V16, V19).
 
-use gyre_config::bill::moved_at;
+use gyre_config::bill::used_at;
 
 use super::{
     plot::{self, Group},
@@ -24,7 +24,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     };
     let measured = rig.measure(&plan)?;
     let mut report = Report::new("stream-shares", "Three readers of cached files, divided by bytes");
-    let mut moved = moved_at(&measured.window, "io_stream");
+    let mut moved = used_at(&measured.window, "io_stream");
     moved.retain(|line| line.tenant != "system");
     let bytes: u64 = moved.iter().map(|line| line.bytes).sum();
     let all: u32 = moved.iter().map(|line| line.share).sum();
