@@ -179,13 +179,13 @@ fn syncs_beside(limit_percent: u64) -> (Vec<u64>, u64) {
     bench.ready(1);
     let mut syncs = Vec::new();
     for number in 0..100 {
-        run_second(&mut bench, number * 50_000_000);
+        run_until_ns(&mut bench, number * 50_000_000);
         let start_ns = bench.now_ns.min(number * 50_000_000);
         for _ in 0..4 {
             bench.ready(0);
             while serve_ms(&mut bench) != Some(0) {}
             let at_ns = bench.now_ns + 100_000;
-            run_second(&mut bench, at_ns);
+            run_until_ns(&mut bench, at_ns);
         }
         syncs.push((bench.now_ns - start_ns) / 1_000_000);
     }
@@ -204,7 +204,7 @@ fn serve_ms(bench: &mut Bench) -> Option<ClientIndex> {
 }
 
 /// Lets client 1 do what it may until a time.
-fn run_second(bench: &mut Bench, until_ns: u64) {
+fn run_until_ns(bench: &mut Bench, until_ns: u64) {
     while bench.now_ns < until_ns {
         if serve_ms(bench).is_some() {
             continue;
