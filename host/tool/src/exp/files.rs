@@ -35,8 +35,8 @@ const PROMISED: [&str; 13] = [
     "anonymous-fault",
 ];
 
-/// Bars in one plot of fio's jobs: more would stand on each other.
-const PLOTTED: usize = 12;
+/// Bars in one plot: the names of more would stand on each other.
+const PLOTTED: usize = 6;
 
 /// Names with Linux's figure and ours.
 type Pairs = Vec<(String, u64, u64)>;
@@ -58,8 +58,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     }
     let counted: Pairs = instructions.into_iter().chain(calls).collect();
     for (what, pairs) in [("time", times), ("instructions", counted)] {
-        let (disk, programs): (Pairs, Pairs) = pairs.into_iter().partition(|pair| pair.0.starts_with("fio-"));
-        for (number, part) in (1..).zip([&programs].into_iter().map(Vec::as_slice).chain(disk.chunks(PLOTTED))) {
+        for (number, part) in (1..).zip(pairs.chunks(PLOTTED)) {
             report.plot(format!("files-{what}-{number}.svg"), plot_of(what, part));
         }
     }
