@@ -66,6 +66,15 @@ impl RamDisk {
         self.0.lock().medium.crash(&[], &mut gyre_machine::random::Random::new(random.next(), 0))
     }
 
+    /// How many sectors differ between what a reader sees and what is durable, and how many of them a crash has kept in its image.
+    pub fn sectors_at_risk(&self, image: &[u8]) -> (u64, u64) {
+        let state = self.0.lock();
+        let (data, durable) = (state.medium.data(), state.medium.durable());
+        let sectors = data.chunks(SECTOR_BYTES).zip(durable.chunks(SECTOR_BYTES)).zip(image.chunks(SECTOR_BYTES));
+        let at_risk = sectors.filter(|((now, before), _)| now != before);
+        at_risk.fold((0, 0), |(all, kept), ((_, before), left)| (all + 1, kept + u64::from(left != before)))
+    }
+
     async fn begin(&self) -> Result<(), BlockError> {
         let (latency, fails) = {
             let mut state = self.0.lock();

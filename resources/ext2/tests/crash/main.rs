@@ -1,0 +1,120 @@
+//! The machine stops at any moment: e2fsck repairs the image, what was synced is there, names that move are old or new, contents that
+//! were not synced are old or new sector by sector, and no file shows what another one held.
+mod cell;
+mod check;
+mod node;
+mod style;
+#[path = "../support/mod.rs"]
+mod support;
+mod work;
+mod world;
+
+pub use check::Compared;
+use gyre_message::direct::block_on;
+use gyre_message::{sleep_ns, spawn};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+pub use style::{ALL, CONTENTS, FILES, MOVES, Operation, STYLES, Style};
+use support::*;
+use work::{DIRECTORIES, Worker};
+use world::World;
+
+/// What one machine did until it had stopped so often.
+#[derive(Default)]
+pub struct Outcome {
+    pub operations: BTreeMap<Operation, u64>,
+    pub compared: Vec<Compared>,
+    /// Sectors that were written and not flushed when it stopped, and those of them that got to the disk.
+    pub sectors_at_risk: u64,
+    pub sectors_kept: u64,
+}
+
+/// The disk at a crash, and what it must hold.
+struct Crash {
+    image: Vec<u8>,
+    world: World,
+    sectors: (u64, u64),
+}
+
+/// Works until the machine has stopped `crashes` times, and checks what each left.
+pub fn run(seed: u64, image: &[u8], crashes: usize, style: Style) -> Outcome {
+    block_on(async {
+        let disk = RamDisk::leak(image.to_vec());
+        let file_system = mount_on(disk, new_cache(1024)).await.unwrap();
+        spawn(file_system.maintain());
+        let client = client_of(file_system);
+        let block_bytes = client.statistics().await.unwrap().block_bytes as usize;
+        let world = Rc::new(RefCell::new(World::new(block_bytes)));
+        let bytes_max = image.len() / style.file_of_device;
+        let mut worker = Worker::begin(client, world.clone(), seed, style, bytes_max).await;
+        let taken = Rc::new(RefCell::new(Vec::new()));
+        spawn(crash_often(disk, seed, crashes, world, taken.clone()));
+        while taken.borrow().len() < crashes {
+            worker.step().await;
+        }
+        worker.compare().await;
+        disk.discard();
+        let mut outcome = Outcome { operations: worker.done, ..Outcome::default() };
+        for (index, crash) in taken.take().into_iter().enumerate() {
+            let what = format!("seed {seed}, crash {index}");
+            outcome.compared.push(check::check(crash.image, &crash.world, &what).await);
+            outcome.sectors_at_risk += crash.sectors.0;
+            outcome.sectors_kept += crash.sectors.1;
+        }
+        outcome
+    })
+}
+
+async fn crash_often(
+    disk: &'static RamDisk,
+    seed: u64,
+    crashes: usize,
+    world: Rc<RefCell<World>>,
+    taken: Rc<RefCell<Vec<Crash>>>,
+) {
+    let mut random = Random(seed ^ 0xc4a5);
+    while taken.borrow().len() < crashes {
+        sleep_ns(random.next() % (150_000 * (25 / crashes as u64).max(1))).await;
+        let image = disk.crash_image(&mut random);
+        let crash = Crash { sectors: disk.sectors_at_risk(&image), image, world: world.borrow().clone() };
+        taken.borrow_mut().push(crash);
+    }
+}
+
+/// The file systems that are worked on, by mke2fs. The directories of the second one are by mke2fs too.
+pub fn images(kib: usize) -> [Vec<u8>; 2] {
+    let tree = temporary("tree");
+    (0..DIRECTORIES).for_each(|d| std::fs::create_dir_all(tree.join(format!("d{d}"))).unwrap());
+    let second = make_image(kib, &["-b", "4096", "-I", "256", "-d", tree.to_str().unwrap()]);
+    std::fs::remove_dir_all(tree).unwrap();
+    [make_image(kib, &["-b", "1024"]), second]
+}
+
+fn seeds(usual: u64) -> u64 {
+    std::env::var("GYRE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
+}
+
+fn crash_seeds(seeds: u64, kib: usize, style: Style) {
+    let images = images(kib);
+    for seed in 0..seeds {
+        let outcome = run(seed, &images[seed as usize % 2], 25, style);
+        assert!(outcome.operations.values().sum::<u64>() > 20);
+    }
+}
+
+#[test]
+fn whatever_was_synced_survives_a_crash_at_any_moment() {
+    crash_seeds(seeds(2), 6 * 1024, FILES);
+    crash_seeds(seeds(4), 6 * 1024, ALL);
+}
+
+#[test]
+fn a_name_that_moves_is_old_or_new_whichever_sectors_of_its_block_got_to_the_disk() {
+    crash_seeds(seeds(8), 4 * 1024, MOVES);
+}
+
+#[test]
+fn contents_that_change_are_old_or_new_sector_by_sector() {
+    crash_seeds(seeds(4), 6 * 1024, CONTENTS);
+}

@@ -1,0 +1,493 @@
+//! Random operations, each said to the world first.
+
+use super::node::{Id, Place};
+use super::style::{Operation, Style};
+use super::support::{Random, views_of};
+use super::world::{ROOT, World};
+use gyre_interface::files::files::Client;
+use gyre_interface::files::*;
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Directories below the root that are never moved or removed.
+pub const DIRECTORIES: usize = 5;
+/// Nodes with names beyond which none is made.
+const NODES_MAX: usize = 50;
+/// Directories besides those.
+const MORE_DIRECTORIES: usize = 6;
+const EXTENDED_NAMES: [&str; 3] = ["user.first", "user.second", "trusted.third"];
+const EXTENDED_BYTES_MAX: usize = 250;
+
+/// Who works.
+pub struct Worker {
+    client: Client,
+    world: Rc<RefCell<World>>,
+    handles: BTreeMap<Id, NodeId>,
+    random: Random,
+    number: usize,
+    style: Style,
+    bytes_max: usize,
+    /// How often each operation was done.
+    pub done: BTreeMap<Operation, u64>,
+}
+
+fn new(kind: NodeKind, id: Id, target: &[u8]) -> NewNode {
+    NewNode { kind, mode: 0o755, user: id, group: 0, target: target.to_vec(), device: 0 }
+}
+
+/// Bytes that only this write has.
+fn pattern(id: Id, number: usize, bytes: usize) -> Vec<u8> {
+    let tag = Random((u64::from(id) << 32) + number as u64).next().to_le_bytes();
+    (0..bytes).map(|at| tag[at % tag.len()]).collect()
+}
+
+impl Worker {
+    /// Makes the first directories, durably.
+    pub async fn begin(client: Client, world: Rc<RefCell<World>>, seed: u64, style: Style, bytes_max: usize) -> Worker {
+        let root = client.root().await.unwrap();
+        let handles = BTreeMap::from([(ROOT, root)]);
+        let (random, done) = (Random(seed), BTreeMap::new());
+        let mut worker = Worker { client, world, handles, random, number: 0, style, bytes_max, done };
+        for d in 0..DIRECTORIES {
+            worker.take_or_make((ROOT, format!("d{d}"))).await;
+        }
+        worker.client.sync_all().await.unwrap();
+        worker.world().all_synced();
+        worker
+    }
+
+    /// A directory that mke2fs made, or a new one.
+    async fn take_or_make(&mut self, place: Place) {
+        let (root, name) = (self.handles[&ROOT], place.1.clone().into_bytes());
+        let Ok(found) = self.client.lookup(root, name).await else {
+            self.make(NodeKind::Directory, &place, b"").await;
+            return;
+        };
+        let id = self.world().make(NodeKind::Directory, b"");
+        self.world().link(&place, id);
+        self.handles.insert(id, found.node);
+        let (mode, user, group) = (Some(0o755), Some(id), Some(0));
+        let change = AttributeChange { mode, user, group, ..AttributeChange::default() };
+        self.client.set_attributes(found.node, change).await.unwrap();
+    }
+
+    fn world(&self) -> RefMut<'_, World> {
+        self.world.borrow_mut()
+    }
+
+    /// Does one thing, if there is something to do it with.
+    pub async fn step(&mut self) {
+        self.number += 1;
+        let operations = self.style.operations;
+        let operation = operations[self.random.below(operations.len())];
+        if self.act(operation).await.is_some() {
+            *self.done.entry(operation).or_default() += 1;
+        }
+    }
+
+    async fn act(&mut self, operation: Operation) -> Option<()> {
+        match operation {
+            Operation::Create => self.create().await,
+            Operation::Junk => self.junk().await,
+            Operation::MakeDirectory => self.make_directory().await,
+            Operation::MakeSymbolicLink => self.make_symbolic_link().await,
+            Operation::Nameless => self.nameless().await,
+            Operation::Link => self.link().await,
+            Operation::Rename => self.rename(|kind| kind != NodeKind::Directory).await,
+            Operation::MoveDirectory => self.rename(|kind| kind == NodeKind::Directory).await,
+            Operation::Replace => self.replace().await,
+            Operation::Exchange => self.exchange().await,
+            Operation::Remove => self.remove().await,
+            Operation::RemoveDirectory => self.remove_directory().await,
+            Operation::Overwrite => self.overwrite().await,
+            Operation::Append => self.append().await,
+            Operation::Truncate => self.truncate().await,
+            Operation::Punch => self.punch().await,
+            Operation::Allocate => self.allocate().await,
+            Operation::ChangeMode => self.change_mode().await,
+            Operation::ChangeExtended => self.change_extended().await,
+            Operation::WriteOut => self.write_out().await,
+            Operation::Sync => self.sync_any(|_| true).await,
+            Operation::SyncDirectory => self.sync_any(|kind| kind == NodeKind::Directory).await,
+            Operation::SyncAll => self.sync_all().await,
+        }
+    }
+
+    // Choices.
+
+    fn any<T: Clone>(&mut self, among: &[T]) -> Option<T> {
+        among.get(self.random.below(among.len())).cloned()
+    }
+
+    /// A name of a node of these kinds, but not one of the first directories'.
+    fn existing(&mut self, choice: impl Fn(NodeKind) -> bool) -> Option<Place> {
+        let places = {
+            let world = self.world.borrow();
+            world.existing(|id| id > DIRECTORIES as Id && choice(world.nodes[&id].kind))
+        };
+        self.any(&places)
+    }
+
+    /// A node with a name, and where.
+    fn node(&mut self, choice: impl Fn(NodeKind) -> bool) -> Option<(Id, NodeId)> {
+        let place = self.existing(choice)?;
+        let id = self.at(&place);
+        Some((id, self.handles[&id]))
+    }
+
+    fn file(&mut self) -> Option<(Id, NodeId)> {
+        self.node(|kind| kind == NodeKind::File)
+    }
+
+    fn at(&self, place: &Place) -> Id {
+        self.world().at(place).expect("it exists")
+    }
+
+    fn directories(&self) -> Vec<Id> {
+        let world = self.world.borrow();
+        let places = world.existing(|id| world.nodes[&id].kind == NodeKind::Directory);
+        places.iter().filter_map(|place| world.at(place)).collect()
+    }
+
+    /// A name that leads nowhere now, in any directory.
+    fn free(&mut self, kind: &str) -> Place {
+        let among = self.directories();
+        let directory = self.any(&among).expect("the first ones");
+        (directory, self.name(kind, self.number))
+    }
+
+    fn name(&self, kind: &str, number: usize) -> String {
+        format!("{kind}{number}{}", "_".repeat(self.style.name_bytes))
+    }
+
+    fn raw(&self, place: &Place) -> (NodeId, Name) {
+        (self.handles[&place.0], place.1.clone().into_bytes())
+    }
+
+    fn has_room(&self) -> Option<()> {
+        (self.world().existing(|_| true).len() < NODES_MAX).then_some(())
+    }
+
+    fn once_in(&mut self, count: usize) -> bool {
+        self.random.below(count) == 0
+    }
+
+    /// Data for a write, and where it goes: within the largest file.
+    fn data(&mut self, id: Id) -> (usize, Vec<u8>) {
+        let (at, bytes) = (self.random.below(self.bytes_max), 1 + self.random.below(self.bytes_max));
+        (at, pattern(id, self.number, bytes.min(self.bytes_max - at)))
+    }
+
+    // Making.
+
+    async fn make(&mut self, kind: NodeKind, place: &Place, target: &[u8]) -> Id {
+        let id = self.world().make(kind, target);
+        self.world().link(place, id);
+        let (directory, name) = self.raw(place);
+        let made = self.client.create(directory, name, new(kind, id, target)).await.unwrap();
+        self.handles.insert(id, made.node);
+        id
+    }
+
+    async fn make_file(&mut self, place: &Place) -> Id {
+        let id = self.make(NodeKind::File, place, b"").await;
+        let bytes = 1 + self.random.below(self.bytes_max);
+        self.write(id, 0, pattern(id, self.number, bytes)).await;
+        id
+    }
+
+    async fn create(&mut self) -> Option<()> {
+        self.has_room()?;
+        let place = self.free("f");
+        let id = self.make_file(&place).await;
+        self.sync(id).await;
+        Some(())
+    }
+
+    /// Files that nobody syncs come and go.
+    async fn junk(&mut self) -> Option<()> {
+        let place = (1 + self.random.below(DIRECTORIES) as Id, self.name("junk", self.number % 7));
+        let kind = {
+            let world = self.world.borrow();
+            world.at(&place).map(|id| world.nodes[&id].kind)
+        };
+        match kind {
+            // An exchange has brought it here.
+            Some(NodeKind::Directory) => return None,
+            Some(_) => self.unlink(&place).await,
+            None => {
+                self.has_room()?;
+                self.make_file(&place).await;
+            }
+        }
+        Some(())
+    }
+
+    async fn make_directory(&mut self) -> Option<()> {
+        if self.directories().len() >= DIRECTORIES + MORE_DIRECTORIES {
+            return None;
+        }
+        let place = self.free("dir");
+        let id = self.make(NodeKind::Directory, &place, b"").await;
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    async fn make_symbolic_link(&mut self) -> Option<()> {
+        self.has_room()?;
+        let place = self.free("s");
+        let bytes = 1 + self.random.below(150);
+        let target: Vec<u8> = (0..bytes).map(|at| b'a' + ((self.number + at) % 26) as u8).collect();
+        let id = self.make(NodeKind::SymbolicLink, &place, &target).await;
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    /// A file without a name, which perhaps gets one later.
+    async fn nameless(&mut self) -> Option<()> {
+        self.has_room()?;
+        let place = self.free("n");
+        let id = self.world().make(NodeKind::File, b"");
+        let made = self.client.create_nameless(self.handles[&place.0], new(NodeKind::File, id, b"")).await.unwrap();
+        self.handles.insert(id, made.node);
+        let (at, data) = self.data(id);
+        self.write(id, at, data).await;
+        self.sync_perhaps(id).await;
+        if !self.once_in(4) {
+            self.link_at(id, &place).await;
+            self.sync_perhaps(id).await;
+        }
+        self.client.close(made.node).await.unwrap();
+        Some(())
+    }
+
+    // Names.
+
+    async fn link(&mut self) -> Option<()> {
+        self.has_room()?;
+        let (id, _) = self.node(|kind| kind != NodeKind::Directory)?;
+        let place = self.free("l");
+        self.link_at(id, &place).await;
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    async fn link_at(&mut self, id: Id, place: &Place) {
+        self.world().link(place, id);
+        let (directory, name) = self.raw(place);
+        self.client.link(self.handles[&id], directory, name).await.unwrap();
+    }
+
+    /// A directory is not moved below itself.
+    fn is_below(&self, id: Id, place: &Place) -> bool {
+        let mut at = place.0;
+        while at != ROOT && at != id {
+            at = self.world().places(at)[0].0;
+        }
+        at == id
+    }
+
+    async fn rename(&mut self, choice: impl Fn(NodeKind) -> bool) -> Option<()> {
+        let from = self.existing(choice)?;
+        let to = self.free("m");
+        let id = self.at(&from);
+        if self.is_below(id, &to) {
+            return None;
+        }
+        self.world().rename(&from, &to);
+        self.move_name(&from, &to, RenameMode::Keep).await;
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    async fn move_name(&self, from: &Place, to: &Place, mode: RenameMode) {
+        let ((source, name), (target, new_name)) = (self.raw(from), self.raw(to));
+        self.client.rename(source, name, target, new_name, mode).await.unwrap();
+    }
+
+    /// A safe save: a new file takes the place of another.
+    async fn replace(&mut self) -> Option<()> {
+        let to = self.existing(|kind| kind != NodeKind::Directory)?;
+        let from = (to.0, self.name("t", self.number));
+        let id = self.make_file(&from).await;
+        self.sync(id).await;
+        self.world().rename(&from, &to);
+        self.move_name(&from, &to, RenameMode::Replace).await;
+        self.sync_perhaps(to.0).await;
+        Some(())
+    }
+
+    async fn exchange(&mut self) -> Option<()> {
+        let (from, to) = (self.existing(|_| true)?, self.existing(|_| true)?);
+        let (first, second) = (self.at(&from), self.at(&to));
+        if first == second || self.is_below(first, &to) || self.is_below(second, &from) {
+            return None;
+        }
+        self.world().exchange(&from, &to);
+        self.move_name(&from, &to, RenameMode::Exchange).await;
+        self.sync_perhaps(first).await;
+        Some(())
+    }
+
+    async fn unlink(&mut self, place: &Place) {
+        self.world().remove(place);
+        let (directory, name) = self.raw(place);
+        self.client.unlink(directory, name).await.unwrap();
+    }
+
+    async fn remove(&mut self) -> Option<()> {
+        let place = self.existing(|kind| kind != NodeKind::Directory)?;
+        self.unlink(&place).await;
+        self.sync_perhaps(place.0).await;
+        Some(())
+    }
+
+    async fn remove_directory(&mut self) -> Option<()> {
+        let place = self.existing(|kind| kind == NodeKind::Directory)?;
+        let id = self.at(&place);
+        let is_empty =
+            !self.world().names.iter().any(|((directory, _), name)| *directory == id && name.now().is_some());
+        if !is_empty {
+            return None;
+        }
+        self.world().remove(&place);
+        let (directory, name) = self.raw(&place);
+        self.client.remove_directory(directory, name).await.unwrap();
+        self.sync_perhaps(place.0).await;
+        Some(())
+    }
+
+    // Contents.
+
+    async fn write(&mut self, id: Id, at: usize, data: Vec<u8>) {
+        self.world().node(id).write(at, &data);
+        let written = self.client.write(self.handles[&id], at as u64, views_of(&data)).await;
+        assert_eq!(written, Ok(data.len()));
+    }
+
+    async fn overwrite(&mut self) -> Option<()> {
+        let (id, _) = self.file()?;
+        let (at, data) = self.data(id);
+        self.write(id, at, data).await;
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    async fn append(&mut self) -> Option<()> {
+        let (id, node) = self.file()?;
+        let end = self.world().node(id).size();
+        let room = self.bytes_max.checked_sub(end + 1)?;
+        let data = pattern(id, self.number, 1 + self.random.below(room));
+        self.world().node(id).write(end, &data);
+        assert_eq!(self.client.append(node, views_of(&data)).await, Ok(end as u64));
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    /// Shrinks or grows.
+    async fn truncate(&mut self) -> Option<()> {
+        let (id, node) = self.file()?;
+        let size = self.random.below(self.bytes_max);
+        self.world().node(id).resize(size);
+        let change = AttributeChange { size_bytes: Some(size as u64), ..AttributeChange::default() };
+        self.client.set_attributes(node, change).await.unwrap();
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    async fn punch(&mut self) -> Option<()> {
+        let (id, node) = self.file()?;
+        let (at, bytes) = (self.random.below(self.bytes_max), 1 + self.random.below(self.bytes_max));
+        self.world().node(id).punch(at, bytes);
+        self.client.punch(node, at as u64, bytes as u64).await.unwrap();
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    async fn allocate(&mut self) -> Option<()> {
+        let (id, node) = self.file()?;
+        let at = self.random.below(self.bytes_max);
+        let bytes = 1 + self.random.below(self.bytes_max - at);
+        self.world().node(id).grow(at + bytes);
+        self.client.allocate(node, at as u64, bytes as u64).await.unwrap();
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    // Attributes.
+
+    async fn change_mode(&mut self) -> Option<()> {
+        let (id, node) = self.node(|kind| kind != NodeKind::SymbolicLink)?;
+        let (mode, group) = (self.random.below(0o1000) as u16, self.random.below(1 << 20) as u32);
+        let extended = self.world().node(id).attributes.now().2.clone();
+        self.world().node(id).attributes.set((mode, group, extended));
+        let change = AttributeChange { mode: Some(mode), group: Some(group), ..AttributeChange::default() };
+        self.client.set_attributes(node, change).await.unwrap();
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    /// Sets an extended attribute, or removes it.
+    async fn change_extended(&mut self) -> Option<()> {
+        let (id, node) = self.node(|_| true)?;
+        let name = EXTENDED_NAMES[self.random.below(EXTENDED_NAMES.len())];
+        let mut attributes = self.world().node(id).attributes.now().clone();
+        let raw = name.as_bytes().to_vec();
+        if attributes.2.contains_key(name) && self.once_in(2) {
+            attributes.2.remove(name);
+            self.world().node(id).attributes.set(attributes);
+            self.client.remove_extended(node, raw).await.unwrap();
+        } else {
+            let value = pattern(id, self.number, self.random.below(EXTENDED_BYTES_MAX));
+            attributes.2.insert(name.into(), value.clone());
+            self.world().node(id).attributes.set(attributes);
+            self.client.set_extended(node, raw, value, Presence::Any).await.unwrap();
+        }
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    // Syncing.
+
+    async fn sync(&mut self, id: Id) {
+        self.client.sync(self.handles[&id]).await.unwrap();
+        self.world().synced(id);
+    }
+
+    /// Most changes stay unsynced for a while.
+    async fn sync_perhaps(&mut self, id: Id) {
+        if self.once_in(4) {
+            self.sync(id).await;
+        }
+    }
+
+    async fn sync_any(&mut self, choice: impl Fn(NodeKind) -> bool) -> Option<()> {
+        let (id, _) = self.node(choice)?;
+        self.sync(id).await;
+        Some(())
+    }
+
+    async fn sync_all(&mut self) -> Option<()> {
+        self.client.sync_all().await.unwrap();
+        self.world().all_synced();
+        Some(())
+    }
+
+    /// Contents on their way, with nothing promised.
+    async fn write_out(&mut self) -> Option<()> {
+        let (_, node) = self.file()?;
+        self.client.write_out(node).await.unwrap();
+        Some(())
+    }
+
+    /// All files hold what they should while the machine runs.
+    pub async fn compare(&self) {
+        let world = self.world.borrow().clone();
+        for place in world.existing(|id| world.nodes[&id].kind == NodeKind::File) {
+            let id = world.at(&place).expect("it exists");
+            let data = super::support::read_all(&self.client, self.handles[&id]).await.unwrap();
+            assert!(data == world.nodes[&id].data(), "{place:?}, before any crash");
+        }
+    }
+}
