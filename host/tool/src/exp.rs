@@ -18,6 +18,7 @@ mod promises;
 pub mod report;
 mod rig;
 mod shares;
+mod simulator;
 mod speed;
 mod storm;
 mod streams;
@@ -64,6 +65,11 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: storm::run },
     Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
     Experiment {
+        name: "crash-simulator",
+        title: "File systems stopped at random moments in the simulator",
+        run: simulator::run,
+    },
+    Experiment {
         name: "memory",
         title: "A stream through ten times the memory, beside Linux with control groups",
         run: memory::run,
@@ -89,7 +95,7 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
 }
 
 fn list() -> Result<ExitCode> {
-    EXPERIMENTS.iter().for_each(|one| println!("{:<12} {}", one.name, one.title));
+    EXPERIMENTS.iter().for_each(|one| println!("{:<15} {}", one.name, one.title));
     println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
     Ok(ExitCode::SUCCESS)
 }

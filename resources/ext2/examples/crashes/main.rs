@@ -19,7 +19,7 @@ use sums::Sums;
 /// Seeds of one process: what a simulated machine leaves in memory goes with it.
 const SEEDS_PER_PROCESS: u64 = 100;
 /// Seeds after which it is said how far it is.
-const SEEDS_PER_LINE: u64 = 1000;
+const SEEDS_PER_LINE: u64 = 500;
 
 /// What the command line says.
 struct Arguments {
@@ -81,7 +81,7 @@ fn run_in_parts(seeds: Range<u64>, started: Instant) -> Sums {
         add_part(part, &mut sums);
         if done % SEEDS_PER_LINE == 0 {
             let seconds = started.elapsed().as_secs_f64();
-            println!("{done} seeds, {} with losses, {seconds:.0} s", sums.losses.len());
+            eprintln!("{done} seeds, {} with losses, {seconds:.0} s", sums.losses.len());
         }
     }
     sums

@@ -100,7 +100,7 @@ impl Tree {
             let holds =
                 |places: &Vec<Place>| places.iter().any(is_at) || (node.exchanged && self.nodes.contains_key(id));
             if let Some(lost) = node.promises.iter().find(|places| !holds(places)) {
-                return Some(format!("node {id} is not at {lost:?}, in lost+found: {is_found}; {node:?}"));
+                return Some(format!("node {id} is not at {lost:?}, in lost+found: {is_found}"));
             }
             let is_free = (node.promises.is_empty() && node.named && !node.gone) || node.exchanged;
             (is_found && !is_free).then(|| format!("node {id} is in lost+found"))
