@@ -2,6 +2,7 @@
 mod support;
 
 use gyre_account::{ActivityId, set_current_activity};
+use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
 use gyre_message::{sleep_ns, spawn};
@@ -17,15 +18,21 @@ fn fail(disk: &RamDisk, count: u64) {
     state.fail_at = Some((state.requests + 1, count));
 }
 
+/// A file in a new file system, synced, and written over since.
+async fn overwritten_file() -> (&'static RamDisk, Client, NodeId) {
+    let (disk, _, client) = mount(make_image(4096, &["-b", "4096"])).await;
+    let root = client.root().await.unwrap();
+    let node = client.create(root, b"f".to_vec(), file()).await.unwrap().node;
+    client.write(node, 0, views_of(&[1; 4096])).await.unwrap();
+    client.sync_all().await.unwrap();
+    client.write(node, 0, views_of(&[2; 4096])).await.unwrap();
+    (disk, client, node)
+}
+
 #[test]
 fn a_write_back_that_failed_is_told_once_to_who_syncs() {
     block_on(async {
-        let (disk, _, client) = mount(make_image(4096, &["-b", "4096"])).await;
-        let root = client.root().await.unwrap();
-        let node = client.create(root, b"f".to_vec(), file()).await.unwrap().node;
-        client.write(node, 0, views_of(&[1; 4096])).await.unwrap();
-        client.sync_all().await.unwrap();
-        client.write(node, 0, views_of(&[2; 4096])).await.unwrap();
+        let (disk, client, node) = overwritten_file().await;
         // The write and its repetition.
         fail(disk, 2);
         assert_eq!(client.sync(node).await, Err(FileError::Io));
@@ -40,12 +47,7 @@ fn a_write_back_that_failed_is_told_once_to_who_syncs() {
 #[test]
 fn a_write_back_that_failed_is_told_to_who_syncs_everything_and_kept_for_who_syncs_the_file() {
     block_on(async {
-        let (disk, _, client) = mount(make_image(4096, &["-b", "4096"])).await;
-        let root = client.root().await.unwrap();
-        let node = client.create(root, b"f".to_vec(), file()).await.unwrap().node;
-        client.write(node, 0, views_of(&[1; 4096])).await.unwrap();
-        client.sync_all().await.unwrap();
-        client.write(node, 0, views_of(&[2; 4096])).await.unwrap();
+        let (disk, client, node) = overwritten_file().await;
         fail(disk, 2);
         assert_eq!(client.write_back(node, 0, 0).await, Err(FileError::Io), "a part that is written back");
         assert_eq!(client.sync_all().await, Err(FileError::Io));

@@ -91,10 +91,6 @@ pub fn images(kib: usize) -> [Vec<u8>; 2] {
     [make_image(kib, &["-b", "1024"]), second]
 }
 
-fn seeds(usual: u64) -> u64 {
-    std::env::var("GYRE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
-}
-
 fn crash_seeds(seeds: u64, kib: usize, style: Style) {
     let images = images(kib);
     for seed in 0..seeds {

@@ -131,6 +131,11 @@ impl block::Server for RamDisk {
     }
 }
 
+/// How many seeds to try: as many as the environment says, else the usual number.
+pub fn seeds(usual: u64) -> u64 {
+    std::env::var("GYRE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
+}
+
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 pub fn temporary(name: &str) -> PathBuf {
