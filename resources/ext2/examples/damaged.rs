@@ -5,8 +5,8 @@
 //! ```
 //! A panic or a walk without end stops the run with the seed and the number of the image.
 
-#[path = "../tests/hostile.rs"]
-#[allow(dead_code, reason = "its tests are not used here")]
+#[path = "../tests/hostile/main.rs"]
+#[allow(dead_code, unused_imports, reason = "its tests are not used here")]
 mod hostile;
 
 /// Images of one seed and process: what they leave in memory goes with it.

@@ -1,0 +1,88 @@
+//! Working on an image that may be damaged: it ends, and without a panic.
+
+use super::exercise::{Endings, Explorer, note};
+use super::support::{RamDisk, mount_on, new_cache};
+use gyre_message::direct::block_on;
+use gyre_message::wait::Either;
+use gyre_message::{select, sleep_ns};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Virtual time and requests of the disk, of which sound and damaged images need a thousandth.
+const NS_MAX: u64 = 600_000_000_000;
+const REQUESTS_MAX: u64 = 1_000_000;
+/// Real time of one image: who loops without a request of the disk is found by the clock.
+const REAL_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// What came of it.
+pub struct Survival {
+    /// Names that led somewhere.
+    pub answers: usize,
+    pub endings: Endings,
+}
+
+/// Works on an image; of a disk, `prepare` may make one that fails.
+pub fn survive(image: Vec<u8>, what: &str, prepare: impl FnOnce(&'static RamDisk)) -> Survival {
+    let watched = Watched::new(what);
+    let survival = block_on(async {
+        let disk = RamDisk::leak(image);
+        prepare(disk);
+        let survival = match select(work(disk), sleep_ns(NS_MAX)).await {
+            Either::First(survival) => survival,
+            Either::Second(()) => panic!("{what}: no end"),
+        };
+        assert!(disk.0.lock().requests < REQUESTS_MAX, "{what}: too many requests");
+        disk.discard();
+        survival
+    });
+    drop(watched);
+    survival
+}
+
+async fn work(disk: &'static RamDisk) -> Survival {
+    let mut endings = Endings::new();
+    let mounted = mount_on(disk, new_cache(512)).await;
+    let Some(fs) = note(&mut endings, "mount", mounted) else { return Survival { answers: 0, endings } };
+    let mut explorer = Explorer::new(fs);
+    explorer.exercise().await;
+    endings.append(&mut explorer.endings);
+    Survival { answers: explorer.answers, endings }
+}
+
+/// Images that are worked on now, and since when.
+static NOW: Mutex<Vec<(u64, Instant, String)>> = Mutex::new(Vec::new());
+
+/// An image that is worked on; one that takes too long, or panics, is said on the console.
+struct Watched(u64);
+
+impl Watched {
+    fn new(what: &str) -> Watched {
+        static STARTED: std::sync::Once = std::sync::Once::new();
+        static SERIAL: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        STARTED.call_once(|| drop(std::thread::spawn(watch)));
+        let serial = SERIAL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((serial, Instant::now(), what.into()));
+        Watched(serial)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut now = NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let ended = now.iter().position(|(serial, ..)| *serial == self.0).map(|index| now.swap_remove(index));
+        if let Some((_, _, what)) = ended.filter(|_| std::thread::panicking()) {
+            eprintln!("while this was worked on: {what}");
+        }
+    }
+}
+
+fn watch() {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((_, _, what)) = now.iter().find(|(_, since, _)| since.elapsed() > REAL_TIME_MAX) {
+            eprintln!("no end after {REAL_TIME_MAX:?}: {what}");
+            std::process::abort();
+        }
+    }
+}
