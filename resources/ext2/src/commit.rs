@@ -137,12 +137,21 @@ impl Commit {
 
     async fn gather(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
+        // What is copied here leads to no block whose contents are gone.
+        let _pass = file_system.cut_gate.exclusive().await;
         self.copy_names()?;
         file_system.encode_inodes().await?;
         self.copy(|class| class == Class::Inodes)?;
-        self.ordered = core::mem::take(&mut file_system.metadata.lock().ordered);
+        self.take_ordered();
         self.copy(|class| class <= Class::Early)?;
         self.copy_bitmaps()
+    }
+
+    /// Takes on the nodes whose contents go first; until that is done who cuts one of them writes them (see `begin_cut`).
+    fn take_ordered(&mut self) {
+        let mut metadata = self.file_system.metadata.lock();
+        self.ordered = core::mem::take(&mut metadata.ordered);
+        metadata.owed = self.ordered.clone();
     }
 
     /// Copies all names that changed, with their order, in one moment: a name that moves is in this commit at both places or at none.
@@ -278,6 +287,7 @@ impl Drop for Commit {
                 dirty.class = dirty.class.min(class);
             }
             metadata.ordered.append(&mut self.ordered);
+            metadata.owed.clear();
             metadata.order.append(&mut self.order);
         }
         let mut allocator = file_system.allocator.lock();

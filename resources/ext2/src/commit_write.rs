@@ -13,7 +13,9 @@ impl Commit {
     pub(crate) async fn write_contents(&mut self) -> Result<(), FileError> {
         let nodes: Vec<u64> = self.ordered.iter().copied().collect();
         self.unflushed |= !nodes.is_empty();
-        self.file_system.write_back_files(&nodes).await
+        self.file_system.write_back_files(&nodes).await?;
+        self.file_system.metadata.lock().owed.clear();
+        Ok(())
     }
 
     pub(crate) async fn write_class(&mut self, which: impl Fn(Class) -> bool) -> Result<(), FileError> {

@@ -45,6 +45,8 @@ pub(crate) struct Metadata {
     pub(crate) nodes: BTreeMap<u64, Arc<Node>>,
     /// Nodes that got blocks: their contents are written before their inodes.
     pub(crate) ordered: BTreeSet<u64>,
+    /// Of them those whose contents the running commit has not written yet, though it has copied what leads there.
+    pub(crate) owed: BTreeSet<u64>,
     /// Since when there is something to commit, and who made it first.
     pub(crate) since: Option<(u64, ActivityId)>,
 }

@@ -71,6 +71,8 @@ pub struct Ext2 {
     pub(crate) reaped: SpinLock<BTreeSet<u32>>,
     pub(crate) rename_gate: Gate,
     pub(crate) commit_gate: Gate,
+    /// Shared by who takes blocks away from files; exclusive while a commit copies what leads to them.
+    pub(crate) cut_gate: Gate,
     pub(crate) commits_begun: AtomicU64,
     pub(crate) commits_done: AtomicU64,
     pub(crate) marked_unclean: AtomicBool,
@@ -130,6 +132,7 @@ impl Ext2 {
             reaped: SpinLock::default(),
             rename_gate: Gate::default(),
             commit_gate: Gate::default(),
+            cut_gate: Gate::default(),
             commits_begun: AtomicU64::new(0),
             commits_done: AtomicU64::new(0),
             marked_unclean: AtomicBool::new(false),

@@ -126,6 +126,13 @@ impl Node {
         if self.reaping.load(Ordering::Acquire) { Err(FileError::Stale) } else { Ok(()) }
     }
 
+    /// False of a node without names and users whose inode was never written, or is being cleared: no crash brings it back.
+    pub(crate) fn may_be_found(&self) -> bool {
+        let state = self.state.lock();
+        let is_gone = state.deleted && state.opens == 0;
+        !is_gone || !state.fresh && !self.reaping.load(Ordering::Acquire)
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.state.lock().inode.size
     }

@@ -73,6 +73,7 @@ impl Ext2 {
             if at >= end {
                 return Ok(());
             }
+            let _cut = self.begin_cut(&node).await?;
             let now = now_ns();
             self.change(&node, |inode| (inode.modified_ns, inode.changed_ns) = (now, now));
             let mut steps = 0;

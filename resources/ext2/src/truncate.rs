@@ -2,11 +2,13 @@
 
 use crate::Ext2;
 use crate::change::now_ns;
+use crate::gate::Pass;
 use crate::inode::POINTERS;
 use crate::map::DIRECT;
 use crate::metadata::Class;
 use crate::node::Node;
 use crate::read::{clear_behind, pages};
+use crate::write_back::BATCH_PAGES;
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
@@ -49,17 +51,29 @@ impl Ext2 {
         }
         if size > before {
             self.clear_tail(node, before).await?;
+        }
+        if size >= before {
             self.set_size(node, size);
             return Ok(());
         }
-        if size < before {
-            self.clear_tail(node, size).await?;
-            self.cache.forget(self.file_system, node.id, pages(size), pages(before));
-            // From here on the blocks behind the end are nobody's; who is killed before they are freed leaves the mark.
-            node.trim.store(true, Ordering::Release);
-        }
+        let _pass = self.begin_cut(node).await?;
+        self.clear_tail(node, size).await?;
+        self.cache.forget(self.file_system, node.id, pages(size), pages(before));
+        // From here on the blocks behind the end are nobody's; who is killed before they are freed leaves the mark.
+        node.trim.store(true, Ordering::Release);
         self.set_size(node, size);
-        self.finish_trim(node).await
+        self.trim(node).await
+    }
+
+    /// What follows takes blocks away from a node, whose gate the caller holds exclusively. A commit that has copied what leads to them
+    /// and not written their contents yet would write pointers to what the blocks held before: these contents are written first. No
+    /// commit copies while the pass is held.
+    pub(crate) async fn begin_cut(&'static self, node: &Node) -> Result<Pass<'static>, FileError> {
+        let pass = self.cut_gate.shared().await;
+        if let Some(me) = node.me.upgrade().filter(|_| self.metadata.lock().owed.contains(&node.id)) {
+            while self.write_some_held(core::slice::from_ref(&me), 0, BATCH_PAGES).await? {}
+        }
+        Ok(pass)
     }
 
     fn set_size(&self, node: &Node, size: u64) {
@@ -116,6 +130,11 @@ impl Ext2 {
         if !node.trim.load(Ordering::Acquire) {
             return Ok(());
         }
+        let _pass = self.cut_gate.shared().await;
+        self.trim(node).await
+    }
+
+    async fn trim(&'static self, node: &Node) -> Result<(), FileError> {
         let first = node.size().div_ceil(self.geometry.block_bytes as u64);
         let result = self.free_from(node, first).await;
         if !matches!(result, Err(FileError::Io | FileError::OutOfMemory)) {

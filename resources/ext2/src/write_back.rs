@@ -72,6 +72,16 @@ impl Ext2 {
         for node in nodes {
             passes.push(node.gate.shared().await);
         }
+        self.write_some_held(nodes, from, count).await
+    }
+
+    /// The same for who holds the gates.
+    pub(crate) async fn write_some_held(
+        &'static self,
+        nodes: &[Arc<Node>],
+        from: u64,
+        count: usize,
+    ) -> Result<bool, FileError> {
         let mut taken: Vec<Taken> = Vec::new();
         for (owner, node) in nodes.iter().enumerate() {
             let indices = self.cache.dirty_pages(self.page_key(node.id, from), count.saturating_sub(taken.len()));
@@ -85,7 +95,6 @@ impl Ext2 {
         parts.sort_unstable_by_key(|part| part.block);
         self.send(nodes, parts).await;
         taken.into_iter().for_each(|(_, writing)| writing.done());
-        drop(passes);
         Ok(true)
     }
 
@@ -152,13 +161,18 @@ impl Ext2 {
         self.write_failed.store(true, Ordering::Release);
     }
 
-    /// The nodes of dirty pages in the order of their numbers, but those that are about to be freed.
+    /// The nodes of dirty pages in the order of their numbers, but those to which nothing on the disk leads any more, or ever did.
     async fn nodes_with_pages(&'static self, ids: &[u64]) -> Result<Vec<Arc<Node>>, FileError> {
         let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(ids.len());
         for id in ids {
-            match self.numbered(*id).await {
-                Ok(node) => nodes.push(node),
-                Err(FileError::Stale) => self.cache.forget(self.file_system, *id, 0, u64::MAX),
+            // A node without names is on the disk until the commit after next: there its blocks must not show what they held before.
+            let found = match self.nodes.get(id) {
+                Some(node) => Ok(node),
+                None => self.numbered(*id).await,
+            };
+            match found {
+                Ok(node) if node.may_be_found() => nodes.push(node),
+                Ok(_) | Err(FileError::Stale) => self.cache.forget(self.file_system, *id, 0, u64::MAX),
                 Err(error) => return Err(error),
             }
         }
