@@ -1,4 +1,4 @@
-//! A tenant's task that works on files: it makes, syncs, renames, replaces, reads and removes them in directories of its own.
+//! A tenant's task that works on files: it makes, links, syncs, renames, replaces, reads and removes them in directories of its own.
 
 use crate::whole::promises::{Fill, Path, Promises};
 use gyre_interface::async_io::async_io;
@@ -52,15 +52,20 @@ pub async fn read_all(client: &Client, node: NodeId) -> Result<Vec<u8>, FileErro
 ///
 /// # Errors
 /// Those of making and writing.
-pub async fn make(client: &Client, directory: NodeId, name: &str, (fill, bytes): Fill) -> Result<NodeId, FileError> {
+pub async fn make(client: &Client, directory: NodeId, name: &str, what: Fill) -> Result<NodeId, FileError> {
     let node = client.create(directory, name.into(), new(NodeKind::File)).await?.node;
+    fill_file(client, node, what).await?;
+    Ok(node)
+}
+
+async fn fill_file(client: &Client, node: NodeId, (fill, bytes): Fill) -> Result<(), FileError> {
     let mut at = 0;
     while at < bytes {
         let count = (bytes - at).min(CHUNK_BYTES);
         let written = client.write(node, at as u64, views_of(&vec![fill; count])?).await?;
         at += written;
     }
-    Ok(node)
+    Ok(())
 }
 
 /// The task.
@@ -114,7 +119,7 @@ impl FileTask {
         let fill = (1 + (self.made * 7 + self.number) as u8 % 255, 1 + self.random.below(BYTES_MAX) as usize);
         let existing = self.promises.borrow().file(self.random.below(1 << 20));
         let is_full = self.promises.borrow().files() >= FILES_MAX;
-        match (self.random.below(14), existing) {
+        match (self.random.below(16), existing) {
             (0..=3, _) if !is_full => self.create(directory, fill).await,
             (4 | 5, _) => self.junk(directory, fill).await,
             (6 | 7, Some((path, what))) => self.rename(path, what, directory).await,
@@ -122,6 +127,8 @@ impl FileTask {
             (10, Some((path, _))) => self.remove(path).await,
             (11 | 12, Some((path, what))) => self.read(path, what).await,
             (13, _) => self.sync_all().await,
+            (14, Some((path, what))) if !is_full => self.link(path, what, directory).await,
+            (15, _) if !is_full => self.nameless(directory, fill).await,
             _ if is_full => self.sync_all().await,
             _ => self.create(directory, fill).await,
         }
@@ -133,6 +140,28 @@ impl FileTask {
         let node = make(&self.client, self.directories[directory], &path.1, fill).await?;
         self.sync(node).await?;
         self.promises.borrow_mut().synced(path, fill);
+        Ok(())
+    }
+
+    /// Another name for a file.
+    async fn link(&mut self, path: Path, what: Fill, directory: usize) -> Result<(), FileError> {
+        let node = self.client.lookup(self.directories[path.0], path.1.into()).await?.node;
+        self.link_at(node, (directory, format!("l{}", self.made)), what).await
+    }
+
+    /// A file that gets its name when it is complete.
+    async fn nameless(&mut self, directory: usize, fill: Fill) -> Result<(), FileError> {
+        let node = self.client.create_nameless(self.directories[directory], new(NodeKind::File)).await?.node;
+        fill_file(&self.client, node, fill).await?;
+        self.link_at(node, (directory, format!("n{}", self.made)), fill).await?;
+        self.client.close(node).await
+    }
+
+    async fn link_at(&mut self, node: NodeId, path: Path, what: Fill) -> Result<(), FileError> {
+        self.promises.borrow_mut().will_fill(&path.1, what.0);
+        self.client.link(node, self.directories[path.0], path.1.clone().into()).await?;
+        self.sync(node).await?;
+        self.promises.borrow_mut().synced(path, what);
         Ok(())
     }
 
