@@ -1,8 +1,8 @@
 /* What programs get from a file system: small files made and removed, rows put into SQLite, trees packed and unpacked, fio. `gyre exp
  * files` runs this on Gyre and on Linux with the programs of the same image. Each line: "files: NAME COUNT", the nanoseconds of one
- * piece of work, the least of several rounds. On an emulator that counts instructions as nanoseconds (`-icount shift=0`) a count is
- * of instructions, as long as nothing waits for the disk. What waits is counted by the emulator ("instructions", count.c): between marks
- * before the same work made small, before the work, and after it; the line is "files: NAME@ COUNT" then, with the pieces of work more.
+ * piece of work, the least of several rounds. For "instructions" the emulator counts (count.c), whatever waits meanwhile: between marks
+ * before the same work made small, before the work (of the last round), and after it; the line is "files: NAME@ COUNT" then, with the
+ * pieces of work that lie between the last two marks more.
  *
  *     files time|instructions [NAME] */
 #define _GNU_SOURCE
@@ -56,6 +56,25 @@ static void tell_marked(const char *name, uint64_t pieces) {
     fflush(stdout);
 }
 
+/* Rounds of some work, of which the least counts; for instructions the last. */
+struct rounds {
+    const char *name;
+    uint64_t pieces, start, best;
+};
+
+static void begin(struct rounds *rounds, int is_last) {
+    if (counts_instructions && is_last) mark(), mark();
+    rounds->start = now();
+}
+
+static void end(struct rounds *rounds, int is_last) {
+    uint64_t spent = now() - rounds->start;
+    if (!rounds->best || spent < rounds->best) rounds->best = spent;
+    if (!is_last) return;
+    if (counts_instructions) mark(), tell_marked(rounds->name, rounds->pieces);
+    else tell(rounds->name, rounds->best / rounds->pieces);
+}
+
 static int wanted(const char *name) { return !only || !strncmp(name, only, strlen(only)); }
 
 /* Runs a program to its end, with its input from and its output to files if named. */
@@ -88,27 +107,24 @@ static void write_file(const char *path, int bytes) {
 
 /* 1,000 files of 1 KiB in one folder, made and removed. */
 static void small_files(void) {
-    uint64_t made = UINT64_MAX, removed = UINT64_MAX;
+    struct rounds made = {"small-create", SMALL_FILES}, removed = {"small-delete", SMALL_FILES};
     char path[64];
     if (!wanted("small")) return;
     mkdir("/data/small", 0755);
     for (int round = 0; round < 4; round++) {
-        uint64_t start = now();
+        begin(&made, round == 3);
         for (int i = 0; i < SMALL_FILES; i++) {
             snprintf(path, sizeof path, "/data/small/%06d", i);
             write_file(path, 1024);
         }
-        uint64_t between = now();
+        end(&made, round == 3);
+        begin(&removed, round == 3);
         for (int i = 0; i < SMALL_FILES; i++) {
             snprintf(path, sizeof path, "/data/small/%06d", i);
             must(unlink(path) == 0, "unlink");
         }
-        uint64_t end = now();
-        if (between - start < made) made = between - start;
-        if (end - between < removed) removed = end - between;
+        end(&removed, round == 3);
     }
-    tell("small-create", made / SMALL_FILES);
-    tell("small-delete", removed / SMALL_FILES);
 }
 
 static void rows(const char *path, const char *head, int count, const char *tail) {
@@ -122,7 +138,7 @@ static void rows(const char *path, const char *head, int count, const char *tail
 
 /* Rows in one transaction; then each a transaction with its syncs. */
 static void sqlite(void) {
-    uint64_t best = UINT64_MAX;
+    struct rounds row = {"sqlite-row", ROWS}, transaction = {"sqlite-transaction", TRANSACTIONS};
     if (!wanted("sqlite")) return;
     rows("/data/rows.sql", "pragma synchronous = off; begin;", ROWS, "commit;");
     rows("/data/transactions.sql", "", TRANSACTIONS, "");
@@ -130,23 +146,15 @@ static void sqlite(void) {
     for (int round = 0; round < 3; round++) {
         unlink("/data/db");
         RUN("/data/empty.sql", NULL, "/usr/bin/sqlite3", "/data/db");
-        uint64_t start = now();
+        begin(&row, round == 2);
         RUN("/data/rows.sql", NULL, "/usr/bin/sqlite3", "/data/db");
-        uint64_t spent = now() - start;
-        if (spent < best) best = spent;
+        end(&row, round == 2);
     }
-    tell("sqlite-row", best / ROWS);
-    best = UINT64_MAX;
     for (int round = 0; round < 3; round++) {
-        uint64_t start = now();
-        if (counts_instructions && round == 2) mark(), mark();
+        begin(&transaction, round == 2);
         RUN("/data/transactions.sql", NULL, "/usr/bin/sqlite3", "/data/db");
-        if (counts_instructions && round == 2) mark();
-        uint64_t spent = now() - start;
-        if (spent < best) best = spent;
+        end(&transaction, round == 2);
     }
-    if (counts_instructions) tell_marked("sqlite-transaction", TRANSACTIONS);
-    else tell("sqlite-transaction", best / TRANSACTIONS);
 }
 
 static void make_tree(void) {
@@ -165,31 +173,24 @@ static void make_tree(void) {
 
 /* 10,000 files of 0.5 to 4 KiB: packed, removed, unpacked. */
 static void trees(void) {
-    uint64_t packed = UINT64_MAX, unpacked = UINT64_MAX, removed = UINT64_MAX, start, spent;
+    struct rounds packed = {"tar-create", TREE_FILES}, removed = {"rm-tree", TREE_FILES}, unpacked = {"tar-extract", TREE_FILES};
+    struct rounds synced = {"sync-tree", TREE_FILES};
     if (!wanted("tar")) return;
     make_tree();
     for (int round = 0; round < 2; round++) {
-        start = now();
+        begin(&packed, round == 1);
         RUN(NULL, NULL, "/usr/bin/tar", "cf", "/data/tree.tar", "-C", "/data", "tree");
-        spent = now() - start;
-        if (spent < packed) packed = spent;
-        start = now();
+        end(&packed, round == 1);
+        begin(&removed, round == 1);
         RUN(NULL, NULL, "/usr/bin/rm", "-rf", "/data/tree");
-        spent = now() - start;
-        if (spent < removed) removed = spent;
-        start = now();
+        end(&removed, round == 1);
+        begin(&unpacked, round == 1);
         RUN(NULL, NULL, "/usr/bin/tar", "xf", "/data/tree.tar", "-C", "/data");
-        spent = now() - start;
-        if (spent < unpacked) unpacked = spent;
+        end(&unpacked, round == 1);
     }
-    tell("tar-create", packed / TREE_FILES);
-    tell("tar-extract", unpacked / TREE_FILES);
-    tell("rm-tree", removed / TREE_FILES);
-    if (counts_instructions) mark(), mark();
-    start = now();
+    begin(&synced, 1);
     sync();
-    if (counts_instructions) mark(), tell_marked("sync-tree", TREE_FILES);
-    else tell("sync-tree", (now() - start) / TREE_FILES);
+    end(&synced, 1);
 }
 
 /* A field of fio's terse line (version 3), counted from 0. */
@@ -244,12 +245,13 @@ static void tell_fio(const struct job *job) {
 
 static void fio_job(struct job job) {
     if (!wanted(job.name)) return;
-    if (!counts_instructions || job.is_cached) {
+    if (!counts_instructions) {
         run_fio(&job, requests_of(&job));
         tell_fio(&job);
         return;
     }
-    /* One request of each thread takes what fio's start and end take. */
+    /* One request of each thread takes what fio's start and end take; the first time more, as nothing of fio is in memory. */
+    run_fio(&job, job.depth);
     mark();
     run_fio(&job, job.depth);
     mark();
