@@ -101,6 +101,13 @@ impl Node {
         self.sectors.iter_mut().for_each(Cell::settle);
     }
 
+    /// True for a file that may be without blocks. One that an exchange left without a name e2fsck removes, and does not put into
+    /// lost+found.
+    pub fn may_be_hollow(&self) -> bool {
+        let is_zero = |sector: &Sector| sector.as_ref().is_none_or(|bytes| bytes.iter().all(|byte| *byte == 0));
+        self.kind == NodeKind::File && self.sectors.iter().all(|sector| sector.may_be(is_zero))
+    }
+
     /// All bytes as they are now.
     pub fn data(&self) -> Vec<u8> {
         let mut data = vec![0; self.sectors.len() * SECTOR_BYTES];
