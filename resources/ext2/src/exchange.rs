@@ -1,7 +1,7 @@
 //! Exchanging what two names lead to.
 //!
 //! Each name is redirected in its sector, one sector before the other. ext2 has no journal: a crash between the two writes leaves one
-//! node under both names, and e2fsck puts the other one, whole, into lost+found.
+//! node under both names, and e2fsck puts the other one, whole, into lost+found; one without blocks it removes.
 
 use crate::Ext2;
 use crate::change::now_ns;

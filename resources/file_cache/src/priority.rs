@@ -142,14 +142,15 @@ impl Priorities {
         self.0.get(level).map_or(NONE, |queue| queue.first)
     }
 
-    /// Lets one of the highest priority fall where too few are of the lowest; false where that one was used, which does not count any
-    /// more.
+    /// Lets one of the highest priority fall where too few are of the lowest; false where all that it looked at were used, which does not
+    /// count any more.
     fn let_fall(&mut self, items: &mut impl Items) -> bool {
         if self.0.first().is_some_and(|lowest| lowest.count * LOWEST_PARTS >= self.count()) {
             return true;
         }
-        let highest = (1..LEVELS).rev().map(|level| self.first(level)).find(|first| *first != NONE);
-        highest.is_none_or(|index| self.fall(index, items))
+        let Some(level) = (1..LEVELS).rev().find(|level| self.first(*level) != NONE) else { return true };
+        let looks = self.0.get(level).map_or(0, |queue| queue.count).min(LOOKS_MAX);
+        (0..looks).any(|_| self.fall(self.first(level), items))
     }
 
     fn fall(&mut self, index: u32, items: &mut impl Items) -> bool {

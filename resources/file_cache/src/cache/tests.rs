@@ -111,6 +111,17 @@ fn room_is_found_among_pages_that_have_all_just_been_used() {
 }
 
 #[test]
+fn room_is_found_where_all_pages_are_popular_and_have_just_been_used() {
+    let cache = cache(100_000, 20_000);
+    (0..20_000).for_each(|index| assert!(bring(cache, index)));
+    for round in 0..30 {
+        (0..20_000).for_each(|index| drop(cache.get(key(index))));
+        (0..500).for_each(|index| assert!(bring(cache, 100_000 + 500 * round + index), "round {round}, page {index}"));
+    }
+    assert_eq!(held(cache, 0), 20_000);
+}
+
+#[test]
 fn dirty_and_held_pages_never_go_and_no_room_is_an_answer() {
     let cache = cache(1000, 8);
     (0..8).for_each(|index| assert!(bring(cache, index)));
