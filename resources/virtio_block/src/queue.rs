@@ -50,7 +50,7 @@ impl Queue {
         table_entry: u16,
     ) -> Result<Queue, DeviceError> {
         let ring = make_ring(transport, bus, number, (features, depth))?;
-        let slots = Slots::new(ring.size().min(depth.max(1)))?;
+        let slots = Slots::new(ring.size().min(depth.max(1)), bus.header_bytes(), bus.answer_bytes())?;
         let doorbell = transport.enable_queue(number, ring.layout(), table_entry)?;
         Ok(Queue { bus, ring, slots, doorbell, counts: Counts::default() })
     }
@@ -87,8 +87,8 @@ impl Queue {
         };
         pending.slot = slot;
         let mut pieces = Vec::with_capacity(data.len() + 2);
-        pieces.push(self.slots.header(slot, self.bus.header_bytes()));
-        let answer = self.slots.answer_piece(slot, self.bus.answer_bytes());
+        pieces.push(self.slots.header(slot));
+        let answer = self.slots.answer_piece(slot);
         // Everything that the device reads comes first (virtio 1.2 §2.7.4.2).
         match pending.kind.device_writes() && self.bus.answers_first() {
             true => pieces.extend([answer].into_iter().chain(data)),

@@ -17,26 +17,31 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 128;
 
 const _: () = assert!(ANSWER_OFFSET + ANSWER_BYTES_MAX <= SLOT_BYTES);
 
-/// A header and an answer for each request that can be in a queue.
+/// A header and an answer for each request that can be in a queue. Each byte is reached alone, since the device may write meanwhile: only
+/// as many as there are.
 pub(crate) struct Slots {
     memory: DmaBuffer,
     free: Vec<u16>,
+    header_bytes: usize,
+    answer_bytes: usize,
 }
 
 impl Slots {
-    pub(crate) fn new(count: u16) -> Result<Slots, DeviceError> {
+    /// Slots for headers and answers of so many bytes.
+    pub(crate) fn new(count: u16, header_bytes: usize, answer_bytes: usize) -> Result<Slots, DeviceError> {
         let memory = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES).map_err(|_| DeviceError::OutOfMemory)?;
-        Ok(Slots { memory, free: (0..count).rev().collect() })
+        let (header_bytes, answer_bytes) = (header_bytes.min(HEADER_BYTES_MAX), answer_bytes.min(ANSWER_BYTES_MAX));
+        Ok(Slots { memory, free: (0..count).rev().collect(), header_bytes, answer_bytes })
     }
 
     /// Takes a slot, writes the header and fills the answer with `unwritten`, which no device answers.
     pub(crate) fn take(&mut self, header: &[u8], unwritten: u8) -> Option<u16> {
         let slot = self.free.pop()?;
         let at = usize::from(slot) * SLOT_BYTES;
-        let bytes = header.iter().take(HEADER_BYTES_MAX);
+        let bytes = header.iter().take(self.header_bytes);
         bytes.enumerate().for_each(|(offset, byte)| self.memory.write_u8(at + offset, *byte));
         let answer = at + ANSWER_OFFSET;
-        (0..ANSWER_BYTES_MAX).for_each(|offset| self.memory.write_u8(answer + offset, unwritten));
+        (0..self.answer_bytes).for_each(|offset| self.memory.write_u8(answer + offset, unwritten));
         Some(slot)
     }
 
@@ -44,19 +49,22 @@ impl Slots {
         self.free.push(slot);
     }
 
-    pub(crate) fn header(&self, slot: u16, bytes: usize) -> Piece {
-        Piece::read(self.at(slot, 0), bytes as u32)
+    pub(crate) fn header(&self, slot: u16) -> Piece {
+        Piece::read(self.at(slot, 0), self.header_bytes as u32)
     }
 
-    pub(crate) fn answer_piece(&self, slot: u16, bytes: usize) -> Piece {
-        Piece::write(self.at(slot, ANSWER_OFFSET), bytes as u32)
+    pub(crate) fn answer_piece(&self, slot: u16) -> Piece {
+        Piece::write(self.at(slot, ANSWER_OFFSET), self.answer_bytes as u32)
     }
 
     /// A copy of what the device wrote: it may go on writing.
     pub(crate) fn answer(&self, slot: u16) -> [u8; ANSWER_BYTES_MAX] {
         let at = usize::from(slot) * SLOT_BYTES + ANSWER_OFFSET;
         let mut copy = [0; ANSWER_BYTES_MAX];
-        copy.iter_mut().enumerate().for_each(|(offset, byte)| *byte = self.memory.read_u8(at + offset));
+        copy.iter_mut()
+            .take(self.answer_bytes)
+            .enumerate()
+            .for_each(|(offset, byte)| *byte = self.memory.read_u8(at + offset));
         copy
     }
 
