@@ -251,6 +251,8 @@ protocol! {
         async fn page_dirtied(node: NodeId, index: u64) -> Result<(), FileError>;
         /// Reads by reference; fewer bytes at the end of the file, none beyond it.
         async fn read(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
+        /// The same for who reads here and there: nothing that is not asked for is brought from the disk.
+        async fn read_alone(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
         /// Writes; extends the file. Answers the bytes written.
         async fn write(node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError>;
         /// Writes at the end of the file, whatever that is then; answers the offset where it was written.

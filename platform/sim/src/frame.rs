@@ -27,6 +27,9 @@ pub struct Frame {
     word: FrameWord,
 }
 
+/// What a frame that was not cleared is full of.
+pub const LEFT_OVER: u8 = 0xa5;
+
 // SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
 unsafe impl Send for Frame {}
 // SAFETY: shared access is read-only through `as_slice`.
@@ -44,6 +47,16 @@ impl Frame {
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
         crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
         Ok(Frame { memory, order, word: FrameWord::new(owner, order > 0) })
+    }
+
+    /// The same with whatever was in them before; here always [`LEFT_OVER`], so that a test sees what was not written.
+    ///
+    /// # Errors
+    /// As [`Frame::allocate`].
+    pub fn allocate_uncleared(order: u8) -> Result<Frame, OutOfMemory> {
+        let mut frame = Frame::allocate(order)?;
+        frame.as_mut_slice().fill(LEFT_OVER);
+        Ok(frame)
     }
 
     fn layout(order: u8) -> Layout {

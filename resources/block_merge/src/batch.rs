@@ -1,10 +1,10 @@
 //! Requests that go to the device as one.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use gyre_interface::block::BlockError;
 use gyre_message::Reply;
 use gyre_object::Bytes;
+use smallvec::{SmallVec, smallvec};
 
 /// Who is answered.
 pub(crate) enum Answer {
@@ -32,20 +32,23 @@ impl Part {
     }
 }
 
+/// Requests side by side, in the order of their sectors; mostly one.
+pub(crate) type Parts = SmallVec<[Part; 1]>;
+
 /// One or more requests, side by side in the order of their sectors, for the device.
 pub struct Batch {
-    pub(crate) parts: VecDeque<Part>,
+    pub(crate) parts: Parts,
 }
 
 impl Batch {
     /// The first sector of all.
     pub fn first_sector(&self) -> u64 {
-        self.parts.front().map_or(0, |part| part.first_sector)
+        self.parts.first().map_or(0, |part| part.first_sector)
     }
 
     /// True where it writes.
     pub fn is_write(&self) -> bool {
-        self.parts.front().is_some_and(|part| matches!(part.answer, Answer::Write(_)))
+        self.parts.first().is_some_and(|part| matches!(part.answer, Answer::Write(_)))
     }
 
     /// How many requests it is.
@@ -58,9 +61,19 @@ impl Batch {
         self.parts.iter().map(|part| part.bytes() as u64)
     }
 
-    /// The memory of all requests, in order.
-    pub fn views(&self) -> Vec<Bytes> {
-        self.parts.iter().flat_map(|part| part.views.iter().cloned()).collect()
+    /// The memory of all requests, in order. One request alone lends its own: [`Batch::give_back`].
+    pub fn lend(&mut self) -> Vec<Bytes> {
+        match &mut self.parts[..] {
+            [one] => core::mem::take(&mut one.views),
+            all => all.iter().flat_map(|part| part.views.iter().cloned()).collect(),
+        }
+    }
+
+    /// Takes back what a read was lent, with the data in it.
+    pub fn give_back(&mut self, views: Vec<Bytes>) {
+        if let [one] = &mut self.parts[..] {
+            one.views = views;
+        }
     }
 
     /// Answers each request with its part of the data.
@@ -73,6 +86,6 @@ impl Batch {
 
     /// Each request alone: after an error, so that one bad sector is only its reader's.
     pub fn split(self) -> impl Iterator<Item = Batch> {
-        self.parts.into_iter().map(|part| Batch { parts: VecDeque::from([part]) })
+        self.parts.into_iter().map(|part| Batch { parts: smallvec![part] })
     }
 }

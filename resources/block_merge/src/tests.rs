@@ -56,9 +56,10 @@ fn ready<T>(call: &mut Call<T>) -> Option<T> {
 }
 
 /// What a device does with a batch.
-fn perform(batch: Batch, contents: &mut [u8]) {
+fn perform(mut batch: Batch, contents: &mut [u8]) {
     let mut at = batch.first_sector() as usize * SECTOR_BYTES;
-    for view in batch.views() {
+    let lent = batch.lend();
+    for view in &lent {
         let (page, start) = view.location();
         match batch.is_write() {
             true => contents[at..at + view.len()].copy_from_slice(view.as_slice()),
@@ -66,6 +67,7 @@ fn perform(batch: Batch, contents: &mut [u8]) {
         }
         at += view.len();
     }
+    batch.give_back(lent);
     batch.answer(Ok(()));
 }
 

@@ -1,12 +1,13 @@
 //! The batches that wait.
 
-use crate::batch::{Answer, Batch, Part};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::batch::{Answer, Batch, Part, Parts};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
 use gyre_message::Labels;
 use gyre_object::{Bytes, SpinLock};
+use smallvec::smallvec;
 
 /// Most views of a batch: 32 KiB in parts of a sector.
 const VIEWS_MAX: usize = REQUEST_BYTES_MAX / SECTOR_BYTES;
@@ -20,7 +21,7 @@ struct Entry {
     first: u64,
     end: u64,
     views: usize,
-    parts: VecDeque<Part>,
+    parts: Parts,
 }
 
 /// A request on its way in.
@@ -32,14 +33,22 @@ pub(crate) struct Arriving {
     pub(crate) answer: Answer,
 }
 
-#[derive(Default)]
+/// The number of no entry. It stays in the table, so that the only request of a quiet disk takes no memory for the trees.
+const NONE: u64 = u64::MAX;
+
 struct Table {
     next: u64,
     /// By the number of their tickets, which is the order in which they were made.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, Option<Entry>>,
     /// Where each begins, and its number: a request looks at those beside it only, however many wait. What is longer than a request may
     /// be is not among them: the device refuses it.
     places: BTreeSet<(u64, u64)>,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table { next: 0, entries: BTreeMap::from([(NONE, None)]), places: BTreeSet::from([(NONE, NONE)]) }
+    }
 }
 
 /// The batches before one disk. Lives as long as the instance.
@@ -74,7 +83,7 @@ impl Table {
     /// What may lie beside or over a range, and its number: however many wait elsewhere, they are not looked at.
     fn near(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, &Entry)> {
         let places = self.places.range((first.saturating_sub(SECTORS_MAX), 0)..=(end, u64::MAX));
-        places.filter_map(|(_, number)| Some((*number, self.entries.get(number)?)))
+        places.filter_map(|(_, number)| Some((*number, self.entries.get(number)?.as_ref()?)))
     }
 
     /// The number of the entry that takes a request: none behind it is overtaken that must not be.
@@ -94,28 +103,28 @@ impl Table {
         if entry.end - entry.first <= SECTORS_MAX {
             self.places.insert((entry.first, number));
         }
-        self.entries.insert(number, entry);
+        self.entries.insert(number, Some(entry));
         number
     }
 
     fn remove(&mut self, number: u64) -> Option<Entry> {
-        let entry = self.entries.remove(&number)?;
+        let entry = self.entries.remove(&number)??;
         self.places.remove(&(entry.first, number));
         Some(entry)
     }
 
     /// Puts a request that fits to its end of an entry.
     fn join(&mut self, number: u64, request: Arriving, end: u64) {
-        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let Some(Some(entry)) = self.entries.get_mut(&number) else { return };
         entry.views += request.views.len();
         if entry.end == request.first {
             entry.end = end;
-            return entry.parts.push_back(request.into_part());
+            return entry.parts.push(request.into_part());
         }
         self.places.remove(&(entry.first, number));
         self.places.insert((request.first, number));
         entry.first = request.first;
-        entry.parts.push_front(request.into_part());
+        entry.parts.insert(0, request.into_part());
     }
 }
 
@@ -142,7 +151,7 @@ impl Waiting {
         let (activity, labels, first) = (request.activity, request.labels, request.first);
         // Nothing fits behind or before what is not whole.
         let views = if is_whole { request.views.len() } else { VIEWS_MAX + 1 };
-        let parts = VecDeque::from([request.into_part()]);
+        let parts = smallvec![request.into_part()];
         let number = table.insert(Entry { activity, labels, is_write, first, end, views, parts });
         Some(Ticket { waiting: self, number })
     }
@@ -160,7 +169,7 @@ impl Waiting {
 
     /// Batches that wait.
     pub fn len(&self) -> usize {
-        self.table.lock().entries.len()
+        self.table.lock().entries.values().flatten().count()
     }
 
     /// True where none waits.

@@ -74,7 +74,14 @@ impl Ext2 {
 
     /// The block of the device behind a block of a node; 0 for a hole. The caller holds the gate.
     pub(crate) async fn map(&'static self, node: &Node, index: u64) -> Result<u32, FileError> {
-        Ok(self.map_run(node, index, 1).await?.first().copied().unwrap_or(0))
+        let path = self.path(index)?;
+        let root = node.state.lock().inode.pointers.get(path.root).copied().unwrap_or(0);
+        let root = self.checked(root)?;
+        let Some((last, _)) = path.steps().split_last() else { return Ok(root) };
+        match self.leaf(root, path).await? {
+            Some(page) => self.checked(self.pointer(&page, *last)),
+            None => Ok(0),
+        }
     }
 
     /// The blocks of the device behind `count` blocks of a node. The caller holds the gate.

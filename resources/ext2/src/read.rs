@@ -3,6 +3,7 @@
 use crate::Ext2;
 use crate::metadata::from_block;
 use crate::node::Node;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,30 +13,46 @@ use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
 use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
+use smallvec::SmallVec;
 
 /// Pages of one disk request: merging ends here (V19).
 pub(crate) const CLUSTER_PAGES: u64 = (REQUEST_BYTES_MAX / PAGE_BYTES) as u64;
 /// Pages that are read ahead of a sequential reader.
 const AHEAD_PAGES: u64 = 32;
+/// Who reads a page behind so many that are here is taken to read on. Where half of a file is in memory, one of sixteen readers by
+/// chance is.
+const HISTORY_PAGES: u64 = 4;
 /// Most bytes of one read: who wants more asks again.
 pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// Pages that are fetched together, in order; mostly one.
+pub(crate) type Cluster = SmallVec<[Fetch; 1]>;
+
+/// What a reader is after.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Pages that it needs.
+    pub(crate) pages: u64,
+    /// What follows may be brought too, where it seems to read one after the other.
+    pub(crate) may_guess: bool,
+}
 
 impl Ext2 {
     pub(crate) fn page_key(&self, node: u64, index: u64) -> PageKey {
         PageKey { file_system: self.file_system, node, index }
     }
 
-    /// A page of a file that is not in the cache; `wanted` pages from there on are needed.
+    /// A page of a file that is not in the cache; `wanted` says what is needed from there on.
     pub(crate) async fn page_missed(
         &'static self,
         node: &Arc<Node>,
         index: u64,
-        wanted: u64,
+        wanted: Wanted,
     ) -> Result<Page, FileError> {
         let mut waits = 0;
         loop {
             let pass = node.to_read().await?;
-            let Ok(begin) = self.cache.begin(self.page_key(node.id, index)) else {
+            let Ok(begin) = self.cache.begin_uncleared(self.page_key(node.id, index)) else {
                 drop(pass);
                 self.wait_for_room(&mut waits).await?;
                 continue;
@@ -49,7 +66,7 @@ impl Ext2 {
                 Begin::Lead(fetch) => {
                     let page = fetch.page().clone();
                     let (mut cluster, is_stream) = self.cluster(node, fetch, wanted);
-                    match cluster.get_mut(wanted as usize) {
+                    match cluster.get_mut(wanted.pages as usize) {
                         // Who comes to what nobody asked for yet reads on.
                         Some(first_guess) if is_stream => first_guess.set_mark(),
                         None if is_stream => self.read_behind(node, index + cluster.len() as u64),
@@ -64,13 +81,13 @@ impl Ext2 {
     }
 
     /// The fetch with the absent pages that follow it, as far as they are wanted; true where somebody seems to read one after the other.
-    fn cluster(&'static self, node: &Node, first: Fetch, wanted: u64) -> (Vec<Fetch>, bool) {
+    fn cluster(&'static self, node: &Node, first: Fetch, wanted: Wanted) -> (Cluster, bool) {
         let index = first.key().index;
         let is_known = |back: u64| index >= back && self.cache.knows(self.page_key(node.id, index - back));
-        let is_stream = index == 0 || (is_known(1) && (index == 1 || is_known(2)));
+        let is_stream = wanted.may_guess && (1..=index.min(HISTORY_PAGES)).all(is_known);
         let least = if is_stream { CLUSTER_PAGES } else { 1 };
-        let end = (index + wanted.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
-        let mut cluster = Vec::from([first]);
+        let end = (index + wanted.pages.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
+        let mut cluster = Cluster::from([first]);
         cluster.extend((index + 1..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))));
         (cluster, is_stream)
     }
@@ -99,7 +116,7 @@ impl Ext2 {
         let start = from + (from..from + AHEAD_PAGES).take_while(known).count() as u64;
         let end = (start + AHEAD_PAGES).min(pages(node.size()));
         let absent = (start..end).map_while(|index| self.cache.begin_absent(self.page_key(node.id, index)));
-        let mut cluster: Vec<Fetch> = absent.collect();
+        let mut cluster: Cluster = absent.collect();
         // Its first page is read while the others are still ahead of the reader.
         if let Some(first) = cluster.first_mut() {
             first.set_mark();
@@ -109,7 +126,34 @@ impl Ext2 {
 
     /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate. Requests are made all at
     /// once; a page is shown as soon as it is here.
-    pub(crate) async fn fill(&'static self, node: &Node, cluster: Vec<Fetch>) -> Result<(), FileError> {
+    pub(crate) async fn fill(&'static self, node: &Node, mut cluster: Cluster) -> Result<(), FileError> {
+        match cluster.pop() {
+            Some(one) if cluster.is_empty() && self.blocks_per_page() == 1 => self.fill_one(node, one).await,
+            Some(last) => {
+                cluster.push(last);
+                Box::pin(self.fill_all(node, cluster)).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The same for one page in one block.
+    async fn fill_one(&'static self, node: &Node, mut fetch: Fetch) -> Result<(), FileError> {
+        let (index, size) = (fetch.key().index, node.size());
+        let block = if index < pages(size) { self.map(node, index).await? } else { 0 };
+        let view = Bytes::new(fetch.page().clone(), 0, PAGE_BYTES);
+        if block == 0 {
+            clear(&view);
+        } else {
+            fetch.note_placed();
+            self.disk.read(self.sector(block), Vec::from([view])).await.map_err(from_block)?;
+        }
+        clear_behind(fetch.page(), index, size);
+        fetch.done();
+        Ok(())
+    }
+
+    async fn fill_all(&'static self, node: &Node, cluster: Cluster) -> Result<(), FileError> {
         let size = node.size();
         let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
@@ -128,6 +172,9 @@ impl Ext2 {
                 let mut placed = 0;
                 for (view, block) in self.parts(fetch.page()).zip(&mut blocks) {
                     placed += u64::from(block != 0);
+                    if block == 0 {
+                        clear(&view);
+                    }
                     runs.add(self.sector(block), view, payer);
                 }
                 if placed == self.blocks_per_page() && placed == 1 {
@@ -180,7 +227,17 @@ pub(crate) fn pages(size: u64) -> u64 {
 /// Zeroes what lies behind the end of the file in a page of it.
 pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
     let start = size.saturating_sub(index.saturating_mul(PAGE_BYTES as u64)).min(PAGE_BYTES as u64) as usize;
-    page.write(start, &[0; PAGE_BYTES]);
+    if start < PAGE_BYTES {
+        page.write(start, &[0; PAGE_BYTES]);
+    }
+}
+
+/// Zeroes what a view shows of a page.
+fn clear(view: &Bytes) {
+    let (page, start) = view.location();
+    if let Some(zeros) = [0; PAGE_BYTES].get(..view.len()) {
+        page.write(start, zeros);
+    }
 }
 
 /// Consecutive sectors of the device with the memory for them.

@@ -7,7 +7,7 @@ use crate::Ext2;
 use crate::geometry::ROOT;
 use crate::names::Known;
 use crate::node::Node;
-use crate::read::READ_BYTES_MAX;
+use crate::read::{READ_BYTES_MAX, Wanted};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -72,31 +72,17 @@ impl Server for Ext2 {
     async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
-        let page = self.page_at(&node, index, 1).await?;
+        let page = self.page_at(&node, index, Wanted { pages: 1, may_guess: true }).await?;
         self.moved(PAGE_BYTES);
         Ok(page)
     }
 
     async fn read(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
-        let node = self.node(node).await?;
-        node.expect(NodeKind::File)?;
-        let page_bytes = PAGE_BYTES as u64;
-        // A writer makes the file longer before its pages have all of the contents: what it is at is not read.
-        let pass = node.to_read().await?;
-        let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
-        drop(pass);
-        let mut views = Vec::with_capacity((end.saturating_sub(offset) / page_bytes) as usize + 2);
-        let mut at = offset;
-        while at < end {
-            let (index, start) = (at / page_bytes, at % page_bytes);
-            let count = (page_bytes - start).min(end - at);
-            let wanted = (end - at + start).div_ceil(page_bytes);
-            let page = self.page_at(&node, index, wanted).await?;
-            views.push(Bytes::new(page, start as usize, count as usize));
-            at += count;
-        }
-        self.moved(at.saturating_sub(offset) as usize);
-        Ok(views)
+        self.read_pages(node, offset, bytes, true).await
+    }
+
+    async fn read_alone(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
+        self.read_pages(node, offset, bytes, false).await
     }
 
     async fn set_attributes(&'static self, node: NodeId, change: AttributeChange) -> Result<Attributes, FileError> {
@@ -256,8 +242,42 @@ impl Ext2 {
         Ok(self.numbered(id.ok_or(FileError::NotFound)?).await?.attributes())
     }
 
+    async fn read_pages(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        may_guess: bool,
+    ) -> Result<Vec<Bytes>, FileError> {
+        let node = self.node(node).await?;
+        node.expect(NodeKind::File)?;
+        let page_bytes = PAGE_BYTES as u64;
+        // A writer makes the file longer before its pages have all of the contents: what it is at is not read.
+        let pass = node.to_read().await?;
+        let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
+        drop(pass);
+        let mut views =
+            Vec::with_capacity((end.saturating_sub(offset) + offset % page_bytes).div_ceil(page_bytes) as usize);
+        let mut at = offset;
+        while at < end {
+            let (index, start) = (at / page_bytes, at % page_bytes);
+            let count = (page_bytes - start).min(end - at);
+            let pages = (end - at + start).div_ceil(page_bytes);
+            let page = self.page_at(&node, index, Wanted { pages, may_guess }).await?;
+            views.push(Bytes::new(page, start as usize, count as usize));
+            at += count;
+        }
+        self.moved(at.saturating_sub(offset) as usize);
+        Ok(views)
+    }
+
     /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
-    pub(crate) async fn page_at(&'static self, node: &Arc<Node>, index: u64, wanted: u64) -> Result<Page, FileError> {
+    pub(crate) async fn page_at(
+        &'static self,
+        node: &Arc<Node>,
+        index: u64,
+        wanted: Wanted,
+    ) -> Result<Page, FileError> {
         if let Some((page, is_marked)) = self.cache.read(self.page_key(node.id, index)) {
             node.in_use()?;
             if is_marked {

@@ -78,7 +78,7 @@ impl Ext2 {
         let key = self.page_key(node.id, index);
         if count == PAGE_BYTES as u64
             && self.geometry.block_bytes == PAGE_BYTES
-            && let Ok(Begin::Lead(fetch)) = self.cache.begin(key)
+            && let Ok(Begin::Lead(fetch)) = self.cache.begin_uncleared(key)
         {
             return self.write_whole(node, at, fetch, source).await;
         }
@@ -108,6 +108,8 @@ impl Ext2 {
     ) -> Result<u64, FileError> {
         let (key, page, mut within) = (fetch.key(), fetch.page().clone(), 0);
         source.take(PAGE_BYTES, |part| within += page.write(within, part));
+        // What the page held before is nobody's to see.
+        page.write(within, [0; PAGE_BYTES].get(within..).unwrap_or_default());
         drop(page);
         fetch.done();
         let mut unsure = Unsure { file_system: self, key, kept: false };

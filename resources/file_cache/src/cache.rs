@@ -190,11 +190,24 @@ impl FileCache {
     /// # Errors
     /// [`OutOfMemory`] where the activity is at its budget and none of its pages may go.
     pub fn begin(&'static self, key: PageKey) -> Result<Begin, OutOfMemory> {
+        self.begin_with(key, Page::zeroed)
+    }
+
+    /// The same for who writes all of the page: it holds whatever was there before.
+    ///
+    /// # Errors
+    /// As [`FileCache::begin`].
+    pub fn begin_uncleared(&'static self, key: PageKey) -> Result<Begin, OutOfMemory> {
+        self.begin_with(key, Page::uncleared)
+    }
+
+    #[inline]
+    fn begin_with(&'static self, key: PageKey, make: fn() -> Result<Page, OutOfMemory>) -> Result<Begin, OutOfMemory> {
         if let Some(found) = self.shelf.with(&key, |slot, _| known(slot)) {
             return Ok(found);
         }
         let account = self.shelf.account();
-        let page = self.take_page(&account)?;
+        let page = self.take_page(&account, make)?;
         let arrival = Arc::new(Arrival::default());
         let fetch = Fetch::new(self, key, page, arrival.clone());
         let found =
@@ -211,15 +224,15 @@ impl FileCache {
         })
     }
 
-    /// The promise to fetch a page that is absent, for reading ahead: `None` where it is known or there is no room.
+    /// The promise to fetch a page that is absent, for reading ahead: `None` where it is known or there is no room. It is not cleared.
     pub fn begin_absent(&'static self, key: PageKey) -> Option<Fetch> {
-        match self.begin(key) {
+        match self.begin_uncleared(key) {
             Ok(Begin::Lead(fetch)) => Some(fetch),
             _ => None,
         }
     }
 
-    fn take_page(&self, account: &Account) -> Result<Page, OutOfMemory> {
+    fn take_page(&self, account: &Account, make: fn() -> Result<Page, OutOfMemory>) -> Result<Page, OutOfMemory> {
         if !self.shelf.make_room(account, &Slot::may_go) {
             return Err(OutOfMemory);
         }
@@ -228,7 +241,7 @@ impl FileCache {
             self.shelf.evict(account.activity(), &Slot::may_go);
         }
         loop {
-            if let Ok(page) = Page::zeroed() {
+            if let Ok(page) = make() {
                 return Ok(page);
             }
             if !self.shelf.evict(account.activity(), &Slot::may_go) {

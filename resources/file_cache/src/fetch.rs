@@ -56,7 +56,7 @@ impl Fetch {
         Fetch { cache, key, page, arrival, fulfilled: false, notes: Notes::default() }
     }
 
-    /// The page to fill, zeroed.
+    /// The page to fill: zeroed, or with whatever was there before, as it was begun.
     pub fn page(&self) -> &Page {
         &self.page
     }

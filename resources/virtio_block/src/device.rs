@@ -12,6 +12,7 @@ use gyre_message::{Call, WaitQueue, reply_pair, sleep_until};
 use gyre_object::{Bytes, SpinLock};
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Transport, begin, finish, startup};
+use smallvec::SmallVec;
 
 const FEATURE_SEGMENTS_MAX: u64 = 1 << 2;
 const FEATURE_READ_ONLY: u64 = 1 << 5;
@@ -172,7 +173,7 @@ impl VirtioDisk {
     /// Answers all requests of a queue that the device is done with. Short; never waits. Interrupts of others do no harm.
     pub fn on_interrupt(&self, queue: usize) {
         let Some(lane) = self.lanes.get(queue) else { return };
-        let mut done = Vec::new();
+        let mut done = SmallVec::new();
         let broken = !self.dead.load(Ordering::Acquire) && lane.queue.lock().collect(&mut done);
         let count = done.len() as u16;
         self.in_flight.fetch_sub(count, Ordering::AcqRel);

@@ -2,12 +2,13 @@
 //! where there are fewer queues than cores, and to reset the device.
 
 use crate::bus::Bus;
-use crate::request::{DATA_PIECES_MAX, Done, Kind, Pending, data_pieces, total_bytes};
+use crate::request::{DATA_PIECES_MAX, Done, Kind, Pending, Pieces, data_pieces, total_bytes};
 use crate::slots::Slots;
 use alloc::vec::Vec;
 use gyre_machine::DeviceError;
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Doorbell, Full, Ring, RingOptions, Transport};
+use smallvec::SmallVec;
 
 /// What a queue has seen.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -86,7 +87,7 @@ impl Queue {
             return Err(pending);
         };
         pending.slot = slot;
-        let mut pieces = Vec::with_capacity(data.len() + 2);
+        let mut pieces = Pieces::new();
         pieces.push(self.slots.header(slot));
         let answer = self.slots.answer_piece(slot);
         // Everything that the device reads comes first (virtio 1.2 §2.7.4.2).
@@ -102,7 +103,7 @@ impl Queue {
     }
 
     /// Takes everything that the device is done with; true where the device broke the rules.
-    pub(crate) fn collect(&mut self, done: &mut Vec<Done>) -> bool {
+    pub(crate) fn collect(&mut self, done: &mut SmallVec<[Done; 2]>) -> bool {
         loop {
             match self.ring.pop() {
                 Ok(Some(used)) => {

@@ -8,6 +8,7 @@ use gyre_machine::now;
 use gyre_message::{Answer, Reply};
 use gyre_object::Bytes;
 use gyre_virtio::Piece;
+use smallvec::SmallVec;
 
 /// Most pieces of data of one request: 32 KiB in parts of a sector would be 64; pages in parts of 1 KiB are 32.
 pub(crate) const DATA_PIECES_MAX: usize = REQUEST_BYTES_MAX / SECTOR_BYTES;
@@ -79,9 +80,12 @@ impl Pending {
     }
 }
 
+/// Pieces of a chain: of 32 KiB in pages, with header and answer, without the heap.
+pub(crate) type Pieces = SmallVec<[Piece; 10]>;
+
 /// The data as pieces of a chain; neighbours in memory become one.
-pub(crate) fn data_pieces(data: &[Bytes], device_writes: bool) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::with_capacity(data.len() + 2);
+pub(crate) fn data_pieces(data: &[Bytes], device_writes: bool) -> Pieces {
+    let mut pieces = Pieces::new();
     for view in data {
         let (pa, bytes) = (view.pa(), view.len() as u32);
         match pieces.last_mut() {

@@ -38,8 +38,7 @@ impl Slots {
     pub(crate) fn take(&mut self, header: &[u8], unwritten: u8) -> Option<u16> {
         let slot = self.free.pop()?;
         let at = usize::from(slot) * SLOT_BYTES;
-        let bytes = header.iter().take(self.header_bytes);
-        bytes.enumerate().for_each(|(offset, byte)| self.memory.write_u8(at + offset, *byte));
+        self.memory.write_bytes(at, header.get(..self.header_bytes).unwrap_or(header));
         let answer = at + ANSWER_OFFSET;
         (0..self.answer_bytes).for_each(|offset| self.memory.write_u8(answer + offset, unwritten));
         Some(slot)

@@ -14,7 +14,7 @@ use gyre_machine::{CORES_MAX, core_index};
 /// Bytes that a core keeps to itself of one payer.
 pub const BATCH_BYTES: u32 = 16 << 10;
 /// Payers that a core keeps apart.
-const BATCHES: usize = 4;
+const BATCHES: usize = 8;
 /// No payer, no bytes.
 const EMPTY: u64 = (NONE as u64) << 32;
 

@@ -12,6 +12,7 @@ use crate::timer::Timers;
 use crate::turn::Turn;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use gyre_account::limits::RESOURCES_MAX;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_schedulers::{Metric, Readiness, Record};
 
@@ -354,18 +355,16 @@ impl CoreState {
         }
     }
 
+    /// The next queue of the gates, in turn among those where something waits.
     fn choose_gate(&mut self, now_ns: u64) -> Option<u32> {
-        let count = self.gates.len().max(1) as u32;
-        for step in 0..count {
-            let index = (self.next_gate + step) % count;
-            if (self.gates_waiting & !self.suspended) >> index & 1 == 0 {
-                continue;
-            }
+        let waiting = u64::from(self.gates_waiting & !self.suspended);
+        let (before, after) = (waiting & !(u64::MAX << self.next_gate), waiting & (u64::MAX << self.next_gate));
+        for index in crate::bits::ones(after).chain(crate::bits::ones(before)) {
             let Some(Some(gate)) = self.gates.get_mut(index as usize) else {
                 continue;
             };
             if let Some(queue) = gate.policy.schedule(now_ns) {
-                self.next_gate = (index + 1) % count;
+                self.next_gate = (index + 1) % RESOURCES_MAX as u32;
                 return Some(queue);
             }
             match gate.policy.poll_ready(now_ns) {

@@ -19,6 +19,14 @@ impl Page {
         Frame::allocate(0).map(|frame| Page(Arc::new(frame)))
     }
 
+    /// Takes a page with whatever was in it before, of anybody: nobody is shown it before all of its bytes were written.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn uncleared() -> Result<Page, OutOfMemory> {
+        Frame::allocate_uncleared(0).map(|frame| Page(Arc::new(frame)))
+    }
+
     /// Takes `2^order` contiguous zeroed pages as one buffer.
     ///
     /// # Errors

@@ -64,12 +64,12 @@ impl Gate {
     /// Does the requests of one activity that joined while they waited; after an error each alone.
     async fn turn(&self, ticket: Ticket) {
         self.admit().await;
-        let Some(batch) = ticket.take() else { return };
+        let Some(mut batch) = ticket.take() else { return };
         batch.part_bytes().for_each(|bytes| self.engine.report(Metric::Bytes, bytes));
-        match self.transfer(&batch).await {
+        match self.transfer(&mut batch).await {
             Err(_) if batch.parts() > 1 => {
-                for one in batch.split() {
-                    let done = self.transfer(&one).await;
+                for mut one in batch.split() {
+                    let done = self.transfer(&mut one).await;
                     one.answer(done);
                 }
             }
@@ -77,15 +77,16 @@ impl Gate {
         }
     }
 
-    async fn transfer(&self, batch: &Batch) -> Result<(), BlockError> {
-        let (first, views) = (batch.first_sector(), batch.views());
+    async fn transfer(&self, batch: &mut Batch) -> Result<(), BlockError> {
+        let (first, bytes) = (batch.first_sector(), batch.part_bytes().sum());
+        let views = batch.lend();
         let (done, ns) = if batch.is_write() {
             self.device.write_timed(first, views).await
         } else {
             let (data, ns) = self.device.read_timed(first, views).await;
-            (data.map(drop), ns)
+            (data.map(|data| batch.give_back(data)), ns)
         };
-        self.count(batch.part_bytes().sum(), ns);
+        self.count(bytes, ns);
         done
     }
 

@@ -222,6 +222,17 @@ impl FileSystem {
         }
     }
 
+    /// See [`files::Client::read_alone`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn read_alone(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
+        match self {
+            FileSystem::Served(client) => client.read_alone(node, offset, bytes).await,
+            FileSystem::Proc(proc) => proc.read(node, offset, bytes).await,
+        }
+    }
+
     /// See [`files::Client::write`].
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub struct OpenFile {
     flags: AtomicU32,
     /// The position of reads and writes, held while one of them is under way.
     pub position: AsyncLock<u64>,
+    /// It is read here and there (POSIX_FADV_RANDOM): nothing is brought that was not asked for.
+    pub is_random: AtomicBool,
     /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
     pub owner: AtomicI32,
     watchers: SpinLock<Vec<Weak<Item>>>,
@@ -61,6 +63,7 @@ impl OpenFile {
             location,
             flags: AtomicU32::new(flags & kept),
             position: AsyncLock::new(0),
+            is_random: AtomicBool::new(false),
             owner: AtomicI32::new(0),
             watchers: SpinLock::default(),
             closed: AtomicBool::new(false),

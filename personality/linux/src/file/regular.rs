@@ -7,6 +7,7 @@ use super::transfer::UserBuffer;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
@@ -55,6 +56,7 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
 /// Reads for a plain read, as a request of the I/O stream resource where that divides bytes.
 async fn fetch(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
     match file.tenant().passage.gate() {
+        None if file.is_random.load(Ordering::Relaxed) => Ok(place.system().read_alone(place.node, at, bytes).await?),
         None => Ok(place.system().read(place.node, at, bytes).await?),
         Some(gate) => Ok(gate.read(Arc::new(place.clone()), at, bytes).await?),
     }

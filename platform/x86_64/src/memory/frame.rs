@@ -68,6 +68,19 @@ impl Frame {
     /// # Errors
     /// [`OutOfMemory`] where there is none, the payer's budget is spent, or the order is beyond 128 MiB.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
+        Frame::take(order, true)
+    }
+
+    /// The same with whatever was in them before, of anybody: nobody is shown them before all bytes were written.
+    ///
+    /// # Errors
+    /// As [`Frame::allocate`].
+    pub fn allocate_uncleared(order: u8) -> Result<Frame, OutOfMemory> {
+        Frame::take(order, false)
+    }
+
+    #[inline]
+    fn take(order: u8, cleared: bool) -> Result<Frame, OutOfMemory> {
         if usize::from(order) >= super::buddy::ORDERS {
             return Err(OutOfMemory);
         }
@@ -75,7 +88,7 @@ impl Frame {
         let owner = charge(bytes)?;
         // The kernel's own pages (owner 0) may go below the floor: a device must not go without because programs took all.
         let may = owner == 0 || raw::is_above_floor(order);
-        let frames = if may { raw::take_frames(order, true) } else { None };
+        let frames = if may { raw::take_frames(order, cleared) } else { None };
         let Some(pa) = frames else {
             credit(owner, bytes);
             return Err(OutOfMemory);

@@ -6,6 +6,7 @@ use crate::file::object::Object;
 use crate::file::permission::{Asker, WRITE};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_interface::files::{AttributeChange, NodeKind};
 use linux_raw_sys::general as raw;
 
@@ -87,8 +88,8 @@ async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<
     Ok(place.system().allocate(place.node, offset, bytes).await?)
 }
 
-/// `fadvise64(fd, offset, bytes, advice)`: WILLNEED brings pages, DONTNEED writes them back and drops them; the rest is taken note
-/// of by nobody.
+/// `fadvise64(fd, offset, bytes, advice)`: WILLNEED brings pages, DONTNEED writes them back and drops them, after RANDOM nothing is read
+/// ahead (of the whole file, as Linux does) until another advice; SEQUENTIAL is as NORMAL, and NOREUSE taken note of by nobody.
 pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     let (offset, bytes, advice) = (a.word(1), a.word(2), a.unsigned(3));
@@ -107,6 +108,9 @@ pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::POSIX_FADV_DONTNEED => {
             place.system().write_back(place.node, offset, bytes).await?;
             place.system().evict(place.node, offset, bytes).await?;
+        }
+        raw::POSIX_FADV_NORMAL | raw::POSIX_FADV_RANDOM | raw::POSIX_FADV_SEQUENTIAL => {
+            file.is_random.store(advice == raw::POSIX_FADV_RANDOM, Ordering::Relaxed);
         }
         _ => {}
     }
