@@ -54,6 +54,8 @@ pub(crate) struct Group {
     pub(crate) blocks_free: u16,
     pub(crate) inodes_free: u16,
     pub(crate) directories: u16,
+    /// From here to the group's end all blocks are files' and directories'.
+    data_from: u32,
 }
 
 /// The shape of the file system.
@@ -140,7 +142,8 @@ impl Geometry {
     /// Adds a group from its descriptor; its parts must lie in the group and not overlap.
     pub(crate) fn add_group(&mut self, raw: &[u8]) -> Result<(), FileError> {
         let number = self.groups.len() as u32;
-        let group = Group {
+        let mut group = Group {
+            data_from: u32::MAX,
             block_bitmap: u32_at(raw, 0),
             inode_bitmap: u32_at(raw, 4),
             inode_table: u32_at(raw, 8),
@@ -161,6 +164,7 @@ impl Geometry {
         if !sound {
             return Err(FileError::Damaged);
         }
+        group.data_from = table_end.max(free_from).max(group.block_bitmap + 1).max(group.inode_bitmap + 1);
         self.groups.push(group);
         Ok(())
     }
@@ -218,6 +222,9 @@ impl Geometry {
         let Some(group) = self.groups.get(number as usize) else {
             return false;
         };
+        if block >= group.data_from {
+            return true;
+        }
         let (start, _) = self.group_blocks(number);
         block >= start.saturating_add(self.header_blocks(number))
             && block != group.block_bitmap

@@ -41,12 +41,6 @@ impl Path {
     pub(crate) fn steps(&self) -> &[usize] {
         self.indices.get(..self.depth).unwrap_or(&[])
     }
-
-    /// True where both pointers lie in one block.
-    fn same_leaf(&self, other: &Path) -> bool {
-        let leaf = self.depth.saturating_sub(1);
-        self.root == other.root && self.depth > 0 && self.indices.get(..leaf) == other.indices.get(..leaf)
-    }
 }
 
 fn split(mut rest: u64, depth: usize, base: u64) -> [usize; 3] {
@@ -88,22 +82,24 @@ impl Ext2 {
     pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Vec<u32>, FileError> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
         let mut blocks = Vec::with_capacity(count);
-        let mut leaf: Option<(Path, Option<Page>)> = None;
-        for index in first..first.saturating_add(count as u64) {
+        let (mut index, end) = (first, first.saturating_add(count as u64));
+        while index < end {
             let path = self.path(index)?;
             let root = self.checked(roots.get(path.root).copied().unwrap_or(0))?;
             let Some((last, _)) = path.steps().split_last() else {
                 blocks.push(root);
+                index += 1;
                 continue;
             };
-            if leaf.as_ref().is_none_or(|(of, _)| !of.same_leaf(&path)) {
-                leaf = Some((path, self.leaf(root, path).await?));
+            let leaf = self.leaf(root, path).await?;
+            let here = (self.pointers_per_block() - *last as u64).min(end - index);
+            for step in *last..*last + here as usize {
+                blocks.push(match &leaf {
+                    Some(page) => self.checked(self.pointer(page, step))?,
+                    None => 0,
+                });
             }
-            let page = leaf.as_ref().and_then(|(_, page)| page.as_ref());
-            blocks.push(match page {
-                Some(page) => self.checked(self.pointer(page, *last))?,
-                None => 0,
-            });
+            index += here;
         }
         Ok(blocks)
     }

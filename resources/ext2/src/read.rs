@@ -4,9 +4,9 @@ use crate::Ext2;
 use crate::metadata::from_block;
 use crate::node::Node;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::iter::Peekable;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
 use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
@@ -87,7 +87,8 @@ impl Ext2 {
         let is_stream = wanted.may_guess && (1..=index.min(HISTORY_PAGES)).all(is_known);
         let least = if is_stream { CLUSTER_PAGES } else { 1 };
         let end = (index + wanted.pages.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
-        let mut cluster = Cluster::from([first]);
+        let mut cluster = Cluster::with_capacity(end.saturating_sub(index) as usize);
+        cluster.push(first);
         cluster.extend((index + 1..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))));
         (cluster, is_stream)
     }
@@ -116,7 +117,8 @@ impl Ext2 {
         let start = from + (from..from + AHEAD_PAGES).take_while(known).count() as u64;
         let end = (start + AHEAD_PAGES).min(pages(node.size()));
         let absent = (start..end).map_while(|index| self.cache.begin_absent(self.page_key(node.id, index)));
-        let mut cluster: Cluster = absent.collect();
+        let mut cluster = Cluster::with_capacity(end.saturating_sub(start) as usize);
+        cluster.extend(absent);
         // Its first page is read while the others are still ahead of the reader.
         if let Some(first) = cluster.first_mut() {
             first.set_mark();
@@ -153,37 +155,31 @@ impl Ext2 {
         Ok(())
     }
 
-    async fn fill_all(&'static self, node: &Node, cluster: Cluster) -> Result<(), FileError> {
-        let size = node.size();
-        let payer = gyre_account::current_activity();
+    /// The same for pages one behind the other.
+    async fn fill_all(&'static self, node: &Node, mut cluster: Cluster) -> Result<(), FileError> {
+        let (size, payer) = (node.size(), gyre_account::current_activity());
+        let start = cluster.first().map_or(0, |fetch| fetch.key().index);
+        let used = self.blocks_until(start, cluster.len(), size);
+        let mut blocks = self.map_run(node, start * self.blocks_per_page(), used).await?.into_iter();
         let mut runs = Runs::default();
-        // Each fetch with the number of requests that bring it.
-        let mut fetches: VecDeque<(usize, Fetch)> = VecDeque::with_capacity(cluster.len());
-        let mut rest = cluster.into_iter().peekable();
-        while let Some(first) = rest.next() {
-            let start = first.key().index;
-            let mut together = Vec::from([first]);
-            while let Some(next) = rest.next_if(|next| next.key().index == start + together.len() as u64) {
-                together.push(next);
-            }
-            let used = self.blocks_until(start, together.len(), size);
-            let mut blocks = self.map_run(node, start * self.blocks_per_page(), used).await?.into_iter();
-            for mut fetch in together {
-                let mut placed = 0;
-                for (view, block) in self.parts(fetch.page()).zip(&mut blocks) {
-                    placed += u64::from(block != 0);
-                    if block == 0 {
-                        clear(&view);
-                    }
-                    runs.add(self.sector(block), view, payer);
+        // How many requests bring the pages up to each.
+        let mut needed: SmallVec<[usize; AHEAD_PAGES as usize]> = SmallVec::new();
+        for fetch in &mut cluster {
+            let mut placed = 0;
+            for (view, block) in self.parts(fetch.page()).zip(&mut blocks) {
+                placed += u64::from(block != 0);
+                if block == 0 {
+                    clear(&view);
                 }
-                if placed == self.blocks_per_page() && placed == 1 {
-                    fetch.note_placed();
-                }
-                fetches.push_back((runs.0.len(), fetch));
+                runs.add(self.sector(block), view, payer);
             }
+            if placed == self.blocks_per_page() && placed == 1 {
+                fetch.note_placed();
+            }
+            needed.push(runs.0.len());
         }
         let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views)).collect();
+        let mut fetches = cluster.into_iter().zip(needed).peekable();
         show(&mut fetches, 0, size);
         for (number, call) in calls.into_iter().enumerate() {
             call.await.map_err(from_block)?;
@@ -212,8 +208,8 @@ impl Ext2 {
 }
 
 /// Shows the pages that so many requests bring.
-fn show(fetches: &mut VecDeque<(usize, Fetch)>, requests: usize, size: u64) {
-    while let Some((_, fetch)) = fetches.pop_front_if(|(needed, _)| *needed <= requests) {
+fn show(fetches: &mut Peekable<impl Iterator<Item = (Fetch, usize)>>, requests: usize, size: u64) {
+    while let Some((fetch, _)) = fetches.next_if(|(_, needed)| *needed <= requests) {
         clear_behind(fetch.page(), fetch.key().index, size);
         fetch.done();
     }
@@ -271,7 +267,11 @@ impl Runs {
                 run.bytes += bytes;
                 run.views.push(view);
             }
-            _ => self.0.push(Run { sector, next, bytes, payer, views: Vec::from([view]) }),
+            _ => {
+                let mut views = Vec::with_capacity(CLUSTER_PAGES as usize);
+                views.push(view);
+                self.0.push(Run { sector, next, bytes, payer, views });
+            }
         }
     }
 }

@@ -75,8 +75,14 @@ pub(crate) struct Notes {
 }
 
 enum Slot {
-    Fetching(Arc<Arrival>),
-    Here { page: Page, dirty: bool, writing: bool, notes: Notes },
+    /// On its way; with those who wait for it, if any.
+    Fetching(Option<Arc<Arrival>>),
+    Here {
+        page: Page,
+        dirty: bool,
+        writing: bool,
+        notes: Notes,
+    },
 }
 
 impl Slot {
@@ -208,13 +214,12 @@ impl FileCache {
         }
         let account = self.shelf.account();
         let page = self.take_page(&account, make)?;
-        let arrival = Arc::new(Arrival::default());
-        let fetch = Fetch::new(self, key, page, arrival.clone());
-        let found =
-            self.shelf.with_or_add(key, account, |slot| Some(known(slot)), || (Some(Slot::Fetching(arrival)), None));
+        let fetch = Fetch::new(self, key, page);
+        let add = || (Some(Slot::Fetching(None)), None);
+        let found = self.shelf.with_or_add(key, account.clone(), |slot| Some(known(slot)), add);
         Ok(match found {
             None => {
-                self.shelf.account().add_miss();
+                account.add_miss();
                 Begin::Lead(fetch)
             }
             Some(found) => {
@@ -251,12 +256,12 @@ impl FileCache {
     }
 
     pub(crate) fn arrived(&self, key: PageKey, page: &Page, notes: Notes) {
-        self.shelf
-            .update(&key, |slot, _| *slot = Slot::Here { page: page.clone(), dirty: false, writing: false, notes });
+        let here = Slot::Here { page: page.clone(), dirty: false, writing: false, notes };
+        announce(self.shelf.update(&key, |slot, _| core::mem::replace(slot, here)));
     }
 
     pub(crate) fn abandoned(&self, key: PageKey) {
-        self.shelf.remove_if(&key, |slot, _| matches!(slot, Slot::Fetching(_)));
+        announce(self.shelf.remove_if(&key, |slot, _| matches!(slot, Slot::Fetching(_))));
     }
 
     /// Says that a page was written to; the current activity pays for writing it back if it was clean. False where the page is not here.
@@ -432,7 +437,14 @@ impl reclaim::Server for FileCache {
 fn known(slot: &mut Slot) -> Begin {
     match slot {
         Slot::Here { page, .. } => Begin::Here(page.clone()),
-        Slot::Fetching(arrival) => Begin::Wait(Waiting(arrival.clone())),
+        Slot::Fetching(arrival) => Begin::Wait(Waiting(arrival.get_or_insert_default().clone())),
+    }
+}
+
+/// Tells those who wait for a page what it came to, outside of the shelf's lock.
+fn announce(slot: Option<Slot>) {
+    if let Some(Slot::Fetching(Some(arrival))) = slot {
+        arrival.announce();
     }
 }
 

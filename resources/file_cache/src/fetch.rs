@@ -15,7 +15,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    fn announce(&self) {
+    pub(crate) fn announce(&self) {
         self.over.store(true, Ordering::Release);
         self.waiters.wake_all();
     }
@@ -46,14 +46,13 @@ pub struct Fetch {
     cache: &'static FileCache,
     key: PageKey,
     page: Page,
-    arrival: Arc<Arrival>,
     fulfilled: bool,
     notes: Notes,
 }
 
 impl Fetch {
-    pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page, arrival: Arc<Arrival>) -> Fetch {
-        Fetch { cache, key, page, arrival, fulfilled: false, notes: Notes::default() }
+    pub(crate) fn new(cache: &'static FileCache, key: PageKey, page: Page) -> Fetch {
+        Fetch { cache, key, page, fulfilled: false, notes: Notes::default() }
     }
 
     /// The page to fill: zeroed, or with whatever was there before, as it was begun.
@@ -85,7 +84,6 @@ impl Fetch {
     pub fn done(mut self) -> Page {
         self.fulfilled = true;
         self.cache.arrived(self.key, &self.page, self.notes);
-        self.arrival.announce();
         self.page.clone()
     }
 }
@@ -94,7 +92,6 @@ impl Drop for Fetch {
     fn drop(&mut self) {
         if !self.fulfilled {
             self.cache.abandoned(self.key);
-            self.arrival.announce();
         }
     }
 }

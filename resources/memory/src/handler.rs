@@ -81,9 +81,9 @@ impl Memory {
     /// machine is short and it has all that it is entitled to. Takes one short lock only where the machine is short.
     pub fn has_room(&self, payer: ActivityId) -> bool {
         let limit = self.options.activities.params(payer).memory_bytes_max;
-        let held = self.options.activities.held_bytes(payer);
+        let activities = self.options.activities;
         // An eighth stays for what cannot wait: the kernel's objects, pages of programs.
-        if held >= limit - limit / 8 {
+        if !activities.holds_less(payer, limit - limit / 8) {
             return false;
         }
         if (self.options.free_bytes)() >= 2 * self.options.low_bytes {
@@ -91,7 +91,7 @@ impl Memory {
         }
         let tenants = self.tenants.lock();
         let own = tenants.iter().find(|tenant| tenant.activity == payer);
-        own.is_none_or(|own| held < own.entitled_bytes.load(Ordering::Relaxed))
+        own.is_none_or(|own| activities.holds_less(payer, own.entitled_bytes.load(Ordering::Relaxed)))
     }
 
     /// Changes a tenant's limit; a reservation above it shrinks to it, and everybody's entitlement follows.

@@ -13,6 +13,8 @@ use gyre_machine::{CORES_MAX, core_index};
 
 /// Bytes that a core keeps to itself of one payer.
 pub const BATCH_BYTES: u32 = 16 << 10;
+/// Bytes of one payer that all cores keep to themselves at most.
+pub(crate) const NOTED_BYTES_MAX: u64 = BATCH_BYTES as u64 * CORES_MAX as u64;
 /// Payers that a core keeps apart.
 const BATCHES: usize = 8;
 /// No payer, no bytes.

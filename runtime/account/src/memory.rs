@@ -290,6 +290,14 @@ impl Activities {
         self.ids().into_iter().filter_map(read).collect()
     }
 
+    /// True where an activity that is no member, and all below it, hold less than `bytes`. Cheap where it is far from it: what cores have
+    /// not passed on yet is asked for near it only.
+    pub fn holds_less(&self, id: ActivityId, bytes: u64) -> bool {
+        let slot = self.slots.get(id.lead_index()).filter(|_| self.exists(id) && !id.is_member());
+        let about = slot.map_or(u64::MAX, |slot| slot.memory.total.load(Ordering::Relaxed));
+        about.saturating_add(crate::batch::NOTED_BYTES_MAX) < bytes || self.held_bytes(id) < bytes
+    }
+
     /// Bytes that an activity and all below it hold. Cheap but for a member that shares pages.
     pub fn held_bytes(&self, id: ActivityId) -> u64 {
         if id.is_member() {
