@@ -43,7 +43,7 @@ pub fn counts(resource: &str, metric: Metric) -> bool {
     match metric {
         Metric::Cycles | Metric::Messages => true,
         Metric::Bytes => {
-            matches!(resource, "block" | "storage" | "ext2" | "async_io" | "io_stream" | "network_write")
+            matches!(resource, "block" | "storage" | "ext2" | "file_cache" | "async_io" | "io_stream" | "network_write")
         }
         Metric::DeviceTime => resource == "block",
     }

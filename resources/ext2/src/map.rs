@@ -7,6 +7,10 @@ use alloc::vec::Vec;
 use gyre_interface::files::FileError;
 use gyre_object::Page;
 
+/// Bytes of a pointer.
+const POINTER_BYTES: usize = 4;
+/// Pointers that are copied from an indirect block at once.
+const POINTERS_AT_ONCE: usize = 32;
 /// Direct pointers.
 pub(crate) const DIRECT: usize = 12;
 
@@ -93,15 +97,27 @@ impl Ext2 {
             };
             let leaf = self.leaf(root, path).await?;
             let here = (self.pointers_per_block() - *last as u64).min(end - index);
-            for step in *last..*last + here as usize {
-                blocks.push(match &leaf {
-                    Some(page) => self.checked(self.pointer(page, step))?,
-                    None => 0,
-                });
+            match &leaf {
+                Some(page) => self.add_pointers(page, *last, here as usize, &mut blocks)?,
+                None => blocks.resize(blocks.len() + here as usize, 0),
             }
             index += here;
         }
         Ok(blocks)
+    }
+
+    /// Adds the blocks behind `count` pointers of an indirect block, from `first` on.
+    fn add_pointers(&self, page: &Page, first: usize, count: usize, blocks: &mut Vec<u32>) -> Result<(), FileError> {
+        let mut raw = [0; POINTERS_AT_ONCE * POINTER_BYTES];
+        for start in (first..first + count).step_by(POINTERS_AT_ONCE) {
+            let some = POINTERS_AT_ONCE.min(first + count - start);
+            let raw = raw.get_mut(..some * POINTER_BYTES).unwrap_or_default();
+            page.read(start * POINTER_BYTES, raw);
+            for pointer in raw.chunks_exact(POINTER_BYTES) {
+                blocks.push(self.checked(crate::raw::u32_at(pointer, 0))?);
+            }
+        }
+        Ok(())
     }
 
     /// The last indirect block of a path, if there is one.

@@ -13,7 +13,8 @@
 //! * A page that is dirty, being written or held by somebody else is never evicted.
 //! * A [`Fetch`] or [`Writing`] dropped at any point leaves no page that nobody can fetch or write any more.
 //!
-//! Asks nobody: file systems read and write the pages they find here.
+//! The cache asks nobody: file systems read and write the pages they find here. [`Contents`] is the resource before a file system, where
+//! its owner gave the file cache a scheduler.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -22,6 +23,7 @@ extern crate std;
 
 pub mod account;
 pub mod cache;
+pub mod contents;
 mod dirty;
 pub mod fetch;
 mod hash;
@@ -32,6 +34,7 @@ pub mod writing;
 
 pub use account::{Account, Usage};
 pub use cache::{CacheOptions, FileCache, PageKey, Room};
+pub use contents::Contents;
 pub use fetch::{Begin, Fetch, Waiting};
 pub use shelf::{Shelf, ShelfOptions};
 pub use writing::Writing;

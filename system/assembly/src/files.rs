@@ -1,10 +1,12 @@
 //! File systems in the grid.
 
+use crate::reporter;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_engine::Engine;
 use gyre_ext2::{Ext2, MountOptions};
-use gyre_file_cache::FileCache;
+use gyre_file_cache::{Contents, FileCache};
 use gyre_interface::block::block;
 use gyre_interface::files::{FileError, files};
 use gyre_interface::memory::{MemoryError, reclaim};
@@ -40,7 +42,8 @@ impl reclaim::Server for FileSystems {
     }
 }
 
-/// Mounts a file system, gives it a port, and lets `core` write back what is dirty for long, in the name of who dirtied it.
+/// Mounts a file system, gives it a port, and lets `core` write back what is dirty for long, in the name of who dirtied it. Where the file
+/// cache has a scheduler of its own (`is_gated`), contents go through it.
 ///
 /// # Errors
 /// Those of [`Ext2::mount`].
@@ -50,10 +53,18 @@ pub async fn mount(
     options: MountOptions,
     cache: &'static FileCache,
     core: usize,
+    is_gated: bool,
 ) -> Result<(&'static Ext2, files::Client), FileError> {
     let server = Ext2::mount(disk, options, cache).await?;
     let resource = engine.resource("ext2").unwrap_or(ResourceId(0));
     engine.spawn_for_on(core, resource, ActivityId::INFRASTRUCTURE, move || server.maintain());
     let port = engine.port(resource, move |request| files::serve(server, request));
-    Ok((server, files::Client::new(Link::new(port)).with_near(server)))
+    let link = Link::new(port);
+    if !is_gated {
+        return Ok((server, files::Client::new(link).with_near(server)));
+    }
+    let contents: &'static Contents = Box::leak(Box::new(Contents::new(link, server, reporter(engine))));
+    let resource = engine.resource("file_cache").unwrap_or(ResourceId(0));
+    let queue = engine.port(resource, move |request| contents.serve(request));
+    Ok((server, contents.client(Link::new(queue))))
 }

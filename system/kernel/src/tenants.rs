@@ -251,11 +251,13 @@ async fn mount(
     let bounds =
         ShelfOptions { capacity: nodes_max, budget: nodes_max, payer: tenant_of as fn(ActivityId) -> ActivityId };
     // A cached read is some 2,000 instructions: its bytes are told where a scheduler wants to know.
-    let report = grid::has_gate(system.machine, "ext2").then(|| reporter(system.engine));
+    let is_gated = grid::has_gate(system.machine, "file_cache");
+    let report = (is_gated || grid::has_gate(system.machine, "ext2")).then(|| reporter(system.engine));
     let options = MountOptions { nodes: bounds, names: bounds, report, ..MountOptions::new(index as u32 + 1) };
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
     let core = index % system.engine.cores();
-    let (server, client) = gyre_assembly::files::mount(system.engine, client, options, disks.cache, core).await?;
+    let (server, client) =
+        gyre_assembly::files::mount(system.engine, client, options, disks.cache, core, is_gated).await?;
     memory::add_file_system(server);
     server.objects().into_iter().for_each(|(name, counted)| gyre_object::register_pool(name, counted));
     if let Some(activity) = system.activities.get(index) {

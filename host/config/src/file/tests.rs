@@ -268,6 +268,7 @@ fn a_metric_that_a_resource_does_not_count_is_refused() {
     };
     assert_eq!(uncounted("tmpfs", "bytes").as_deref(), Some("`tmpfs` does not count bytes"));
     assert_eq!(uncounted("storage", "bytes"), None);
+    assert_eq!(uncounted("file-cache", "bytes"), None);
     assert_eq!(uncounted("io-stream", "device-time").as_deref(), Some("`io-stream` does not count device-time"));
     assert_eq!(uncounted("io-stream", "bytes"), None);
     assert_eq!(uncounted("block", "device-time"), None);

@@ -13,6 +13,8 @@ use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
+/// Pages that a call copies at once at most: 128 KiB, from wherever they begin.
+const COPY_PAGES_MAX: usize = (128 << 10) / PAGE_BYTES + 1;
 /// Largest offset (off_t).
 pub const OFFSET_MAX: u64 = i64::MAX as u64;
 
@@ -245,16 +247,37 @@ fn read_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: O
     Some(count)
 }
 
-/// What was copied before it turns out that the rest must wait is copied again.
+/// Nothing is copied before all pages are known to be here: else the rest waits, and what was copied is copied again.
 fn copy_near(place: &Place, thread: &Thread, address: u64, bytes: usize, offset: u64) -> Option<usize> {
     if bytes <= PAGE_BYTES {
         return copy_some(place, thread, address, bytes, offset, &mut [const { None }; FEW_PAGES]);
     }
+    let start = (offset % PAGE_BYTES as u64) as usize;
+    let mut pages = [const { None }; COPY_PAGES_MAX];
+    let total = show_near(place, offset, bytes, &mut pages)?;
+    let mut done = 0;
+    while done < total {
+        let from = pages.get((start + done) / PAGE_BYTES..)?;
+        let (within, to) = ((start + done) % PAGE_BYTES, address.wrapping_add(done as u64));
+        let count = (total - done).min(NEAR_BYTES_MAX - within);
+        if !thread.process().with_space(|space| space.copy_pages_at_once(to, from, within, count)) {
+            return None;
+        }
+        done += count;
+    }
+    Some(total)
+}
+
+/// The pages of a range that are in memory; `None` where not all are. Answers the bytes, fewer at the end of the file.
+fn show_near(place: &Place, offset: u64, bytes: usize, into: &mut [Option<Page>]) -> Option<usize> {
+    let start = (offset % PAGE_BYTES as u64) as usize;
     let mut done = 0;
     while done < bytes {
-        let (at, wanted) = (offset.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
-        let to = address.wrapping_add(done as u64);
-        let count = copy_some(place, thread, to, wanted, at, &mut [const { None }; NEAR_PAGES_MAX])?;
+        let within = (start + done) % PAGE_BYTES;
+        let wanted = (bytes - done).min(NEAR_BYTES_MAX - within);
+        let at = offset.checked_add(done as u64)?;
+        let into = into.get_mut((start + done) / PAGE_BYTES..)?;
+        let count = place.system().visit(|near| near.read(place.node, at, wanted, into))??.ok()?;
         done += count;
         if count < wanted {
             break;

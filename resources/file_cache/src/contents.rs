@@ -1,0 +1,191 @@
+//! The file cache as a resource before a file system: what reads and writes contents comes here first, and its bytes count here.
+//!
+//! ```text
+//!   files::Request --> Contents::port: contents --> queue of the file cache: in memory --> answered here
+//!                                                                            the rest   --> the file system, in one request
+//!                                      the rest --> queue of the file system
+//!   a visit (no message): the file cache's scheduler agrees --> answered in the caller's turn
+//! ```
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use gyre_interface::BytesReport;
+use gyre_interface::files::files::{Client, Request};
+use gyre_interface::files::{Attributes, FileError, NodeId};
+use gyre_interface::near::{Fill, Near};
+use gyre_machine::PAGE_BYTES;
+use gyre_message::{Labels, Link, Port};
+use gyre_object::{Bytes, Page, SetOnce};
+
+/// What stands between programs and the contents of a file system's files. Lives as long as the instance.
+pub struct Contents {
+    /// What the file system has in memory. It tells the bytes that it shows to whoever looks.
+    shown: &'static dyn Near,
+    /// The file system.
+    files: Link<Request>,
+    /// The queue of the file cache.
+    queue: SetOnce<Link<Request>>,
+    report: BytesReport,
+}
+
+/// Takes requests about contents to the file cache, the others to the file system.
+struct Way(&'static Contents);
+
+impl Contents {
+    /// The contents of a file system that answers at `files` and shows what it has in memory; `report` is told the bytes that it is asked for.
+    pub fn new(files: Link<Request>, shown: &'static dyn Near, report: BytesReport) -> Contents {
+        Contents { shown, files, queue: SetOnce::new(), report }
+    }
+
+    /// A client of the file system whose contents go through `queue`, which [`Contents::serve`] handles. Once.
+    pub fn client(&'static self, queue: Link<Request>) -> Client {
+        self.queue.set(queue);
+        let way: &'static Way = Box::leak(Box::new(Way(self)));
+        Client::new(Link::new(way)).with_near(self)
+    }
+
+    /// Handles a request in the turn of the file cache.
+    pub async fn serve(&'static self, request: Request) {
+        let files = Client::new(self.files);
+        match request {
+            Request::read { node, offset, bytes, reply } => reply.send(self.read(node, offset, bytes, false).await),
+            Request::read_alone { node, offset, bytes, reply } => {
+                reply.send(self.read(node, offset, bytes, true).await)
+            }
+            Request::page { node, index, reply } => reply.send(self.page(node, index).await),
+            Request::write { node, offset, data, reply } => {
+                reply.send(files.write(node, offset, data).await.inspect(|written| self.moved(*written)));
+            }
+            Request::append { node, data, reply } => {
+                let bytes = data.iter().map(Bytes::len).sum();
+                reply.send(files.append(node, data).await.inspect(|_| self.moved(bytes)));
+            }
+            Request::page_dirtied { node, index, reply } => {
+                reply.send(files.page_dirtied(node, index).await.inspect(|()| self.moved(PAGE_BYTES)));
+            }
+            other => self.files.send(other),
+        }
+    }
+
+    fn moved(&self, bytes: usize) {
+        (self.report)(bytes as u64);
+    }
+
+    /// What is in memory up to the first page that is not, and the rest from the file system in one request.
+    async fn read(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        alone: bool,
+    ) -> Result<Vec<Bytes>, FileError> {
+        let mut pieces = Vec::new();
+        let (done, is_all) = self.known(node, offset, bytes, &mut pieces)?;
+        if is_all {
+            return Ok(pieces);
+        }
+        let files = Client::new(self.files);
+        let (from, left) = (offset.saturating_add(done as u64), bytes - done);
+        let rest = if alone { files.read_alone(node, from, left) } else { files.read(node, from, left) };
+        let rest = rest.await?;
+        self.moved(rest.iter().map(Bytes::len).sum());
+        pieces.extend(rest);
+        Ok(pieces)
+    }
+
+    /// Adds what is in memory of a range, from its start on. Answers the bytes, and whether there is no more of it.
+    fn known(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        pieces: &mut Vec<Bytes>,
+    ) -> Result<(usize, bool), FileError> {
+        let mut done = 0;
+        while done < bytes {
+            let at = offset.saturating_add(done as u64);
+            let start = (at % PAGE_BYTES as u64) as usize;
+            let wanted = (PAGE_BYTES - start).min(bytes - done);
+            let mut page = [None];
+            let Some(count) = self.shown.read(node, at, wanted, &mut page) else { return Ok((done, false)) };
+            let count = count?;
+            let [page] = page;
+            pieces.extend(page.filter(|_| count > 0).map(|page| Bytes::new(page, start, count)));
+            done += count;
+            if count < wanted {
+                break;
+            }
+        }
+        Ok((done, true))
+    }
+
+    async fn page(&'static self, node: NodeId, index: u64) -> Result<Page, FileError> {
+        let mut page = [None];
+        let at = index.saturating_mul(PAGE_BYTES as u64);
+        if let (Some(Ok(1..)), [Some(page)]) = (self.shown.read(node, at, PAGE_BYTES, &mut page), &page) {
+            return Ok(page.clone());
+        }
+        let page = Client::new(self.files).page(node, index).await?;
+        self.moved(PAGE_BYTES);
+        Ok(page)
+    }
+
+    /// Looks at contents as a request of the file cache that is handled at once; `None` where its scheduler does not agree.
+    fn visit<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        self.queue.get()?.visit(look)?
+    }
+}
+
+impl Port<Request> for Way {
+    fn send(&self, request: Request, labels: Labels) {
+        let is_contents = matches!(
+            request,
+            Request::read { .. }
+                | Request::read_alone { .. }
+                | Request::page { .. }
+                | Request::write { .. }
+                | Request::append { .. }
+                | Request::page_dirtied { .. }
+        );
+        match self.0.queue.get().filter(|_| is_contents) {
+            Some(queue) => queue.labelled(labels).send(request),
+            None => self.0.files.labelled(labels).send(request),
+        }
+    }
+
+    fn visit(&self, labels: Labels, work: &mut dyn FnMut()) -> bool {
+        self.0.files.labelled(labels).visit(work).is_some()
+    }
+}
+
+impl Near for Contents {
+    fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
+        self.shown.attributes(node)
+    }
+
+    fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
+        self.shown.lookup(directory, name)
+    }
+
+    fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
+        self.shown.open(node)
+    }
+
+    fn close(&'static self, node: NodeId) -> bool {
+        self.shown.close(node)
+    }
+
+    fn read(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        into: &mut [Option<Page>],
+    ) -> Option<Result<usize, FileError>> {
+        self.visit(|| self.shown.read(node, offset, bytes, into))
+    }
+
+    fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
+        self.visit(|| self.shown.overwrite(node, offset, bytes, fill))
+    }
+}
