@@ -56,6 +56,11 @@ impl Breakdown {
         self.resources.iter().flat_map(of).collect()
     }
 
+    /// What a resource had of the machine, percent; 0 for one that is left out.
+    pub fn percent(&self, resource: &str) -> f64 {
+        self.resources.iter().find(|group| group.name == resource).map_or(0.0, total)
+    }
+
     /// What the customers used of a resource against each other: name, entitled and used percent. Empty for a resource that is left out.
     pub fn relative(&self, resource: &str) -> Vec<(&str, f64, f64)> {
         let Some(group) = self.resources.iter().find(|group| group.name == resource) else { return vec![] };
