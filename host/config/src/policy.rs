@@ -11,6 +11,7 @@ pub const RESOURCES: &[&str] = &[
     CPU,
     "device_interrupt",
     "block",
+    "scsi",
     "storage",
     "memory",
     "file_cache",
@@ -43,7 +44,7 @@ pub fn counts(resource: &str, metric: Metric) -> bool {
     match metric {
         Metric::Cycles | Metric::Messages => true,
         Metric::Bytes => {
-            matches!(resource, "block" | "storage" | "ext2" | "async_io" | "io_stream" | "network_write")
+            matches!(resource, "block" | "scsi" | "storage" | "ext2" | "async_io" | "io_stream" | "network_write")
         }
         Metric::DeviceTime => resource == "block",
     }
