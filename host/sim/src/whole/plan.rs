@@ -13,7 +13,9 @@ const PREFIX: u8 = 24;
 
 /// One seed of so many is a contest.
 const CONTEST_EVERY: u64 = 8;
-/// How long it takes, ns.
+/// One seed of so many has a SCSI disk.
+const SCSI_EVERY: u64 = 3;
+/// How long a contest takes, ns.
 const CONTEST_NS: u64 = 60 * MS;
 
 /// What the disk does.
@@ -29,6 +31,8 @@ pub struct DiskPlan {
     pub late: u64,
     /// Queues that the device offers.
     pub queues: u16,
+    /// A unit behind a SCSI host, not a block device.
+    pub is_scsi: bool,
 }
 
 impl DiskPlan {
@@ -111,7 +115,7 @@ impl Plan {
             busy_ns,
             crash_ns: random.once_in(2).then(|| 2 * MS + random.below(busy_ns + 10 * MS)),
             kill,
-            disk: disk(&mut random),
+            disk: disk(seed % SCSI_EVERY == 0, &mut random),
             wire: wire(seed, &mut random),
             tenants,
             dispatch: [Dispatch::Inline, Dispatch::Inline, Dispatch::Turns, Dispatch::Queued][random.below(4) as usize],
@@ -175,7 +179,7 @@ fn tenant(random: &mut Random) -> TenantPlan {
     }
 }
 
-fn disk(random: &mut Random) -> DiskPlan {
+fn disk(is_scsi: bool, random: &mut Random) -> DiskPlan {
     let is_faulty = random.once_in(4);
     DiskPlan {
         latency_ns: 5_000 + random.below(60_000),
@@ -183,6 +187,7 @@ fn disk(random: &mut Random) -> DiskPlan {
         errors: if is_faulty { random.below(10) } else { 0 },
         late: if is_faulty { random.below(4) } else { 0 },
         queues: 1 + random.below(4) as u16,
+        is_scsi,
     }
 }
 
