@@ -6,8 +6,9 @@
 //!
 //! Requests join before commands are made of them, since a command says where it begins and how long it is. But the disk's scheduler stands
 //! behind, at the gate, and orders commands; so of each activity only as many are made as let it choose among all at any time: twice what the device
-//! has at once. When all places at the device are one's own, as many wait at the gate for the places that come free, while the answers go back.
-//! What is beyond waits in the activity's line, where it is joined.
+//! has at once and eight. When all places at the device are one's own, more than as many wait at the gate for the places that come free, while the answers
+//! go back: with fewer, who has the larger share is not there each time when it is entitled. What is beyond waits in the activity's line, where it is
+//! joined.
 
 use alloc::boxed::Box;
 use gyre_account::{ResourceId, current_activity};
@@ -22,6 +23,13 @@ use gyre_scsi::Unit;
 
 /// Commands of an activity that wait at the gate or are at the device, for each that the device has at once.
 const COMMANDS_PER_PLACE: usize = 2;
+/// And so many more: answers wait for the gate's turns as commands do.
+const COMMANDS_MORE: usize = 8;
+
+/// Commands of an activity that are under way at most.
+fn commands_max(depth: u16) -> usize {
+    usize::from(depth) * COMMANDS_PER_PLACE + COMMANDS_MORE
+}
 
 struct Disk {
     unit: Unit,
@@ -36,7 +44,7 @@ pub fn connect(
     report: Option<BytesReport>,
 ) -> block::Client {
     let resource = engine.resource("scsi").unwrap_or(ResourceId(0));
-    let lines = Lines::new(usize::from(depth).saturating_mul(COMMANDS_PER_PLACE));
+    let lines = Lines::new(commands_max(depth));
     let disk: &'static Disk = Box::leak(Box::new(Disk { unit: Unit::new(host, report), lines }));
     let waiting: &'static Waiting = Box::leak(Box::default());
     let queue = engine.port(resource, move |work| serve(disk, work));

@@ -15,6 +15,8 @@
 mod card;
 mod checks;
 mod disk;
+#[cfg(test)]
+mod disk_shares;
 mod exchange;
 mod files;
 mod image;

@@ -124,6 +124,16 @@ impl Plan {
         if seed % CONTEST_EVERY == 0 { plan.contest() } else { plan }
     }
 
+    /// Two tenants with these shares and a disk without faults, on one core.
+    #[cfg(test)]
+    pub fn for_disk_shares(shares: [u32; 2], is_scsi: bool, depth: u16) -> Plan {
+        let plan = Plan { cores: 1, dispatch: Dispatch::Inline, depth, crash_ns: None, kill: None, ..Plan::new(1) };
+        let disk = DiskPlan { latency_ns: 400_000, stalls: 0, errors: 0, late: 0, queues: 1, is_scsi };
+        let memory_bytes = 16 << 20;
+        let tenants = shares.map(|share| TenantPlan { share, memory_bytes, ..plan.tenants[0] }).to_vec();
+        Plan { disk, tenants, ..plan }
+    }
+
     /// The same as a contest for the link.
     fn contest(mut self) -> Plan {
         let faults = Faults { seed: self.wire.faults.seed, delay_us: self.wire.faults.delay_us, ..CLEAN };
