@@ -39,6 +39,24 @@ pub struct Geometry {
     pub read_only: bool,
 }
 
+impl Geometry {
+    /// Says whether the device can do a read or write of these views: whole sectors, in bounds, not too many.
+    ///
+    /// # Errors
+    /// [`BlockError::OutOfRange`].
+    pub fn check(&self, first_sector: u64, views: &[Bytes]) -> Result<(), BlockError> {
+        let bytes: usize = views.iter().map(Bytes::len).sum();
+        let is_aligned = views.iter().all(|view| {
+            let (_, start) = view.location();
+            !view.is_empty() && start.is_multiple_of(SECTOR_BYTES) && view.len().is_multiple_of(SECTOR_BYTES)
+        });
+        let end = first_sector.checked_add((bytes / SECTOR_BYTES) as u64);
+        let is_inside = end.is_some_and(|end| end <= self.sectors);
+        let is_sound = !views.is_empty() && is_aligned && is_inside && bytes <= REQUEST_BYTES_MAX;
+        if is_sound { Ok(()) } else { Err(BlockError::OutOfRange) }
+    }
+}
+
 protocol! {
     /// What a block device does for others.
     pub mod block {

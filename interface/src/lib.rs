@@ -11,6 +11,7 @@ pub mod link;
 pub mod memory;
 pub mod near;
 pub mod readiness;
+pub mod scsi;
 pub mod tcp;
 pub mod udp;
 

@@ -11,6 +11,7 @@ pub const RESOURCES: &[&str] = &[
     CPU,
     "device_interrupt",
     "block",
+    "scsi",
     "storage",
     "memory",
     "file_cache",
@@ -43,7 +44,8 @@ pub fn counts(resource: &str, metric: Metric) -> bool {
     match metric {
         Metric::Cycles | Metric::Messages => true,
         Metric::Bytes => {
-            matches!(resource, "block" | "storage" | "ext2" | "file_cache" | "async_io" | "io_stream" | "network_write")
+            let before_devices = matches!(resource, "block" | "scsi" | "storage" | "network_write");
+            before_devices || matches!(resource, "ext2" | "file_cache" | "async_io" | "io_stream")
         }
         Metric::DeviceTime => resource == "block",
     }

@@ -13,16 +13,20 @@
 //! [`gyre_interface::block::REQUEST_BYTES_MAX`] together; no request overtakes one that was made before it, overlaps it, and writes or is
 //! overtaken by a write; a ticket that is dropped answers all parts.
 //!
+//! Where what is made of a batch waits somewhere else than the ticket (SCSI commands), [`Lines`] keep the rest of an activity's tickets back, to be joined.
+//!
 //! Left out: requests that became adjacent by a third between them are not joined; requests with a dependency label never are.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
 mod batch;
+mod lines;
 mod port;
 mod waiting;
 
 pub use batch::Batch;
+pub use lines::{Lines, Place};
 pub use port::{Merging, Work};
 pub use waiting::{Ticket, Waiting};
 

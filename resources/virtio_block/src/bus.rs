@@ -1,9 +1,9 @@
 //! What is different between virtio's two kinds of disks: how a request looks, what an answer means, and where the request queues begin.
 
 use crate::request::Kind;
-use crate::scsi;
 use crate::slots::HEADER_BYTES_MAX;
-use gyre_interface::block::{BlockError, SECTOR_BYTES};
+use crate::wire::{self, Said};
+use gyre_interface::block::BlockError;
 use gyre_machine::DeviceError;
 
 /// The type of block devices (virtio 1.2 §5.2.1).
@@ -12,18 +12,16 @@ pub const BLOCK_KIND: u16 = 2;
 pub const SCSI_KIND: u16 = 8;
 
 /// What the device's answer comes to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It was done, all of it.
     Done,
-    /// It could not be done now: again, soon.
-    Again,
     /// The device does not do that.
     Unsupported,
-    /// There are no such sectors.
-    OutOfRange,
     /// It failed.
     Failed,
+    /// A SCSI unit said this; what it comes to is for who sent the command.
+    Said(Said),
 }
 
 impl Verdict {
@@ -31,8 +29,7 @@ impl Verdict {
         match self {
             Verdict::Done => None,
             Verdict::Unsupported => Some(BlockError::Unsupported),
-            Verdict::OutOfRange => Some(BlockError::OutOfRange),
-            Verdict::Again | Verdict::Failed => Some(BlockError::Io),
+            Verdict::Failed | Verdict::Said(_) => Some(BlockError::Io),
         }
     }
 }
@@ -64,11 +61,11 @@ impl Bus {
     }
 
     pub(crate) fn header_bytes(self) -> usize {
-        if self == Bus::Scsi { scsi::wire::REQUEST_BYTES } else { BLOCK_HEADER_BYTES }
+        if self == Bus::Scsi { wire::REQUEST_BYTES } else { BLOCK_HEADER_BYTES }
     }
 
     pub(crate) fn answer_bytes(self) -> usize {
-        if self == Bus::Scsi { scsi::wire::ANSWER_BYTES } else { 1 }
+        if self == Bus::Scsi { wire::ANSWER_BYTES } else { 1 }
     }
 
     /// True where the answer comes before the data that the device writes.
@@ -82,23 +79,20 @@ impl Bus {
     }
 
     /// The header of a request; `None` where it cannot be said on this bus.
-    pub(crate) fn header(self, kind: Kind, first_sector: u64, data_bytes: usize) -> Option<[u8; HEADER_BYTES_MAX]> {
+    pub(crate) fn header(self, kind: Kind, first_sector: u64) -> Option<[u8; HEADER_BYTES_MAX]> {
         let mut header = [0; HEADER_BYTES_MAX];
-        match self {
-            Bus::Block => {
+        match (self, kind) {
+            (Bus::Scsi, Kind::Command(command, _)) => wire::write_request(&mut header, &command),
+            (Bus::Block, Kind::Read | Kind::Write | Kind::Flush) => {
                 let code: u32 = match kind {
                     Kind::Read => 0,
                     Kind::Write => 1,
-                    Kind::Flush => 4,
-                    Kind::Command(_) => return None,
+                    _ => 4,
                 };
                 header.get_mut(..4)?.copy_from_slice(&code.to_le_bytes());
                 header.get_mut(8..16)?.copy_from_slice(&first_sector.to_le_bytes());
             }
-            Bus::Scsi => {
-                let command = scsi::command::of(kind, first_sector, (data_bytes / SECTOR_BYTES) as u32);
-                scsi::wire::write_request(&mut header, &command);
-            }
+            _ => return None,
         }
         Some(header)
     }
@@ -106,7 +100,9 @@ impl Bus {
     /// What an answer means, for a request with so many bytes of data, where the device says that it wrote `written` bytes.
     pub(crate) fn judge(self, answer: &[u8], kind: Kind, data_bytes: usize, written: u32) -> Verdict {
         match self {
-            Bus::Scsi => scsi::wire::judge(answer, kind, data_bytes, written),
+            Bus::Scsi => {
+                wire::parse(answer, kind.device_writes(), data_bytes, written).map_or(Verdict::Failed, Verdict::Said)
+            }
             Bus::Block => {
                 let expected = if kind.device_writes() { data_bytes + 1 } else { 1 };
                 match answer.first() {

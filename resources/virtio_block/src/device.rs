@@ -1,12 +1,12 @@
 //! The device: its queues, its interrupts, its failures.
 
-use crate::bus::{Bus, Verdict};
+use crate::bus::Bus;
 use crate::queue::Queue;
 use crate::request::{Answered, DATA_PIECES_MAX, Kind, Pending, total_bytes};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use gyre_interface::block::{BlockError, Geometry};
+use gyre_interface::block::Geometry;
 use gyre_machine::{DeviceError, core_index, cycles_per_ms, now};
 use gyre_message::{Call, WaitQueue, reply_pair, sleep_until};
 use gyre_object::{Bytes, SpinLock};
@@ -27,8 +27,6 @@ const CONFIG_SCSI_QUEUES: usize = 0;
 const CONFIG_SCSI_SEGMENTS_MAX: usize = 4;
 /// Most queues that are used, whatever the device offers.
 const QUEUES_MAX: usize = 64;
-/// Tries of a request that the device could not do just now.
-const TRIES: usize = 5;
 
 /// How the driver uses its device.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +48,11 @@ impl Default for BlockOptions {
 pub struct BlockStatistics {
     /// Requests that the device answered.
     pub completed: u64,
-    /// Bytes of the data of reads.
+    /// Bytes of the data of reads; of a SCSI unit of all that it answered.
     pub read_bytes: u64,
     /// Bytes of the data of writes.
     pub written_bytes: u64,
-    /// Flushes.
+    /// Flushes of a block device.
     pub flushes: u64,
     /// Times that a request found the device full and waited.
     pub waits: u64,
@@ -71,7 +69,7 @@ struct Lane {
     line: u32,
 }
 
-/// A disk behind virtio: a block device, or unit 0 of a SCSI host. Lives as long as the instance.
+/// A disk behind virtio: a block device, or the host adapter of a SCSI unit. Lives as long as the instance.
 pub struct VirtioDisk {
     transport: Box<dyn Transport>,
     bus: Bus,
@@ -87,8 +85,8 @@ pub struct VirtioDisk {
     resets: AtomicU64,
     room: WaitQueue,
     busy: WaitQueue,
-    /// Of a SCSI unit known once it was asked.
-    pub(crate) geometry: SpinLock<Option<Geometry>>,
+    /// `None` behind a SCSI host: who speaks to the unit asks it.
+    pub(crate) geometry: Option<Geometry>,
     pub(crate) has_flush: bool,
     options: BlockOptions,
 }
@@ -132,8 +130,8 @@ impl VirtioDisk {
             resets: AtomicU64::new(0),
             room: WaitQueue::new(),
             busy: WaitQueue::new(),
-            geometry: SpinLock::new(geometry),
-            has_flush: bus == Bus::Scsi || features & FEATURE_FLUSH != 0,
+            geometry,
+            has_flush: features & FEATURE_FLUSH != 0,
             options,
         })
     }
@@ -150,6 +148,11 @@ impl VirtioDisk {
     /// True where the device would take a request now.
     pub fn has_room(&self) -> bool {
         self.dead.load(Ordering::Acquire) || self.in_flight.load(Ordering::Acquire) < self.options.depth
+    }
+
+    /// Most requests at the device at once.
+    pub fn depth(&self) -> u16 {
+        self.options.depth
     }
 
     /// What the driver has seen.
@@ -209,27 +212,8 @@ impl VirtioDisk {
         self.options.timeout_ms.saturating_mul(cycles_per_ms())
     }
 
-    /// Has the device do something, again where it could not just now. Answers the data, and what it took of the device, in cycles.
-    pub(crate) async fn perform(
-        &self,
-        kind: Kind,
-        first_sector: u64,
-        data: Vec<Bytes>,
-    ) -> (Result<Vec<Bytes>, BlockError>, u64) {
-        let (mut data, mut cycles, mut verdict) = (data, 0, Verdict::Failed);
-        for _ in 0..TRIES {
-            let answered = self.perform_once(kind, first_sector, data).await;
-            (data, verdict) = (answered.data, answered.verdict);
-            cycles += answered.device_cycles;
-            if verdict != Verdict::Again {
-                break;
-            }
-        }
-        (verdict.error().map_or(Ok(data), Err), cycles)
-    }
-
-    /// The same, once.
-    pub(crate) async fn perform_once(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Answered {
+    /// Has the device do something. Answers what it said, the data, and what it took of the device, in cycles.
+    pub(crate) async fn perform(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Answered {
         self.submit(kind, first_sector, data).await.await
     }
 

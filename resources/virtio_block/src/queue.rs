@@ -5,6 +5,7 @@ use crate::bus::Bus;
 use crate::request::{DATA_PIECES_MAX, Done, Kind, Pending, Pieces, data_pieces, total_bytes};
 use crate::slots::Slots;
 use alloc::vec::Vec;
+use gyre_interface::scsi::Direction;
 use gyre_machine::DeviceError;
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Doorbell, Full, Ring, RingOptions, Transport};
@@ -24,10 +25,10 @@ impl Counts {
         self.completed += 1;
         let bytes = total_bytes(&pending.data) as u64;
         match pending.kind {
-            Kind::Read => self.read_bytes += bytes,
-            Kind::Write => self.written_bytes += bytes,
+            Kind::Read | Kind::Command(_, Direction::FromUnit) => self.read_bytes += bytes,
+            Kind::Write | Kind::Command(_, Direction::ToUnit) => self.written_bytes += bytes,
             Kind::Flush => self.flushes += 1,
-            Kind::Command(_) => {}
+            Kind::Command(_, Direction::Nowhere) => {}
         }
     }
 }
@@ -74,8 +75,7 @@ impl Queue {
 
     /// Puts a request into the ring; true where the device wants to be told. Gives the request back where there is no room.
     pub(crate) fn start(&mut self, mut pending: Pending, first_sector: u64) -> Result<bool, Pending> {
-        let data_bytes = total_bytes(&pending.data);
-        let Some(header) = self.bus.header(pending.kind, first_sector, data_bytes) else {
+        let Some(header) = self.bus.header(pending.kind, first_sector) else {
             pending.fail();
             return Ok(false);
         };

@@ -4,6 +4,7 @@ use crate::bus::Verdict;
 use crate::slots::ANSWER_BYTES_MAX;
 use alloc::vec::Vec;
 use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::scsi::{COMMAND_BYTES, Direction};
 use gyre_machine::now;
 use gyre_message::{Answer, Reply};
 use gyre_object::Bytes;
@@ -19,14 +20,14 @@ pub(crate) enum Kind {
     Read,
     Write,
     Flush,
-    /// A SCSI command that answers data about the device.
-    Command([u8; 16]),
+    /// What a SCSI unit is to do.
+    Command([u8; COMMAND_BYTES], Direction),
 }
 
 impl Kind {
     /// True where the device writes into the data.
     pub(crate) fn device_writes(self) -> bool {
-        matches!(self, Kind::Read | Kind::Command(_))
+        matches!(self, Kind::Read | Kind::Command(_, Direction::FromUnit))
     }
 }
 

@@ -1,88 +1,76 @@
-//! The block protocol.
+//! The block protocol, of block devices.
 
 use crate::bus::Bus;
 use crate::device::VirtioDisk;
-use crate::request::{DATA_PIECES_MAX, Kind, total_bytes};
-use crate::scsi;
+use crate::request::Kind;
 use alloc::vec::Vec;
 use gyre_interface::block::block::Server;
-use gyre_interface::block::{BlockError, Geometry, REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::block::{BlockError, Geometry};
 use gyre_machine::cycles_per_ms;
 use gyre_object::Bytes;
 
 /// An answer, and what it took of the device's time, ns: the time from its submission, or from the answer before, to its own.
 pub type Timed<T> = (Result<T, BlockError>, u64);
 
-fn ns(cycles: u64) -> u64 {
+pub(crate) fn ns(cycles: u64) -> u64 {
     let ns = u128::from(cycles) * 1_000_000 / u128::from(cycles_per_ms().max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 impl VirtioDisk {
-    /// Tells size and kind; a SCSI unit is asked the first time.
+    /// Tells size and kind.
     ///
     /// # Errors
-    /// Those of the device.
-    pub async fn find_geometry(&self) -> Result<Geometry, BlockError> {
-        let known = *self.geometry.lock();
-        if let Some(geometry) = known {
-            return Ok(geometry);
-        }
-        let found = scsi::start::geometry(self).await?;
-        *self.geometry.lock() = Some(found);
-        Ok(found)
+    /// [`BlockError::Unsupported`] behind a SCSI host: that takes commands only.
+    pub fn find_geometry(&self) -> Result<Geometry, BlockError> {
+        self.geometry.ok_or(BlockError::Unsupported)
     }
 
     /// Refuses what the device could not do, before anything waits for it.
-    async fn check(&self, first_sector: u64, data: &[Bytes]) -> Result<Geometry, BlockError> {
-        let geometry = self.find_geometry().await?;
-        let bytes = total_bytes(data);
-        let aligned = data.iter().all(|view| {
-            let (_, start) = view.location();
-            !view.is_empty() && start.is_multiple_of(SECTOR_BYTES) && view.len().is_multiple_of(SECTOR_BYTES)
-        });
-        let end = first_sector.checked_add((bytes / SECTOR_BYTES) as u64);
-        let inside = end.is_some_and(|end| end <= geometry.sectors);
-        if data.is_empty() || !aligned || !inside || bytes > REQUEST_BYTES_MAX || data.len() > DATA_PIECES_MAX {
-            return Err(BlockError::OutOfRange);
-        }
+    fn check(&self, first_sector: u64, data: &[Bytes]) -> Result<Geometry, BlockError> {
+        let geometry = self.find_geometry()?;
+        geometry.check(first_sector, data)?;
         Ok(geometry)
+    }
+
+    async fn transfer(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Timed<Vec<Bytes>> {
+        let answered = self.perform(kind, first_sector, data).await;
+        (answered.verdict.error().map_or(Ok(answered.data), Err), ns(answered.device_cycles))
     }
 
     /// Reads, as the protocol says.
     pub async fn read_timed(&self, first_sector: u64, into: Vec<Bytes>) -> Timed<Vec<Bytes>> {
-        if let Err(error) = self.check(first_sector, &into).await {
+        if let Err(error) = self.check(first_sector, &into) {
             return (Err(error), 0);
         }
-        let (answer, cycles) = self.perform(Kind::Read, first_sector, into).await;
-        (answer, ns(cycles))
+        self.transfer(Kind::Read, first_sector, into).await
     }
 
     /// Writes, as the protocol says.
     pub async fn write_timed(&self, first_sector: u64, from: Vec<Bytes>) -> Timed<()> {
-        match self.check(first_sector, &from).await {
+        match self.check(first_sector, &from) {
             Err(error) => return (Err(error), 0),
             Ok(geometry) if geometry.read_only => return (Err(BlockError::Unsupported), 0),
             Ok(_) => {}
         }
-        let (answer, cycles) = self.perform(Kind::Write, first_sector, from).await;
-        (answer.map(drop), ns(cycles))
+        let (answer, ns) = self.transfer(Kind::Write, first_sector, from).await;
+        (answer.map(drop), ns)
     }
 
     /// Flushes, as the protocol says.
     pub async fn flush_timed(&self) -> Timed<()> {
-        let geometry = self.find_geometry().await;
+        let geometry = self.find_geometry();
         // Without the feature the device has no volatile cache (virtio 1.2 §5.2.5.2).
         match geometry {
             Err(error) => return (Err(error), 0),
             Ok(geometry) if !self.has_flush || geometry.read_only => return (Ok(()), 0),
             Ok(_) => {}
         }
-        let (answer, cycles) = self.perform(Kind::Flush, 0, Vec::new()).await;
-        (answer.map(drop), ns(cycles))
+        let (answer, ns) = self.transfer(Kind::Flush, 0, Vec::new()).await;
+        (answer.map(drop), ns)
     }
 
-    /// True where this is a unit of a SCSI host.
+    /// True where this is a SCSI host: it serves [`gyre_interface::scsi`] in place of the block protocol.
     pub fn is_scsi(&self) -> bool {
         self.bus() == Bus::Scsi
     }
@@ -90,7 +78,7 @@ impl VirtioDisk {
 
 impl Server for VirtioDisk {
     async fn geometry(&'static self) -> Result<Geometry, BlockError> {
-        self.find_geometry().await
+        self.find_geometry()
     }
 
     async fn read(&'static self, first_sector: u64, into: Vec<Bytes>) -> Result<Vec<Bytes>, BlockError> {

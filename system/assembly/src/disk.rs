@@ -1,17 +1,24 @@
 //! A disk in the grid: its interrupts, its watchman, and the gate before it.
 
 use crate::pace::Pace;
+use crate::scsi;
 use alloc::boxed::Box;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_block_merge::{Batch, Merging, Ticket, Waiting, Work};
 use gyre_engine::{Engine, ResourceHandle};
+use gyre_interface::BytesReport;
 use gyre_interface::block::{BlockError, block};
+use gyre_interface::scsi::{Answer, Command, HostError, scsi_host};
 use gyre_message::{Link, WaitQueue};
 use gyre_schedulers::Metric;
 use gyre_virtio_block::VirtioDisk;
 
-/// Gives a device its port, its interrupts and its watchman.
-pub fn connect(engine: &'static Engine, device: &'static VirtioDisk) -> block::Client {
+/// Gives a device its port, its interrupts and its watchman; a SCSI host the resource that speaks to its unit, which tells `scsi_report` of its bytes.
+pub fn connect(
+    engine: &'static Engine,
+    device: &'static VirtioDisk,
+    scsi_report: Option<BytesReport>,
+) -> block::Client {
     let resource = engine.resource("block").unwrap_or(ResourceId(0));
     let interrupts = engine.resource("device_interrupt").unwrap_or(ResourceId(0));
     let handle = engine.handle(resource);
@@ -24,15 +31,24 @@ pub fn connect(engine: &'static Engine, device: &'static VirtioDisk) -> block::C
     let core = device.interrupts().next().map_or(0, |(core, _)| core);
     engine.spawn_for_on(core, interrupts, infrastructure, move || device.watch(move || handle.resume()));
     let gate: &'static Gate = Box::leak(Box::new(Gate { engine, handle, device, pace: Pace::default() }));
+    if device.is_scsi() {
+        let port = engine.port(resource, move |request| carry(gate, request));
+        return scsi::connect(engine, scsi_host::Client::new(Link::new(port)), device.depth(), scsi_report);
+    }
     let waiting: &'static Waiting = Box::leak(Box::default());
     let queue = engine.port(resource, move |work| serve(gate, work));
     block::Client::new(Link::new(Box::leak(Box::new(Merging::new(waiting, queue)))))
 }
 
+async fn carry(gate: &'static Gate, request: scsi_host::Request) {
+    let scsi_host::Request::execute { command, reply } = request;
+    reply.send(gate.command(command).await);
+}
+
 async fn serve(gate: &'static Gate, work: Work) {
     match work {
         Work::Turn(ticket) => gate.turn(ticket).await,
-        Work::Geometry(reply) => reply.send(gate.device.find_geometry().await),
+        Work::Geometry(reply) => reply.send(gate.device.find_geometry()),
         Work::Flush(reply) => reply.send(gate.flush().await),
     }
 }
@@ -96,12 +112,31 @@ impl Gate {
         self.pace.note(bytes, device_ns);
     }
 
+    /// Does a SCSI command. One that moves nothing of its own counts as a flush does; one that is sent again counts again.
+    async fn command(&self, command: Command) -> Result<Answer, HostError> {
+        self.admit().await;
+        let bytes = command.data_bytes() as u64;
+        if bytes > 0 {
+            self.engine.report(Metric::Bytes, bytes);
+        }
+        let (answer, ns) = self.device.execute_timed(command).await;
+        match bytes {
+            0 => self.count_without_bytes(ns),
+            _ => self.count(bytes, ns),
+        }
+        answer
+    }
+
     async fn flush(&self) -> Result<(), BlockError> {
         self.admit().await;
         let (answer, ns) = self.device.flush_timed().await;
-        self.engine.report(Metric::DeviceTimeNs, ns);
-        // A flush moves nothing of its own: where bytes are counted, it counts for those that the device could have moved meanwhile.
-        self.engine.weigh(Metric::Bytes, self.pace.bytes_in(ns));
+        self.count_without_bytes(ns);
         answer
+    }
+
+    /// A flush moves nothing of its own: where bytes are counted, it counts for those that the device could have moved meanwhile.
+    fn count_without_bytes(&self, device_ns: u64) {
+        self.engine.report(Metric::DeviceTimeNs, device_ns);
+        self.engine.weigh(Metric::Bytes, self.pace.bytes_in(device_ns));
     }
 }

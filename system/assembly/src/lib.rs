@@ -2,7 +2,7 @@
 //! this, so that what is tested is what runs.
 //!
 //! * [`grid`]: which resources there are, and how each is scheduled.
-//! * [`disk`]: a disk behind its gate. * [`files`]: file systems. * [`network`]: the network path over a device.
+//! * [`disk`]: a disk behind its gate. * [`scsi`]: the SCSI resource before a host adapter. * [`files`]: file systems. * [`network`]: the network path over a device.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -13,6 +13,7 @@ pub mod files;
 pub mod grid;
 pub mod network;
 mod pace;
+pub mod scsi;
 
 use alloc::boxed::Box;
 use gyre_engine::Engine;

@@ -1,4 +1,4 @@
-//! The storage path: disks behind virtio (block devices or SCSI) behind a gate, a file cache that all file systems share.
+//! The storage path: disks behind virtio behind a gate (block devices, or SCSI hosts and the resource that speaks to their units), a file cache that all file systems share.
 
 use crate::assembly::System;
 use crate::host::tenant_of;
@@ -6,7 +6,7 @@ use crate::pci::{self, Function, virtio_devices};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
-use gyre_assembly::{disk::connect, reporter};
+use gyre_assembly::{disk::connect, grid, reporter};
 use gyre_file_cache::{CacheOptions, FileCache, Usage};
 use gyre_interface::block::block;
 use gyre_machine::{DeviceError, PAGE_BYTES, PciAddress};
@@ -79,7 +79,8 @@ pub fn start(system: &'static System) -> Disks {
         .enumerate()
         .map(|(index, (address, function))| start_disk(system, index, address, function))
         .collect();
-    let clients = devices.iter().map(|device| Some(connect(system.engine, (*device)?))).collect();
+    let report = grid::has_gate(system.machine, "scsi").then(|| reporter(system.engine));
+    let clients = devices.iter().map(|device| Some(connect(system.engine, (*device)?, report))).collect();
     DEVICES.set(devices.leak());
     // How many of them a tenant may have is for the memory resource to say.
     let pages = gyre_x86_64::memory_statistics().free_bytes / PAGE_BYTES;

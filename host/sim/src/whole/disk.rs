@@ -1,13 +1,14 @@
-//! A virtio block device with a queue for some cores: requests take times of their own, so that they end in another order than they came.
+//! A disk behind virtio, a block device or a SCSI host, with a queue for some cores: requests take times of their own, so that they end in another order than they came.
 
 use crate::whole::plan::{DiskPlan, MS};
+use crate::whole::scsi::{self, End};
 use gyre_engine::simulate::Outside;
 use gyre_machine::disk::{Medium, SECTOR_BYTES};
 use gyre_machine::random::Random;
 use gyre_virtio::FakeDevice;
 use gyre_virtio::fake::FakeChain;
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
-use gyre_virtio_block::BLOCK_KIND;
+use gyre_virtio_block::{BLOCK_KIND, SCSI_KIND};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,20 +21,33 @@ pub const LINE: u32 = gyre_machine::Events::FIRST_LINE;
 /// What the driver waits for an answer, ms.
 pub const PATIENCE_MS: u64 = 40;
 
+/// Of 1000 commands to a SCSI unit, how many find it busy.
+const BUSY_PER_MILLE: u64 = 5;
+
 /// What a request wants.
-enum Wish {
+pub enum Wish {
+    /// Bytes of the disk.
     Read {
+        /// Where they begin.
         at: usize,
+        /// How many.
         bytes: usize,
     },
+    /// Bytes onto the disk.
     Write {
+        /// Where they begin.
         at: usize,
+        /// The bytes.
         data: Vec<u8>,
     },
     /// So many writes are to be durable.
     Flush {
+        /// So many since the start.
         writes: u64,
     },
+    /// What a SCSI unit says of itself.
+    Tell(Vec<u8>),
+    /// Nobody knows.
     Unknown,
 }
 
@@ -43,6 +57,20 @@ struct UnderWay {
     chain: FakeChain,
     wish: Wish,
     fails: bool,
+    is_busy: bool,
+}
+
+fn block_device(image: &[u8], plan: DiskPlan) -> Arc<FakeDevice> {
+    let mut config = vec![0; 64];
+    config[..8].copy_from_slice(&((image.len() / SECTOR_BYTES) as u64).to_le_bytes());
+    config[12..16].copy_from_slice(&126_u32.to_le_bytes());
+    config[34..36].copy_from_slice(&plan.queues.to_le_bytes());
+    FakeDevice::new(BLOCK_KIND, FEATURES, &vec![QUEUE_SIZE; usize::from(plan.queues)], config)
+}
+
+fn scsi_host(plan: DiskPlan) -> Arc<FakeDevice> {
+    let sizes = vec![QUEUE_SIZE; usize::from(plan.queues) + scsi::OTHER_QUEUES];
+    FakeDevice::new(SCSI_KIND, INDIRECT_DESCRIPTORS | EVENT_INDEX, &sizes, scsi::config(plan.queues))
 }
 
 /// The device.
@@ -54,6 +82,8 @@ pub struct Disk {
     medium: RefCell<Medium>,
     under_way: RefCell<Vec<UnderWay>>,
     resets: Cell<usize>,
+    /// A SCSI unit was reset and has not said so yet.
+    has_attention: Cell<bool>,
     random: RefCell<Random>,
     /// Requests that failed or were late.
     pub faults: Cell<u64>,
@@ -62,12 +92,7 @@ pub struct Disk {
 impl Disk {
     /// A device with these contents.
     pub fn new(image: Vec<u8>, plan: DiskPlan, seed: u64) -> Disk {
-        let mut config = vec![0; 64];
-        config[..8].copy_from_slice(&((image.len() / SECTOR_BYTES) as u64).to_le_bytes());
-        config[12..16].copy_from_slice(&126_u32.to_le_bytes());
-        config[34..36].copy_from_slice(&plan.queues.to_le_bytes());
-        let sizes = vec![QUEUE_SIZE; usize::from(plan.queues)];
-        let device = FakeDevice::new(BLOCK_KIND, FEATURES, &sizes, config);
+        let device = if plan.is_scsi { scsi_host(plan) } else { block_device(&image, plan) };
         let rung_ns = Arc::new(AtomicU64::new(u64::MAX));
         let bell = rung_ns.clone();
         device.connect(LINE, move |_| {
@@ -81,6 +106,7 @@ impl Disk {
             medium: RefCell::new(Medium::new(image)),
             under_way: RefCell::default(),
             resets: Cell::new(0),
+            has_attention: Cell::new(plan.is_scsi),
             random: RefCell::new(Random::new(seed, 11)),
             faults: Cell::new(0),
         }
@@ -109,22 +135,28 @@ impl Disk {
 
     fn take_new(&self, now_ns: u64) {
         let plan = self.plan.get();
-        for queue in 0..usize::from(plan.queues) {
+        let first = if plan.is_scsi { scsi::OTHER_QUEUES } else { 0 };
+        for queue in first..first + usize::from(plan.queues) {
             while let Some(chain) = self.device.take(queue) {
                 let wish = self.wish(&chain);
                 let mut random = self.random.borrow_mut();
                 let (fails, is_late) = (random.per_mille(plan.errors), random.per_mille(plan.late));
+                let is_busy = plan.is_scsi && random.per_mille(BUSY_PER_MILLE);
                 let stall = if random.per_mille(plan.stalls) { 20 } else { 1 };
                 let usual = plan.latency_ns / 2 + random.below(plan.latency_ns);
                 let patience = if is_late { (PATIENCE_MS + random.below(PATIENCE_MS)) * MS } else { 0 };
                 self.faults.set(self.faults.get() + u64::from(fails) + u64::from(is_late));
                 let due_ns = now_ns + usual * stall + patience;
-                self.under_way.borrow_mut().push(UnderWay { due_ns, queue, chain, wish, fails });
+                self.under_way.borrow_mut().push(UnderWay { due_ns, queue, chain, wish, fails, is_busy });
             }
         }
     }
 
     fn wish(&self, chain: &FakeChain) -> Wish {
+        if self.plan.get().is_scsi {
+            let medium = self.medium.borrow();
+            return scsi::wish(chain, (medium.data().len() / SECTOR_BYTES) as u64, medium.writes());
+        }
         let request = chain.read();
         let Some(sector) = request.get(8..HEADER_BYTES).and_then(|word| word.try_into().ok()) else {
             return Wish::Unknown;
@@ -144,6 +176,7 @@ impl Disk {
         if self.resets.replace(resets) == resets {
             return;
         }
+        self.has_attention.set(self.plan.get().is_scsi);
         for request in self.under_way.take() {
             if let (Wish::Write { at, data }, true) = (request.wish, self.random.borrow_mut().once_in(2)) {
                 self.medium.borrow_mut().write(at, &data);
@@ -151,26 +184,50 @@ impl Disk {
         }
     }
 
-    fn finish(&self, request: UnderWay) {
+    /// Does what a request wants; the bytes that it gave, or `None` where it failed.
+    fn perform(&self, request: &UnderWay) -> Option<usize> {
         let mut medium = self.medium.borrow_mut();
-        let mut written = 0;
-        let is_done = !request.fails
-            && match request.wish {
-                Wish::Read { at, bytes } => medium.read(at, bytes).is_some_and(|data| {
-                    written = bytes as u32;
-                    request.chain.write(data) == written
-                }),
-                Wish::Write { at, data } => medium.write(at, &data),
-                Wish::Flush { writes } => {
-                    medium.flush_to(writes);
-                    true
-                }
-                Wish::Unknown => false,
-            };
-        let status = request.chain.writable_bytes() as usize - 1;
-        request.chain.write_at(status, &[u8::from(!is_done)]);
-        if self.device.complete(request.queue, request.chain.head, written + 1) {
+        let is_scsi = self.plan.get().is_scsi;
+        let give = |data: &[u8]| match is_scsi {
+            true => scsi::write_data(&request.chain, data),
+            false => request.chain.write(data) as usize,
+        };
+        match &request.wish {
+            _ if request.fails => None,
+            Wish::Read { at, bytes } => medium.read(*at, *bytes).map(give).filter(|given| given == bytes),
+            Wish::Write { at, data } => medium.write(*at, data).then_some(0),
+            Wish::Flush { writes } => {
+                medium.flush_to(*writes);
+                Some(0)
+            }
+            Wish::Tell(data) => Some(give(data)),
+            Wish::Unknown => None,
+        }
+    }
+
+    fn finish(&self, request: UnderWay) {
+        let bytes = match self.plan.get().is_scsi {
+            true => scsi::answer(&request.chain, self.end(&request)),
+            false => {
+                let done = self.perform(&request);
+                let status = request.chain.writable_bytes() as usize - 1;
+                request.chain.write_at(status, &[u8::from(done.is_none())]);
+                done.unwrap_or(0) as u32 + 1
+            }
+        };
+        if self.device.complete(request.queue, request.chain.head, bytes) {
             self.device.interrupt(request.queue);
+        }
+    }
+
+    /// How a SCSI command ends.
+    fn end(&self, request: &UnderWay) -> End {
+        // What the unit says of itself beside its readiness, it says at any time (SPC-4 §6.6.1).
+        let is_told = matches!(&request.wish, Wish::Tell(data) if !data.is_empty());
+        match () {
+            () if request.is_busy => End::Busy,
+            () if !is_told && self.has_attention.take() => End::Attention,
+            () => self.perform(request).map_or(End::Failed, End::Good),
         }
     }
 }

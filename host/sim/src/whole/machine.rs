@@ -102,7 +102,7 @@ impl Machine {
         Rc::new(Machine {
             engine,
             activities,
-            block: disk::connect(engine, driver),
+            block: disk::connect(engine, driver, None),
             driver,
             cache,
             file_systems,

@@ -2,7 +2,7 @@
 //! tenants that use all of it at once.
 //!
 //! ```text
-//!   tenants' tasks ── files ── ext2, file cache ── volumes ── block merge, gate ── virtio_block ── [disk]
+//!   tenants' tasks ── files ── ext2, file cache ── volumes ── block merge, (scsi,) gate ── virtio_block ── [disk]
 //!                 └── tcp, tcp_timer ── network_prepare ── network_write (gate) ── virtio_net ── [card] ── wire ── [peer: smoltcp]
 //! ```
 //! What stands in brackets lies outside of the cores and acts at times of its own (`gyre_engine::simulate::Outside`). All of it draws from
@@ -15,6 +15,8 @@
 mod card;
 mod checks;
 mod disk;
+#[cfg(test)]
+mod disk_shares;
 mod exchange;
 mod files;
 mod image;
@@ -24,6 +26,7 @@ mod peer;
 mod plan;
 mod promises;
 mod run;
+mod scsi;
 mod streams;
 mod tenant;
 

@@ -13,7 +13,9 @@ const PREFIX: u8 = 24;
 
 /// One seed of so many is a contest.
 const CONTEST_EVERY: u64 = 8;
-/// How long it takes, ns.
+/// One seed of so many has a SCSI disk.
+const SCSI_EVERY: u64 = 3;
+/// How long a contest takes, ns.
 const CONTEST_NS: u64 = 60 * MS;
 
 /// What the disk does.
@@ -29,6 +31,8 @@ pub struct DiskPlan {
     pub late: u64,
     /// Queues that the device offers.
     pub queues: u16,
+    /// A unit behind a SCSI host, not a block device.
+    pub is_scsi: bool,
 }
 
 impl DiskPlan {
@@ -111,13 +115,23 @@ impl Plan {
             busy_ns,
             crash_ns: random.once_in(2).then(|| 2 * MS + random.below(busy_ns + 10 * MS)),
             kill,
-            disk: disk(&mut random),
+            disk: disk(seed % SCSI_EVERY == 0, &mut random),
             wire: wire(seed, &mut random),
             tenants,
             dispatch: [Dispatch::Inline, Dispatch::Inline, Dispatch::Turns, Dispatch::Queued][random.below(4) as usize],
             depth: 2 + random.below(30) as u16,
         };
         if seed % CONTEST_EVERY == 0 { plan.contest() } else { plan }
+    }
+
+    /// Two tenants with these shares and a disk without faults, on one core.
+    #[cfg(test)]
+    pub fn for_disk_shares(shares: [u32; 2], is_scsi: bool, depth: u16) -> Plan {
+        let plan = Plan { cores: 1, dispatch: Dispatch::Inline, depth, crash_ns: None, kill: None, ..Plan::new(1) };
+        let disk = DiskPlan { latency_ns: 400_000, stalls: 0, errors: 0, late: 0, queues: 1, is_scsi };
+        let memory_bytes = 16 << 20;
+        let tenants = shares.map(|share| TenantPlan { share, memory_bytes, ..plan.tenants[0] }).to_vec();
+        Plan { disk, tenants, ..plan }
     }
 
     /// The same as a contest for the link.
@@ -175,7 +189,7 @@ fn tenant(random: &mut Random) -> TenantPlan {
     }
 }
 
-fn disk(random: &mut Random) -> DiskPlan {
+fn disk(is_scsi: bool, random: &mut Random) -> DiskPlan {
     let is_faulty = random.once_in(4);
     DiskPlan {
         latency_ns: 5_000 + random.below(60_000),
@@ -183,6 +197,7 @@ fn disk(random: &mut Random) -> DiskPlan {
         errors: if is_faulty { random.below(10) } else { 0 },
         late: if is_faulty { random.below(4) } else { 0 },
         queues: 1 + random.below(4) as u16,
+        is_scsi,
     }
 }
 

@@ -1,9 +1,6 @@
 //! Commands (SBC-3 §5, SPC-4 §6), big endian.
 
-use crate::request::Kind;
-
-/// Bytes of the longest command used.
-pub(crate) const COMMAND_BYTES: usize = 16;
+use gyre_interface::scsi::COMMAND_BYTES;
 
 const TEST_UNIT_READY: u8 = 0x00;
 const INQUIRY: u8 = 0x12;
@@ -18,15 +15,19 @@ const READ_CAPACITY_16: u8 = 0x10;
 /// All pages of mode sense.
 const ALL_PAGES: u8 = 0x3f;
 
-/// The command for a request of `blocks` blocks.
-pub(crate) fn of(kind: Kind, first: u64, blocks: u32) -> [u8; COMMAND_BYTES] {
-    match kind {
-        Kind::Command(command) => command,
-        // All blocks: the address and count of zero (SBC-3 §5.20).
-        Kind::Flush => with_code(SYNCHRONIZE_CACHE_10),
-        Kind::Read => transfer((READ_10, READ_16), first, blocks),
-        Kind::Write => transfer((WRITE_10, WRITE_16), first, blocks),
-    }
+/// Reads so many blocks.
+pub(crate) fn read(first: u64, blocks: u32) -> [u8; COMMAND_BYTES] {
+    transfer((READ_10, READ_16), first, blocks)
+}
+
+/// Writes so many blocks.
+pub(crate) fn write(first: u64, blocks: u32) -> [u8; COMMAND_BYTES] {
+    transfer((WRITE_10, WRITE_16), first, blocks)
+}
+
+/// Makes all blocks durable: address and count are zero (SBC-3 §5.20).
+pub(crate) fn synchronize() -> [u8; COMMAND_BYTES] {
+    with_code(SYNCHRONIZE_CACHE_10)
 }
 
 /// The short form where address and count fit: every disk knows it.
