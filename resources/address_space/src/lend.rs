@@ -9,7 +9,7 @@
 //!
 //! Left out: a child that is forked while the device writes sees what comes later, too, until one of the two writes to the page.
 
-use crate::region::{Provider, Region};
+use crate::region::{PAGE, Provider};
 use crate::space::State;
 use crate::{AddressSpace, FaultError, UserFault};
 use alloc::vec::Vec;
@@ -41,6 +41,7 @@ impl AddressSpace {
         lent: &mut Vec<Lent>,
     ) -> Result<(), UserFault> {
         let (mut done, mut tries) = (0, 0);
+        lent.reserve(bytes.div_ceil(PAGE_BYTES) + 1);
         while done < bytes {
             let failed = |error| UserFault { done, error };
             let place = address.checked_add(done as u64).filter(|place| *place < USER_END);
@@ -71,14 +72,26 @@ impl AddressSpace {
         let state = self.state.lock();
         let Some((_, region)) = state.regions.find(address) else { return Ok(0) };
         let bytes = bytes.min((region.end - address) as usize);
+        let is_files = region.is_shared() && matches!(region.provider, Provider::File(_));
         let mut done = 0;
         while done < bytes {
             let place = address + done as u64;
-            let count = (bytes - done).min(PAGE_BYTES - (place % PAGE_BYTES as u64) as usize);
-            let Some(view) = state.lend_one(region, place, count, access) else { break };
-            let (view, is_stand_in) = view?;
-            lent.push(Lent { address: place, view, is_stand_in });
-            done += count;
+            let offset = (place % PAGE) as usize;
+            let run =
+                state.writable_run(place, if is_files { 0 } else { (offset + bytes - done).div_ceil(PAGE_BYTES) });
+            let before = done;
+            for page in run.iter().map_while(Option::as_ref) {
+                let (at, start) = (address + done as u64, if done == before { offset } else { 0 });
+                let view = Bytes::new(page.clone(), start, (bytes - done).min(PAGE_BYTES - start));
+                done += view.len();
+                lent.push(Lent { address: at, view, is_stand_in: false });
+            }
+            if done == before {
+                let count = (bytes - done).min(PAGE_BYTES - offset);
+                let Some(one) = state.lend_one(place, count, access, is_files) else { break };
+                lent.push(one?);
+                done += count;
+            }
         }
         Ok(done)
     }
@@ -89,54 +102,62 @@ impl AddressSpace {
     /// # Errors
     /// [`UserFault`] where a stand-in cannot be copied.
     pub async fn land(&self, lent: &[Lent], bytes: usize) -> Result<usize, UserFault> {
-        let mut done = 0;
-        for piece in lent {
-            let count = piece.view.len().min(bytes - done);
-            if count == 0 {
-                break;
-            }
-            let view = piece.view.slice(0, count);
+        let (mut done, mut rest) = (0, lent);
+        while done < bytes {
+            let there = rest.split_at(self.count_there(rest));
+            done += there.0.iter().map(|piece| piece.view.len()).sum::<usize>();
+            let Some((piece, others)) = there.1.split_first().filter(|_| done < bytes) else { break };
+            let view = piece.view.slice(0, bytes - done);
+            let copied = self.copy_out(piece.address, view.as_slice()).await;
             if piece.is_stand_in {
-                let copied = self.copy_out(piece.address, view.as_slice()).await;
                 copied.map_err(|fault| UserFault { done: done + fault.done, ..fault })?;
-            } else if !self.is_there(piece) {
-                let _ = self.copy_out(piece.address, view.as_slice()).await;
             }
-            done += count;
+            done += view.len();
+            rest = others;
         }
-        Ok(done)
+        Ok(done.min(bytes))
     }
 
-    fn is_there(&self, piece: &Lent) -> bool {
-        let (lent, _) = piece.view.location();
-        self.state.lock().pages.get(piece.address).is_some_and(|page| page.same(lent))
+    /// How many of these pieces, from the first one on, lie where they were lent.
+    fn count_there(&self, lent: &[Lent]) -> usize {
+        let state = self.state.lock();
+        let (mut run, mut next) = ([].iter(), 0);
+        let is_there = |piece: &&Lent| {
+            let start = piece.address - piece.address % PAGE;
+            if start != next || run.len() == 0 {
+                run = state.pages.run(start).iter();
+            }
+            next = start + PAGE;
+            let (page, _) = piece.view.location();
+            !piece.is_stand_in && matches!(run.next(), Some(Some(there)) if there.same(page))
+        };
+        lent.iter().take_while(is_there).count()
     }
 }
 
 impl State {
-    /// A view of a part of a page that is there with this right, and whether it is of a stand-in.
+    /// A part of a page that is there with this right, or what stands in for it: of a file always.
     fn lend_one(
         &self,
-        region: &Region,
         address: u64,
         bytes: usize,
         access: Access,
-    ) -> Option<Result<(Bytes, bool), OutOfMemory>> {
+        is_files: bool,
+    ) -> Option<Result<Lent, OutOfMemory>> {
         let is_writable = self.table.writable(Va(address))?;
         if access == Access::Write && !is_writable {
             return None;
         }
-        let is_files = region.is_shared() && matches!(region.provider, Provider::File(_));
         self.pages.with(address, |page, offset| {
             if page.len() == PAGE_BYTES && !is_files {
-                return Ok((Bytes::new(page.clone(), offset, bytes), false));
+                return Ok(Lent { address, view: Bytes::new(page.clone(), offset, bytes), is_stand_in: false });
             }
             let stand_in = Page::zeroed()?;
             let start = offset % PAGE_BYTES;
             if access == Access::Read {
                 stand_in.copy_from(start, page, offset, bytes);
             }
-            Ok((Bytes::new(stand_in, start, bytes), true))
+            Ok(Lent { address, view: Bytes::new(stand_in, start, bytes), is_stand_in: true })
         })
     }
 }

@@ -88,7 +88,9 @@ impl Ext2 {
         for call in calls {
             call.await.map_err(from_block)?;
         }
-        clear(into, count as usize, (end - offset) as usize);
+        if end > offset + count {
+            clear(into, count as usize, (end - offset) as usize);
+        }
         self.moved(count as usize);
         Ok(count as usize)
     }

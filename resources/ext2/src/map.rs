@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use gyre_interface::files::FileError;
 use gyre_object::Page;
 
+/// Pointers that are copied at once.
+const POINTERS_AT_ONCE: usize = 16;
 /// Direct pointers.
 pub(crate) const DIRECT: usize = 12;
 
@@ -41,12 +43,6 @@ impl Path {
     pub(crate) fn steps(&self) -> &[usize] {
         self.indices.get(..self.depth).unwrap_or(&[])
     }
-
-    /// True where both pointers lie in one block.
-    fn same_leaf(&self, other: &Path) -> bool {
-        let leaf = self.depth.saturating_sub(1);
-        self.root == other.root && self.depth > 0 && self.indices.get(..leaf) == other.indices.get(..leaf)
-    }
 }
 
 fn split(mut rest: u64, depth: usize, base: u64) -> [usize; 3] {
@@ -80,25 +76,39 @@ impl Ext2 {
     /// The blocks of the device behind `count` blocks of a node. The caller holds the gate.
     pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Vec<u32>, FileError> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
+        let end = first.saturating_add(count as u64);
         let mut blocks = Vec::with_capacity(count);
-        let mut leaf: Option<(Path, Option<Page>)> = None;
-        for index in first..first.saturating_add(count as u64) {
+        let mut index = first;
+        while index < end {
             let path = self.path(index)?;
             let root = self.checked(roots.get(path.root).copied().unwrap_or(0))?;
-            let Some((last, _)) = path.steps().split_last() else {
+            let Some((slot, _)) = path.steps().split_last() else {
                 blocks.push(root);
+                index += 1;
                 continue;
             };
-            if leaf.as_ref().is_none_or(|(of, _)| !of.same_leaf(&path)) {
-                leaf = Some((path, self.leaf(root, path).await?));
+            let together = (end - index).min(self.pointers_per_block() - *slot as u64);
+            match self.leaf(root, path).await? {
+                Some(page) => self.add_pointers(&page, *slot, together as usize, &mut blocks)?,
+                None => blocks.resize(blocks.len() + together as usize, 0),
             }
-            let page = leaf.as_ref().and_then(|(_, page)| page.as_ref());
-            blocks.push(match page {
-                Some(page) => self.checked(self.pointer(page, *last))?,
-                None => 0,
-            });
+            index += together;
         }
         Ok(blocks)
+    }
+
+    /// Adds `count` pointers of an indirect block from `slot` on.
+    fn add_pointers(&self, page: &Page, slot: usize, count: usize, blocks: &mut Vec<u32>) -> Result<(), FileError> {
+        let mut raw = [0; 4 * POINTERS_AT_ONCE];
+        for from in (slot..slot + count).step_by(POINTERS_AT_ONCE) {
+            let bytes = (slot + count - from).min(POINTERS_AT_ONCE) * 4;
+            let raw = raw.get_mut(..bytes).unwrap_or(&mut []);
+            page.read(from * 4, raw);
+            for pointer in raw.as_chunks().0 {
+                blocks.push(self.checked(u32::from_le_bytes(*pointer))?);
+            }
+        }
+        Ok(())
     }
 
     /// The last indirect block of a path, if there is one.
