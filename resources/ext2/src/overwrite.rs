@@ -23,7 +23,7 @@ use gyre_file_cache::Outdated;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
-use gyre_object::Bytes;
+use gyre_object::{Bytes, Page};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -115,8 +115,7 @@ impl Ext2 {
                 match self.cache.outdate(key) {
                     Outdated::Arriving(waiting) => waiting.done().await,
                     Outdated::Held(page) if is_written => {
-                        let (source, start) = view.location();
-                        page.copy_from((at % PAGE) as usize, source, start, view.len());
+                        copy(&page, (at % PAGE) as usize, &view);
                         break;
                     }
                     _ => break,
@@ -124,4 +123,16 @@ impl Ext2 {
             }
         }
     }
+}
+
+/// Copies a view to a page, which may be the view's own: a program that writes what it has mapped.
+fn copy(page: &Page, at: usize, view: &Bytes) {
+    let (source, start) = view.location();
+    if !page.same(source) {
+        page.copy_from(at, source, start, view.len());
+        return;
+    }
+    let mut whole = [0; PAGE_BYTES];
+    let count = source.read(start, whole.get_mut(..view.len()).unwrap_or(&mut []));
+    page.write(at, whole.get(..count).unwrap_or(&[]));
 }

@@ -136,6 +136,23 @@ fn a_direct_write_goes_to_the_disk_and_out_of_the_cache() {
 }
 
 #[test]
+fn a_file_may_be_written_from_its_own_pages() {
+    block_on(async {
+        let (_, _, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, mut data) = cold_file(&client, 20_000).await;
+        let mapped = client.page(node, 0).await.unwrap();
+        let views = vec![Bytes::new(mapped.clone(), 512, 2048)];
+        assert_eq!(client.write_direct(node, 0, views).await, Ok(2048));
+        data.copy_within(512..2560, 0);
+        assert!(read_all(&client, node).await.unwrap() == data);
+        assert_eq!(mapped.as_slice()[..], data[..4096]);
+        drop(mapped);
+        client.evict(node, 0, 0).await.unwrap();
+        assert!(read_all(&client, node).await.unwrap() == data, "the disk has the same");
+    });
+}
+
+#[test]
 fn holes_and_the_end_are_left_to_a_plain_write() {
     let image = block_on(async {
         let (disk, fs, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
