@@ -255,6 +255,13 @@ protocol! {
         async fn read_alone(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
         /// Writes; extends the file. Answers the bytes written.
         async fn write(node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError>;
+        /// Reads past the cache, straight from the device into the views, where the file system has one, else [`FileError::Unsupported`].
+        /// Offset, lengths and places in memory are multiples of a sector, else [`FileError::Invalid`]. Answers the bytes that the file
+        /// has there; fewer than asked for at its end, none beyond it, and of large requests. The views may have changed beside an error.
+        async fn read_direct(node: NodeId, offset: u64, into: Vec<Bytes>) -> Result<usize, FileError>;
+        /// Overwrites past the cache, straight from the views to the device; as `read_direct`. Answers the bytes written: what is left
+        /// begins where the file has no space on the device yet, and is for `write`. Nobody has it durable before `sync`.
+        async fn write_direct(node: NodeId, offset: u64, from: Vec<Bytes>) -> Result<usize, FileError>;
         /// Writes at the end of the file, whatever that is then; answers the offset where it was written.
         async fn append(node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError>;
         /// Takes space for a range of a file, which reads as zeroes where it was a hole; the file grows to the end of the range.

@@ -29,6 +29,9 @@ mod huge_page;
 mod huge_tests;
 pub mod layout;
 mod leaving;
+pub mod lend;
+#[cfg(test)]
+mod lend_tests;
 pub mod map;
 mod pages;
 #[cfg(test)]
@@ -47,6 +50,7 @@ pub use error::{FaultError, SpaceError};
 pub use flush::{Flush, LocalFlush, Stale};
 pub use gather::{Refusal, Wish};
 pub use layout::Layout;
+pub use lend::Lent;
 pub use map::{MapRequest, Move, Place};
 pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
 pub use space::{AddressSpace, Limits, LockFuture};

@@ -10,6 +10,8 @@
 //!                                 commit: writes in an order that e2fsck can repair --> block::Client
 //! ```
 //!
+//! Reads and writes past the cache (`direct`, `overwrite`) go from the pointers to the device at once, and agree with what the cache has.
+//!
 //! What is on the disk is never trusted: every number is checked before it is used, damage answers
 //! [`gyre_interface::files::FileError::Damaged`], and no walk is longer than the device.
 //!
@@ -32,6 +34,7 @@ mod bitmap;
 mod change;
 mod commit;
 mod commit_write;
+mod direct;
 mod directory;
 mod exchange;
 mod extended;
@@ -50,6 +53,7 @@ mod names;
 mod namespace;
 mod near;
 mod node;
+mod overwrite;
 mod raw;
 mod read;
 mod reclaim;

@@ -191,6 +191,18 @@ impl Server for Ext2 {
         Box::pin(self.with_space(write)).await.inspect(|written| self.moved(*written))
     }
 
+    async fn read_direct(&'static self, node: NodeId, offset: u64, into: Vec<Bytes>) -> Result<usize, FileError> {
+        let node = self.node(node).await?;
+        node.expect(NodeKind::File)?;
+        Box::pin(self.read_past(&node, offset, &into)).await
+    }
+
+    async fn write_direct(&'static self, node: NodeId, offset: u64, from: Vec<Bytes>) -> Result<usize, FileError> {
+        self.throttle_metadata().await?;
+        let node = self.file_to_change(node).await?;
+        Box::pin(self.write_past(&node, offset, &from)).await
+    }
+
     async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
         self.throttle().await?;
         let node = self.file_to_change(node).await?;

@@ -411,6 +411,11 @@ impl FileCache {
 
     /// Drops the clean pages of a node that nobody else holds; answers how many (V23: evict per file). Dirty ones stay.
     pub fn evict_node(&self, file_system: u32, node: u64, from: u64, to: u64) -> usize {
+        if to.saturating_sub(from) <= self.shelf.total() as u64 {
+            let key = |index| PageKey { file_system, node, index };
+            let goes = |index: &u64| self.shelf.remove_if(&key(*index), |slot, _| slot.may_go()).is_some();
+            return (from..to).filter(goes).count();
+        }
         let mut evicted = 0;
         self.shelf.remove_all(|key, slot| {
             let goes =
@@ -448,5 +453,7 @@ fn announce(slot: Option<Slot>) {
     }
 }
 
+mod past;
 #[cfg(test)]
 mod tests;
+pub use past::Outdated;

@@ -33,7 +33,7 @@ pub mod shelf;
 pub mod writing;
 
 pub use account::{Account, Usage};
-pub use cache::{CacheOptions, FileCache, PageKey, Room};
+pub use cache::{CacheOptions, FileCache, Outdated, PageKey, Room};
 pub use contents::Contents;
 pub use fetch::{Begin, Fetch, Waiting};
 pub use shelf::{Shelf, ShelfOptions};

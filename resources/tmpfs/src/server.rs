@@ -207,6 +207,15 @@ impl files::Server for Tmpfs {
         write(&mut self.tree.lock(), node, offset, &data)
     }
 
+    /// There is no device behind it.
+    async fn read_direct(&'static self, _node: NodeId, _offset: u64, _into: Vec<Bytes>) -> Result<usize, FileError> {
+        Err(FileError::Unsupported)
+    }
+
+    async fn write_direct(&'static self, _node: NodeId, _offset: u64, _from: Vec<Bytes>) -> Result<usize, FileError> {
+        Err(FileError::Unsupported)
+    }
+
     async fn append(&'static self, node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError> {
         let mut tree = self.tree.lock();
         let offset = file_size(tree.node(node)?)?;

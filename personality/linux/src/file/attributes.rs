@@ -105,6 +105,13 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     out
 }
 
+/// Says in a `struct statx` what O_DIRECT wants of addresses and offsets, bytes (STATX_DIOALIGN).
+pub fn add_direct_alignment(out: &mut [u8; 256], bytes: u32) {
+    write(out, 0, &(raw::STATX_BASIC_STATS | raw::STATX_DIOALIGN).to_le_bytes());
+    write(out, 152, &bytes.to_le_bytes());
+    write(out, 156, &bytes.to_le_bytes());
+}
+
 fn write(out: &mut [u8], at: usize, value: &[u8]) {
     if let Some(place) = out.get_mut(at..at + value.len()) {
         place.copy_from_slice(value);

@@ -244,6 +244,22 @@ impl FileSystem {
         }
     }
 
+    /// See [`files::Client::read_direct`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn read_direct(&self, node: NodeId, offset: u64, into: Vec<Bytes>) -> Answer<usize> {
+        self.client().ok_or(FileError::Unsupported)?.read_direct(node, offset, into).await
+    }
+
+    /// See [`files::Client::write_direct`].
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn write_direct(&self, node: NodeId, offset: u64, from: Vec<Bytes>) -> Answer<usize> {
+        self.client().ok_or(FileError::Unsupported)?.write_direct(node, offset, from).await
+    }
+
     /// See [`files::Client::append`].
     ///
     /// # Errors

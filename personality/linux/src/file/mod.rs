@@ -9,6 +9,7 @@
 //! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
 //! | [`transfer`] | buffers of programs |
 //! | [`passage`], [`flow`] | what is moved by reference |
+//! | `direct` | what goes past the file cache (O_DIRECT) |
 
 pub mod async_lock;
 pub mod attributes;
@@ -17,6 +18,7 @@ pub mod calls;
 pub mod context;
 pub mod descriptors;
 pub mod device;
+mod direct;
 pub mod directory;
 mod endpoint;
 pub mod epoll;

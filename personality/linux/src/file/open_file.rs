@@ -128,6 +128,11 @@ impl OpenFile {
         self.flags() & raw::O_DSYNC != 0
     }
 
+    /// True with O_DIRECT: reads and writes go past the cache.
+    pub fn is_direct(&self) -> bool {
+        self.flags() & raw::O_DIRECT != 0
+    }
+
     /// True with O_APPEND.
     pub fn appends(&self) -> bool {
         self.flags() & raw::O_APPEND != 0

@@ -1,5 +1,6 @@
 //! Regular files: contents by reference from the file system's server, positions kept here.
 
+use super::direct;
 use super::mount::Place;
 use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
@@ -11,12 +12,15 @@ use core::sync::atomic::Ordering;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
-use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY, O_APPEND, O_DIRECT, O_DSYNC};
 
 /// Pages that a call copies at once at most: 128 KiB, from wherever they begin.
 const COPY_PAGES_MAX: usize = (128 << 10) / PAGE_BYTES + 1;
 /// Largest offset (off_t).
 pub const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// Flags of files that are not written over in memory at once.
+const SLOW_WRITES: u32 = O_APPEND | O_DSYNC | O_DIRECT;
 
 fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
     file.place().ok_or(Errno::EBADF)
@@ -35,6 +39,12 @@ pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Optio
 }
 
 async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+    if file.is_direct()
+        && buffer.left() > 0
+        && let Some(count) = direct::read(file, place, buffer, offset).await?
+    {
+        return Ok(count);
+    }
     let before = buffer.done();
     while buffer.left() > 0 {
         let wanted = buffer.left().min(TURN_BYTES);
@@ -80,6 +90,23 @@ pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Opti
 }
 
 async fn write_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+    if file.is_direct()
+        && buffer.left() > 0
+        && offset < OFFSET_MAX
+        && let Some(count) = direct::write(file, place, buffer, offset).await?
+    {
+        return Ok(count);
+    }
+    write_cached(file, place, buffer, offset).await
+}
+
+/// Writes by the cache.
+pub(super) async fn write_cached(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+    offset: u64,
+) -> Result<usize, Errno> {
     let before = buffer.done();
     while buffer.left() > 0 {
         let at = offset.saturating_add((buffer.done() - before) as u64);
@@ -149,6 +176,7 @@ pub(super) async fn append_from(file: &OpenFile, buffer: &mut UserBuffer<'_>, mo
 async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
     let before = buffer.done();
     let position = file.position.hold().await;
+    let is_direct = file.is_direct() && direct::check_append(place, buffer).await?;
     while buffer.left() > 0 {
         let pieces = buffer.gather(TURN_BYTES).await?;
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
@@ -166,7 +194,11 @@ async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> 
             }
         }
     }
-    Ok(buffer.done() - before)
+    let count = buffer.done() - before;
+    if is_direct {
+        direct::bring_out(place, position.get().saturating_sub(count as u64), count).await?;
+    }
+    Ok(count)
 }
 
 /// Reads by reference.
@@ -226,6 +258,9 @@ pub(super) fn read_near(
     bytes: usize,
     at: Option<u64>,
 ) -> Option<usize> {
+    if file.is_direct() {
+        return None;
+    }
     let count = file.tenant().passage.count_plain(|| read_here(file, thread, address, bytes, at))?;
     file.tell_some(count, IN_ACCESS);
     Some(count)
@@ -317,7 +352,7 @@ pub(super) fn write_near(
 
 #[inline(always)]
 fn write_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: Option<u64>) -> Option<usize> {
-    let place = file.place().filter(|_| !file.appends() && !file.is_durable())?;
+    let place = file.place().filter(|_| file.flags() & SLOW_WRITES == 0)?;
     match at {
         Some(offset) => overwrite_near(place, thread, address, bytes, offset)?,
         None => {

@@ -87,7 +87,7 @@ impl<'a> UserBuffer<'a> {
     }
 
     /// The next contiguous part of at most `bytes_max` bytes.
-    fn next(&mut self, bytes_max: usize) -> Option<Range> {
+    pub(super) fn next(&mut self, bytes_max: usize) -> Option<Range> {
         loop {
             let range = *self.ranges.as_slice().get(self.index)?;
             let rest = range.bytes - self.offset.min(range.bytes);
@@ -102,7 +102,18 @@ impl<'a> UserBuffer<'a> {
         }
     }
 
-    fn used(&mut self, bytes: usize) {
+    /// True where an offset and the pieces that are left begin and end at multiples of `unit`, a power of two.
+    pub(super) fn is_aligned(&self, offset: u64, unit: usize) -> bool {
+        let ranges = self.ranges.as_slice().get(self.index..).unwrap_or_default();
+        let all = ranges
+            .iter()
+            .filter(|range| range.bytes > 0)
+            .fold(offset | self.offset as u64, |all, range| all | range.address | range.bytes as u64);
+        all.is_multiple_of(unit as u64)
+    }
+
+    /// The next `bytes` bytes, which lie in what [`Self::next`] gave, are used.
+    pub(super) fn used(&mut self, bytes: usize) {
         self.offset += bytes;
         self.left -= bytes;
         self.done += bytes;

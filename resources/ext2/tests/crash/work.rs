@@ -2,8 +2,9 @@
 
 use super::node::{Id, Place};
 use super::style::{Operation, Style};
-use super::support::{Random, views_of};
+use super::support::{Random, views_of, write_direct};
 use super::world::{ROOT, World};
+use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use std::cell::{RefCell, RefMut};
@@ -101,6 +102,7 @@ impl Worker {
             Operation::Remove => self.remove().await,
             Operation::RemoveDirectory => self.remove_directory().await,
             Operation::Overwrite => self.overwrite().await,
+            Operation::OverwriteDirect => self.overwrite_direct().await,
             Operation::Append => self.append().await,
             Operation::Truncate => self.truncate().await,
             Operation::Punch => self.punch().await,
@@ -370,6 +372,24 @@ impl Worker {
         let (id, _) = self.file()?;
         let (at, data) = self.data(id);
         self.write(id, at, data).await;
+        self.sync_perhaps(id).await;
+        Some(())
+    }
+
+    /// Past the cache, as far as the file has blocks.
+    async fn overwrite_direct(&mut self) -> Option<()> {
+        let (id, node) = self.file()?;
+        let (at, mut data) = self.data(id);
+        let at = at / SECTOR_BYTES * SECTOR_BYTES;
+        data.resize(
+            data.len().next_multiple_of(SECTOR_BYTES).min((self.bytes_max - at) / SECTOR_BYTES * SECTOR_BYTES),
+            0,
+        );
+        if data.is_empty() {
+            return None;
+        }
+        self.world().node(id).write(at, &data);
+        write_direct(&self.client, node, at, &data, &mut self.random).await;
         self.sync_perhaps(id).await;
         Some(())
     }

@@ -1,6 +1,6 @@
 //! Random operations, done to the model and to the file system; both must answer the same.
 
-use super::support::{Random, read_all, views_of};
+use super::support::{self, Random, read_all, views_of};
 use super::tree::{Body, Id, Model, Name};
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
@@ -29,7 +29,7 @@ impl Worker {
     }
 
     pub async fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(23) {
             0 | 1 => self.create().await,
             2 => self.symbolic_link().await,
             3 => self.nameless().await,
@@ -44,6 +44,8 @@ impl Worker {
             14 => self.remove_extended().await,
             15 => self.remove().await,
             16 | 17 => self.rename().await,
+            18 | 19 => self.write_direct().await,
+            20 => self.read_direct().await,
             _ => self.read_or_sync().await,
         }
     }
@@ -172,6 +174,24 @@ impl Worker {
         if bytes > 0 {
             self.fill(id, at, bytes, fill);
         }
+    }
+
+    async fn write_direct(&mut self) {
+        let Some((id, node)) = self.file().await else { return };
+        let (at, sectors) = (self.random.below(AT_MAX / 512) * 512, 1 + self.random.below(WRITE_BYTES_MAX / 512));
+        let fill = self.random.next() as u8;
+        let data = vec![fill; sectors * 512];
+        support::write_direct(&self.client, node, at, &data, &mut self.random).await;
+        self.fill(id, at, data.len(), fill);
+    }
+
+    async fn read_direct(&mut self) {
+        let Some((id, node)) = self.file().await else { return };
+        let (at, sectors) = (self.random.below(AT_MAX / 512) * 512, 1 + self.random.below(AT_MAX / 512));
+        let found = support::read_direct(&self.client, node, at, sectors * 512, &mut self.random).await;
+        let data = self.model.data(id);
+        let wanted = &data[at.min(data.len())..(at + sectors * 512).min(data.len())];
+        assert!(found == wanted, "contents read past the cache differ");
     }
 
     fn fill(&mut self, id: Id, at: usize, bytes: usize, fill: u8) {

@@ -4,11 +4,11 @@
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::{CacheOptions, FileCache};
 use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
-use gyre_interface::files::{FileError, files};
+use gyre_interface::files::{FileError, NodeId, files};
 use gyre_machine::disk::Medium;
 use gyre_message::direct::direct_link;
 use gyre_message::sleep_ns;
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{Bytes, Page, SpinLock};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -219,6 +219,50 @@ pub async fn read_all(client: &files::Client, node: gyre_interface::files::NodeI
         }
         data.extend(part);
     }
+}
+
+/// Views for direct requests: parts of whole sectors, at places that are multiples of a sector.
+pub fn aligned_views(data: &[u8], random: &mut Random) -> Vec<Bytes> {
+    let mut views = Vec::new();
+    let mut rest = data;
+    while !rest.is_empty() {
+        let start = random.below(8) * SECTOR_BYTES;
+        let room = (gyre_machine::PAGE_BYTES - start) / SECTOR_BYTES;
+        let (part, others) = rest.split_at(rest.len().min((1 + random.below(room)) * SECTOR_BYTES));
+        let page = Page::zeroed().unwrap();
+        page.write(start, part);
+        views.push(Bytes::new(page, start, part.len()));
+        rest = others;
+    }
+    views
+}
+
+/// As a program writes with O_DIRECT: past the cache where the file has blocks, the rest by it.
+pub async fn write_direct(client: &files::Client, node: NodeId, at: usize, data: &[u8], random: &mut Random) -> usize {
+    let straight = client.write_direct(node, at as u64, aligned_views(data, random)).await.unwrap();
+    assert_eq!(straight % SECTOR_BYTES, 0);
+    if straight < data.len() {
+        let (at, rest) = ((at + straight) as u64, &data[straight..]);
+        assert_eq!(client.write(node, at, views_of(rest)).await, Ok(rest.len()));
+        client.write_back(node, at, rest.len() as u64).await.unwrap();
+        client.evict(node, at, rest.len() as u64).await.unwrap();
+    }
+    straight
+}
+
+/// As a program reads with O_DIRECT.
+pub async fn read_direct(
+    client: &files::Client,
+    node: NodeId,
+    at: usize,
+    bytes: usize,
+    random: &mut Random,
+) -> Vec<u8> {
+    let into = aligned_views(&vec![0xa5; bytes], random);
+    let count = client.read_direct(node, at as u64, into.clone()).await.unwrap();
+    let mut data = flatten(&into);
+    data.truncate(count);
+    data
 }
 
 pub fn views_of(data: &[u8]) -> Vec<Bytes> {

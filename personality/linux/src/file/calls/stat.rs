@@ -1,8 +1,9 @@
 //! stat and its family, access, statfs.
 
 use super::file_of;
-use crate::file::attributes::{device_number, device_of, nameless, stat_bytes, statx_bytes};
+use crate::file::attributes::{add_direct_alignment, device_number, device_of, nameless, stat_bytes, statx_bytes};
 use crate::file::context::Target;
+use crate::file::direct;
 use crate::file::near::{self, Look, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
@@ -10,7 +11,7 @@ use crate::file::permission::Asker;
 use crate::file::walk::LastLink;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_interface::files::{Attributes, FileSystemStatistics};
+use gyre_interface::files::{Attributes, FileSystemStatistics, NodeKind};
 use linux_raw_sys::general as raw;
 
 /// `stat(path, out)`.
@@ -125,7 +126,15 @@ pub async fn statx(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let files = thread.process().files();
     let target = files.find(thread, a.int(0), &path, a.unsigned(2)).await?;
     let (device, attributes, is_root) = shown(&target);
-    thread.copy_out(a.word(4), &statx_bytes(device, &attributes, is_root)).await?;
+    let mut out = statx_bytes(device, &attributes, is_root);
+    if a.unsigned(3) & raw::STATX_DIOALIGN != 0
+        && attributes.kind == NodeKind::File
+        && let Target::Node(found) = &target
+        && direct::is_offered(&found.place).await?
+    {
+        add_direct_alignment(&mut out, direct::SECTOR);
+    }
+    thread.copy_out(a.word(4), &out).await?;
     Ok(0)
 }
 

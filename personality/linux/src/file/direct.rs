@@ -1,0 +1,213 @@
+//! Reads and writes with O_DIRECT: between a program's pages and the device, past the file cache (open(2), `read_direct` and `write_direct`
+//! of the files protocol).
+//!
+//! Offset, addresses and lengths are multiples of [`SECTOR`], else EINVAL; a read at or behind the end answers 0 whatever they are. That
+//! is Linux's ext2 and ext4 on a disk of such sectors, but for memory: Linux 6.18 takes other addresses, too, where a piece lies in one
+//! page, which older ones and statx refuse.
+//!
+//! What a file has no blocks for yet (holes, its end) is written by the cache, brought to the disk and dropped there, all within the call.
+//! Where a part of a call fails, all of it has: memory that is not there, errors of the device.
+//!
+//! File systems without a device (tmpfs, /proc) answer that they cannot, and everything goes the usual way.
+//!
+//! Left out: sendfile and splice from such a file take pages of the cache.
+
+use super::mount::Place;
+use super::open_file::OpenFile;
+use super::regular;
+use super::transfer::{Range, UserBuffer};
+use crate::task::shortage;
+use crate::{Errno, Thread};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use gyre_address_space::Lent;
+use gyre_interface::block::SECTOR_BYTES;
+use gyre_interface::files::FileError;
+use gyre_machine::Access;
+use gyre_object::Bytes;
+
+/// What offsets, addresses and lengths are multiples of, bytes (statx: stx_dio_mem_align, stx_dio_offset_align).
+pub const SECTOR: u32 = SECTOR_BYTES as u32;
+/// Bytes that one request of the file system moves: its requests to the disk are under way together.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Reads at `offset`; `None` where the file system cannot do it so.
+pub(super) async fn read(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+    offset: u64,
+) -> Result<Option<usize>, Errno> {
+    Box::pin(async {
+        if !buffer.is_aligned(offset, SECTOR_BYTES) {
+            return if is_offered(place).await? { at_end(place, offset).await } else { Ok(None) };
+        }
+        let before = buffer.done();
+        while buffer.left() > 0 {
+            let at = offset.saturating_add((buffer.done() - before) as u64);
+            match read_turn(file, place, buffer, at).await {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => break,
+                Ok(None) => return Ok(None),
+                Err(Errno::EFAULT) => return at_end(place, offset).await.or(Err(Errno::EFAULT)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(buffer.done() - before))
+    })
+    .await
+}
+
+/// Whether the file system does this at all.
+pub(super) async fn is_offered(place: &Place) -> Result<bool, Errno> {
+    match place.system().read_direct(place.node, 0, Vec::new()).await {
+        Err(FileError::Unsupported) => Ok(false),
+        answer => answer.map(|_| true).map_err(Errno::from),
+    }
+}
+
+/// What cannot be read answers 0 where there is nothing to read, else EINVAL.
+async fn at_end(place: &Place, offset: u64) -> Result<Option<usize>, Errno> {
+    let attributes = place.system().attributes(place.node).await?;
+    if offset >= attributes.size_bytes { Ok(Some(0)) } else { Err(Errno::EINVAL) }
+}
+
+/// One request; true where another may follow, `None` where there is nobody to ask.
+async fn read_turn(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+    at: u64,
+) -> Result<Option<bool>, Errno> {
+    let (lent, bytes) = lend(buffer, Access::Write).await?;
+    if let Some(gate) = file.tenant().passage.gate() {
+        gate.pass(bytes).await?;
+    }
+    let thread = buffer.thread();
+    let count = match place.system().read_direct(place.node, at, views(&lent)).await {
+        Ok(count) => count.min(bytes),
+        Err(error) => {
+            buffer.give_back(bytes);
+            return if error == FileError::Unsupported { Ok(None) } else { Err(error.into()) };
+        }
+    };
+    let landed = match thread.space().land(&lent, count).await {
+        Ok(landed) => landed,
+        Err(fault) => {
+            buffer.give_back(bytes - fault.done);
+            shortage::settle(thread, fault.error).await?;
+            return Ok(Some(false));
+        }
+    };
+    buffer.give_back(bytes - landed);
+    Ok(Some(landed == bytes))
+}
+
+/// Writes at `offset`; `None` where the file system cannot do it so.
+pub(super) async fn write(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+    offset: u64,
+) -> Result<Option<usize>, Errno> {
+    Box::pin(async {
+        if !buffer.is_aligned(offset, SECTOR_BYTES) {
+            return if is_offered(place).await? { Err(Errno::EINVAL) } else { Ok(None) };
+        }
+        let before = buffer.done();
+        while buffer.left() > 0 {
+            let at = offset.saturating_add((buffer.done() - before) as u64);
+            match write_turn(file, place, buffer, at).await {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => return write_rest(file, place, buffer, (offset, before)).await.map(Some),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(buffer.done() - before))
+    })
+    .await
+}
+
+/// One request; false where the rest has no blocks, `None` where there is nobody to ask.
+async fn write_turn(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+    at: u64,
+) -> Result<Option<bool>, Errno> {
+    let (lent, bytes) = lend(buffer, Access::Read).await?;
+    if let Some(gate) = file.tenant().passage.gate() {
+        gate.pass(bytes).await?;
+    }
+    let written = place.system().write_direct(place.node, at, views(&lent)).await;
+    buffer.give_back(bytes - written.map_or(0, |written| written.min(bytes)));
+    match written {
+        Ok(written) => Ok(Some(written >= bytes)),
+        Err(FileError::Unsupported) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes what is left by the cache, and out of it.
+async fn write_rest(
+    file: &OpenFile,
+    place: &Place,
+    buffer: &mut UserBuffer<'_>,
+    (offset, before): (u64, usize),
+) -> Result<usize, Errno> {
+    let straight = buffer.done() - before;
+    let at = offset.saturating_add(straight as u64);
+    match regular::write_cached(file, place, buffer, at).await {
+        Ok(count) => bring_out(place, at, count).await?,
+        Err(error) if straight == 0 => return Err(error),
+        Err(_) => {}
+    }
+    Ok(buffer.done() - before)
+}
+
+/// Brings what was written by the cache to the disk and drops it there.
+pub(super) async fn bring_out(place: &Place, at: u64, bytes: usize) -> Result<(), Errno> {
+    if bytes > 0 {
+        place.system().write_back(place.node, at, bytes as u64).await?;
+        place.system().evict(place.node, at, bytes as u64).await?;
+    }
+    Ok(())
+}
+
+/// Refuses to append what is not aligned; answers whether what is appended is to be brought out.
+pub(super) async fn check_append(place: &Place, buffer: &UserBuffer<'_>) -> Result<bool, Errno> {
+    if buffer.left() == 0 || !is_offered(place).await? {
+        return Ok(false);
+    }
+    let end = place.system().attributes(place.node).await?.size_bytes;
+    if buffer.is_aligned(end, SECTOR_BYTES) { Ok(true) } else { Err(Errno::EINVAL) }
+}
+
+/// Lends the next pieces of a buffer, with their bytes, which count as used.
+async fn lend(buffer: &mut UserBuffer<'_>, access: Access) -> Result<(Vec<Lent>, usize), Errno> {
+    let (mut lent, mut bytes) = (Vec::new(), 0);
+    while let Some(range) = buffer.next(TURN_BYTES - bytes) {
+        if let Err(error) = lend_range(buffer.thread(), range, access, &mut lent).await {
+            buffer.give_back(bytes);
+            return Err(error);
+        }
+        bytes += range.bytes;
+        buffer.used(range.bytes);
+    }
+    Ok((lent, bytes))
+}
+
+async fn lend_range(thread: &Thread, range: Range, access: Access, lent: &mut Vec<Lent>) -> Result<(), Errno> {
+    let mut done = 0;
+    loop {
+        let (at, rest) = (range.address.saturating_add(done as u64), range.bytes - done);
+        let Err(fault) = thread.space().lend(at, rest, access, lent).await else { return Ok(()) };
+        done += fault.done;
+        shortage::settle(thread, fault.error).await?;
+    }
+}
+
+fn views(lent: &[Lent]) -> Vec<Bytes> {
+    lent.iter().map(|piece| piece.view.clone()).collect()
+}

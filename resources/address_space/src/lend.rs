@@ -1,0 +1,163 @@
+//! Lending a program's pages to a device, so that data goes there and comes from there without a copy.
+//!
+//! A page that is lent is held: it stays what it is until the device is done, whatever becomes of the mapping or the program. What the
+//! program does meanwhile may put another page in its place (a write after a fork, a page that is gathered into a huge one): who lent it
+//! for reading says [`AddressSpace::land`] when the data is there, which brings it to the page that is there by then.
+//!
+//! Pages of shared mappings of files and parts of huge pages are not lent: a file must learn of what is written to it, and a huge page of
+//! which a part is held could not be split. A fresh page stands in for them.
+//!
+//! Left out: a child that is forked while the device writes sees what comes later, too, until one of the two writes to the page.
+
+use crate::region::{PAGE, Provider};
+use crate::space::State;
+use crate::{AddressSpace, FaultError, UserFault};
+use alloc::vec::Vec;
+use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END, Va};
+use gyre_object::{Bytes, Page};
+
+/// Faults on one page before giving up: another thread may unmap or protect it again and again.
+const TRIES_MAX: usize = 64;
+
+/// A piece of a program's memory at a device.
+pub struct Lent {
+    /// Its address.
+    pub address: u64,
+    /// The memory, or what stands in for it.
+    pub view: Bytes,
+    is_stand_in: bool,
+}
+
+impl AddressSpace {
+    /// Lends memory piece by piece, in order, to be read ([`Access::Read`]) or to be written to, which breaks copy-on-write first.
+    ///
+    /// # Errors
+    /// [`UserFault`]; `lent` has what lies before it then.
+    pub async fn lend(
+        &self,
+        address: u64,
+        bytes: usize,
+        access: Access,
+        lent: &mut Vec<Lent>,
+    ) -> Result<(), UserFault> {
+        let (mut done, mut tries) = (0, 0);
+        lent.reserve(bytes.div_ceil(PAGE_BYTES) + 1);
+        while done < bytes {
+            let failed = |error| UserFault { done, error };
+            let place = address.checked_add(done as u64).filter(|place| *place < USER_END);
+            let place = place.ok_or(failed(FaultError::NotMapped))?;
+            let taken = self.lend_present(place, bytes - done, access, lent);
+            let taken = taken.map_err(|OutOfMemory| failed(FaultError::OutOfMemory))?;
+            if taken == 0 {
+                tries += 1;
+                if tries > TRIES_MAX {
+                    return Err(failed(FaultError::NotMapped));
+                }
+                self.fault(place, access).await.map_err(failed)?;
+                continue;
+            }
+            (done, tries) = (done + taken, 0);
+        }
+        Ok(())
+    }
+
+    /// Lends what is there with this right; answers its bytes.
+    fn lend_present(
+        &self,
+        address: u64,
+        bytes: usize,
+        access: Access,
+        lent: &mut Vec<Lent>,
+    ) -> Result<usize, OutOfMemory> {
+        let state = self.state.lock();
+        let Some((_, region)) = state.regions.find(address) else { return Ok(0) };
+        let bytes = bytes.min((region.end - address) as usize);
+        let is_files = region.is_shared() && matches!(region.provider, Provider::File(_));
+        let mut done = 0;
+        while done < bytes {
+            let place = address + done as u64;
+            let offset = (place % PAGE) as usize;
+            let run =
+                state.writable_run(place, if is_files { 0 } else { (offset + bytes - done).div_ceil(PAGE_BYTES) });
+            let before = done;
+            for page in run.iter().map_while(Option::as_ref) {
+                let (at, start) = (address + done as u64, if done == before { offset } else { 0 });
+                let view = Bytes::new(page.clone(), start, (bytes - done).min(PAGE_BYTES - start));
+                done += view.len();
+                lent.push(Lent { address: at, view, is_stand_in: false });
+            }
+            if done == before {
+                let count = (bytes - done).min(PAGE_BYTES - offset);
+                let Some(one) = state.lend_one(place, count, access, is_files) else { break };
+                lent.push(one?);
+                done += count;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Data is in what was lent to be written to, `bytes` from its start on: brings it to the program where another page lies there now.
+    /// Answers how many bytes the program has. What it unmapped meanwhile counts.
+    ///
+    /// # Errors
+    /// [`UserFault`] where a stand-in cannot be copied.
+    pub async fn land(&self, lent: &[Lent], bytes: usize) -> Result<usize, UserFault> {
+        let (mut done, mut rest) = (0, lent);
+        while done < bytes {
+            let there = rest.split_at(self.count_there(rest));
+            done += there.0.iter().map(|piece| piece.view.len()).sum::<usize>();
+            let Some((piece, others)) = there.1.split_first().filter(|_| done < bytes) else { break };
+            let view = piece.view.slice(0, bytes - done);
+            let copied = self.copy_out(piece.address, view.as_slice()).await;
+            if piece.is_stand_in {
+                copied.map_err(|fault| UserFault { done: done + fault.done, ..fault })?;
+            }
+            done += view.len();
+            rest = others;
+        }
+        Ok(done.min(bytes))
+    }
+
+    /// How many of these pieces, from the first one on, lie where they were lent.
+    fn count_there(&self, lent: &[Lent]) -> usize {
+        let state = self.state.lock();
+        let (mut run, mut next) = ([].iter(), 0);
+        let is_there = |piece: &&Lent| {
+            let start = piece.address - piece.address % PAGE;
+            if start != next || run.len() == 0 {
+                run = state.pages.run(start).iter();
+            }
+            next = start + PAGE;
+            let (page, _) = piece.view.location();
+            !piece.is_stand_in && matches!(run.next(), Some(Some(there)) if there.same(page))
+        };
+        lent.iter().take_while(is_there).count()
+    }
+}
+
+impl State {
+    /// A part of a page that is there with this right, or what stands in for it: of a file always.
+    fn lend_one(
+        &self,
+        address: u64,
+        bytes: usize,
+        access: Access,
+        is_files: bool,
+    ) -> Option<Result<Lent, OutOfMemory>> {
+        let is_writable = self.table.writable(Va(address))?;
+        if access == Access::Write && !is_writable {
+            return None;
+        }
+        self.pages.with(address, |page, offset| {
+            if page.len() == PAGE_BYTES && !is_files {
+                return Ok(Lent { address, view: Bytes::new(page.clone(), offset, bytes), is_stand_in: false });
+            }
+            let stand_in = Page::zeroed()?;
+            let start = offset % PAGE_BYTES;
+            if access == Access::Read {
+                stand_in.copy_from(start, page, offset, bytes);
+            }
+            Ok(Lent { address, view: Bytes::new(stand_in, start, bytes), is_stand_in: true })
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Writing past the cache (O_DIRECT): the device reads straight from the views of who asks.
+//!
+//! Only blocks that a file has, before its end, are written so: no pointer changes, so the order of a commit has nothing to do with it, and
+//! a sync flushes the device as after any write. The rest (holes, the file's end) is left to a plain write, which takes blocks.
+//!
+//! Who writes holds the gate shared, so that many write one file at once: nobody takes blocks away, and no page becomes dirty. Pages of the
+//! range that are dirty are written back first, under the exclusive gate. Pages in the cache are dropped before and after; one that a
+//! program has mapped, or that somebody else holds, stays and gets the same bytes when they are on the disk.
+//!
+//! Left out: what a program writes through a mapping to the same bytes at the same time may be on the disk or not, in either order. Of two
+//! that write the same sectors at once the device decides. Where the tenant is killed the device may still be at it, as with a write-back.
+
+use crate::Ext2;
+use crate::direct::{Piece, Pieces, aligned_bytes};
+use crate::metadata::from_block;
+use crate::node::Node;
+use crate::read::Runs;
+use crate::write_back::BATCH_PAGES;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::slice;
+use gyre_file_cache::Outdated;
+use gyre_interface::block::SECTOR_BYTES;
+use gyre_interface::files::FileError;
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+const PAGE: u64 = PAGE_BYTES as u64;
+
+impl Ext2 {
+    /// Overwrites from `offset` on with views; answers the bytes up to the first hole, or to the last sector that lies in the file.
+    ///
+    /// # Errors
+    /// [`FileError::Invalid`] for what is not aligned to sectors; those of the device, with a part written.
+    pub(crate) async fn write_past(
+        &'static self,
+        node: &Arc<Node>,
+        offset: u64,
+        from: &[Bytes],
+    ) -> Result<usize, FileError> {
+        let wanted = offset.checked_add(aligned_bytes(offset, from)?).ok_or(FileError::TooLarge)?;
+        let end_in = |node: &Node| wanted.min(node.size() / SECTOR * SECTOR);
+        {
+            let _pass = node.to_read().await?;
+            let end = end_in(node);
+            if end <= offset {
+                return Ok(0);
+            }
+            if self.outdate(node, offset, end) {
+                return self.overwrite(node, offset, end, from).await;
+            }
+        }
+        let _pass = node.to_change().await?;
+        let end = end_in(node).max(offset);
+        self.clean(node, offset, end).await?;
+        self.overwrite(node, offset, end, from).await
+    }
+
+    /// Drops the pages of a range that may go; false where some must be written back first.
+    fn outdate(&self, node: &Node, offset: u64, end: u64) -> bool {
+        let busy = |index| matches!(self.cache.outdate(self.page_key(node.id, index)), Outdated::Busy);
+        !(offset / PAGE..end.div_ceil(PAGE)).any(busy)
+    }
+
+    /// Writes the dirty pages of a range back. The caller holds the gate exclusively: nobody else is at it.
+    async fn clean(&'static self, node: &Arc<Node>, offset: u64, end: u64) -> Result<(), FileError> {
+        let first_dirty = |from| self.cache.dirty_pages(self.page_key(node.id, from), 1).first().copied();
+        let (mut from, end) = (offset / PAGE, end.div_ceil(PAGE));
+        while let Some(index) = first_dirty(from).filter(|index| *index < end) {
+            let count = (end - index).min(BATCH_PAGES as u64);
+            self.write_some_held(slice::from_ref(node), index, count as usize).await?;
+            from = index + 1;
+        }
+        Ok(())
+    }
+
+    /// Writes what has blocks. The caller holds the gate, and no page of the range is dirty.
+    async fn overwrite(&'static self, node: &Node, offset: u64, end: u64, from: &[Bytes]) -> Result<usize, FileError> {
+        let (first, blocks) = self.blocks_of(node, offset, end).await?;
+        let hole = blocks.iter().position(|block| *block == 0).map_or(u64::MAX, |index| first + index as u64);
+        let end = end.min(hole.saturating_mul(self.geometry.block_bytes as u64));
+        if end <= offset {
+            return Ok(0);
+        }
+        self.wrote_until(node, end);
+        let payer = gyre_account::current_activity();
+        let mut runs = Runs::default();
+        for Piece { at, view } in Pieces::new(from, offset, end, self.geometry.block_bytes) {
+            runs.add(self.sector_of(at, first, &blocks), view, payer);
+        }
+        let written = self.send_past(runs).await;
+        self.agree(node, offset, end, from, written.is_ok()).await;
+        written?;
+        self.moved((end - offset) as usize);
+        Ok((end - offset) as usize)
+    }
+
+    /// Waits for all requests, also where one fails: what the disk has then is known only when the device is done.
+    async fn send_past(&'static self, runs: Runs) -> Result<(), FileError> {
+        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.write(run.sector, run.views)).collect();
+        let mut result = Ok(());
+        for call in calls {
+            result = result.and(call.await.map_err(from_block));
+        }
+        result
+    }
+
+    /// Makes the cache agree with what is on the disk now: pages that came while it was written may be old. Those that others hold get
+    /// the new bytes, if they are there.
+    async fn agree(&'static self, node: &Node, offset: u64, end: u64, from: &[Bytes], is_written: bool) {
+        for Piece { at, view } in Pieces::new(from, offset, end, PAGE_BYTES) {
+            let key = self.page_key(node.id, at / PAGE);
+            loop {
+                match self.cache.outdate(key) {
+                    Outdated::Arriving(waiting) => waiting.done().await,
+                    Outdated::Held(page) if is_written => {
+                        copy(&page, (at % PAGE) as usize, &view);
+                        break;
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// Copies a view to a page, which may be the view's own: a program that writes what it has mapped.
+fn copy(page: &Page, at: usize, view: &Bytes) {
+    let (source, start) = view.location();
+    if !page.same(source) {
+        page.copy_from(at, source, start, view.len());
+        return;
+    }
+    let mut whole = [0; PAGE_BYTES];
+    let count = source.read(start, whole.get_mut(..view.len()).unwrap_or(&mut []));
+    page.write(at, whole.get(..count).unwrap_or(&[]));
+}

@@ -1,0 +1,269 @@
+//! Reads and writes past the cache: the same contents as through it, whoever comes when.
+mod support;
+
+use gyre_interface::block::SECTOR_BYTES;
+use gyre_interface::files::files::Client;
+use gyre_interface::files::*;
+use gyre_message::direct::block_on;
+use gyre_message::{sleep_ns, spawn};
+use gyre_object::{Bytes, Page};
+use std::cell::Cell;
+use std::rc::Rc;
+use support::*;
+
+fn new() -> NewNode {
+    NewNode { kind: NodeKind::File, mode: 0o6755, user: 0, group: 0, target: Vec::new(), device: 0 }
+}
+
+fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    (0..bytes).map(|_| random.next() as u8).collect()
+}
+
+/// A file of that many bytes that is on the disk, and none of it in the cache.
+async fn cold_file(client: &Client, bytes: usize) -> (NodeId, Vec<u8>) {
+    let node = client.create(client.root().await.unwrap(), b"f".to_vec(), new()).await.unwrap().node;
+    let data = pattern(bytes, 1);
+    let mut at = 0;
+    for part in data.chunks(60_000) {
+        client.write(node, at, views_of(part)).await.unwrap();
+        at += part.len() as u64;
+    }
+    client.sync(node).await.unwrap();
+    client.evict(node, 0, 0).await.unwrap();
+    (node, data)
+}
+
+fn page_views(count: usize) -> Vec<Bytes> {
+    (0..count).map(|_| Bytes::new(Page::zeroed().unwrap(), 0, 4096)).collect()
+}
+
+#[test]
+fn a_direct_read_asks_the_disk_and_leaves_the_cache_alone() {
+    for block in ["1024", "4096"] {
+        block_on(async {
+            let (disk, _, client) = mount(make_image(8 * 1024, &["-b", block])).await;
+            let (node, data) = cold_file(&client, 300_000).await;
+            let mut random = Random(7);
+            read_direct(&client, node, 0, 512, &mut random).await;
+            let before = disk.0.lock().requests;
+            let views = page_views(16);
+            assert_eq!(client.read_direct(node, 8192, views.clone()).await, Ok(65_536));
+            assert_eq!(flatten(&views), data[8192..8192 + 65_536]);
+            assert!(disk.0.lock().requests >= before + 2, "32 KiB in each request");
+            assert_eq!(client.evict(node, 0, 0).await, Ok(0), "nothing came to the cache");
+            for _ in 0..50 {
+                let at = random.below(600) * SECTOR_BYTES;
+                let bytes = (1 + random.below(100)) * SECTOR_BYTES;
+                let found = read_direct(&client, node, at, bytes, &mut random).await;
+                assert_eq!(found, data[at.min(300_000)..(at + bytes).min(300_000)]);
+            }
+        });
+    }
+}
+
+#[test]
+fn the_end_cuts_a_read_and_what_is_not_aligned_is_refused() {
+    block_on(async {
+        let (_, _, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, data) = cold_file(&client, 10_000).await;
+        let views = page_views(2);
+        assert_eq!(client.read_direct(node, 8192, views.clone()).await, Ok(1808));
+        let found = flatten(&views);
+        assert_eq!(found[..1808], data[8192..]);
+        assert!(found[1808..2048].iter().all(|byte| *byte == 0), "the rest of the last sector is zeroes");
+        assert_eq!(client.read_direct(node, 10_240, page_views(1)).await, Ok(0));
+        assert_eq!(client.read_direct(node, 1 << 40, page_views(1)).await, Ok(0));
+        assert_eq!(client.read_direct(node, 0, Vec::new()).await, Ok(0));
+        let odd = || vec![Bytes::new(Page::zeroed().unwrap(), 0, 100)];
+        let shifted = || vec![Bytes::new(Page::zeroed().unwrap(), 256, 512)];
+        for views in [odd(), shifted()] {
+            assert_eq!(client.read_direct(node, 0, views.clone()).await, Err(FileError::Invalid));
+            assert_eq!(client.write_direct(node, 0, views).await, Err(FileError::Invalid));
+        }
+        assert_eq!(client.read_direct(node, 100, page_views(1)).await, Err(FileError::Invalid));
+        let root = client.root().await.unwrap();
+        assert_eq!(client.read_direct(root, 0, page_views(1)).await, Err(FileError::IsDirectory));
+    });
+}
+
+#[test]
+fn what_is_dirty_or_mapped_is_seen_by_direct_reads() {
+    block_on(async {
+        let (_, _, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, mut data) = cold_file(&client, 50_000).await;
+        client.write(node, 5000, views_of(&[7; 3000])).await.unwrap();
+        data[5000..8000].fill(7);
+        let mapped = client.page(node, 4).await.unwrap();
+        mapped.write(10, b"mapped");
+        data[16_394..16_400].copy_from_slice(b"mapped");
+        assert!(read_direct(&client, node, 0, 50_176, &mut Random(3)).await == data);
+        drop(mapped);
+    });
+}
+
+#[test]
+fn a_direct_write_goes_to_the_disk_and_out_of_the_cache() {
+    for block in ["1024", "4096"] {
+        let image = block_on(async {
+            let (disk, fs, client) = mount(make_image(8 * 1024, &["-b", block])).await;
+            let (node, mut data) = cold_file(&client, 200_000).await;
+            let before = client.attributes(node).await.unwrap();
+            // Some pages are cached, some dirty, one is mapped.
+            client.read(node, 0, 30_000).await.unwrap();
+            client.write(node, 20_000, views_of(&[1; 9000])).await.unwrap();
+            data[20_000..29_000].fill(1);
+            let mapped = client.page(node, 3).await.unwrap();
+            let fresh = pattern(65_536, 9);
+            assert_eq!(write_direct(&client, node, 1024, &fresh, &mut Random(5)).await, 65_536);
+            data[1024..1024 + 65_536].copy_from_slice(&fresh);
+            assert_eq!(mapped.as_slice()[..], data[12_288..16_384], "a mapping shows what was written");
+            let cached = fs.objects();
+            drop((mapped, cached));
+            let written = disk.image();
+            let shown = |at: usize| written.windows(512).any(|sector| sector == &data[at..at + 512]);
+            assert!(shown(1024) && shown(40_960) && shown(66_048), "it is on the disk before any sync");
+            assert!(read_all(&client, node).await.unwrap() == data);
+            assert!(read_direct(&client, node, 0, 200_192, &mut Random(6)).await == data);
+            let after = client.attributes(node).await.unwrap();
+            assert_eq!((after.size_bytes, after.blocks_512), (before.size_bytes, before.blocks_512));
+            assert!(after.modified_ns >= before.modified_ns && after.mode & 0o6000 == 0, "as after any write");
+            fs.unmount().await.unwrap();
+            disk.image()
+        });
+        assert_clean(image);
+    }
+}
+
+#[test]
+fn a_file_may_be_written_from_its_own_pages() {
+    block_on(async {
+        let (_, _, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, mut data) = cold_file(&client, 20_000).await;
+        let mapped = client.page(node, 0).await.unwrap();
+        let views = vec![Bytes::new(mapped.clone(), 512, 2048)];
+        assert_eq!(client.write_direct(node, 0, views).await, Ok(2048));
+        data.copy_within(512..2560, 0);
+        assert!(read_all(&client, node).await.unwrap() == data);
+        assert_eq!(mapped.as_slice()[..], data[..4096]);
+        drop(mapped);
+        client.evict(node, 0, 0).await.unwrap();
+        assert!(read_all(&client, node).await.unwrap() == data, "the disk has the same");
+    });
+}
+
+#[test]
+fn holes_and_the_end_are_left_to_a_plain_write() {
+    let image = block_on(async {
+        let (disk, fs, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, mut data) = cold_file(&client, 20_000).await;
+        client.punch(node, 8192, 4096).await.unwrap();
+        data[8192..12_288].fill(0);
+        assert!(read_direct(&client, node, 0, 20_480, &mut Random(1)).await == data);
+        let fresh = pattern(16_384, 2);
+        let straight = client.write_direct(node, 4096, aligned_views(&fresh, &mut Random(2))).await;
+        assert_eq!(straight, Ok(4096), "up to the hole");
+        data[4096..8192].copy_from_slice(&fresh[..4096]);
+        assert!(read_all(&client, node).await.unwrap() == data);
+        assert_eq!(write_direct(&client, node, 8192, &fresh, &mut Random(3)).await, 0);
+        data.resize(24_576, 0);
+        data[8192..24_576].copy_from_slice(&fresh);
+        assert!(read_all(&client, node).await.unwrap() == data);
+        client.set_attributes(node, AttributeChange { size_bytes: Some(20_000), ..Default::default() }).await.unwrap();
+        // The sector with the end is not overwritten straight: the write makes the file longer.
+        assert_eq!(write_direct(&client, node, 19_456, &fresh[..1024], &mut Random(4)).await, 512);
+        data.truncate(19_456);
+        data.extend(&fresh[..1024]);
+        assert!(read_direct(&client, node, 0, 32_768, &mut Random(5)).await == data);
+        fs.unmount().await.unwrap();
+        disk.image()
+    });
+    assert_clean(image);
+}
+
+#[test]
+fn an_error_of_the_disk_is_told_and_nothing_old_stays() {
+    block_on(async {
+        let (disk, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
+        let (node, data) = cold_file(&client, 65_536).await;
+        client.read(node, 0, 4096).await.unwrap();
+        let next = disk.0.lock().requests + 1;
+        disk.0.lock().fail_at = Some((next, 1));
+        let views = aligned_views(&[3; 4096], &mut Random(1));
+        assert_eq!(client.write_direct(node, 0, views).await, Err(FileError::Io));
+        assert_eq!(client.evict(node, 0, 4096).await, Ok(0));
+        let next = disk.0.lock().requests + 1;
+        disk.0.lock().fail_at = Some((next, 1));
+        assert_eq!(client.read_direct(node, 0, page_views(1)).await, Err(FileError::Io));
+        assert!(read_all(&client, node).await.unwrap() == data);
+    });
+}
+
+/// Direct and plain readers and writers at once: a reader sees of each sector what one write put there, never what was before its last
+/// answered write.
+#[test]
+fn many_at_once_never_see_what_was_before_an_answered_write() {
+    for seed in 0..seeds(6) {
+        block_on(async {
+            let (_, fs, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+            spawn(fs.maintain());
+            let (node, _) = cold_file(&client, 64 * 512).await;
+            let floor: Rc<Vec<Cell<u8>>> = Rc::new((0..64).map(|_| Cell::new(0)).collect());
+            client.write(node, 0, views_of(&[0; 64 * 512])).await.unwrap();
+            let left = Rc::new(Cell::new(6));
+            // Each writer has sectors of its own, of pages that it shares with others.
+            for writer in 0..3_usize {
+                let (client, floor, left) = (client, floor.clone(), left.clone());
+                let mut random = Random(seed * 100 + writer as u64);
+                spawn(async move {
+                    for round in 1..120_u8 {
+                        let sector = random.below(21) * 3 + writer;
+                        let data = [round; 512];
+                        if random.below(2) == 0 {
+                            write_direct(&client, node, sector * 512, &data, &mut random).await;
+                        } else {
+                            client.write(node, (sector * 512) as u64, views_of(&data)).await.unwrap();
+                        }
+                        floor[sector].set(round);
+                        sleep_ns(random.next() % 3000).await;
+                        if random.below(6) == 0 {
+                            client.evict(node, 0, 0).await.unwrap();
+                        }
+                        if random.below(9) == 0 {
+                            client.write_out(node).await.unwrap();
+                        }
+                    }
+                    left.set(left.get() - 1);
+                });
+            }
+            for reader in 0..3_u64 {
+                let (client, floor, left) = (client, floor.clone(), left.clone());
+                let mut random = Random(seed * 100 + 50 + reader);
+                spawn(async move {
+                    for _ in 0..200 {
+                        let sector = random.below(60);
+                        let least: Vec<u8> = floor.iter().skip(sector).take(4).map(Cell::get).collect();
+                        let found = match random.below(2) {
+                            0 => read_direct(&client, node, sector * 512, 2048, &mut random).await,
+                            _ => flatten(&client.read(node, (sector * 512) as u64, 2048).await.unwrap()),
+                        };
+                        for (part, least) in found.chunks(512).zip(least) {
+                            assert!(part.iter().all(|byte| *byte == part[0]), "seed {seed}: a torn sector");
+                            assert!(part[0] >= least, "seed {seed}: {} after {least}", part[0]);
+                        }
+                        sleep_ns(random.next() % 2000).await;
+                    }
+                    left.set(left.get() - 1);
+                });
+            }
+            while left.get() > 0 {
+                sleep_ns(1000).await;
+            }
+            let through = read_all(&client, node).await.unwrap();
+            client.sync(node).await.unwrap();
+            client.evict(node, 0, 0).await.unwrap();
+            assert!(read_direct(&client, node, 0, 64 * 512, &mut Random(1)).await == through);
+            assert!(read_all(&client, node).await.unwrap() == through);
+        });
+    }
+}
