@@ -13,6 +13,7 @@ use crate::file::transfer::{Range, UserBuffer, read_iovecs};
 use crate::file::walk::settled;
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -140,9 +141,6 @@ impl Operation {
     /// The same for what has nothing to do with a ring.
     pub async fn perform_alone(self, worker: &Arc<Thread>) -> Outcome {
         match self {
-            Operation::Nothing => Ok(0),
-            Operation::Refused(error) => Err(error),
-            Operation::Timeout { .. } | Operation::Cancel { .. } => Err(Errno::EINVAL),
             Operation::Read(transfer) => {
                 let mut buffer = UserBuffer::from_ranges(worker, transfer.ranges);
                 read_write::read_file(worker, &transfer.file, &mut buffer, transfer.at).await
@@ -154,6 +152,18 @@ impl Operation {
                     read_write::make_durable(&transfer.file).await?;
                 }
                 Ok(written)
+            }
+            other => Box::pin(other.perform_rarely(worker)).await,
+        }
+    }
+
+    /// What is no read and no write: their task has no room for it.
+    async fn perform_rarely(self, worker: &Arc<Thread>) -> Outcome {
+        match self {
+            Operation::Nothing => Ok(0),
+            Operation::Refused(error) => Err(error),
+            Operation::Read(_) | Operation::Write(_) | Operation::Timeout { .. } | Operation::Cancel { .. } => {
+                Err(Errno::EINVAL)
             }
             Operation::Sync(file) => match (file.object(), file.place()) {
                 (Object::Regular | Object::Directory, Some(place)) => {

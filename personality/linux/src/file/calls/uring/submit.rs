@@ -8,6 +8,7 @@ use crate::{Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::pin::pin;
 use gyre_interface::async_io::async_io;
 use gyre_message::wait::Either;
 use gyre_message::{select, sleep_until};
@@ -142,7 +143,8 @@ impl Chain {
             self.ring.turn_of(number).await;
             operation.perform(&self.worker, &self.ring).await
         };
-        let work = select(work, cancel.asked());
+        // Pinned once: moved into each arm, the task would have room for it twice.
+        let work = pin!(select(work, cancel.asked()));
         let ended = match limit {
             None => work.await,
             Some(deadline) => match select(work, sleep_until(deadline)).await {
