@@ -287,6 +287,13 @@ fn copy_near(place: &Place, thread: &Thread, address: u64, bytes: usize, offset:
     if bytes <= PAGE_BYTES {
         return copy_some(place, thread, address, bytes, offset, &mut [const { None }; FEW_PAGES]);
     }
+    if bytes <= NEAR_BYTES_MAX {
+        return copy_some(place, thread, address, bytes, offset, &mut [const { None }; NEAR_PAGES_MAX]);
+    }
+    copy_long(place, thread, address, bytes, offset)
+}
+
+fn copy_long(place: &Place, thread: &Thread, address: u64, bytes: usize, offset: u64) -> Option<usize> {
     let start = (offset % PAGE_BYTES as u64) as usize;
     let mut pages = [const { None }; COPY_PAGES_MAX];
     let total = show_near(place, offset, bytes, &mut pages)?;
