@@ -14,6 +14,7 @@ mod marks;
 mod memory;
 mod overhead;
 mod plot;
+mod program;
 mod promises;
 pub mod report;
 mod rig;

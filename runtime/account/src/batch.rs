@@ -4,7 +4,7 @@
 //! A batch is one word, the payer and a sum of bytes, which its core changes and any core may take out: it is passed on exactly once.
 //! It is passed on when the sum passes [`BATCH_BYTES`], after a millisecond, when another payer wants its place, when figures are read,
 //! before a charge is refused and before the payer is closed. So figures are exact to the byte, byte-seconds to a millisecond, and a limit may be
-//! passed by [`BATCH_BYTES`] a core.
+//! passed by [`BATCHES`] times [`BATCH_BYTES`] a core: a tenant and each of its processes have batches of their own.
 
 use crate::ActivityId;
 use crate::tree::{Activities, NONE};
@@ -13,10 +13,10 @@ use gyre_machine::{CORES_MAX, core_index};
 
 /// Bytes that a core keeps to itself of one payer.
 pub const BATCH_BYTES: u32 = 16 << 10;
-/// Bytes of one payer that all cores keep to themselves at most.
-pub(crate) const NOTED_BYTES_MAX: u64 = BATCH_BYTES as u64 * CORES_MAX as u64;
+/// Bytes of a payer and all below it that all cores keep to themselves at most: everything they have may be its members'.
+pub(crate) const NOTED_BYTES_MAX: u64 = BATCH_BYTES as u64 * BATCHES as u64 * CORES_MAX as u64;
 /// Payers that a core keeps apart.
-const BATCHES: usize = 8;
+const BATCHES: usize = 4;
 /// No payer, no bytes.
 const EMPTY: u64 = (NONE as u64) << 32;
 

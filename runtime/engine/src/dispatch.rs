@@ -31,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) vtable: &'static Vtable,
     pub(crate) activity: ActivityId,
     pub(crate) resource: ResourceId,
+    /// The queue that its reports count for: the gate's in which it began, else its own.
+    callee: u32,
     queued_at: u64,
 }
 
@@ -149,12 +151,12 @@ impl Engine {
         hot.stack_start.set(crate::hot::stack_position());
         gyre_object::forget_locks_held();
         hot.queue.set(queue);
-        hot.callee.set(queue);
         hot.mark.set(now);
         self.enter_turn(queue, &job, now);
         set_current(job.activity, job.resource);
         let mut left = self.batch_of(&job);
         loop {
+            hot.callee.set(job.callee);
             self.count_start(cell, &job, now);
             self.poll(&job);
             left -= 1;
@@ -251,6 +253,7 @@ impl Engine {
             vtable: header.vtable?,
             activity: header.activity,
             resource: header.resource,
+            callee: if header.gate_queue == NIL { queue } else { header.gate_queue },
             queued_at: header.queued_at,
         };
         state.note_taken(task);
@@ -290,6 +293,7 @@ impl Engine {
     fn suspend_task(&self, task: u32) -> bool {
         let now = self.line().last();
         let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
         let Some(header) = state.tasks.get_mut(task) else {
             return true;
         };
@@ -297,9 +301,14 @@ impl Engine {
             return false;
         }
         header.state = State::Waiting;
-        let (woken, front) = (header.woken, header.front);
+        let (woken, front, resource) = (header.woken, header.front, header.resource);
         header.woken = false;
         header.front = false;
+        match front {
+            true => state.return_to_gate(task),
+            false if self.lets_go(resource) => state.leave_gate(task, &self.facts(), self.ns(now)),
+            false => {}
+        }
         match (woken, front) {
             (true, true) => state.enqueue_front(task, now, self.ns(now)),
             (true, false) => state.enqueue(task, now, self.ns(now)),
@@ -376,6 +385,6 @@ impl Job {
         activity: ActivityId,
         resource: ResourceId,
     ) -> Job {
-        Job { task, name, memory, vtable, activity, resource, queued_at: 0 }
+        Job { task, name, memory, vtable, activity, resource, callee: NIL, queued_at: 0 }
     }
 }

@@ -37,6 +37,7 @@ mod port;
 mod queue;
 mod record;
 mod resource;
+mod resumption;
 mod ring;
 mod runtime;
 mod scheduler;

@@ -465,17 +465,17 @@ impl CoreState {
         let Some(header) = self.tasks.get(task) else {
             return;
         };
-        let queue = header.queue;
+        let queues = [header.queue, header.gate_queue];
         if header.thread != NIL {
             self.note_taken(task);
             self.note_content(task);
         }
         self.tasks.release(task);
-        if queue != NIL
-            && let Some(queue) = self.queues.get_mut(queue)
-        {
-            queue.tasks -= 1;
-            queue.used_at = now;
+        for queue in queues.into_iter().filter(|&queue| queue != NIL) {
+            if let Some(queue) = self.queues.get_mut(queue) {
+                queue.tasks -= 1;
+                queue.used_at = now;
+            }
         }
     }
 }

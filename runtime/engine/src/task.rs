@@ -38,6 +38,8 @@ pub(crate) struct Header {
     pub(crate) next: u32,
     /// The queue that its start and resumptions go to.
     pub(crate) queue: u32,
+    /// The gate's queue in which it began, where it has left that; else [`NIL`].
+    pub(crate) gate_queue: u32,
     pub(crate) activity: ActivityId,
     pub(crate) generation: u32,
     /// Its number among the threads, or [`NIL`].
@@ -141,6 +143,7 @@ impl Tasks {
             queued_at: 0,
             next: NIL,
             queue,
+            gate_queue: NIL,
             activity,
             generation,
             thread: NIL,
@@ -217,6 +220,7 @@ impl Header {
             queued_at: 0,
             next: NIL,
             queue: NIL,
+            gate_queue: NIL,
             activity: ActivityId::INFRASTRUCTURE,
             generation: 0,
             thread: NIL,

@@ -11,7 +11,7 @@ use gyre_config::{
     file::{self, Description},
 };
 
-use super::{marks::Marks, rig::Rig};
+use super::{marks::Marks, program, rig::Rig};
 use crate::{
     build,
     cli::Kernel,
@@ -102,7 +102,7 @@ impl Counted<'_> {
     ) -> Result<(Qemu, UnixStream)> {
         let project = &rig.project;
         let mut description = file::read(&project.root.join(format!("experiments/{}.toml", self.name)))?;
-        let program = self.compile(project)?;
+        let program = program::compile(project, &format!("{0}/{0}.c", self.name))?;
         for image in description.images.values_mut() {
             image.files.insert(format!("/{}", self.name), program.clone());
         }
@@ -140,14 +140,6 @@ impl Counted<'_> {
             extra: &marks.map_or(vec![], |marks| marks.arguments().to_vec()),
         })?;
         Ok((qemu, ours))
-    }
-
-    fn compile(&self, project: &Project) -> Result<PathBuf> {
-        let program = project.cache(self.name)?.join(self.name);
-        let mut cc = command::program("cc")?;
-        cc.args(["-O1", "-static", "-pthread", "-o"]).arg(&program);
-        command::output(cc.arg(project.root.join(format!("experiments/{0}/{0}.c", self.name))))?;
-        Ok(program)
     }
 
     fn disk(&self, project: &Project, description: &Description, folder: &Path) -> Result<PathBuf> {

@@ -2,21 +2,18 @@
 //!
 //! Time is counted in instructions (`-icount shift=0`), so that what else the host does changes nothing.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use gyre_config::file::{self, Description};
 
 use super::{
     plot::{self, Group},
+    program,
     report::{Figure, Report},
     rig::Rig,
 };
 use crate::{
     cli::Kernel,
-    command,
     failure::{Failure, Result},
     project::Project,
     qemu,
@@ -118,23 +115,15 @@ fn measure(rig: &Rig, on: Kernel, streams: bool) -> Result<Outcome> {
 }
 
 fn prepare(project: &Project, description: &mut Description, streams: bool) -> Result<()> {
-    let program = compile(project)?;
+    let reader = program::compile(project, "memory/reader.c")?;
     if let Some(image) = description.images.get_mut("set") {
-        image.files.insert("/reader".into(), program);
+        image.files.insert("/reader".into(), reader);
     }
     let bronze = description.machine.tenants.iter_mut().find(|tenant| tenant.name == "bronze");
     if let Some(command) = bronze.and_then(|tenant| tenant.program.as_mut()).filter(|_| streams) {
         command.argv = ["/bin/busybox", "sh", "-c", STREAM].map(String::from).into();
     }
     Ok(())
-}
-
-fn compile(project: &Project) -> Result<PathBuf> {
-    let program = project.cache("memory")?.join("reader");
-    let mut cc = command::program("cc")?;
-    cc.args(["-O1", "-static", "-o"]).arg(&program).arg(project.root.join("experiments/memory/reader.c"));
-    command::output(&mut cc)?;
-    Ok(program)
 }
 
 /// Waits until each neighbour has said `word`; answers what they said so far.

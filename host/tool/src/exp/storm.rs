@@ -3,22 +3,19 @@
 
 mod rounds;
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use gyre_config::file;
 
 use super::{
     note,
     plot::{self, Group},
+    program,
     report::{Figure, Report},
     rig::Rig,
 };
 use crate::{
     cli::Kernel,
-    command,
     failure::{Failure, Result},
     run::{self, Running},
     ui::Step,
@@ -120,7 +117,7 @@ fn measure(rig: &Rig, on: Kernel) -> Result<Rounds> {
     let path = rig.project.root.join("experiments/fsync-storm.toml");
     let mut description = file::read(&path)?;
     if let Some(image) = description.images.get_mut("sync") {
-        image.files.insert("/syncer".into(), compile(rig)?);
+        image.files.insert("/syncer".into(), program::compile(&rig.project, "fsync/syncer.c")?);
     }
     let rounds = rig.count.unwrap_or(PAIRS).max(1) * 2;
     for tenant in &mut description.machine.tenants {
@@ -150,14 +147,6 @@ fn tell(on: Kernel, found: &Rounds) {
             pair.beside.p99 / pair.alone.p99.max(0.001)
         ));
     }
-}
-
-fn compile(rig: &Rig) -> Result<PathBuf> {
-    let program = rig.project.cache("fsync")?.join("syncer");
-    let mut cc = command::program("cc")?;
-    cc.args(["-O1", "-static", "-pthread", "-o"]).arg(&program);
-    command::output(cc.arg(rig.project.root.join("experiments/fsync/syncer.c")))?;
-    Ok(program)
 }
 
 /// Waits until both tenants have done their rounds, `length` after the start; answers what they said.

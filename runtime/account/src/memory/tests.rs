@@ -89,6 +89,24 @@ fn a_tenant_is_over_its_limit_once_objects_have_taken_a_batch_more() {
 }
 
 #[test]
+fn what_cores_have_noted_for_members_counts_before_a_tenant_holds_less() {
+    let activities = Activities::new();
+    let tenant = limited(&activities, None, u64::MAX);
+    let members: std::vec::Vec<_> =
+        (0..4).map(|_| activities.create_member(tenant, "p", ActivityParams::default(), 100).unwrap()).collect();
+    let half = u64::from(crate::batch::BATCH_BYTES / 2);
+    for core in 0..gyre_machine::CORES_MAX {
+        gyre_machine::select_core(core);
+        members.iter().for_each(|member| assert_eq!(activities.charge_object_memory(*member, half), *member));
+        members.iter().for_each(|member| assert_eq!(activities.charge_object_memory(*member, half), *member));
+    }
+    gyre_machine::select_core(0);
+    let all = members.len() as u64 * gyre_machine::CORES_MAX as u64 * 2 * half;
+    assert!(!activities.holds_less(tenant, all), "{all} are held, all of them noted only");
+    assert!(activities.holds_less(tenant, all + 1));
+}
+
+#[test]
 fn memory_of_a_member_that_has_ended_is_its_leads_whoever_has_the_slot() {
     let activities = Activities::new();
     let (tenant, other) = (limited(&activities, None, u64::MAX), limited(&activities, None, u64::MAX));
