@@ -1,13 +1,12 @@
 //! Lines of batches, one for each activity: what waits in one can still be joined, and only so many of each activity are under way.
 
 use crate::waiting::Ticket;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, VecDeque};
 use gyre_account::ActivityId;
 use gyre_object::SpinLock;
 
+#[derive(Default)]
 struct Line {
-    activity: ActivityId,
     under_way: usize,
     waiting: VecDeque<Ticket>,
 }
@@ -18,8 +17,8 @@ struct Line {
 /// it is made than keeps that scheduler busy with everybody.
 pub struct Lines {
     most: usize,
-    /// Those with something under way; few, so that each is soon found.
-    lines: SpinLock<Vec<Line>>,
+    /// Those with something under way.
+    lines: SpinLock<BTreeMap<ActivityId, Line>>,
 }
 
 /// A place among those of an activity that are under way. Who holds it does one batch after the other.
@@ -32,27 +31,25 @@ pub struct Place {
 impl Lines {
     /// Lines of which each has at most so many batches under way, at least one.
     pub const fn new(most: usize) -> Lines {
-        Lines { most: if most == 0 { 1 } else { most }, lines: SpinLock::new(Vec::new()) }
+        Lines { most: if most == 0 { 1 } else { most }, lines: SpinLock::new(BTreeMap::new()) }
     }
 
     /// Puts a batch into the line of an activity. Where few of that are under way it is its turn: answers it again, with a place.
     pub fn enter(&'static self, activity: ActivityId, ticket: Ticket) -> Option<(Ticket, Place)> {
         let mut lines = self.lines.lock();
-        match lines.iter_mut().find(|line| line.activity == activity) {
-            Some(line) if line.under_way >= self.most => {
-                line.waiting.push_back(ticket);
-                return None;
-            }
-            Some(line) => line.under_way += 1,
-            None => lines.push(Line { activity, under_way: 1, waiting: VecDeque::new() }),
+        let line = lines.entry(activity).or_default();
+        if line.under_way >= self.most {
+            line.waiting.push_back(ticket);
+            return None;
         }
+        line.under_way += 1;
         Some((ticket, Place { lines: self, activity, is_left: false }))
     }
 
     /// The next in a line; where there is none, its place is given up in the same step, so that nobody comes to a line that no one serves.
     fn next(&self, activity: ActivityId) -> Option<Ticket> {
         let mut lines = self.lines.lock();
-        let line = lines.iter_mut().find(|line| line.activity == activity)?;
+        let line = lines.get_mut(&activity)?;
         let next = line.waiting.pop_front();
         if next.is_none() {
             drop(give_up(&mut lines, activity));
@@ -72,11 +69,13 @@ impl Lines {
 }
 
 /// One fewer is under way; what still waits where it was the last.
-fn give_up(lines: &mut Vec<Line>, activity: ActivityId) -> Option<VecDeque<Ticket>> {
-    let index = lines.iter().position(|line| line.activity == activity)?;
-    let line = lines.get_mut(index)?;
+fn give_up(lines: &mut BTreeMap<ActivityId, Line>, activity: ActivityId) -> Option<VecDeque<Ticket>> {
+    let line = lines.get_mut(&activity)?;
     line.under_way = line.under_way.saturating_sub(1);
-    (line.under_way == 0).then(|| lines.swap_remove(index).waiting)
+    if line.under_way > 0 {
+        return None;
+    }
+    lines.remove(&activity).map(|line| line.waiting)
 }
 
 impl Place {

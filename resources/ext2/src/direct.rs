@@ -10,16 +10,16 @@
 use crate::Ext2;
 use crate::metadata::from_block;
 use crate::node::Node;
-use crate::read::{READ_BYTES_MAX, Runs};
+use crate::read::{READ_BYTES_MAX, Runs, clear};
 use alloc::vec::Vec;
-use gyre_interface::block::SECTOR_BYTES;
+use gyre_interface::block::{BlockError, SECTOR_BYTES};
 use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
+use gyre_message::Call;
 use gyre_object::Bytes;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
-static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Bytes of the views, at most what one request moves.
 ///
@@ -84,12 +84,9 @@ impl Ext2 {
         }
         let end = (offset + count).next_multiple_of(SECTOR);
         let runs = self.to_read_past(node, offset, end, into).await?;
-        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views)).collect();
-        for call in calls {
-            call.await.map_err(from_block)?;
-        }
+        all_done(runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views))).await?;
         if end > offset + count {
-            clear(into, count as usize, (end - offset) as usize);
+            clear_part(into, count as usize, (end - offset) as usize);
         }
         self.moved(count as usize);
         Ok(count as usize)
@@ -113,7 +110,7 @@ impl Ext2 {
                 continue;
             }
             match self.sector_of(at, first, &blocks) {
-                0 => drop(page.write(start, ZEROES.get(..view.len()).unwrap_or(&ZEROES))),
+                0 => clear(&view),
                 sector => runs.add(sector, view, payer),
             }
         }
@@ -144,13 +141,25 @@ impl Ext2 {
     }
 }
 
-/// Zeroes bytes `start..end` of views, which are no more than a sector.
-fn clear(views: &[Bytes], start: usize, end: usize) {
+/// Waits until the device has answered all requests, which are made first; also where one fails: it writes to the views, or reads them, until it
+/// has. Answers the first error.
+pub(crate) async fn all_done<T>(requests: impl Iterator<Item = Call<Result<T, BlockError>>>) -> Result<(), FileError> {
+    let requests: Vec<_> = requests.collect();
+    let mut result = Ok(());
+    for request in requests {
+        result = result.and(request.await.map(drop));
+    }
+    result.map_err(from_block)
+}
+
+/// Zeroes bytes `start..end` of views.
+fn clear_part(views: &[Bytes], start: usize, end: usize) {
     let mut at = 0;
     for view in views {
-        let (page, first) = view.location();
         let (from, to) = (start.clamp(at, at + view.len()), end.clamp(at, at + view.len()));
-        page.write(first + from - at, ZEROES.get(..to - from).unwrap_or(&ZEROES));
+        if from < to {
+            clear(&view.slice(from - at, to - at));
+        }
         at += view.len();
     }
 }

@@ -11,13 +11,11 @@
 //! that write the same sectors at once the device decides. Where the tenant is killed the device may still be at it, as with a write-back.
 
 use crate::Ext2;
-use crate::direct::{Piece, Pieces, aligned_bytes};
-use crate::metadata::from_block;
+use crate::direct::{Piece, Pieces, aligned_bytes, all_done};
 use crate::node::Node;
 use crate::read::Runs;
 use crate::write_back::BATCH_PAGES;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::slice;
 use gyre_file_cache::Outdated;
 use gyre_interface::block::SECTOR_BYTES;
@@ -89,21 +87,11 @@ impl Ext2 {
         for Piece { at, view } in Pieces::new(from, offset, end, self.geometry.block_bytes) {
             runs.add(self.sector_of(at, first, &blocks), view, payer);
         }
-        let written = self.send_past(runs).await;
+        let written = all_done(runs.0.into_iter().map(|run| self.disk.write(run.sector, run.views))).await;
         self.agree(node, offset, end, from, written.is_ok()).await;
         written?;
         self.moved((end - offset) as usize);
         Ok((end - offset) as usize)
-    }
-
-    /// Waits for all requests, also where one fails: what the disk has then is known only when the device is done.
-    async fn send_past(&'static self, runs: Runs) -> Result<(), FileError> {
-        let calls: Vec<_> = runs.0.into_iter().map(|run| self.disk.write(run.sector, run.views)).collect();
-        let mut result = Ok(());
-        for call in calls {
-            result = result.and(call.await.map_err(from_block));
-        }
-        result
     }
 
     /// Makes the cache agree with what is on the disk now: pages that came while it was written may be old. Those that others hold get

@@ -24,6 +24,7 @@ const AHEAD_PAGES: u64 = 32;
 const HISTORY_PAGES: u64 = 4;
 /// Most bytes of one read: who wants more asks again.
 pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
+static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Pages that are fetched together, in order; mostly one.
 pub(crate) type Cluster = SmallVec<[Fetch; 1]>;
@@ -224,16 +225,14 @@ pub(crate) fn pages(size: u64) -> u64 {
 pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
     let start = size.saturating_sub(index.saturating_mul(PAGE_BYTES as u64)).min(PAGE_BYTES as u64) as usize;
     if start < PAGE_BYTES {
-        page.write(start, &[0; PAGE_BYTES]);
+        page.write(start, &ZEROES);
     }
 }
 
 /// Zeroes what a view shows of a page.
-fn clear(view: &Bytes) {
+pub(crate) fn clear(view: &Bytes) {
     let (page, start) = view.location();
-    if let Some(zeros) = [0; PAGE_BYTES].get(..view.len()) {
-        page.write(start, zeros);
-    }
+    page.write(start, ZEROES.get(..view.len()).unwrap_or(&ZEROES));
 }
 
 /// Consecutive sectors of the device with the memory for them.

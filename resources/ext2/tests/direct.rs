@@ -199,6 +199,22 @@ fn an_error_of_the_disk_is_told_and_nothing_old_stays() {
     });
 }
 
+#[test]
+fn who_is_told_of_an_error_has_its_memory_back() {
+    block_on(async {
+        let (disk, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
+        let (node, data) = cold_file(&client, 131_072).await;
+        read_direct(&client, node, 0, 512, &mut Random(1)).await;
+        // 32 KiB in each request: the first fails at once, the others take their time.
+        let next = disk.0.lock().requests + 1;
+        disk.0.lock().fail_at = Some((next, 1));
+        let views = page_views(32);
+        assert_eq!(client.read_direct(node, 0, views.clone()).await, Err(FileError::Io));
+        assert!(disk.0.lock().requests >= next + 2, "several requests");
+        assert!(flatten(&views)[65_536..] == data[65_536..], "the disk has done what it was asked for");
+    });
+}
+
 /// Direct and plain readers and writers at once: a reader sees of each sector what one write put there, never what was before its last
 /// answered write.
 #[test]

@@ -1,10 +1,11 @@
 //! The file cache as a resource before a file system: what reads and writes contents comes here first, and its bytes count here.
 //!
 //! ```text
-//!   files::Request --> Contents::port: contents --> queue of the file cache: in memory --> answered here
+//!   files::Request --> Contents::client: contents --> queue of the file cache: in memory --> answered here
 //!                                                                            the rest   --> the file system, in one request
 //!                                      the rest --> queue of the file system
-//!   a visit (no message): the file cache's scheduler agrees --> answered in the caller's turn
+//!   a visit (no message): contents --> the file cache's scheduler agrees --> answered in the caller's turn
+//!                         names    --> the file system's
 //! ```
 
 use alloc::boxed::Box;
@@ -131,8 +132,13 @@ impl Contents {
     }
 
     /// Looks at contents as a request of the file cache that is handled at once; `None` where its scheduler does not agree.
-    fn visit<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
+    fn look<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
         self.queue.get()?.visit(look)?
+    }
+
+    /// Looks at names as a request of the file system.
+    fn ask<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        self.files.visit(look)?
     }
 }
 
@@ -153,26 +159,28 @@ impl Port<Request> for Way {
         }
     }
 
-    fn visit(&self, labels: Labels, work: &mut dyn FnMut()) -> bool {
-        self.0.files.labelled(labels).visit(work).is_some()
+    /// What is looked at decides whose request it is: [`Contents`] visits that itself.
+    fn visit(&self, _labels: Labels, work: &mut dyn FnMut()) -> bool {
+        work();
+        true
     }
 }
 
 impl Near for Contents {
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
-        self.shown.attributes(node)
+        self.ask(|| self.shown.attributes(node))
     }
 
     fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
-        self.shown.lookup(directory, name)
+        self.ask(|| self.shown.lookup(directory, name))
     }
 
     fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
-        self.shown.open(node)
+        self.ask(|| self.shown.open(node))
     }
 
     fn close(&'static self, node: NodeId) -> bool {
-        self.shown.close(node)
+        self.ask(|| Some(self.shown.close(node))).unwrap_or(false)
     }
 
     fn read(
@@ -182,10 +190,10 @@ impl Near for Contents {
         bytes: usize,
         into: &mut [Option<Page>],
     ) -> Option<Result<usize, FileError>> {
-        self.visit(|| self.shown.read(node, offset, bytes, into))
+        self.look(|| self.shown.read(node, offset, bytes, into))
     }
 
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
-        self.visit(|| self.shown.overwrite(node, offset, bytes, fill))
+        self.look(|| self.shown.overwrite(node, offset, bytes, fill))
     }
 }

@@ -3,6 +3,7 @@ use crate::batch::Answer;
 use crate::waiting::{Arriving, Waiting};
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};

@@ -82,8 +82,12 @@ impl RamDisk {
             let number = state.requests;
             (state.latency_ns, state.fail_at.is_some_and(|(at, count)| (at..at + count).contains(&number)))
         };
+        // Before those that were asked for earlier are answered.
+        if fails {
+            return Err(BlockError::Io);
+        }
         sleep_ns(latency).await;
-        if fails { Err(BlockError::Io) } else { Ok(()) }
+        Ok(())
     }
 }
 
