@@ -6,7 +6,7 @@
 //!
 //! Requests join before commands are made of them, since a command says where it begins and how long it is. But the disk's scheduler stands
 //! behind, at the gate, and orders commands; so of each activity only as many are made as let it choose among all at any time: twice what the device
-//! has at once and eight. When all places at the device are one's own, more than as many wait at the gate for the places that come free, while the answers
+//! has at once and two. When all places at the device are one's own, more than as many wait at the gate for the places that come free, while the answers
 //! go back: with fewer, who has the larger share is not there each time when it is entitled. What is beyond waits in the activity's line, where it is
 //! joined.
 
@@ -23,8 +23,8 @@ use gyre_scsi::Unit;
 
 /// Commands of an activity that wait at the gate or are at the device, for each that the device has at once.
 const COMMANDS_PER_PLACE: usize = 2;
-/// And so many more: answers wait for the gate's turns as commands do.
-const COMMANDS_MORE: usize = 8;
+/// And so many more: who has most of the device is there each time when it is entitled, also while an answer is on its way.
+const COMMANDS_MORE: usize = 2;
 
 /// Commands of an activity that are under way at most.
 fn commands_max(depth: u16) -> usize {
