@@ -103,5 +103,5 @@ fn adjacent_requests_are_joined_on_both_disks() {
     let joined = |is_scsi| std::thread::spawn(move || requests_for_64_pages(is_scsi)).join().unwrap();
     let (block, scsi) = (joined(false), joined(true));
     assert!(block <= 14, "{block} requests of a block device: those of its depth, and the rest in eighths");
-    assert!(scsi <= 32, "{scsi} commands: those at the gate (16), the rest in eighths, and what a unit is asked first");
+    assert!(scsi <= 26, "{scsi} commands: those at the gate (10), the rest in eighths, and what a unit is asked first");
 }
