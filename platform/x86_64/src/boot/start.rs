@@ -257,6 +257,6 @@ extern "C" fn after_memory() -> ! {
 fn greet() {
     let zone = zone();
     let bytes: u64 = zone.memory[..zone.memory_count].iter().map(|region| region.bytes).sum();
-    log::info!(target: "platform", "{} cores listed, {} KiB of memory, TSC {} kHz, {} PCI functions", zone.core_count, bytes >> 10,
-        time::cycles_per_ms(), pci::pci_devices().len());
+    log::info!(target: "platform", "{} cores listed, {} KiB of memory, TSC {} kHz, {} PCI functions, copies by {}", zone.core_count,
+        bytes >> 10, time::cycles_per_ms(), pci::pci_devices().len(), crate::copy::way());
 }
