@@ -9,7 +9,7 @@
 //! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
 //! | [`transfer`] | buffers of programs |
 //! | [`passage`], [`flow`] | what is moved by reference |
-//! | `direct` | what goes past the file cache (O_DIRECT) |
+//! | `direct`, `direct_offer` | what goes past the file cache (O_DIRECT), and where it can |
 
 pub mod async_lock;
 pub mod attributes;
@@ -19,6 +19,7 @@ pub mod context;
 pub mod descriptors;
 pub mod device;
 mod direct;
+pub mod direct_offer;
 pub mod directory;
 mod endpoint;
 pub mod epoll;

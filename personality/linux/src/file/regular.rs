@@ -12,15 +12,17 @@ use core::sync::atomic::Ordering;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
-use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY, O_APPEND, O_DIRECT, O_DSYNC};
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY, O_APPEND, O_DSYNC};
 
-/// Pages that a call copies at once at most: 128 KiB, from wherever they begin.
-const COPY_PAGES_MAX: usize = (128 << 10) / PAGE_BYTES + 1;
+/// Bytes of a file that a call copies at once at most: long copies let others have their turn.
+pub(super) const COPY_BYTES_MAX: usize = 128 << 10;
+/// Pages that they may lie in.
+const COPY_PAGES_MAX: usize = COPY_BYTES_MAX / PAGE_BYTES + 1;
 /// Largest offset (off_t).
 pub const OFFSET_MAX: u64 = i64::MAX as u64;
 
 /// Flags of files that are not written over in memory at once.
-const SLOW_WRITES: u32 = O_APPEND | O_DSYNC | O_DIRECT;
+const SLOW_WRITES: u32 = O_APPEND | O_DSYNC;
 
 fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
     file.place().ok_or(Errno::EBADF)
@@ -39,11 +41,8 @@ pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Optio
 }
 
 async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
-    if file.is_direct()
-        && buffer.left() > 0
-        && let Some(count) = direct::read(file, place, buffer, offset).await?
-    {
-        return Ok(count);
+    if buffer.left() > 0 && direct::is_wanted(file, place).await? {
+        return direct::read(file, place, buffer, offset).await;
     }
     let before = buffer.done();
     while buffer.left() > 0 {
@@ -90,12 +89,8 @@ pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Opti
 }
 
 async fn write_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
-    if file.is_direct()
-        && buffer.left() > 0
-        && offset < OFFSET_MAX
-        && let Some(count) = direct::write(file, place, buffer, offset).await?
-    {
-        return Ok(count);
+    if buffer.left() > 0 && offset < OFFSET_MAX && direct::is_wanted(file, place).await? {
+        return direct::write(file, place, buffer, offset).await;
     }
     write_cached(file, place, buffer, offset).await
 }
@@ -176,7 +171,7 @@ pub(super) async fn append_from(file: &OpenFile, buffer: &mut UserBuffer<'_>, mo
 async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
     let before = buffer.done();
     let position = file.position.hold().await;
-    let is_direct = file.is_direct() && direct::check_append(place, buffer).await?;
+    let is_direct = direct::check_append(file, place, buffer).await?;
     while buffer.left() > 0 {
         let pieces = buffer.gather(TURN_BYTES).await?;
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
@@ -293,6 +288,7 @@ fn copy_near(place: &Place, thread: &Thread, address: u64, bytes: usize, offset:
     copy_long(place, thread, address, bytes, offset)
 }
 
+/// Up to [`COPY_BYTES_MAX`].
 fn copy_long(place: &Place, thread: &Thread, address: u64, bytes: usize, offset: u64) -> Option<usize> {
     let start = (offset % PAGE_BYTES as u64) as usize;
     let mut pages = [const { None }; COPY_PAGES_MAX];
@@ -359,7 +355,7 @@ pub(super) fn write_near(
 
 #[inline(always)]
 fn write_here(file: &OpenFile, thread: &Thread, address: u64, bytes: usize, at: Option<u64>) -> Option<usize> {
-    let place = file.place().filter(|_| file.flags() & SLOW_WRITES == 0)?;
+    let place = file.place().filter(|_| file.flags() & SLOW_WRITES == 0 && !file.is_direct())?;
     match at {
         Some(offset) => overwrite_near(place, thread, address, bytes, offset)?,
         None => {

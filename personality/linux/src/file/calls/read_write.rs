@@ -4,7 +4,7 @@ use super::{Patience, may_wait, usable_file, wait_ready};
 use crate::file::device::Device;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::regular;
+use crate::file::regular::{self, COPY_BYTES_MAX};
 use crate::file::transfer::UserBuffer;
 use crate::task::shortage;
 use crate::time::cycles_from_now;
@@ -45,14 +45,11 @@ impl AsRef<[u8]> for Few {
     }
 }
 
-/// Bytes of a file that a call copies at once at most: long copies let others have their turn.
-const NEAR_MAX: usize = 128 << 10;
-
 /// `pread64` of a file that is in memory.
 pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
-    if bytes == 0 || bytes > NEAR_MAX || !matches!(file.object(), Object::Regular) {
+    if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
     regular::read_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
@@ -61,7 +58,7 @@ pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
 /// `read` of a file that is in memory, or of a few bytes from what has some, into pages that are there.
 pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > NEAR_MAX {
+    if bytes == 0 || bytes > COPY_BYTES_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
@@ -96,7 +93,7 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
 pub fn pwrite64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
-    if bytes == 0 || bytes > NEAR_MAX || !matches!(file.object(), Object::Regular) {
+    if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
     regular::write_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
@@ -105,7 +102,7 @@ pub fn pwrite64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
 /// `write` over what a file has in memory, or of a few bytes from a page that is there to a pipe or event counter that has room.
 pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > NEAR_MAX {
+    if bytes == 0 || bytes > COPY_BYTES_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
