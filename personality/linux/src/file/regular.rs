@@ -66,11 +66,22 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
 
 /// Reads for a plain read, as a request of the I/O stream resource where that divides bytes.
 async fn fetch(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
+    if file.is_random.load(Ordering::Relaxed) {
+        return fetch_alone(file, place, at, bytes).await;
+    }
     match file.tenant().passage.gate() {
-        None if file.is_random.load(Ordering::Relaxed) => Ok(place.system().read_alone(place.node, at, bytes).await?),
         None => Ok(place.system().read(place.node, at, bytes).await?),
         Some(gate) => Ok(gate.read(Arc::new(place.clone()), at, bytes).await?),
     }
+}
+
+/// The same for who reads here and there (POSIX_FADV_RANDOM); the I/O stream resource counts what was read.
+async fn fetch_alone(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
+    let pieces = place.system().read_alone(place.node, at, bytes).await?;
+    if let Some(gate) = file.tenant().passage.gate() {
+        gate.pass(pieces.iter().map(Bytes::len).sum()).await?;
+    }
+    Ok(pieces)
 }
 
 /// Writes at `at`, the position, or the end with O_APPEND.

@@ -1,5 +1,6 @@
 //! Behaviour of the calls as programs see it, through the system call table, on a tenant whose files lie in memory.
 
+mod advice;
 mod epoll;
 mod files;
 mod mappings;

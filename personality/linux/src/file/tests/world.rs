@@ -82,9 +82,14 @@ pub(super) fn run_on<F: Future<Output = ()>>(root: files::Client, test: impl FnO
 
 /// The same with a way of data of the test's own.
 pub(super) fn run_through<F: Future<Output = ()>>(passage: Passage, test: impl FnOnce(User) -> F) {
+    run_as(tmpfs(), passage, test);
+}
+
+/// The same with both.
+pub(super) fn run_as<F: Future<Output = ()>>(root: files::Client, passage: Passage, test: impl FnOnce(User) -> F) {
     gyre_machine::set_virtual_time(1_000_000_000);
     block_on(async {
-        let user = first(tmpfs(), passage).await;
+        let user = first(root, passage).await;
         test(user).await;
     });
 }
