@@ -4,8 +4,8 @@ use super::{Patience, may_wait, usable_file, wait_ready};
 use crate::file::device::Device;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::regular::{self, COPY_BYTES_MAX};
-use crate::file::transfer::UserBuffer;
+use crate::file::resident::{self, COPY_BYTES_MAX};
+use crate::file::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::time::cycles_from_now;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -52,7 +52,7 @@ pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
-    regular::read_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
+    resident::read(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
 }
 
 /// `read` of a file that is in memory, or of a few bytes from what has some, into pages that are there.
@@ -64,7 +64,8 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
     match file.object() {
         Object::Regular => {
-            return regular::read_near(&file, thread, a.word(1), bytes, None).map(|count| Ok(count as u64));
+            return resident::read(&file, thread, Range { address: a.word(1), bytes }, None)
+                .map(|count| Ok(count as u64));
         }
         Object::Pipe(_) | Object::Event(_) if bytes <= AT_ONCE_BYTES => {}
         Object::Device(Device::Zero | Device::Full) if bytes <= AT_ONCE_BYTES => {
@@ -96,7 +97,7 @@ pub fn pwrite64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
-    regular::write_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
+    resident::write(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
 }
 
 /// `write` over what a file has in memory, or of a few bytes from a page that is there to a pipe or event counter that has room.
@@ -108,7 +109,7 @@ pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
     let object = file.object();
     if matches!(object, Object::Regular) {
-        return regular::write_near(&file, thread, a.word(1), bytes, None).map(|count| Ok(count as u64));
+        return resident::write(&file, thread, Range { address: a.word(1), bytes }, None).map(|count| Ok(count as u64));
     }
     if bytes > AT_ONCE_BYTES {
         return None;

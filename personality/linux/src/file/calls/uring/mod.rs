@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   program --submissions--> enter: each copied once, read, checked --chains--> asynchronous I/O resource
+//!                            done at once where it is in memory
 //!   program <--completions-- ring <--result-- operation: what the system call of that name does, as a worker that gets no signals
 //! ```
 //!
 //! Left out, and refused with EINVAL: a kernel thread that polls for submissions (SQPOLL), polled devices, submissions of 128 and completions
 //! of 32 bytes, buffers that the kernel selects, direct descriptors, multishot operations, personalities.
 
+mod at_once;
+mod chain;
 mod memory;
 mod operation;
 mod register;
@@ -140,10 +143,9 @@ pub async fn enter(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let file = usable_file(thread, a.int(0))?;
     let ring = ring_of(&file)?;
-    let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
     let submitted = match a.unsigned(1) {
         0 => 0,
-        count => submit::submit(thread, ring, resource, count).await?,
+        count => submit::submit(thread, ring, count).await?,
     };
     if flags & ENTER_WAIT == 0 {
         ring.ready();
