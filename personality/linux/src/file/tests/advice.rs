@@ -1,6 +1,6 @@
 //! What POSIX_FADV_RANDOM makes of reads, with and without bytes that are divided.
 
-use super::world::{User, run_as};
+use super::world::{Surroundings, User, run_in};
 use crate::file::passage::Passage;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,9 @@ fn who_reads_here_and_there_is_not_read_ahead_of_and_pays_for_what_was_read() {
         let count = [plain.clone(), alone.clone(), passed.clone()];
         let counts = move || count.each_ref().map(|one| one.swap(0, Ordering::Relaxed));
         let price = u64::from(is_gate);
-        run_as(counting(plain, alone), Passage::counted(is_gate, passed), |user| async move {
+        let around =
+            Surroundings { passage: Passage::counted(is_gate, passed), ..Surroundings::of(counting(plain, alone)) };
+        run_in(around, |user| async move {
             user.file("/file", &vec![3; 10_000]).await;
             let file = user.open("/file", raw::O_RDONLY, 0).await.unwrap();
             let at = user.room(20_000);

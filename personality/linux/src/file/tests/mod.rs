@@ -6,6 +6,7 @@ mod files;
 mod mappings;
 mod passages;
 mod pipes;
+mod rings;
 mod sockets;
 mod terminals;
 mod walks;
