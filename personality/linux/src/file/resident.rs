@@ -146,7 +146,7 @@ fn show_near(place: &Place, offset: u64, bytes: usize, into: &mut [Option<Page>]
 }
 
 /// Copies bytes that lie in as many pages as `pages` has room for.
-#[inline]
+#[inline(always)]
 fn copy_some(place: &Place, thread: &Thread, to: Range, offset: u64, pages: &mut [Option<Page>]) -> Option<usize> {
     let count = place.system().visit(|near| near.read(place.node, offset, to.bytes, pages))??.ok()?;
     let start = (offset % PAGE_BYTES as u64) as usize;

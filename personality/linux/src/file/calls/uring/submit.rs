@@ -15,13 +15,12 @@ use gyre_interface::async_io::async_io;
 /// # Errors
 /// EBUSY where completions wait for room, or too much is under way already; ENOSYS.
 pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Result<u32, Errno> {
-    let host = thread.tenant().host();
-    let resource = host.async_io().ok_or(Errno::ENOSYS)?;
+    let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
     if ring.is_overflown() {
         return Err(Errno::EBUSY);
     }
     let tail = ring.memory.load(at::SUBMIT_TAIL);
-    let mut batch = Batch { thread, ring, resource, tries: !host.divides_async_io(), chain: None };
+    let mut batch = Batch { thread, ring, resource, chain: None };
     let mut taken = 0;
     while taken < count {
         if !ring.has_room() {
@@ -47,8 +46,6 @@ struct Batch<'a> {
     thread: &'a Thread,
     ring: &'a Arc<Ring>,
     resource: async_io::Client,
-    /// What is in memory is tried here; else the resource's scheduler divides it.
-    tries: bool,
     /// The chain that the next operation belongs to, where there was one before.
     chain: Option<Chain>,
 }
@@ -57,7 +54,7 @@ impl Batch<'_> {
     /// Does an operation that stands alone, if it need not wait.
     fn is_done_at_once(&self, wish: &Submission, operation: &Operation) -> bool {
         let is_linked = wish.is_linked() || self.chain.as_ref().is_some_and(|chain| !chain.is_empty());
-        if !self.tries || is_linked || wish.flags & (ASYNC | DRAIN) != 0 || self.ring.is_held_back() {
+        if is_linked || wish.flags & (ASYNC | DRAIN) != 0 || self.ring.is_held_back() {
             return false;
         }
         let Some(moved) = at_once::transfer(self.thread, operation) else { return false };
