@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -104,6 +105,41 @@ static void send_file(int n, ssize_t bytes) {
 }
 static void send_page(int n) { send_file(n, PAGE); }
 static void send_32k(int n) { send_file(n, sizeof buffer); }
+
+/* A ring of io_uring: its memory, and so many reads of a page at a time. */
+#define RING_READS 16
+static int ring_fd;
+static unsigned char *ring_words;
+static struct io_uring_sqe *ring_entries;
+static struct io_uring_params ring_about;
+
+static int open_ring(void) {
+    ring_fd = syscall(SYS_io_uring_setup, RING_READS, &ring_about);
+    if (ring_fd < 0) return 0;
+    size_t bytes = ring_about.cq_off.cqes + ring_about.cq_entries * sizeof(struct io_uring_cqe) + ring_about.sq_entries * 8;
+    ring_words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring_fd, IORING_OFF_SQ_RING);
+    ring_entries = mmap(NULL, RING_READS * sizeof *ring_entries, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring_fd, IORING_OFF_SQES);
+    must(ring_words != MAP_FAILED && ring_entries != MAP_FAILED, "mmap of a ring");
+    for (int i = 0; i < RING_READS; i++) {
+        ring_entries[i] = (struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = file_fd, .addr = (uintptr_t)buffer, .len = PAGE, .off = i % 8 * PAGE};
+        ((unsigned *)(ring_words + ring_about.sq_off.array))[i] = i;
+    }
+    return 1;
+}
+
+/* Reads of a page, `together` in each call, which waits for all. */
+static void ring_reads(int n, int together) {
+    volatile unsigned *submitted = (unsigned *)(ring_words + ring_about.sq_off.tail), *taken = (unsigned *)(ring_words + ring_about.cq_off.head);
+    struct io_uring_cqe *done = (struct io_uring_cqe *)(ring_words + ring_about.cq_off.cqes);
+    for (; n > 0; n -= together) {
+        __atomic_store_n(submitted, *submitted + together, __ATOMIC_RELEASE);
+        must(syscall(SYS_io_uring_enter, ring_fd, together, together, IORING_ENTER_GETEVENTS, NULL, 0) == together, "io_uring_enter");
+        for (int i = 0; i < together; i++) must(done[(*taken + i) & (ring_about.cq_entries - 1)].res == PAGE, "ring read");
+        __atomic_store_n(taken, *taken + together, __ATOMIC_RELEASE);
+    }
+}
+static void ring_read_alone(int n) { ring_reads(n, 1); }
+static void ring_read_together(int n) { ring_reads(n, RING_READS); }
 
 static void opens(int n) {
     while (n--) {
@@ -287,6 +323,10 @@ int main(int count, char **words) {
     measure("read-1-cached", 1000, read_cached_byte);
     measure("read-32k-cached", 100, read_cached);
     measure("read-4k-cached", 500, read_cached_page);
+    if (open_ring()) {
+        measure("ring-read-4k-cached", 500, ring_read_alone);
+        measure("ring-read-4k-cached-16", 480, ring_read_together);
+    }
     int pair[2];
     must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
     send_to = pair[0], receive_from = pair[1];

@@ -69,6 +69,25 @@ int main(void) {
         seen |= 1 << out[i].data;
     }
     CHECK(seen == 255);
+    /* Some of what is in memory is there when the call returns. */
+    struct timespec at_once = {0, 0};
+    int there = 0;
+    for (int i = 0; i < 100; i++) {
+        memset(back, 0, 3 * 4096);
+        struct iovec parts[2] = {{back, 4096 - i}, {back + 5000, 4096 + i}};
+        struct iocb it = i % 2 ? wish(IOCB_CMD_PREADV, fd, parts, 2, i, i) : wish(IOCB_CMD_PREAD, fd, back, 8192, i, i);
+        list[0] = &it;
+        CHECK(submit(context, 1, list) == 1);
+        long found = events(context, 0, 1, out, &at_once);
+        there += found;
+        CHECK(found == 1 || events(context, 1, 1, out, 0) == 1);
+        CHECK(out[0].res == 8192 && out[0].data == i && out[0].obj == (uintptr_t)&it);
+        CHECK(i % 2 ? !memcmp(back, data + i, 4096 - i) && !memcmp(back + 5000, data + 4096, 4096 + i) : !memcmp(back, data + i, 8192));
+    }
+    CHECK(there > 0);
+    CHECK(one(context, wish(IOCB_CMD_PWRITE, fd, data + 9, 5000, 1000, 1)) == 5000 && pread(fd, back, 5000, 1000) == 5000 && !memcmp(back, data + 9, 5000));
+    CHECK(one(context, wish(IOCB_CMD_PWRITE, fd, data + 1000, 5000, 1000, 1)) == 5000);
+    list[0] = &many[0];
     /* What is wrong is refused at once; those before it are taken. */
     CHECK(one(context, wish(IOCB_CMD_PREAD, 999, back, 1, 0, 1)) == -EBADF);
     CHECK(one(context, wish(99, fd, back, 1, 0, 1)) == -EINVAL);

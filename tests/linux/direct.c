@@ -52,8 +52,8 @@ static void alignment(void) {
     CHECK(pread(direct, memory, 512, 512) == 512 && !memcmp(memory, wanted + 512, 512));
     CHECK(pread(direct, memory + 512, 4096, 1024) == 4096 && !memcmp(memory + 512, wanted + 1024, 4096));
     struct statx found;
-    if (syscall(SYS_statx, AT_FDCWD, "file", 0, STATX_DIOALIGN, &found) == 0 && found.stx_mask & STATX_DIOALIGN)
-        CHECK(found.stx_dio_mem_align == 512 && found.stx_dio_offset_align == 512);
+    if (syscall(SYS_statx, AT_FDCWD, "file", 0, STATX_BASIC_STATS | STATX_DIOALIGN, &found) == 0 && found.stx_mask & STATX_DIOALIGN)
+        CHECK(found.stx_dio_mem_align == 512 && found.stx_dio_offset_align == 512 && (found.stx_mask & STATX_BASIC_STATS) == STATX_BASIC_STATS);
 }
 
 static void end_of_file(void) {
@@ -286,8 +286,16 @@ static int is_memory(void) {
 /* A file system without a disk takes what is not aligned, too. */
 static void in_memory(void) {
     int fd = open("memory", O_RDWR | O_CREAT | O_DIRECT, 0600);
-    if (fd >= 0)
-        CHECK(pwrite(fd, "abcdef", 6, 3) == 6 && pread(fd, memory, 4096, 4) == 5 && !memcmp(memory, "bcdef", 5) && close(fd) == 0);
+    if (fd == -1)
+        return;
+    for (int round = 0; round < 3; round++) {
+        CHECK(pwrite(fd, "abcdef", 6, 3) == 6 && pread(fd, memory, 4096, 4) == 5 && !memcmp(memory, "bcdef", 5));
+        CHECK(fcntl(fd, F_GETFL) & O_DIRECT);
+    }
+    int later = open("memory", O_RDWR);
+    CHECK(fcntl(later, F_SETFL, O_DIRECT) == 0 && fcntl(later, F_GETFL) & O_DIRECT);
+    CHECK(pread(later, memory + 1, 100, 4) == 5 && pwrite(later, "x", 1, 3) == 1 && pread(fd, memory, 1, 3) == 1 && memory[0] == 'x');
+    CHECK(close(fd) == 0 && close(later) == 0);
 }
 
 int main(void) {

@@ -4,6 +4,7 @@
 #include <linux/time_types.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -250,6 +251,184 @@ static void links(void) {
     close_ring(&r);
 }
 
+/* Reads and writes of what is in memory, which are done before the call returns, beside what waits. */
+static void in_memory(void) {
+    enum { BYTES = 1 << 18 };
+    struct ring r;
+    int results[64];
+    open_ring(&r, 16, 0, 0);
+    int fd = open("cached", O_RDWR | O_CREAT, 0600);
+    CHECK(fd >= 0 && write(fd, big, BYTES) == BYTES && pread(fd, back, BYTES, 0) == BYTES);
+    struct iovec pieces[4] = {{back, 1000}, {back + 5000, 0}, {back + 8000, 60000}, {back + 100000, 3}};
+    static const unsigned sizes[] = {1, 4096, 32768, 32769, 131072};
+    for (int i = 0; i < 5; i++) {
+        memset(back, 0, sizeof back);
+        get(&r, IORING_OP_READ, fd, back + i, sizes[i], 4095 * i, i);
+        CHECK(submit(&r, 1) == 1);
+        struct io_uring_cqe cqe = take(&r);
+        CHECK(cqe.user_data == i && cqe.res == sizes[i] && cqe.flags == 0 && !memcmp(back + i, big + 4095 * i, sizes[i]) && back[i + sizes[i]] == 0);
+    }
+    /* Some of many are there when the call returns, though nobody waited for them. */
+    int there = 0;
+    for (int i = 0; i < 100; i++) {
+        get(&r, i % 2 ? IORING_OP_READ : IORING_OP_WRITE, fd, big + 4096, 4096, 4096, 1);
+        CHECK(submit(&r, 0) == 1);
+        there += waiting(&r);
+        CHECK(take(&r).res == 4096);
+    }
+    CHECK(there > 0);
+    memset(back, 0, sizeof back);
+    get(&r, IORING_OP_READV, fd, pieces, 4, 777, 1);
+    CHECK(one(&r) == 61003);
+    CHECK(!memcmp(back, big + 777, 1000) && !memcmp(back + 8000, big + 1777, 60000) && !memcmp(back + 100000, big + 61777, 3) && !back[1000] && !back[5000] && !back[100003]);
+    /* At the end of the file: a part, then nothing; a list is filled as far as it goes. */
+    get(&r, IORING_OP_READ, fd, back, 4096, BYTES - 10, 2);
+    get(&r, IORING_OP_READ, fd, back, 4096, BYTES, 3);
+    get(&r, IORING_OP_READV, fd, pieces, 4, BYTES - 1500, 4);
+    get(&r, IORING_OP_READ, fd, back, 0, 0, 5);
+    CHECK(submit(&r, 4) == 4);
+    take_all(&r, results, 4);
+    CHECK(results[2] == 10 && results[3] == 0 && results[4] == 1500 && results[5] == 0);
+    CHECK(!memcmp(back, big + BYTES - 1500, 1000) && !memcmp(back + 8000, big + BYTES - 500, 500));
+    /* The position goes on, also by a list, and is where it was when a read fails. */
+    CHECK(lseek(fd, 100, SEEK_SET) == 100);
+    get(&r, IORING_OP_READV, fd, pieces, 4, -1, 1);
+    CHECK(one(&r) == 61003 && lseek(fd, 0, SEEK_CUR) == 61103);
+    get(&r, IORING_OP_WRITE, fd, big + 7, 50, -1, 1);
+    CHECK(one(&r) == 50 && lseek(fd, 0, SEEK_CUR) == 61153 && pread(fd, back, 50, 61103) == 50 && !memcmp(back, big + 7, 50));
+    get(&r, IORING_OP_READ, fd, (void *)8, 50, -1, 1);
+    CHECK(one(&r) == -EFAULT && lseek(fd, 0, SEEK_CUR) == 61153);
+    char *edge = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(munmap(edge + 4096, 4096) == 0);
+    get(&r, IORING_OP_READ, fd, edge, 8192, 61153, 1);
+    CHECK(one(&r) == 4096 && !memcmp(edge, big + 61153, 4096) && munmap(edge, 4096) == 0);
+    struct iovec broken[2] = {{back, 100}, {(void *)8, 100}};
+    get(&r, IORING_OP_READV, fd, broken, 2, 0, 1);
+    CHECK(one(&r) == 100 && !memcmp(back, big, 100));
+    get(&r, IORING_OP_WRITEV, fd, broken, 2, 0, 1);
+    CHECK(one(&r) == 100);
+    /* Only as far as the file was opened for it. */
+    int reader = open("cached", O_RDONLY), writer = open("cached", O_WRONLY);
+    get(&r, IORING_OP_WRITE, reader, big, 10, 0, 1);
+    CHECK(one(&r) == -EBADF);
+    get(&r, IORING_OP_READ, writer, back, 10, 0, 1);
+    CHECK(one(&r) == -EBADF);
+    /* Writes over what is there, behind the end, to the end, and made durable. */
+    struct iovec out[2] = {{big + 5000, 3000}, {big, 40000}};
+    get(&r, IORING_OP_WRITEV, writer, out, 2, 4000, 1);
+    CHECK(one(&r) == 43000 && pread(reader, back, 43000, 4000) == 43000 && !memcmp(back, big + 5000, 3000) && !memcmp(back + 3000, big, 40000));
+    get(&r, IORING_OP_WRITE, writer, "end", 3, BYTES - 1, 1);
+    CHECK(one(&r) == 3 && lseek(reader, 0, SEEK_END) == BYTES + 2 && pread(reader, back, 10, BYTES - 1) == 3 && !memcmp(back, "end", 3));
+    get(&r, IORING_OP_WRITE, writer, "sync", 4, 10, 1)->rw_flags = RWF_DSYNC;
+    CHECK(one(&r) == 4 && pread(reader, back, 4, 10) == 4 && !memcmp(back, "sync", 4));
+    CHECK(fcntl(writer, F_SETFL, O_APPEND) == 0);
+    get(&r, IORING_OP_WRITE, writer, "more", 4, 0, 1);
+    CHECK(one(&r) == 4 && lseek(reader, 0, SEEK_END) == BYTES + 6 && pread(reader, back, 4, BYTES + 2) == 4 && !memcmp(back, "more", 4));
+    close(reader), close(writer);
+    /* Asked not to be tried at once, it is done all the same. */
+    get(&r, IORING_OP_READ, fd, back, 100, 3, 1)->flags = IOSQE_ASYNC;
+    CHECK(one(&r) == 100 && !memcmp(back, big + 3, 7));
+    /* It passes what waits, but nothing that goes alone; the last of a chain is one of it. */
+    int ends[2];
+    char byte, last[5];
+    CHECK(pipe(ends) == 0);
+    get(&r, IORING_OP_READ, ends[0], &byte, 1, 0, 0);
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 1);
+    CHECK(submit(&r, 1) == 2 && waiting(&r) == 1 && take(&r).user_data == 1);
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 2)->flags = IOSQE_IO_DRAIN;
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 3);
+    CHECK(submit(&r, 0) == 2);
+    sleep_ms(30);
+    CHECK(waiting(&r) == 0);
+    get(&r, IORING_OP_WRITE, fd, "after", 5, 0, 4);
+    CHECK(submit(&r, 0) == 1);
+    sleep_ms(30);
+    CHECK(waiting(&r) == 0 && pread(fd, last, 5, 0) == 5 && memcmp(last, "after", 5) && write(ends[1], "x", 1) == 1);
+    CHECK(take(&r).user_data == 0 && take(&r).user_data == 2);
+    take_all(&r, results, 2);
+    CHECK(results[3] == 100 && results[4] == 5);
+    get(&r, IORING_OP_READ, ends[0], &byte, 1, 0, 0)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_WRITE, fd, "chain", 5, 0, 1)->flags = IOSQE_IO_LINK;
+    get(&r, IORING_OP_READ, fd, last, 5, 0, 2);
+    CHECK(submit(&r, 0) == 3);
+    sleep_ms(30);
+    CHECK(waiting(&r) == 0 && write(ends[1], "y", 1) == 1);
+    for (int i = 0; i < 3; i++)
+        CHECK(take(&r).user_data == i);
+    CHECK(byte == 'y' && !memcmp(last, "chain", 5));
+    /* A timeout counts it, an event counter is told of it. */
+    struct __kernel_timespec late = {60, 0};
+    get(&r, IORING_OP_TIMEOUT, -1, &late, 1, 2, 0);
+    CHECK(submit(&r, 0) == 1);
+    int event = eventfd(0, EFD_NONBLOCK);
+    uint64_t told = 0;
+    CHECK(reg(r.fd, IORING_REGISTER_EVENTFD, &event, 1) == 0);
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 1);
+    CHECK(submit(&r, 1) == 1 && read(event, &told, 8) == 8 && told == 1);
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 2);
+    CHECK(submit(&r, 3) == 1);
+    take_all(&r, results, 3);
+    CHECK(results[0] == 0 && results[1] == 100 && results[2] == 100);
+    close(event), close(ends[0]), close(ends[1]), close(fd);
+    close_ring(&r);
+    /* Those that find no room wait for it. */
+    fd = open("cached", O_RDONLY);
+    open_ring(&r, 4, IORING_SETUP_CQSIZE, 4);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 4 * round; i < 4 * round + 4; i++)
+            get(&r, IORING_OP_READ, fd, back + 10 * i, 10, 30000 + 10 * i, i);
+        CHECK(submit(&r, 0) == 4);
+    }
+    for (int i = 0; i < 100 && !(*WORD(&r, r.p.sq_off.flags) & IORING_SQ_CQ_OVERFLOW); i++)
+        sleep_ms(10);
+    CHECK(*WORD(&r, r.p.sq_off.flags) & IORING_SQ_CQ_OVERFLOW);
+    take_all(&r, results, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK(results[i] == 10);
+    CHECK(pread(fd, big, 80, 30000) == 80 && !memcmp(big, back, 80));
+    /* A success that is not to be told of is not, a short one is. (Linux: not in a ring that drains.) */
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 1)->flags = IOSQE_CQE_SKIP_SUCCESS;
+    get(&r, IORING_OP_READ, fd, back, 100, BYTES + 3, 2)->flags = IOSQE_CQE_SKIP_SUCCESS;
+    get(&r, IORING_OP_NOP, -1, 0, 0, 0, 3);
+    CHECK(submit(&r, 2) == 3);
+    take_all(&r, results, 2);
+    CHECK(results[2] == 3 && results[3] == 0 && waiting(&r) == 0);
+    close(fd);
+    close_ring(&r);
+}
+
+/* Rings of several threads on one file and one position: each byte is read once. */
+static void *sharing(void *sum) {
+    struct ring r;
+    char buffer[1000];
+    open_ring(&r, 4, 0, 0);
+    int fd = *(int *)sum, total = 0;
+    for (;;) {
+        get(&r, IORING_OP_READ, fd, buffer, sizeof buffer, -1, 1);
+        int count = one(&r);
+        CHECK(count >= 0);
+        if (count == 0)
+            break;
+        total += count;
+    }
+    close_ring(&r);
+    *(int *)sum = total;
+    return 0;
+}
+
+static void shared_position(void) {
+    int fd = open("cached", O_RDONLY), sums[3] = {fd, fd, fd};
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    CHECK(fd >= 0 && bytes > 100000 && lseek(fd, 0, SEEK_SET) == 0);
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], 0, sharing, &sums[i]) == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_join(threads[i], 0) == 0);
+    CHECK(sums[0] + sums[1] + sums[2] == bytes);
+    close(fd);
+}
+
 static void waits(void) {
     struct ring r;
     int results[64];
@@ -463,6 +642,8 @@ int main(void) {
     files();
     registered();
     links();
+    in_memory();
+    shared_position();
     waits();
     sockets();
     overflow();

@@ -98,6 +98,10 @@ pub trait Host: Send + Sync + 'static {
     fn async_io(&self) -> Option<async_io::Client> {
         None
     }
+    /// True where that work has a scheduler of its own: then it goes there, also what could be done within the call that asks for it.
+    fn divides_async_io(&self) -> bool {
+        false
+    }
     /// How flushes of other cores are done.
     fn flush(&self) -> &'static dyn Flush;
 }

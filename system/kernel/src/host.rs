@@ -48,6 +48,8 @@ pub struct Personality {
     pub engine: &'static Engine,
     /// Does what programs do not wait for.
     pub async_io: async_io::Client,
+    /// It has a scheduler of its own.
+    pub divides_async_io: bool,
     /// The way of what programs move by reference.
     pub passage: Passage,
     /// Where the cycles of system calls go.
@@ -103,6 +105,10 @@ impl Host for Personality {
 
     fn async_io(&self) -> Option<async_io::Client> {
         Some(self.async_io)
+    }
+
+    fn divides_async_io(&self) -> bool {
+        self.divides_async_io
     }
 
     fn flush(&self) -> &'static dyn Flush {

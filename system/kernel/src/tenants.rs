@@ -106,7 +106,9 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     RUNNING.set(slots.leak());
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
     let (engine, async_io, passage) = (system.engine, async_io_client(system), passage(system));
-    let host: &'static Personality = Box::leak(Box::new(Personality { system, engine, async_io, passage, resource }));
+    let divides_async_io = grid::has_gate(system.machine, "async_io");
+    let personality = Personality { system, engine, async_io, divides_async_io, passage, resource };
+    let host: &'static Personality = Box::leak(Box::new(personality));
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
             if let Err(error) = start_tenant(system, disks, net, host, index).await {

@@ -1,6 +1,7 @@
 //! `struct stat` and `struct statx` from a node's attributes (stat(2), statx(2)).
 
 use super::mount::Place;
+use super::transfer::half;
 use gyre_interface::files::{Attributes, NodeId, NodeKind};
 use linux_raw_sys::general as raw;
 
@@ -107,7 +108,8 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
 
 /// Says in a `struct statx` what O_DIRECT wants of addresses and offsets, bytes (STATX_DIOALIGN).
 pub fn add_direct_alignment(out: &mut [u8; 256], bytes: u32) {
-    write(out, 0, &(raw::STATX_BASIC_STATS | raw::STATX_DIOALIGN).to_le_bytes());
+    let mask = half(out, 0) | raw::STATX_DIOALIGN;
+    write(out, 0, &mask.to_le_bytes());
     write(out, 152, &bytes.to_le_bytes());
     write(out, 156, &bytes.to_le_bytes());
 }

@@ -8,7 +8,8 @@
 //! What a file has no blocks for yet (holes, its end) is written by the cache, brought to the disk and dropped there, all within the call.
 //! Where a part of a call fails, all of it has: memory that is not there, errors of the device.
 //!
-//! File systems without a device (tmpfs, /proc) answer that they cannot, and everything goes the usual way.
+//! File systems without a device (tmpfs, /proc) answer that they cannot, once for each open file, and everything goes the usual way; F_GETFL
+//! shows O_DIRECT all the same. That is Linux's tmpfs since 6.6; older ones, and /proc, refuse the flag (EINVAL).
 //!
 //! Left out: sendfile and splice from such a file take pages of the cache.
 
@@ -22,7 +23,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_address_space::Lent;
 use gyre_interface::block::SECTOR_BYTES;
-use gyre_interface::files::FileError;
 use gyre_machine::Access;
 use gyre_object::Bytes;
 
@@ -31,122 +31,95 @@ pub const SECTOR: u32 = SECTOR_BYTES as u32;
 /// Bytes that one request of the file system moves: its requests to the disk are under way together.
 const TURN_BYTES: usize = 1 << 20;
 
-/// Reads at `offset`; `None` where the file system cannot do it so.
+/// Whether a transfer of this file goes past the cache.
+pub(super) async fn is_wanted(file: &OpenFile, place: &Place) -> Result<bool, Errno> {
+    Ok(file.is_direct() && Box::pin(file.direct_offer.ask(place)).await?)
+}
+
+/// Reads at `offset`, where [`is_wanted`].
 pub(super) async fn read(
     file: &OpenFile,
     place: &Place,
     buffer: &mut UserBuffer<'_>,
     offset: u64,
-) -> Result<Option<usize>, Errno> {
+) -> Result<usize, Errno> {
     Box::pin(async {
         if !buffer.is_aligned(offset, SECTOR_BYTES) {
-            return if is_offered(place).await? { at_end(place, offset).await } else { Ok(None) };
+            return at_end(place, offset).await;
         }
         let before = buffer.done();
         while buffer.left() > 0 {
             let at = offset.saturating_add((buffer.done() - before) as u64);
             match read_turn(file, place, buffer, at).await {
-                Ok(Some(true)) => {}
-                Ok(Some(false)) => break,
-                Ok(None) => return Ok(None),
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(Errno::EFAULT) => return at_end(place, offset).await.or(Err(Errno::EFAULT)),
                 Err(error) => return Err(error),
             }
         }
-        Ok(Some(buffer.done() - before))
+        Ok(buffer.done() - before)
     })
     .await
 }
 
-/// Whether the file system does this at all.
-pub(super) async fn is_offered(place: &Place) -> Result<bool, Errno> {
-    match place.system().read_direct(place.node, 0, Vec::new()).await {
-        Err(FileError::Unsupported) => Ok(false),
-        answer => answer.map(|_| true).map_err(Errno::from),
-    }
-}
-
 /// What cannot be read answers 0 where there is nothing to read, else EINVAL.
-async fn at_end(place: &Place, offset: u64) -> Result<Option<usize>, Errno> {
+async fn at_end(place: &Place, offset: u64) -> Result<usize, Errno> {
     let attributes = place.system().attributes(place.node).await?;
-    if offset >= attributes.size_bytes { Ok(Some(0)) } else { Err(Errno::EINVAL) }
+    if offset >= attributes.size_bytes { Ok(0) } else { Err(Errno::EINVAL) }
 }
 
-/// One request; true where another may follow, `None` where there is nobody to ask.
-async fn read_turn(
-    file: &OpenFile,
-    place: &Place,
-    buffer: &mut UserBuffer<'_>,
-    at: u64,
-) -> Result<Option<bool>, Errno> {
-    let (lent, bytes) = lend(buffer, Access::Write).await?;
-    if let Some(gate) = file.tenant().passage.gate() {
-        gate.pass(bytes).await?;
-    }
+/// One request; true where another may follow.
+async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
+    let (lent, bytes) = lend_in_turn(file, buffer, Access::Write).await?;
     let thread = buffer.thread();
-    let count = match place.system().read_direct(place.node, at, views(&lent)).await {
-        Ok(count) => count.min(bytes),
-        Err(error) => {
-            buffer.give_back(bytes);
-            return if error == FileError::Unsupported { Ok(None) } else { Err(error.into()) };
-        }
-    };
+    let read = place.system().read_direct(place.node, at, views(&lent)).await;
+    let count = read.inspect_err(|_| buffer.give_back(bytes))?.min(bytes);
     let landed = match thread.space().land(&lent, count).await {
         Ok(landed) => landed,
         Err(fault) => {
             buffer.give_back(bytes - fault.done);
             shortage::settle(thread, fault.error).await?;
-            return Ok(Some(false));
+            return Ok(false);
         }
     };
     buffer.give_back(bytes - landed);
-    Ok(Some(landed == bytes))
+    Ok(landed == bytes)
 }
 
-/// Writes at `offset`; `None` where the file system cannot do it so.
+/// Writes at `offset`, where [`is_wanted`].
 pub(super) async fn write(
     file: &OpenFile,
     place: &Place,
     buffer: &mut UserBuffer<'_>,
     offset: u64,
-) -> Result<Option<usize>, Errno> {
+) -> Result<usize, Errno> {
     Box::pin(async {
         if !buffer.is_aligned(offset, SECTOR_BYTES) {
-            return if is_offered(place).await? { Err(Errno::EINVAL) } else { Ok(None) };
+            return Err(Errno::EINVAL);
         }
         let before = buffer.done();
         while buffer.left() > 0 {
             let at = offset.saturating_add((buffer.done() - before) as u64);
             match write_turn(file, place, buffer, at).await {
-                Ok(Some(true)) => {}
-                Ok(Some(false)) => return write_rest(file, place, buffer, (offset, before)).await.map(Some),
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(error),
+                Ok(true) => {}
+                Ok(false) => return write_rest(file, place, buffer, (offset, before)).await,
+                Err(error) => {
+                    buffer.give_back(buffer.done() - before);
+                    return Err(error);
+                }
             }
         }
-        Ok(Some(buffer.done() - before))
+        Ok(buffer.done() - before)
     })
     .await
 }
 
-/// One request; false where the rest has no blocks, `None` where there is nobody to ask.
-async fn write_turn(
-    file: &OpenFile,
-    place: &Place,
-    buffer: &mut UserBuffer<'_>,
-    at: u64,
-) -> Result<Option<bool>, Errno> {
-    let (lent, bytes) = lend(buffer, Access::Read).await?;
-    if let Some(gate) = file.tenant().passage.gate() {
-        gate.pass(bytes).await?;
-    }
+/// One request; false where the rest has no blocks.
+async fn write_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
+    let (lent, bytes) = lend_in_turn(file, buffer, Access::Read).await?;
     let written = place.system().write_direct(place.node, at, views(&lent)).await;
     buffer.give_back(bytes - written.map_or(0, |written| written.min(bytes)));
-    match written {
-        Ok(written) => Ok(Some(written >= bytes)),
-        Err(FileError::Unsupported) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(written? >= bytes)
 }
 
 /// Writes what is left by the cache, and out of it.
@@ -176,12 +149,25 @@ pub(super) async fn bring_out(place: &Place, at: u64, bytes: usize) -> Result<()
 }
 
 /// Refuses to append what is not aligned; answers whether what is appended is to be brought out.
-pub(super) async fn check_append(place: &Place, buffer: &UserBuffer<'_>) -> Result<bool, Errno> {
-    if buffer.left() == 0 || !is_offered(place).await? {
+pub(super) async fn check_append(file: &OpenFile, place: &Place, buffer: &UserBuffer<'_>) -> Result<bool, Errno> {
+    if buffer.left() == 0 || !is_wanted(file, place).await? {
         return Ok(false);
     }
     let end = place.system().attributes(place.node).await?.size_bytes;
     if buffer.is_aligned(end, SECTOR_BYTES) { Ok(true) } else { Err(Errno::EINVAL) }
+}
+
+/// The same as [`lend`], when it is their turn at the gate of the I/O streams.
+async fn lend_in_turn(
+    file: &OpenFile,
+    buffer: &mut UserBuffer<'_>,
+    access: Access,
+) -> Result<(Vec<Lent>, usize), Errno> {
+    let (lent, bytes) = lend(buffer, access).await?;
+    if let Some(gate) = file.tenant().passage.gate() {
+        gate.pass(bytes).await.inspect_err(|_| buffer.give_back(bytes))?;
+    }
+    Ok((lent, bytes))
 }
 
 /// Lends the next pieces of a buffer, with their bytes, which count as used.

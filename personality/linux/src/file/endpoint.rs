@@ -3,7 +3,7 @@
 use super::mount::Place;
 use super::object::Object;
 use super::open_file::OpenFile;
-use super::regular;
+use super::resident;
 use crate::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -45,7 +45,7 @@ impl Endpoint for OpenFile {
             Object::Pipe(end) => Some(end.take(bytes).map_err(StreamError::from)),
             Object::Device(device) => Some(device.take(bytes).map_err(StreamError::from)),
             Object::Stream(end) => end.take_near(offset, bytes),
-            Object::Regular => regular::take_near(self, offset, bytes).map(Ok),
+            Object::Regular => resident::take(self, offset, bytes).map(Ok),
             _ => None,
         }
     }
@@ -75,7 +75,7 @@ impl Endpoint for Place {
     }
 
     fn take_near(&self, offset: u64, bytes: usize) -> Option<Taken> {
-        regular::cached(self, offset, bytes).map(Ok)
+        resident::pages(self, offset, bytes).map(Ok)
     }
 
     fn give(self: Arc<Self>, offset: Option<u64>, data: Vec<Bytes>) -> Giving {

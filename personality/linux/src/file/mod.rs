@@ -9,7 +9,8 @@
 //! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
 //! | [`transfer`] | buffers of programs |
 //! | [`passage`], [`flow`] | what is moved by reference |
-//! | `direct` | what goes past the file cache (O_DIRECT) |
+//! | [`regular`], `resident` | regular files; as far as they are in memory, without a message |
+//! | `direct`, `direct_offer` | what goes past the file cache (O_DIRECT), and where it can |
 
 pub mod async_lock;
 pub mod attributes;
@@ -19,6 +20,7 @@ pub mod context;
 pub mod descriptors;
 pub mod device;
 mod direct;
+pub mod direct_offer;
 pub mod directory;
 mod endpoint;
 pub mod epoll;
@@ -39,6 +41,7 @@ pub mod permission;
 pub mod pipe;
 pub mod proc;
 pub mod regular;
+mod resident;
 pub mod signal_file;
 pub mod socket;
 pub mod table;

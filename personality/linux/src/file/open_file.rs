@@ -1,6 +1,7 @@
 //! An open file description: what a descriptor refers to, shared by dup, fork and SCM_RIGHTS (open(2)).
 
 use super::async_lock::AsyncLock;
+use super::direct_offer::DirectOffer;
 use super::epoll::Item;
 use super::mount::Place;
 use super::object::Object;
@@ -35,6 +36,8 @@ pub struct OpenFile {
     pub position: AsyncLock<u64>,
     /// It is read here and there (POSIX_FADV_RANDOM): nothing is brought that was not asked for.
     pub is_random: AtomicBool,
+    /// Whether its file system can do what O_DIRECT asks for.
+    pub direct_offer: DirectOffer,
     /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
     pub owner: AtomicI32,
     watchers: SpinLock<Vec<Weak<Item>>>,
@@ -64,6 +67,7 @@ impl OpenFile {
             flags: AtomicU32::new(flags & kept),
             position: AsyncLock::new(0),
             is_random: AtomicBool::new(false),
+            direct_offer: DirectOffer::default(),
             owner: AtomicI32::new(0),
             watchers: SpinLock::default(),
             closed: AtomicBool::new(false),
@@ -128,9 +132,9 @@ impl OpenFile {
         self.flags() & raw::O_DSYNC != 0
     }
 
-    /// True with O_DIRECT: reads and writes go past the cache.
+    /// True with O_DIRECT, as long as its file system is not known to have no device: reads and writes go past the cache.
     pub fn is_direct(&self) -> bool {
-        self.flags() & raw::O_DIRECT != 0
+        self.flags() & raw::O_DIRECT != 0 && !self.direct_offer.is_refused()
     }
 
     /// True with O_APPEND.

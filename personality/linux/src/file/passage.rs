@@ -5,7 +5,7 @@
 
 use super::object::Object;
 use super::open_file::OpenFile;
-use super::regular;
+use super::resident;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -87,7 +87,7 @@ impl Passage {
             return None;
         }
         self.client.visit(|meter| {
-            let pieces = regular::take_near(file, at, bytes)?;
+            let pieces = resident::take(file, at, bytes)?;
             meter.passed(pieces.iter().map(Bytes::len).sum());
             Some(pieces)
         })?

@@ -19,17 +19,26 @@ pub struct Range {
     pub bytes: usize,
 }
 
-enum Ranges {
+/// Pieces of a program's memory, used one after the other; a single one takes no memory of its own.
+pub enum Ranges {
+    /// A buffer.
     One(Range),
+    /// A list, such as [`read_iovecs`] gives.
     Many(Vec<Range>),
 }
 
 impl Ranges {
-    fn as_slice(&self) -> &[Range] {
+    /// The pieces.
+    pub fn as_slice(&self) -> &[Range] {
         match self {
             Ranges::One(range) => core::slice::from_ref(range),
             Ranges::Many(ranges) => ranges,
         }
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.as_slice().iter().fold(0, |total, range| total.saturating_add(range.bytes))
     }
 }
 
@@ -47,7 +56,7 @@ impl<'a> UserBuffer<'a> {
     /// One range; a length beyond [`CALL_BYTES_MAX`] is cut.
     pub fn new(thread: &'a Thread, address: u64, bytes: usize) -> UserBuffer<'a> {
         let bytes = bytes.min(CALL_BYTES_MAX);
-        UserBuffer { thread, ranges: Ranges::One(Range { address, bytes }), index: 0, offset: 0, left: bytes, done: 0 }
+        UserBuffer::from_ranges(thread, Ranges::One(Range { address, bytes }))
     }
 
     /// The list of `count` iovecs at `address`, each read once.
@@ -55,20 +64,13 @@ impl<'a> UserBuffer<'a> {
     /// # Errors
     /// EINVAL for more than [`IOVECS_MAX`] entries or lengths whose sum overflows ssize_t; EFAULT.
     pub async fn from_iovecs(thread: &'a Thread, address: u64, count: usize) -> Result<UserBuffer<'a>, Errno> {
-        Ok(UserBuffer::from_ranges(thread, read_iovecs(thread, address, count).await?))
+        Ok(UserBuffer::from_ranges(thread, Ranges::Many(read_iovecs(thread, address, count).await?)))
     }
 
-    /// A list of ranges, such as [`read_iovecs`] gives.
-    pub fn from_ranges(thread: &'a Thread, ranges: Vec<Range>) -> UserBuffer<'a> {
-        let total = ranges.iter().fold(0usize, |total, range| total.saturating_add(range.bytes));
-        UserBuffer {
-            thread,
-            ranges: Ranges::Many(ranges),
-            index: 0,
-            offset: 0,
-            left: total.min(CALL_BYTES_MAX),
-            done: 0,
-        }
+    /// Several; more than [`CALL_BYTES_MAX`] together are cut.
+    pub fn from_ranges(thread: &'a Thread, ranges: Ranges) -> UserBuffer<'a> {
+        let left = ranges.bytes().min(CALL_BYTES_MAX);
+        UserBuffer { thread, ranges, index: 0, offset: 0, left, done: 0 }
     }
 
     /// The thread whose memory it is.

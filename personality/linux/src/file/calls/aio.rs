@@ -3,17 +3,16 @@
 //! A context's number is the address of a page that libraries look at: it holds no ring they would know, so that they call.
 
 use super::poll::with_mask;
-use super::uring::{Cancel, Operation, Transfer};
+use super::uring::{Cancel, Operation, Transfer, transfer_at_once};
 use super::usable_file;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{Range, half, read_iovecs, word};
+use crate::file::transfer::{Range, Ranges, half, read_iovecs, word};
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use gyre_address_space::{MapRequest, Options, Place, Provider, Rights, SharedMemory};
 use gyre_machine::PAGE_BYTES;
@@ -213,7 +212,7 @@ async fn submit(thread: &Arc<Thread>, context: &Arc<Context>, worker: &Arc<Threa
     let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
     let cancel = Arc::new(Cancel::default());
     let number = context.begin(address, cancel.clone())?;
-    let flight = Flight {
+    let mut flight = Flight {
         context: context.clone(),
         worker: worker.clone(),
         number,
@@ -221,7 +220,10 @@ async fn submit(thread: &Arc<Thread>, context: &Arc<Context>, worker: &Arc<Threa
         event,
         result: -i64::from(Errno::ECANCELED.0),
     };
-    drop(resource.run(Box::pin(flight.run(operation, cancel))));
+    match transfer_at_once(thread, &operation) {
+        Some(moved) => flight.result = moved as i64,
+        None => drop(resource.run(Box::pin(flight.run(operation, cancel)))),
+    }
     Ok(())
 }
 
@@ -234,7 +236,6 @@ async fn prepare(thread: &Thread, wish: &[u8]) -> Result<Operation, Errno> {
         return Err(Errno::EINVAL);
     }
     let file = usable_file(thread, half(wish, 20) as i32)?;
-    let one = || vec![Range { address: buffer, bytes: bytes as usize }];
     let at = match file.object().is_seekable() {
         true => Some(i64::try_from(offset).map_err(|_| Errno::EINVAL)? as u64),
         false => None,
@@ -244,9 +245,8 @@ async fn prepare(thread: &Thread, wish: &[u8]) -> Result<Operation, Errno> {
         return Err(Errno::EOPNOTSUPP);
     }
     let ranges = match operation {
-        READ | WRITE => one(),
-        READ_PIECES | WRITE_PIECES => read_iovecs(thread, buffer, bytes as usize).await?,
-        _ => Vec::new(),
+        READ_PIECES | WRITE_PIECES => Ranges::Many(read_iovecs(thread, buffer, bytes as usize).await?),
+        _ => Ranges::One(Range { address: buffer, bytes: bytes as usize }),
     };
     let is_open = if matches!(operation, WRITE | WRITE_PIECES) { file.is_writable() } else { file.is_readable() };
     match operation {

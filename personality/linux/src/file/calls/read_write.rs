@@ -4,8 +4,8 @@ use super::{Patience, may_wait, usable_file, wait_ready};
 use crate::file::device::Device;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::regular;
-use crate::file::transfer::UserBuffer;
+use crate::file::resident::{self, COPY_BYTES_MAX};
+use crate::file::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::time::cycles_from_now;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -45,29 +45,27 @@ impl AsRef<[u8]> for Few {
     }
 }
 
-/// Bytes of a file that a call copies at once at most: long copies let others have their turn.
-const NEAR_MAX: usize = 128 << 10;
-
 /// `pread64` of a file that is in memory.
 pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
-    if bytes == 0 || bytes > NEAR_MAX || !matches!(file.object(), Object::Regular) {
+    if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
-    regular::read_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
+    resident::read(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
 }
 
 /// `read` of a file that is in memory, or of a few bytes from what has some, into pages that are there.
 pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > NEAR_MAX {
+    if bytes == 0 || bytes > COPY_BYTES_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
     match file.object() {
         Object::Regular => {
-            return regular::read_near(&file, thread, a.word(1), bytes, None).map(|count| Ok(count as u64));
+            return resident::read(&file, thread, Range { address: a.word(1), bytes }, None)
+                .map(|count| Ok(count as u64));
         }
         Object::Pipe(_) | Object::Event(_) if bytes <= AT_ONCE_BYTES => {}
         Object::Device(Device::Zero | Device::Full) if bytes <= AT_ONCE_BYTES => {
@@ -96,22 +94,22 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
 pub fn pwrite64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
-    if bytes == 0 || bytes > NEAR_MAX || !matches!(file.object(), Object::Regular) {
+    if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
-    regular::write_near(&file, thread, a.word(1), bytes, Some(offset)).map(|count| Ok(count as u64))
+    resident::write(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
 }
 
 /// `write` over what a file has in memory, or of a few bytes from a page that is there to a pipe or event counter that has room.
 pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
-    if bytes == 0 || bytes > NEAR_MAX {
+    if bytes == 0 || bytes > COPY_BYTES_MAX {
         return None;
     }
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
     let object = file.object();
     if matches!(object, Object::Regular) {
-        return regular::write_near(&file, thread, a.word(1), bytes, None).map(|count| Ok(count as u64));
+        return resident::write(&file, thread, Range { address: a.word(1), bytes }, None).map(|count| Ok(count as u64));
     }
     if bytes > AT_ONCE_BYTES {
         return None;

@@ -3,12 +3,12 @@
 use super::file_of;
 use crate::file::attributes::{add_direct_alignment, device_number, device_of, nameless, stat_bytes, statx_bytes};
 use crate::file::context::Target;
-use crate::file::direct;
 use crate::file::near::{self, Look, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::permission::Asker;
 use crate::file::walk::LastLink;
+use crate::file::{direct, direct_offer};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_interface::files::{Attributes, FileSystemStatistics, NodeKind};
@@ -130,7 +130,7 @@ pub async fn statx(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.unsigned(3) & raw::STATX_DIOALIGN != 0
         && attributes.kind == NodeKind::File
         && let Target::Node(found) = &target
-        && direct::is_offered(&found.place).await?
+        && direct_offer::is_offered(&found.place).await?
     {
         add_direct_alignment(&mut out, direct::SECTOR);
     }

@@ -1,10 +1,12 @@
 //! Behaviour of the calls as programs see it, through the system call table, on a tenant whose files lie in memory.
 
+mod advice;
 mod epoll;
 mod files;
 mod mappings;
 mod passages;
 mod pipes;
+mod rings;
 mod sockets;
 mod terminals;
 mod walks;

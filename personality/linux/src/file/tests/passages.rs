@@ -10,6 +10,9 @@ use linux_raw_sys::general as raw;
 use std::boxed::Box;
 use std::vec;
 
+const PREAD: u64 = 17;
+const PWRITE: u64 = 18;
+const FCNTL: u64 = 72;
 const SENDFILE: u64 = 40;
 const SPLICE: u64 = 275;
 const COPY_FILE_RANGE: u64 = 326;
@@ -61,6 +64,30 @@ fn plain_reads_and_writes_of_files_are_counted_where_bytes_are_divided() {
         let end = user.open("/file", raw::O_WRONLY | raw::O_APPEND, 0).await.unwrap();
         user.write(end, &[2; 50]).await.unwrap();
         assert_eq!(passed(), 50);
+    });
+}
+
+#[test]
+fn o_direct_is_taken_and_costs_nothing_where_there_is_no_device() {
+    run(true, |user, passed| async move {
+        let flags = raw::O_RDWR | raw::O_CREAT | raw::O_DIRECT;
+        let file = user.open("/file", flags, 0o644).await.unwrap();
+        let at = user.room(3 * 4096).next_multiple_of(4096);
+        for _ in 0..2 {
+            assert_eq!(user.call(PWRITE, &[file, at, 8192, 0]).await, Ok(8192));
+            assert_eq!(passed(), 8192, "bytes pass once");
+        }
+        assert_eq!(user.call_at_once(PREAD, &[file, at, 8192, 0]), Some(Ok(8192)), "what is in memory does not wait");
+        assert_eq!(user.call_at_once(PREAD, &[file, at + 1, 100, 3]), Some(Ok(100)));
+        assert_eq!(passed(), 8292);
+        let flags = user.call(FCNTL, &[file, u64::from(raw::F_GETFL)]).await.unwrap();
+        assert!(flags & u64::from(raw::O_DIRECT) != 0);
+        let plain = user.open("/file", raw::O_RDWR, 0).await.unwrap();
+        let set = [plain, u64::from(raw::F_SETFL), u64::from(raw::O_DIRECT)];
+        assert_eq!(user.call(FCNTL, &set).await, Ok(0));
+        assert_eq!(user.call(PREAD, &[plain, at, 8192, 0]).await, Ok(8192));
+        assert_eq!(user.call_at_once(PREAD, &[plain, at, 8192, 0]), Some(Ok(8192)));
+        assert_eq!(passed(), 2 * 8192);
     });
 }
 

@@ -12,16 +12,29 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, Place, Provider, Rights};
+use gyre_interface::async_io::async_io;
 use gyre_interface::files::files;
 use gyre_machine::{OutOfMemory, UserContext};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_tmpfs::{Limits, Tmpfs};
 use std::boxed::Box;
 
-/// Does nothing: the tests run no programs.
-struct NoHost;
+/// What is around a tenant. The tests run no programs.
+pub(super) struct Surroundings {
+    pub root: files::Client,
+    pub passage: Passage,
+    pub async_io: Option<async_io::Client>,
+    pub divides_async_io: bool,
+}
 
-impl Host for NoHost {
+impl Surroundings {
+    /// A root file system, and nobody else.
+    pub fn of(root: files::Client) -> Surroundings {
+        Surroundings { root, passage: Passage::free(), async_io: None, divides_async_io: false }
+    }
+}
+
+impl Host for Surroundings {
     fn start(&self, _thread: Arc<Thread>, _context: UserContext) -> Result<(), OutOfMemory> {
         Err(OutOfMemory)
     }
@@ -42,12 +55,16 @@ impl Host for NoHost {
     fn native(&'static self, _thread: Arc<Thread>, _number: u64, _arguments: Arguments) -> NativeCall {
         Box::pin(async { Err(Errno::ENOSYS) })
     }
+    fn async_io(&self) -> Option<async_io::Client> {
+        self.async_io
+    }
+    fn divides_async_io(&self) -> bool {
+        self.divides_async_io
+    }
     fn flush(&self) -> &'static dyn Flush {
         &LocalFlush
     }
 }
-
-static HOST: NoHost = NoHost;
 
 pub(super) fn tmpfs() -> files::Client {
     let limits = Limits { pages_max: 65_536, nodes_max: 4096 };
@@ -74,38 +91,41 @@ pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(User) -> F) {
 
 /// The same with a root file system of the test's own.
 pub(super) fn run_on<F: Future<Output = ()>>(root: files::Client, test: impl FnOnce(User) -> F) {
-    block_on(async {
-        let user = first(root, Passage::free()).await;
-        test(user).await;
-    });
+    run_in(Surroundings::of(root), test);
 }
 
 /// The same with a way of data of the test's own.
 pub(super) fn run_through<F: Future<Output = ()>>(passage: Passage, test: impl FnOnce(User) -> F) {
     gyre_machine::set_virtual_time(1_000_000_000);
+    run_in(Surroundings { passage, ..Surroundings::of(tmpfs()) }, test);
+}
+
+/// The same with everything of the test's own.
+pub(super) fn run_in<F: Future<Output = ()>>(around: Surroundings, test: impl FnOnce(User) -> F) {
+    let around: &'static Surroundings = Box::leak(Box::new(around));
     block_on(async {
-        let user = first(tmpfs(), passage).await;
+        let user = first(around).await;
         test(user).await;
     });
 }
 
-async fn first(root: files::Client, passage: Passage) -> User {
+async fn first(around: &'static Surroundings) -> User {
     let memory = tmpfs();
     let setup = Setup {
-        root,
+        root: around.root,
         root_kind: "tmpfs",
         temporary: alloc::vec![(&b"/dev"[..], tmpfs()), (b"/tmp", memory)],
         memory,
         tcp: None,
         udp: None,
-        passage,
+        passage: around.passage,
         echo_console: false,
     };
     let files = TenantFiles::new(setup).await.unwrap();
     let context = FileContext::new(&files).unwrap();
     let limits = TenantLimits { processes: 100, threads: 100 };
     let bare = FileContext::bare(&files).unwrap();
-    let tenant = Tenant::new("test", ActivityId(1), &HOST, bare, limits).unwrap();
+    let tenant = Tenant::new("test", ActivityId(1), around, bare, limits).unwrap();
     User::new(&tenant, context, 1, 0).await
 }
 

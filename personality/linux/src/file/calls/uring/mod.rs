@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   program --submissions--> enter: each copied once, read, checked --chains--> asynchronous I/O resource
+//!                            done at once where it is in memory
 //!   program <--completions-- ring <--result-- operation: what the system call of that name does, as a worker that gets no signals
 //! ```
 //!
 //! Left out, and refused with EINVAL: a kernel thread that polls for submissions (SQPOLL), polled devices, submissions of 128 and completions
 //! of 32 bytes, buffers that the kernel selects, direct descriptors, multishot operations, personalities.
 
+mod at_once;
+mod chain;
 mod memory;
 mod operation;
 mod register;
@@ -15,6 +18,7 @@ mod ring;
 mod submission;
 mod submit;
 
+pub(super) use at_once::transfer as transfer_at_once;
 pub(super) use operation::{Operation, Transfer};
 pub use register::register;
 pub(super) use ring::Cancel;
@@ -140,10 +144,9 @@ pub async fn enter(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let file = usable_file(thread, a.int(0))?;
     let ring = ring_of(&file)?;
-    let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
     let submitted = match a.unsigned(1) {
         0 => 0,
-        count => submit::submit(thread, ring, resource, count).await?,
+        count => submit::submit(thread, ring, count).await?,
     };
     if flags & ENTER_WAIT == 0 {
         ring.ready();
@@ -154,6 +157,9 @@ pub async fn enter(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         true => extended(thread, a.word(4), a.size(5)).await?,
     };
     let wanted = a.unsigned(2).min(ring.memory.complete_entries);
+    if ring.ready() >= wanted {
+        return Ok(u64::from(submitted));
+    }
     let wait = wait(thread, ring, wanted, deadline);
     let waited = super::poll::with_mask(thread, mask, mask_bytes, wait).await;
     // What was submitted is the answer, whatever became of the wait.

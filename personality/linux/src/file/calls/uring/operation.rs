@@ -9,13 +9,12 @@ use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::socket::Address;
 use crate::file::timer_file::Clock;
-use crate::file::transfer::{Range, UserBuffer, read_iovecs};
+use crate::file::transfer::{Range, Ranges, UserBuffer, read_iovecs};
 use crate::file::walk::settled;
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use gyre_message::{select, sleep_until};
 use linux_raw_sys::{general as raw, net};
@@ -37,7 +36,7 @@ pub struct Transfer {
     /// The file.
     pub file: Arc<OpenFile>,
     /// Where in the program.
-    pub ranges: Vec<Range>,
+    pub ranges: Ranges,
     /// Where in the file; `None` is its position, or it has none.
     pub at: Option<u64>,
     /// A write is answered when it is durable.
@@ -117,9 +116,7 @@ impl Operation {
     /// Bytes that it must move to be a success to those that are linked to it.
     pub fn bytes(&self) -> Option<u64> {
         match self {
-            Operation::Read(transfer) | Operation::Write(transfer) => {
-                Some(transfer.ranges.iter().map(|range| range.bytes as u64).sum())
-            }
+            Operation::Read(transfer) | Operation::Write(transfer) => Some(transfer.ranges.bytes() as u64),
             _ => None,
         }
     }
@@ -240,7 +237,7 @@ async fn prepare(thread: &Arc<Thread>, ring: &Ring, wish: &Submission) -> Result
         code::SEND | code::RECV if is_simple => {
             let file = file()?;
             socket_of(&file)?;
-            let ranges = vec![Range { address: wish.address, bytes: wish.bytes as usize }];
+            let ranges = Ranges::One(Range { address: wish.address, bytes: wish.bytes as usize });
             let transfer = Transfer { file, ranges, at: None, durable: false };
             match wish.code == code::SEND {
                 true => Operation::Send(transfer, wish.operation_flags),
@@ -267,12 +264,12 @@ async fn transfer(thread: &Thread, ring: &Ring, file: Arc<OpenFile>, wish: &Subm
     }
     let one = Range { address: wish.address, bytes: wish.bytes as usize };
     let ranges = match wish.code {
-        code::READV | code::WRITEV => read_iovecs(thread, wish.address, wish.bytes as usize).await?,
+        code::READV | code::WRITEV => Ranges::Many(read_iovecs(thread, wish.address, wish.bytes as usize).await?),
         code::READ_FIXED | code::WRITE_FIXED => {
             ring.check_buffer(wish.buffer, one)?;
-            vec![one]
+            Ranges::One(one)
         }
-        _ => vec![one],
+        _ => Ranges::One(one),
     };
     // -1 is the position of the file; what has none does not care.
     let at = match file.object().is_seekable() {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::{LockGuard, SpinLock};
 
 /// The program must enter the kernel to get completions that found no room (IORING_SQ_CQ_OVERFLOW).
 const FLAG_OVERFLOW: u32 = 1 << 1;
@@ -230,8 +230,19 @@ impl Ring {
         let Some(flight) = state.flights.remove(&number) else { return };
         state.drains.remove(&number);
         state.completions += u64::from(counts);
-        if is_told {
-            let completion = Completion { user_data: flight.user_data, result };
+        let completion = Completion { user_data: flight.user_data, result };
+        self.tell(state, is_told.then_some(completion));
+    }
+
+    /// The same of one that was never under way: it was done within the call that submitted it.
+    pub fn complete_at_once(&self, user_data: u64, result: i32, is_told: bool) {
+        let mut state = self.state.lock();
+        state.completions += 1;
+        self.tell(state, is_told.then_some(Completion { user_data, result }));
+    }
+
+    fn tell(&self, mut state: LockGuard<'_, State>, completion: Option<Completion>) {
+        if let Some(completion) = completion {
             self.move_up(&mut state);
             if !state.backlog.is_empty() || !self.put(&mut state, completion) {
                 state.backlog.push_back(completion);
@@ -240,7 +251,7 @@ impl Ring {
         }
         drop(state);
         self.changed.wake_all();
-        if is_told {
+        if completion.is_some() {
             self.readiness.set(Ready::READ);
             self.notify();
         }

@@ -67,7 +67,7 @@ pub const DRAIN: u8 = 1 << 1;
 pub const LINK: u8 = 1 << 2;
 /// The same, but a failure cancels nothing.
 pub const HARD_LINK: u8 = 1 << 3;
-/// Not tried at once: nothing is, here.
+/// Not tried within the call that submits it.
 pub const ASYNC: u8 = 1 << 4;
 /// A success has no completion.
 pub const SKIP_SUCCESS: u8 = 1 << 6;

@@ -1,60 +1,26 @@
-//! From submissions to work of the asynchronous I/O resource: one piece for each chain.
+//! From submissions to what is done at once, and to chains that are not.
 
+use super::at_once;
+use super::chain::{Chain, Step};
 use super::memory::at;
 use super::operation::Operation;
 use super::ring::{Cancel, Flight, Ring};
-use super::submission::{HARD_LINK, SKIP_SUCCESS, Submission, code};
-use crate::{Errno, Outcome, Thread};
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use super::submission::{ASYNC, DRAIN, SKIP_SUCCESS, Submission};
+use crate::{Errno, Thread};
 use alloc::sync::Arc;
-use core::pin::pin;
 use gyre_interface::async_io::async_io;
-use gyre_message::wait::Either;
-use gyre_message::{select, sleep_until};
-
-/// One operation of a chain.
-struct Step {
-    number: u64,
-    wish: Submission,
-    operation: Option<Operation>,
-    cancel: Arc<Cancel>,
-}
-
-/// Operations that are done one after the other. What is left when it is dropped was not done, and is answered so.
-struct Chain {
-    ring: Arc<Ring>,
-    worker: Arc<Thread>,
-    steps: VecDeque<Step>,
-    /// What those answer that never began.
-    left: Errno,
-}
-
-impl Drop for Chain {
-    fn drop(&mut self) {
-        for step in self.steps.drain(..) {
-            self.ring.complete(step.number, -self.left.0, true, step.wish.code != code::TIMEOUT);
-        }
-    }
-}
 
 /// Submits up to `count` operations; answers how many were taken.
 ///
 /// # Errors
-/// EBUSY where completions wait for room, or too much is under way already.
-pub async fn submit(
-    thread: &Arc<Thread>,
-    ring: &Arc<Ring>,
-    resource: async_io::Client,
-    count: u32,
-) -> Result<u32, Errno> {
+/// EBUSY where completions wait for room, or too much is under way already; ENOSYS.
+pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Result<u32, Errno> {
+    let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
     if ring.is_overflown() {
         return Err(Errno::EBUSY);
     }
     let tail = ring.memory.load(at::SUBMIT_TAIL);
-    // Like Linux's workers: of the process, but no signal finds it.
-    let worker = Thread::worker(thread);
-    let mut chain = Chain { ring: ring.clone(), worker, steps: VecDeque::new(), left: Errno::EAGAIN };
+    let mut batch = Batch { thread, ring, resource, chain: None };
     let mut taken = 0;
     while taken < count {
         if !ring.has_room() {
@@ -63,106 +29,59 @@ pub async fn submit(
             }
             break;
         }
-        let Some(found) = ring.take_submission(tail) else { break };
-        let Some(raw) = found else { break };
+        let Some(Some(raw)) = ring.take_submission(tail) else { break };
         taken += 1;
         let wish = Submission::parse(&raw);
         let operation = Operation::prepare(thread, ring, &wish).await;
-        let cancel = Arc::new(Cancel::default());
-        let flight =
-            Flight { user_data: wish.user_data, code: wish.code, file: operation.file(), cancel: cancel.clone() };
-        // Closed meanwhile by another thread: nobody is left to tell.
-        let Some(number) = ring.begin(flight, wish.flags & super::submission::DRAIN != 0) else { break };
-        chain.steps.push_back(Step { number, wish, operation: Some(operation), cancel });
-        if !wish.is_linked() {
-            let next = chain.next();
-            launch(core::mem::replace(&mut chain, next), resource).await;
+        if !batch.is_done_at_once(&wish, &operation) && !batch.begin(wish, operation).await {
+            break;
         }
     }
-    if !chain.steps.is_empty() {
-        launch(chain, resource).await;
-    }
+    batch.end().await;
     Ok(taken)
 }
 
-async fn launch(chain: Chain, resource: async_io::Client) {
-    let is_immediate = chain.steps.len() == 1
-        && !chain.ring.is_held_back()
-        && chain.steps.front().and_then(|step| step.operation.as_ref()).is_some_and(Operation::is_immediate);
-    match is_immediate {
-        true => drop(Box::pin(chain.run()).await),
-        // Refused, it is dropped, and its operations are answered with EAGAIN.
-        false => drop(resource.run(Box::pin(chain.run()))),
-    }
+/// What one call submits.
+struct Batch<'a> {
+    thread: &'a Thread,
+    ring: &'a Arc<Ring>,
+    resource: async_io::Client,
+    /// The chain that the next operation belongs to, where there was one before.
+    chain: Option<Chain>,
 }
 
-impl Chain {
-    /// An empty one of the same ring.
-    fn next(&self) -> Chain {
-        Chain { ring: self.ring.clone(), worker: self.worker.clone(), steps: VecDeque::new(), left: self.left }
-    }
-
-    /// Does one after the other, and answers how many bytes they moved.
-    async fn run(mut self) -> u64 {
-        let mut moved_bytes = 0;
-        self.left = Errno::ECANCELED;
-        while let Some(step) = self.steps.front_mut() {
-            let (number, wish, cancel) = (step.number, step.wish, step.cancel.clone());
-            let Some(operation) = step.operation.take() else { break };
-            let wanted = operation.bytes();
-            let limit = match self.steps.get(1).map(|next| (next.wish.code, &next.operation)) {
-                Some((code::LINK_TIMEOUT, Some(Operation::Timeout { deadline_cycles, .. }))) if wish.is_linked() => {
-                    Some(*deadline_cycles)
-                }
-                _ => None,
-            };
-            let (outcome, is_late) = self.perform(number, operation, &cancel, limit).await;
-            let result = result_of(outcome);
-            moved_bytes += wanted.map_or(0, |_| u64::try_from(result).unwrap_or(0));
-            let is_short = wanted.is_some_and(|wanted| i64::from(result) != wanted as i64);
-            let has_failed = result < 0 || is_short;
-            let is_told = has_failed || wish.flags & SKIP_SUCCESS == 0;
-            self.steps.pop_front();
-            self.ring.complete(number, result, is_told, wish.code != code::TIMEOUT);
-            if limit.is_some()
-                && let Some(limit) = self.steps.pop_front()
-            {
-                let result = if is_late { Errno::ETIME } else { Errno::ECANCELED };
-                self.ring.complete(limit.number, -result.0, true, true);
-            }
-            if has_failed && wish.flags & HARD_LINK == 0 {
-                break;
-            }
+impl Batch<'_> {
+    /// Does an operation that stands alone, if it need not wait.
+    fn is_done_at_once(&self, wish: &Submission, operation: &Operation) -> bool {
+        let is_linked = wish.is_linked() || self.chain.as_ref().is_some_and(|chain| !chain.is_empty());
+        if is_linked || wish.flags & (ASYNC | DRAIN) != 0 || self.ring.is_held_back() {
+            return false;
         }
-        moved_bytes
+        let Some(moved) = at_once::transfer(self.thread, operation) else { return false };
+        let is_short = operation.bytes() != Some(moved as u64);
+        self.ring.complete_at_once(wish.user_data, moved as i32, is_short || wish.flags & SKIP_SUCCESS == 0);
+        true
     }
 
-    /// Does one operation, unless it is cancelled or its time is over first.
-    async fn perform(&self, number: u64, operation: Operation, cancel: &Cancel, limit: Option<u64>) -> (Outcome, bool) {
-        let work = async {
-            self.ring.turn_of(number).await;
-            operation.perform(&self.worker, &self.ring).await
-        };
-        // Pinned once: moved into each arm, the task would have room for it twice.
-        let work = pin!(select(work, cancel.asked()));
-        let ended = match limit {
-            None => work.await,
-            Some(deadline) => match select(work, sleep_until(deadline)).await {
-                Either::First(ended) => ended,
-                Either::Second(()) => return (Err(Errno::ECANCELED), true),
-            },
-        };
-        match ended {
-            Either::First(outcome) => (outcome, false),
-            Either::Second(()) => (Err(Errno::ECANCELED), false),
+    /// Adds an operation to its chain, which is launched with its last one; false once the ring is closed: nobody is left to tell.
+    async fn begin(&mut self, wish: Submission, operation: Operation) -> bool {
+        let cancel = Arc::new(Cancel::default());
+        let flight =
+            Flight { user_data: wish.user_data, code: wish.code, file: operation.file(), cancel: cancel.clone() };
+        let Some(number) = self.ring.begin(flight, wish.flags & DRAIN != 0) else { return false };
+        let chain = self.chain.get_or_insert_with(|| Chain::new(self.ring, self.thread));
+        chain.push(Step { number, wish, operation: Some(operation), cancel });
+        if !wish.is_linked() {
+            let next = chain.next();
+            core::mem::replace(chain, next).launch(self.resource).await;
         }
+        true
     }
-}
 
-fn result_of(outcome: Outcome) -> i32 {
-    match outcome {
-        Ok(value) => i32::try_from(value).unwrap_or(i32::MAX),
-        Err(error) if error.asks_restart() => -Errno::EINTR.0,
-        Err(error) => -error.0,
+    /// Launches what is left: a chain whose end was not submitted.
+    async fn end(self) {
+        if let Some(chain) = self.chain.filter(|chain| !chain.is_empty()) {
+            chain.launch(self.resource).await;
+        }
     }
 }

@@ -1,0 +1,28 @@
+//! What is done within the call that submits it, as Linux tries first: reads of what files have in memory, and writes over it. The older
+//! asynchronous calls do so, too.
+
+use super::operation::{Operation, Transfer};
+use crate::Thread;
+use crate::file::object::Object;
+use crate::file::resident::{self, COPY_BYTES_MAX};
+
+/// Does a read or write as a plain call that need not wait does it, counted and divided like one, and answers its bytes. `None` where it
+/// must wait, be looked at anew, go past the cache or be durable, and where the asynchronous I/O resource divides its work: it is an
+/// operation of its own then.
+pub fn transfer(thread: &Thread, operation: &Operation) -> Option<usize> {
+    let wanted = operation.bytes()?;
+    if wanted == 0 || wanted > COPY_BYTES_MAX as u64 || thread.tenant().host().divides_async_io() {
+        return None;
+    }
+    match operation {
+        Operation::Read(Transfer { file, ranges, at, .. }) => {
+            let may = matches!(file.object(), Object::Regular) && file.is_readable();
+            may.then(|| resident::read_list(file, thread, ranges.as_slice(), *at))?
+        }
+        Operation::Write(Transfer { file, ranges, at, durable }) => {
+            let may = matches!(file.object(), Object::Regular) && file.is_writable() && !durable;
+            may.then(|| resident::write_list(file, thread, ranges.as_slice(), *at))?
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! Whether a file system transfers past the cache for O_DIRECT: asked once for each open file, when it is first needed.
+
+use super::mount::Place;
+use crate::Errno;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU8, Ordering};
+use gyre_interface::files::FileError;
+
+const UNASKED: u8 = 0;
+const OFFERED: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// What an open file knows of it. It does not change while the file is open.
+#[derive(Default)]
+pub struct DirectOffer(AtomicU8);
+
+impl DirectOffer {
+    /// True once the file system was asked, and cannot.
+    pub fn is_refused(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == REFUSED
+    }
+
+    /// Asks, unless it was asked before.
+    ///
+    /// # Errors
+    /// Those of the file system; it is asked again then.
+    pub async fn ask(&self, place: &Place) -> Result<bool, Errno> {
+        match self.0.load(Ordering::Relaxed) {
+            UNASKED => {
+                let is_offered = is_offered(place).await?;
+                self.0.store(if is_offered { OFFERED } else { REFUSED }, Ordering::Relaxed);
+                Ok(is_offered)
+            }
+            known => Ok(known == OFFERED),
+        }
+    }
+}
+
+/// Asks the file system of a node.
+///
+/// # Errors
+/// Those of the file system.
+pub async fn is_offered(place: &Place) -> Result<bool, Errno> {
+    match place.system().read_direct(place.node, 0, Vec::new()).await {
+        Err(FileError::Unsupported) => Ok(false),
+        answer => answer.map(|_| true).map_err(Errno::from),
+    }
+}

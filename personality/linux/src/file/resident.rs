@@ -1,0 +1,208 @@
+//! Regular files as far as they are in memory: read, written over and taken within the call, without a message (`near` of the interface).
+//! What is not there, or must wait, is left to `regular`; nothing has happened then that doing it anew does not do again.
+
+use super::mount::Place;
+use super::object::TURN_BYTES;
+use super::open_file::OpenFile;
+use super::transfer::Range;
+use crate::Thread;
+use alloc::vec::Vec;
+use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
+use gyre_machine::PAGE_BYTES;
+use gyre_object::{Bytes, Page};
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY, O_APPEND, O_DSYNC};
+
+/// Bytes of a file that a call copies at once at most: long copies let others have their turn.
+pub(super) const COPY_BYTES_MAX: usize = 128 << 10;
+/// Pages that they may lie in.
+const COPY_PAGES_MAX: usize = COPY_BYTES_MAX / PAGE_BYTES + 1;
+/// Flags of files that are not written over in memory at once.
+const SLOW_WRITES: u32 = O_APPEND | O_DSYNC;
+
+/// Reads what is in memory into memory that is there, at most [`COPY_BYTES_MAX`], at `at` or the position; `None` where it must wait, or
+/// be looked at anew.
+pub(super) fn read(file: &OpenFile, thread: &Thread, to: Range, at: Option<u64>) -> Option<usize> {
+    let count = transfer(file, at, |place, offset| copy_near(place, thread, to, offset))?;
+    file.tell_some(count, IN_ACCESS);
+    Some(count)
+}
+
+/// The same into one range after the other.
+pub(super) fn read_list(file: &OpenFile, thread: &Thread, into: &[Range], at: Option<u64>) -> Option<usize> {
+    if let [to] = into {
+        return read(file, thread, *to, at);
+    }
+    let count = transfer(file, at, |place, offset| copy_long(place, thread, into, offset))?;
+    file.tell_some(count, IN_ACCESS);
+    Some(count)
+}
+
+/// Writes over what the file has in memory, from memory that is there, at most [`COPY_BYTES_MAX`], at `at` or the position; `None` where
+/// it must wait, grow, or be looked at anew. Answers the bytes written, which are all.
+pub(super) fn write(file: &OpenFile, thread: &Thread, from: Range, at: Option<u64>) -> Option<usize> {
+    if file.flags() & SLOW_WRITES != 0 {
+        return None;
+    }
+    let count = transfer(file, at, |place, offset| overwrite_near(place, thread, from, offset))?;
+    file.tell_some(count, IN_MODIFY);
+    Some(count)
+}
+
+/// The same from one range after the other.
+pub(super) fn write_list(file: &OpenFile, thread: &Thread, from: &[Range], at: Option<u64>) -> Option<usize> {
+    if let [one] = from {
+        return write(file, thread, *one, at);
+    }
+    if file.flags() & SLOW_WRITES != 0 {
+        return None;
+    }
+    let count = transfer(file, at, |place, offset| overwrite_list(place, thread, from, offset))?;
+    file.tell_some(count, IN_MODIFY);
+    Some(count)
+}
+
+/// Moves bytes as a plain request of so many, which the I/O streams may divide.
+#[inline(always)]
+fn transfer(file: &OpenFile, at: Option<u64>, work: impl Fn(&Place, u64) -> Option<usize>) -> Option<usize> {
+    if file.is_direct() {
+        return None;
+    }
+    file.tenant().passage.count_plain(|| {
+        let place = file.place()?;
+        at_place(file, at, |offset| work(place, offset))
+    })
+}
+
+/// Moves bytes at `at`, or at the position, which goes on by as many; `None` also where another call holds the position.
+#[inline(always)]
+fn at_place(file: &OpenFile, at: Option<u64>, work: impl FnOnce(u64) -> Option<usize>) -> Option<usize> {
+    if let Some(offset) = at {
+        return work(offset);
+    }
+    let position = file.position.try_hold()?;
+    let offset = position.get();
+    let count = work(offset)?;
+    position.set(offset + count as u64);
+    Some(count)
+}
+
+/// Nothing is copied before all pages are known to be here: else the rest waits, and what was copied is copied again.
+#[inline(always)]
+fn copy_near(place: &Place, thread: &Thread, to: Range, offset: u64) -> Option<usize> {
+    if to.bytes <= PAGE_BYTES {
+        return copy_some(place, thread, to, offset, &mut [const { None }; FEW_PAGES]);
+    }
+    if to.bytes <= NEAR_BYTES_MAX {
+        return copy_some(place, thread, to, offset, &mut [const { None }; NEAR_PAGES_MAX]);
+    }
+    copy_long(place, thread, &[to], offset)
+}
+
+/// Copies bytes that lie in as many pages as a call may look at, at most [`COPY_BYTES_MAX`], to one range after the other.
+fn copy_long(place: &Place, thread: &Thread, into: &[Range], offset: u64) -> Option<usize> {
+    let start = (offset % PAGE_BYTES as u64) as usize;
+    let mut pages = [const { None }; COPY_PAGES_MAX];
+    let total = show_near(place, offset, into.iter().map(|range| range.bytes).sum(), &mut pages)?;
+    let mut done = 0;
+    for range in into {
+        let bytes = range.bytes.min(total - done);
+        copy_shown(thread, Range { bytes, ..*range }, &pages, start + done)?;
+        done += bytes;
+    }
+    Some(total)
+}
+
+/// Copies to a range from `start` in the first of the pages on.
+fn copy_shown(thread: &Thread, to: Range, pages: &[Option<Page>], start: usize) -> Option<()> {
+    let mut done = 0;
+    while done < to.bytes {
+        let from = pages.get((start + done) / PAGE_BYTES..)?;
+        let (within, address) = ((start + done) % PAGE_BYTES, to.address.wrapping_add(done as u64));
+        let count = (to.bytes - done).min(NEAR_BYTES_MAX - within);
+        if !thread.process().with_space(|space| space.copy_pages_at_once(address, from, within, count)) {
+            return None;
+        }
+        done += count;
+    }
+    Some(())
+}
+
+/// The pages of a range that are in memory; `None` where not all are. Answers the bytes, fewer at the end of the file.
+fn show_near(place: &Place, offset: u64, bytes: usize, into: &mut [Option<Page>]) -> Option<usize> {
+    let start = (offset % PAGE_BYTES as u64) as usize;
+    let mut done = 0;
+    while done < bytes {
+        let within = (start + done) % PAGE_BYTES;
+        let wanted = (bytes - done).min(NEAR_BYTES_MAX - within);
+        let at = offset.checked_add(done as u64)?;
+        let into = into.get_mut((start + done) / PAGE_BYTES..)?;
+        let count = place.system().visit(|near| near.read(place.node, at, wanted, into))??.ok()?;
+        done += count;
+        if count < wanted {
+            break;
+        }
+    }
+    Some(done)
+}
+
+/// Copies bytes that lie in as many pages as `pages` has room for.
+#[inline(always)]
+fn copy_some(place: &Place, thread: &Thread, to: Range, offset: u64, pages: &mut [Option<Page>]) -> Option<usize> {
+    let count = place.system().visit(|near| near.read(place.node, offset, to.bytes, pages))??.ok()?;
+    let start = (offset % PAGE_BYTES as u64) as usize;
+    thread.process().with_space(|space| space.copy_pages_at_once(to.address, pages, start, count)).then_some(count)
+}
+
+/// One range after the other.
+fn overwrite_list(place: &Place, thread: &Thread, from: &[Range], offset: u64) -> Option<usize> {
+    let mut done = 0;
+    for range in from {
+        done += overwrite_near(place, thread, *range, offset.checked_add(done as u64)?)?;
+    }
+    Some(done)
+}
+
+/// What was written before it turns out that the rest must wait is written again.
+fn overwrite_near(place: &Place, thread: &Thread, from: Range, offset: u64) -> Option<usize> {
+    let mut done = 0;
+    while done < from.bytes {
+        let (at, wanted) = (offset.checked_add(done as u64)?, (from.bytes - done).min(NEAR_BYTES_MAX));
+        let address = from.address.wrapping_add(done as u64);
+        let mut fill = |pages: &[Option<Page>], start: usize, count: usize| {
+            thread.process().with_space(|space| space.fill_pages_at_once(address, pages, start, count))
+        };
+        place.system().visit(|near| near.overwrite(place.node, at, wanted, &mut fill))??;
+        done += wanted;
+    }
+    Some(done)
+}
+
+/// Reads by reference what is in memory; `None` where it must wait, or be looked at anew. The I/O stream resource counts it.
+pub(super) fn take(file: &OpenFile, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
+    let pieces = pages(file.place()?, at, bytes)?;
+    file.tell_some(pieces.len(), IN_ACCESS);
+    Some(pieces)
+}
+
+/// The pages of a file that are in memory, by reference; `None` where not all of those asked for are.
+pub(super) fn pages(place: &Place, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
+    let mut pieces = Vec::with_capacity(bytes.min(TURN_BYTES) / PAGE_BYTES + 1);
+    let mut done = 0;
+    while done < bytes {
+        let (offset, wanted) = (at.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
+        let mut pages = [const { None }; NEAR_PAGES_MAX];
+        let count = place.system().visit(|near| near.read(place.node, offset, wanted, &mut pages))??.ok()?;
+        let (mut start, mut left) = ((offset % PAGE_BYTES as u64) as usize, count);
+        for page in pages.into_iter().take((start + count).div_ceil(PAGE_BYTES)) {
+            let piece = Bytes::new(page?, start, left.min(PAGE_BYTES - start));
+            left -= piece.len();
+            start = 0;
+            pieces.push(piece);
+        }
+        done += count;
+        if count < wanted {
+            break;
+        }
+    }
+    Some(pieces)
+}
