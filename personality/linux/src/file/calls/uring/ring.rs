@@ -242,6 +242,8 @@ impl Ring {
     }
 
     fn tell(&self, mut state: LockGuard<'_, State>, completion: Option<Completion>) {
+        // Who registers one later, having seen this completion, is not told of it.
+        let event = completion.and_then(|_| self.event());
         if let Some(completion) = completion {
             self.move_up(&mut state);
             if !state.backlog.is_empty() || !self.put(&mut state, completion) {
@@ -253,21 +255,17 @@ impl Ring {
         self.changed.wake_all();
         if completion.is_some() {
             self.readiness.set(Ready::READ);
-            self.notify();
         }
-    }
-
-    fn notify(&self) {
-        if self.memory.load(at::COMPLETE_FLAGS) & FLAG_EVENT_DISABLED != 0 {
-            return;
-        }
-        let event = self.registered.lock().event.clone();
-        if let Some(event) = event
-            && let Object::Event(counter) = event.object()
-        {
+        if let Some(Object::Event(counter)) = event.as_ref().map(|event| event.object()) {
             // A full counter is as readable as it gets.
             let _ = counter.add(1);
         }
+    }
+
+    /// The event counter that is told of completions now.
+    fn event(&self) -> Option<Arc<OpenFile>> {
+        let is_disabled = self.memory.load(at::COMPLETE_FLAGS) & FLAG_EVENT_DISABLED != 0;
+        if is_disabled { None } else { self.registered.lock().event.clone() }
     }
 
     /// Completions so far, those of timeouts left out.
