@@ -19,7 +19,7 @@ use crate::address::Address;
 pub use crate::policy::{Entitlement, Metric, Policy, ResourcePolicy};
 
 /// The version of [`Machine`] that this code writes and reads.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The first eight bytes of a module.
 pub const MAGIC: [u8; 8] = *b"GYREMACH";
 /// Embedded files start at multiples of this.
@@ -111,6 +111,8 @@ pub struct Activity {
     pub parent: Option<u16>,
     /// Weight among its siblings.
     pub share: u32,
+    /// Memory that all below it may hold together, in bytes; `None` where only their own limits hold.
+    pub memory_bytes: Option<u64>,
 }
 
 /// One tenant.

@@ -29,6 +29,39 @@ pub fn entitlements(capacity_bytes: u64, budgets: &[Budget]) -> Vec<u64> {
     entitled
 }
 
+/// Those who may hold only so much together.
+pub struct Group {
+    /// What they may hold, bytes.
+    pub limit_bytes: u64,
+    /// Their places among the budgets.
+    pub members: Vec<usize>,
+}
+
+/// The same where groups have limits of their own: what those of one would have beyond it goes to the others, and they divide the limit by
+/// their reservations and shares.
+pub fn entitlements_in_groups(capacity_bytes: u64, budgets: &[Budget], groups: &[Group]) -> Vec<u64> {
+    let mut budgets = budgets.to_vec();
+    let mut entitled = entitlements(capacity_bytes, &budgets);
+    // A group that was over its limit is so no more: each has its turn once.
+    for _ in groups {
+        let sum = |group: &&Group| group.members.iter().filter_map(|member| entitled.get(*member)).sum::<u64>();
+        let Some(group) = groups.iter().find(|group| sum(group) > group.limit_bytes) else { break };
+        confine(&mut budgets, group);
+        entitled = entitlements(capacity_bytes, &budgets);
+    }
+    entitled
+}
+
+/// Lowers the limits of a group's members to what each is entitled to of the group's.
+fn confine(budgets: &mut [Budget], group: &Group) {
+    let own: Vec<Budget> = group.members.iter().filter_map(|member| budgets.get(*member).copied()).collect();
+    for (member, bytes) in group.members.iter().zip(entitlements(group.limit_bytes, &own)) {
+        if let Some(budget) = budgets.get_mut(*member) {
+            budget.limit_bytes = bytes;
+        }
+    }
+}
+
 fn share(budget: &Budget) -> u128 {
     u128::from(budget.share.max(1))
 }
@@ -56,6 +89,19 @@ mod tests {
     #[test]
     fn nobody_is_entitled_to_more_than_its_limit() {
         assert_eq!(entitlements(1000, &[budget(500, 200, 1), budget(0, 300, 7)]), [200, 300]);
+    }
+
+    #[test]
+    fn what_a_groups_limit_refuses_goes_to_those_outside() {
+        let budgets = [budget(0, 1000, 1), budget(50, 1000, 1), budget(0, 1000, 1), budget(0, 1000, 1)];
+        let group = |limit_bytes, members: &[usize]| Group { limit_bytes, members: members.to_vec() };
+        let of = |groups: &[Group]| entitlements_in_groups(1000, &budgets, groups);
+        assert_eq!(of(&[]), [237, 287, 237, 237]);
+        assert_eq!(of(&[group(150, &[0, 1])]), [50, 100, 425, 425]);
+        assert_eq!(of(&[group(600, &[0, 1])]), [237, 287, 237, 237], "a limit that nobody reaches changes nothing");
+        // One within another, and one that is reached only because the first is.
+        assert_eq!(of(&[group(150, &[0, 1]), group(100, &[0, 1, 2])]), [16, 66, 16, 902]);
+        assert_eq!(of(&[group(150, &[0, 1]), group(300, &[2])]), [50, 100, 300, 550]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The server.
 
-use crate::entitlement::entitlements;
+use crate::entitlement::{Group, entitlements_in_groups};
 use crate::scheduler::{Claim, victims};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::{Activities, ActivityId};
@@ -50,7 +51,10 @@ pub struct Memory {
 /// Where it is short, and by how much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shortage {
+    /// At the asker's limit, or its tenant's.
     Limit(u64),
+    /// At that of a group of tenants.
+    Group(ActivityId, u64),
     Machine(u64),
 }
 
@@ -72,13 +76,30 @@ impl Memory {
 
     fn entitle(&self, tenants: &[Tenant]) {
         let budgets: Vec<Budget> = tenants.iter().map(|tenant| tenant.budget).collect();
-        for (tenant, bytes) in tenants.iter().zip(entitlements(self.options.capacity_bytes, &budgets)) {
+        let entitled = entitlements_in_groups(self.options.capacity_bytes, &budgets, &self.groups(tenants));
+        for (tenant, bytes) in tenants.iter().zip(entitled) {
             tenant.entitled_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
-    /// False where the next page that is kept for a tenant should take the place of an older one of its own: its limit is near, or the
-    /// machine is short and it has all that it is entitled to. Takes one short lock only where the machine is short.
+    /// The limits above tenants, with whom they hold for.
+    fn groups(&self, tenants: &[Tenant]) -> Vec<Group> {
+        let mut groups: BTreeMap<ActivityId, Vec<usize>> = BTreeMap::new();
+        for (index, tenant) in tenants.iter().enumerate() {
+            self.options.activities.ancestors(tenant.activity).skip(1).for_each(|group| {
+                groups.entry(group).or_default().push(index);
+            });
+        }
+        let limit = |group| self.options.activities.params(group).memory_bytes_max;
+        groups.into_iter().map(|(group, members)| Group { limit_bytes: limit(group), members }).collect()
+    }
+
+    fn is_below(&self, activity: ActivityId, group: ActivityId) -> bool {
+        self.options.activities.ancestors(activity).any(|level| level == group)
+    }
+
+    /// False where the next page that is kept for a tenant should take the place of an older one of its own: its limit is near, or its
+    /// group or the machine is short and it has all that it is entitled to. Takes one short lock only where one of those is.
     pub fn has_room(&self, payer: ActivityId) -> bool {
         let limit = self.options.activities.params(payer).memory_bytes_max;
         let activities = self.options.activities;
@@ -86,7 +107,11 @@ impl Memory {
         if !activities.holds_less(payer, limit - limit / 8) {
             return false;
         }
-        if (self.options.free_bytes)() >= 2 * self.options.low_bytes {
+        let is_group_near = activities.ancestors(payer).skip(1).any(|group| {
+            let limit = activities.params(group).memory_bytes_max;
+            limit != u64::MAX && !activities.holds_less(group, limit - limit / 8)
+        });
+        if !is_group_near && (self.options.free_bytes)() >= 2 * self.options.low_bytes {
             return true;
         }
         let tenants = self.tenants.lock();
@@ -119,26 +144,32 @@ impl Memory {
     }
 
     fn shortage(&self, activity: ActivityId, bytes: u64) -> Option<Shortage> {
+        let payer = (self.options.payer)(activity);
+        let mut is_above = false;
         for level in self.options.activities.ancestors(activity) {
             let limit = self.options.activities.params(level).memory_bytes_max;
             // A process that gave back for others before they were its own may hold less than nothing, for a moment.
             let held = self.options.activities.held_bytes(level).cast_signed().max(0).cast_unsigned();
             if held.saturating_add(bytes) > limit {
-                return Some(Shortage::Limit((held + bytes - limit).max(bytes)));
+                let short = (held + bytes - limit).max(bytes);
+                return Some(if is_above { Shortage::Group(level, short) } else { Shortage::Limit(short) });
             }
+            is_above |= level == payer;
         }
         let free = (self.options.free_bytes)();
         (free < self.options.low_bytes + bytes).then(|| Shortage::Machine(self.options.low_bytes + bytes - free))
     }
 
-    fn claims(&self) -> Vec<Claim> {
+    /// Of all tenants, or of those of a group.
+    fn claims(&self, group: Option<ActivityId>) -> Vec<Claim> {
+        let is_asked = |tenant: &&Tenant| group.is_none_or(|group| self.is_below(tenant.activity, group));
         let claim = |tenant: &Tenant| Claim {
             activity: tenant.activity,
             held_bytes: self.options.activities.held_bytes(tenant.activity),
             entitled_bytes: tenant.entitled_bytes.load(Ordering::Relaxed),
             share: tenant.budget.share,
         };
-        self.tenants.lock().iter().map(claim).collect()
+        self.tenants.lock().iter().filter(is_asked).map(claim).collect()
     }
 
     /// Asks the keepers one after another until enough is back.
@@ -155,9 +186,9 @@ impl Memory {
         taken
     }
 
-    async fn take_by_schedule(&'static self, asker: ActivityId, bytes: u64) -> u64 {
+    async fn take_by_schedule(&'static self, group: Option<ActivityId>, asker: ActivityId, bytes: u64) -> u64 {
         let mut taken = 0;
-        for (victim, at_most) in victims(&self.claims(), asker, bytes) {
+        for (victim, at_most) in victims(&self.claims(group), asker, bytes) {
             if taken >= bytes {
                 break;
             }
@@ -181,8 +212,11 @@ impl Memory {
                 Some(Shortage::Limit(short)) => {
                     (self.take(payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
                 }
+                Some(Shortage::Group(group, short)) => {
+                    (self.take_by_schedule(Some(group), payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
+                }
                 Some(Shortage::Machine(short)) => {
-                    (self.take_by_schedule(payer, short + BATCH_BYTES).await, MemoryError::MachineFull)
+                    (self.take_by_schedule(None, payer, short + BATCH_BYTES).await, MemoryError::MachineFull)
                 }
             };
             // What a keeper gave up may still be held by somebody else: then it is not back, and the next round asks for more.

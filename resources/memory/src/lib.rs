@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   refused page --reserve--> Memory --which level is short?--> the asker's limit: its own tenant gives
+//!                                                           \-> that of a group of tenants: the scheduler says who of them gives
 //!                                                           \-> the machine: the scheduler says who gives
 //!                             Memory --reclaim(activity, bytes)--> file cache, file systems, address spaces: each chooses what
 //!   retry <------- room ----- Memory

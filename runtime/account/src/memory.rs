@@ -290,6 +290,11 @@ impl Activities {
         self.ids().into_iter().filter_map(read).collect()
     }
 
+    /// The least limit of an activity and all above it, bytes.
+    pub fn memory_limit(&self, id: ActivityId) -> u64 {
+        self.ancestors(id).map(|level| self.params(level).memory_bytes_max).min().unwrap_or(u64::MAX)
+    }
+
     /// True where an activity that is no member, and all below it, hold less than `bytes`. Cheap where it is far from it: what cores have
     /// not passed on yet is asked for near it only.
     pub fn holds_less(&self, id: ActivityId, bytes: u64) -> bool {

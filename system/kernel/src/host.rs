@@ -94,7 +94,7 @@ impl Host for Personality {
         let activities = &self.engine.accounts().activities;
         let tenant = tenant_of(activity);
         let machine = gyre_x86_64::memory_statistics();
-        let total_bytes = activities.params(tenant).memory_bytes_max.min(machine.total_bytes as u64);
+        let total_bytes = activities.memory_limit(tenant).min(machine.total_bytes as u64);
         let used = activities.held_bytes(tenant);
         MemoryUse { total_bytes, free_bytes: total_bytes.saturating_sub(used) }
     }

@@ -23,7 +23,11 @@ pub fn plant(accounts: &Accounts, machine: &Machine) -> Result<Planted, &'static
     let mut groups: Vec<ActivityId> = Vec::new();
     for group in &machine.activities {
         let parent = group.parent.and_then(|index| groups.get(usize::from(index)).copied());
-        let params = ActivityParams { weight: group.share.max(WEIGHT_MIN), ..ActivityParams::default() };
+        let params = ActivityParams {
+            weight: group.share.max(WEIGHT_MIN),
+            memory_bytes_max: group.memory_bytes.unwrap_or(u64::MAX),
+            ..ActivityParams::default()
+        };
         groups.push(create(accounts, parent, &group.name, params)?);
     }
     let tenants =

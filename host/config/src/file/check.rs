@@ -128,9 +128,32 @@ fn memory(checker: &mut Checker, text: Option<&raw::At<String>>) -> u64 {
     memory
 }
 
+/// What is reserved below a group fits into its limit; of a limit of 0 nothing does.
+fn groups_fit(checker: &mut Checker, machine: &Machine, file: &raw::File) {
+    for (index, raw) in file.activity.iter().enumerate() {
+        let Some(text) = &raw.memory else { continue };
+        let limit = machine.activities.get(index).and_then(|group| group.memory_bytes).unwrap_or(0);
+        let below = machine.tenants.iter().filter(|tenant| is_below(machine, tenant.parent, index));
+        let reserved = below.map(|tenant| tenant.limits.memory_reservation_bytes).fold(0, u64::saturating_add);
+        if limit == 0 || reserved > limit {
+            let message = format!("`{}` cannot do with {}", raw.name.get_ref(), units::show_bytes(limit));
+            let label = format!("at least {}, what its tenants reserve", units::show_bytes(reserved.max(1)));
+            checker.wrong(Problem::new(text.span(), message, label).help("raise it, or reserve less below it"));
+        }
+    }
+}
+
+/// True where the way up from `from` passes a group.
+fn is_below(machine: &Machine, from: Option<u16>, group: usize) -> bool {
+    // Parents are declared before their children, so that the way ends.
+    core::iter::successors(from, |at| machine.activities.get(usize::from(*at)).and_then(|one| one.parent))
+        .any(|at| usize::from(at) == group)
+}
+
 fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
     let sum: u64 = machine.tenants.iter().map(|tenant| tenant.limits.memory_bytes).fold(0, u64::saturating_add);
     reservations_fit(checker, machine, file);
+    groups_fit(checker, machine, file);
     if sum > machine.memory_bytes {
         let message = format!(
             "the tenants may hold {} together, the machine has {}",
@@ -243,7 +266,9 @@ fn activities(checker: &mut Checker, all: &[raw::Activity]) -> Vec<Activity> {
         let parent = one.parent.as_ref().and_then(|name| parent(checker, name, &known));
         let share = tenants::plain_share(checker, &one.share);
         unique(checker, "activity", &one.name, &all.iter().map(|one| &one.name).collect::<Vec<_>>());
-        known.push(Activity { name: one.name.get_ref().clone(), parent, share });
+        let memory = one.memory.as_ref().map(|text| checker.unit(Some(text), 0, units::bytes));
+        let memory_bytes = memory.filter(|bytes| *bytes > 0);
+        known.push(Activity { name: one.name.get_ref().clone(), parent, share, memory_bytes });
     }
     known
 }

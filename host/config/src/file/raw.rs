@@ -76,6 +76,7 @@ pub(super) struct Activity {
     pub(super) name: At<String>,
     pub(super) parent: Option<At<String>>,
     pub(super) share: At<Share>,
+    pub(super) memory: Option<At<String>>,
 }
 
 #[derive(Deserialize)]

@@ -76,6 +76,28 @@ fn a_reservation_above_the_limit_is_refused() {
 }
 
 #[test]
+fn a_group_has_a_limit_that_holds_what_is_reserved_below_it() {
+    let group = |memory: &str| {
+        let groups = format!(
+            "[[activity]]\nname = \"all\"\nshare = 1\nmemory = {memory}\n\
+             [[activity]]\nname = \"shop\"\nshare = 1\nparent = \"all\"\n\n[[tenant]]\nname = \"gold\""
+        );
+        let text = GOOD.replacen("[[tenant]]\nname = \"gold\"", &groups, 1);
+        text.replacen("image = \"web\"", "image = \"web\"\nactivity = \"shop\"\nmemory-reservation = \"32 MiB\"", 1)
+    };
+    let machine = read_text(&group("\"32 MiB\"")).unwrap().machine;
+    assert_eq!(machine.activities[0].memory_bytes, Some(32 << 20));
+    assert_eq!(machine.activities[1].memory_bytes, None);
+    for (memory, label) in [("\"31 MiB\"", "at least 32.0 MiB"), ("\"0 B\"", "at least 32.0 MiB"), ("\"much\"", "")] {
+        let text = group(memory);
+        let error = read_text(&text).expect_err(memory);
+        let (span, seen) = error.problems().next().unwrap().labels.first().cloned().unwrap();
+        assert_eq!(text.get(span), Some(memory), "{seen}");
+        assert!(seen.contains(label), "{seen}");
+    }
+}
+
+#[test]
 fn reservations_leave_something_to_the_kernel() {
     let (message, _, label, _) =
         complaint("image = \"web\"", "image = \"web\"\nmemory = \"500 MiB\"\nmemory-reservation = \"500 MiB\"");

@@ -56,9 +56,16 @@ const LIMIT: u64 = 2048 * KIB;
 
 /// A machine of 3 MiB for tenants, each entitled to 1 MiB and limited to 2 MiB.
 fn world() -> World {
+    world_with_group(u64::MAX)
+}
+
+/// The same where the first two are a group with a limit of its own.
+fn world_with_group(limit: u64) -> World {
     let activities: &'static Activities = Box::leak(Box::default());
-    let params = ActivityParams { memory_bytes_max: LIMIT, ..ActivityParams::default() };
-    let tenants = ["a", "b", "c"].map(|name| activities.create(None, name, params).unwrap());
+    let params = |memory_bytes_max| ActivityParams { memory_bytes_max, ..ActivityParams::default() };
+    let group = activities.create(None, "group", params(limit)).unwrap();
+    let tenants = [("a", Some(group)), ("b", Some(group)), ("c", None)]
+        .map(|(name, parent)| activities.create(parent, name, params(LIMIT)).unwrap());
     let keeper: &'static Keeper =
         Box::leak(Box::new(Keeper { activities, kept: SpinLock::default(), marks: SpinLock::default() }));
     let client = reclaim::Client::new(direct_link(move |request| Box::pin(reclaim::serve(keeper, request))));
@@ -139,7 +146,47 @@ fn a_limit_above_counts_for_those_below() {
     let World { memory, keeper, tenants: [a, ..] } = world();
     let child = memory.options.activities.create(Some(a), "child", ActivityParams::default()).unwrap();
     keeper.keep(a, LIMIT);
-    assert_eq!(memory.shortage(child, KIB), Some(Shortage::Limit(KIB)));
+    assert_eq!(memory.shortage(child, KIB), Some(Shortage::Group(a, KIB)));
+}
+
+#[test]
+fn a_full_group_takes_from_its_own_and_by_what_they_are_entitled_to() {
+    let World { memory, keeper, tenants: [a, b, c] } = world_with_group(1024 * KIB);
+    let entitled = |tenant| memory.figures_of(tenant).unwrap().entitled_bytes;
+    assert_eq!((entitled(a), entitled(b), entitled(c)), (512 * KIB, 512 * KIB, 2048 * KIB));
+    keeper.keep(c, 2048 * KIB);
+    keeper.keep(a, 256 * KIB);
+    keeper.keep(b, 768 * KIB);
+    assert_eq!(block_on(memory.reserve(a, 128 * KIB)), Ok(()));
+    assert!((512 * KIB..=640 * KIB).contains(&keeper.kept(b)), "{} KiB", keeper.kept(b) / KIB);
+    // Who streams takes its own, whatever the others leave it.
+    for _ in 0..500 {
+        assert_eq!(block_on(memory.reserve(b, 32 * KIB)), Ok(()));
+        keeper.keep(b, 32 * KIB);
+    }
+    assert_eq!((keeper.kept(a), keeper.kept(c)), (256 * KIB, 2048 * KIB), "nobody else's");
+}
+
+#[test]
+fn a_group_full_of_what_nobody_can_give_back_refuses_and_asks_nobody_else() {
+    let World { memory, keeper, tenants: [a, b, c] } = world_with_group(1024 * KIB);
+    memory.options.activities.charge_memory(b, 1000 * KIB).unwrap();
+    keeper.keep(c, 2048 * KIB);
+    assert_eq!(block_on(memory.reserve(a, 32 * KIB)), Err(MemoryError::LimitReached));
+    assert_eq!(memory.figures_of(a).unwrap().failures, 1);
+    assert_eq!(keeper.kept(c), 2048 * KIB);
+    assert_eq!(block_on(memory.reserve(a, 24 * KIB)), Ok(()), "what is left is there for it");
+}
+
+#[test]
+fn pages_are_kept_only_below_the_groups_limit_and_the_entitlement() {
+    let World { memory, keeper, tenants: [a, b, c] } = world_with_group(1024 * KIB);
+    keeper.keep(b, 600 * KIB);
+    keeper.keep(a, 200 * KIB);
+    assert!(memory.has_room(a) && memory.has_room(b) && memory.has_room(c));
+    keeper.keep(a, 128 * KIB);
+    assert!(memory.has_room(a), "it has less than it is entitled to");
+    assert!(!memory.has_room(b) && memory.has_room(c));
 }
 
 #[test]
