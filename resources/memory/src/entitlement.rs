@@ -42,9 +42,12 @@ pub struct Group {
 pub fn entitlements_in_groups(capacity_bytes: u64, budgets: &[Budget], groups: &[Group]) -> Vec<u64> {
     let mut budgets = budgets.to_vec();
     let mut entitled = entitlements(capacity_bytes, &budgets);
+    // Inner groups first: what one cannot have is for others of the outer one, whose parts would else be fixed without it.
+    let mut groups: Vec<&Group> = groups.iter().collect();
+    groups.sort_by_key(|group| group.members.len());
     // A group that was over its limit is so no more: each has its turn once.
-    for _ in groups {
-        let sum = |group: &&Group| group.members.iter().filter_map(|member| entitled.get(*member)).sum::<u64>();
+    for _ in &groups {
+        let sum = |group: &&&Group| group.members.iter().filter_map(|member| entitled.get(*member)).sum::<u64>();
         let Some(group) = groups.iter().find(|group| sum(group) > group.limit_bytes) else { break };
         confine(&mut budgets, group);
         entitled = entitlements(capacity_bytes, &budgets);
@@ -102,6 +105,16 @@ mod tests {
         // One within another, and one that is reached only because the first is.
         assert_eq!(of(&[group(150, &[0, 1]), group(100, &[0, 1, 2])]), [16, 66, 16, 902]);
         assert_eq!(of(&[group(150, &[0, 1]), group(300, &[2])]), [50, 100, 300, 550]);
+    }
+
+    #[test]
+    fn what_an_inner_group_cannot_have_goes_to_others_of_the_outer_one_whatever_the_order() {
+        let budgets = [budget(0, 1000, 1); 4];
+        let group = |limit_bytes, members: &[usize]| Group { limit_bytes, members: members.to_vec() };
+        let of = |groups: &[Group]| entitlements_in_groups(1000, &budgets, groups);
+        let expected = [50, 50, 450, 450];
+        assert_eq!(of(&[group(100, &[0, 1]), group(600, &[0, 1, 2])]), expected);
+        assert_eq!(of(&[group(600, &[0, 1, 2]), group(100, &[0, 1])]), expected);
     }
 
     #[test]

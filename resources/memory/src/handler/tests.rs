@@ -149,12 +149,19 @@ fn a_limit_above_counts_for_those_below() {
     assert_eq!(memory.shortage(child, KIB), Some(Shortage::Group(a, KIB)));
 }
 
+/// Who is asked whenever others than those of a group are: holds 2 MiB, is entitled to 1 MiB.
+fn keep_more_than_entitled(memory: &Memory, keeper: &Keeper, tenant: ActivityId) {
+    memory.set_limit(tenant, 1024 * KIB);
+    keeper.keep(tenant, 2048 * KIB);
+    assert_eq!(memory.figures_of(tenant).unwrap().entitled_bytes, 1024 * KIB);
+}
+
 #[test]
 fn a_full_group_takes_from_its_own_and_by_what_they_are_entitled_to() {
     let World { memory, keeper, tenants: [a, b, c] } = world_with_group(1024 * KIB);
     let entitled = |tenant| memory.figures_of(tenant).unwrap().entitled_bytes;
     assert_eq!((entitled(a), entitled(b), entitled(c)), (512 * KIB, 512 * KIB, 2048 * KIB));
-    keeper.keep(c, 2048 * KIB);
+    keep_more_than_entitled(memory, keeper, c);
     keeper.keep(a, 256 * KIB);
     keeper.keep(b, 768 * KIB);
     assert_eq!(block_on(memory.reserve(a, 128 * KIB)), Ok(()));
@@ -171,7 +178,7 @@ fn a_full_group_takes_from_its_own_and_by_what_they_are_entitled_to() {
 fn a_group_full_of_what_nobody_can_give_back_refuses_and_asks_nobody_else() {
     let World { memory, keeper, tenants: [a, b, c] } = world_with_group(1024 * KIB);
     memory.options.activities.charge_memory(b, 1000 * KIB).unwrap();
-    keeper.keep(c, 2048 * KIB);
+    keep_more_than_entitled(memory, keeper, c);
     assert_eq!(block_on(memory.reserve(a, 32 * KIB)), Err(MemoryError::LimitReached));
     assert_eq!(memory.figures_of(a).unwrap().failures, 1);
     assert_eq!(keeper.kept(c), 2048 * KIB);
