@@ -60,6 +60,8 @@ pub struct MemoryUse {
     pub total_bytes: u64,
     /// Of it, free.
     pub free_bytes: u64,
+    /// Of it, not free because others of its group hold what the group may.
+    pub others_bytes: u64,
 }
 
 /// The first number of native calls.

@@ -295,6 +295,12 @@ impl Activities {
         self.ancestors(id).map(|level| self.params(level).memory_bytes_max).min().unwrap_or(u64::MAX)
     }
 
+    /// What an activity may still be charged, bytes: the least room that it and all above it leave; 0 where one of them holds too much.
+    pub fn memory_room(&self, id: ActivityId) -> u64 {
+        let room = |level| self.params(level).memory_bytes_max.saturating_sub(self.held_bytes(level));
+        self.ancestors(id).map(room).min().unwrap_or(0)
+    }
+
     /// True where an activity that is no member, and all below it, hold less than `bytes`. Cheap where it is far from it: what cores have
     /// not passed on yet is asked for near it only.
     pub fn holds_less(&self, id: ActivityId, bytes: u64) -> bool {

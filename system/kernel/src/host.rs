@@ -96,7 +96,9 @@ impl Host for Personality {
         let machine = gyre_x86_64::memory_statistics();
         let total_bytes = activities.memory_limit(tenant).min(machine.total_bytes as u64);
         let used = activities.held_bytes(tenant);
-        MemoryUse { total_bytes, free_bytes: total_bytes.saturating_sub(used) }
+        let own_room = total_bytes.saturating_sub(used);
+        let free_bytes = own_room.min(activities.memory_room(tenant));
+        MemoryUse { total_bytes, free_bytes, others_bytes: own_room - free_bytes }
     }
 
     fn is_over_limit(&self, activity: ActivityId) -> bool {

@@ -1,6 +1,7 @@
 //! A tenant that has used its memory up: who of it ends, and what its owner reads about it.
 
 use crate::signal::number;
+use crate::tenant::MemoryUse;
 use crate::{Errno, Process, Thread};
 use alloc::boxed::Box;
 use alloc::format;
@@ -88,23 +89,37 @@ async fn wait_for_end(thread: &Thread, victim: &Process) {
     }
 }
 
+/// True where a good part of what others of its group leave a tenant is free.
+pub(crate) fn shows_an_end(memory: &MemoryUse) -> bool {
+    memory.free_bytes >= memory.total_bytes.saturating_sub(memory.others_bytes) / FREED_PART
+}
+
 /// True where so much is free meanwhile that somebody must have ended since the page was refused: then nobody else has to.
 async fn has_room_again(thread: &Thread) -> bool {
     let host = thread.tenant().host();
     let memory = host.memory(thread.tenant().activity());
-    memory.free_bytes >= memory.total_bytes / FREED_PART && host.flush().make_room(ROOM_BYTES).await
+    shows_an_end(&memory) && host.flush().make_room(ROOM_BYTES).await
 }
 
 /// Says it where the tenant's owner looks (`gyre logs`), and where the machine's owner does.
+/// What a tenant holds of what it may, and what others of its group leave it none of.
+pub(crate) fn holdings(memory: &MemoryUse) -> String {
+    let held = memory.total_bytes.saturating_sub(memory.free_bytes).saturating_sub(memory.others_bytes);
+    let own = format!("holds {} of {} MiB", held / MIB, memory.total_bytes / MIB);
+    match memory.others_bytes / MIB {
+        0 => own,
+        others => format!("{own}, of which others of its group take {others},"),
+    }
+}
+
 fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
     let tenant = thread.tenant();
     let memory = tenant.host().memory(tenant.activity());
     let name = String::from_utf8_lossy(&victim.name()).into_owned();
     let text = format!(
-        "out of memory: {} holds {} of {} MiB and process {} needs more; process {} ({name}), the largest with {} MiB, is killed",
+        "out of memory: {} {} and process {} needs more; process {} ({name}), the largest with {} MiB, is killed",
         tenant.name(),
-        memory.total_bytes.saturating_sub(memory.free_bytes) / MIB,
-        memory.total_bytes / MIB,
+        holdings(&memory),
         thread.process().id(),
         victim.id(),
         bytes / MIB,

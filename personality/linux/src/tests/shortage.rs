@@ -2,7 +2,8 @@
 
 use super::script::*;
 use crate::Process;
-use crate::task::shortage::end_largest;
+use crate::task::shortage::{end_largest, holdings, shows_an_end};
+use crate::tenant::MemoryUse;
 use alloc::sync::Arc;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
@@ -80,4 +81,23 @@ fn nobody_else_ends_while_the_memory_of_one_whose_last_thread_leaves_is_not_back
         large.set_end_status(0);
         drop(large.replace_space(large.tenant().void()));
     });
+}
+
+/// MiB of a tenant that may have 88: free, and taken by others of its group.
+fn memory(free: u64, others: u64) -> MemoryUse {
+    MemoryUse { total_bytes: 88 << 20, free_bytes: free << 20, others_bytes: others << 20 }
+}
+
+#[test]
+fn the_message_tells_what_others_of_the_group_take() {
+    assert_eq!(holdings(&memory(0, 0)), "holds 88 of 88 MiB");
+    assert_eq!(holdings(&memory(0, 70)), "holds 18 of 88 MiB, of which others of its group take 70,");
+    assert_eq!(holdings(&memory(8, 70)), "holds 10 of 88 MiB, of which others of its group take 70,");
+}
+
+#[test]
+fn an_end_shows_in_what_others_of_the_group_leave() {
+    assert!(shows_an_end(&memory(18, 70)), "all that it could have");
+    assert!(!shows_an_end(&memory(0, 70)) && !shows_an_end(&memory(4, 70)));
+    assert!(shows_an_end(&memory(22, 0)) && !shows_an_end(&memory(21, 0)));
 }

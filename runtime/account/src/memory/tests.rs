@@ -25,6 +25,22 @@ fn a_limit_holds_for_all_below_it_and_a_refusal_charges_nobody() {
 }
 
 #[test]
+fn room_is_the_least_that_is_left_on_the_way_up() {
+    let activities = Activities::new();
+    let group = limited(&activities, None, 100);
+    let first = limited(&activities, Some(group), 80);
+    let second = limited(&activities, Some(group), 90);
+    let rooms = || [first, second, group].map(|id| activities.memory_room(id));
+    assert_eq!(rooms(), [80, 90, 100]);
+    activities.charge_memory(first, 60).unwrap();
+    assert_eq!(rooms(), [20, 40, 40]);
+    activities.charge_memory(second, 30).unwrap();
+    assert_eq!(rooms(), [10, 10, 10]);
+    activities.charge_object_memory(second, 20);
+    assert_eq!(rooms(), [0, 0, 0], "one that holds too much leaves nothing");
+}
+
+#[test]
 fn byte_seconds_integrate_what_was_held() {
     gyre_machine::set_virtual_time(0);
     let activities = Activities::new();

@@ -50,7 +50,7 @@ impl Host for Surroundings {
         Consumption::default()
     }
     fn memory(&self, _activity: ActivityId) -> MemoryUse {
-        MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 29 }
+        MemoryUse { total_bytes: 1 << 30, free_bytes: 1 << 29, others_bytes: 0 }
     }
     fn native(&'static self, _thread: Arc<Thread>, _number: u64, _arguments: Arguments) -> NativeCall {
         Box::pin(async { Err(Errno::ENOSYS) })
