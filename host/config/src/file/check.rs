@@ -150,8 +150,25 @@ fn is_below(machine: &Machine, from: Option<u16>, group: usize) -> bool {
         .any(|at| usize::from(at) == group)
 }
 
+/// What all tenants may hold together by their limits and those of their groups, bytes.
+fn held_at_most(machine: &Machine) -> u64 {
+    let mut below = vec![0u64; machine.activities.len()];
+    let mut sum = 0;
+    let mut add = |below: &mut [u64], parent: Option<u16>, bytes| {
+        let at = parent.and_then(|index| below.get_mut(usize::from(index))).unwrap_or(&mut sum);
+        *at = at.saturating_add(bytes);
+    };
+    machine.tenants.iter().for_each(|tenant| add(&mut below, tenant.parent, tenant.limits.memory_bytes));
+    // Parents are declared before their children: from the last on, what is below a group is known when its turn comes.
+    for (index, group) in machine.activities.iter().enumerate().rev() {
+        let held = below[index].min(group.memory_bytes.unwrap_or(u64::MAX));
+        add(&mut below, group.parent, held);
+    }
+    sum
+}
+
 fn memory_suffices(checker: &mut Checker, machine: &Machine, file: &raw::File) {
-    let sum: u64 = machine.tenants.iter().map(|tenant| tenant.limits.memory_bytes).fold(0, u64::saturating_add);
+    let sum = held_at_most(machine);
     reservations_fit(checker, machine, file);
     groups_fit(checker, machine, file);
     if sum > machine.memory_bytes {

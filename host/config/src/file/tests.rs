@@ -88,7 +88,9 @@ fn a_group_has_a_limit_that_holds_what_is_reserved_below_it() {
     let machine = read_text(&group("\"32 MiB\"")).unwrap().machine;
     assert_eq!(machine.activities[0].memory_bytes, Some(32 << 20));
     assert_eq!(machine.activities[1].memory_bytes, None);
-    for (memory, label) in [("\"31 MiB\"", "at least 32.0 MiB"), ("\"0 B\"", "at least 32.0 MiB"), ("\"much\"", "")] {
+    for (memory, label) in
+        [("\"31 MiB\"", "at least 32.0 MiB"), ("\"0 B\"", "at least 32.0 MiB"), ("\"much\"", "expected a size")]
+    {
         let text = group(memory);
         let error = read_text(&text).expect_err(memory);
         let (span, seen) = error.problems().next().unwrap().labels.first().cloned().unwrap();
@@ -323,6 +325,21 @@ fn more_memory_promised_than_there_is_is_a_warning() {
     let read = read_text(&text).unwrap();
     assert_eq!(read.warnings.len(), 1);
     assert!(read.warnings[0].message.starts_with("the tenants may hold 832 MiB together"));
+}
+
+#[test]
+fn a_groups_limit_bounds_what_its_tenants_promise() {
+    let groups = |memory: &str| {
+        let groups = format!(
+            "[[activity]]\nname = \"all\"\nshare = 1\nmemory = \"{memory}\"\n\
+             [[activity]]\nname = \"shop\"\nshare = 1\nparent = \"all\"\n\n[[tenant]]\nname = \"gold\""
+        );
+        let text = GOOD.replacen("[[tenant]]\nname = \"gold\"", &groups, 1);
+        text.replace("image = \"web\"", "memory = \"400 MiB\"\nimage = \"web\"\nactivity = \"shop\"")
+    };
+    assert!(read_text(&groups("400 MiB")).unwrap().warnings.is_empty());
+    let warnings = read_text(&groups("500 MiB")).unwrap().warnings;
+    assert!(warnings[0].message.starts_with("the tenants may hold 532 MiB together"), "{}", warnings[0].message);
 }
 
 #[test]
