@@ -5,6 +5,7 @@ use crate::signal::{AltStack, Pending, SignalSet};
 use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
 use core::future::Future;
+use core::pin::pin;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use gyre_address_space::AddressSpace;
 use gyre_message::wait::Either;
@@ -178,7 +179,7 @@ impl Thread {
     /// # Errors
     /// ERESTARTSYS: the call is repeated or answers EINTR, as the signal's action says. Calls with a timeout turn it into EINTR.
     pub async fn interruptible<T>(&self, future: impl Future<Output = T>) -> Result<T, Errno> {
-        match select(future, self.signal_arrival()).await {
+        match select(pin!(future), self.signal_arrival()).await {
             Either::First(value) => Ok(value),
             Either::Second(()) => Err(Errno::ERESTARTSYS),
         }
@@ -196,7 +197,7 @@ impl Thread {
         let Some(deadline) = deadline_cycles else {
             return self.interruptible(future).await.map(Some);
         };
-        match self.interruptible(select(future, sleep_until(deadline))).await? {
+        match self.interruptible(select(pin!(future), sleep_until(deadline))).await? {
             Either::First(value) => Ok(Some(value)),
             Either::Second(()) => Ok(None),
         }

@@ -14,6 +14,7 @@ use crate::space::State;
 use crate::{AddressSpace, FaultError, UserFault};
 use alloc::vec::Vec;
 use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END, Va};
+use gyre_message::boxed;
 use gyre_object::{Bytes, Page};
 
 /// Faults on one page before giving up: another thread may unmap or protect it again and again.
@@ -53,7 +54,8 @@ impl AddressSpace {
                 if tries > TRIES_MAX {
                     return Err(failed(FaultError::NotMapped));
                 }
-                self.fault(place, access).await.map_err(failed)?;
+                // In memory of its own, as below: it is rare, and large.
+                boxed(|| self.fault(place, access)).await.map_err(failed)?;
                 continue;
             }
             (done, tries) = (done + taken, 0);
@@ -108,7 +110,7 @@ impl AddressSpace {
             done += there.0.iter().map(|piece| piece.view.len()).sum::<usize>();
             let Some((piece, others)) = there.1.split_first().filter(|_| done < bytes) else { break };
             let view = piece.view.slice(0, bytes - done);
-            let copied = self.copy_out(piece.address, view.as_slice()).await;
+            let copied = boxed(|| self.copy_out(piece.address, view.as_slice())).await;
             if piece.is_stand_in {
                 copied.map_err(|fault| UserFault { done: done + fault.done, ..fault })?;
             }

@@ -33,22 +33,16 @@ pub(crate) struct Arriving {
     pub(crate) answer: Answer,
 }
 
-/// The number of no entry. It stays in the table, so that the only request of a quiet disk takes no memory for the trees.
-const NONE: u64 = u64::MAX;
-
+#[derive(Default)]
 struct Table {
     next: u64,
-    /// By the number of their tickets, which is the order in which they were made.
-    entries: BTreeMap<u64, Option<Entry>>,
-    /// Where each begins, and its number: a request looks at those beside it only, however many wait. What is longer than a request may
-    /// be is not among them: the device refuses it.
+    /// The only one that waits, with its number, so that requests which need not wait cost no look into the trees.
+    only: Option<(u64, Entry)>,
+    /// The others by the number of their tickets, which is the order in which they were made.
+    entries: BTreeMap<u64, Entry>,
+    /// Where each of these begins, and its number: a request looks at those beside it only, however many wait. What is longer than a
+    /// request may be is not among them: the device refuses it.
     places: BTreeSet<(u64, u64)>,
-}
-
-impl Default for Table {
-    fn default() -> Table {
-        Table { next: 0, entries: BTreeMap::from([(NONE, None)]), places: BTreeSet::from([(NONE, NONE)]) }
-    }
 }
 
 /// The batches before one disk. Lives as long as the instance.
@@ -68,6 +62,11 @@ impl Entry {
         self.first < end && first < self.end
     }
 
+    /// True where it is found by its place: no longer than a request may be.
+    fn is_placed(&self) -> bool {
+        self.end - self.first <= SECTORS_MAX
+    }
+
     fn may_take(&self, request: &Arriving, end: u64, is_write: bool) -> bool {
         let bytes = (self.end - self.first + (end - request.first)).saturating_mul(SECTOR_BYTES as u64);
         self.activity == request.activity
@@ -82,8 +81,13 @@ impl Entry {
 impl Table {
     /// What may lie beside or over a range, and its number: however many wait elsewhere, they are not looked at.
     fn near(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, &Entry)> {
-        let places = self.places.range((first.saturating_sub(SECTORS_MAX), 0)..=(end, u64::MAX));
-        places.filter_map(|(_, number)| Some((*number, self.entries.get(number)?.as_ref()?)))
+        let from = first.saturating_sub(SECTORS_MAX);
+        let is_near = move |entry: &Entry| entry.is_placed() && (from..=end).contains(&entry.first);
+        let only = self.only.iter().filter(move |(_, entry)| is_near(entry)).map(|(number, entry)| (*number, entry));
+        // No tree is looked into while it is empty.
+        let places = (!self.places.is_empty()).then(|| self.places.range((from, 0)..=(end, u64::MAX)));
+        let others = places.into_iter().flatten();
+        only.chain(others.filter_map(|(_, number)| Some((*number, self.entries.get(number)?))))
     }
 
     /// The number of the entry that takes a request: none behind it is overtaken that must not be.
@@ -100,31 +104,55 @@ impl Table {
     fn insert(&mut self, entry: Entry) -> u64 {
         let number = self.next;
         self.next += 1;
-        if entry.end - entry.first <= SECTORS_MAX {
-            self.places.insert((entry.first, number));
+        if self.only.is_none() && self.entries.is_empty() {
+            self.only = Some((number, entry));
+            return number;
         }
-        self.entries.insert(number, Some(entry));
+        if let Some((other, entry)) = self.only.take() {
+            self.file(other, entry);
+        }
+        self.file(number, entry);
         number
     }
 
+    fn file(&mut self, number: u64, entry: Entry) {
+        if entry.is_placed() {
+            self.places.insert((entry.first, number));
+        }
+        self.entries.insert(number, entry);
+    }
+
     fn remove(&mut self, number: u64) -> Option<Entry> {
-        let entry = self.entries.remove(&number)??;
+        if let Some((_, entry)) = self.only.take_if(|(only, _)| *only == number) {
+            return Some(entry);
+        }
+        let entry = self.entries.remove(&number)?;
         self.places.remove(&(entry.first, number));
         Some(entry)
     }
 
+    /// The entry with a number; what is kept by its place must not be moved.
+    fn entry(&mut self, number: u64) -> Option<&mut Entry> {
+        match &mut self.only {
+            Some((only, entry)) if *only == number => Some(entry),
+            _ => self.entries.get_mut(&number),
+        }
+    }
+
     /// Puts a request that fits to its end of an entry.
     fn join(&mut self, number: u64, request: Arriving, end: u64) {
-        let Some(Some(entry)) = self.entries.get_mut(&number) else { return };
+        let Some(entry) = self.entry(number) else { return };
         entry.views += request.views.len();
         if entry.end == request.first {
             entry.end = end;
             return entry.parts.push(request.into_part());
         }
-        self.places.remove(&(entry.first, number));
-        self.places.insert((request.first, number));
-        entry.first = request.first;
+        let (before, first) = (entry.first, request.first);
+        entry.first = first;
         entry.parts.insert(0, request.into_part());
+        if self.places.remove(&(before, number)) {
+            self.places.insert((first, number));
+        }
     }
 }
 
@@ -169,7 +197,8 @@ impl Waiting {
 
     /// Batches that wait.
     pub fn len(&self) -> usize {
-        self.table.lock().entries.values().flatten().count()
+        let table = self.table.lock();
+        table.entries.len() + usize::from(table.only.is_some())
     }
 
     /// True where none waits.

@@ -8,15 +8,16 @@
 //! killed the device may still be at it: the views keep their pages until it has answered, as those of every request do.
 
 use crate::Ext2;
+use crate::map::Blocks;
 use crate::metadata::from_block;
 use crate::node::Node;
 use crate::read::{READ_BYTES_MAX, Runs, clear};
-use alloc::vec::Vec;
 use gyre_interface::block::{BlockError, SECTOR_BYTES};
 use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
 use gyre_message::Call;
 use gyre_object::Bytes;
+use smallvec::SmallVec;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -123,7 +124,7 @@ impl Ext2 {
         node: &Node,
         offset: u64,
         end: u64,
-    ) -> Result<(u64, Vec<u32>), FileError> {
+    ) -> Result<(u64, Blocks), FileError> {
         let block_bytes = self.geometry.block_bytes as u64;
         let first = offset / block_bytes;
         let count = end.div_ceil(block_bytes).saturating_sub(first);
@@ -144,7 +145,7 @@ impl Ext2 {
 /// Waits until the device has answered all requests, which are made first; also where one fails: it writes to the views, or reads them, until it
 /// has. Answers the first error.
 pub(crate) async fn all_done<T>(requests: impl Iterator<Item = Call<Result<T, BlockError>>>) -> Result<(), FileError> {
-    let requests: Vec<_> = requests.collect();
+    let requests: SmallVec<[_; 2]> = requests.collect();
     let mut result = Ok(());
     for request in requests {
         result = result.and(request.await.map(drop));

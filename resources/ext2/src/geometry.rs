@@ -7,6 +7,7 @@
 
 use crate::raw::{u16_at, u32_at};
 use alloc::vec::Vec;
+use core::ops::Range;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::FileError;
 
@@ -230,6 +231,14 @@ impl Geometry {
             && block != group.block_bitmap
             && block != group.inode_bitmap
             && !(group.inode_table..group.inode_table + self.table_blocks()).contains(&block)
+    }
+
+    /// From a block that files may own, how far all are such: to the end of its group where its tables lie before it.
+    pub(crate) fn data_blocks_from(&self, block: u32) -> Range<u32> {
+        let number = self.group_of_block(block);
+        let is_behind = self.groups.get(number as usize).is_some_and(|group| block >= group.data_from);
+        let end = if is_behind { self.group_blocks(number).1 } else { block.saturating_add(1) };
+        block..end
     }
 
     /// Block and offset in it of an inode; `None` for numbers that do not exist.

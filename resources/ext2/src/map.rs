@@ -3,9 +3,9 @@
 use crate::Ext2;
 use crate::inode::POINTERS;
 use crate::node::Node;
-use alloc::vec::Vec;
 use gyre_interface::files::FileError;
 use gyre_object::Page;
+use smallvec::SmallVec;
 
 /// Bytes of a pointer.
 const POINTER_BYTES: usize = 4;
@@ -13,6 +13,9 @@ const POINTER_BYTES: usize = 4;
 const POINTERS_AT_ONCE: usize = 32;
 /// Direct pointers.
 pub(crate) const DIRECT: usize = 12;
+
+/// Blocks of the device, in the order of a file.
+pub(crate) type Blocks = SmallVec<[u32; 4]>;
 
 /// Where the pointer to a block of a file lies: the inode's pointer, then an index in each indirect block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,9 +86,9 @@ impl Ext2 {
     }
 
     /// The blocks of the device behind `count` blocks of a node. The caller holds the gate.
-    pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Vec<u32>, FileError> {
+    pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Blocks, FileError> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
-        let mut blocks = Vec::with_capacity(count);
+        let mut blocks = Blocks::with_capacity(count);
         let (mut index, end) = (first, first.saturating_add(count as u64));
         while index < end {
             let path = self.path(index)?;
@@ -107,14 +110,20 @@ impl Ext2 {
     }
 
     /// Adds the blocks behind `count` pointers of an indirect block, from `first` on.
-    fn add_pointers(&self, page: &Page, first: usize, count: usize, blocks: &mut Vec<u32>) -> Result<(), FileError> {
+    fn add_pointers(&self, page: &Page, first: usize, count: usize, blocks: &mut Blocks) -> Result<(), FileError> {
         let mut raw = [0; POINTERS_AT_ONCE * POINTER_BYTES];
+        // Neighbours are mostly of one group: what was found out of one holds for them.
+        let mut sound = 0..0;
         for start in (first..first + count).step_by(POINTERS_AT_ONCE) {
             let some = POINTERS_AT_ONCE.min(first + count - start);
             let raw = raw.get_mut(..some * POINTER_BYTES).unwrap_or_default();
             page.read(start * POINTER_BYTES, raw);
             for pointer in raw.chunks_exact(POINTER_BYTES) {
-                blocks.push(self.checked(crate::raw::u32_at(pointer, 0))?);
+                let block = crate::raw::u32_at(pointer, 0);
+                if !sound.contains(&block) && self.checked(block)? != 0 {
+                    sound = self.geometry.data_blocks_from(block);
+                }
+                blocks.push(block);
             }
         }
         Ok(())

@@ -244,9 +244,9 @@ pub(crate) struct Run {
     pub(crate) views: Vec<Bytes>,
 }
 
-/// Requests in the making: neighbours of one payer are merged up to [`REQUEST_BYTES_MAX`].
+/// Requests in the making: neighbours of one payer are merged up to [`REQUEST_BYTES_MAX`]. Mostly one.
 #[derive(Default)]
-pub(crate) struct Runs(pub(crate) Vec<Run>);
+pub(crate) struct Runs(pub(crate) SmallVec<[Run; 1]>);
 
 impl Runs {
     /// Adds what belongs at a sector of a file's block; those of holes (0) are skipped.

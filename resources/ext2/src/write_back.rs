@@ -1,6 +1,7 @@
 //! Writing dirty pages back: those of many files together, so that small files that lie side by side on the disk go there in one request.
 
 use crate::Ext2;
+use crate::map::Blocks;
 use crate::metadata::from_block;
 use crate::node::Node;
 use crate::read::{CLUSTER_PAGES, Run, Runs};
@@ -115,7 +116,7 @@ impl Ext2 {
                 Err(_) => {
                     // Its owner hears of it; the others' pages must not wait for it.
                     self.note_write_failure(node);
-                    Vec::new()
+                    Blocks::new()
                 }
             };
             let views = together.iter().flat_map(|(_, writing)| {

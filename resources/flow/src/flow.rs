@@ -4,6 +4,7 @@ use crate::shares::{Membership, Shares};
 use crate::transfer::{Sink, Source, Transfer};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::{WaitQueue, select};
@@ -177,7 +178,8 @@ impl Flow {
             self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
         };
         let cancelled = self.changed.until(|| self.state.lock().cancelled.then_some(()));
-        match select(transfer.run(&mut moved), cancelled).await {
+        let work = pin!(transfer.run(&mut moved));
+        match select(work, cancelled).await {
             gyre_message::wait::Either::First(result) => result,
             gyre_message::wait::Either::Second(()) => Ok(()),
         }

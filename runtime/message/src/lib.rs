@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod boxed;
 #[cfg(any(test, feature = "direct"))]
 pub mod direct;
 pub mod link;
@@ -20,6 +21,7 @@ pub mod reply;
 pub mod runtime;
 pub mod wait;
 
+pub use boxed::boxed;
 pub use link::{Labels, Link, Port};
 pub use reply::{Answer, Call, Gone, Reply, reply_pair};
 pub use runtime::{Runtime, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, yield_now};

@@ -148,7 +148,8 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Waits for whichever finishes first and drops the other; the first wins where both are ready.
+/// Waits for whichever finishes first and drops the other; the first wins where both are ready. What is large is given pinned: it has room
+/// here as it came and as it is waited for.
 pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
     let mut first = core::pin::pin!(first);
     let mut second = core::pin::pin!(second);

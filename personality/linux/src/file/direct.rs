@@ -19,11 +19,11 @@ use super::regular;
 use super::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::{Errno, Thread};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_address_space::Lent;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_machine::Access;
+use gyre_message::boxed;
 use gyre_object::Bytes;
 
 /// What offsets, addresses and lengths are multiples of, bytes (statx: stx_dio_mem_align, stx_dio_offset_align).
@@ -33,7 +33,13 @@ const TURN_BYTES: usize = 1 << 20;
 
 /// Whether a transfer of this file goes past the cache.
 pub(super) async fn is_wanted(file: &OpenFile, place: &Place) -> Result<bool, Errno> {
-    Ok(file.is_direct() && Box::pin(file.direct_offer.ask(place)).await?)
+    if !file.is_direct() {
+        return Ok(false);
+    }
+    match file.direct_offer.known() {
+        Some(is_offered) => Ok(is_offered),
+        None => boxed(|| file.direct_offer.ask(place)).await,
+    }
 }
 
 /// Reads at `offset`, where [`is_wanted`].
@@ -43,7 +49,7 @@ pub(super) async fn read(
     buffer: &mut UserBuffer<'_>,
     offset: u64,
 ) -> Result<usize, Errno> {
-    Box::pin(async {
+    boxed(|| async {
         if !buffer.is_aligned(offset, SECTOR_BYTES) {
             return at_end(place, offset).await;
         }
@@ -93,7 +99,7 @@ pub(super) async fn write(
     buffer: &mut UserBuffer<'_>,
     offset: u64,
 ) -> Result<usize, Errno> {
-    Box::pin(async {
+    boxed(|| async {
         if !buffer.is_aligned(offset, SECTOR_BYTES) {
             return Err(Errno::EINVAL);
         }

@@ -20,19 +20,23 @@ impl DirectOffer {
         self.0.load(Ordering::Relaxed) == REFUSED
     }
 
-    /// Asks, unless it was asked before.
+    /// What the file system answered; `None` before it did.
+    #[inline]
+    pub fn known(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            UNASKED => None,
+            known => Some(known == OFFERED),
+        }
+    }
+
+    /// Asks.
     ///
     /// # Errors
     /// Those of the file system; it is asked again then.
     pub async fn ask(&self, place: &Place) -> Result<bool, Errno> {
-        match self.0.load(Ordering::Relaxed) {
-            UNASKED => {
-                let is_offered = is_offered(place).await?;
-                self.0.store(if is_offered { OFFERED } else { REFUSED }, Ordering::Relaxed);
-                Ok(is_offered)
-            }
-            known => Ok(known == OFFERED),
-        }
+        let is_offered = is_offered(place).await?;
+        self.0.store(if is_offered { OFFERED } else { REFUSED }, Ordering::Relaxed);
+        Ok(is_offered)
     }
 }
 

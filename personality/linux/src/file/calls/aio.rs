@@ -10,14 +10,14 @@ use crate::file::open_file::OpenFile;
 use crate::file::transfer::{Range, Ranges, half, read_iovecs, word};
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::pin::pin;
 use gyre_address_space::{MapRequest, Options, Place, Provider, Rights, SharedMemory};
 use gyre_machine::PAGE_BYTES;
 use gyre_message::wait::Either;
-use gyre_message::{WaitQueue, select};
+use gyre_message::{WaitQueue, boxed, select};
 use gyre_object::{Page, SpinLock};
 use linux_raw_sys::general as raw;
 
@@ -120,7 +120,8 @@ impl Flight {
     async fn run(mut self, operation: Operation, cancel: Arc<Cancel>) -> u64 {
         let moves = operation.bytes().is_some();
         let worker = self.worker.clone();
-        self.result = match select(operation.perform_alone(&worker), cancel.asked()).await {
+        let work = pin!(operation.perform_alone(&worker));
+        self.result = match select(work, cancel.asked()).await {
             Either::First(Ok(value)) => value as i64,
             Either::First(Err(error)) if error.asks_restart() => -i64::from(Errno::EINTR.0),
             Either::First(Err(error)) => -i64::from(error.0),
@@ -222,7 +223,7 @@ async fn submit(thread: &Arc<Thread>, context: &Arc<Context>, worker: &Arc<Threa
     };
     match transfer_at_once(thread, &operation) {
         Some(moved) => flight.result = moved as i64,
-        None => drop(resource.run(Box::pin(flight.run(operation, cancel)))),
+        None => drop(resource.run(boxed(|| flight.run(operation, cancel)))),
     }
     Ok(())
 }

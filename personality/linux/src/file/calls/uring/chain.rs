@@ -4,13 +4,12 @@ use super::operation::Operation;
 use super::ring::{Cancel, Ring};
 use super::submission::{HARD_LINK, SKIP_SUCCESS, Submission, code};
 use crate::{Errno, Outcome, Thread};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::pin::pin;
 use gyre_interface::async_io::async_io;
 use gyre_message::wait::Either;
-use gyre_message::{select, sleep_until};
+use gyre_message::{boxed, select, sleep_until};
 
 /// One operation of a chain.
 pub struct Step {
@@ -67,9 +66,9 @@ impl Chain {
             && !self.ring.is_held_back()
             && self.steps.front().and_then(|step| step.operation.as_ref()).is_some_and(Operation::is_immediate);
         match is_immediate {
-            true => drop(Box::pin(self.run()).await),
+            true => drop(boxed(|| self.run()).await),
             // Refused, it is dropped, and its operations are answered with EAGAIN.
-            false => drop(resource.run(Box::pin(self.run()))),
+            false => drop(resource.run(boxed(|| self.run()))),
         }
     }
 
@@ -110,11 +109,11 @@ impl Chain {
 
     /// Does one operation, unless it is cancelled or its time is over first.
     async fn perform(&self, number: u64, operation: Operation, cancel: &Cancel, limit: Option<u64>) -> (Outcome, bool) {
-        let work = async {
+        // Pinned where it is made, and once: moved, the task would have room for it twice.
+        let work = pin!(async {
             self.ring.turn_of(number).await;
             operation.perform(&self.worker, &self.ring).await
-        };
-        // Pinned once: moved into each arm, the task would have room for it twice.
+        });
         let work = pin!(select(work, cancel.asked()));
         let ended = match limit {
             None => work.await,
