@@ -19,7 +19,7 @@ use crate::address::Address;
 pub use crate::policy::{Entitlement, Metric, Policy, ResourcePolicy};
 
 /// The version of [`Machine`] that this code writes and reads.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The first eight bytes of a module.
 pub const MAGIC: [u8; 8] = *b"GYREMACH";
 /// Embedded files start at multiples of this.
@@ -173,6 +173,8 @@ pub enum Root {
 pub struct Limits {
     /// Memory in bytes, kernel objects included.
     pub memory_bytes: u64,
+    /// Memory that each of its processes may hold, in bytes; `None` where only the tenant's limit holds.
+    pub process_memory_bytes: Option<u64>,
     /// Memory that nobody takes from it, in bytes; at most `memory_bytes`.
     pub memory_reservation_bytes: u64,
     /// Its part of the memory that no reservation covers, relative to the others; 0 takes the tenant's share.
@@ -185,7 +187,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 64 << 20, memory_reservation_bytes: 0, memory_share: 0, processes: 256, files: 1024 }
+        Self {
+            memory_bytes: 64 << 20,
+            process_memory_bytes: None,
+            memory_reservation_bytes: 0,
+            memory_share: 0,
+            processes: 256,
+            files: 1024,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 /// The version of [`Snapshot`] that this code reads.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +125,8 @@ pub struct Activity {
     pub memory_bytes_max: u64,
     /// What it may hold.
     pub memory_bytes_limit: u64,
+    /// What each of a tenant's processes may hold; `u64::MAX` where only the tenant's limit holds.
+    pub process_memory_bytes_limit: u64,
     /// Memory integrated over time, bytes x seconds; a tenant's includes that of its processes.
     pub memory_byte_seconds: u64,
     /// What it could hold if everybody wanted all they may have; 0 where it has no budget of its own.

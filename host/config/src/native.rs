@@ -77,6 +77,8 @@ pub enum Change {
         share: Option<u32>,
         /// Memory in bytes.
         memory_bytes: Option<u64>,
+        /// Memory of each process in bytes; `u64::MAX` takes the limit away.
+        process_memory_bytes: Option<u64>,
         /// Processes and threads.
         processes: Option<u32>,
     },

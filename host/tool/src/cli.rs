@@ -78,7 +78,7 @@ Examples:
   ./gyre run examples/three-tenants.toml --pcap wire.pcap";
 
 const SET_EXAMPLES: &str = "\
-Tenants: share WEIGHT or \"60 %\" · memory SIZE · processes COUNT
+Tenants: share WEIGHT or \"60 %\" · memory SIZE · process-memory SIZE or none · processes COUNT
 Resources: policy NAME [inner NAME] [rate R burst B] · batch COUNT · cores 0,1 · weight WEIGHT
 A percentage is what the tenant gets while all its siblings want more; they keep their shares among each other.
 

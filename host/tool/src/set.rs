@@ -21,7 +21,9 @@ use crate::{
     ui,
 };
 
-const TENANT_KEYS: &[&str] = &["share", "memory", "processes"];
+const TENANT_KEYS: &[&str] = &["share", "memory", "process-memory", "processes"];
+/// In place of a size: no limit.
+const NONE: &str = "none";
 const RESOURCE_KEYS: &[&str] = &["policy", "inner", "rate", "burst", "batch", "cores", "weight", "priority"];
 
 /// What was asked for and what holds now.
@@ -39,6 +41,8 @@ struct TenantNow {
     weight: u32,
     share_percent: f64,
     memory_limit_bytes: u64,
+    /// `None` where only the tenant's limit holds.
+    process_memory_limit_bytes: Option<u64>,
 }
 
 /// `gyre set`.
@@ -77,6 +81,7 @@ fn answer(change: Change, now: &Snapshot) -> Answer {
         weight: tenant.share,
         share_percent: bill::percent(u64::from(tenant.share), sum),
         memory_limit_bytes: tenant.memory_bytes_limit,
+        process_memory_limit_bytes: Some(tenant.process_memory_bytes_limit).filter(|limit| *limit != u64::MAX),
     };
     Answer { change, tenants: customers(now).map(tenant).collect(), resource }
 }
@@ -92,10 +97,11 @@ fn show(answer: &Answer) {
         );
         return;
     }
-    let mut rows = vec![["", "weight", "share", "memory limit"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["", "weight", "share", "memory limit", "each process"].map(str::to_owned).to_vec()];
     rows.extend(answer.tenants.iter().map(|tenant| {
         let share = format!("{:.1} %", tenant.share_percent);
-        vec![tenant.name.clone(), tenant.weight.to_string(), share, units::show_bytes(tenant.memory_limit_bytes)]
+        let each = tenant.process_memory_limit_bytes.map_or(NONE.into(), units::show_bytes);
+        vec![tenant.name.clone(), tenant.weight.to_string(), share, units::show_bytes(tenant.memory_limit_bytes), each]
     }));
     print!("{}", ui::table(&rows));
 }
@@ -146,17 +152,21 @@ fn tenant(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change> {
     let tenants = || snapshot.activities.iter().filter(is_tenant);
     let own = tenants().find(|tenant| tenant.name == name);
     let own = own.ok_or_else(|| unknown("tenant", name, tenants().map(|tenant| tenant.name.as_str())))?;
-    let (mut share, mut memory_bytes, mut processes) = (None, None, None);
+    let (mut share, mut memory_bytes, mut process_memory_bytes, mut processes) = (None, None, None, None);
     for (key, value) in pairs(words, TENANT_KEYS)? {
         match key {
             "share" => share = Some(weight(snapshot, own, value)?),
             "memory" => {
                 memory_bytes = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?);
             }
+            "process-memory" if value == NONE => process_memory_bytes = Some(u64::MAX),
+            "process-memory" => {
+                process_memory_bytes = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?);
+            }
             _ => processes = Some(number(key, value, 32768)? as u32),
         }
     }
-    Ok(Change::Tenant { name: name.into(), share, memory_bytes, processes })
+    Ok(Change::Tenant { name: name.into(), share, memory_bytes, process_memory_bytes, processes })
 }
 
 /// The weight that a share means: a number is what it is in the machine file, a weight or a percentage.

@@ -224,7 +224,7 @@ fn answer(thread: &Thread, running: &mut Running, number: u64, outcome: Outcome)
 }
 
 fn is_over_limit(thread: &Thread) -> bool {
-    thread.tenant().host().is_over_limit(thread.tenant().activity())
+    thread.tenant().host().is_over_limit(thread.process().activity())
 }
 
 /// Kernel objects are refused before they are made, where the tenant is over its limit and nothing of it can be given back for them.

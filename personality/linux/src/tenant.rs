@@ -53,8 +53,17 @@ impl Consumption {
     }
 }
 
-/// Memory of the machine or of a tenant, bytes, for sysinfo and /proc/meminfo.
+/// What a process holds of what it alone may.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ProcessMemory {
+    /// Bytes.
+    pub held_bytes: u64,
+    /// Bytes.
+    pub limit_bytes: u64,
+}
+
+/// Memory of the machine or of a tenant, bytes, for sysinfo and /proc/meminfo.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct MemoryUse {
     /// All that may be used.
     pub total_bytes: u64,
@@ -92,6 +101,10 @@ pub trait Host: Send + Sync + 'static {
     fn consumption(&self, activity: ActivityId) -> Consumption;
     /// How much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;
+    /// What a process holds of what it alone may hold; `None` where only its tenant's limit holds.
+    fn process_memory(&self, _activity: ActivityId) -> Option<ProcessMemory> {
+        None
+    }
     /// True where a tenant holds more memory than it may, so that nothing new may be made for its programs.
     fn is_over_limit(&self, activity: ActivityId) -> bool;
     /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.

@@ -70,18 +70,26 @@ fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
 impl reclaim::Server for Ext2 {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
         let wanted = bytes.div_ceil(PAGE_BYTES as u64) as usize;
+        // For a process what is its tenant's is written back, and nodes and names that nobody uses are forgotten, until that helps.
+        let payer = self.cache.payer_of(activity);
         let mut given = 0;
         while given < wanted {
-            let Some(key) = self.cache.oldest_dirty(self.file_system, activity) else {
-                break;
+            let written = match self.cache.oldest_dirty(self.file_system, payer) {
+                // A failure is kept with the node for who syncs it.
+                Some(key) => self.write_back(key.node, key.index, BATCH_PAGES).await,
+                None => Ok(false),
             };
-            // A failure is kept with the node for who syncs it; pages that somebody else writes come clean by themselves.
-            if !matches!(self.write_back(key.node, key.index, BATCH_PAGES).await, Ok(true)) {
+            // Pages that somebody else writes come clean by themselves.
+            let goes_on = match written {
+                Ok(is_some) => is_some || self.cache.until_one_is_written(payer).await,
+                Err(_) => false,
+            };
+            given += self.cache.reclaim(activity, wanted - given);
+            if !goes_on {
                 break;
             }
-            given += self.cache.reclaim(activity, wanted - given);
         }
         let given = (given * PAGE_BYTES) as u64;
-        Ok(given + self.reclaim_objects(activity, bytes.saturating_sub(given)))
+        Ok(given + self.reclaim_objects(payer, bytes.saturating_sub(given)))
     }
 }

@@ -60,6 +60,8 @@ pub struct Room {
     pub client: memory::Client,
     /// False where a payer's next page should take the place of one of its own. Short, never waits.
     pub has_room: fn(ActivityId) -> bool,
+    /// Pages that a process may hold itself; `usize::MAX` where only its payer's limit holds. Short, never waits.
+    pub process_pages: fn(ActivityId) -> usize,
     /// Pages that a payer keeps whoever asks for them: with its programs' last pages gone it would only wait for the disk, for each
     /// instruction anew, where it should be told that its memory is at an end.
     pub kept_pages: usize,
@@ -90,6 +92,11 @@ impl Slot {
     fn may_go(&self) -> bool {
         matches!(self, Slot::Here { page, dirty: false, writing: false, .. } if !page.is_shared())
     }
+
+    /// Charged to this very activity: a process pays for the pages that it brought and nobody has mapped since.
+    fn is_of(&self, process: ActivityId) -> bool {
+        matches!(self, Slot::Here { page, .. } if page.owner() == Some(process.0))
+    }
 }
 
 /// Pages of files, shared by all file systems of an instance.
@@ -97,6 +104,7 @@ pub struct FileCache {
     shelf: Shelf<PageKey, Slot>,
     dirty: SpinLock<Dirty>,
     dirtied: WaitQueue,
+    written: WaitQueue,
     dirty_per_activity: usize,
     room: SetOnce<Room>,
 }
@@ -113,6 +121,7 @@ impl FileCache {
             shelf,
             dirty: SpinLock::default(),
             dirtied: WaitQueue::new(),
+            written: WaitQueue::new(),
             dirty_per_activity: options.dirty_per_activity.max(1),
             room: SetOnce::new(),
         }
@@ -245,14 +254,28 @@ impl FileCache {
             // Where none of its own may go, the page is asked for all the same: who grants pages decides.
             self.shelf.evict(account.activity(), &Slot::may_go);
         }
+        let process = gyre_account::current_activity();
+        let is_near = process.is_member() && self.room.get().is_some_and(|room| !(room.has_room)(process));
+        if is_near {
+            self.evict_of(account, process, true);
+        }
         loop {
             if let Ok(page) = make() {
                 return Ok(page);
             }
-            if !self.shelf.evict(account.activity(), &Slot::may_go) {
+            let is_room = match is_near {
+                true => self.evict_of(account, process, true),
+                false => self.shelf.evict(account.activity(), &Slot::may_go),
+            };
+            if !is_room {
                 return Err(OutOfMemory);
             }
         }
+    }
+
+    /// Drops a page that a process pays for, not its siblings'; false where none may go.
+    fn evict_of(&self, account: &Account, process: ActivityId, is_brief: bool) -> bool {
+        self.shelf.evict_meant(account.activity(), is_brief, &|slot| slot.is_of(process), &Slot::may_go)
     }
 
     pub(crate) fn arrived(&self, key: PageKey, page: &Page, notes: Notes) {
@@ -304,20 +327,32 @@ impl FileCache {
             }
             (*dirty, *writing) = (false, true);
             account.remove_dirty();
-            let payer = self.dirty.lock().remove(key).map_or(account.activity(), |mark| mark.activity);
+            let mut pages = self.dirty.lock();
+            let payer = pages.remove(key).map_or(account.activity(), |mark| mark.activity);
+            pages.begin_writing(payer);
             Some(Writing::new(self, key, page.clone(), payer))
         })?
     }
 
-    pub(crate) fn write_ended(&self, key: PageKey, dirty_again: Option<ActivityId>) {
+    /// A page that this payer dirtied is not being written any more.
+    pub(crate) fn write_ended(&self, key: PageKey, payer: ActivityId, is_dirty_again: bool) {
         self.shelf.update(&key, |slot, _| {
             if let Slot::Here { writing, .. } = slot {
                 *writing = false;
             }
         });
-        if let Some(payer) = dirty_again {
+        if is_dirty_again {
             self.mark_dirty_for(key, payer);
         }
+        self.dirty.lock().end_writing(payer);
+        self.written.wake_all();
+    }
+
+    /// Waits until the next page that a payer dirtied is written; false at once where none is being written.
+    pub async fn until_one_is_written(&self, payer: ActivityId) -> bool {
+        let Some(before) = self.dirty.lock().written(payer) else { return false };
+        self.written.until(|| (self.dirty.lock().written(payer) != Some(before)).then_some(())).await;
+        true
     }
 
     /// Indices of dirty pages of a node from `from` on, in order, at most `count_max`.
@@ -343,7 +378,11 @@ impl FileCache {
     /// True where the current activity's payer has more dirty pages than it may: its writer writes some back before it goes on.
     pub fn is_over_dirty_limit(&self) -> bool {
         let account = self.shelf.account();
-        let limit = self.dirty_per_activity.min(account.budget() / DIRTY_PARTS).max(1);
+        let process = gyre_account::current_activity();
+        let own =
+            self.room.get().filter(|_| process.is_member()).map_or(usize::MAX, |room| (room.process_pages)(process));
+        // A process that may hold little dirties little, or all that it holds would wait for the disk.
+        let limit = self.dirty_per_activity.min(account.budget().min(own) / DIRTY_PARTS).max(1);
         account.dirty() > limit
     }
 
@@ -396,12 +435,21 @@ impl FileCache {
         while self.shelf.account_of(activity).excess() > 0 && self.shelf.evict(activity, &Slot::may_go) {}
     }
 
-    /// Gives up to `pages` clean pages of an activity back to the machine; answers how many (V15: the memory resource asks).
+    /// Gives up to `pages` clean pages of an activity back to the machine; answers how many (V15: the memory resource asks). Of a process
+    /// that is not a payer itself those that it pays for; what its program executes is mapped, and so none of these.
     pub fn reclaim(&self, activity: ActivityId, pages: usize) -> usize {
         let kept = self.room.get().map_or(0, |room| room.kept_pages);
         let account = self.shelf.account_of(activity);
+        if account.activity() != activity {
+            return (0..pages).take_while(|_| self.evict_of(&account, activity, false)).count();
+        }
         let has_more = || account.held() > kept && self.shelf.evict(activity, &Slot::may_go);
         (0..pages).take_while(|_| has_more()).count()
+    }
+
+    /// Who pays at the cache for what an activity brings: a process' tenant.
+    pub fn payer_of(&self, activity: ActivityId) -> ActivityId {
+        self.shelf.account_of(activity).activity()
     }
 
     /// The page that an activity dirtied first in a file system, if any: who makes room writes it back.

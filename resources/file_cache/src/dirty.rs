@@ -1,4 +1,4 @@
-//! Which pages are dirty: by node, in order of their index, and by payer, oldest first.
+//! Which pages are dirty: by node, in order of their index, and by payer, oldest first; and how many of each payer are being written.
 
 use crate::PageKey;
 use alloc::collections::BTreeMap;
@@ -20,6 +20,14 @@ pub(crate) struct Dirty {
     nodes: BTreeMap<(u32, u64), BTreeMap<u64, Mark>>,
     ages: BTreeMap<ActivityId, BTreeMap<u64, PageKey>>,
     next: u64,
+    /// Pages that are being written, of those who dirtied them: how many, and how many were so far.
+    written: BTreeMap<ActivityId, Written>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Written {
+    under_way: usize,
+    ended: u64,
 }
 
 impl Dirty {
@@ -42,6 +50,23 @@ impl Dirty {
         }
         self.forget_age(mark);
         Some(mark)
+    }
+
+    /// A page that was dirty is being written.
+    pub(crate) fn begin_writing(&mut self, payer: ActivityId) {
+        self.written.entry(payer).or_default().under_way += 1;
+    }
+
+    /// It was, or was given up.
+    pub(crate) fn end_writing(&mut self, payer: ActivityId) {
+        let Some(written) = self.written.get_mut(&payer) else { return };
+        written.under_way = written.under_way.saturating_sub(1);
+        written.ended += 1;
+    }
+
+    /// How many pages of a payer were written so far, where some are being written.
+    pub(crate) fn written(&self, payer: ActivityId) -> Option<u64> {
+        self.written.get(&payer).filter(|written| written.under_way > 0).map(|written| written.ended)
     }
 
     fn forget_age(&mut self, mark: Mark) {

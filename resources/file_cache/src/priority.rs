@@ -16,7 +16,7 @@ use crate::list::{Links, NONE, Queue};
 /// Priorities that there are.
 const LEVELS: usize = 3;
 /// Entries of a queue that one search looks at, so that it is short.
-const LOOKS_MAX: usize = 64;
+pub(crate) const LOOKS_MAX: usize = 64;
 /// Uses at different moments by which an entry rises.
 const USES_TO_RISE: u8 = 2;
 /// At least one in so many entries is of the lowest priority.
@@ -63,6 +63,8 @@ pub(crate) trait Items {
     fn links(&mut self, index: u32, act: &mut dyn FnMut(&mut Links));
     /// How it was used.
     fn used(&mut self, index: u32) -> Option<&mut Use>;
+    /// True where it is one of those that are looked for: how others were used stays noted.
+    fn is_meant(&self, index: u32) -> bool;
     /// True where it may go.
     fn may_go(&self, index: u32) -> bool;
 }
@@ -115,6 +117,10 @@ impl Priorities {
         let mut answer = Search::Nothing;
         for _ in 0..self.0.get(level).map_or(0, |queue| queue.count).min(LOOKS_MAX) {
             let index = self.first(level);
+            if !items.is_meant(index) {
+                self.turn(index, items);
+                continue;
+            }
             let Some(used) = items.used(index) else { break };
             let was_used = core::mem::take(&mut used.recent);
             if !was_used && items.may_go(index) {
@@ -185,6 +191,10 @@ mod tests {
 
         fn used(&mut self, index: u32) -> Option<&mut Use> {
             self.0.get_mut(index as usize).map(|item| &mut item.1)
+        }
+
+        fn is_meant(&self, _index: u32) -> bool {
+            true
         }
 
         fn may_go(&self, index: u32) -> bool {

@@ -6,7 +6,7 @@
 use crate::account::{Account, Accounts, Usage};
 use crate::hash::Seed;
 use crate::list::Links;
-use crate::priority::{Items, Priorities, Search, Use};
+use crate::priority::{Items, LOOKS_MAX, Priorities, Search, Use};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -155,25 +155,36 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     /// The entry of the activity's that goes first.
-    fn victim(&mut self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> Search {
+    fn victim(&mut self, activity: ActivityId, wish: &Wish<'_, V>) -> Search {
         let (entries, queues) = (&mut self.entries, &mut self.queues);
         match queues.iter_mut().find(|(owner, _)| *owner == activity) {
-            Some((_, queue)) => queue.victim(&mut Places { entries, may_go }),
+            Some((_, queue)) => queue.victim(&mut Places { entries, wish }),
             None => Search::Nothing,
         }
     }
 }
 
-/// The entries of a shard, as its queues see them.
-struct Places<'a, K, V> {
-    entries: &'a mut [Option<Entry<K, V>>],
+/// Which entry is looked for.
+struct Wish<'a, V> {
+    is_meant: &'a dyn Fn(&V) -> bool,
     may_go: &'a dyn Fn(&V) -> bool,
 }
 
+/// The entries of a shard, as its queues see them.
+struct Places<'a, K, V> {
+    entries: &'a mut [Option<Entry<K, V>>],
+    wish: &'a Wish<'a, V>,
+}
+
 impl<'a, K, V> Places<'a, K, V> {
+    fn is(&self, index: u32, what: &dyn Fn(&V) -> bool) -> bool {
+        let entry = self.entries.get(index as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| what(&entry.value))
+    }
+
     /// Where nobody is to go.
     fn new(entries: &'a mut [Option<Entry<K, V>>]) -> Places<'a, K, V> {
-        Places { entries, may_go: &|_| false }
+        Places { entries, wish: &Wish { is_meant: &|_| true, may_go: &|_| false } }
     }
 }
 
@@ -188,9 +199,12 @@ impl<K, V> Items for Places<'_, K, V> {
         self.entries.get_mut(index as usize)?.as_mut().map(|entry| &mut entry.used)
     }
 
+    fn is_meant(&self, index: u32) -> bool {
+        self.is(index, self.wish.is_meant)
+    }
+
     fn may_go(&self, index: u32) -> bool {
-        let entry = self.entries.get(index as usize).and_then(Option::as_ref);
-        entry.is_some_and(|entry| (self.may_go)(&entry.value))
+        self.is(index, self.wish.may_go)
     }
 }
 
@@ -382,13 +396,31 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// Drops one entry of an activity; false where none may go.
     pub fn evict(&self, activity: ActivityId, may_go: &dyn Fn(&V) -> bool) -> bool {
+        self.evict_wish(activity, &Wish { is_meant: &|_| true, may_go }, ROUNDS_MAX)
+    }
+
+    /// The same for one of those of them that are meant; others lose nothing by being passed. All of the activity's are looked at, or
+    /// with `is_brief` a part of them, and the next part the next time.
+    pub fn evict_meant(
+        &self,
+        activity: ActivityId,
+        is_brief: bool,
+        is_meant: &dyn Fn(&V) -> bool,
+        may_go: &dyn Fn(&V) -> bool,
+    ) -> bool {
+        let longest = || self.shards.iter().map(|shard| shard.lock().held_by(activity)).max().unwrap_or(0);
+        let rounds = if is_brief { 1 } else { ROUNDS_MAX + longest() / LOOKS_MAX };
+        self.evict_wish(activity, &Wish { is_meant, may_go }, rounds)
+    }
+
+    fn evict_wish(&self, activity: ActivityId, wish: &Wish<'_, V>, rounds: usize) -> bool {
         let start = self.fuller(activity);
         let (mut nothing, mut spared) = (0, 0);
         // Several times around: a round may only have passed what was used, or what stays.
-        while nothing < ROUNDS_MAX * SHARDS && spared < SPARED_MAX {
+        while nothing < rounds * SHARDS && spared < SPARED_MAX {
             let Some(shard) = self.shards.get(start.wrapping_add(nothing + spared) % SHARDS) else { break };
             let mut shard = shard.lock();
-            match shard.victim(activity, may_go) {
+            match shard.victim(activity, wish) {
                 Search::Spared => spared += 1,
                 Search::Nothing => nothing += 1,
                 Search::Found(index) => {

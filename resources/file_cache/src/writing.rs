@@ -36,14 +36,14 @@ impl Writing {
     /// It is written, or given up after an error of the device: clean, unless somebody wrote to it meanwhile.
     pub fn done(mut self) {
         self.ended = true;
-        self.cache.write_ended(self.key, None);
+        self.cache.write_ended(self.key, self.payer, false);
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
         if !self.ended {
-            self.cache.write_ended(self.key, Some(self.payer));
+            self.cache.write_ended(self.key, self.payer, true);
         }
     }
 }

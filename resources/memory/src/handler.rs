@@ -51,6 +51,8 @@ pub struct Memory {
 /// Where it is short, and by how much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shortage {
+    /// At the limit of the process that asks.
+    Process(u64),
     /// At the asker's limit, or its tenant's.
     Limit(u64),
     /// At that of a group of tenants.
@@ -99,10 +101,15 @@ impl Memory {
     }
 
     /// False where the next page that is kept for a tenant should take the place of an older one of its own: its limit is near, or its
-    /// group or the machine is short and it has all that it is entitled to. Takes one short lock only where one of those is.
+    /// group or the machine is short and it has all that it is entitled to. Takes one short lock only where one of those is. Of a process
+    /// that has a limit of its own: false where that is near.
     pub fn has_room(&self, payer: ActivityId) -> bool {
-        let limit = self.options.activities.params(payer).memory_bytes_max;
         let activities = self.options.activities;
+        let limit = activities.own_limit(payer);
+        if payer.is_member() {
+            // Before a page is refused it gives one of its own.
+            return limit == u64::MAX || self.held_bytes(payer) < limit - limit / 8;
+        }
         // An eighth stays for what cannot wait: the kernel's objects, pages of programs.
         if !activities.holds_less(payer, limit - limit / 8) {
             return false;
@@ -143,16 +150,25 @@ impl Memory {
         })
     }
 
+    /// What an activity holds. A process that gave back for others before they were its own may hold less than nothing, for a moment.
+    fn held_bytes(&self, activity: ActivityId) -> u64 {
+        self.options.activities.held_bytes(activity).cast_signed().max(0).cast_unsigned()
+    }
+
     fn shortage(&self, activity: ActivityId, bytes: u64) -> Option<Shortage> {
         let payer = (self.options.payer)(activity);
         let mut is_above = false;
         for level in self.options.activities.ancestors(activity) {
-            let limit = self.options.activities.params(level).memory_bytes_max;
-            // A process that gave back for others before they were its own may hold less than nothing, for a moment.
-            let held = self.options.activities.held_bytes(level).cast_signed().max(0).cast_unsigned();
+            let limit = self.options.activities.own_limit(level);
+            // Where there is no limit, what is held is not looked up.
+            let held = if limit == u64::MAX { 0 } else { self.held_bytes(level) };
             if held.saturating_add(bytes) > limit {
                 let short = (held + bytes - limit).max(bytes);
-                return Some(if is_above { Shortage::Group(level, short) } else { Shortage::Limit(short) });
+                return Some(match level {
+                    process if process.is_member() => Shortage::Process(short),
+                    group if is_above => Shortage::Group(group, short),
+                    _ => Shortage::Limit(short),
+                });
             }
             is_above |= level == payer;
         }
@@ -182,7 +198,7 @@ impl Memory {
             // A keeper that is gone keeps nothing.
             taken += provider.reclaim(from, bytes - taken).await.unwrap_or(0);
         }
-        self.count(from, |tenant| &tenant.reclaimed_bytes, taken);
+        self.count((self.options.payer)(from), |tenant| &tenant.reclaimed_bytes, taken);
         taken
     }
 
@@ -209,6 +225,9 @@ impl Memory {
         for _ in 0..ROUNDS_MAX {
             let (taken, error) = match self.shortage(activity, bytes) {
                 None => return Ok(()),
+                Some(Shortage::Process(short)) => {
+                    (self.take(activity, short + BATCH_BYTES).await, MemoryError::LimitReached)
+                }
                 Some(Shortage::Limit(short)) => {
                     (self.take(payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
                 }

@@ -1,7 +1,8 @@
 //! The memory resource (2013 paper, section IV-D; V15): budgets, and reclaim by message.
 //!
 //! ```text
-//!   refused page --reserve--> Memory --which level is short?--> the asker's limit: its own tenant gives
+//!   refused page --reserve--> Memory --which level is short?--> the limit of the process that asks: it gives itself
+//!                                                           \-> its tenant's limit: that tenant gives
 //!                                                           \-> that of a group of tenants: the scheduler says who of them gives
 //!                                                           \-> the machine: the scheduler says who gives
 //!                             Memory --reclaim(activity, bytes)--> file cache, file systems, address spaces: each chooses what

@@ -108,11 +108,15 @@ impl Demand {
     /// Whether who would hold `total` then may not.
     #[inline]
     fn is_refused(self, total: u64, slot: &Slot) -> bool {
-        let refused = self != Demand::Need && total > slot.memory_bytes_max.load(Ordering::Relaxed);
-        if refused && self == Demand::Ask {
+        self != Demand::Need && total > slot.memory_bytes_max.load(Ordering::Relaxed) && self.refuse(slot)
+    }
+
+    /// Counts a refusal that is final.
+    fn refuse(self, slot: &Slot) -> bool {
+        if self == Demand::Ask {
             slot.memory.refused.fetch_add(1, Ordering::Relaxed);
         }
-        refused
+        true
     }
 }
 
@@ -169,13 +173,28 @@ impl Activities {
         let Some(slot) = self.slots.get(id.index()) else { return Ok(id) };
         let held = slot.memory.add_own(bytes, ms);
         if id.is_member() {
-            slot.memory.note_total(held);
-            if demand.is_refused(held, slot) {
+            if demand != Demand::Need && self.is_member_over(id) && demand.refuse(slot) {
                 self.credit_existing(id, bytes, ms);
                 return Err(OutOfMemory);
             }
+            slot.memory.note_total(held.cast_signed().max(0).cast_unsigned());
         }
         Ok(id)
+    }
+
+    /// True where a member holds more than it may, its parts of what it shows with others included. These are looked up only where its
+    /// lead and all members hold more than it may alone.
+    fn is_member_over(&self, id: ActivityId) -> bool {
+        let limit = self.own_limit(id);
+        let (Some(slot), Some(lead)) = (self.slots.get(id.index()), self.slots.get(id.lead_index())) else {
+            return false;
+        };
+        if limit == u64::MAX || lead.memory.total.load(Ordering::Relaxed) <= limit {
+            return false;
+        }
+        let own = slot.memory.own.load(Ordering::Relaxed).wrapping_add_signed(self.part_of(id, now_ms()).bytes);
+        // One that gave back for others before they were its own may hold less than nothing, for a moment.
+        own.cast_signed() > 0 && own > limit
     }
 
     fn raise_totals(&self, from: usize, bytes: u64, demand: Demand) -> Result<(), OutOfMemory> {
@@ -253,7 +272,7 @@ impl Activities {
         self.lower_totals(owner.lead_index(), bytes, usize::MAX);
     }
 
-    /// True where an activity or one above it holds more than it may. Kernel objects are not refused where they are made, so whoever is
+    /// True where an activity (a member too) or one above it holds more than it may. Kernel objects are not refused where they are made, so whoever is
     /// about to make one for a program asks first, and asks the memory resource for room. What the calls under way take meanwhile is all
     /// that can come on top of a limit.
     pub fn is_over_limit(&self, id: ActivityId) -> bool {
@@ -261,7 +280,8 @@ impl Activities {
             let limit = slot.memory_bytes_max.load(Ordering::Relaxed);
             slot.memory.total.load(Ordering::Relaxed) > limit
         };
-        let any_is_over = || self.levels(id.lead_index()).any(is_over);
+        let is_member_over = || id.is_member() && self.exists(id) && self.is_member_over(id);
+        let any_is_over = || self.levels(id.lead_index()).any(is_over) || is_member_over();
         any_is_over() && {
             self.settle_batches();
             any_is_over()
@@ -292,13 +312,13 @@ impl Activities {
 
     /// The least limit of an activity and all above it, bytes.
     pub fn memory_limit(&self, id: ActivityId) -> u64 {
-        self.ancestors(id).map(|level| self.params(level).memory_bytes_max).min().unwrap_or(u64::MAX)
+        self.ancestors(id).map(|level| self.own_limit(level)).min().unwrap_or(u64::MAX)
     }
 
     /// What an activity may still be charged, bytes: the least room that it and all above it leave; 0 where one of them holds too much.
     pub fn memory_room(&self, id: ActivityId) -> u64 {
-        let room = |level| self.params(level).memory_bytes_max.saturating_sub(self.held_bytes(level));
-        self.ancestors(id).map(room).min().unwrap_or(0)
+        let held = |level| self.held_bytes(level).cast_signed().max(0).cast_unsigned();
+        self.ancestors(id).map(|level| self.own_limit(level).saturating_sub(held(level))).min().unwrap_or(0)
     }
 
     /// True where an activity that is no member, and all below it, hold less than `bytes`. Cheap where it is far from it: what cores have

@@ -24,11 +24,13 @@ pub struct ActivityParams {
     pub priority: u8,
     /// Most memory that it and all below it may hold, bytes.
     pub memory_bytes_max: u64,
+    /// Most memory that each of its members may hold, bytes.
+    pub member_bytes_max: u64,
 }
 
 impl Default for ActivityParams {
     fn default() -> Self {
-        ActivityParams { weight: 1, priority: 0, memory_bytes_max: u64::MAX }
+        ActivityParams { weight: 1, priority: 0, memory_bytes_max: u64::MAX, member_bytes_max: u64::MAX }
     }
 }
 
@@ -76,6 +78,8 @@ pub(crate) struct Slot {
     priority: AtomicU32,
     pub(crate) memory: MemorySlot,
     pub(crate) memory_bytes_max: AtomicU64,
+    /// What each member of it may hold: here, not at the members, so that a change holds for all of them at once.
+    member_bytes_max: AtomicU64,
 }
 
 #[derive(Clone, Copy)]
@@ -315,6 +319,14 @@ impl Activities {
         self.slots.get(id.index()).map_or(ActivityParams::default(), Slot::params)
     }
 
+    /// Most memory that it and all below it may hold, bytes: of a member, what it or its lead says, whichever is less.
+    #[inline]
+    pub fn own_limit(&self, id: ActivityId) -> u64 {
+        let own = self.slots.get(id.index()).map_or(u64::MAX, |slot| slot.memory_bytes_max.load(Ordering::Relaxed));
+        let lead = self.slots.get(id.lead_index()).filter(|_| id.is_member());
+        lead.map_or(own, |lead| own.min(lead.member_bytes_max.load(Ordering::Relaxed)))
+    }
+
     /// Changes its entitlement. The engine's schedulers learn of it through the engine.
     ///
     /// # Errors
@@ -377,6 +389,7 @@ impl Slot {
             priority: AtomicU32::new(0),
             memory: MemorySlot::default(),
             memory_bytes_max: AtomicU64::new(u64::MAX),
+            member_bytes_max: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -389,6 +402,7 @@ impl Slot {
         self.weight.store(params.weight.max(1), Ordering::Relaxed);
         self.priority.store(u32::from(params.priority), Ordering::Relaxed);
         self.memory_bytes_max.store(params.memory_bytes_max, Ordering::Relaxed);
+        self.member_bytes_max.store(params.member_bytes_max, Ordering::Relaxed);
     }
 
     fn params(&self) -> ActivityParams {
@@ -396,6 +410,7 @@ impl Slot {
             weight: self.weight.load(Ordering::Relaxed),
             priority: self.priority.load(Ordering::Relaxed) as u8,
             memory_bytes_max: self.memory_bytes_max.load(Ordering::Relaxed),
+            member_bytes_max: self.member_bytes_max.load(Ordering::Relaxed),
         }
     }
 }

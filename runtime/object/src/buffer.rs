@@ -125,6 +125,11 @@ impl Page {
         self.0.is_own()
     }
 
+    /// Who pays for it, in the memory meter's words; `None` where nobody does.
+    pub fn owner(&self) -> Option<u32> {
+        self.0.owner()
+    }
+
     /// How many hold it.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)

@@ -19,9 +19,9 @@ use gyre_schedulers::policy::WEIGHT_MAX;
 /// Those of the native call `set`.
 pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
     match wish {
-        Change::Tenant { name, share, memory_bytes, processes } => {
+        Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes } => {
             let index = system.machine.tenants.iter().position(|tenant| tenant.name == *name).ok_or(Errno::ENOENT)?;
-            tenant(system, index, *share, *memory_bytes, *processes)
+            tenant(system, index, *share, (*memory_bytes, *process_memory_bytes), *processes)
         }
         Change::Resource { name, policy, batch, cores, weight, priority } => {
             let id = match name == CPU {
@@ -45,12 +45,12 @@ fn tenant(
     system: &'static System,
     index: usize,
     share: Option<u32>,
-    memory_bytes: Option<u64>,
+    (memory_bytes, process_memory_bytes): (Option<u64>, Option<u64>),
     processes: Option<u32>,
 ) -> Result<(), Errno> {
     let activity = *system.activities.get(index).ok_or(Errno::ENOENT)?;
-    if share.is_some_and(|share| !(1..=WEIGHT_MAX).contains(&share)) || memory_bytes == Some(0) || processes == Some(0)
-    {
+    let is_nothing = memory_bytes == Some(0) || process_memory_bytes == Some(0) || processes == Some(0);
+    if is_nothing || share.is_some_and(|share| !(1..=WEIGHT_MAX).contains(&share)) {
         return Err(Errno::EINVAL);
     }
     if let Some(processes) = processes {
@@ -62,6 +62,7 @@ fn tenant(
     let params = ActivityParams {
         weight: share.unwrap_or(now.weight),
         memory_bytes_max: memory_bytes.unwrap_or(now.memory_bytes_max),
+        member_bytes_max: process_memory_bytes.unwrap_or(now.member_bytes_max),
         ..now
     };
     system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;

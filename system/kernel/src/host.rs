@@ -15,7 +15,7 @@ use gyre_engine::{COMPUTE, Engine, ThreadParams, compute};
 use gyre_interface::async_io::async_io;
 use gyre_linux::file::passage::Passage;
 use gyre_linux::run::{Compute, run_thread};
-use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall};
+use gyre_linux::tenant::{Consumption, Host, MemoryUse, NativeCall, ProcessMemory};
 use gyre_linux::{Arguments, Thread};
 use gyre_machine::{OutOfMemory, Trap, UserContext, core_index};
 use gyre_object::SetOnce;
@@ -99,6 +99,13 @@ impl Host for Personality {
         let own_room = total_bytes.saturating_sub(used);
         let free_bytes = own_room.min(activities.memory_room(tenant));
         MemoryUse { total_bytes, free_bytes, others_bytes: own_room - free_bytes }
+    }
+
+    fn process_memory(&self, activity: ActivityId) -> Option<ProcessMemory> {
+        let activities = &self.engine.accounts().activities;
+        let limit_bytes = activities.own_limit(activity);
+        let is_limited = activity.is_member() && limit_bytes != u64::MAX;
+        is_limited.then(|| ProcessMemory { held_bytes: activities.held_bytes(activity), limit_bytes })
     }
 
     fn is_over_limit(&self, activity: ActivityId) -> bool {

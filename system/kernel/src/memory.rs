@@ -8,9 +8,11 @@ use alloc::vec;
 use gyre_account::{ActivityId, ResourceId};
 use gyre_assembly::files::FileSystems;
 use gyre_config::boot::Tenant;
+use gyre_engine::Engine;
 use gyre_ext2::Ext2;
 use gyre_file_cache::{FileCache, Room};
 use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
+use gyre_machine::PAGE_BYTES;
 use gyre_memory::{Memory, Options};
 use gyre_message::Link;
 use gyre_object::SetOnce;
@@ -79,7 +81,11 @@ pub fn start(system: &'static System, cache: &'static FileCache) {
     let client = memory::Client::new(link);
     CLIENT.set(client);
     let has_room = |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer));
-    cache.connect(Room { client, has_room, kept_pages: KEPT_PAGES });
+    let process_pages = |process| {
+        let limit = Engine::current().map_or(u64::MAX, |engine| engine.accounts().activities.own_limit(process));
+        usize::try_from(limit / PAGE_BYTES as u64).unwrap_or(usize::MAX)
+    };
+    cache.connect(Room { client, has_room, process_pages, kept_pages: KEPT_PAGES });
 }
 
 type Served = core::pin::Pin<Box<dyn core::future::Future<Output = ()>>>;
@@ -97,8 +103,10 @@ struct Spaces;
 
 impl reclaim::Server for Spaces {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
-        let Some(running) = tenants::of_activity(activity) else { return Ok(0) };
-        let processes = running.tenant.tree.lock().processes();
+        let Some(running) = tenants::of_activity(tenant_of(activity)) else { return Ok(0) };
+        let mut processes = running.tenant.tree.lock().processes();
+        // One process is asked for what it shows alone.
+        processes.retain(|process| !activity.is_member() || process.activity() == activity);
         let mut given = 0;
         for process in processes {
             if given < bytes {

@@ -40,6 +40,7 @@ fn plant_tenant(accounts: &Accounts, groups: &[ActivityId], tenant: &Tenant) -> 
     let params = ActivityParams {
         weight: tenant.share.max(WEIGHT_MIN),
         memory_bytes_max: tenant.limits.memory_bytes,
+        member_bytes_max: tenant.limits.process_memory_bytes.unwrap_or(u64::MAX),
         ..ActivityParams::default()
     };
     create(accounts, parent, &tenant.name, params)

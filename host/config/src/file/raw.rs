@@ -98,6 +98,8 @@ pub(super) struct Tenant {
     pub(super) memory_reservation: Option<At<String>>,
     #[serde(rename = "memory-share")]
     pub(super) memory_share: Option<At<i64>>,
+    #[serde(rename = "process-memory")]
+    pub(super) process_memory: Option<At<String>>,
     pub(super) processes: Option<At<i64>>,
     pub(super) files: Option<At<i64>>,
     #[serde(default)]

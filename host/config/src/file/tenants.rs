@@ -196,11 +196,28 @@ fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
     }
     Limits {
         memory_bytes,
+        process_memory_bytes: process_memory(checker, raw, memory_bytes),
         memory_reservation_bytes: reservation.min(memory_bytes),
         memory_share: checker.number(raw.memory_share.as_ref(), "the share of memory", 1, 1_000_000, 0) as u32,
         processes: checker.number(raw.processes.as_ref(), "the limit of processes", 1, 32768, 256) as u32,
         files: checker.number(raw.files.as_ref(), "the limit of open files", 8, 65536, 1024) as u32,
     }
+}
+
+/// Less does not even hold the tables of a process.
+const PROCESS_BYTES_MIN: u64 = 1 << 20;
+
+/// The most that each process may hold. Above the tenant's own limit it would mean nothing: that was not what was wanted.
+fn process_memory(checker: &mut Checker, raw: &raw::Tenant, memory_bytes: u64) -> Option<u64> {
+    let text = raw.process_memory.as_ref()?;
+    let bytes = checker.unit(Some(text), memory_bytes, units::bytes);
+    if !(PROCESS_BYTES_MIN..=memory_bytes).contains(&bytes) {
+        let message = format!("a process cannot be limited to {}", units::show_bytes(bytes));
+        let (least, most) = (units::show_bytes(PROCESS_BYTES_MIN), units::show_bytes(memory_bytes));
+        let problem = Problem::new(text.span(), message, format!("expected {least} to {most}, the tenant's limit"));
+        checker.wrong(problem.help("`memory` limits all processes of the tenant together"));
+    }
+    Some(bytes)
 }
 
 fn address(checker: &mut Checker, raw: &raw::Tenant, index: usize) -> Address {

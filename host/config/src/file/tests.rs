@@ -56,6 +56,21 @@ fn complaint(from: &str, to: &str) -> (String, String, String, String) {
 }
 
 #[test]
+fn each_process_may_have_a_limit_within_its_tenants() {
+    let text = |value: &str| format!("image = \"web\"\nmemory = \"96 MiB\"\nprocess-memory = {value}");
+    let machine = read_text(&GOOD.replacen("image = \"web\"", &text("\"8 MiB\""), 1)).unwrap().machine;
+    assert_eq!(machine.tenants[1].limits.process_memory_bytes, Some(8 << 20));
+    assert_eq!(machine.tenants[2].limits.process_memory_bytes, None);
+    for wrong in ["\"100 MiB\"", "\"64 KiB\""] {
+        let (message, under, label, help) = complaint("image = \"web\"", &text(wrong));
+        assert!(message.starts_with("a process cannot be limited to"), "{message}");
+        assert_eq!((under.as_str(), label.as_str()), (wrong, "expected 1.00 MiB to 96.0 MiB, the tenant's limit"));
+        assert!(help.contains("together"), "{help}");
+    }
+    assert_eq!(complaint("image = \"web\"", &text("\"much\"")).1, "\"much\"");
+}
+
+#[test]
 fn memory_has_a_limit_a_reservation_and_a_share() {
     let text = GOOD.replacen(
         "image = \"web\"",

@@ -203,6 +203,11 @@ fn start_memory(
     MEMORY.set(Some(server));
     let client = engine.port(resource(engine, "memory"), move |request| memory::serve(server, request));
     let has_room = |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer));
-    cache.connect(Room { client: memory::Client::new(Link::new(client)), has_room, kept_pages: KEPT_PAGES });
+    cache.connect(Room {
+        client: memory::Client::new(Link::new(client)),
+        has_room,
+        process_pages: |_| usize::MAX,
+        kept_pages: KEPT_PAGES,
+    });
     (cache, file_systems)
 }

@@ -22,6 +22,7 @@ pub fn followers(snapshot: &Snapshot, change: &Change) -> Vec<Change> {
         name: one.name.clone(),
         share: Some(share as u32),
         memory_bytes: None,
+        process_memory_bytes: None,
         processes: None,
     };
     others.iter().zip(divided).map(set).collect()
@@ -47,7 +48,13 @@ mod tests {
     }
 
     fn after(mut machine: Snapshot, share: u32) -> Snapshot {
-        let wish = Change::Tenant { name: "tenant-1".into(), share: Some(share), memory_bytes: None, processes: None };
+        let wish = Change::Tenant {
+            name: "tenant-1".into(),
+            share: Some(share),
+            memory_bytes: None,
+            process_memory_bytes: None,
+            processes: None,
+        };
         for change in followers(&machine, &wish).into_iter().chain([wish]) {
             let Change::Tenant { name, share: Some(share), .. } = change else { panic!("shares") };
             machine.activities.iter_mut().find(|one| one.name == name).unwrap().share = share;
@@ -79,7 +86,13 @@ mod tests {
     #[test]
     fn weights_follow_nobody() {
         let machine = Snapshot { has_percent_shares: false, ..machine(&[3, 1]) };
-        let wish = Change::Tenant { name: "tenant-1".into(), share: Some(5), memory_bytes: None, processes: None };
+        let wish = Change::Tenant {
+            name: "tenant-1".into(),
+            share: Some(5),
+            memory_bytes: None,
+            process_memory_bytes: None,
+            processes: None,
+        };
         assert!(followers(&machine, &wish).is_empty());
     }
 }

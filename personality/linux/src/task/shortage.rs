@@ -1,7 +1,7 @@
-//! A tenant that has used its memory up: who of it ends, and what its owner reads about it.
+//! A tenant or a process that has used its memory up: who ends, and what its owner reads about it.
 
 use crate::signal::number;
-use crate::tenant::MemoryUse;
+use crate::tenant::{MemoryUse, ProcessMemory};
 use crate::{Errno, Process, Thread};
 use alloc::boxed::Box;
 use alloc::format;
@@ -53,6 +53,9 @@ fn is_to_go_on(thread: &Thread) -> Result<(), Errno> {
 /// caller's own process that ends.
 pub(crate) async fn end_largest(thread: &Thread) {
     let own = thread.process();
+    if is_settled_alone(thread).await {
+        return;
+    }
     let processes = thread.tenant().tree.lock().processes();
     let largest = largest_of(&processes);
     // The order counts: a process that is over now, and so was not chosen, has left its memory to whoever looks for room after this.
@@ -73,6 +76,21 @@ pub(crate) async fn end_largest(thread: &Thread) {
     if victim.id() != own.id() {
         wait_for_end(thread, &victim).await;
     }
+}
+
+/// At a limit of its own a process ends itself: the tenant has room, so nobody else need. True where that, or room that came meanwhile,
+/// is an answer to who asked.
+async fn is_settled_alone(thread: &Thread) -> bool {
+    let host = thread.tenant().host();
+    let Some(memory) = host.process_memory(thread.process().activity()) else { return false };
+    if memory.held_bytes.saturating_add(ROOM_BYTES) <= memory.limit_bytes {
+        return host.flush().make_room(ROOM_BYTES).await;
+    }
+    if !thread.process().is_ending() {
+        say_alone(thread, &memory);
+        thread.process().end(number::SIGKILL);
+    }
+    true
 }
 
 fn largest_of(processes: &[Arc<Process>]) -> Option<(u64, Arc<Process>)> {
@@ -101,7 +119,6 @@ async fn has_room_again(thread: &Thread) -> bool {
     shows_an_end(&memory) && host.flush().make_room(ROOM_BYTES).await
 }
 
-/// Says it where the tenant's owner looks (`gyre logs`), and where the machine's owner does.
 /// What a tenant holds of what it may, and what others of its group leave it none of.
 pub(crate) fn holdings(memory: &MemoryUse) -> String {
     let held = memory.total_bytes.saturating_sub(memory.free_bytes).saturating_sub(memory.others_bytes);
@@ -112,6 +129,7 @@ pub(crate) fn holdings(memory: &MemoryUse) -> String {
     }
 }
 
+/// Says it where the tenant's owner looks (`gyre logs`), and where the machine's owner does.
 fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
     let tenant = thread.tenant();
     let memory = tenant.host().memory(tenant.activity());
@@ -124,6 +142,23 @@ fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
         victim.id(),
         bytes / MIB,
     );
+    publish(thread, &text);
+}
+
+fn say_alone(thread: &Thread, memory: &ProcessMemory) {
+    let process = thread.process();
+    let name = String::from_utf8_lossy(&process.name()).into_owned();
+    let text = format!(
+        "out of memory: process {} ({name}) of {} holds {} MiB of the {} that each of its processes may, needs more, and is killed",
+        process.id(),
+        thread.tenant().name(),
+        memory.held_bytes / MIB,
+        memory.limit_bytes / MIB,
+    );
+    publish(thread, &text);
+}
+
+fn publish(thread: &Thread, text: &str) {
     log::warn!("{text}");
-    tenant.files().tenant().log.append(format!("gyre: {text}\n").as_bytes());
+    thread.tenant().files().tenant().log.append(format!("gyre: {text}\n").as_bytes());
 }

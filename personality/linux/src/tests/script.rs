@@ -6,12 +6,13 @@ use crate::file::tenant_files::{Setup, TenantFiles};
 use crate::process::{NewProcess, Program};
 use crate::run::{Compute, run_thread};
 use crate::task::limits::ResourceLimits;
-use crate::tenant::{Consumption, Host, MemoryUse, TenantLimits};
+use crate::tenant::{Consumption, Host, MemoryUse, ProcessMemory, TenantLimits};
 use crate::{Process, Tenant, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, Place, Provider, Rights};
 use gyre_interface::files::files;
@@ -156,6 +157,11 @@ impl Compute for Scripts {
     fn bind(&self, _: u64) {}
 }
 
+std::thread_local! {
+    /// What each process holds of what it alone may.
+    pub(super) static PROCESS_MEMORY: Cell<Option<ProcessMemory>> = const { Cell::new(None) };
+}
+
 /// The machine below.
 pub(super) struct TestHost;
 
@@ -186,6 +192,10 @@ impl Host for TestHost {
 
     fn memory(&self, _activity: ActivityId) -> MemoryUse {
         MemoryUse::default()
+    }
+
+    fn process_memory(&self, _activity: ActivityId) -> Option<ProcessMemory> {
+        PROCESS_MEMORY.get()
     }
 
     fn flush(&self) -> &'static dyn Flush {

@@ -3,7 +3,7 @@
 use super::script::*;
 use crate::Process;
 use crate::task::shortage::{end_largest, holdings, shows_an_end};
-use crate::tenant::MemoryUse;
+use crate::tenant::{MemoryUse, ProcessMemory};
 use alloc::sync::Arc;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
@@ -49,6 +49,23 @@ fn the_largest_ends_and_its_memory_is_back_when_others_go_on() {
         assert!(large.is_over() && !small.is_ending());
         assert_eq!((end_of(&large).await, space.resident_bytes()), (9, 0));
         end(&small).await;
+    });
+}
+
+#[test]
+fn at_a_limit_of_its_own_a_process_ends_itself_and_says_why() {
+    block_on(async {
+        let (small, large) = small_and_large().await;
+        let thread = small.threads.lock()[0].clone();
+        PROCESS_MEMORY.set(Some(ProcessMemory { held_bytes: 8 << 20, limit_bytes: 8 << 20 }));
+        end_largest(&thread).await;
+        PROCESS_MEMORY.set(None);
+        assert!(small.is_ending() && !large.is_ending());
+        assert_eq!(end_of(&small).await, 9);
+        let (_, said) = thread.tenant().files().tenant().log.read(0, 4096);
+        let said = alloc::string::String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("holds 8 MiB of the 8 that each of its processes may"), "{said}");
+        end(&large).await;
     });
 }
 

@@ -252,7 +252,7 @@ fn random_use_from_two_threads_keeps_the_counts_exact() {
 fn a_payer_keeps_its_last_pages_whoever_asks_for_them() {
     let cache = cache(100, 100);
     let nobody = memory::Client::new(gyre_message::direct::direct_link(|_| alloc::boxed::Box::pin(async {})));
-    cache.connect(Room { client: nobody, has_room: |_| true, kept_pages: 6 });
+    cache.connect(Room { client: nobody, has_room: |_| true, process_pages: |_| usize::MAX, kept_pages: 6 });
     as_activity(7, || (0..20).for_each(|index| assert!(bring(cache, index))));
     assert_eq!(cache.reclaim(ActivityId(7), 10), 10);
     assert_eq!(cache.reclaim(ActivityId(7), 10), 4);

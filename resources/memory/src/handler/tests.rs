@@ -75,7 +75,7 @@ fn world_with_group(limit: u64) -> World {
         capacity_bytes: 3072 * KIB,
         low_bytes: 0,
         free_bytes: || FREE.get(),
-        payer: |activity| activity,
+        payer: |activity| if activity.is_member() { ActivityId(activity.lead_index() as u32) } else { activity },
         providers: alloc::vec![client],
     };
     let budget = Budget { reservation_bytes: 0, limit_bytes: LIMIT, share: 1 };
@@ -211,4 +211,48 @@ fn reservations_beyond_the_machine_are_refused() {
     assert_eq!(block_on(memory.set_budget(a, budget(2048 * KIB))), Ok(()));
     assert_eq!(block_on(memory.set_budget(b, budget(2048 * KIB))), Err(MemoryError::Invalid));
     assert_eq!(memory.figures_of(a).unwrap().entitled_bytes, 2048 * KIB);
+}
+
+/// Processes of `tenant`, which may hold so much each.
+fn processes(memory: &Memory, tenant: ActivityId, limit: u64) -> [ActivityId; 2] {
+    let activities = memory.options.activities;
+    let params = ActivityParams { member_bytes_max: limit, ..activities.params(tenant) };
+    activities.set_params(tenant, params).unwrap();
+    ["p", "q"].map(|name| activities.create_member(tenant, name, ActivityParams::default(), 10).unwrap())
+}
+
+#[test]
+fn a_process_at_its_limit_gives_its_own_pages_and_nobody_elses() {
+    let World { memory, keeper, tenants: [a, ..] } = world();
+    let [p, q] = processes(memory, a, 512 * KIB);
+    keeper.keep(p, 512 * KIB);
+    keeper.keep(q, 512 * KIB);
+    keeper.keep(a, 512 * KIB);
+    assert!(!memory.has_room(p) && memory.has_room(a));
+    assert_eq!(memory.shortage(p, 4 * KIB), Some(Shortage::Process(4 * KIB)));
+    assert_eq!(block_on(memory.reserve(p, 4 * KIB)), Ok(()));
+    assert_eq!((keeper.kept(p), keeper.kept(q), keeper.kept(a)), (444 * KIB, 512 * KIB, 512 * KIB));
+    assert_eq!(memory.figures_of(a).unwrap().reclaimed_bytes, 68 * KIB, "it counts as taken from its tenant");
+}
+
+#[test]
+fn a_process_that_can_give_nothing_is_refused_while_its_sibling_goes_on() {
+    let World { memory, keeper, tenants: [a, ..] } = world();
+    let [p, q] = processes(memory, a, 512 * KIB);
+    memory.options.activities.charge_memory(p, 512 * KIB).unwrap();
+    keeper.keep(q, 256 * KIB);
+    assert_eq!(block_on(memory.reserve(p, 4 * KIB)), Err(MemoryError::LimitReached));
+    assert_eq!(block_on(memory.reserve(q, 128 * KIB)), Ok(()));
+    assert_eq!(keeper.kept(q), 256 * KIB);
+}
+
+#[test]
+fn at_its_tenants_limit_a_process_takes_from_the_whole_tenant() {
+    let World { memory, keeper, tenants: [a, ..] } = world();
+    let [p, q] = processes(memory, a, LIMIT - 64 * KIB);
+    keeper.keep(q, LIMIT - 64 * KIB);
+    keeper.keep(a, 64 * KIB);
+    assert_eq!(memory.shortage(p, 4 * KIB), Some(Shortage::Limit(4 * KIB)));
+    assert_eq!(block_on(memory.reserve(p, 4 * KIB)), Ok(()));
+    assert_eq!(keeper.kept(a), 0);
 }

@@ -215,3 +215,53 @@ fn cores_that_charge_while_another_one_reads_lose_nothing() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(activities.memory(tenant).bytes, 3 * 20_000);
 }
+
+/// A tenant whose members may hold 100 bytes each, and two of them.
+fn pair(activities: &Activities) -> (ActivityId, [ActivityId; 2]) {
+    let params = ActivityParams { memory_bytes_max: 1000, member_bytes_max: 100, ..ActivityParams::default() };
+    let tenant = activities.create(None, "t", params).unwrap();
+    let member = |name| activities.create_member(tenant, name, ActivityParams::default(), 10).unwrap();
+    (tenant, ["first", "second"].map(member))
+}
+
+#[test]
+fn a_members_limit_holds_for_it_alone() {
+    let activities = Activities::new();
+    let (tenant, [first, second]) = pair(&activities);
+    activities.charge_memory(first, 100).unwrap();
+    assert_eq!(activities.charge_memory(first, 1), Err(OutOfMemory));
+    assert_eq!((activities.memory(first).refused, activities.memory(tenant).refused), (1, 0));
+    activities.charge_memory(second, 60).unwrap();
+    assert_eq!((activities.held_bytes(first), activities.held_bytes(tenant)), (100, 160), "a refusal charges nobody");
+    assert_eq!([first, second, tenant].map(|id| activities.memory_room(id)), [0, 40, 840]);
+    activities.credit_memory(first, 30);
+    assert!(activities.charge_memory(first, 30).is_ok() && activities.charge_memory(tenant, 500).is_ok());
+}
+
+#[test]
+fn a_members_limit_that_changes_holds_at_once_for_all_of_them() {
+    let activities = Activities::new();
+    let (tenant, [first, second]) = pair(&activities);
+    activities.charge_memory(first, 90).unwrap();
+    let set = |bytes| {
+        let params = ActivityParams { member_bytes_max: bytes, ..activities.params(tenant) };
+        activities.set_params(tenant, params).unwrap();
+    };
+    set(50);
+    assert!(activities.is_over_limit(first) && !activities.is_over_limit(second) && !activities.is_over_limit(tenant));
+    assert_eq!(activities.charge_memory(second, 51), Err(OutOfMemory));
+    set(u64::MAX);
+    assert!(!activities.is_over_limit(first) && activities.charge_memory(second, 800).is_ok());
+}
+
+#[test]
+fn a_member_that_holds_less_than_nothing_is_not_refused() {
+    let activities = Activities::new();
+    let (_, [first, second]) = pair(&activities);
+    activities.charge_memory(second, 100).unwrap();
+    activities.charge_memory(first, 50).unwrap();
+    activities.pass(first.0, second.0, 80);
+    assert!(activities.charge_memory(first, 10).is_ok(), "it holds -30");
+    assert!(activities.memory(first).bytes_total_max <= 50);
+    assert!(activities.is_over_limit(second), "it holds 180");
+}

@@ -103,6 +103,24 @@ fn a_page_is_divided_among_those_who_show_it_and_the_last_one_has_it_all() {
 }
 
 #[test]
+fn parts_of_pages_that_are_shown_with_others_count_at_a_members_limit() {
+    let world = World::new();
+    let (first, second) = (world.process(), world.process());
+    let params = ActivityParams { member_bytes_max: 3 * PAGE, ..ActivityParams::default() };
+    world.activities.set_params(world.tenant, params).unwrap();
+    let pages: Vec<FrameWord> = (0..3).map(|_| world.page(first)).collect();
+    let show = |id| pages.iter().for_each(|page| page.come(&mut world.viewing(id)));
+    let room = |id| world.activities.memory_room(id) / PAGE;
+    show(first);
+    assert_eq!((room(first), room(second)), (0, 3));
+    show(second);
+    assert_eq!((room(first), room(second)), (1, 1), "each has half of three");
+    assert!(world.activities.charge_memory(second, PAGE).is_ok());
+    assert!(world.activities.charge_memory(second, PAGE).is_err(), "two of its own, and a page and a half");
+    assert!(!world.activities.is_over_limit(second));
+}
+
+#[test]
 fn byte_seconds_are_divided_and_stay_whose_they_were() {
     let world = World::new();
     let (first, second) = (world.process(), world.process());

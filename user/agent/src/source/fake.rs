@@ -144,6 +144,7 @@ fn activities(ns: u64, elapsed: u64) -> Vec<Activity> {
             memory_bytes: (10 + u64::from(*share) / 4 + wave / 4) << 20,
             memory_bytes_max: 40 << 20,
             memory_bytes_limit: 64 << 20,
+            process_memory_bytes_limit: u64::MAX,
             cache_bytes: 4 << 20,
             processes: 3,
             processes_started: 3,

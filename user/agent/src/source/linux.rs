@@ -109,6 +109,7 @@ impl Linux {
             memory_bytes: number(&group.join("memory.current")),
             memory_bytes_max: number(&group.join("memory.peak")),
             memory_bytes_limit: number(&group.join("memory.max")),
+            process_memory_bytes_limit: u64::MAX,
             cache_bytes: field(&fs::read_to_string(group.join("memory.stat")).unwrap_or_default(), "file"),
             read_bytes: self.disk_sectors(name).0 * SECTOR_BYTES,
             written_bytes: self.disk_sectors(name).1 * SECTOR_BYTES,
