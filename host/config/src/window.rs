@@ -5,7 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::monitor::{Activity, ActivityKind, CoreTime, Handling, Record, Resource, Snapshot};
+use crate::monitor::{Activity, CoreTime, Handling, Record, Resource, Snapshot};
 
 impl Snapshot {
     /// Returns what happened since an earlier snapshot: counters are differences, levels (memory, queue lengths) are those of now.
