@@ -67,12 +67,12 @@ pub struct Bill {
     pub difference_cycles: i64,
 }
 
-/// One process: figures of its own, all of them on its tenant's line too.
+/// One process, or the tables of a file system: figures of its own, all of them on its tenant's line too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLine {
     /// Its tenant.
     pub tenant: String,
-    /// Its number in the tenant.
+    /// Its number in the tenant; 0 of the tables of its file system.
     pub process: u32,
     /// Its program's name.
     pub name: String,
@@ -127,12 +127,13 @@ pub fn used_at(snapshot: &Snapshot, resource: &str) -> Vec<Used> {
     snapshot.activities.iter().filter(|activity| is_payer(activity.kind)).map(used).collect()
 }
 
-/// The lines of all processes that live, by cycles, those of each tenant together.
+/// The lines of all processes that live and of the tables of file systems, by cycles, those of each tenant together.
 #[must_use]
 pub fn processes(snapshot: &Snapshot) -> Vec<ProcessLine> {
     let payers = Payers::of(snapshot);
     let mut lines: BTreeMap<u32, ProcessLine> = BTreeMap::new();
-    for process in snapshot.activities.iter().filter(|activity| activity.process_id != 0) {
+    let has_line = |activity: &&Activity| activity.process_id != 0 || activity.kind == ActivityKind::Tables;
+    for process in snapshot.activities.iter().filter(has_line) {
         let payer = payers.of_activity(process.id);
         let tenant = snapshot.activities.iter().find(|one| Some(one.id) == payer);
         let line = ProcessLine {

@@ -86,3 +86,15 @@ fn a_process_has_a_line_of_its_own_beside_its_tenants() {
     assert_eq!((line.tenant.as_str(), line.process, line.name.as_str()), ("gold", 12, "nginx"));
     assert_eq!((line.cycles, line.messages, line.bytes), (300, 2, 5));
 }
+
+#[test]
+fn the_tables_of_a_file_system_have_a_line_that_is_no_process() {
+    let mut snapshot = snapshot();
+    snapshot.activities.push(activity(5, 2, "file system tables", ActivityKind::Tables));
+    snapshot.records.push(Record { activity: 5, cycles: 30, messages: 1, bytes: 4096, ..Record::default() });
+    let lines = processes(&snapshot);
+    let line = lines.iter().find(|line| line.process == 0).unwrap();
+    assert_eq!((line.tenant.as_str(), line.name.as_str()), ("gold", "file system tables"));
+    assert_eq!((line.cycles, line.messages, line.bytes), (30, 1, 4096));
+    assert_eq!((lines.len(), Bill::of(&snapshot).tenants.len()), (2, 1));
+}

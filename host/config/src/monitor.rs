@@ -102,6 +102,16 @@ pub enum ActivityKind {
     Part,
     /// An inner node that groups tenants.
     Group,
+    /// What the files of a tenant's file system share: inode tables, bitmaps, descriptors. A part of the tenant, and no process's.
+    Tables,
+}
+
+impl ActivityKind {
+    /// True of what is a part of a tenant: a process, the tables of its file system.
+    #[must_use]
+    pub fn is_part(self) -> bool {
+        matches!(self, ActivityKind::Part | ActivityKind::Tables)
+    }
 }
 
 /// Who pays.

@@ -5,7 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::monitor::{Activity, ActivityKind, CoreTime, Handling, Record, Resource, Snapshot};
+use crate::monitor::{Activity, CoreTime, Handling, Record, Resource, Snapshot};
 
 impl Snapshot {
     /// Returns what happened since an earlier snapshot: counters are differences, levels (memory, queue lengths) are those of now.
@@ -46,9 +46,9 @@ impl Snapshot {
     /// The same with every process' figures as its tenant's: what does not grow with the number of processes.
     #[must_use]
     pub fn without_processes(&self) -> Self {
-        let others = self.activities.iter().filter(|activity| activity.kind != ActivityKind::Part).cloned();
+        let others = self.activities.iter().filter(|activity| !activity.kind.is_part()).cloned();
         let mut settled = self.left_to_parents(&Self { activities: others.collect(), ..Self::default() });
-        settled.activities.retain(|activity| activity.kind != ActivityKind::Part);
+        settled.activities.retain(|activity| !activity.kind.is_part());
         for core in &mut settled.cores {
             let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
             core.handling.iter().for_each(|span| *sums.entry(span.activity).or_default() += span.cycles);

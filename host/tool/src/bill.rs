@@ -130,7 +130,7 @@ pub fn process_table(lines: &[ProcessLine], cycles_per_second: u64) -> String {
         let waited = format!("{:.1} us", line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
         vec![
             line.tenant.clone(),
-            line.process.to_string(),
+            if line.process == 0 { "-".to_owned() } else { line.process.to_string() },
             line.name.clone(),
             line.threads.to_string(),
             seconds(line.cycles),

@@ -6,6 +6,7 @@ use crate::bitmap::Bitmap;
 use crate::geometry::Geometry;
 use crate::metadata::from_block;
 use crate::node::Node;
+use crate::shared::in_name_of;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -222,9 +223,11 @@ impl Ext2 {
 
     /// A block past the cache.
     async fn read_raw(&'static self, block: u32) -> Result<Vec<u8>, FileError> {
-        let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
+        let payer = self.payer_of(block);
+        let page = in_name_of(payer, Page::zeroed).map_err(|_| FileError::OutOfMemory)?;
         let view = Bytes::new(page, 0, self.geometry.block_bytes);
-        let views = self.disk.read(self.sector(block), vec![view]).await.map_err(from_block)?;
+        let call = in_name_of(payer, || self.disk.read(self.sector(block), vec![view]));
+        let views = call.await.map_err(from_block)?;
         Ok(views.first().map_or(&[][..], Bytes::as_slice).to_vec())
     }
 

@@ -23,6 +23,7 @@ use crate::Ext2;
 use crate::allocate::Freed;
 use crate::metadata::{Class, Metadata, from_block};
 use crate::node::Node;
+use crate::shared::in_name_of;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -77,11 +78,11 @@ impl Ext2 {
 
     pub(crate) async fn write_page(&'static self, block: u32, page: &Page) -> Result<(), FileError> {
         let view = || [Bytes::new(page.clone(), 0, self.geometry.block_bytes)].into();
-        let sector = self.sector(block);
-        if self.disk.write(sector, view()).await.is_ok() {
+        let send = || in_name_of(self.payer_of(block), || self.disk.write(self.sector(block), view()));
+        if send().await.is_ok() {
             return Ok(());
         }
-        self.disk.write(sector, view()).await.map_err(from_block)
+        send().await.map_err(from_block)
     }
 }
 
@@ -169,13 +170,15 @@ impl Commit {
     }
 
     fn copy_from(&mut self, metadata: &mut Metadata, which: impl Fn(Class) -> bool) -> Result<(), FileError> {
+        let file_system = self.file_system;
         let blocks: Vec<u32> =
             metadata.blocks.iter().filter(|(_, dirty)| which(dirty.class)).map(|(block, _)| *block).collect();
         for block in blocks {
             let Some(dirty) = metadata.blocks.get(&block) else {
                 continue;
             };
-            let copy = dirty.page.copy().map_err(|_| FileError::OutOfMemory)?;
+            let copied = in_name_of(file_system.payer_of(block), || dirty.page.copy());
+            let copy = copied.map_err(|_| FileError::OutOfMemory)?;
             let Some(dirty) = metadata.blocks.remove(&block) else {
                 continue;
             };
@@ -185,13 +188,14 @@ impl Commit {
     }
 
     fn copy_bitmaps(&mut self) -> Result<(), FileError> {
+        let payer = self.file_system.tables_payer();
         let mut allocator = self.file_system.allocator.lock();
         for (number, group) in allocator.groups.iter_mut().enumerate().filter(|(_, group)| group.dirty) {
             let (Some(bitmaps), Some(place)) = (&group.bitmaps, self.file_system.geometry.groups.get(number)) else {
                 continue;
             };
             for (block, bits) in [(place.block_bitmap, &bitmaps.blocks), (place.inode_bitmap, &bitmaps.inodes)] {
-                let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
+                let page = in_name_of(payer, Page::zeroed).map_err(|_| FileError::OutOfMemory)?;
                 page.write(0, &bits.encode());
                 self.bitmaps.push((block, page));
             }

@@ -2,7 +2,8 @@
 
 use crate::commit::Commit;
 use crate::metadata::{Class, from_block};
-use crate::read::Runs;
+use crate::read::{Run, Runs};
+use crate::shared::in_name_of;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use gyre_interface::block::SECTOR_BYTES;
@@ -35,19 +36,17 @@ impl Commit {
         (self.file_system.sector(block), Bytes::new(page.clone(), 0, self.file_system.geometry.block_bytes))
     }
 
-    /// Writes what belongs at sectors, neighbours together.
+    /// Writes what belongs at sectors, neighbours of one payer together.
     async fn write_all(&mut self, parts: Vec<(u64, Bytes)>) -> Result<(), FileError> {
         let file_system = self.file_system;
-        let payer = gyre_account::current_activity();
         self.unflushed |= !parts.is_empty();
         let mut runs = Runs::default();
-        parts.into_iter().for_each(|(sector, view)| runs.add_any(sector, view, payer));
-        let send = |sector, views: Vec<Bytes>| file_system.disk.write(sector, views);
-        let calls: Vec<_> =
-            runs.0.into_iter().map(|run| (run.sector, run.views.clone(), send(run.sector, run.views))).collect();
-        for (sector, views, call) in calls {
+        parts.into_iter().for_each(|(sector, view)| runs.add_any(sector, view, file_system.payer_at(sector)));
+        let send = |run: &Run| in_name_of(run.payer, || file_system.disk.write(run.sector, run.views.clone()));
+        let calls: Vec<_> = runs.0.into_iter().map(|run| (send(&run), run)).collect();
+        for (call, run) in calls {
             if call.await.is_err() {
-                send(sector, views).await.map_err(from_block)?;
+                send(&run).await.map_err(from_block)?;
             }
         }
         Ok(())

@@ -241,6 +241,11 @@ impl Geometry {
         block..end
     }
 
+    /// True for blocks that hold information on several files: all of the file system that no file or directory may own.
+    pub(crate) fn is_shared(&self, block: u32) -> bool {
+        block < self.blocks && !self.is_data_block(block)
+    }
+
     /// Block and offset in it of an inode; `None` for numbers that do not exist.
     pub(crate) fn inode_place(&self, inode: u64) -> Option<(u32, usize)> {
         let index = u32::try_from(inode).ok()?.checked_sub(1).filter(|_| inode <= u64::from(self.inodes))?;

@@ -59,6 +59,7 @@ mod read;
 mod reclaim;
 mod rename;
 mod server;
+mod shared;
 mod space;
 mod tables;
 mod truncate;

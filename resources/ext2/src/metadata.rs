@@ -2,6 +2,7 @@
 
 use crate::Ext2;
 use crate::node::Node;
+use crate::shared::in_name_of;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -125,12 +126,13 @@ impl Ext2 {
     pub(crate) async fn block(&'static self, block: u32) -> Result<Page, FileError> {
         let key = self.device_key(block);
         loop {
-            match self.cache.begin(key).map_err(|_| FileError::OutOfMemory)? {
+            match in_name_of(self.payer_of(block), || self.cache.begin(key)).map_err(|_| FileError::OutOfMemory)? {
                 Begin::Here(page) => return Ok(page),
                 Begin::Wait(waiting) => waiting.done().await,
                 Begin::Lead(fetch) => {
                     let view = Bytes::new(fetch.page().clone(), 0, self.geometry.block_bytes);
-                    self.disk.read(self.sector(block), vec![view]).await.map_err(from_block)?;
+                    let read = || self.disk.read(self.sector(block), vec![view]);
+                    in_name_of(self.payer_of(block), read).await.map_err(from_block)?;
                     return Ok(fetch.done());
                 }
             }

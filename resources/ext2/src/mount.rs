@@ -6,11 +6,13 @@ use crate::geometry::{DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES,
 use crate::metadata::{Metadata, from_block};
 use crate::names::Names;
 use crate::node::Node;
+use crate::shared::in_name_of;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use gyre_account::{ActivityId, current_activity};
 use gyre_file_cache::{FileCache, Shelf, ShelfOptions};
 use gyre_interface::BytesReport;
 use gyre_interface::block::{SECTOR_BYTES, block};
@@ -35,6 +37,9 @@ pub struct MountOptions {
     pub names: ShelfOptions,
     /// Who is told the bytes of files that requests move; `None` where nobody counts them.
     pub report: Option<BytesReport>,
+    /// Who pays for moving what files share (inode tables, bitmaps, descriptors, superblock): an activity of this file system, a member of
+    /// its tenant. `None`: whoever asks.
+    pub tables: Option<ActivityId>,
 }
 
 impl MountOptions {
@@ -49,6 +54,7 @@ impl MountOptions {
             nodes: bounds(16 * 1024),
             names: bounds(32 * 1024),
             report: None,
+            tables: None,
         }
     }
 }
@@ -89,6 +95,7 @@ pub struct Ext2 {
     pub(crate) dirty_nodes_max: usize,
     pub(crate) age_ns: u64,
     report: Option<BytesReport>,
+    pub(crate) tables: Option<ActivityId>,
 }
 
 impl Ext2 {
@@ -106,7 +113,8 @@ impl Ext2 {
         let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
         let view = Bytes::new(page, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
         let first_sector = (SUPERBLOCK_OFFSET / SECTOR_BYTES) as u64;
-        let views = disk.read(first_sector, vec![view]).await.map_err(from_block)?;
+        let payer = options.tables.unwrap_or_else(current_activity);
+        let views = in_name_of(payer, || disk.read(first_sector, vec![view])).await.map_err(from_block)?;
         let raw = views.first().map_or(&[][..], Bytes::as_slice);
         let geometry = Geometry::parse(raw, device.sectors)?;
         let read_only = options.read_only || device.read_only || geometry.only_readable;
@@ -146,6 +154,7 @@ impl Ext2 {
             dirty_nodes_max: options.nodes.budget.min(options.nodes.capacity) / 4,
             age_ns: options.age_ms.saturating_mul(1_000_000),
             report: options.report,
+            tables: options.tables,
         });
         file_system.read_groups().await?;
         *file_system.allocator.get_mut() = Allocator::new(&file_system.geometry);
@@ -166,7 +175,8 @@ impl Ext2 {
             let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
             let view = Bytes::new(page, 0, self.geometry.block_bytes);
             let sector = self.sector(self.geometry.descriptors_start() + index);
-            let views = self.disk.read(sector, vec![view]).await.map_err(from_block)?;
+            let call = in_name_of(self.tables_payer(), || self.disk.read(sector, vec![view]));
+            let views = call.await.map_err(from_block)?;
             let raw = views.first().map_or(&[][..], Bytes::as_slice);
             let missing = self.geometry.group_count as usize - self.geometry.groups.len();
             for descriptor in raw.chunks(DESCRIPTOR_BYTES).take(per_block.min(missing)) {

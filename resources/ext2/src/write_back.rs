@@ -5,6 +5,7 @@ use crate::map::Blocks;
 use crate::metadata::from_block;
 use crate::node::Node;
 use crate::read::{CLUSTER_PAGES, Run, Runs};
+use crate::shared::in_name_of;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -142,9 +143,7 @@ impl Ext2 {
             }
         }
         let start = |run: Run| {
-            let before = gyre_account::set_current_activity(run.payer);
-            let call = self.disk.write(run.sector, run.views.clone());
-            gyre_account::set_current_activity(before);
+            let call = in_name_of(run.payer, || self.disk.write(run.sector, run.views.clone()));
             (run, call)
         };
         let calls: Vec<_> = runs.0.into_iter().map(start).collect();

@@ -12,7 +12,7 @@ use crate::viewers::Viewers;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use gyre_object::SpinLock;
 
 /// What an activity is entitled to.
@@ -26,11 +26,19 @@ pub struct ActivityParams {
     pub memory_bytes_max: u64,
     /// Most memory that each of its members may hold, bytes.
     pub member_bytes_max: u64,
+    /// A member for which its lead's `member_bytes_max` does not hold: it stands for something else than the others.
+    pub is_free_of_member_limit: bool,
 }
 
 impl Default for ActivityParams {
     fn default() -> Self {
-        ActivityParams { weight: 1, priority: 0, memory_bytes_max: u64::MAX, member_bytes_max: u64::MAX }
+        ActivityParams {
+            weight: 1,
+            priority: 0,
+            memory_bytes_max: u64::MAX,
+            member_bytes_max: u64::MAX,
+            is_free_of_member_limit: false,
+        }
     }
 }
 
@@ -80,6 +88,7 @@ pub(crate) struct Slot {
     pub(crate) memory_bytes_max: AtomicU64,
     /// What each member of it may hold: here, not at the members, so that a change holds for all of them at once.
     member_bytes_max: AtomicU64,
+    is_free_of_member_limit: AtomicBool,
 }
 
 #[derive(Clone, Copy)]
@@ -322,8 +331,10 @@ impl Activities {
     /// Most memory that it and all below it may hold, bytes: of a member, what it or its lead says, whichever is less.
     #[inline]
     pub fn own_limit(&self, id: ActivityId) -> u64 {
-        let own = self.slots.get(id.index()).map_or(u64::MAX, |slot| slot.memory_bytes_max.load(Ordering::Relaxed));
-        let lead = self.slots.get(id.lead_index()).filter(|_| id.is_member());
+        let Some(slot) = self.slots.get(id.index()) else { return u64::MAX };
+        let own = slot.memory_bytes_max.load(Ordering::Relaxed);
+        let keeps_to_lead = id.is_member() && !slot.is_free_of_member_limit.load(Ordering::Relaxed);
+        let lead = self.slots.get(id.lead_index()).filter(|_| keeps_to_lead);
         lead.map_or(own, |lead| own.min(lead.member_bytes_max.load(Ordering::Relaxed)))
     }
 
@@ -390,6 +401,7 @@ impl Slot {
             memory: MemorySlot::default(),
             memory_bytes_max: AtomicU64::new(u64::MAX),
             member_bytes_max: AtomicU64::new(u64::MAX),
+            is_free_of_member_limit: AtomicBool::new(false),
         }
     }
 
@@ -403,6 +415,7 @@ impl Slot {
         self.priority.store(u32::from(params.priority), Ordering::Relaxed);
         self.memory_bytes_max.store(params.memory_bytes_max, Ordering::Relaxed);
         self.member_bytes_max.store(params.member_bytes_max, Ordering::Relaxed);
+        self.is_free_of_member_limit.store(params.is_free_of_member_limit, Ordering::Relaxed);
     }
 
     fn params(&self) -> ActivityParams {
@@ -411,6 +424,7 @@ impl Slot {
             priority: self.priority.load(Ordering::Relaxed) as u8,
             memory_bytes_max: self.memory_bytes_max.load(Ordering::Relaxed),
             member_bytes_max: self.member_bytes_max.load(Ordering::Relaxed),
+            is_free_of_member_limit: self.is_free_of_member_limit.load(Ordering::Relaxed),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Everything is bounded: a program that does not listen has the grace time, a disk that does not answer [`WRITE_BACK_NS_MAX`].
 
 use crate::assembly::System;
+use crate::tables;
 use crate::tenants::{self, Running};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,13 +26,21 @@ const KILL_NS_MAX: u64 = 2_000_000_000;
 /// How long writing everything back may take, ns.
 const WRITE_BACK_NS_MAX: u64 = 30_000_000_000;
 
-/// The file systems on disks, and whose they are.
-static FILE_SYSTEMS: SpinLock<Vec<(ActivityId, &'static Ext2)>> = SpinLock::new(Vec::new());
+/// A file system on a disk.
+#[derive(Clone, Copy)]
+struct Mounted {
+    tenant: ActivityId,
+    server: &'static Ext2,
+    /// Who pays for its tables.
+    tables: Option<ActivityId>,
+}
+
+static FILE_SYSTEMS: SpinLock<Vec<Mounted>> = SpinLock::new(Vec::new());
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// A file system that is to be unmounted at the end, in the name of its tenant.
-pub fn remember(tenant: ActivityId, server: &'static Ext2) {
-    FILE_SYSTEMS.lock().push((tenant, server));
+pub fn remember(tenant: ActivityId, server: &'static Ext2, tables: Option<ActivityId>) {
+    FILE_SYSTEMS.lock().push(Mounted { tenant, server, tables });
 }
 
 /// Starts the end; false where it has begun before.
@@ -107,17 +116,23 @@ async fn unmount_all(system: &'static System) -> usize {
     let all = FILE_SYSTEMS.lock().clone();
     let resource = system.engine.resource("ext2").unwrap_or(ResourceId(0));
     UNMOUNTS.left.store(all.len(), Ordering::Release);
-    for (tenant, server) in &all {
-        system.engine.spawn_for(resource, *tenant, unmount(server, &UNMOUNTS));
+    for mounted in &all {
+        system.engine.spawn_for(resource, mounted.tenant, unmount(system, *mounted, &UNMOUNTS));
     }
     let none_left = || (UNMOUNTS.left.load(Ordering::Acquire) == 0).then_some(());
     within(WRITE_BACK_NS_MAX, UNMOUNTS.changed.until(none_left)).await;
     all.len().saturating_sub(UNMOUNTS.written.load(Ordering::Acquire))
 }
 
-fn unmount(server: &'static Ext2, unmounts: &'static Unmounts) -> impl Future<Output = ()> + 'static {
+fn unmount(
+    system: &'static System,
+    mounted: Mounted,
+    unmounts: &'static Unmounts,
+) -> impl Future<Output = ()> + 'static {
     async move {
-        match server.unmount().await {
+        let unmounted = mounted.server.unmount().await;
+        tables::close(system.engine, mounted.tables);
+        match unmounted {
             Ok(()) => drop(unmounts.written.fetch_add(1, Ordering::AcqRel)),
             Err(error) => log::error!("a file system cannot be unmounted: {error:?}"),
         }

@@ -34,6 +34,8 @@ mod snapshot;
 #[cfg(target_os = "none")]
 mod storage;
 #[cfg(target_os = "none")]
+mod tables;
+#[cfg(target_os = "none")]
 mod tenants;
 #[cfg(target_os = "none")]
 mod tree;

@@ -7,7 +7,7 @@ use crate::assembly::System;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_account::limits::ACTIVITIES_MAX;
-use gyre_account::{ActivityId, ActivityParams, ResourceId};
+use gyre_account::{ActivityError, ActivityId, ActivityParams, ResourceId};
 use gyre_engine::Engine;
 use gyre_engine::limits::WEIGHT_UNIT;
 use gyre_message::{WaitQueue, sleep_ns};
@@ -54,13 +54,11 @@ async fn fold(engine: &'static Engine) {
 
 /// An activity for a process of a tenant; the tenant's own where it has as many already as there are places for it.
 pub fn open(system: &System, tenant: ActivityId, name: &str) -> ActivityId {
-    let places = (ACTIVITIES_MAX - PLACES_KEPT) / system.activities.len().max(1);
-    let params = ActivityParams { weight: WEIGHT_UNIT, ..ActivityParams::default() };
-    let activities = &system.engine.accounts().activities;
-    match activities.create_member(tenant, name, params, places.min(usize::from(u16::MAX)) as u16) {
+    match member(system, tenant, name, ActivityParams::default()) {
         Ok(member) => member,
         Err(_) => {
             if !FULL.swap(true, Ordering::Relaxed) {
+                let places = places(system);
                 log::warn!(
                     "more than {places} processes in a tenant: those beyond are counted as the tenant's own work"
                 );
@@ -70,7 +68,28 @@ pub fn open(system: &System, tenant: ActivityId, name: &str) -> ActivityId {
     }
 }
 
-/// The process of an activity has ended.
+/// Places of each tenant's members.
+fn places(system: &System) -> usize {
+    let places = (ACTIVITIES_MAX - PLACES_KEPT) / system.activities.len().max(1);
+    places.min(usize::from(u16::MAX))
+}
+
+/// A member of a tenant, with the weight that processes begin with in place of that of `params`.
+///
+/// # Errors
+/// Those of [`gyre_account::Activities::create_member`].
+pub fn member(
+    system: &System,
+    tenant: ActivityId,
+    name: &str,
+    params: ActivityParams,
+) -> Result<ActivityId, ActivityError> {
+    let params = ActivityParams { weight: WEIGHT_UNIT, ..params };
+    let activities = &system.engine.accounts().activities;
+    activities.create_member(tenant, name, params, places(system) as u16)
+}
+
+/// The process of an activity has ended, or whatever else it stood for.
 pub fn close(engine: &Engine, activity: ActivityId) {
     if !activity.is_member() || !engine.accounts().activities.end(activity) {
         return;

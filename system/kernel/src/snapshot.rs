@@ -1,7 +1,7 @@
 //! The engine's figures in the form that the monitor exports.
 
 use crate::assembly::System;
-use crate::{memory as memory_resource, network, storage, tenants};
+use crate::{memory as memory_resource, network, storage, tables, tenants};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -113,7 +113,7 @@ fn process(info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, process: Option
         id: info.id.0,
         parent: info.parent.unwrap_or(info.id).0,
         name: name.unwrap_or_else(|| info.name.clone()),
-        kind: ActivityKind::Part,
+        kind: if tables::is_open(info.id) { ActivityKind::Tables } else { ActivityKind::Part },
         // One that has ended and is not folded into its tenant yet has no number any more.
         process_id: process.map_or(0, |process| process.id().unsigned_abs()),
         share: info.params.weight,

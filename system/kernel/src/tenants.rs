@@ -5,6 +5,7 @@ use crate::ending;
 use crate::host::{Personality, tenant_of};
 use crate::memory;
 use crate::storage::{self, Disks};
+use crate::tables;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -255,15 +256,16 @@ async fn mount(
     // A cached read is some 2,000 instructions: its bytes are told where a scheduler wants to know.
     let is_gated = grid::has_gate(system.machine, "file_cache");
     let report = (is_gated || grid::has_gate(system.machine, "ext2")).then(|| reporter(system.engine));
-    let options = MountOptions { nodes: bounds, names: bounds, report, ..MountOptions::new(index as u32 + 1) };
+    let tables = system.activities.get(index).and_then(|tenant| tables::open(system, *tenant));
+    let options = MountOptions { nodes: bounds, names: bounds, report, tables, ..MountOptions::new(index as u32 + 1) };
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
     let core = index % system.engine.cores();
-    let (server, client) =
-        gyre_assembly::files::mount(system.engine, client, options, disks.cache, core, is_gated).await?;
+    let mounted = gyre_assembly::files::mount(system.engine, client, options, disks.cache, core, is_gated).await;
+    let (server, client) = mounted.inspect_err(|_| tables::close(system.engine, tables))?;
     memory::add_file_system(server);
     server.objects().into_iter().for_each(|(name, counted)| gyre_object::register_pool(name, counted));
     if let Some(activity) = system.activities.get(index) {
-        ending::remember(*activity, server);
+        ending::remember(*activity, server, tables);
     }
     Ok(client)
 }

@@ -239,6 +239,16 @@ fn a_members_limit_holds_for_it_alone() {
 }
 
 #[test]
+fn a_member_that_is_free_of_its_leads_limit_keeps_to_its_own() {
+    let activities = Activities::new();
+    let (tenant, _) = pair(&activities);
+    let params = ActivityParams { is_free_of_member_limit: true, memory_bytes_max: 300, ..ActivityParams::default() };
+    let free = activities.create_member(tenant, "free", params, 10).unwrap();
+    activities.charge_memory(free, 300).unwrap();
+    assert_eq!((activities.charge_memory(free, 1), activities.own_limit(free)), (Err(OutOfMemory), 300));
+}
+
+#[test]
 fn a_members_limit_that_changes_holds_at_once_for_all_of_them() {
     let activities = Activities::new();
     let (tenant, [first, second]) = pair(&activities);
