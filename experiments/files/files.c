@@ -231,8 +231,11 @@ static void run_fio(const struct job *job, int requests) {
         ends_with_sync ? "--end_fsync=1" : "--end_fsync=0");
 }
 
-/* Tells the nanoseconds of one request. */
-static void tell_fio(const struct job *job) {
+/* Rounds by the clock: each is some tenths of a second, in which a host does other things, too; the shortest is told. */
+enum { FIO_ROUNDS = 3 };
+
+/* The nanoseconds of one request, as fio says. */
+static uint64_t fio_ns(const struct job *job) {
     char line[4096], *found = NULL;
     FILE *file = fopen("/data/fio.out", "r");
     must(file != NULL, "fio.out");
@@ -240,14 +243,19 @@ static void tell_fio(const struct job *job) {
     fclose(file);
     double kib_per_second = found ? atof(found) : 0;
     must(kib_per_second > 0, job->name);
-    tell(job->name, (uint64_t)(job->bytes / 1024.0 / kib_per_second * 1e9));
+    return (uint64_t)(job->bytes / 1024.0 / kib_per_second * 1e9);
 }
 
 static void fio_job(struct job job) {
     if (!wanted(job.name)) return;
     if (!counts_instructions) {
-        run_fio(&job, requests_of(&job));
-        tell_fio(&job);
+        uint64_t least = UINT64_MAX;
+        for (int round = 0; round < FIO_ROUNDS; round++) {
+            run_fio(&job, requests_of(&job));
+            uint64_t ns = fio_ns(&job);
+            if (ns < least) least = ns;
+        }
+        tell(job.name, least);
         return;
     }
     /* One request of each thread takes what fio's start and end take; the first time more, as nothing of fio is in memory. */
