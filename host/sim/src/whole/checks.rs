@@ -76,9 +76,23 @@ pub fn check_shares(machine: &Machine, before: &[u64], after: &[u64]) {
 /// Where it does.
 pub fn check_memory(machine: &Machine, tenant: &Tenant) {
     machine.cache.reclaim(tenant.activity, PAGES_MAX);
-    let held = machine.engine.accounts().activities.memory(tenant.activity).bytes;
+    let held = machine.engine.accounts().activities.held_bytes(tenant.activity);
     let bound = ((KEPT_PAGES + TABLE_PAGES_MAX) * PAGE_BYTES) as u64;
     assert!(held <= bound, "tenant {} still holds {held} bytes", tenant.index);
+}
+
+/// A tenant's file system has moved its tables for an activity that lives as long as the tenant.
+///
+/// # Panics
+/// Where it has not, or that has ended.
+pub fn check_tables(machine: &Machine, tenant: &Tenant) {
+    let (accounts, gate) = (machine.engine.accounts(), machine.resource("block"));
+    let is_mounted = tenant.mounted.borrow().is_some() && accounts.activities.is_alive(tenant.activity);
+    let Some(tables) = tenant.tables.get().filter(|_| is_mounted) else {
+        return assert!(!is_mounted, "tenant {}: there was a place for its tables", tenant.index);
+    };
+    let moved: u64 = accounts.lines().iter().map(|line| line.table().cell(tables, gate).get(Column::Bytes)).sum();
+    assert!(moved > 0 && accounts.activities.is_alive(tables), "tenant {}: {moved} bytes of tables", tenant.index);
 }
 
 /// Nothing is left but what was there before the tenants, and the keepers of their file systems.

@@ -1,6 +1,8 @@
 //! One life of the machine: from power on to a crash, or to an orderly end with all checks.
 
-use crate::whole::checks::{Alive, alive, check_ledger, check_left, check_memory, check_shares, sent_bytes};
+use crate::whole::checks::{
+    Alive, alive, check_ledger, check_left, check_memory, check_shares, check_tables, sent_bytes,
+};
 use crate::whole::exchange::Ends;
 use crate::whole::machine::Machine;
 use crate::whole::plan::{MS, Plan};
@@ -173,6 +175,7 @@ async fn direct(machine: Rc<Machine>, tenants: Vec<Rc<Tenant>>, is_ended: Rc<Cel
         unmount(&machine, tenant).await;
     }
     tenants.iter().for_each(|tenant| check_memory(&machine, tenant));
+    tenants.iter().for_each(|tenant| check_tables(&machine, tenant));
     for activity in &machine.activities {
         let _ = machine.engine.kill(*activity).await;
     }

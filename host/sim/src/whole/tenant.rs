@@ -7,7 +7,7 @@ use crate::whole::peer::{PEER_PORT, TENANT_PORT};
 use crate::whole::plan::{MS, PEER};
 use crate::whole::promises::Promises;
 use crate::whole::streams::{Listener, Served, answer, ask};
-use gyre_account::ActivityId;
+use gyre_account::{ActivityId, ActivityParams};
 use gyre_assembly::{files::mount, reporter};
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::ShelfOptions;
@@ -40,6 +40,8 @@ pub struct Tenant {
     pub activity: ActivityId,
     /// Its file system, once it is mounted.
     pub mounted: RefCell<Option<(&'static Ext2, files::Client)>>,
+    /// Who pays for its tables.
+    pub tables: Cell<Option<ActivityId>>,
     mounted_bell: WaitQueue,
     /// What its disk must hold.
     pub kept: RefCell<Vec<Kept>>,
@@ -74,6 +76,7 @@ impl Tenant {
             index,
             activity: machine.activities[index],
             mounted: RefCell::default(),
+            tables: Cell::default(),
             mounted_bell: WaitQueue::new(),
             kept: RefCell::new(kept),
             busy: Cell::new(0),
@@ -138,7 +141,10 @@ impl Tenant {
         let storage = machine.resource("storage");
         let port = machine.engine.port(storage, move |request| block::serve(volume, request));
         let bounds = ShelfOptions { capacity: NODES_MAX, budget: NODES_MAX, payer: tenant_of as _ };
-        let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(self.index as u32 + 1) };
+        let params = ActivityParams { is_free_of_member_limit: true, ..ActivityParams::default() };
+        let tables = machine.engine.accounts().activities.create_member(self.activity, "tables", params, 1).ok();
+        let options = MountOptions { nodes: bounds, names: bounds, tables, ..MountOptions::new(self.index as u32 + 1) };
+        self.tables.set(tables);
         let core = self.index % machine.engine.cores();
         // Of each second tenant contents go through the file cache's queue.
         let is_gated = self.index % 2 == 1;
