@@ -232,7 +232,7 @@ static void run_fio(const struct job *job, int requests) {
 }
 
 /* Rounds by the clock: each is some tenths of a second, in which a host does other things, too; the shortest is told. */
-enum { FIO_ROUNDS = 3 };
+enum { FIO_ROUNDS = 2 };
 
 /* The nanoseconds of one request, as fio says. */
 static uint64_t fio_ns(const struct job *job) {

@@ -82,6 +82,15 @@ pub enum Change {
         /// Processes and threads.
         processes: Option<u32>,
     },
+    /// Share and limit of a group of tenants.
+    Group {
+        /// Its name.
+        name: String,
+        /// Weight among its siblings.
+        share: Option<u32>,
+        /// Memory of all its tenants in bytes; `u64::MAX` takes the limit away.
+        memory_bytes: Option<u64>,
+    },
     /// A resource's scheduler and cores.
     Resource {
         /// Its name; `cpu` for the CPU's own policy and the cores of programs.

@@ -51,7 +51,7 @@ pub enum Command {
     Evict(Keep),
     /// Show who used what since the machine started
     Bill(Bill),
-    /// Change a running machine: shares and limits of a tenant, policy and cores of a resource
+    /// Change a running machine: shares and limits of tenants and groups, policy and cores of a resource
     #[command(after_help = SET_EXAMPLES)]
     Set(Set),
     #[command(after_help = EXP_EXAMPLES)]
@@ -79,6 +79,7 @@ Examples:
 
 const SET_EXAMPLES: &str = "\
 Tenants: share WEIGHT or \"60 %\" · memory SIZE · process-memory SIZE or none · processes COUNT
+Groups: share WEIGHT · memory SIZE or none
 Resources: policy NAME [inner NAME] [rate R burst B] · batch COUNT · cores 0,1 · weight WEIGHT
 A percentage is what the tenant gets while all its siblings want more; they keep their shares among each other.
 
@@ -220,6 +221,8 @@ pub struct Set {
 pub enum Subject {
     /// A tenant's share and limits
     Tenant,
+    /// Share and memory limit of a group of tenants
+    Group,
     /// A resource's scheduler and cores
     Resource,
 }

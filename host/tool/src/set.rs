@@ -1,5 +1,6 @@
 //! `gyre set`: changes a machine while it runs.
 
+mod group;
 mod percent;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ const RESOURCE_KEYS: &[&str] = &["policy", "inner", "rate", "burst", "batch", "c
 struct Answer {
     change: Change,
     tenants: Vec<TenantNow>,
+    groups: Vec<group::GroupNow>,
     resource: Option<gyre_config::monitor::Resource>,
 }
 
@@ -54,6 +56,7 @@ pub fn set(arguments: &cli::Set) -> Result<ExitCode> {
     let snapshot = agent.snapshot()?;
     let change = match arguments.what {
         cli::Subject::Tenant => tenant(&snapshot, &arguments.name, &arguments.pairs)?,
+        cli::Subject::Group => group::change(&snapshot, &arguments.name, &arguments.pairs)?,
         cli::Subject::Resource => resource(&snapshot, &arguments.name, &arguments.pairs)?,
     };
     let followers = percent::followers(&snapshot, &change);
@@ -73,7 +76,7 @@ pub fn set(arguments: &cli::Set) -> Result<ExitCode> {
 fn answer(change: Change, now: &Snapshot) -> Answer {
     let resource = match &change {
         Change::Resource { name, .. } => now.resources.iter().find(|one| one.name == kernel_name(name)).cloned(),
-        Change::Tenant { .. } => None,
+        Change::Tenant { .. } | Change::Group { .. } => None,
     };
     let sum: u64 = customers(now).map(|tenant| u64::from(tenant.share)).sum();
     let tenant = |tenant: &Activity| TenantNow {
@@ -83,7 +86,7 @@ fn answer(change: Change, now: &Snapshot) -> Answer {
         memory_limit_bytes: tenant.memory_bytes_limit,
         process_memory_limit_bytes: Some(tenant.process_memory_bytes_limit).filter(|limit| *limit != u64::MAX),
     };
-    Answer { change, tenants: customers(now).map(tenant).collect(), resource }
+    Answer { change, tenants: customers(now).map(tenant).collect(), groups: group::now(now), resource }
 }
 
 fn show(answer: &Answer) {
@@ -96,6 +99,9 @@ fn show(answer: &Answer) {
             cores.join(",")
         );
         return;
+    }
+    if let Change::Group { .. } = answer.change {
+        return print!("{}", group::table(&answer.groups));
     }
     let mut rows = vec![["", "weight", "share", "memory limit", "each process"].map(str::to_owned).to_vec()];
     rows.extend(answer.tenants.iter().map(|tenant| {
@@ -297,7 +303,7 @@ mod tests {
     fn share_of(shares: &[u32], value: &str) -> u32 {
         match tenant(&machine(shares), "tenant-1", &words(&format!("share {value}"))).unwrap() {
             Change::Tenant { share, .. } => share.unwrap(),
-            Change::Resource { .. } => panic!("a tenant was meant"),
+            Change::Group { .. } | Change::Resource { .. } => panic!("a tenant was meant"),
         }
     }
 

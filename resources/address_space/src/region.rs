@@ -1,10 +1,12 @@
 //! One mapping: a range with one set of rights and one provider.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_interface::files::{NodeId, files};
+use gyre_interface::io_stream::io_stream;
 use gyre_machine::{Access, MapFlags, PAGE_BYTES};
 use gyre_object::{Page, SpinLock};
 
@@ -86,19 +88,32 @@ pub struct MappedFile {
     /// Its size when last asked; asked again before an access beyond it is refused.
     pub(crate) size_bytes: AtomicU64,
     pub(crate) path: Vec<u8>,
+    passage: Option<io_stream::Client>,
     _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl MappedFile {
-    /// A file by its file system and node, with its size as far as it is known; `keep` holds it open.
+    /// A file by its file system and node, with its size as far as it is known; `passage` counts the bytes that mappings move where the
+    /// I/O stream resource divides bytes; `keep` holds the file open.
     pub fn new(
         client: files::Client,
         node: NodeId,
         size_bytes: u64,
         path: Vec<u8>,
+        passage: Option<io_stream::Client>,
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Arc<MappedFile> {
-        Arc::new(MappedFile { client, node, size_bytes: AtomicU64::new(size_bytes), path, _keep: keep })
+        Arc::new(MappedFile { client, node, size_bytes: AtomicU64::new(size_bytes), path, passage, _keep: keep })
+    }
+
+    /// Counts pages that a mapping of it has moved; waits where it is not their turn.
+    pub(crate) async fn count(&self, pages: usize) {
+        let Some(passage) = &self.passage else { return };
+        let bytes = pages * PAGE_BYTES;
+        if passage.visit(|meter| meter.passed(bytes)).is_none() {
+            // A resource that is gone has nobody left to count for.
+            let _ = Box::pin(passage.pass(bytes)).await;
+        }
     }
 
     /// True where the file has bytes in this page, by what is known.

@@ -5,7 +5,7 @@ use crate::scheduler::{Claim, victims};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_account::{Activities, ActivityId};
+use gyre_account::{Activities, ActivityId, ActivityParams};
 use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
 use gyre_object::SpinLock;
 
@@ -134,6 +134,38 @@ impl Memory {
             tenant.budget.reservation_bytes = tenant.budget.reservation_bytes.min(limit_bytes);
             self.entitle(&tenants);
         }
+    }
+
+    /// Changes what the tenants of a group may hold together; everybody's entitlement follows. Who holds more gives at the next request.
+    ///
+    /// # Errors
+    /// [`MemoryError::Invalid`] where more is reserved below it, [`MemoryError::Unknown`] where there is no such group.
+    pub fn set_group_limit(&self, group: ActivityId, limit_bytes: u64) -> Result<(), MemoryError> {
+        let tenants = self.tenants.lock();
+        if self.reserved_below(&tenants, group) > limit_bytes {
+            return Err(MemoryError::Invalid);
+        }
+        let activities = self.options.activities;
+        let params = ActivityParams { memory_bytes_max: limit_bytes, ..activities.params(group) };
+        activities.set_params(group, params).map_err(|_| MemoryError::Unknown)?;
+        self.entitle(&tenants);
+        Ok(())
+    }
+
+    /// What the tenants of a group have reserved together, bytes.
+    fn reserved_below(&self, tenants: &[Tenant], group: ActivityId) -> u64 {
+        let below = tenants.iter().filter(|tenant| self.is_below(tenant.activity, group));
+        below.fold(0, |sum, tenant| sum.saturating_add(tenant.budget.reservation_bytes))
+    }
+
+    /// True where all groups of a tenant have room for what it would reserve, besides what others below them do.
+    fn fits_groups(&self, tenants: &[Tenant], activity: ActivityId, reservation_bytes: u64) -> bool {
+        let own = tenants.iter().find(|tenant| tenant.activity == activity);
+        let now = own.map_or(0, |tenant| tenant.budget.reservation_bytes);
+        self.options.activities.ancestors(activity).skip(1).all(|group| {
+            let others = self.reserved_below(tenants, group) - now;
+            others.saturating_add(reservation_bytes) <= self.options.activities.params(group).memory_bytes_max
+        })
     }
 
     /// The figures of a tenant.
@@ -271,6 +303,7 @@ impl memory::Server for Memory {
             .fold(0, |sum, tenant| sum.saturating_add(tenant.budget.reservation_bytes));
         if budget.reservation_bytes > budget.limit_bytes
             || others.saturating_add(budget.reservation_bytes) > self.options.capacity_bytes
+            || !self.fits_groups(&tenants, activity, budget.reservation_bytes)
         {
             return Err(MemoryError::Invalid);
         }

@@ -2,7 +2,7 @@
 //! where there are fewer queues than cores, and to reset the device.
 
 use crate::bus::Bus;
-use crate::request::{DATA_PIECES_MAX, Done, Kind, Pending, Pieces, data_pieces, total_bytes};
+use crate::request::{DATA_PIECES_MAX, Done, Kind, Pending, Pieces, add_data, total_bytes};
 use crate::slots::Slots;
 use alloc::vec::Vec;
 use gyre_interface::scsi::Direction;
@@ -79,10 +79,6 @@ impl Queue {
             pending.fail();
             return Ok(false);
         };
-        let data = data_pieces(&pending.data, pending.kind.device_writes());
-        if !self.ring.has_room(data.len() + 2) {
-            return Err(pending);
-        }
         let Some(slot) = self.slots.take(&header, self.bus.unwritten()) else {
             return Err(pending);
         };
@@ -91,10 +87,10 @@ impl Queue {
         pieces.push(self.slots.header(slot));
         let answer = self.slots.answer_piece(slot);
         // Everything that the device reads comes first (virtio 1.2 §2.7.4.2).
-        match pending.kind.device_writes() && self.bus.answers_first() {
-            true => pieces.extend([answer].into_iter().chain(data)),
-            false => pieces.extend(data.into_iter().chain([answer])),
-        }
+        let is_answer_first = pending.kind.device_writes() && self.bus.answers_first();
+        pieces.extend(is_answer_first.then_some(answer));
+        add_data(&mut pieces, &pending.data, pending.kind.device_writes());
+        pieces.extend((!is_answer_first).then_some(answer));
         if let Err(Full(pending)) = self.ring.push(&pieces, pending) {
             self.slots.give_back(slot);
             return Err(pending);

@@ -84,15 +84,14 @@ impl Pending {
 /// Pieces of a chain: of 32 KiB in pages, with header and answer, without the heap.
 pub(crate) type Pieces = SmallVec<[Piece; 10]>;
 
-/// The data as pieces of a chain; neighbours in memory become one.
-pub(crate) fn data_pieces(data: &[Bytes], device_writes: bool) -> Pieces {
-    let mut pieces = Pieces::new();
+/// Adds the data as pieces of a chain; neighbours in memory become one.
+pub(crate) fn add_data(pieces: &mut Pieces, data: &[Bytes], device_writes: bool) {
+    let first = pieces.len();
     for view in data {
         let (pa, bytes) = (view.pa(), view.len() as u32);
-        match pieces.last_mut() {
+        match pieces.get_mut(first..).and_then(<[Piece]>::last_mut) {
             Some(last) if last.pa.0 + u64::from(last.bytes) == pa.0 => last.bytes += bytes,
             _ => pieces.push(Piece { pa, bytes, device_writes }),
         }
     }
-    pieces
 }

@@ -23,6 +23,10 @@ pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
             let index = system.machine.tenants.iter().position(|tenant| tenant.name == *name).ok_or(Errno::ENOENT)?;
             tenant(system, index, *share, (*memory_bytes, *process_memory_bytes), *processes)
         }
+        Change::Group { name, share, memory_bytes } => {
+            let index = system.machine.activities.iter().position(|group| group.name == *name).ok_or(Errno::ENOENT)?;
+            group(system, index, *share, *memory_bytes)
+        }
         Change::Resource { name, policy, batch, cores, weight, priority } => {
             let id = match name == CPU {
                 true => COMPUTE,
@@ -69,6 +73,19 @@ fn tenant(
     memory::set_limit(activity, params.memory_bytes_max);
     storage::set_limit(activity, params.memory_bytes_max);
     Ok(())
+}
+
+fn group(system: &'static System, index: usize, share: Option<u32>, memory_bytes: Option<u64>) -> Result<(), Errno> {
+    let activity = *system.groups.get(index).ok_or(Errno::ENOENT)?;
+    if memory_bytes == Some(0) || share.is_some_and(|share| !(1..=WEIGHT_MAX).contains(&share)) {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(bytes) = memory_bytes {
+        memory::set_group_limit(activity, bytes).map_err(|_| Errno::EINVAL)?;
+    }
+    let now = system.engine.accounts().activities.params(activity);
+    let params = ActivityParams { weight: share.unwrap_or(now.weight), ..now };
+    system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)
 }
 
 fn checked_cores(engine: &Engine, cores: u64) -> Result<u64, Errno> {

@@ -45,6 +45,14 @@ pub fn set_limit(activity: ActivityId, limit_bytes: u64) {
     }
 }
 
+/// Changes what the tenants of a group may hold together.
+///
+/// # Errors
+/// As [`Memory::set_group_limit`].
+pub fn set_group_limit(group: ActivityId, limit_bytes: u64) -> Result<(), MemoryError> {
+    MEMORY.get().ok_or(MemoryError::Unknown)?.set_group_limit(group, limit_bytes)
+}
+
 /// One more file system that can write dirty pages back.
 pub fn add_file_system(server: &'static Ext2) {
     FILE_SYSTEMS.add(server);

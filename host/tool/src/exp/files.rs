@@ -35,6 +35,8 @@ const PROMISED: [&str; 13] = [
     "anonymous-fault",
 ];
 
+/// Boots of each kernel by the clock.
+const BOOTS: usize = 3;
 /// Bars in one plot: the names of more would stand on each other.
 const PLOTTED: usize = 6;
 
@@ -49,8 +51,10 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let mut report = Report::new("files", "Files and memory beside Linux, the same programs in the same emulator");
     let instructions = both(|on| counted("instructions", Clock::InstructionsAndWaiting).count(rig, on))?;
     let calls = both_calls(rig, Clock::Instructions)?;
-    let times = both(|on| counted("time", Clock::Host).count(rig, on))?;
-    let times: Pairs = times.into_iter().chain(both_calls(rig, Clock::Host)?).collect();
+    let times = least_of(|| {
+        let programs = both(|on| counted("time", Clock::Host).count(rig, on))?;
+        Ok(programs.into_iter().chain(both_calls(rig, Clock::Host)?).collect())
+    })?;
     for (pairs, unit, is_promise) in
         [(&times, "us", true), (&instructions, "instructions", false), (&calls, "instructions", true)]
     {
@@ -67,7 +71,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
          10,000 files of 0.5 to 4 KiB, each figure is of one file; a row is of a transaction of 5,000, a transaction syncs; fio reads and writes through the \
          cache, which is emptied before (except cached), depth 16 is 16 threads; `ring` is one thread with 16 requests of io_uring, `direct` the same with \
          O_DIRECT (past the cache on both); writes end with fsync. \
-         Time is by the host's clock and only as good as the host is quiet; of fio the shortest of three rounds, on both. Instructions are counted by the emulator, of programs and kernel, in the last \
+         Time is by the host's clock and only as good as the host is quiet; the shortest of three boots of each kernel, in turn, and of fio of two rounds in each. Instructions are counted by the emulator, of programs and kernel, in the last \
          round; of fio without its start and end. Calls are counted as in `exp calls`."
             .into(),
     );
@@ -102,6 +106,23 @@ fn both(count: impl Fn(Kernel) -> Result<Vec<(String, u64)>>) -> Result<Pairs> {
         .collect())
 }
 
+/// The least times of several boots: how fast the same boot after boot is differs by half on this kind of host.
+fn least_of(times: impl Fn() -> Result<Pairs>) -> Result<Pairs> {
+    let mut least = times()?;
+    for _ in 1..BOOTS {
+        keep_least(&mut least, times()?);
+    }
+    Ok(least)
+}
+
+fn keep_least(least: &mut Pairs, again: Pairs) {
+    for (name, linux, gyre) in again {
+        if let Some(pair) = least.iter_mut().find(|pair| pair.0 == name) {
+            (pair.1, pair.2) = (pair.1.min(linux), pair.2.min(gyre));
+        }
+    }
+}
+
 /// How many times as good as Linux: above 1 is faster.
 fn ratio((_, linux, gyre): &(String, u64, u64)) -> f64 {
     *linux as f64 / (*gyre).max(1) as f64
@@ -127,6 +148,14 @@ fn figure(pair: &(String, u64, u64), unit: &str, is_promise: bool) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_of_several_boots_counts_for_each_by_itself() {
+        let pair = |name: &str, linux, gyre| (name.to_owned(), linux, gyre);
+        let mut least = vec![pair("a", 4, 9), pair("b", 2, 1)];
+        keep_least(&mut least, vec![pair("b", 1, 3), pair("a", 5, 6)]);
+        assert_eq!(least, [pair("a", 4, 6), pair("b", 1, 1)]);
+    }
 
     #[test]
     fn half_of_linuxs_time_is_twice_as_good_and_meets_the_promise() {

@@ -113,6 +113,7 @@ async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish:
         file.attributes.node,
         file.attributes.size_bytes,
         file.path.clone(),
+        file.passage,
         file.keep.clone(),
     );
     for segment in &image.segments {

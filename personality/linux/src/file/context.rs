@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::files::{Attributes, NodeId, NodeKind, files};
+use gyre_interface::io_stream::io_stream;
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
 
@@ -25,6 +26,8 @@ pub struct Executable {
     pub attributes: Attributes,
     /// Its path as the tenant sees it, for /proc and scripts.
     pub path: Vec<u8>,
+    /// Who counts what mappings move, where somebody does.
+    pub passage: Option<io_stream::Client>,
     /// Keeps the file open.
     pub keep: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -41,6 +44,8 @@ pub struct FileMapping {
     pub writable: bool,
     /// Its path, for /proc/PID/maps.
     pub path: Vec<u8>,
+    /// Who counts what mappings move, where somebody does.
+    pub passage: Option<io_stream::Client>,
     /// Keeps the file open while it is mapped.
     pub keep: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -331,7 +336,8 @@ impl FileContext {
         let path = found.path.clone();
         let location = Location { place: found.place, path: found.path };
         let file = OpenFile::new(&self.tenant, Object::Regular, raw::O_RDONLY, Some(location))?;
-        Ok(Executable { client, attributes, path, keep: Some(file) })
+        let passage = self.tenant.passage.gate().copied();
+        Ok(Executable { client, attributes, path, passage, keep: Some(file) })
     }
 
     /// The file behind a descriptor, for mmap.
@@ -354,6 +360,7 @@ impl FileContext {
             readable: file.is_readable(),
             writable: file.is_writable(),
             path: file.path().to_vec(),
+            passage: file.tenant().passage.gate().copied(),
             keep: Some(file.clone()),
         })
     }

@@ -116,7 +116,7 @@ fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool)
     if !rights_max.contains(rights) {
         return Err(Errno::EACCES);
     }
-    let mapped = MappedFile::new(file.client, file.node, 0, file.path, file.keep);
+    let mapped = MappedFile::new(file.client, file.node, 0, file.path, file.passage, file.keep);
     Ok((Provider::File(mapped), rights_max))
 }
 

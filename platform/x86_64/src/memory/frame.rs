@@ -276,6 +276,12 @@ impl Frame {
         ))
     }
 
+    /// The address of its first byte, for volatile access to its [`Frame::bytes`].
+    #[inline(always)]
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.memory.as_ptr()
+    }
+
     /// The address of a byte for volatile access, or `None` where `bytes` from there on do not fit.
     #[inline(always)]
     pub(crate) fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {

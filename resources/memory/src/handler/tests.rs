@@ -213,6 +213,37 @@ fn reservations_beyond_the_machine_are_refused() {
     assert_eq!(memory.figures_of(a).unwrap().entitled_bytes, 2048 * KIB);
 }
 
+#[test]
+fn reservations_beyond_a_groups_limit_are_refused_whichever_changes() {
+    let World { memory, tenants: [a, b, c], .. } = world_with_group(1024 * KIB);
+    let group = memory.options.activities.ancestors(a).nth(1).unwrap();
+    let budget = |kib| Budget { reservation_bytes: kib * KIB, limit_bytes: LIMIT, share: 1 };
+    assert_eq!(block_on(memory.set_budget(a, budget(512))), Ok(()));
+    assert_eq!(block_on(memory.set_budget(b, budget(513))), Err(MemoryError::Invalid));
+    assert_eq!(block_on(memory.set_budget(b, budget(512))), Ok(()));
+    assert_eq!(block_on(memory.set_budget(a, budget(512))), Ok(()), "as before");
+    assert_eq!(block_on(memory.set_budget(c, budget(1025))), Ok(()), "in no group");
+    assert_eq!(memory.set_group_limit(group, 1023 * KIB), Err(MemoryError::Invalid));
+    assert_eq!(memory.set_group_limit(group, 1024 * KIB), Ok(()));
+    assert_eq!(memory.set_group_limit(ActivityId(9_999), 1024 * KIB), Err(MemoryError::Unknown));
+}
+
+#[test]
+fn a_groups_limit_that_changes_holds_from_the_next_request_on() {
+    let World { memory, keeper, tenants: [a, b, c] } = world_with_group(u64::MAX);
+    let group = memory.options.activities.ancestors(a).nth(1).unwrap();
+    keeper.keep(a, 768 * KIB);
+    keeper.keep(b, 256 * KIB);
+    keep_more_than_entitled(memory, keeper, c);
+    assert_eq!(memory.set_group_limit(group, 512 * KIB), Ok(()));
+    assert_eq!(memory.figures_of(a).unwrap().entitled_bytes, 256 * KIB);
+    assert_eq!(block_on(memory.reserve(b, 4 * KIB)), Ok(()));
+    assert!(keeper.kept(a) + keeper.kept(b) <= 508 * KIB, "{} and {}", keeper.kept(a), keeper.kept(b));
+    assert_eq!(keeper.kept(c), 2048 * KIB, "in no group");
+    assert_eq!(memory.set_group_limit(group, u64::MAX), Ok(()));
+    assert_eq!(memory.figures_of(a).unwrap().entitled_bytes, 1024 * KIB);
+}
+
 /// Processes of `tenant`, which may hold so much each.
 fn processes(memory: &Memory, tenant: ActivityId, limit: u64) -> [ActivityId; 2] {
     let activities = memory.options.activities;

@@ -68,11 +68,15 @@ impl Native {
     fn explain(&self, change: &Change, error: io::Error) -> io::Error {
         let because = |why: String| io::Error::new(error.kind(), why);
         let name = match change {
-            Change::Tenant { name, .. } | Change::Resource { name, .. } => name,
+            Change::Tenant { name, .. } | Change::Group { name, .. } | Change::Resource { name, .. } => name,
         };
         match (error.raw_os_error(), change) {
             (Some(libc::ENOENT), Change::Tenant { .. }) => {
                 self.index(name).err().unwrap_or_else(|| because(format!("the tenant `{name}` has not started yet")))
+            }
+            (Some(libc::ENOENT), Change::Group { .. }) => because(format!("there is no group `{name}`")),
+            (Some(libc::EINVAL), Change::Group { memory_bytes: Some(_), .. }) => {
+                because(format!("the tenants of `{name}` have more memory reserved than that"))
             }
             (Some(libc::ENOENT), Change::Resource { .. }) => because(format!("there is no resource `{name}`")),
             (Some(libc::EOPNOTSUPP), _) => because(format!(

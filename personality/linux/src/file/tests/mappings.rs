@@ -1,7 +1,10 @@
 //! Files in a program's memory.
 
-use super::world::run;
+use super::world::{run, run_through};
+use crate::file::passage::Passage;
 use crate::{Arguments, memory};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
 use linux_raw_sys::general as raw;
 
@@ -28,6 +31,34 @@ fn what_a_program_wrote_to_its_copy_of_a_file_stays_when_memory_is_given_back() 
             assert_eq!((seen[0], seen[PAGE as usize], seen[PAGE as usize + 1], seen[2 * PAGE as usize]), (7, 8, 7, 7));
         }
     });
+}
+
+/// Bytes that passed the I/O stream resource when three pages of a file had been seen, again, and one of them written.
+fn passed_by_mapping(is_gate: bool) -> [u64; 3] {
+    let (passed, seen) = (Arc::new(AtomicU64::new(0)), Arc::new([const { AtomicU64::new(0) }; 3]));
+    let (counter, notes) = (passed.clone(), seen.clone());
+    run_through(Passage::counted(is_gate, passed), |user| async move {
+        user.file("/f", &[7; 3 * PAGE as usize]).await;
+        let file = user.open("/f", raw::O_RDWR, 0).await.unwrap();
+        let before = counter.load(Ordering::Relaxed);
+        let note = |at: usize| notes[at].store(counter.load(Ordering::Relaxed) - before, Ordering::Relaxed);
+        let arguments = Arguments([0, 3 * PAGE, READ_WRITE, u64::from(raw::MAP_SHARED), file, 0]);
+        let at = memory::mmap(&user.thread, arguments).await.unwrap();
+        assert_eq!(user.get(at, 3 * PAGE as usize).await, [7; 3 * PAGE as usize]);
+        note(0);
+        user.get(at, 3 * PAGE as usize).await;
+        note(1);
+        user.thread.copy_out(at + PAGE, &[8]).await.unwrap();
+        user.thread.copy_out(at + PAGE, &[9]).await.unwrap();
+        note(2);
+    });
+    [0, 1, 2].map(|at| seen[at].load(Ordering::Relaxed))
+}
+
+#[test]
+fn where_streams_divide_bytes_a_mapping_moves_the_pages_that_it_brings_and_those_it_dirties() {
+    assert_eq!(passed_by_mapping(true), [3 * PAGE, 3 * PAGE, 4 * PAGE]);
+    assert_eq!(passed_by_mapping(false), [0; 3]);
 }
 
 #[test]
