@@ -283,6 +283,22 @@ static int is_memory(void) {
     return where.f_type == 0x01021994;
 }
 
+/* What has no such way refuses the flag, at open and later; pipes take it for something else. */
+static void refusals(void) {
+    static const struct { const char *path; int flags; } refused[] = {{"/proc/version", 0}, {"/proc", O_DIRECTORY}, {"/", O_DIRECTORY}, {"/dev/null", O_RDWR}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        CHECK(open(refused[i].path, refused[i].flags | O_DIRECT) < 0 && errno == EINVAL);
+        int name = open(refused[i].path, refused[i].flags | O_DIRECT | O_PATH), file = open(refused[i].path, refused[i].flags);
+        CHECK(name >= 0 && file >= 0);
+        CHECK(fcntl(file, F_SETFL, O_DIRECT) < 0 && errno == EINVAL && !(fcntl(file, F_GETFL) & O_DIRECT));
+        CHECK(!fcntl(file, F_SETFL, O_NONBLOCK));
+        close(name), close(file);
+    }
+    int pair[2];
+    CHECK(!pipe(pair) && !fcntl(pair[1], F_SETFL, O_DIRECT) && fcntl(pair[1], F_GETFL) & O_DIRECT);
+    close(pair[0]), close(pair[1]);
+}
+
 /* A file system without a disk takes what is not aligned, too. */
 static void in_memory(void) {
     int fd = open("memory", O_RDWR | O_CREAT | O_DIRECT, 0600);
@@ -314,6 +330,7 @@ int main(void) {
     }
     plain = open("file", O_RDWR);
     CHECK(plain >= 0 && fcntl(direct, F_GETFL) & O_DIRECT);
+    refusals();
     put(0, FILE_BYTES, 0);
     same(0, FILE_BYTES);
     put(0, FILE_BYTES, 1);

@@ -372,6 +372,19 @@ static void in_memory(void) {
     CHECK(results[0] == 0 && results[1] == 100 && results[2] == 100);
     close(event), close(ends[0]), close(ends[1]), close(fd);
     close_ring(&r);
+    /* An event counter that is told only of what is done later. */
+    fd = open("cached", O_RDONLY);
+    open_ring(&r, 8, 0, 0);
+    event = eventfd(0, EFD_NONBLOCK);
+    CHECK(reg(r.fd, IORING_REGISTER_EVENTFD_ASYNC, &event, 1) == 0);
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 1);
+    CHECK(submit(&r, 1) == 1 && take(&r).res == 100);
+    FAILS(read(event, &told, 8), EAGAIN);
+    get(&r, IORING_OP_READ, fd, back, 100, 20000, 1)->flags = IOSQE_ASYNC;
+    soon.fd = event;
+    CHECK(submit(&r, 1) == 1 && take(&r).res == 100 && poll(&soon, 1, 10000) == 1 && read(event, &told, 8) == 8 && told == 1);
+    close(event), close(fd);
+    close_ring(&r);
     /* Those that find no room wait for it. */
     fd = open("cached", O_RDONLY);
     open_ring(&r, 4, IORING_SETUP_CQSIZE, 4);

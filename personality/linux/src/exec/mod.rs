@@ -86,8 +86,11 @@ async fn execute(
 /// Reads an array of string pointers that ends with null.
 async fn read_strings(thread: &Thread, address: u64, room: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
     let mut strings = Vec::new();
+    if address == 0 {
+        return Ok(strings);
+    }
     let mut at = address;
-    while address != 0 {
+    loop {
         let pointer: u64 = thread.read_struct(at).await?;
         if pointer == 0 {
             break;

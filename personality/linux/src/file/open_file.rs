@@ -48,17 +48,30 @@ pub struct OpenFile {
     _counter: Counter,
 }
 
+/// Files of served file systems, and pipes, whose messages then stay apart; not /proc, directories and the rest.
+fn may_be_direct(object: &Object, location: Option<&Location>) -> bool {
+    match object {
+        Object::Regular => location.is_none_or(|location| location.place.system().client().is_some()),
+        Object::Pipe(_) => true,
+        _ => false,
+    }
+}
+
 impl OpenFile {
     /// A description of `object` with the flags of open(2).
     ///
     /// # Errors
-    /// ENFILE where the tenant has too many.
+    /// ENFILE where the tenant has too many; EINVAL for O_DIRECT of what has no such way.
     pub fn new(
         tenant: &Arc<TenantFiles>,
         object: Object,
         flags: u32,
         location: Option<Location>,
     ) -> Result<Arc<OpenFile>, Errno> {
+        let is_direct = flags & (raw::O_DIRECT | raw::O_PATH) == raw::O_DIRECT;
+        if is_direct && !may_be_direct(&object, location.as_ref()) {
+            return Err(Errno::EINVAL);
+        }
         let count = tenant.count_open()?;
         let kept = STATUS_FLAGS | raw::O_ACCMODE | raw::O_PATH | raw::O_DIRECTORY | raw::O_SYNC;
         Ok(Arc::new(OpenFile {
@@ -130,6 +143,11 @@ impl OpenFile {
     /// True with O_SYNC or O_DSYNC: a write is answered when it is durable.
     pub fn is_durable(&self) -> bool {
         self.flags() & raw::O_DSYNC != 0
+    }
+
+    /// True where O_DIRECT may be set.
+    pub fn may_be_direct(&self) -> bool {
+        may_be_direct(&self.object, self.location.as_ref())
     }
 
     /// True with O_DIRECT, as long as its file system is not known to have no device: reads and writes go past the cache.

@@ -189,7 +189,11 @@ fn change(thread: &Thread, a: Arguments) -> Outcome {
         }
         raw::F_GETFL => Ok(u64::from(file_of(thread, descriptor)?.flags() | raw::O_LARGEFILE)),
         raw::F_SETFL => {
-            usable_file(thread, descriptor)?.set_flags(a.unsigned(2) & STATUS_FLAGS);
+            let (file, flags) = (usable_file(thread, descriptor)?, a.unsigned(2) & STATUS_FLAGS);
+            if flags & raw::O_DIRECT != 0 && !file.may_be_direct() {
+                return Err(Errno::EINVAL);
+            }
+            file.set_flags(flags);
             Ok(0)
         }
         raw::F_SETOWN => {

@@ -1,5 +1,6 @@
 //! io_uring_register: buffers, files, an event counter, and what is offered.
 
+use super::ring::ToldEvent;
 use super::submission::code;
 use super::{Ring, ring_of};
 use crate::file::calls::usable_file;
@@ -45,7 +46,7 @@ pub async fn register(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             let files = ring.registered.lock().files.take();
             files.map(|_| 0).ok_or(Errno::ENXIO)
         }
-        EVENT | EVENT_ASYNC => event(thread, ring, argument, count).await,
+        EVENT | EVENT_ASYNC => event(thread, ring, (argument, count), a.unsigned(1) == EVENT_ASYNC).await,
         EVENT_END => {
             let event = ring.registered.lock().event.take();
             event.map(|_| 0).ok_or(Errno::ENXIO)
@@ -134,7 +135,7 @@ async fn update(thread: &Thread, ring: &Ring, address: u64, count: usize) -> Out
     Ok(count as u64)
 }
 
-async fn event(thread: &Thread, ring: &Ring, address: u64, count: usize) -> Outcome {
+async fn event(thread: &Thread, ring: &Ring, (address, count): (u64, usize), is_later_only: bool) -> Outcome {
     if count != 1 {
         return Err(Errno::EINVAL);
     }
@@ -147,7 +148,7 @@ async fn event(thread: &Thread, ring: &Ring, address: u64, count: usize) -> Outc
     if registered.event.is_some() {
         return Err(Errno::EBUSY);
     }
-    registered.event = Some(file);
+    registered.event = Some(ToldEvent { file, is_later_only });
     Ok(0)
 }
 

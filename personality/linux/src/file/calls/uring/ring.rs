@@ -69,7 +69,15 @@ impl Completion {
 pub struct Registered {
     pub buffers: Option<Vec<Range>>,
     pub files: Option<Vec<Option<Arc<OpenFile>>>>,
-    pub event: Option<Arc<OpenFile>>,
+    pub event: Option<ToldEvent>,
+}
+
+/// An event counter that is told of completions.
+#[derive(Clone)]
+pub struct ToldEvent {
+    pub file: Arc<OpenFile>,
+    /// Not of those within the call that submits (IORING_REGISTER_EVENTFD_ASYNC).
+    pub is_later_only: bool,
 }
 
 #[derive(Default)]
@@ -231,19 +239,19 @@ impl Ring {
         state.drains.remove(&number);
         state.completions += u64::from(counts);
         let completion = Completion { user_data: flight.user_data, result };
-        self.tell(state, is_told.then_some(completion));
+        self.tell(state, is_told.then_some(completion), false);
     }
 
     /// The same of one that was never under way: it was done within the call that submitted it.
     pub fn complete_at_once(&self, user_data: u64, result: i32, is_told: bool) {
         let mut state = self.state.lock();
         state.completions += 1;
-        self.tell(state, is_told.then_some(Completion { user_data, result }));
+        self.tell(state, is_told.then_some(Completion { user_data, result }), true);
     }
 
-    fn tell(&self, mut state: LockGuard<'_, State>, completion: Option<Completion>) {
+    fn tell(&self, mut state: LockGuard<'_, State>, completion: Option<Completion>, is_at_once: bool) {
         // Who registers one later, having seen this completion, is not told of it.
-        let event = completion.and_then(|_| self.event());
+        let event = completion.and_then(|_| self.event(is_at_once));
         if let Some(completion) = completion {
             self.move_up(&mut state);
             if !state.backlog.is_empty() || !self.put(&mut state, completion) {
@@ -263,9 +271,13 @@ impl Ring {
     }
 
     /// The event counter that is told of completions now.
-    fn event(&self) -> Option<Arc<OpenFile>> {
+    fn event(&self, is_at_once: bool) -> Option<Arc<OpenFile>> {
         let is_disabled = self.memory.load(at::COMPLETE_FLAGS) & FLAG_EVENT_DISABLED != 0;
-        if is_disabled { None } else { self.registered.lock().event.clone() }
+        if is_disabled {
+            return None;
+        }
+        let event = self.registered.lock().event.clone();
+        event.filter(|event| !(is_at_once && event.is_later_only)).map(|event| event.file)
     }
 
     /// Completions so far, those of timeouts left out.
