@@ -1,6 +1,7 @@
 //! `gyre exp NAME`: a paper's experiment, its figure beside ours, and a plot.
 
 mod accuracy;
+mod beside;
 mod breakdown;
 mod calls;
 mod counted;
@@ -12,6 +13,7 @@ mod hop;
 mod html;
 mod marks;
 mod memory;
+mod names;
 mod overhead;
 mod plot;
 mod program;
@@ -74,6 +76,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "memory",
         title: "A stream through ten times the memory, beside Linux with control groups",
         run: memory::run,
+    },
+    Experiment {
+        name: "names",
+        title: "Looks at names beside names without end and beside dirty pages",
+        run: names::run,
     },
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },

@@ -80,8 +80,8 @@ impl AddressSpace {
                 Step::Ask(file, index) => self.bring(address, &file, index).await?,
                 Step::Tell(file, index) => {
                     file.client.page_dirtied(file.node, index).await?;
-                    file.count(1).await;
                     self.allow_write(address, &file, index);
+                    file.count(1).await;
                 }
             }
         }
@@ -167,17 +167,19 @@ impl AddressSpace {
                 return Err(FaultError::BeyondEnd);
             }
         }
-        let asked = self.ask_neighbours(address, file);
+        let neighbours = self.ask_neighbours(address, file);
         let page = file.client.page(file.node, index).await?;
-        let there =
-            |(at, index, call): (_, _, Call<_>)| Some((at, index, answered::<Result<_, FileError>>(call)?.ok()?));
-        let neighbours: Vec<(u64, u64, Page)> = asked.into_iter().filter_map(there).collect();
-        file.count(1 + neighbours.len()).await;
         self.accept(address, file, index, page)?;
-        for (address, index, page) in neighbours {
-            self.counters.count(|counters| &counters.neighbours);
-            self.accept(address, file, index, page)?;
+        let mut pages = 1;
+        for (address, index, call) in neighbours {
+            if let Some(Ok(page)) = answered(call) {
+                self.counters.count(|counters| &counters.neighbours);
+                self.accept(address, file, index, page)?;
+                pages += 1;
+            }
         }
+        // Only now: nothing may come between an answer and the place that it is for.
+        file.count(pages).await;
         Ok(())
     }
 

@@ -1,45 +1,19 @@
 //! A tenant that streams through ten times the memory: what its neighbours' caches and reads are like, here and on Linux.
-//!
-//! Time is counted in instructions (`-icount shift=0`), so that what else the host does changes nothing.
-
-use std::time::{Duration, Instant};
-
-use gyre_config::file::{self, Description};
 
 use super::{
+    beside::{Beside, Outcome},
     plot::{self, Group},
-    program,
     report::{Figure, Report},
     rig::Rig,
 };
-use crate::{
-    cli::Kernel,
-    failure::{Failure, Result},
-    project::Project,
-    qemu,
-    run::{self, Running},
-    ui::Step,
-};
+use crate::{cli::Kernel, failure::Result};
 
-const NEIGHBOURS: [&str; 2] = ["gold", "silver"];
-/// What begins a neighbour's lines.
-const MARK: &str = "memory: ";
 /// Bytes that each neighbour reads while it is measured (experiments/memory/reader.c).
 const READ_BYTES: u64 = 1000 * (32 << 10);
 const STREAM: &str = "dd if=/dev/zero of=/srv/stream bs=1M count=1 seek=2560 2>/dev/null; \
     while :; do dd if=/srv/stream of=/dev/null bs=64k 2>/dev/null; done";
 const RATIO_MAX: f64 = 1.05;
 const CASES: [&str; 2] = ["bronze reads a small file", "bronze streams"];
-/// No run takes that long.
-const LIMIT: Duration = Duration::from_secs(400);
-
-/// What the neighbours had in one run: the worse of both.
-#[derive(Clone, Copy, Default)]
-struct Outcome {
-    p50_us: f64,
-    p99_us: f64,
-    hit_percent: f64,
-}
 
 /// Adversary nr. 6: a stream beside working sets.
 ///
@@ -57,9 +31,9 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let [linux, linux_streamed, gyre, gyre_streamed] = outcomes[..] else { return Ok(report) };
     let ratio = |before: Outcome, after: Outcome| after.p99_us / before.p99_us.max(0.001);
     let ours = ratio(gyre, gyre_streamed);
-    let lost = gyre.hit_percent - gyre_streamed.hit_percent;
+    let lost = hit_percent(gyre) - hit_percent(gyre_streamed);
     let hits = |gyre: Outcome, linux: Outcome, case: &str| {
-        Figure::new(format!("neighbours' hits, {case}"), gyre.hit_percent, 2, "%").linux(linux.hit_percent)
+        Figure::new(format!("neighbours' hits, {case}"), hit_percent(gyre), 2, "%").linux(hit_percent(linux))
     };
     let times = |gyre: Outcome, linux: Outcome, case: &str| {
         [
@@ -90,89 +64,12 @@ pub fn run(rig: &Rig) -> Result<Report> {
 }
 
 fn measure(rig: &Rig, on: Kernel, streams: bool) -> Result<Outcome> {
-    let path = rig.project.root.join("experiments/memory.toml");
-    let mut description = file::read(&path)?;
-    prepare(&rig.project, &mut description, streams)?;
-    let arguments = rig.arguments(path, on);
-    let mut running =
-        run::start_with_clock(&rig.project, description, &arguments, &rig.stop, qemu::Clock::Instructions)?;
-    let step = Step::start(format!("reading on {on:?}{}", if streams { " beside a stream" } else { "" }));
-    wait(rig, &mut running, &step, "begins")?;
-    let before = read_bytes(&running)?;
-    let ended = wait(rig, &mut running, &step, "done")?;
-    let after = read_bytes(&running)?;
-    step.done();
-    let mut outcome = Outcome { hit_percent: 100.0, ..Outcome::default() };
-    for (tenant, text) in ended.iter().enumerate() {
-        let us = |name: &str| value(text, name).unwrap_or(0) as f64 / 1000.0;
-        let (before, after) = (before.get(tenant).copied().unwrap_or(0), after.get(tenant).copied().unwrap_or(0));
-        outcome.p50_us = outcome.p50_us.max(us("p50"));
-        outcome.p99_us = outcome.p99_us.max(us("p99"));
-        let read = after.saturating_sub(before);
-        outcome.hit_percent = outcome.hit_percent.min(100.0 - read as f64 * 100.0 / READ_BYTES as f64);
-    }
-    Ok(outcome)
+    let other = streams.then(|| ["/bin/busybox", "sh", "-c", STREAM].map(String::from).into());
+    let step = if streams { "reading beside a stream" } else { "reading" }.to_owned();
+    Beside { name: "memory", program: ("memory/reader.c", "/reader"), other, step }.measure(rig, on)
 }
 
-fn prepare(project: &Project, description: &mut Description, streams: bool) -> Result<()> {
-    let reader = program::compile(project, "memory/reader.c")?;
-    if let Some(image) = description.images.get_mut("set") {
-        image.files.insert("/reader".into(), reader);
-    }
-    let bronze = description.machine.tenants.iter_mut().find(|tenant| tenant.name == "bronze");
-    if let Some(command) = bronze.and_then(|tenant| tenant.program.as_mut()).filter(|_| streams) {
-        command.argv = ["/bin/busybox", "sh", "-c", STREAM].map(String::from).into();
-    }
-    Ok(())
-}
-
-/// Waits until each neighbour has said `word`; answers what they said so far.
-fn wait(rig: &Rig, running: &mut Running, step: &Step, word: &str) -> Result<Vec<String>> {
-    let started = Instant::now();
-    loop {
-        // The machine's clock runs while it boots: no answer yet is no failure.
-        let texts: Vec<String> =
-            NEIGHBOURS.iter().map(|name| running.agent.get(&format!("/logs/{name}")).unwrap_or_default()).collect();
-        if texts.iter().all(|text| value(text, word).is_some()) {
-            return Ok(texts);
-        }
-        if let Some(status) = running.qemu.ended()? {
-            return Err(running.qemu.unexpected_end(status));
-        }
-        if rig.stop.is_set() {
-            return Err(Failure::new("ended by the user"));
-        }
-        if started.elapsed() > LIMIT || texts.iter().any(|text| text.contains("memory: FAILED")) {
-            return Err(Failure::new(format!("the neighbours did not come to `{word}`; they said: {texts:?}")));
-        }
-        step.detail(&format!("{} s", started.elapsed().as_secs()));
-        std::thread::sleep(Duration::from_millis(300));
-    }
-}
-
-/// The number behind a neighbour's word.
-fn value(text: &str, word: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(MARK)?.split_once(' '));
-    lines.find(|(name, _)| *name == word)?.1.trim().parse().ok()
-}
-
-/// Bytes that the neighbours' disks have read so far.
-fn read_bytes(running: &Running) -> Result<Vec<u64>> {
-    let snapshot = running.agent.snapshot()?;
-    let of = |name: &&str| {
-        snapshot.activities.iter().find(|activity| activity.name == **name).map_or(0, |activity| activity.read_bytes)
-    };
-    Ok(NEIGHBOURS.iter().map(of).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_neighbours_figures_are_read_from_its_log() {
-        let text = "memory: begins 0\nmemory: p50 12\r\nmemory: p99 x\n";
-        assert_eq!((value(text, "p50"), value(text, "begins")), (Some(12), Some(0)));
-        assert_eq!((value(text, "p99"), value(text, "done")), (None, None));
-    }
+/// Of what the neighbours read, what did not come from the disk: the worse of both.
+fn hit_percent(outcome: Outcome) -> f64 {
+    100.0 - outcome.read_bytes as f64 * 100.0 / READ_BYTES as f64
 }
