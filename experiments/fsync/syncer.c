@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SYNCS_MAX = 100000, PAUSE_MS = 50, SETTLE_MS = 1000, WRITERS = 4, ROUNDS_MAX = 1000 };
+enum { PAGE = 4096, SYNCS_MAX = 100000, PAUSE_MS = 50, SETTLE_MS = 1000, WRITERS = 4, ROUNDS_MAX = 1000, LINE = 16 };
 
 static char page[PAGE];
 static struct { int round; double ms; } times[SYNCS_MAX];
@@ -58,9 +58,14 @@ static void victim(void) {
         }
         pause_ms(PAUSE_MS);
     }
-    for (int i = 0; i < count; i++)
-        printf("fsync: took %d %.3f\n", times[i].round, times[i].ms);
-    printf("fsync: done\n");
+    // Some in a line: the log of a tenant keeps only so much.
+    for (int i = 0, in_line = 0; i < count; i++) {
+        int is_next = i && times[i].round == times[i - 1].round && in_line < LINE;
+        if (is_next) printf(" %.2f", times[i].ms);
+        else printf("%sfsync: took %d %.2f", i ? "\n" : "", times[i].round, times[i].ms);
+        in_line = is_next ? in_line + 1 : 1;
+    }
+    printf("\nfsync: done\n");
 }
 
 static void *writer(void *number) {

@@ -24,8 +24,7 @@ use rounds::{Pair, Rounds, median};
 
 const VICTIM: &str = "victim";
 const STORM: &str = "storm";
-/// Pairs of a round alone and one beside, unless the user chose another number: the victim tells of each sync at its end, and of more than ten
-/// pairs the log of a tenant does not keep all.
+/// Pairs of a round alone and one beside, unless the user chose another number.
 const PAIRS: u32 = 8;
 /// Length of a round, unless the user chose other seconds.
 const ROUND_SECONDS: u32 = 10;
@@ -148,6 +147,9 @@ fn measure(rig: &Rig, on: Kernel) -> Result<Rounds> {
     let length = Duration::from_secs(u64::from((rounds + ROUNDS_BEFORE) * seconds(rig)));
     let text = wait(rig, &mut running, on, length)?;
     let found = Rounds::read(&text, seconds(rig));
+    if found.pairs().len() < rounds as usize / 2 || found.fewest() == 0 {
+        return Err(Failure::new("the victim's log does not tell of all rounds: fewer of them (--count)"));
+    }
     tell(on, &found);
     Ok(found)
 }

@@ -97,12 +97,14 @@ fn at(sorted: &[f64], percent: usize) -> f64 {
     sorted.get(sorted.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0.0)
 }
 
-/// Round and number of each line that begins so.
+/// Round and number of all numbers of each line that begins so.
 fn numbers<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = (usize, f64)> + 'a {
-    text.lines().filter_map(move |line| {
-        let (round, number) = line.trim().strip_prefix(mark)?.split_once(' ')?;
-        Some((round.parse().ok()?, number.parse().ok()?))
-    })
+    let of_line = move |line: &'a str| {
+        let (round, numbers) = line.trim().strip_prefix(mark)?.split_once(' ')?;
+        let round = round.parse().ok()?;
+        Some(numbers.split(' ').filter_map(move |number| Some((round, number.parse().ok()?))))
+    };
+    text.lines().filter_map(of_line).flatten()
 }
 
 #[cfg(test)]
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn rounds_are_read_from_both_logs_and_paired() {
-        let text = "fsync: took 0 4.5\r\nfsync: took 1 9\nfsync: took x\nfsync: took 2 1\nfsync: took 3 2\nfsync: took 3 3\n\
+        let text = "fsync: took 0 4.5\r\nfsync: took 1 9\nfsync: took x\nfsync: took 2 1\nfsync: took 3 2 3\n\
                     fsync: done\nfsync: stormed 1 50\nfsync: stormed 3 70\n";
         let rounds = Rounds::read(text, 10);
         assert!(is_over(text) && rounds.stormed_per_second == 6.0 && rounds.fewest() == 1);
