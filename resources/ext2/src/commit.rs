@@ -138,8 +138,8 @@ impl Commit {
 
     async fn gather(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
-        // What is copied here leads to no block whose contents are gone.
-        let _pass = file_system.cut_gate.exclusive().await;
+        // What is copied here leads to no block whose contents are gone, and no inode is shorter than its blocks.
+        let _pass = file_system.after_cuts().await;
         self.copy_names()?;
         file_system.encode_inodes().await?;
         self.copy(|class| class == Class::Inodes)?;

@@ -12,7 +12,7 @@ use crate::node::{Node, State};
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
 use alloc::sync::Arc;
 use alloc::vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::files::FileError;
 use gyre_object::Page;
 
@@ -20,6 +20,15 @@ use gyre_object::Page;
 pub(crate) const EXTRA_BYTES: u16 = 32;
 /// Largest size that does not need the feature for large files.
 const SMALL_FILE_MAX: u64 = 0x7fff_ffff;
+
+/// A flag that is set again when this is dropped, unless it was taken out.
+struct Again<'a>(Option<&'a AtomicBool>);
+
+impl Drop for Again<'_> {
+    fn drop(&mut self) {
+        self.0.inspect(|flag| flag.store(true, Ordering::Release));
+    }
+}
 
 impl Ext2 {
     /// Writes all changed inodes into the blocks of their tables.
@@ -143,11 +152,12 @@ impl Ext2 {
         if !self.counts_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let written = async {
-            self.write_descriptors().await?;
-            self.write_superblock(false).await
-        };
-        written.await.inspect_err(|_| self.counts_stale.store(true, Ordering::Release))
+        // Also where this is killed halfway.
+        let mut again = Again(Some(&self.counts_stale));
+        self.write_descriptors().await?;
+        self.write_superblock(false).await?;
+        again.0 = None;
+        Ok(())
     }
 
     /// Writes the counts of the groups where they changed.

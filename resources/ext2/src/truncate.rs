@@ -10,6 +10,8 @@ use crate::node::Node;
 use crate::read::{clear_behind, pages};
 use crate::write_back::BATCH_PAGES;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::Ordering;
@@ -132,6 +134,35 @@ impl Ext2 {
         }
         let _pass = self.cut_gate.shared().await;
         self.trim(node).await
+    }
+
+    /// Waits until nobody takes blocks away; what somebody began who was killed is finished first, as far as the device lets. Files are not
+    /// taken away from while the pass is held. The caller holds no file's gate.
+    pub(crate) async fn after_cuts(&'static self) -> Pass<'static> {
+        self.finish_cuts().await;
+        let pass = self.cut_gate.exclusive().await;
+        if self.cut_halfway().is_empty() {
+            return pass;
+        }
+        drop(pass);
+        // Somebody was killed just now.
+        self.finish_cuts().await;
+        self.cut_gate.exclusive().await
+    }
+
+    /// Frees what lies behind the end of files whose size is changed and not written yet.
+    async fn finish_cuts(&'static self) {
+        for node in self.cut_halfway() {
+            let _pass = node.gate.exclusive().await;
+            if let Err(error) = self.finish_trim(&node).await {
+                log::warn!("ext2 {}: blocks behind the end of node {} stay ({error:?})", self.file_system, node.id);
+            }
+        }
+    }
+
+    fn cut_halfway(&self) -> Vec<Arc<Node>> {
+        let metadata = self.metadata.lock();
+        metadata.nodes.values().filter(|node| node.trim.load(Ordering::Acquire)).cloned().collect()
     }
 
     async fn trim(&'static self, node: &Node) -> Result<(), FileError> {

@@ -127,6 +127,12 @@ fn a_kill_at_any_await_point_leaves_nothing_behind() {
                 let (disk, fs, _) = mount(image.clone()).await;
                 let root = fs.root().await.unwrap();
                 let done = kill_after(polls, operation(fs, root)).await;
+                let synced = async {
+                    fs.sync_all().await.unwrap();
+                    let (code, words) = e2fsck(&mut disk.image(), &["-fn"]);
+                    assert_eq!(code, 0, "{name}, killed at {polls}, synced: {words}");
+                };
+                synced.await;
                 let others = async {
                     // All that could hang on a lock that was left: every node is written, moved and synced.
                     fs.create(root, b"other".to_vec(), new(NodeKind::File)).await.unwrap();

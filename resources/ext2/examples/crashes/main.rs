@@ -18,6 +18,8 @@ use sums::Sums;
 
 /// Seeds of one process: what a simulated machine leaves in memory goes with it.
 const SEEDS_PER_PROCESS: u64 = 100;
+/// Most workers at once, each below a directory of its own.
+const WORKERS_MAX: usize = 3;
 /// Seeds after which it is said how far it is.
 const SEEDS_PER_LINE: u64 = 500;
 
@@ -106,7 +108,8 @@ fn run(seeds: Range<u64>) -> Sums {
     let mut sums = Sums::default();
     for seed in seeds {
         let style = crash::STYLES[seed as usize / 2 % crash::STYLES.len()];
-        sums.add(&crash::run(seed, &images[seed as usize % 2], 1, style));
+        let workers = 1 + seed as usize / 8 % WORKERS_MAX;
+        sums.add(&crash::run(seed, &images[seed as usize % 2], 1, style, workers));
     }
     sums
 }

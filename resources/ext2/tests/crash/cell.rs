@@ -30,6 +30,11 @@ impl<T: PartialEq> Cell<T> {
         self.0.drain(..self.0.len() - 1);
     }
 
+    /// What it may be.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
     /// True where one of what it may be fits.
     pub fn may_be(&self, fits: impl FnMut(&T) -> bool) -> bool {
         self.0.iter().any(fits)

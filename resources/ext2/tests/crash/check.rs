@@ -2,6 +2,8 @@
 
 use super::node::{Extended, Found, Id, Place};
 use super::support::{assert_clean, e2fsck, mount, read_all};
+use super::top;
+use super::work::OWNERS;
 use super::world::{ROOT, World};
 use gyre_interface::files::files::Client;
 use gyre_interface::files::{Attributes, NodeId, NodeKind};
@@ -19,54 +21,81 @@ pub struct Compared {
     pub lost_and_found: u64,
 }
 
-/// The tree.
+/// The tree of a worker.
 #[derive(Default)]
 struct Tree {
+    first_owner: u32,
     nodes: BTreeMap<Id, Found>,
     names: BTreeMap<Place, Id>,
     lost_and_found: BTreeSet<Id>,
 }
 
-/// Repairs an image and compares.
-pub async fn check(mut image: Vec<u8>, world: &World, what: &str) -> Compared {
+/// Repairs an image and compares each world.
+pub async fn check(mut image: Vec<u8>, worlds: &[World], what: &str) -> Compared {
     let (code, words) = e2fsck(&mut image, &["-fy"]);
     assert!(code <= 1, "{what}: e2fsck -fy says {code}: {words}");
     if code != 0 {
         assert_clean(image.clone());
     }
     let (disk, _, client) = mount(image).await;
-    let tree = Tree::read(&client).await;
+    let mut compared = Compared::default();
+    for (number, world) in worlds.iter().enumerate() {
+        let tree = Tree::read(&client, number, worlds.len()).await;
+        let fault = tree.fault_of_nodes(world).or_else(|| tree.fault_of_names(world)).or_else(|| tree.loss(world));
+        assert!(fault.is_none(), "{what}, worker {number}: {}\n{words}", fault.unwrap_or_default());
+        compared.add(&tree.compared(world));
+    }
     disk.discard();
-    let fault = tree.fault_of_nodes(world).or_else(|| tree.fault_of_names(world)).or_else(|| tree.loss(world));
-    assert!(fault.is_none(), "{what}: {}\n{words}", fault.unwrap_or_default());
-    tree.compared(world)
+    compared
+}
+
+impl Compared {
+    fn add(&mut self, other: &Compared) {
+        self.names += other.names;
+        self.nodes += other.nodes;
+        self.bytes += other.bytes;
+        self.promises += other.promises;
+        self.lost_and_found += other.lost_and_found;
+    }
 }
 
 impl Tree {
-    async fn read(client: &Client) -> Tree {
-        let mut tree = Tree::default();
-        let mut queue = vec![(ROOT, client.root().await.unwrap())];
+    /// That of one of so many workers, with what is its in lost+found.
+    async fn read(client: &Client, number: usize, of: usize) -> Tree {
+        let mut tree = Tree { first_owner: number as u32 * OWNERS, ..Tree::default() };
+        let root = client.root().await.unwrap();
+        let mut queue = vec![(ROOT, top(client, root, number, of).await)];
+        let lost_and_found = client.lookup(root, b"lost+found".to_vec()).await.unwrap();
+        for (_, node) in entries(client, lost_and_found.node).await {
+            if let Some(id) = tree.id_of(&node) {
+                tree.lost_and_found.insert(id);
+                tree.add(client, node, &mut queue).await;
+            }
+        }
         while let Some((id, directory)) = queue.pop() {
             for (name, node) in entries(client, directory).await {
-                if (id, &name[..]) == (ROOT, "lost+found") {
-                    for (_, node) in entries(client, node.node).await {
-                        tree.lost_and_found.insert(node.user);
-                        tree.add(client, node, &mut queue).await;
-                    }
+                if node.node == lost_and_found.node {
                     continue;
                 }
-                tree.names.insert((id, name), node.user);
+                let found = tree.id_of(&node).unwrap_or_else(|| panic!("{name} is another worker's, {node:?}"));
+                tree.names.insert((id, name), found);
                 tree.add(client, node, &mut queue).await;
             }
         }
         tree
     }
 
+    /// The number of a node of this worker.
+    fn id_of(&self, node: &Attributes) -> Option<Id> {
+        node.user.checked_sub(self.first_owner).filter(|id| *id < OWNERS)
+    }
+
     async fn add(&mut self, client: &Client, node: Attributes, queue: &mut Vec<(Id, NodeId)>) {
+        let id = self.id_of(&node).expect("who calls has looked");
         if node.kind == NodeKind::Directory {
-            queue.push((node.user, node.node));
+            queue.push((id, node.node));
         }
-        self.nodes.insert(node.user, found(client, node).await);
+        self.nodes.insert(id, found(client, node).await);
     }
 
     /// A node that holds what it never held.

@@ -12,7 +12,9 @@ mod work;
 mod world;
 
 pub use check::Compared;
-use gyre_interface::files::{NewNode, NodeKind};
+use gyre_account::{ActivityId, set_current_activity};
+use gyre_interface::files::files::Client;
+use gyre_interface::files::{NewNode, NodeId, NodeKind};
 use gyre_message::direct::block_on;
 use gyre_message::{sleep_ns, spawn};
 use std::cell::RefCell;
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 pub use style::{ALL, CONTENTS, FILES, MOVES, Operation, STYLES, Style};
 use support::*;
-use work::{DIRECTORIES, Worker};
+use work::{DIRECTORIES, OWNERS, Site, Worker};
 use world::World;
 
 /// What one machine did until it had stopped so often.
@@ -33,35 +35,48 @@ pub struct Outcome {
     pub sectors_kept: u64,
 }
 
-/// The disk at a crash, and what it must hold.
+/// The disk at a crash, and what of each worker it must hold.
 struct Crash {
     image: Vec<u8>,
-    world: World,
+    worlds: Vec<World>,
     sectors: (u64, u64),
 }
 
-/// Works until the machine has stopped `crashes` times, and checks what each left.
-pub fn run(seed: u64, image: &[u8], crashes: usize, style: Style) -> Outcome {
+/// Works, so many at once, until the machine has stopped `crashes` times, and checks what each left.
+pub fn run(seed: u64, image: &[u8], crashes: usize, style: Style, workers: usize) -> Outcome {
     block_on(async {
         let disk = RamDisk::leak(image.to_vec());
         let file_system = mount_on(disk, new_cache(1024)).await.unwrap();
         spawn(file_system.maintain());
         let client = client_of(file_system);
         let block_bytes = client.statistics().await.unwrap().block_bytes as usize;
-        let world = Rc::new(RefCell::new(World::new(block_bytes)));
         let bytes_max = image.len() / style.file_of_device;
-        let mut worker = Worker::begin(client, world.clone(), seed, style, bytes_max).await;
-        let taken = Rc::new(RefCell::new(Vec::new()));
-        spawn(crash_often(disk, seed, crashes, world, taken.clone()));
-        while taken.borrow().len() < crashes {
-            worker.step().await;
+        let (mut sites, mut begun) = (Vec::new(), Vec::new());
+        for number in 0..workers {
+            let site = site(&client, block_bytes, number, workers).await;
+            sites.push(site.world.clone());
+            let seed = seed ^ (number as u64) << 32;
+            begun.push(Worker::begin(client.clone(), site, seed, (style, bytes_max), workers).await);
         }
-        worker.compare().await;
+        let taken = Rc::new(RefCell::new(Vec::new()));
+        spawn(crash_often(disk, seed, crashes, sites, taken.clone()));
+        let done = Rc::new(RefCell::new(Vec::new()));
+        for (worker, number) in begun.into_iter().zip(1..) {
+            let before = set_current_activity(ActivityId(number));
+            spawn(work(worker, taken.clone(), crashes, done.clone()));
+            set_current_activity(before);
+        }
+        while done.borrow().len() < workers {
+            sleep_ns(1000).await;
+        }
         disk.discard();
-        let mut outcome = Outcome { operations: worker.done, ..Outcome::default() };
+        let mut outcome = Outcome::default();
+        for (operation, count) in done.take().into_iter().flat_map(|worker: Worker| worker.done) {
+            *outcome.operations.entry(operation).or_default() += count;
+        }
         for (index, crash) in taken.take().into_iter().enumerate() {
             let what = format!("seed {seed}, crash {index}");
-            outcome.compared.push(check::check(crash.image, &crash.world, &what).await);
+            outcome.compared.push(check::check(crash.image, &crash.worlds, &what).await);
             outcome.sectors_at_risk += crash.sectors.0;
             outcome.sectors_kept += crash.sectors.1;
         }
@@ -69,18 +84,48 @@ pub fn run(seed: u64, image: &[u8], crashes: usize, style: Style) -> Outcome {
     })
 }
 
+/// Works until there were enough crashes.
+async fn work(mut worker: Worker, taken: Rc<RefCell<Vec<Crash>>>, crashes: usize, done: Rc<RefCell<Vec<Worker>>>) {
+    while taken.borrow().len() < crashes {
+        worker.step().await;
+    }
+    worker.compare().await;
+    done.borrow_mut().push(worker);
+}
+
+/// The directory below which a worker works: the root for the only one.
+async fn top(client: &Client, root: NodeId, number: usize, of: usize) -> NodeId {
+    match of {
+        1 => root,
+        _ => client.lookup(root, format!("w{number}").into_bytes()).await.unwrap().node,
+    }
+}
+
+/// Where a worker is to work; its top is durable.
+async fn site(client: &Client, block_bytes: usize, number: usize, of: usize) -> Site {
+    let (root, first_owner) = (client.root().await.unwrap(), number as u32 * OWNERS);
+    if of > 1 {
+        let name = format!("w{number}").into_bytes();
+        let made = client.create(root, name, work::new(NodeKind::Directory, first_owner, b"")).await.unwrap();
+        client.sync(made.node).await.unwrap();
+    }
+    let world = Rc::new(RefCell::new(World::new(block_bytes)));
+    Site { world, top: top(client, root, number, of).await, first_owner }
+}
+
 async fn crash_often(
     disk: &'static RamDisk,
     seed: u64,
     crashes: usize,
-    world: Rc<RefCell<World>>,
+    worlds: Vec<Rc<RefCell<World>>>,
     taken: Rc<RefCell<Vec<Crash>>>,
 ) {
     let mut random = Random(seed ^ 0xc4a5);
     while taken.borrow().len() < crashes {
         sleep_ns(random.next() % (150_000 * (25 / crashes as u64).max(1))).await;
         let image = disk.crash_image(&mut random);
-        let crash = Crash { sectors: disk.sectors_at_risk(&image), image, world: world.borrow().clone() };
+        let worlds = worlds.iter().map(|world| world.borrow().clone()).collect();
+        let crash = Crash { sectors: disk.sectors_at_risk(&image), image, worlds };
         taken.borrow_mut().push(crash);
     }
 }
@@ -97,7 +142,7 @@ pub fn images(kib: usize) -> [Vec<u8>; 2] {
 fn crash_seeds(seeds: u64, kib: usize, style: Style) {
     let images = images(kib);
     for seed in 0..seeds {
-        let outcome = run(seed, &images[seed as usize % 2], 25, style);
+        let outcome = run(seed, &images[seed as usize % 2], 25, style, 1 + seed as usize % 3);
         assert!(outcome.operations.values().sum::<u64>() > 20);
     }
 }

@@ -70,7 +70,7 @@ impl Node {
     /// Bytes are about to be written.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         self.fill(at, at + data.len(), |index| data[index - at]);
-        self.grow(at + data.len());
+        self.place(at, at + data.len());
     }
 
     /// Bytes are about to become zeroes, as far as the file reaches.
@@ -78,12 +78,16 @@ impl Node {
         self.fill(at, (at + bytes).min(self.size()), |_| 0);
     }
 
-    /// The file is about to reach so far at least, by steps. Of an indirect block that the disk knows the new pointers are there before
-    /// the new size: e2fsck makes the size that of all blocks then, and what is behind the end in the last one is zeroes.
-    pub fn grow(&mut self, end: usize) {
-        let before = self.size();
-        if end > before {
-            self.size.set((before, end.next_multiple_of(self.block_bytes)));
+    /// Blocks are about to come where there are none between these bytes, and the file to reach so far at least, by steps. Of an indirect
+    /// block that the disk knows the new pointers are there before the size, which may be any that the file had since it was synced: e2fsck
+    /// makes the size that of all blocks then, and what is behind the end in the last one is zeroes.
+    pub fn place(&mut self, at: usize, end: usize) {
+        let until = end.next_multiple_of(self.block_bytes);
+        let least = self.size.all().map(|(from, _)| *from).min().unwrap_or(0);
+        if least < until {
+            self.size.allow((least.max(at), until));
+        }
+        if end > self.size() {
             self.size.set((end, end));
         }
     }

@@ -13,12 +13,23 @@ use std::rc::Rc;
 
 /// Directories below the root that are never moved or removed.
 pub const DIRECTORIES: usize = 5;
-/// Nodes with names beyond which none is made.
+/// Nodes with names of all workers beyond which none is made.
 const NODES_MAX: usize = 50;
+/// Owners that a worker's nodes have on the disk: its own.
+pub const OWNERS: u32 = 1 << 20;
 /// Directories besides those.
 const MORE_DIRECTORIES: usize = 6;
 const EXTENDED_NAMES: [&str; 3] = ["user.first", "user.second", "trusted.third"];
 const EXTENDED_BYTES_MAX: usize = 250;
+
+/// Where a worker works, alone.
+#[derive(Clone)]
+pub struct Site {
+    pub world: Rc<RefCell<World>>,
+    /// The directory that is its world's root.
+    pub top: NodeId,
+    pub first_owner: u32,
+}
 
 /// Who works.
 pub struct Worker {
@@ -29,12 +40,15 @@ pub struct Worker {
     number: usize,
     style: Style,
     bytes_max: usize,
+    nodes_max: usize,
+    /// The owner of its top directory; of its other nodes the ones behind.
+    first_owner: u32,
     /// How often each operation was done.
     pub done: BTreeMap<Operation, u64>,
 }
 
-fn new(kind: NodeKind, id: Id, target: &[u8]) -> NewNode {
-    NewNode { kind, mode: 0o755, user: id, group: 0, target: target.to_vec(), device: 0 }
+pub fn new(kind: NodeKind, user: u32, target: &[u8]) -> NewNode {
+    NewNode { kind, mode: 0o755, user, group: 0, target: target.to_vec(), device: 0 }
 }
 
 /// Bytes that only this write has.
@@ -44,12 +58,13 @@ fn pattern(id: Id, number: usize, bytes: usize) -> Vec<u8> {
 }
 
 impl Worker {
-    /// Makes the first directories, durably.
-    pub async fn begin(client: Client, world: Rc<RefCell<World>>, seed: u64, style: Style, bytes_max: usize) -> Worker {
-        let root = client.root().await.unwrap();
-        let handles = BTreeMap::from([(ROOT, root)]);
-        let (random, done) = (Random(seed), BTreeMap::new());
-        let mut worker = Worker { client, world, handles, random, number: 0, style, bytes_max, done };
+    /// Makes the first directories below its top, durably; one of so many workers.
+    pub async fn begin(client: Client, site: Site, seed: u64, (style, bytes_max): (Style, usize), of: usize) -> Worker {
+        let Site { world, top, first_owner } = site;
+        let handles = BTreeMap::from([(ROOT, top)]);
+        let (random, done, nodes_max) = (Random(seed), BTreeMap::new(), NODES_MAX / of);
+        let mut worker =
+            Worker { client, world, handles, random, number: 0, style, bytes_max, nodes_max, first_owner, done };
         for d in 0..DIRECTORIES {
             worker.take_or_make((ROOT, format!("d{d}"))).await;
         }
@@ -68,7 +83,7 @@ impl Worker {
         let id = self.world().make(NodeKind::Directory, b"");
         self.world().link(&place, id);
         self.handles.insert(id, found.node);
-        let (mode, user, group) = (Some(0o755), Some(id), Some(0));
+        let (mode, user, group) = (Some(0o755), Some(self.first_owner + id), Some(0));
         let change = AttributeChange { mode, user, group, ..AttributeChange::default() };
         self.client.set_attributes(found.node, change).await.unwrap();
     }
@@ -168,7 +183,7 @@ impl Worker {
     }
 
     fn has_room(&self) -> Option<()> {
-        (self.world().existing(|_| true).len() < NODES_MAX).then_some(())
+        (self.world().existing(|_| true).len() < self.nodes_max).then_some(())
     }
 
     fn once_in(&mut self, count: usize) -> bool {
@@ -187,7 +202,7 @@ impl Worker {
         let id = self.world().make(kind, target);
         self.world().link(place, id);
         let (directory, name) = self.raw(place);
-        let made = self.client.create(directory, name, new(kind, id, target)).await.unwrap();
+        let made = self.client.create(directory, name, new(kind, self.first_owner + id, target)).await.unwrap();
         self.handles.insert(id, made.node);
         id
     }
@@ -251,7 +266,8 @@ impl Worker {
         self.has_room()?;
         let place = self.free("n");
         let id = self.world().make(NodeKind::File, b"");
-        let made = self.client.create_nameless(self.handles[&place.0], new(NodeKind::File, id, b"")).await.unwrap();
+        let new = new(NodeKind::File, self.first_owner + id, b"");
+        let made = self.client.create_nameless(self.handles[&place.0], new).await.unwrap();
         self.handles.insert(id, made.node);
         let (at, data) = self.data(id);
         self.write(id, at, data).await;
@@ -429,7 +445,7 @@ impl Worker {
         let (id, node) = self.file()?;
         let at = self.random.below(self.bytes_max);
         let bytes = 1 + self.random.below(self.bytes_max - at);
-        self.world().node(id).grow(at + bytes);
+        self.world().node(id).place(at, at + bytes);
         self.client.allocate(node, at as u64, bytes as u64).await.unwrap();
         self.sync_perhaps(id).await;
         Some(())
