@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use gyre_interface::block::Geometry;
 use gyre_machine::{DeviceError, core_index, cycles_per_ms, now};
-use gyre_message::{Call, WaitQueue, reply_pair, sleep_until};
+use gyre_message::{Call, Late, WaitQueue, at_end_of_turn, reply_pair, sleep_until};
 use gyre_object::{Bytes, SpinLock};
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Transport, begin, finish, startup};
@@ -213,12 +213,12 @@ impl VirtioDisk {
     }
 
     /// Has the device do something. Answers what it said, the data, and what it took of the device, in cycles.
-    pub(crate) async fn perform(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Answered {
+    pub(crate) async fn perform(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Answered {
         self.submit(kind, first_sector, data).await.await
     }
 
     /// Gives a request to the device once there is room, and returns the future of its answer.
-    async fn submit(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Call<Answered> {
+    async fn submit(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Call<Answered> {
         let mut data = Some(data);
         let mut waited = false;
         self.room
@@ -240,7 +240,12 @@ impl VirtioDisk {
     }
 
     /// `None` where there is no room now; `data` is then as it was.
-    fn try_submit(&self, kind: Kind, first_sector: u64, data: &mut Option<Vec<Bytes>>) -> Option<Call<Answered>> {
+    fn try_submit(
+        &'static self,
+        kind: Kind,
+        first_sector: u64,
+        data: &mut Option<Vec<Bytes>>,
+    ) -> Option<Call<Answered>> {
         let lane = self.lane()?;
         let taken = data.take()?;
         let (reply, call) = reply_pair();
@@ -258,12 +263,9 @@ impl VirtioDisk {
         };
         let mut queue = lane.queue.lock();
         match queue.start(pending, first_sector) {
-            Ok(notify) => {
-                let doorbell = queue.doorbell;
+            Ok(()) => {
                 drop(queue);
-                if notify {
-                    self.transport.notify(doorbell);
-                }
+                at_end_of_turn(self);
                 if before == 0 {
                     self.busy.wake_all();
                 }
@@ -306,6 +308,17 @@ impl VirtioDisk {
             self.kept.lock().extend(data);
         }
         self.room.wake_all();
+    }
+}
+
+impl Late for VirtioDisk {
+    /// Tells the device of all requests that this core has put into its queue since it was told last: once for those that come together, which
+    /// it may then join.
+    fn do_late(&self) {
+        let doorbell = self.lane().and_then(|lane| lane.queue.lock().publish());
+        if let Some(doorbell) = doorbell {
+            self.transport.notify(doorbell);
+        }
     }
 }
 

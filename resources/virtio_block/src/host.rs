@@ -22,7 +22,7 @@ impl VirtioDisk {
     ///
     /// # Errors
     /// [`HostError`], inside; [`HostError::Refused`] also of a block device.
-    pub async fn execute_timed(&self, command: Command) -> (Result<Answer, HostError>, u64) {
+    pub async fn execute_timed(&'static self, command: Command) -> (Result<Answer, HostError>, u64) {
         if !self.is_scsi() || !fits(&command) {
             return (Err(HostError::Refused), 0);
         }

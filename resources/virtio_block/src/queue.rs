@@ -38,7 +38,7 @@ pub(crate) struct Queue {
     bus: Bus,
     ring: Ring<Pending>,
     slots: Slots,
-    pub(crate) doorbell: Doorbell,
+    doorbell: Doorbell,
     pub(crate) counts: Counts,
 }
 
@@ -73,11 +73,11 @@ impl Queue {
         self.ring.tokens().any(|pending| pending.deadline_cycles <= time_cycles)
     }
 
-    /// Puts a request into the ring; true where the device wants to be told. Gives the request back where there is no room.
-    pub(crate) fn start(&mut self, mut pending: Pending, first_sector: u64) -> Result<bool, Pending> {
+    /// Puts a request into the ring; the device sees it after [`Queue::publish`]. Gives the request back where there is no room.
+    pub(crate) fn start(&mut self, mut pending: Pending, first_sector: u64) -> Result<(), Pending> {
         let Some(header) = self.bus.header(pending.kind, first_sector) else {
             pending.fail();
-            return Ok(false);
+            return Ok(());
         };
         let Some(slot) = self.slots.take(&header, self.bus.unwritten()) else {
             return Err(pending);
@@ -95,7 +95,12 @@ impl Queue {
             self.slots.give_back(slot);
             return Err(pending);
         }
-        Ok(self.ring.publish())
+        Ok(())
+    }
+
+    /// Shows all that was put into the ring to the device; where it wants to be told, with what.
+    pub(crate) fn publish(&mut self) -> Option<Doorbell> {
+        self.ring.publish().then_some(self.doorbell)
     }
 
     /// Takes everything that the device is done with; true where the device broke the rules.

@@ -33,13 +33,13 @@ impl VirtioDisk {
         Ok(geometry)
     }
 
-    async fn transfer(&self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Timed<Vec<Bytes>> {
+    async fn transfer(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Timed<Vec<Bytes>> {
         let answered = self.perform(kind, first_sector, data).await;
         (answered.verdict.error().map_or(Ok(answered.data), Err), ns(answered.device_cycles))
     }
 
     /// Reads, as the protocol says.
-    pub async fn read_timed(&self, first_sector: u64, into: Vec<Bytes>) -> Timed<Vec<Bytes>> {
+    pub async fn read_timed(&'static self, first_sector: u64, into: Vec<Bytes>) -> Timed<Vec<Bytes>> {
         if let Err(error) = self.check(first_sector, &into) {
             return (Err(error), 0);
         }
@@ -47,7 +47,7 @@ impl VirtioDisk {
     }
 
     /// Writes, as the protocol says.
-    pub async fn write_timed(&self, first_sector: u64, from: Vec<Bytes>) -> Timed<()> {
+    pub async fn write_timed(&'static self, first_sector: u64, from: Vec<Bytes>) -> Timed<()> {
         match self.check(first_sector, &from) {
             Err(error) => return (Err(error), 0),
             Ok(geometry) if geometry.read_only => return (Err(BlockError::Unsupported), 0),
@@ -58,7 +58,7 @@ impl VirtioDisk {
     }
 
     /// Flushes, as the protocol says.
-    pub async fn flush_timed(&self) -> Timed<()> {
+    pub async fn flush_timed(&'static self) -> Timed<()> {
         let geometry = self.find_geometry();
         // Without the feature the device has no volatile cache (virtio 1.2 §5.2.5.2).
         match geometry {

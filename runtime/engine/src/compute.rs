@@ -120,6 +120,10 @@ impl Engine {
             if now >= self.state.here().borrow().calm_until && !self.may_go_on(now, context) {
                 return None;
             }
+            let hot = self.hot.here();
+            if !hot.late.is_empty() {
+                hot.do_late();
+            }
             set_current(activity, COMPUTE);
             inbox.sleeper.leave();
             let entered_at = if inbox.is_ready() {

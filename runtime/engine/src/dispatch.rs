@@ -54,6 +54,7 @@ impl Engine {
         let now = line.last();
         self.balance_when_due(now);
         let chosen = self.state.here().borrow_mut().choose(now, self.ns(now), &self.facts());
+        self.do_late_of_turn();
         match chosen {
             Some(queue) => {
                 self.serve(queue);
@@ -170,6 +171,9 @@ impl Engine {
             cell = line.table().cell(job.activity, job.resource);
             // What follows in the batch is paid by the same activity or another member of it, whatever this one found out.
             self.pay_as(job.activity);
+        }
+        if !hot.late.is_empty() && !self.turn_goes_on(queue) {
+            hot.do_late();
         }
         let payer = gyre_account::current_activity();
         let now = line.stamp(Span::Scheduling);

@@ -1,6 +1,7 @@
 //! What a core is doing right now. Cells, because handlers are called inside of handlers.
 
 use crate::engine::Engine;
+use crate::late::LateWork;
 use crate::limits::INLINE_STACK_BYTES;
 use crate::task::NIL;
 use core::cell::Cell;
@@ -40,6 +41,8 @@ pub(crate) struct Hot {
     pub(crate) balanced: Cell<(u64, u64)>,
     /// Messages started inline.
     pub(crate) inline: Cell<u64>,
+    /// What is done at the end of the turn.
+    pub(crate) late: LateWork,
 }
 
 impl Hot {
@@ -61,6 +64,7 @@ impl Hot {
             balance_at: Cell::new(0),
             balanced: Cell::new((0, 0)),
             inline: Cell::new(0),
+            late: LateWork::new(),
         }
     }
 }

@@ -26,6 +26,7 @@ mod hot;
 mod inbox;
 pub mod kill;
 mod labels;
+mod late;
 pub mod limits;
 mod local;
 #[cfg(all(test, loom))]

@@ -11,8 +11,8 @@ use core::ptr::NonNull;
 use core::task::Waker;
 use gyre_account::{ActivityId, ResourceId, current_resource};
 use gyre_machine::core_index;
-use gyre_message::Runtime;
 use gyre_message::runtime::{LocalTask, TaskMaker};
+use gyre_message::{Late, Runtime};
 
 /// A timer's name: core, slot, generation.
 fn timer_name(core: usize, slot: u32, generation: u32) -> u64 {
@@ -58,6 +58,10 @@ impl Runtime for Engine {
                 self.post(core, Message::CancelTimer(slot, timer as u32));
             }
         }
+    }
+
+    fn put_off(&self, work: &'static dyn Late) -> bool {
+        Engine::put_off(self, work)
     }
 }
 

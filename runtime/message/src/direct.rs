@@ -1,6 +1,6 @@
 //! A runtime for host tests: requests are served by tasks of one thread, virtual time jumps to the next timer when all wait.
 
-use crate::runtime::{LocalTask, Runtime, TaskMaker};
+use crate::runtime::{Late, LocalTask, Runtime, TaskMaker};
 use crate::{Labels, Link, Port};
 use gyre_account::{ActivityId, set_current_activity};
 use std::boxed::Box;
@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::vec::Vec;
 
 struct Flag(AtomicBool);
 
@@ -32,6 +33,8 @@ struct World {
     fresh: VecDeque<Task>,
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
+    is_serving: bool,
+    late: Vec<&'static dyn Late>,
 }
 
 std::thread_local! {
@@ -66,6 +69,17 @@ impl Runtime for Direct {
     fn cancel_wake(&self, timer: u64) {
         // A task dropped at the thread's end finds the world gone, and its timers with it.
         let _ = WORLD.try_with(|world| world.borrow_mut().timers.retain(|key, _| key.1 != timer));
+    }
+
+    fn put_off(&self, work: &'static dyn Late) -> bool {
+        WORLD.with(|world| {
+            let mut world = world.borrow_mut();
+            let is_it = |late: &&dyn Late| std::ptr::addr_eq(std::ptr::from_ref(*late), std::ptr::from_ref(work));
+            if world.is_serving && !world.late.iter().any(is_it) {
+                world.late.push(work);
+            }
+            world.is_serving
+        })
     }
 }
 
@@ -112,6 +126,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
             }
         }
         tasks.extend(WORLD.with(|world| std::mem::take(&mut world.borrow_mut().fresh)));
+        WORLD.with(|world| world.borrow_mut().is_serving = true);
         let mut index = 0;
         while index < tasks.len() {
             match poll_task(&mut tasks[index]) {
@@ -127,12 +142,11 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
                 }
             }
         }
+        end_turn();
         let fresh = WORLD.with(|world| !world.borrow().fresh.is_empty());
         assert!(progress || fresh || advance_time(), "everybody waits and no timer is armed: a wake-up was lost");
     }
 }
-
-use std::vec::Vec;
 
 /// `None` where the task was not woken; else whether it is done.
 fn poll_task(task: &mut Task) -> Option<bool> {
@@ -144,6 +158,16 @@ fn poll_task(task: &mut Task) -> Option<bool> {
     let done = Pin::as_mut(&mut task.future).poll(&mut Context::from_waker(&waker)).is_ready();
     set_current_activity(before);
     Some(done)
+}
+
+/// One look at all tasks is a turn: what they put off is done.
+fn end_turn() {
+    let late = WORLD.with(|world| {
+        let mut world = world.borrow_mut();
+        world.is_serving = false;
+        std::mem::take(&mut world.late)
+    });
+    late.into_iter().for_each(Late::do_late);
 }
 
 fn advance_time() -> bool {

@@ -24,5 +24,5 @@ pub mod wait;
 pub use boxed::boxed;
 pub use link::{Labels, Link, Port};
 pub use reply::{Answer, Call, Gone, Reply, reply_pair};
-pub use runtime::{Runtime, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, yield_now};
+pub use runtime::{Late, Runtime, at_end_of_turn, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, yield_now};
 pub use wait::{WaitQueue, select};

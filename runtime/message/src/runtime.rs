@@ -22,6 +22,16 @@ pub trait Runtime: Sync {
     fn wake_at(&self, deadline_cycles: u64, waker: Waker) -> u64;
     /// Forgets a timer; harmless if it has fired.
     fn cancel_wake(&self, timer: u64);
+    /// Notes work for the end of the turn that this core serves, once however often it is noted; false where it serves nothing.
+    fn put_off(&self, _work: &'static dyn Late) -> bool {
+        false
+    }
+}
+
+/// Work that may wait until the end of a turn, so that it is done once for all that ask for it.
+pub trait Late: Sync {
+    /// Does it. Short; never waits. May come where there is nothing left to do.
+    fn do_late(&self);
 }
 
 #[cfg(target_os = "none")]
@@ -61,6 +71,14 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
 /// Starts a task of `activity` on `core`.
 pub fn spawn_on(core: usize, activity: ActivityId, maker: TaskMaker) {
     with_runtime(|runtime| runtime.spawn_on(core, activity, maker));
+}
+
+/// Does `work` once when this core has served what is ready of the activity whose turn it is, or its turn is over, and before any program runs
+/// here; at once where the core serves nobody. So a device is told once of all requests that were made together.
+pub fn at_end_of_turn(work: &'static dyn Late) {
+    if with_runtime(|runtime| runtime.put_off(work)) != Some(true) {
+        work.do_late();
+    }
 }
 
 /// Waits until the time stamp counter reaches `deadline_cycles`.

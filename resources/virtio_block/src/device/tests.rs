@@ -120,6 +120,21 @@ fn more_requests_than_the_device_takes_wait_and_are_all_answered() {
 }
 
 #[test]
+fn the_device_is_told_once_of_requests_that_are_made_together() {
+    let rig = ordinary();
+    block_on(async {
+        serve_disk(&rig);
+        let calls: Vec<_> = (0..4).map(|part| rig.client.read(part * 8, pages(1, 1))).collect();
+        for call in calls {
+            call.await.unwrap();
+        }
+        assert_eq!((rig.driver.statistics().completed, rig.device.kicks(0)), (4, 1));
+        rig.client.read(0, pages(1, 1)).await.unwrap();
+        assert_eq!(rig.device.kicks(0), 2);
+    });
+}
+
+#[test]
 fn what_the_device_could_not_do_is_refused() {
     let rig = ordinary();
     let misaligned = vec![Bytes::new(Page::zeroed().unwrap(), 100, 512)];
