@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use gyre_message::{Gone, protocol};
 use gyre_object::{Bytes, Page};
 
+use crate::block::BlockError;
 use crate::near::Near;
 
 /// Names a node of one file system for as long as that exists: what is made later never has the same name, whatever place it takes
@@ -59,6 +60,17 @@ pub enum FileError {
     TooMuch,
     /// The server is gone (EIO).
     Gone,
+}
+
+impl From<BlockError> for FileError {
+    fn from(error: BlockError) -> FileError {
+        match error {
+            BlockError::Io | BlockError::OutOfRange => FileError::Io,
+            BlockError::Unsupported => FileError::ReadOnly,
+            BlockError::OutOfMemory => FileError::OutOfMemory,
+            BlockError::Gone => FileError::Gone,
+        }
+    }
 }
 
 impl From<Gone> for FileError {

@@ -4,6 +4,7 @@
 extern crate alloc;
 
 pub mod async_io;
+pub mod begun;
 pub mod block;
 pub mod files;
 pub mod io_stream;

@@ -3,8 +3,9 @@
 //! Names, attributes and pages that are in memory. Every method answers at once; `None` says that a message has to ask, and that nothing
 //! was changed. What is answered is what the message would be answered, at that moment. Permissions are checked by the caller.
 
+use crate::begun::Begun;
 use crate::files::{Attributes, FileError, NodeId};
-use gyre_object::Page;
+use gyre_object::{Bytes, Page};
 
 /// Bytes that one look at a file's contents is about, at most.
 pub const NEAR_BYTES_MAX: usize = 32 << 10;
@@ -42,6 +43,11 @@ pub trait Near: Sync {
     /// where a message has to, with the same bytes: a part may have been copied.
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
         let _ = (node, offset, bytes, fill);
+        None
+    }
+    /// Begins to read past the cache, straight into views, as `read_direct` of the protocol does.
+    fn read_direct(&'static self, node: NodeId, offset: u64, into: &[Bytes]) -> Option<Begun> {
+        let _ = (node, offset, into);
         None
     }
 }

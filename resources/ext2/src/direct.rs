@@ -12,8 +12,10 @@ use crate::map::Blocks;
 use crate::metadata::from_block;
 use crate::node::Node;
 use crate::read::{READ_BYTES_MAX, Runs, clear};
+use alloc::sync::Arc;
+use gyre_interface::begun::Begun;
 use gyre_interface::block::{BlockError, SECTOR_BYTES};
-use gyre_interface::files::FileError;
+use gyre_interface::files::{FileError, NodeKind};
 use gyre_machine::PAGE_BYTES;
 use gyre_message::Call;
 use gyre_object::Bytes;
@@ -84,7 +86,8 @@ impl Ext2 {
             return Ok(0);
         }
         let end = (offset + count).next_multiple_of(SECTOR);
-        let runs = self.to_read_past(node, offset, end, into).await?;
+        let (first, blocks) = self.blocks_of(node, offset, end).await?;
+        let runs = self.to_read_past(node, (offset, end), into, (first, &blocks));
         all_done(runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views))).await?;
         if end > offset + count {
             clear_part(into, count as usize, (end - offset) as usize);
@@ -93,15 +96,32 @@ impl Ext2 {
         Ok(count as usize)
     }
 
+    /// The same in a visit, as far as the requests to the disk; `None` where others must be waited for before, and for what is not usual: what
+    /// [`Ext2::read_past`] refuses, and the file's end where it lies within a sector.
+    pub(crate) fn begin_read_past(&'static self, node: &Arc<Node>, offset: u64, into: &[Bytes]) -> Option<Begun> {
+        let wanted = aligned_bytes(offset, into).ok()?;
+        node.expect(NodeKind::File).ok()?;
+        let held = Node::hold(node)?;
+        let count = node.size().saturating_sub(offset).min(wanted);
+        if count == 0 || !count.is_multiple_of(SECTOR) {
+            return None;
+        }
+        let (first, blocks_wanted) = self.blocks_between(offset, offset + count);
+        let blocks = self.map_run_now(node, first, blocks_wanted).ok()?;
+        let runs = self.to_read_past(node, (offset, offset + count), into, (first, &blocks));
+        self.moved(count as usize);
+        let parts = runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views));
+        Some(Begun::new(count as usize, parts, held))
+    }
+
     /// What the disk must be asked for; the rest is filled here. The caller holds the gate.
-    async fn to_read_past(
+    fn to_read_past(
         &'static self,
         node: &Node,
-        offset: u64,
-        end: u64,
+        (offset, end): (u64, u64),
         into: &[Bytes],
-    ) -> Result<Runs, FileError> {
-        let (first, blocks) = self.blocks_of(node, offset, end).await?;
+        (first, blocks): (u64, &[u32]),
+    ) -> Runs {
         let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
         for Piece { at, view } in Pieces::new(into, offset, end, self.geometry.block_bytes) {
@@ -110,12 +130,12 @@ impl Ext2 {
                 page.copy_from(start, &newer, (at % PAGE) as usize, view.len());
                 continue;
             }
-            match self.sector_of(at, first, &blocks) {
+            match self.sector_of(at, first, blocks) {
                 0 => clear(&view),
                 sector => runs.add(sector, view, payer),
             }
         }
-        Ok(runs)
+        runs
     }
 
     /// The number of the block of a file at `offset`, and the device's blocks from there to `end`. The caller holds the gate.
@@ -125,10 +145,15 @@ impl Ext2 {
         offset: u64,
         end: u64,
     ) -> Result<(u64, Blocks), FileError> {
+        let (first, count) = self.blocks_between(offset, end);
+        Ok((first, self.map_run(node, first, count).await?))
+    }
+
+    /// The number of the block of a file at `offset`, and how many there are from there to `end`.
+    fn blocks_between(&self, offset: u64, end: u64) -> (u64, usize) {
         let block_bytes = self.geometry.block_bytes as u64;
         let first = offset / block_bytes;
-        let count = end.div_ceil(block_bytes).saturating_sub(first);
-        Ok((first, self.map_run(node, first, count as usize).await?))
+        (first, end.div_ceil(block_bytes).saturating_sub(first) as usize)
     }
 
     /// The sector of the device at a place of a file whose block `first` is the first of `blocks`; 0 in a hole.

@@ -77,10 +77,29 @@ impl Gate {
     }
 
     /// The right to read, if nobody changes or waits to.
-    #[cfg(test)]
     pub(crate) fn try_shared(&self) -> Option<Pass<'_>> {
         let mut state = self.state.lock();
         (state.queue.is_empty() && state.take(false)).then(|| Pass { gate: self, exclusive: false })
+    }
+
+    /// Gives back a right to read that was kept.
+    pub(crate) fn give_back_shared(&self) {
+        self.give_back(false);
+    }
+
+    fn give_back(&self, exclusive: bool) {
+        let mut state = self.state.lock();
+        self.turn(exclusive);
+        if exclusive {
+            state.writer = false;
+        } else {
+            state.readers -= 1;
+        }
+        let next = state.first();
+        drop(state);
+        if let Some(waker) = next {
+            waker.wake();
+        }
     }
 
     /// The right to change, if nobody holds or waits for the gate.
@@ -150,20 +169,17 @@ impl Drop for Entry<'_> {
     }
 }
 
+impl Pass<'_> {
+    /// The right stays until [`Gate::give_back_shared`]. For readers only.
+    pub(crate) fn keep(self) {
+        debug_assert!(!self.exclusive, "who changes waits for nobody");
+        core::mem::forget(self);
+    }
+}
+
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut state = self.gate.state.lock();
-        self.gate.turn(self.exclusive);
-        if self.exclusive {
-            state.writer = false;
-        } else {
-            state.readers -= 1;
-        }
-        let next = state.first();
-        drop(state);
-        if let Some(waker) = next {
-            waker.wake();
-        }
+        self.gate.give_back(self.exclusive);
     }
 }
 

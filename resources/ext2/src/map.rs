@@ -59,6 +59,20 @@ fn split(mut rest: u64, depth: usize, base: u64) -> [usize; 3] {
     indices
 }
 
+/// Why blocks are not known now.
+pub(crate) enum Unmapped {
+    /// This block of pointers is not in memory.
+    Absent(u32),
+    /// They are never to be had.
+    Wrong(FileError),
+}
+
+impl From<FileError> for Unmapped {
+    fn from(error: FileError) -> Unmapped {
+        Unmapped::Wrong(error)
+    }
+}
+
 impl Ext2 {
     pub(crate) fn pointers_per_block(&self) -> u64 {
         self.geometry.block_bytes as u64 / 4
@@ -87,6 +101,19 @@ impl Ext2 {
 
     /// The blocks of the device behind `count` blocks of a node. The caller holds the gate.
     pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Blocks, FileError> {
+        // Held, so that they are still there when the next one is.
+        let mut pointers: SmallVec<[Page; 2]> = SmallVec::new();
+        loop {
+            match self.map_run_now(node, first, count) {
+                Err(Unmapped::Absent(block)) => pointers.push(self.block(block).await?),
+                Err(Unmapped::Wrong(error)) => return Err(error),
+                Ok(blocks) => return Ok(blocks),
+            }
+        }
+    }
+
+    /// The same without waiting.
+    pub(crate) fn map_run_now(&self, node: &Node, first: u64, count: usize) -> Result<Blocks, Unmapped> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
         let mut blocks = Blocks::with_capacity(count);
         let (mut index, end) = (first, first.saturating_add(count as u64));
@@ -98,7 +125,7 @@ impl Ext2 {
                 index += 1;
                 continue;
             };
-            let leaf = self.leaf(root, path).await?;
+            let leaf = self.leaf_now(root, path)?;
             let here = (self.pointers_per_block() - *last as u64).min(end - index);
             match &leaf {
                 Some(page) => self.add_pointers(page, *last, here as usize, &mut blocks)?,
@@ -127,6 +154,20 @@ impl Ext2 {
             }
         }
         Ok(())
+    }
+
+    /// The last indirect block of a path, if there is one, where all of them are in memory.
+    fn leaf_now(&self, root: u32, path: Path) -> Result<Option<Page>, Unmapped> {
+        let look = |block| self.cache.get(self.device_key(block)).ok_or(Unmapped::Absent(block));
+        let mut block = root;
+        let inner = path.steps().split_last().map_or(&[][..], |(_, inner)| inner);
+        for step in inner {
+            if block == 0 {
+                return Ok(None);
+            }
+            block = self.checked(self.pointer(&look(block)?, *step))?;
+        }
+        if block == 0 { Ok(None) } else { look(block).map(Some) }
     }
 
     /// The last indirect block of a path, if there is one.

@@ -100,12 +100,7 @@ impl Metadata {
 
 /// The file error that a block error becomes.
 pub(crate) fn from_block(error: BlockError) -> FileError {
-    match error {
-        BlockError::Io | BlockError::OutOfRange => FileError::Io,
-        BlockError::Unsupported => FileError::ReadOnly,
-        BlockError::OutOfMemory => FileError::OutOfMemory,
-        BlockError::Gone => FileError::Gone,
-    }
+    error.into()
 }
 
 impl Ext2 {

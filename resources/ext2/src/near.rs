@@ -7,10 +7,11 @@ use crate::Ext2;
 use crate::names::Known;
 use crate::node::Node;
 use core::sync::atomic::Ordering;
+use gyre_interface::begun::Begun;
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_interface::near::{FEW_PAGES, Fill, NEAR_BYTES_MAX, NEAR_PAGES_MAX, Near};
 use gyre_machine::PAGE_BYTES;
-use gyre_object::Page;
+use gyre_object::{Bytes, Page};
 
 impl Near for Ext2 {
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
@@ -75,6 +76,11 @@ impl Near for Ext2 {
         let count = (end - offset).min(most) as usize;
         self.moved(count);
         Some(Ok(count))
+    }
+
+    fn read_direct(&'static self, node: NodeId, offset: u64, into: &[Bytes]) -> Option<Begun> {
+        let node = self.near_node(node, |node| Ok(node.clone()))?.ok()?;
+        self.begin_read_past(&node, offset, into)
     }
 
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {

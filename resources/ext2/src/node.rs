@@ -8,6 +8,7 @@ use crate::inode::Inode;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use gyre_interface::begun::{Held, Hold};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_object::SpinLock;
 
@@ -115,6 +116,14 @@ impl Node {
         self.in_use().map(|()| pass)
     }
 
+    /// The right to read them if it is to be had at once, for who cannot hold a pass.
+    pub(crate) fn hold(node: &Arc<Node>) -> Option<Held> {
+        let pass = node.gate.try_shared()?;
+        node.in_use().ok()?;
+        pass.keep();
+        Some(Held::new(node.clone()))
+    }
+
     /// The same, to change them.
     pub(crate) async fn to_change(&self) -> Result<Pass<'_>, FileError> {
         let pass = self.gate.exclusive().await;
@@ -158,6 +167,12 @@ impl Node {
             (_, NodeKind::Directory) => Err(FileError::IsDirectory),
             _ => Err(FileError::Invalid),
         }
+    }
+}
+
+impl Hold for Node {
+    fn let_go(&self) {
+        self.gate.give_back_shared();
     }
 }
 

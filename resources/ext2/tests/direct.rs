@@ -1,6 +1,7 @@
 //! Reads and writes past the cache: the same contents as through it, whoever comes when.
 mod support;
 
+use gyre_interface::begun::Begun;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
@@ -213,6 +214,60 @@ fn who_is_told_of_an_error_has_its_memory_back() {
         assert!(disk.0.lock().requests >= next + 2, "several requests");
         assert!(flatten(&views)[65_536..] == data[65_536..], "the disk has done what it was asked for");
     });
+}
+
+/// What a look at the file system begins; `None` where a message has to.
+fn begin(client: &Client, node: NodeId, offset: u64, into: &[Bytes]) -> Option<Begun> {
+    client.visit(|near| near.read_direct(node, offset, into)).flatten()
+}
+
+#[test]
+fn a_look_begins_what_needs_nobody_but_the_disk() {
+    block_on(async {
+        let (disk, _, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, data) = cold_file(&client, 131_072 + 100).await;
+        let views = page_views(16);
+        let begun = begin(&client, node, 32_768, &views).expect("all that leads there is in memory");
+        assert_eq!(begun.done().await, Ok(65_536));
+        assert!(flatten(&views) == data[32_768..32_768 + 65_536]);
+        assert!(begin(&client, node, 131_072, &page_views(1)).is_none(), "its end lies within a sector");
+        assert!(begin(&client, node, 1 << 40, &page_views(1)).is_none() && begin(&client, node, 1, &views).is_none());
+        assert!(begin(&client, client.root().await.unwrap(), 0, &views).is_none());
+        let next = disk.0.lock().requests + 1;
+        disk.0.lock().fail_at = Some((next, 1));
+        assert_eq!(begin(&client, node, 0, &views).unwrap().done().await, Err(FileError::Io));
+        assert!(disk.0.lock().requests > next, "the other request was waited for");
+    });
+}
+
+#[test]
+fn nobody_takes_blocks_away_before_the_disk_has_answered_also_where_nobody_waits() {
+    for waits in [true, false] {
+        block_on(async {
+            let (disk, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
+            let (node, data) = cold_file(&client, 65_536).await;
+            disk.0.lock().latency_ns = 50_000;
+            let views = page_views(8);
+            let begun = begin(&client, node, 0, &views).unwrap();
+            let is_cut = Rc::new(Cell::new(false));
+            let told = is_cut.clone();
+            spawn(async move {
+                let change = AttributeChange { size_bytes: Some(0), ..AttributeChange::default() };
+                client.set_attributes(node, change).await.unwrap();
+                told.set(true);
+            });
+            sleep_ns(1000).await;
+            assert!(begin(&client, node, 0, &views).is_none(), "who changes comes first");
+            let waiting = waits.then_some(begun);
+            sleep_ns(10_000).await;
+            assert!(!is_cut.get());
+            if let Some(begun) = waiting {
+                assert_eq!(begun.done().await, Ok(32_768));
+            }
+            sleep_ns(1_000_000).await;
+            assert!(is_cut.get() && flatten(&views) == data[..32_768]);
+        });
+    }
 }
 
 /// Direct and plain readers and writers at once: a reader sees of each sector what one write put there, never what was before its last

@@ -249,7 +249,10 @@ impl FileSystem {
     /// # Errors
     /// The server's.
     pub async fn read_direct(&self, node: NodeId, offset: u64, into: Vec<Bytes>) -> Answer<usize> {
-        self.client().ok_or(FileError::Unsupported)?.read_direct(node, offset, into).await
+        match self.visit(|near| near.read_direct(node, offset, &into)).flatten() {
+            Some(begun) => begun.done().await,
+            None => self.client().ok_or(FileError::Unsupported)?.read_direct(node, offset, into).await,
+        }
     }
 
     /// See [`files::Client::write_direct`].

@@ -263,7 +263,10 @@ pub async fn read_direct(
     random: &mut Random,
 ) -> Vec<u8> {
     let into = aligned_views(&vec![0xa5; bytes], random);
-    let count = client.read_direct(node, at as u64, into.clone()).await.unwrap();
+    let count = match client.visit(|near| near.read_direct(node, at as u64, &into)).flatten() {
+        Some(begun) => begun.done().await.unwrap(),
+        None => client.read_direct(node, at as u64, into.clone()).await.unwrap(),
+    };
     let mut data = flatten(&into);
     data.truncate(count);
     data
