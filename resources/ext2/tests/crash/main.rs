@@ -56,7 +56,7 @@ pub fn run(seed: u64, image: &[u8], crashes: usize, style: Style, workers: usize
             let site = site(&client, block_bytes, number, workers).await;
             sites.push(site.world.clone());
             let seed = seed ^ (number as u64) << 32;
-            begun.push(Worker::begin(client.clone(), site, seed, (style, bytes_max), workers).await);
+            begun.push(Worker::begin(client, site, seed, (style, bytes_max), workers).await);
         }
         let taken = Rc::new(RefCell::new(Vec::new()));
         spawn(crash_often(disk, seed, crashes, sites, taken.clone()));
