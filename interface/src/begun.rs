@@ -2,9 +2,13 @@
 
 use crate::block::BlockError;
 use crate::files::FileError;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_message::{Call, spawn};
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use gyre_message::{Call, ending, spawn};
 use gyre_object::Bytes;
 use smallvec::SmallVec;
 
@@ -36,16 +40,24 @@ impl Drop for Held {
 /// The transfer. Where it is dropped before its end, what it holds is held until the device has answered all the same.
 #[must_use = "the device transfers, whoever waits"]
 pub struct Begun {
-    bytes: usize,
+    /// The bytes, or the first error.
+    result: Result<usize, FileError>,
     /// Those without an answer yet.
     parts: SmallVec<[Part; 2]>,
     held: Option<Held>,
+    /// What another one has begun.
+    others: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Begun {
     /// A transfer of so many bytes.
     pub fn new(bytes: usize, parts: impl Iterator<Item = Part>, held: Held) -> Begun {
-        Begun { bytes, parts: parts.collect(), held: Some(held) }
+        Begun { result: Ok(bytes), parts: parts.collect(), held: Some(held), others: None }
+    }
+
+    /// What another one has begun, and this one waits for.
+    pub fn of_another(done: impl Future<Output = ()> + Send + 'static) -> Begun {
+        Begun { result: Ok(0), parts: SmallVec::new(), held: None, others: Some(Box::pin(done)) }
     }
 
     /// Waits for the device; answers the bytes. All of its requests are waited for, also where one fails.
@@ -53,15 +65,29 @@ impl Begun {
     /// # Errors
     /// That of the request that was waited for first among those that failed.
     pub async fn done(mut self) -> Result<usize, FileError> {
-        let mut result = Ok(self.bytes);
+        poll_fn(|context| self.poll_done(context)).await
+    }
+
+    fn poll_done(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, FileError>> {
+        if let Some(others) = &mut self.others {
+            ready!(others.as_mut().poll(context));
+            self.others = None;
+        }
         while let Some(part) = self.parts.last_mut() {
-            let answer = part.await;
+            let answer = ready!(Pin::new(part).poll(context));
             self.parts.pop();
             if let Err(error) = answer {
-                result = result.and(Err(error.into()));
+                self.result = self.result.and(Err(error.into()));
             }
         }
-        result
+        Poll::Ready(self.result)
+    }
+
+    /// Does `then` with what [`Begun::done`] answers once the device has answered, in the turn of who answers: no task waits for it. `then`
+    /// is short and never waits.
+    pub fn then(self, then: impl FnOnce(Result<usize, FileError>) + Send + 'static) {
+        let mut begun = self;
+        ending(poll_fn(move |context| begun.poll_done(context)), then);
     }
 }
 
@@ -87,6 +113,7 @@ mod tests {
     use core::sync::atomic::{AtomicU32, Ordering};
     use gyre_message::direct::block_on;
     use gyre_message::{reply_pair, sleep_ns};
+    use gyre_object::SpinLock;
 
     #[derive(Default)]
     struct Door(AtomicU32);
@@ -118,6 +145,25 @@ mod tests {
             assert_eq!(begun.done().await, Err(FileError::Io));
             assert_eq!(door.0.load(Ordering::Relaxed), 1);
         });
+    }
+
+    #[test]
+    fn what_is_to_be_done_then_is_done_once_when_all_have_answered_by_who_answers_last() {
+        block_on(async {
+            let (mut replies, begun, door) = begun(2);
+            let told = Arc::new(SpinLock::new(Vec::new()));
+            let (list, held) = (told.clone(), door.clone());
+            begun.then(move |result| list.lock().push((result, held.0.load(Ordering::Relaxed))));
+            replies.remove(1).send(Err(BlockError::Io));
+            assert!(told.lock().is_empty());
+            replies.remove(0).send(Ok(Vec::new()));
+            assert_eq!(*told.lock(), [(Err(FileError::Io), 1)], "what was held is let go before");
+        });
+        let (_, begun, _) = begun(0);
+        let told = Arc::new(AtomicU32::new(0));
+        let count = told.clone();
+        begun.then(move |result| _ = count.fetch_add(result.unwrap() as u32, Ordering::Relaxed));
+        assert_eq!(told.load(Ordering::Relaxed), 700, "nothing to wait for");
     }
 
     #[test]

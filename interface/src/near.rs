@@ -1,6 +1,6 @@
 //! What a file system shows of itself without waiting.
 //!
-//! Names, attributes and pages that are in memory. Every method answers at once; `None` says that a message has to ask, and that nothing
+//! Names, attributes and pages that are in memory, and what is begun at the disk without waiting for it. Every method answers at once; `None` says that a message has to ask, and that nothing
 //! was changed. What is answered is what the message would be answered, at that moment. Permissions are checked by the caller.
 
 use crate::begun::Begun;
@@ -43,6 +43,12 @@ pub trait Near: Sync {
     /// where a message has to, with the same bytes: a part may have been copied.
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
         let _ = (node, offset, bytes, fill);
+        None
+    }
+    /// Begins to bring what is not in memory of up to so many bytes from `offset` on, and what is read next where `may_guess`. Once that is
+    /// done, [`Near::read`] finds more of it.
+    fn fetch(&'static self, node: NodeId, offset: u64, bytes: usize, may_guess: bool) -> Option<Begun> {
+        let _ = (node, offset, bytes, may_guess);
         None
     }
     /// Begins to read past the cache, straight into views, as `read_direct` of the protocol does.

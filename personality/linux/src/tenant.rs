@@ -2,6 +2,7 @@
 
 use crate::exec::vdso::Vdso;
 use crate::file::FileContext;
+use crate::file::under_way::UnderWay;
 use crate::futex::Futexes;
 use crate::load::LoadAverages;
 use crate::memory::segments::Segments;
@@ -158,6 +159,8 @@ pub struct Tenant {
     used: SpinLock<Consumption>,
     /// What its programs read clocks by.
     pub(crate) vdso: Vdso,
+    /// Transfers for which no task waits.
+    pub(crate) under_way: UnderWay,
 }
 
 impl Tenant {
@@ -188,6 +191,7 @@ impl Tenant {
             used: SpinLock::default(),
             missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
             vdso: Vdso::new()?,
+            under_way: UnderWay::default(),
         });
         tenant.files.tenant().connect(&tenant);
         Ok(tenant)

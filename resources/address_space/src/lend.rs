@@ -63,6 +63,25 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// The same of what is there, without waiting and without stand-ins; `None` where that is not all of it.
+    pub fn lend_at_once(&self, address: u64, bytes: usize, access: Access) -> Option<Vec<Lent>> {
+        address.checked_add(bytes as u64).filter(|end| *end <= USER_END)?;
+        let mut lent = Vec::with_capacity(bytes.div_ceil(PAGE_BYTES) + 1);
+        let mut done = 0;
+        while done < bytes {
+            match self.lend_present(address + done as u64, bytes - done, access, &mut lent) {
+                Ok(0) | Err(OutOfMemory) => return None,
+                Ok(taken) => done += taken,
+            }
+        }
+        (!lent.iter().any(|piece| piece.is_stand_in)).then_some(lent)
+    }
+
+    /// True where all that was lent lies where it was: then there is nothing to [`AddressSpace::land`].
+    pub fn has_landed(&self, lent: &[Lent]) -> bool {
+        self.count_there(lent) == lent.len()
+    }
+
     /// Lends what is there with this right; answers its bytes.
     fn lend_present(
         &self,

@@ -92,6 +92,30 @@ fn a_page_that_took_its_place_after_a_fork_gets_what_was_brought() {
 }
 
 #[test]
+fn what_is_lent_at_once_is_there_and_in_pages_of_its_own() {
+    let _alone = alone();
+    block_on(async {
+        let parent = space(4 * PAGE).await;
+        assert!(parent.lend_at_once(BASE, 4096, Access::Write).is_none(), "nothing is there yet");
+        parent.copy_out(BASE, &[1; 8192]).await.unwrap();
+        assert!(parent.lend_at_once(BASE + PAGE, 8192, Access::Write).is_none(), "a part of it is not there");
+        let lent = parent.lend_at_once(BASE + 512, 4096, Access::Write).unwrap();
+        assert_eq!(lent.iter().map(|piece| piece.view.len()).collect::<Vec<_>>(), [3584, 512]);
+        assert!(parent.has_landed(&lent));
+        let child = parent.duplicate(ActivityId(1)).await.unwrap();
+        assert!(parent.lend_at_once(BASE, 4096, Access::Write).is_none(), "shared since");
+        parent.copy_out(BASE, &[2]).await.unwrap();
+        assert!(!parent.has_landed(&lent), "another page is there");
+        assert!(parent.lend_at_once(u64::MAX - 100, 4096, Access::Write).is_none());
+        let large = space(4 << 20).await;
+        large.copy_out(BASE, &vec![1; 4 << 20]).await.unwrap();
+        assert!(large.huge_pages().0 > 0);
+        assert!(large.lend_at_once(BASE + (2 << 20), 4096, Access::Write).is_none(), "a huge page is not held");
+        drop((lent, child));
+    });
+}
+
+#[test]
 fn lent_memory_outlives_its_mapping_and_its_program() {
     let _alone = alone();
     block_on(async {

@@ -84,6 +84,11 @@ impl Batch {
         }
     }
 
+    /// The first of its requests: its only one, mostly.
+    pub(crate) fn into_one(self) -> Option<Part> {
+        self.parts.into_iter().next()
+    }
+
     /// Each request alone: after an error, so that one bad sector is only its reader's.
     pub fn split(self) -> impl Iterator<Item = Batch> {
         self.parts.into_iter().map(|part| Batch { parts: smallvec![part] })

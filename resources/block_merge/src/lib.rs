@@ -6,6 +6,8 @@
 //!   the gate's scheduler chooses a ticket --> Ticket::take: the batch, closed from here on --> the device --> an answer for each part
 //! ```
 //!
+//! Where nobody waits, and the gate would serve it at once, a request is begun in its sender's turn ([`AtOnce`]).
+//!
 //! Messages in: [`gyre_interface::block`]; out: [`Work`]. A request joins before it is queued, in its sender's turn; what the scheduler sees
 //! is one message of that activity.
 //!
@@ -27,7 +29,7 @@ mod waiting;
 
 pub use batch::Batch;
 pub use lines::{Lines, Place};
-pub use port::{Merging, Work};
+pub use port::{AtOnce, Merging, Work};
 pub use waiting::{Ticket, Waiting};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Random requests of several activities against a disk that does them one after the other.
 extern crate std;
 
-use crate::{Batch, Merging, Waiting, Work};
+use crate::{AtOnce, Batch, Merging, Waiting, Work};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -204,4 +204,47 @@ fn many_that_wait_elsewhere_change_nothing() {
         ticket.take().unwrap().answer(Ok(()));
     }
     assert!(calls.iter_mut().all(|call| ready(call).is_some()) && waiting.is_empty());
+}
+
+/// Takes what it is given while it may.
+#[derive(Default)]
+struct Swift {
+    taken: SpinLock<Vec<Batch>>,
+    is_busy: SpinLock<bool>,
+}
+
+impl AtOnce for Swift {
+    fn begin(&self, batch: Batch, _labels: Labels) -> Option<Batch> {
+        if *self.is_busy.lock() {
+            return Some(batch);
+        }
+        self.taken.lock().push(batch);
+        None
+    }
+}
+
+#[test]
+fn a_request_is_begun_at_once_only_where_nobody_waits_and_somebody_takes_it() {
+    let (queue, waiting, _) = disk();
+    let swift: &'static Swift = Box::leak(Box::default());
+    let link = Link::new(Box::leak(Box::new(Merging::new(waiting, queue).with(swift))));
+    let client = Client::new(link);
+    let mut contents = vec![3; SECTORS as usize * SECTOR_BYTES];
+    let mut first = client.read(8, views(8, |_| 0));
+    assert_eq!((swift.taken.lock().len(), queue.0.lock().len()), (1, 0));
+    perform(swift.taken.lock().pop().unwrap(), &mut contents);
+    assert_eq!(flat(&ready(&mut first).unwrap().unwrap()), vec![3; 4096]);
+    *swift.is_busy.lock() = true;
+    let mut second = client.write(16, views(8, |_| 5));
+    assert_eq!((queue.0.lock().len(), waiting.len()), (1, 1), "it was given back and waits");
+    *swift.is_busy.lock() = false;
+    let mut third = client.write(24, views(8, |_| 6));
+    assert_eq!((swift.taken.lock().len(), waiting.len()), (0, 1), "it joins the one that waits");
+    let Some(Work::Turn(ticket)) = queue.0.lock().pop_front() else { panic!("one turn") };
+    perform(ticket.take().unwrap(), &mut contents);
+    assert_eq!((ready(&mut second), ready(&mut third)), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!(contents[16 * SECTOR_BYTES..32 * SECTOR_BYTES], [[5; 4096], [6; 4096]].concat());
+    let ordered = Client::new(link.labelled(Labels { affinity: 0, dependency: 1 }));
+    let _fourth = ordered.read(0, views(8, |_| 0));
+    assert_eq!((swift.taken.lock().len(), waiting.len()), (0, 1), "an order is the queue's to keep");
 }

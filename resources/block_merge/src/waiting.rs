@@ -157,6 +157,16 @@ impl Table {
 }
 
 impl Arriving {
+    /// What a part was before it was one.
+    pub(crate) fn of(part: Part, activity: ActivityId, labels: Labels) -> Arriving {
+        Arriving { activity, labels, first: part.first_sector, views: part.views, answer: part.answer }
+    }
+
+    /// A batch of this alone.
+    pub(crate) fn alone(self) -> Batch {
+        Batch { parts: smallvec![self.into_part()] }
+    }
+
     fn into_part(self) -> Part {
         Part { first_sector: self.first, views: self.views, answer: self.answer }
     }

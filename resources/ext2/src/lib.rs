@@ -39,6 +39,7 @@ mod directory;
 mod exchange;
 mod extended;
 mod extended_list;
+mod fetch;
 mod gate;
 mod geometry;
 mod grow;

@@ -78,6 +78,11 @@ impl Near for Ext2 {
         Some(Ok(count))
     }
 
+    fn fetch(&'static self, node: NodeId, offset: u64, bytes: usize, may_guess: bool) -> Option<Begun> {
+        let node = self.near_node(node, |node| Ok(node.clone()))?.ok()?;
+        self.begin_fetch(&node, offset, bytes, may_guess)
+    }
+
     fn read_direct(&'static self, node: NodeId, offset: u64, into: &[Bytes]) -> Option<Begun> {
         let node = self.near_node(node, |node| Ok(node.clone()))?.ok()?;
         self.begin_read_past(&node, offset, into)

@@ -66,12 +66,9 @@ impl Ext2 {
                 }
                 Begin::Lead(fetch) => {
                     let page = fetch.page().clone();
-                    let (mut cluster, is_stream) = self.cluster(node, fetch, wanted);
-                    match cluster.get_mut(wanted.pages as usize) {
-                        // Who comes to what nobody asked for yet reads on.
-                        Some(first_guess) if is_stream => first_guess.set_mark(),
-                        None if is_stream => self.read_behind(node, index + cluster.len() as u64),
-                        _ => {}
+                    let (cluster, behind) = self.led(node, fetch, wanted);
+                    if let Some(behind) = behind {
+                        self.read_behind(node, behind);
                     }
                     self.fill(node, cluster).await?;
                     drop(pass);
@@ -79,6 +76,19 @@ impl Ext2 {
                 }
             }
         }
+    }
+
+    /// What is fetched with a page that a reader misses, and where to read on behind it at once.
+    pub(crate) fn led(&'static self, node: &Node, first: Fetch, wanted: Wanted) -> (Cluster, Option<u64>) {
+        let index = first.key().index;
+        let (mut cluster, is_stream) = self.cluster(node, first, wanted);
+        let behind = index + cluster.len() as u64;
+        match cluster.get_mut(wanted.pages as usize).filter(|_| is_stream) {
+            // Who comes to what nobody asked for yet reads on.
+            Some(first_guess) => first_guess.set_mark(),
+            None => return (cluster, is_stream.then_some(behind)),
+        }
+        (cluster, None)
     }
 
     /// The fetch with the absent pages that follow it, as far as they are wanted; true where somebody seems to read one after the other.
@@ -99,9 +109,9 @@ impl Ext2 {
         self.read_behind(node, index + 1);
     }
 
-    /// Fetches the next pages that are absent from `from` on, by a task of its own.
-    fn read_behind(&'static self, node: &Arc<Node>, from: u64) {
-        if from >= pages(node.size()) {
+    /// Fetches the next pages that are absent from `from` on; by a task of its own where that must wait.
+    pub(crate) fn read_behind(&'static self, node: &Arc<Node>, from: u64) {
+        if from >= pages(node.size()) || self.begin_behind(node, from).is_some() {
             return;
         }
         let node = node.clone();
@@ -113,6 +123,12 @@ impl Ext2 {
 
     async fn fetch_behind(&'static self, node: &Arc<Node>, from: u64) -> Result<(), FileError> {
         let _pass = node.to_read().await?;
+        let cluster = self.behind(node, from);
+        self.fill(node, cluster).await
+    }
+
+    /// The pages that are read ahead from `from` on, which what was read before has brought or asked for. The caller holds the gate.
+    pub(crate) fn behind(&'static self, node: &Node, from: u64) -> Cluster {
         // What the marked page was read with is here or on its way.
         let known = |index: &u64| self.cache.knows(self.page_key(node.id, *index));
         let start = from + (from..from + AHEAD_PAGES).take_while(known).count() as u64;
@@ -124,7 +140,7 @@ impl Ext2 {
         if let Some(first) = cluster.first_mut() {
             first.set_mark();
         }
-        self.fill(node, cluster).await
+        cluster
     }
 
     /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate. Requests are made all at

@@ -20,6 +20,8 @@ pub(crate) enum Verdict {
     Unsupported,
     /// It failed.
     Failed,
+    /// It was not asked.
+    Refused(BlockError),
     /// A SCSI unit said this; what it comes to is for who sent the command.
     Said(Said),
 }
@@ -28,6 +30,7 @@ impl Verdict {
     pub(crate) fn error(self) -> Option<BlockError> {
         match self {
             Verdict::Done => None,
+            Verdict::Refused(error) => Some(error),
             Verdict::Unsupported => Some(BlockError::Unsupported),
             Verdict::Failed | Verdict::Said(_) => Some(BlockError::Io),
         }
@@ -76,6 +79,11 @@ impl Bus {
     /// What fills answers before the device writes them: no status of a block device, no response code of a SCSI host.
     pub(crate) fn unwritten(self) -> u8 {
         0xff
+    }
+
+    /// True of what can be said on this bus.
+    pub(crate) fn can_say(self, kind: Kind) -> bool {
+        matches!(kind, Kind::Command(..)) == (self == Bus::Scsi)
     }
 
     /// The header of a request; `None` where it cannot be said on this bus.

@@ -2,13 +2,13 @@
 
 use crate::bus::Bus;
 use crate::queue::Queue;
-use crate::request::{Answered, DATA_PIECES_MAX, Kind, Pending, total_bytes};
+use crate::request::{Answered, DATA_PIECES_MAX, Kind, Pending, Then, total_bytes};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use gyre_interface::block::Geometry;
 use gyre_machine::{DeviceError, core_index, cycles_per_ms, now};
-use gyre_message::{Call, Late, WaitQueue, at_end_of_turn, reply_pair, sleep_until};
+use gyre_message::{Late, WaitQueue, at_end_of_turn, reply_pair, sleep_until, spawn};
 use gyre_object::{Bytes, SpinLock};
 use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Transport, begin, finish, startup};
@@ -214,22 +214,27 @@ impl VirtioDisk {
 
     /// Has the device do something. Answers what it said, the data, and what it took of the device, in cycles.
     pub(crate) async fn perform(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Answered {
-        self.submit(kind, first_sector, data).await.await
+        let (reply, call) = reply_pair();
+        self.begin(kind, first_sector, data, Box::new(|answered| reply.send(answered)));
+        call.await
     }
 
-    /// Gives a request to the device once there is room, and returns the future of its answer.
-    async fn submit(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Call<Answered> {
-        let mut data = Some(data);
-        let mut waited = false;
-        self.room
-            .until(|| {
-                let sent = self.try_submit(kind, first_sector, &mut data);
-                if sent.is_none() && !core::mem::replace(&mut waited, true) {
-                    self.waits.fetch_add(1, Ordering::Relaxed);
-                }
-                sent
-            })
-            .await
+    /// Has the device do something; `then` is done in the turn of who takes the answer from the device. Where there is no room, a task of the current activity waits for it.
+    pub(crate) fn begin(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>, then: Then) {
+        let pending = Pending { kind, slot: 0, data, first_sector, submitted_cycles: 0, deadline_cycles: 0, then };
+        if let Some(pending) = self.try_start(pending) {
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            spawn(self.start_when_there_is_room(pending));
+        }
+    }
+
+    async fn start_when_there_is_room(&'static self, pending: Pending) {
+        let mut waiting = Some(pending);
+        let start = || {
+            waiting = self.try_start(waiting.take()?);
+            waiting.is_none().then_some(())
+        };
+        self.room.until(start).await;
     }
 
     /// The queue of this core.
@@ -239,45 +244,28 @@ impl VirtioDisk {
         own.or_else(|| self.lanes.get(core % self.lanes.len().max(1)))
     }
 
-    /// `None` where there is no room now; `data` is then as it was.
-    fn try_submit(
-        &'static self,
-        kind: Kind,
-        first_sector: u64,
-        data: &mut Option<Vec<Bytes>>,
-    ) -> Option<Call<Answered>> {
+    /// Gives a request to the device; gives it back where there is no room now.
+    fn try_start(&'static self, mut pending: Pending) -> Option<Pending> {
         let lane = self.lane()?;
-        let taken = data.take()?;
-        let (reply, call) = reply_pair();
-        let submitted_cycles = now();
-        let deadline_cycles = submitted_cycles.saturating_add(self.timeout_cycles());
-        let pending = Pending { kind, slot: 0, data: taken, submitted_cycles, deadline_cycles, reply };
-        if self.dead.load(Ordering::Acquire) {
+        pending.submitted_cycles = now();
+        pending.deadline_cycles = pending.submitted_cycles.saturating_add(self.timeout_cycles());
+        if self.dead.load(Ordering::Acquire) || !self.bus.can_say(pending.kind) {
             pending.fail();
-            return Some(call);
+            return None;
         }
         let more = |count: u16| (count < self.options.depth.max(1)).then_some(count + 1);
         let Ok(before) = self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) else {
-            *data = Some(pending.data);
-            return None;
+            return Some(pending);
         };
-        let mut queue = lane.queue.lock();
-        match queue.start(pending, first_sector) {
-            Ok(()) => {
-                drop(queue);
-                at_end_of_turn(self);
-                if before == 0 {
-                    self.busy.wake_all();
-                }
-                Some(call)
-            }
-            Err(pending) => {
-                drop(queue);
-                self.in_flight.fetch_sub(1, Ordering::AcqRel);
-                *data = Some(pending.data);
-                None
-            }
+        if let Err(pending) = lane.queue.lock().start(pending) {
+            self.in_flight.fetch_sub(1, Ordering::AcqRel);
+            return Some(pending);
         }
+        at_end_of_turn(self);
+        if before == 0 {
+            self.busy.wake_all();
+        }
+        None
     }
 
     /// Resets the device and fails everything that it had.

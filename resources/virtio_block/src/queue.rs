@@ -74,8 +74,8 @@ impl Queue {
     }
 
     /// Puts a request into the ring; the device sees it after [`Queue::publish`]. Gives the request back where there is no room.
-    pub(crate) fn start(&mut self, mut pending: Pending, first_sector: u64) -> Result<(), Pending> {
-        let Some(header) = self.bus.header(pending.kind, first_sector) else {
+    pub(crate) fn start(&mut self, mut pending: Pending) -> Result<(), Pending> {
+        let Some(header) = self.bus.header(pending.kind, pending.first_sector) else {
             pending.fail();
             return Ok(());
         };

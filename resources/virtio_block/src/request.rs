@@ -1,12 +1,14 @@
 //! A request at the device.
 
 use crate::bus::Verdict;
+use crate::server::{Timed, ns};
 use crate::slots::ANSWER_BYTES_MAX;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::block::{BlockError, REQUEST_BYTES_MAX, SECTOR_BYTES};
 use gyre_interface::scsi::{COMMAND_BYTES, Direction};
 use gyre_machine::now;
-use gyre_message::{Answer, Reply};
+use gyre_message::Answer;
 use gyre_object::Bytes;
 use gyre_virtio::Piece;
 use smallvec::SmallVec;
@@ -32,10 +34,25 @@ impl Kind {
 }
 
 /// What the device said, with the data, and what it took of its time, in cycles.
-pub(crate) struct Answered {
+pub struct Answered {
     pub(crate) verdict: Verdict,
     pub(crate) data: Vec<Bytes>,
     pub(crate) device_cycles: u64,
+}
+
+/// What is done with an answer; dropped undone where the device's driver goes with it.
+pub type Then = Box<dyn FnOnce(Answered) + Send>;
+
+impl Answered {
+    /// To what the device was not asked.
+    pub(crate) fn refused(error: BlockError) -> Answered {
+        Answered { verdict: Verdict::Refused(error), data: Vec::new(), device_cycles: 0 }
+    }
+
+    /// Of a block device: the data, or what failed; and the device's time, ns.
+    pub fn transferred(self) -> Timed<Vec<Bytes>> {
+        (self.verdict.error().map_or(Ok(self.data), Err), ns(self.device_cycles))
+    }
 }
 
 impl Answer for Answered {
@@ -51,7 +68,8 @@ pub(crate) struct Pending {
     pub(crate) data: Vec<Bytes>,
     pub(crate) submitted_cycles: u64,
     pub(crate) deadline_cycles: u64,
-    pub(crate) reply: Reply<Answered>,
+    pub(crate) first_sector: u64,
+    pub(crate) then: Then,
 }
 
 /// A chain that the device is done with: what it wrote as answer, and how many bytes it says it wrote in all.
@@ -70,13 +88,13 @@ impl Pending {
     /// Answers. `idle_until` is the time up to which others had the device.
     pub(crate) fn finish(self, verdict: Verdict, idle_until: u64) {
         let device_cycles = now().saturating_sub(self.submitted_cycles.max(idle_until));
-        self.reply.send(Answered { verdict, data: self.data, device_cycles });
+        (self.then)(Answered { verdict, data: self.data, device_cycles });
     }
 
     /// Answers that the device failed; gives back what the device may still write to.
     pub(crate) fn fail(self) -> Vec<Bytes> {
         let device_cycles = now().saturating_sub(self.submitted_cycles);
-        self.reply.send(Answered { verdict: Verdict::Failed, data: Vec::new(), device_cycles });
+        (self.then)(Answered { verdict: Verdict::Failed, data: Vec::new(), device_cycles });
         self.data
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::bus::Bus;
 use crate::device::VirtioDisk;
-use crate::request::Kind;
+use crate::request::{Answered, Kind};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use gyre_interface::block::block::Server;
 use gyre_interface::block::{BlockError, Geometry};
@@ -33,9 +34,27 @@ impl VirtioDisk {
         Ok(geometry)
     }
 
+    /// Begins to read or write, as the protocol says. `then` gets the answer: in the turn of who takes it from the device, or at once where
+    /// it could not do that.
+    pub fn start(
+        &'static self,
+        is_write: bool,
+        first_sector: u64,
+        data: Vec<Bytes>,
+        then: impl FnOnce(Answered) + Send + 'static,
+    ) {
+        match self.check(first_sector, &data) {
+            Err(error) => then(Answered::refused(error)),
+            Ok(geometry) if is_write && geometry.read_only => then(Answered::refused(BlockError::Unsupported)),
+            Ok(_) => {
+                let kind = if is_write { Kind::Write } else { Kind::Read };
+                self.begin(kind, first_sector, data, Box::new(then));
+            }
+        }
+    }
+
     async fn transfer(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>) -> Timed<Vec<Bytes>> {
-        let answered = self.perform(kind, first_sector, data).await;
-        (answered.verdict.error().map_or(Ok(answered.data), Err), ns(answered.device_cycles))
+        self.perform(kind, first_sector, data).await.transferred()
     }
 
     /// Reads, as the protocol says.

@@ -180,6 +180,7 @@ impl Engine {
         set_current(ActivityId::INFRASTRUCTURE, ResourceId::RUNTIME);
         hot.depth.set(0);
         hot.running.set(NIL);
+        self.charge_guest();
         if !self.put_on_turn(payer, now) {
             self.charge_turn(payer, now);
         }
@@ -207,7 +208,7 @@ impl Engine {
 
     /// Notes a service on the turn's account; false where it must be charged by itself.
     #[inline]
-    fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
+    pub(crate) fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
         let mut state = self.state.here().borrow_mut();
         let turn = &mut state.turn;
         let is_its = turn.is_open && turn.activity.covers(payer);

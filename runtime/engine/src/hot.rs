@@ -23,6 +23,8 @@ pub(crate) struct Hot {
     pub(crate) callee: Cell<u32>,
     /// Up to when cycles of this turn were charged.
     pub(crate) mark: Cell<u64>,
+    /// What was used in this service in the name of another activity, and is not charged yet.
+    pub(crate) guest: Cell<(ActivityId, u64)>,
     /// When the turn began, in cycles.
     pub(crate) turn_start: Cell<u64>,
     /// When the turn ends, in cycles: no inline calls after it.
@@ -55,6 +57,7 @@ impl Hot {
             queue: Cell::new(NIL),
             callee: Cell::new(NIL),
             mark: Cell::new(0),
+            guest: Cell::new((ActivityId::INFRASTRUCTURE, 0)),
             turn_start: Cell::new(0),
             quantum_end: Cell::new(0),
             armed: Cell::new(u64::MAX),

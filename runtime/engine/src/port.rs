@@ -186,38 +186,44 @@ impl Engine {
 
     /// Handles a request inside its sender's turn, stamped and charged as if it had been queued.
     fn run_inline(&'static self, seat: &Seat, resource: ResourceId, vtable: &'static Vtable) {
-        let hot = self.hot.here();
-        let line = self.line();
+        let (activity, name) = (current().0, name_of(NIL, seat.task, seat.generation));
+        let job = Job::inline(seat.task, name, seat.memory, vtable, activity, resource);
+        self.inside(activity, resource, seat.queue, || self.poll(&job));
+    }
+
+    /// Does `work` inside the turn that is going on, as a message of `payer` to a resource that counts for a queue.
+    #[inline]
+    pub(crate) fn inside(&self, payer: ActivityId, resource: ResourceId, queue: u32, work: impl FnOnce()) {
+        let (hot, line) = (self.hot.here(), self.line());
         let (activity, caller) = current();
-        let (cell, outer_span) = line.enter(activity, resource);
-        set_current(activity, resource);
+        let (cell, outer_span) = line.enter(payer, resource);
+        if payer != activity {
+            self.leave_host(activity, line.last());
+        }
+        set_current(payer, resource);
         hot.depth.set(hot.depth.get() + 1);
-        let outer_callee = hot.callee.replace(seat.queue);
+        let outer_callee = hot.callee.replace(queue);
         cell.add(Column::Messages, 1);
         cell.add(Column::Inline, 1);
         let cycles_before = cell.get(Column::Cycles);
         hot.inline.set(hot.inline.get().wrapping_add(1));
-        self.poll(&Job::inline(
-            seat.task,
-            name_of(NIL, seat.task, seat.generation),
-            seat.memory,
-            vtable,
-            activity,
-            resource,
-        ));
+        work();
         hot.callee.set(outer_callee);
         hot.depth.set(hot.depth.get() - 1);
-        // A callee that switched to another payer must not leave its caller with it.
-        self.pay_as(activity);
+        // What switched to another payer must not leave its caller with it.
+        self.pay_as(payer);
         let now = line.leave(outer_span);
+        if payer != activity {
+            self.leave_guest(payer, now);
+        }
         set_current(activity, caller);
-        self.charge_inline(resource, seat.queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
+        self.charge_inline(resource, queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
     }
 
-    /// Tells a gate what was spent behind it.
+    /// Tells a gate that divides cycles what was spent behind it.
     #[inline]
     fn charge_inline(&self, resource: ResourceId, queue: u32, amount: u64, now: u64) {
-        if self.resources.get(resource.index()).is_some_and(|known| known.is_gate) {
+        if self.resources.get(resource.index()).is_some_and(|known| known.is_gate && known.metric == Metric::Cycles) {
             let record = Record { kind: Metric::Cycles, amount };
             self.state.here().borrow_mut().charge_gate(queue, record, self.ns(now));
         }
@@ -245,9 +251,7 @@ impl Engine {
         let Some(payer) = self.accounts.activities.living(activity) else {
             return false;
         };
-        let hot = self.hot.here();
-        let line = self.line();
-        let before = line.last();
+        let before = self.line().last();
         let queue = {
             let mut state = self.state.here().borrow_mut();
             // Where there is no queue yet, a message makes one.
@@ -256,20 +260,7 @@ impl Engine {
                 _ => return false,
             }
         };
-        let (cell, outer_span) = line.enter(activity, resource);
-        set_current(activity, resource);
-        hot.depth.set(hot.depth.get() + 1);
-        let outer_callee = hot.callee.replace(queue);
-        cell.add(Column::Messages, 1);
-        cell.add(Column::Inline, 1);
-        let cycles_before = cell.get(Column::Cycles);
-        hot.inline.set(hot.inline.get().wrapping_add(1));
-        work();
-        hot.callee.set(outer_callee);
-        hot.depth.set(hot.depth.get() - 1);
-        let now = line.leave(outer_span);
-        set_current(activity, caller);
-        self.charge_inline(resource, queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
+        self.inside(activity, resource, queue, work);
         true
     }
 

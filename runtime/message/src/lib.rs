@@ -15,6 +15,7 @@ extern crate std;
 pub mod boxed;
 #[cfg(any(test, feature = "direct"))]
 pub mod direct;
+pub mod ending;
 pub mod link;
 mod protocol;
 pub mod reply;
@@ -22,6 +23,7 @@ pub mod runtime;
 pub mod wait;
 
 pub use boxed::boxed;
+pub use ending::ending;
 pub use link::{Labels, Link, Port};
 pub use reply::{Answer, Call, Gone, Reply, reply_pair};
 pub use runtime::{Late, Runtime, at_end_of_turn, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, yield_now};

@@ -3,15 +3,17 @@
 use crate::pace::Pace;
 use crate::scsi;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
-use gyre_block_merge::{Batch, Merging, Ticket, Waiting, Work};
+use gyre_block_merge::{AtOnce, Batch, Merging, Ticket, Waiting, Work};
 use gyre_engine::{Engine, ResourceHandle};
 use gyre_interface::BytesReport;
 use gyre_interface::block::{BlockError, block};
 use gyre_interface::scsi::{Answer, Command, HostError, scsi_host};
-use gyre_message::{Link, WaitQueue};
+use gyre_message::{Labels, Link, Port, WaitQueue, spawn};
+use gyre_object::Bytes;
 use gyre_schedulers::Metric;
-use gyre_virtio_block::VirtioDisk;
+use gyre_virtio_block::{Answered, Timed, VirtioDisk};
 
 /// Gives a device its port, its interrupts and its watchman; a SCSI host the resource that speaks to its unit, which tells `scsi_report` of its bytes.
 pub fn connect(
@@ -37,7 +39,8 @@ pub fn connect(
     }
     let waiting: &'static Waiting = Box::leak(Box::default());
     let queue = engine.port(resource, move |work| serve(gate, work));
-    block::Client::new(Link::new(Box::leak(Box::new(Merging::new(waiting, queue)))))
+    let front: &'static Front = Box::leak(Box::new(Front { gate, queue }));
+    block::Client::new(Link::new(Box::leak(Box::new(Merging::new(waiting, queue).with(front)))))
 }
 
 async fn carry(gate: &'static Gate, request: scsi_host::Request) {
@@ -63,6 +66,22 @@ async fn complete(device: &'static VirtioDisk, queue: usize, completed: &'static
     }
 }
 
+/// The way past a gate's queue, for a request before which nobody stands.
+struct Front {
+    gate: &'static Gate,
+    queue: &'static dyn Port<Work>,
+}
+
+impl AtOnce for Front {
+    fn begin(&self, batch: Batch, labels: Labels) -> Option<Batch> {
+        let mut batch = Some(batch);
+        if self.gate.device.has_room() {
+            self.queue.visit(labels, &mut || batch.take().into_iter().for_each(|batch| self.gate.start(batch)));
+        }
+        batch
+    }
+}
+
 /// A disk's place in the grid: hands a request to the device once that has room; until then the scheduler keeps the others in order. Tells
 /// that scheduler what each request took, in bytes and in time of the device.
 struct Gate {
@@ -77,19 +96,38 @@ impl Gate {
         self.handle.until_accepted(|| self.device.has_room().then_some(())).await;
     }
 
-    /// Does the requests of one activity that joined while they waited; after an error each alone.
-    async fn turn(&self, ticket: Ticket) {
+    /// The turn of requests of one activity that joined while they waited.
+    async fn turn(&'static self, ticket: Ticket) {
         self.admit().await;
-        let Some(mut batch) = ticket.take() else { return };
+        if let Some(batch) = ticket.take() {
+            self.start(batch);
+        }
+    }
+
+    /// Has the device begin; the rest is done when it answers, in the name of who asked.
+    fn start(&'static self, mut batch: Batch) {
         batch.part_bytes().for_each(|bytes| self.engine.report(Metric::Bytes, bytes));
-        match self.transfer(&mut batch).await {
-            Err(_) if batch.parts() > 1 => {
-                for mut one in batch.split() {
-                    let done = self.transfer(&mut one).await;
-                    one.answer(done);
-                }
-            }
+        let (first, is_write, origin) = (batch.first_sector(), batch.is_write(), self.engine.origin());
+        let (bytes, views) = (batch.part_bytes().sum(), batch.lend());
+        let then =
+            move |answered: Answered| self.engine.go_on(origin, || self.end(batch, bytes, answered.transferred()));
+        self.device.start(is_write, first, views, then);
+    }
+
+    /// The device has answered; after an error of several requests each is done again alone.
+    fn end(&'static self, mut batch: Batch, bytes: u64, (done, ns): Timed<Vec<Bytes>>) {
+        self.count(bytes, ns);
+        let done = done.map(|data| batch.give_back(data));
+        match done {
+            Err(_) if batch.parts() > 1 => spawn(self.each_alone(batch)),
             done => batch.answer(done),
+        }
+    }
+
+    async fn each_alone(&'static self, batch: Batch) {
+        for mut one in batch.split() {
+            let done = self.transfer(&mut one).await;
+            one.answer(done);
         }
     }
 

@@ -19,12 +19,15 @@ use super::regular;
 use super::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::{Errno, Thread};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_address_space::Lent;
+use gyre_address_space::{AddressSpace, Lent};
+use gyre_interface::begun::Begun;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_machine::Access;
-use gyre_message::boxed;
+use gyre_message::{boxed, spawn};
 use gyre_object::Bytes;
+use linux_raw_sys::general::IN_ACCESS;
 
 /// What offsets, addresses and lengths are multiples of, bytes (statx: stx_dio_mem_align, stx_dio_offset_align).
 pub const SECTOR: u32 = SECTOR_BYTES as u32;
@@ -90,6 +93,46 @@ async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, 
     };
     buffer.give_back(bytes - landed);
     Ok(landed == bytes)
+}
+
+/// A read that was begun within the call that asks for it.
+pub struct BegunRead {
+    begun: Begun,
+    file: Arc<OpenFile>,
+    space: Arc<AddressSpace>,
+    lent: Vec<Lent>,
+}
+
+/// Begins to read into memory that is there, at most [`TURN_BYTES`], where the file system can be looked at now and no I/O stream's turn is to be
+/// waited for; else `None`: nothing has happened then.
+pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u64) -> Option<BegunRead> {
+    let is_wanted =
+        file.is_direct() && file.direct_offer.known() == Some(true) && file.tenant().passage.gate().is_none();
+    let is_aligned = (offset | into.address | into.bytes as u64).is_multiple_of(SECTOR_BYTES as u64);
+    if !is_wanted || !is_aligned || into.bytes > TURN_BYTES {
+        return None;
+    }
+    let place = file.place()?;
+    let space = thread.space();
+    let lent = space.lend_at_once(into.address, into.bytes, Access::Write)?;
+    let begun = place.system().visit(|near| near.read_direct(place.node, offset, &views(&lent)))??;
+    Some(BegunRead { begun, file: file.clone(), space, lent })
+}
+
+impl BegunRead {
+    /// Does `done` with the bytes that the program has, once the device has answered.
+    pub fn then(self, done: impl FnOnce(Result<usize, Errno>) + Send + 'static) {
+        let BegunRead { begun, file, space, lent } = self;
+        begun.then(move |read| {
+            file.tell_some(read.unwrap_or(0), IN_ACCESS);
+            match read {
+                Ok(count) if !space.has_landed(&lent) => spawn(async move {
+                    done(space.land(&lent, count).await.map_err(|_| Errno::EFAULT));
+                }),
+                read => done(read.map_err(Errno::from)),
+            }
+        });
+    }
 }
 
 /// Writes at `offset`, where [`is_wanted`].

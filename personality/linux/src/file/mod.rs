@@ -10,7 +10,7 @@
 //! | [`transfer`] | buffers of programs |
 //! | [`passage`], [`flow`] | what is moved by reference |
 //! | [`regular`], `resident` | regular files; as far as they are in memory, without a message |
-//! | `direct`, `direct_offer` | what goes past the file cache (O_DIRECT), and where it can |
+//! | `direct`, `direct_offer`, [`under_way`] | what goes past the file cache (O_DIRECT), where it can, what no task waits for |
 
 pub mod async_lock;
 pub mod attributes;
@@ -19,7 +19,7 @@ pub mod calls;
 pub mod context;
 pub mod descriptors;
 pub mod device;
-mod direct;
+pub(crate) mod direct;
 pub mod direct_offer;
 pub mod directory;
 mod endpoint;
@@ -50,6 +50,7 @@ pub mod terminal;
 pub mod termios;
 pub mod timer_file;
 pub mod transfer;
+pub mod under_way;
 pub mod walk;
 
 pub use context::{Executable, FileContext, FileMapping};

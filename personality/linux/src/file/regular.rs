@@ -4,11 +4,13 @@ use super::direct;
 use super::mount::Place;
 use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
+use super::resident;
 use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_machine::PAGE_BYTES;
 use gyre_object::Bytes;
 
 /// Largest offset (off_t).
@@ -60,14 +62,35 @@ async fn fetch(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<
         return fetch_alone(file, place, at, bytes).await;
     }
     match file.tenant().passage.gate() {
-        None => Ok(place.system().read(place.node, at, bytes).await?),
+        None => fetch_now(place, at, bytes, true).await,
         Some(gate) => Ok(gate.read(Arc::new(place.clone()), at, bytes).await?),
+    }
+}
+
+/// Has the disk asked while the file system is looked at, as long as that can be done: no task of the file system waits for it then.
+async fn fetch_now(place: &Place, at: u64, bytes: usize, may_guess: bool) -> Result<Vec<Bytes>, Errno> {
+    // Others may take what was brought: each time brings a page at least.
+    for _ in 0..=bytes / PAGE_BYTES {
+        let Some(begun) = place.system().visit(|near| near.fetch(place.node, at, bytes, may_guess)).flatten() else {
+            break;
+        };
+        // An error is met again, and told.
+        if begun.done().await.is_err() {
+            break;
+        }
+        if let Some(pieces) = resident::pages(place, at, bytes) {
+            return Ok(pieces);
+        }
+    }
+    match may_guess {
+        true => Ok(place.system().read(place.node, at, bytes).await?),
+        false => Ok(place.system().read_alone(place.node, at, bytes).await?),
     }
 }
 
 /// The same for who reads here and there (POSIX_FADV_RANDOM); the I/O stream resource counts what was read.
 async fn fetch_alone(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
-    let pieces = place.system().read_alone(place.node, at, bytes).await?;
+    let pieces = fetch_now(place, at, bytes, false).await?;
     if let Some(gate) = file.tenant().passage.gate() {
         gate.pass(pieces.iter().map(Bytes::len).sum()).await?;
     }

@@ -7,6 +7,8 @@ use super::open_file::OpenFile;
 use super::transfer::Range;
 use crate::Thread;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use gyre_interface::begun::Begun;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
@@ -25,6 +27,15 @@ pub(super) fn read(file: &OpenFile, thread: &Thread, to: Range, at: Option<u64>)
     let count = transfer(file, at, |place, offset| copy_near(place, thread, to, offset))?;
     file.tell_some(count, IN_ACCESS);
     Some(count)
+}
+
+/// Begins to bring what is not in memory of what a plain read of at most [`COPY_BYTES_MAX`] wants; `None` where a message has to, and where I/O streams divide it.
+pub(super) fn fetch(file: &OpenFile, at: u64, bytes: usize) -> Option<Begun> {
+    if file.is_direct() || file.tenant().passage.gate().is_some() {
+        return None;
+    }
+    let (place, may_guess) = (file.place()?, !file.is_random.load(Ordering::Relaxed));
+    place.system().visit(|near| near.fetch(place.node, at, bytes, may_guess))?
 }
 
 /// The same into one range after the other.

@@ -2,12 +2,13 @@
 
 use super::world::{Surroundings, User, run_in, tmpfs};
 use crate::file::passage::Passage;
+use crate::file::under_way::UnderWayPlace;
 use crate::{Arguments, Errno, memory};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_interface::async_io::async_io;
+use gyre_interface::async_io::{UNDER_WAY_MAX, async_io};
 use gyre_message::direct::direct_link;
 use linux_raw_sys::general as raw;
 use std::boxed::Box;
@@ -137,5 +138,16 @@ fn work_that_is_divided_is_not_done_past_its_scheduler() {
         counts();
         assert_eq!(ring.submit(&[(READ, 0, file, at, 5000, 0), (READ, 0, file, at, 100, 0)], 2).await, [5000, 100]);
         assert_eq!(counts(), [2, 5100], "each passes once");
+    });
+}
+
+#[test]
+fn a_tenant_has_as_many_transfers_at_devices_as_it_may() {
+    run_in(Surroundings::of(tmpfs()), |user| async move {
+        let tenant = user.thread.tenant();
+        let mut places: Vec<_> = (0..UNDER_WAY_MAX).map(|_| UnderWayPlace::take(tenant).unwrap()).collect();
+        assert!(UnderWayPlace::take(tenant).is_none());
+        drop(places.pop());
+        assert!(UnderWayPlace::take(tenant).is_some());
     });
 }

@@ -39,10 +39,9 @@ impl Drop for Chain {
 }
 
 impl Chain {
-    /// An empty one, whose operations are done for the process of a thread.
-    pub fn new(ring: &Arc<Ring>, thread: &Thread) -> Chain {
-        // Like Linux's workers: of the process, but no signal finds it.
-        Chain { ring: ring.clone(), worker: Thread::worker(thread), steps: VecDeque::new(), left: Errno::EAGAIN }
+    /// An empty one, whose operations a worker of the process does.
+    pub fn new(ring: &Arc<Ring>, worker: Arc<Thread>) -> Chain {
+        Chain { ring: ring.clone(), worker, steps: VecDeque::new(), left: Errno::EAGAIN }
     }
 
     /// An empty one of the same ring.

@@ -329,11 +329,12 @@ async fn timeout(ring: &Ring, deadline_cycles: u64, completions: Option<u64>) ->
     }
 }
 
-/// Cancels what is under way: how many with `all`, else 0 for the first; ENOENT for none.
+/// Cancels what is under way: how many with `all`, else 0 for the first; ENOENT for none, also where a device has it.
 fn cancel(ring: &Ring, by: Wanted, all: bool) -> Outcome {
-    let mut found = ring.find(|flight| by.is(flight) && flight.code != code::ASYNC_CANCEL);
+    let may_end = |flight: &Flight| flight.cancel.is_some() && flight.code != code::ASYNC_CANCEL;
+    let mut found = ring.find(|flight| by.is(flight) && may_end(flight));
     found.truncate(if all { usize::MAX } else { 1 });
-    found.iter().for_each(|flight| flight.cancel.ask());
+    found.iter().for_each(Flight::ask_to_end);
     match (found.len(), all) {
         (0, false) => Err(Errno::ENOENT),
         (count, true) => Ok(count as u64),

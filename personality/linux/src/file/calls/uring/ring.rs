@@ -44,7 +44,17 @@ pub struct Flight {
     pub user_data: u64,
     pub code: u8,
     pub file: Option<usize>,
-    pub cancel: Arc<Cancel>,
+    /// `None` of what is at a device.
+    pub cancel: Option<Arc<Cancel>>,
+}
+
+impl Flight {
+    /// Asks it to end before it is done, where it can.
+    pub fn ask_to_end(&self) {
+        if let Some(cancel) = &self.cancel {
+            cancel.ask();
+        }
+    }
 }
 
 /// A completion.
@@ -293,7 +303,7 @@ impl Ring {
     /// Ends everything that is under way: the last descriptor is gone.
     pub fn close(&self) {
         self.state.lock().closed = true;
-        self.find(|_| true).iter().for_each(|flight| flight.cancel.ask());
+        self.find(|_| true).iter().for_each(Flight::ask_to_end);
         *self.registered.lock() = Registered::default();
         self.changed.wake_all();
     }

@@ -8,6 +8,7 @@ use super::ring::{Cancel, Flight, Ring};
 use super::submission::{ASYNC, DRAIN, SKIP_SUCCESS, Submission};
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
+use core::cell::OnceCell;
 use gyre_interface::async_io::async_io;
 
 /// Submits up to `count` operations; answers how many were taken.
@@ -20,7 +21,7 @@ pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Resul
         return Err(Errno::EBUSY);
     }
     let tail = ring.memory.load(at::SUBMIT_TAIL);
-    let mut batch = Batch { thread, ring, resource, chain: None };
+    let mut batch = Batch { thread, ring, resource, chain: None, worker: OnceCell::new() };
     let mut taken = 0;
     while taken < count {
         if !ring.has_room() {
@@ -42,22 +43,33 @@ pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Resul
 }
 
 /// What one call submits.
-struct Batch<'a> {
-    thread: &'a Thread,
-    ring: &'a Arc<Ring>,
-    resource: async_io::Client,
+pub struct Batch<'a> {
+    /// Who submits.
+    pub thread: &'a Thread,
+    /// Where.
+    pub ring: &'a Arc<Ring>,
+    /// Who does what must wait.
+    pub resource: async_io::Client,
     /// The chain that the next operation belongs to, where there was one before.
     chain: Option<Chain>,
+    worker: OnceCell<Arc<Thread>>,
 }
 
 impl Batch<'_> {
-    /// Does an operation that stands alone, if it need not wait.
+    /// Who does it later: like Linux's workers of the process, but no signal finds it.
+    pub fn worker(&self) -> &Arc<Thread> {
+        self.worker.get_or_init(|| Thread::worker(self.thread))
+    }
+
+    /// Does an operation that stands alone, if it need not wait, or if only a device is to be waited for.
     fn is_done_at_once(&self, wish: &Submission, operation: &Operation) -> bool {
         let is_linked = wish.is_linked() || self.chain.as_ref().is_some_and(|chain| !chain.is_empty());
         if is_linked || wish.flags & (ASYNC | DRAIN) != 0 || self.ring.is_held_back() {
             return false;
         }
-        let Some(moved) = at_once::transfer(self.thread, operation) else { return false };
+        let Some(moved) = at_once::transfer(self.thread, operation) else {
+            return at_once::begin(self, wish, operation);
+        };
         let is_short = operation.bytes() != Some(moved as u64);
         self.ring.complete_at_once(wish.user_data, moved as i32, is_short || wish.flags & SKIP_SUCCESS == 0);
         true
@@ -67,9 +79,10 @@ impl Batch<'_> {
     async fn begin(&mut self, wish: Submission, operation: Operation) -> bool {
         let cancel = Arc::new(Cancel::default());
         let flight =
-            Flight { user_data: wish.user_data, code: wish.code, file: operation.file(), cancel: cancel.clone() };
+            Flight { user_data: wish.user_data, code: wish.code, file: operation.file(), cancel: Some(cancel.clone()) };
         let Some(number) = self.ring.begin(flight, wish.flags & DRAIN != 0) else { return false };
-        let chain = self.chain.get_or_insert_with(|| Chain::new(self.ring, self.thread));
+        let worker = self.worker().clone();
+        let chain = self.chain.get_or_insert_with(|| Chain::new(self.ring, worker));
         chain.push(Step { number, wish, operation: Some(operation), cancel });
         if !wish.is_linked() {
             let next = chain.next();

@@ -1,0 +1,78 @@
+//! Requests that wait without being futures: what a device's answer ends goes on within the turn of whoever takes the answer from the
+//! device, in the name of who asked.
+//!
+//! ```text
+//!   handler: origin() ... the device ...            the handler has ended
+//!   interrupt's task: go_on(origin, ending)         a message handled inline, of the activity and at the gate where the request began
+//! ```
+//!
+//! It spares a wake-up, a choice of the scheduler and a poll for each request. What goes on so is not held back by the CPU's policy, so it
+//! must be short and bounded (by what the device has at once); it is charged there all the same, and what it asks of others is queued.
+
+use crate::engine::Engine;
+use crate::limits::INLINE_DEPTH_MAX;
+use crate::queue::tag;
+use crate::task::NIL;
+use gyre_account::{ActivityId, ResourceId, current};
+
+/// Where a request began: who asked, whom, from where.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    activity: ActivityId,
+    resource: ResourceId,
+    source: ResourceId,
+}
+
+impl Engine {
+    /// That of the request that is being handled.
+    pub fn origin(&self) -> Origin {
+        let (activity, resource) = current();
+        let queue = self.hot.here().callee.get();
+        let state = self.state.here().borrow();
+        let source = state.queues.get(queue).filter(|known| known.resource == resource).map(|known| known.source);
+        Origin { activity, resource, source: source.unwrap_or(resource) }
+    }
+
+    /// Ends a request that began elsewhere: stamped and charged as a message to its resource, its reports counted at the gate at which it
+    /// began. Where who asked has ended meanwhile its tenant pays, and where that has, too, the infrastructure. `work` never waits.
+    pub fn go_on(&self, origin: Origin, work: impl FnOnce()) {
+        let payer = self.accounts.activities.living(origin.activity).unwrap_or(ActivityId::INFRASTRUCTURE);
+        let tag = tag(origin.resource, origin.source, self.lead(payer));
+        let queue = self.state.here().borrow_mut().queues.find(tag);
+        let hot = self.hot.here();
+        self.inside(payer, origin.resource, queue.unwrap_or(NIL), || {
+            // What it asks for is queued: the CPU's policy has not chosen its activity.
+            let depth = hot.depth.replace(INLINE_DEPTH_MAX);
+            work();
+            hot.depth.set(depth);
+        });
+    }
+
+    /// The turn's own activity has used this much until another one's work begins in it.
+    pub(crate) fn leave_host(&self, activity: ActivityId, now: u64) {
+        if !self.put_on_turn(activity, now) {
+            self.charge_turn(activity, now);
+        }
+    }
+
+    /// Another one's work in a turn has ended: it is charged with what follows of the same activity, at the end of the service.
+    pub(crate) fn leave_guest(&self, payer: ActivityId, now: u64) {
+        let hot = self.hot.here();
+        let cycles = now.saturating_sub(hot.mark.replace(now));
+        if hot.guest.get().0 != payer {
+            self.charge_guest();
+        }
+        hot.guest.set((payer, hot.guest.get().1 + cycles));
+    }
+
+    /// Charges what was used in other activities' names.
+    #[inline]
+    pub(crate) fn charge_guest(&self) {
+        let hot = self.hot.here();
+        let (payer, cycles) = hot.guest.replace((ActivityId::INFRASTRUCTURE, 0));
+        if cycles > 0 {
+            let now_ns = self.ns(self.line().last());
+            self.state.here().borrow_mut().charge_cycles(hot.queue.get(), payer, cycles, &self.facts(), now_ns);
+        }
+    }
+}
