@@ -1,6 +1,7 @@
 //! Behaviour of the calls as programs see it, through the system call table, on a tenant whose files lie in memory.
 
 mod advice;
+mod brought;
 mod epoll;
 mod files;
 mod mappings;

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_interface::async_io::{UNDER_WAY_MAX, async_io};
+use gyre_interface::files::files;
 use gyre_message::direct::direct_link;
 use linux_raw_sys::general as raw;
 use std::boxed::Box;
@@ -16,14 +17,14 @@ use std::vec;
 
 const SETUP: u64 = 425;
 const ENTER: u64 = 426;
-const READ: u8 = 22;
+pub(super) const READ: u8 = 22;
 const WRITE: u8 = 23;
 const LINK: u8 = 1 << 2;
 const ASYNC: u8 = 1 << 4;
 const PAGE: u64 = 4096;
 
 /// A ring as its program sees it: two pages, of which the second has the submissions.
-struct Ring {
+pub(super) struct Ring {
     user: User,
     descriptor: u64,
     at: u64,
@@ -35,7 +36,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Ring {
-    async fn new(user: &User) -> Ring {
+    pub(super) async fn new(user: &User) -> Ring {
         let parameters = user.put(&[0; 120]).await;
         let descriptor = user.call(SETUP, &[8, parameters]).await.unwrap();
         let rights = u64::from(raw::PROT_READ | raw::PROT_WRITE);
@@ -53,7 +54,7 @@ impl Ring {
     }
 
     /// Submits operations, each its code, flags, descriptor, address, bytes and offset, waits for so many, and answers the results there are.
-    async fn submit(&self, wishes: &[(u8, u8, u64, u64, u64, u64)], wait: u64) -> Vec<i32> {
+    pub(super) async fn submit(&self, wishes: &[(u8, u8, u64, u64, u64, u64)], wait: u64) -> Vec<i32> {
         let (tail, seen) = (self.load(44).await, self.load(84).await);
         for (wish, slot) in wishes.iter().zip(tail..) {
             let mut entry = [0; 64];
@@ -68,6 +69,11 @@ impl Ring {
         self.store(word(&self.parameters, 44), tail + wishes.len() as u64).await;
         let count = wishes.len() as u64;
         assert_eq!(self.user.call(ENTER, &[self.descriptor, count, wait, wait.min(1), 0, 0]).await, Ok(count));
+        self.results(seen).await
+    }
+
+    /// The results behind the first so many, which the program has seen then.
+    pub(super) async fn results(&self, seen: u64) -> Vec<i32> {
         let mut results = vec![];
         for number in seen..self.load(84).await {
             let at = self.at + word(&self.parameters, 100) + number % 16 * 16;
@@ -83,6 +89,22 @@ fn run<F: Future<Output = ()>>(
     (is_gate, divides_async_io): (bool, bool),
     test: impl FnOnce(User, Box<dyn Fn() -> [u64; 2]>) -> F,
 ) {
+    run_around((is_gate, divides_async_io), tmpfs(), test);
+}
+
+/// The same with a root file system of the test's own.
+pub(super) fn run_at<F: Future<Output = ()>>(
+    root: files::Client,
+    test: impl FnOnce(User, Box<dyn Fn() -> [u64; 2]>) -> F,
+) {
+    run_around((false, false), root, test);
+}
+
+fn run_around<F: Future<Output = ()>>(
+    (is_gate, divides_async_io): (bool, bool),
+    root: files::Client,
+    test: impl FnOnce(User, Box<dyn Fn() -> [u64; 2]>) -> F,
+) {
     let [works, passed] = [const { AtomicU64::new(0) }; 2].map(Arc::new);
     let counts = [works.clone(), passed.clone()];
     let link = direct_link(move |request| {
@@ -96,7 +118,7 @@ fn run<F: Future<Output = ()>>(
     let async_io = Some(async_io::Client::new(link));
     let passage = Passage::counted(is_gate, passed);
     gyre_machine::set_virtual_time(1_000_000_000);
-    run_in(Surroundings { passage, async_io, divides_async_io, root: tmpfs() }, |user| {
+    run_in(Surroundings { passage, async_io, divides_async_io, root }, |user| {
         test(user, Box::new(move || counts.each_ref().map(|count| count.swap(0, Ordering::Relaxed))))
     });
 }
