@@ -644,6 +644,113 @@ static void wild(void) {
     CHECK(WEXITSTATUS(status_of(child)) == 3);
 }
 
+enum { DISK_BYTES = 1 << 20, UNDER_WAY = 16, PART = 65536 };
+
+/* Brings a file out of memory. */
+static void forget(int fd) {
+    CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+}
+
+/* Reads at random, many at once, of a file that is on the disk only. */
+static void read_many(int fd, char *into, unsigned step) {
+    struct ring r;
+    open_ring(&r, 16, 0, 0);
+    unsigned state = step;
+    for (int round = 0; round < 6; round++) {
+        forget(fd);
+        uint64_t at[UNDER_WAY];
+        unsigned bytes[UNDER_WAY];
+        int results[64];
+        for (int i = 0; i < UNDER_WAY; i++) {
+            state = state * 1664525 + 1013904223;
+            at[i] = (state >> 8) % (DISK_BYTES / step) * step;
+            bytes[i] = step * (1 + (state >> 4) % (PART / step));
+            get(&r, IORING_OP_READ, fd, into + i * PART, bytes[i], at[i], i);
+        }
+        memset(into, 0xee, UNDER_WAY * PART);
+        CHECK(submit(&r, round % 2 ? UNDER_WAY : 0) == UNDER_WAY);
+        take_all(&r, results, UNDER_WAY);
+        for (int i = 0; i < UNDER_WAY; i++) {
+            unsigned left = DISK_BYTES - at[i], expected = bytes[i] < left ? bytes[i] : left;
+            CHECK(results[i] == (int)expected && !memcmp(into + i * PART, big + at[i], expected));
+        }
+    }
+    close_ring(&r);
+}
+
+/* What is read while others change their mind about its memory, its file and its ring. */
+static void read_and_go(int fd, unsigned step) {
+    struct ring r;
+    open_ring(&r, 16, 0, 0);
+    forget(fd);
+    char *part = mmap(0, PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Memory that nobody has touched yet, and memory that is not there. */
+    get(&r, IORING_OP_READ, fd, part, PART, 0, 0);
+    CHECK(one(&r) == PART && !memcmp(part, big, PART));
+    forget(fd);
+    get(&r, IORING_OP_READ, fd, (void *)4096, step, 0, 0);
+    CHECK(one(&r) == -EFAULT);
+    CHECK(mprotect(part, PART, PROT_READ) == 0);
+    get(&r, IORING_OP_READ, fd, part, step, 65536, 0);
+    CHECK(one(&r) == -EFAULT && !memcmp(part, big, PART));
+    CHECK(mprotect(part, PART, PROT_READ | PROT_WRITE) == 0);
+    /* At and behind the end. */
+    get(&r, IORING_OP_READ, fd, part, step, DISK_BYTES, 0);
+    CHECK(one(&r) == 0);
+    /* A child is forked while it is under way: what the parent reads is the parent's. */
+    forget(fd);
+    get(&r, IORING_OP_READ, fd, part, PART, 131072, 0);
+    CHECK(submit(&r, 0) == 1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(7);
+    CHECK(take(&r).res == PART && !memcmp(part, big + 131072, PART));
+    CHECK(WEXITSTATUS(status_of(child)) == 7);
+    /* The memory goes while it is under way, and the file is closed: the answer comes all the same. */
+    int again = dup(fd);
+    forget(fd);
+    get(&r, IORING_OP_READ, again, part, PART, 0, 0);
+    CHECK(submit(&r, 0) == 1 && close(again) == 0 && munmap(part, PART) == 0);
+    int result = take(&r).res;
+    CHECK(result == PART || result == -EFAULT);
+    /* The ring goes, or all of the program. */
+    for (int i = 0; i < 4; i++) {
+        forget(fd);
+        child = fork();
+        if (child == 0) {
+            struct ring own;
+            open_ring(&own, 16, 0, 0);
+            for (int k = 0; k < 16; k++)
+                get(&own, IORING_OP_READ, fd, back + k * PART, PART, k * PART, k);
+            CHECK(submit(&own, 0) == 16);
+            if (i % 2)
+                close_ring(&own);
+            _exit(5);
+        }
+        CHECK(WEXITSTATUS(status_of(child)) == 5);
+    }
+    close_ring(&r);
+}
+
+static void from_disk(void) {
+    const char *name = "/var/tmp/gyre-ring-test";
+    for (size_t i = 0; i < sizeof big; i++)
+        big[i] = i * 7 + i / 4096;
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, big, DISK_BYTES) == DISK_BYTES && fsync(fd) == 0);
+    char *into = mmap(0, UNDER_WAY * PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    read_many(fd, into, 4096);
+    read_many(fd, into, 1000);
+    read_and_go(fd, 1000);
+    int direct = open(name, O_RDWR | O_DIRECT);
+    if (direct >= 0) {
+        read_many(direct, into, 4096);
+        read_and_go(direct, 4096);
+        close(direct);
+    }
+    CHECK(close(fd) == 0 && unlink(name) == 0);
+}
+
 int main(void) {
     struct io_uring_params p = {0};
     int fd = setup(1, &p);
@@ -662,6 +769,7 @@ int main(void) {
     sockets();
     overflow();
     wild();
+    from_disk();
     done("uring");
     return 0;
 }

@@ -4,6 +4,8 @@ use crate::whole::promises::{Fill, Path, Promises};
 use gyre_interface::async_io::async_io;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, RenameMode};
+use gyre_interface::near::{NEAR_BYTES_MAX, NEAR_PAGES_MAX};
+use gyre_machine::PAGE_BYTES;
 use gyre_machine::random::Random;
 use gyre_object::Bytes;
 use std::cell::RefCell;
@@ -45,6 +47,31 @@ pub async fn read_all(client: &Client, node: NodeId) -> Result<Vec<u8>, FileErro
             return Ok(data);
         }
         views.iter().for_each(|view| data.extend_from_slice(view.as_slice()));
+    }
+}
+
+/// The whole file as a program's calls read it: looked at, fetched while it is looked at, and by messages where that cannot be.
+///
+/// # Errors
+/// Those of reading.
+async fn look_all(client: &Client, node: NodeId) -> Result<Vec<u8>, FileError> {
+    let mut data: Vec<u8> = Vec::new();
+    loop {
+        let at = data.len() as u64;
+        let mut pages = [const { None }; NEAR_PAGES_MAX];
+        let before = data.len();
+        if let Some(count) = client.visit(|near| near.read(node, at, NEAR_BYTES_MAX, &mut pages)).flatten() {
+            let flat = pages.iter().flatten().flat_map(|page| page.as_slice()).skip(before % PAGE_BYTES);
+            data.extend(flat.take(count?));
+        } else if let Some(begun) = client.visit(|near| near.fetch(node, at, NEAR_BYTES_MAX, true)).flatten() {
+            begun.done().await?;
+            continue;
+        } else {
+            client.read(node, at, 5000).await?.iter().for_each(|view| data.extend_from_slice(view.as_slice()));
+        }
+        if data.len() == before {
+            return Ok(data);
+        }
     }
 }
 
@@ -234,7 +261,10 @@ impl FileTask {
         if self.random.once_in(2) {
             self.client.evict(node, 0, bytes as u64).await?;
         }
-        let data = read_all(&self.client, node).await?;
+        let data = match self.random.once_in(3) {
+            true => read_all(&self.client, node).await?,
+            false => look_all(&self.client, node).await?,
+        };
         let is_right = data.len() == bytes && data.iter().all(|byte| *byte == fill);
         assert!(is_right, "{path:?} is read with {} bytes, not {bytes} times {fill}", data.len());
         Ok(())

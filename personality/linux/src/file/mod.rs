@@ -10,16 +10,18 @@
 //! | [`transfer`] | buffers of programs |
 //! | [`passage`], [`flow`] | what is moved by reference |
 //! | [`regular`], `resident` | regular files; as far as they are in memory, without a message |
-//! | `direct`, `direct_offer`, [`under_way`] | what goes past the file cache (O_DIRECT), where it can, what no task waits for |
+//! | `direct`, `direct_offer` | what goes past the file cache (O_DIRECT), and where it can |
+//! | [`begun_read`], [`under_way`] | what no task waits for |
 
 pub mod async_lock;
 pub mod attributes;
+pub mod begun_read;
 mod bridge;
 pub mod calls;
 pub mod context;
 pub mod descriptors;
 pub mod device;
-pub(crate) mod direct;
+mod direct;
 pub mod direct_offer;
 pub mod directory;
 mod endpoint;

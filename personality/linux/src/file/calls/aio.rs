@@ -3,8 +3,9 @@
 //! A context's number is the address of a page that libraries look at: it holds no ring they would know, so that they call.
 
 use super::poll::with_mask;
-use super::uring::{Cancel, Operation, Transfer, transfer_at_once};
+use super::uring::{Cancel, Operation, Transfer, begin_at_once, transfer_at_once};
 use super::usable_file;
+use crate::file::begun_read::{Asker, Completion};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::transfer::{Range, Ranges, half, read_iovecs, word};
@@ -115,6 +116,12 @@ impl Drop for Flight {
     }
 }
 
+impl Completion for Flight {
+    fn complete(mut self, read: Result<usize, Errno>) {
+        self.result = read.map_or_else(|error| -i64::from(error.0), |bytes| bytes as i64);
+    }
+}
+
 impl Flight {
     /// Does it, and answers how many bytes it moved.
     async fn run(mut self, operation: Operation, cancel: Arc<Cancel>) -> u64 {
@@ -221,9 +228,15 @@ async fn submit(thread: &Arc<Thread>, context: &Arc<Context>, worker: &Arc<Threa
         event,
         result: -i64::from(Errno::ECANCELED.0),
     };
-    match transfer_at_once(thread, &operation) {
-        Some(moved) => flight.result = moved as i64,
-        None => drop(resource.run(boxed(|| flight.run(operation, cancel)))),
+    if let Some(moved) = transfer_at_once(thread, &operation) {
+        flight.result = moved as i64;
+        return Ok(());
+    }
+    let (mut flight, worker) = (Some(flight), || worker.clone());
+    if !begin_at_once(&Asker { thread, resource, worker: &worker }, &operation, || flight.take())
+        && let Some(flight) = flight
+    {
+        drop(resource.run(boxed(|| flight.run(operation, cancel))));
     }
     Ok(())
 }
@@ -318,7 +331,7 @@ async fn take_events(thread: &Thread, a: Arguments) -> Outcome {
     Ok(taken)
 }
 
-/// `io_cancel(context, wish, event)`: the event comes by io_getevents.
+/// `io_cancel(context, wish, event)`: the event comes by io_getevents, as if nobody had asked where the device has it.
 pub fn io_cancel(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let context = context_of(thread, a.word(0))?;
     let state = context.state.lock();

@@ -240,7 +240,7 @@ pub(super) fn deadline_of(file: &OpenFile, wanted: Ready) -> Option<u64> {
 }
 
 /// Reads once there is something, or at once without waiting.
-pub(super) async fn read_file(
+pub(in crate::file) async fn read_file(
     thread: &Thread,
     file: &OpenFile,
     buffer: &mut UserBuffer<'_>,

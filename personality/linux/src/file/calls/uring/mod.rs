@@ -11,6 +11,7 @@
 
 mod at_once;
 mod chain;
+mod landing;
 mod memory;
 mod operation;
 mod register;
@@ -18,7 +19,7 @@ mod ring;
 mod submission;
 mod submit;
 
-pub(super) use at_once::transfer as transfer_at_once;
+pub(super) use at_once::{begin as begin_at_once, transfer as transfer_at_once};
 pub(super) use operation::{Operation, Transfer};
 pub use register::register;
 pub(super) use ring::Cancel;

@@ -2,10 +2,12 @@
 
 use super::at_once;
 use super::chain::{Chain, Step};
+use super::landing::Landing;
 use super::memory::at;
 use super::operation::Operation;
 use super::ring::{Cancel, Flight, Ring};
 use super::submission::{ASYNC, DRAIN, SKIP_SUCCESS, Submission};
+use crate::file::begun_read::Asker;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use core::cell::OnceCell;
@@ -43,21 +45,26 @@ pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Resul
 }
 
 /// What one call submits.
-pub struct Batch<'a> {
-    /// Who submits.
-    pub thread: &'a Thread,
-    /// Where.
-    pub ring: &'a Arc<Ring>,
-    /// Who does what must wait.
-    pub resource: async_io::Client,
+struct Batch<'a> {
+    thread: &'a Thread,
+    ring: &'a Arc<Ring>,
+    resource: async_io::Client,
     /// The chain that the next operation belongs to, where there was one before.
     chain: Option<Chain>,
     worker: OnceCell<Arc<Thread>>,
 }
 
 impl Batch<'_> {
+    /// Begins a read that only the disk keeps waiting.
+    fn is_begun(&self, wish: &Submission, operation: &Operation) -> bool {
+        let worker = || self.worker().clone();
+        let asker = Asker { thread: self.thread, resource: self.resource, worker: &worker };
+        let landing = || Landing::new(self.ring, wish, operation.file(), operation.bytes().unwrap_or(0));
+        at_once::begin(&asker, operation, landing)
+    }
+
     /// Who does it later: like Linux's workers of the process, but no signal finds it.
-    pub fn worker(&self) -> &Arc<Thread> {
+    fn worker(&self) -> &Arc<Thread> {
         self.worker.get_or_init(|| Thread::worker(self.thread))
     }
 
@@ -68,7 +75,7 @@ impl Batch<'_> {
             return false;
         }
         let Some(moved) = at_once::transfer(self.thread, operation) else {
-            return at_once::begin(self, wish, operation);
+            return self.is_begun(wish, operation);
         };
         let is_short = operation.bytes() != Some(moved as u64);
         self.ring.complete_at_once(wish.user_data, moved as i32, is_short || wish.flags & SKIP_SUCCESS == 0);
