@@ -11,7 +11,6 @@
 
 use crate::engine::Engine;
 use crate::limits::INLINE_DEPTH_MAX;
-use crate::queue::tag;
 use crate::task::NIL;
 use gyre_account::{ActivityId, ResourceId, current};
 
@@ -36,16 +35,23 @@ impl Engine {
     /// Ends a request that began elsewhere: stamped and charged as a message to its resource, its reports counted at the gate at which it
     /// began. Where who asked has ended meanwhile its tenant pays, and where that has, too, the infrastructure. `work` never waits.
     pub fn go_on(&self, origin: Origin, work: impl FnOnce()) {
-        let payer = self.accounts.activities.living(origin.activity).unwrap_or(ActivityId::INFRASTRUCTURE);
-        let tag = tag(origin.resource, origin.source, self.lead(payer));
-        let queue = self.state.here().borrow_mut().queues.find(tag);
+        let asker = self.accounts.activities.living(origin.activity);
+        let queue = asker.and_then(|asker| self.queue_of(origin, asker)).unwrap_or(NIL);
+        let payer = asker.unwrap_or(ActivityId::INFRASTRUCTURE);
         let hot = self.hot.here();
-        self.inside(payer, origin.resource, queue.unwrap_or(NIL), || {
+        self.inside(payer, origin.resource, queue, || {
             // What it asks for is queued: the CPU's policy has not chosen its activity.
             let depth = hot.depth.replace(INLINE_DEPTH_MAX);
             work();
             hot.depth.set(depth);
         });
+    }
+
+    /// The queue that counts here for what began there; another core's where the answer came to another core.
+    fn queue_of(&self, origin: Origin, asker: ActivityId) -> Option<u32> {
+        let now_ns = self.ns(self.line().last());
+        let mut state = self.state.here().borrow_mut();
+        state.queue(&self.facts(), origin.resource, origin.source, self.lead(asker), now_ns)
     }
 
     /// The turn's own activity has used this much until another one's work begins in it.
