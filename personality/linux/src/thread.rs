@@ -103,8 +103,8 @@ impl Thread {
         Thread::with_space(of.id(), of.process.clone(), Some(of.space()))
     }
 
-    /// True where it waits for files with O_NONBLOCK, too.
-    pub fn is_patient(&self) -> bool {
+    /// True of a worker: it waits for files with O_NONBLOCK, too, and keeps to the memory with which it was made.
+    pub fn is_worker(&self) -> bool {
         self.worker_space.is_some()
     }
 

@@ -4,7 +4,7 @@ use super::direct;
 use super::mount::Place;
 use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
-use super::resident;
+use super::resident::{self, COPY_BYTES_MAX};
 use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
@@ -36,6 +36,9 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
     if buffer.left() > 0 && direct::is_wanted(file, place).await? {
         return direct::read(file, place, buffer, offset).await;
     }
+    if let Some(count) = read_brought(file, place, buffer, offset).await {
+        return Ok(count);
+    }
     let before = buffer.done();
     while buffer.left() > 0 {
         let wanted = buffer.left().min(TURN_BYTES);
@@ -54,6 +57,22 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
         }
     }
     Ok(buffer.done() - before)
+}
+
+/// Reads what only the disk keeps waiting into one piece of memory that is there, copied once when it has been brought. `None` where it must be
+/// read in pieces: the buffer is as it was.
+async fn read_brought(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Option<usize> {
+    // A worker's memory is not the process', which may have another program by now.
+    let into = buffer.only().filter(|into| into.bytes <= COPY_BYTES_MAX && !buffer.thread().is_worker())?;
+    // Others may take what was brought: each time brings a page at least.
+    for _ in 0..=into.bytes / PAGE_BYTES {
+        resident::fetch(file, offset, into.bytes)?.done().await.ok()?;
+        if let Some(count) = resident::copy_near(place, buffer.thread(), into, offset) {
+            buffer.used(count);
+            return Some(count);
+        }
+    }
+    None
 }
 
 /// Reads for a plain read, as a request of the I/O stream resource where that divides bytes.

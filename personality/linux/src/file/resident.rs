@@ -99,7 +99,7 @@ fn at_place(file: &OpenFile, at: Option<u64>, work: impl FnOnce(u64) -> Option<u
 
 /// Nothing is copied before all pages are known to be here: else the rest waits, and what was copied is copied again.
 #[inline(always)]
-fn copy_near(place: &Place, thread: &Thread, to: Range, offset: u64) -> Option<usize> {
+pub(super) fn copy_near(place: &Place, thread: &Thread, to: Range, offset: u64) -> Option<usize> {
     if to.bytes <= PAGE_BYTES {
         return copy_some(place, thread, to, offset, &mut [const { None }; FEW_PAGES]);
     }

@@ -104,6 +104,12 @@ impl<'a> UserBuffer<'a> {
         }
     }
 
+    /// What is left, where that is one contiguous part.
+    pub(super) fn only(&mut self) -> Option<Range> {
+        let left = self.left;
+        self.next(left).filter(|range| range.bytes == left)
+    }
+
     /// True where an offset and the pieces that are left begin and end at multiples of `unit`, a power of two.
     pub(super) fn is_aligned(&self, offset: u64, unit: usize) -> bool {
         let ranges = self.ranges.as_slice().get(self.index..).unwrap_or_default();

@@ -56,7 +56,7 @@ fn answer(descriptor: i32) -> Outcome {
 
 /// True where a call of this thread may wait for this file.
 fn may_wait(thread: &Thread, file: &OpenFile) -> bool {
-    !file.is_nonblocking() || thread.is_patient()
+    !file.is_nonblocking() || thread.is_worker()
 }
 
 /// Waits until a file may be ready for `wanted`, a signal comes, or the time is over (EAGAIN).

@@ -2,6 +2,7 @@
 
 use super::rings::{READ, Ring, run_at};
 use super::world::tmpfs;
+use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +73,8 @@ impl Near for Slow {
         self.is_here.load(Ordering::Relaxed).then(|| self.inner.read(node, offset, bytes, into))?
     }
     fn fetch(&'static self, _node: NodeId, _offset: u64, _bytes: usize, _may_guess: bool) -> Option<Begun> {
-        self.may_fetch.load(Ordering::Relaxed).then_some(())?;
+        let is_absent = !self.is_here.load(Ordering::Relaxed);
+        (is_absent && self.may_fetch.load(Ordering::Relaxed)).then_some(())?;
         let (reply, part) = reply_pair();
         self.asked.lock().push(reply);
         Some(Begun::new(0, [part].into_iter(), Held::new(Arc::new(Nothing))))
@@ -116,5 +118,34 @@ fn what_is_brought_is_copied_by_a_piece_of_work_and_so_is_what_failed_or_is_gone
         assert_eq!(works(Ok(()), true, waits), 1);
         assert_eq!(works(Ok(()), false, waits), 1);
         assert_eq!(works(Err(BlockError::Io), false, waits), 1);
+    }
+}
+
+/// pread64.
+const READ_AT: u64 = 17;
+
+#[test]
+fn a_plain_read_copies_what_was_brought_and_asks_again_for_what_was_not() {
+    for (result, is_here) in [(Ok(()), true), (Ok(()), false), (Err(BlockError::Io), false)] {
+        let (slow, root) = Slow::leak();
+        run_at(root, |user, _| async move {
+            user.file("/file", &vec![3; 9000]).await;
+            let file = user.open("/file", raw::O_RDWR, 0).await.unwrap();
+            let at = user.put(&[0; 9000]).await;
+            let reads = [(at, 5000, 4000, Ok(5000)), (at, 5000, 6000, Ok(3000)), (8, 100, 0, Err(Errno::EFAULT))];
+            for (to, bytes, offset, expected) in reads {
+                user.thread.copy_out(at, &[0; 9000]).await.unwrap();
+                slow.is_here.store(false, Ordering::Relaxed);
+                slow.may_fetch.store(true, Ordering::Relaxed);
+                spawn(async move {
+                    sleep_ns(10_000).await;
+                    slow.answer(result, is_here);
+                });
+                assert_eq!(user.call(READ_AT, &[file, to, bytes, offset]).await, expected);
+                let count = expected.unwrap_or(0) as usize;
+                assert_eq!(user.get(at, count + 1).await, [vec![3; count], vec![0]].concat());
+                sleep_ns(20_000).await;
+            }
+        });
     }
 }
