@@ -13,12 +13,32 @@ use gyre_object::Bytes;
 use smallvec::SmallVec;
 
 /// A request to the disk for a part of it.
-pub type Part = Call<Result<Vec<Bytes>, BlockError>>;
+pub enum Part {
+    /// One that reads.
+    Read(Call<Result<Vec<Bytes>, BlockError>>),
+    /// One that writes.
+    Write(Call<Result<(), BlockError>>),
+}
+
+impl Part {
+    fn poll_done(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BlockError>> {
+        match self {
+            Part::Read(call) => Pin::new(call).poll(context).map_ok(drop),
+            Part::Write(call) => Pin::new(call).poll(context),
+        }
+    }
+}
 
 /// Something that must stay as it is until the device has answered.
 pub trait Hold: Send + Sync {
     /// It may change from here on.
     fn let_go(&self);
+    /// The device has done all, or not all: has somebody do what is to be done then, and answers what must be waited for before anybody is
+    /// told. Never waits.
+    fn settle(self: Arc<Self>, is_done: bool) -> Option<Part> {
+        let _ = is_done;
+        None
+    }
 }
 
 /// Lets go when it is dropped.
@@ -37,27 +57,79 @@ impl Drop for Held {
     }
 }
 
-/// The transfer. Where it is dropped before its end, what it holds is held until the device has answered all the same.
-#[must_use = "the device transfers, whoever waits"]
-pub struct Begun {
+/// How far it has come.
+struct Steps {
     /// The bytes, or the first error.
     result: Result<usize, FileError>,
+    /// What another one has begun.
+    others: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Those without an answer yet.
     parts: SmallVec<[Part; 2]>,
     held: Option<Held>,
-    /// What another one has begun.
-    others: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    is_settled: bool,
+}
+
+impl Default for Steps {
+    fn default() -> Steps {
+        Steps { result: Ok(0), others: None, parts: SmallVec::new(), held: None, is_settled: true }
+    }
+}
+
+impl Steps {
+    fn poll_done(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, FileError>> {
+        if let Some(others) = &mut self.others {
+            ready!(others.as_mut().poll(context));
+            self.others = None;
+        }
+        loop {
+            ready!(self.poll_parts(context));
+            match self.settle() {
+                Some(part) => self.parts.push(part),
+                None => return Poll::Ready(self.result),
+            }
+        }
+    }
+
+    fn poll_parts(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(part) = self.parts.last_mut() {
+            let answer = ready!(part.poll_done(context));
+            self.parts.pop();
+            if let Err(error) = answer {
+                self.result = self.result.and(Err(error.into()));
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn settle(&mut self) -> Option<Part> {
+        let is_settled = core::mem::replace(&mut self.is_settled, true);
+        let hold = self.held.as_ref().filter(|_| !is_settled)?.0.clone();
+        hold.settle(self.result.is_ok())
+    }
+
+    /// Something is to be done yet, whoever wants to know.
+    fn is_under_way(&self) -> bool {
+        !self.is_settled || !self.parts.is_empty()
+    }
+}
+
+/// The transfer. Where it is dropped before its end, what it holds is held until the device has answered all the same.
+#[must_use = "the device transfers, whoever waits"]
+pub struct Begun {
+    steps: Steps,
 }
 
 impl Begun {
     /// A transfer of so many bytes.
     pub fn new(bytes: usize, parts: impl Iterator<Item = Part>, held: Held) -> Begun {
-        Begun { result: Ok(bytes), parts: parts.collect(), held: Some(held), others: None }
+        let steps =
+            Steps { result: Ok(bytes), parts: parts.collect(), held: Some(held), is_settled: false, others: None };
+        Begun { steps }
     }
 
     /// What another one has begun, and this one waits for.
     pub fn of_another(done: impl Future<Output = ()> + Send + 'static) -> Begun {
-        Begun { result: Ok(0), parts: SmallVec::new(), held: None, others: Some(Box::pin(done)) }
+        Begun { steps: Steps { others: Some(Box::pin(done)), ..Steps::default() } }
     }
 
     /// Waits for the device; answers the bytes. All of its requests are waited for, also where one fails.
@@ -65,45 +137,26 @@ impl Begun {
     /// # Errors
     /// That of the request that was waited for first among those that failed.
     pub async fn done(mut self) -> Result<usize, FileError> {
-        poll_fn(|context| self.poll_done(context)).await
-    }
-
-    fn poll_done(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, FileError>> {
-        if let Some(others) = &mut self.others {
-            ready!(others.as_mut().poll(context));
-            self.others = None;
-        }
-        while let Some(part) = self.parts.last_mut() {
-            let answer = ready!(Pin::new(part).poll(context));
-            self.parts.pop();
-            if let Err(error) = answer {
-                self.result = self.result.and(Err(error.into()));
-            }
-        }
-        Poll::Ready(self.result)
+        poll_fn(|context| self.steps.poll_done(context)).await
     }
 
     /// Does `then` with what [`Begun::done`] answers once the device has answered, in the turn of who answers: no task waits for it. `then`
     /// is short and never waits.
     pub fn then(self, then: impl FnOnce(Result<usize, FileError>) + Send + 'static) {
         let mut begun = self;
-        ending(poll_fn(move |context| begun.poll_done(context)), then);
+        ending(poll_fn(move |context| begun.steps.poll_done(context)), then);
     }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        let (parts, held) = (core::mem::take(&mut self.parts), self.held.take());
-        if parts.is_empty() {
-            return;
-        }
-        spawn(async move {
-            for part in parts {
+        if self.steps.is_under_way() {
+            let mut steps = core::mem::take(&mut self.steps);
+            spawn(async move {
                 // Who wanted to know is gone.
-                let _ = part.await;
-            }
-            drop(held);
-        });
+                let _ = poll_fn(|context| steps.poll_done(context)).await;
+            });
+        }
     }
 }
 
@@ -127,7 +180,7 @@ mod tests {
     fn begun(parts: usize) -> (Vec<gyre_message::Reply<Result<Vec<Bytes>, BlockError>>>, Begun, Arc<Door>) {
         let door = Arc::new(Door::default());
         let (replies, calls): (Vec<_>, Vec<_>) = (0..parts).map(|_| reply_pair()).unzip();
-        (replies, Begun::new(700, calls.into_iter(), Held::new(door.clone())), door)
+        (replies, Begun::new(700, calls.into_iter().map(Part::Read), Held::new(door.clone())), door)
     }
 
     #[test]

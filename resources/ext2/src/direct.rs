@@ -13,7 +13,7 @@ use crate::metadata::from_block;
 use crate::node::Node;
 use crate::read::{READ_BYTES_MAX, Runs, clear};
 use alloc::sync::Arc;
-use gyre_interface::begun::Begun;
+use gyre_interface::begun::{Begun, Part};
 use gyre_interface::block::{BlockError, SECTOR_BYTES};
 use gyre_interface::files::{FileError, NodeKind};
 use gyre_machine::PAGE_BYTES;
@@ -36,14 +36,14 @@ pub(crate) fn aligned_bytes(offset: u64, views: &[Bytes]) -> Result<u64, FileErr
     Ok(views.iter().map(|view| view.len() as u64).sum::<u64>().min(READ_BYTES_MAX))
 }
 
-/// A part of a file that lies in one block and in one view.
+/// A part of a file that lies in one view and in blocks that follow each other on the disk.
 pub(crate) struct Piece {
     /// Where in the file, bytes.
     pub(crate) at: u64,
     pub(crate) view: Bytes,
 }
 
-/// Cuts views, which stand for a file from an offset to an end, at the borders of blocks of a size.
+/// Cuts views, which stand for a file from an offset to an end, at the borders of blocks of a size, or where it is told.
 pub(crate) struct Pieces<'a> {
     views: &'a [Bytes],
     within: usize,
@@ -58,18 +58,26 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl Iterator for Pieces<'_> {
-    type Item = Piece;
-    fn next(&mut self) -> Option<Piece> {
+impl Pieces<'_> {
+    /// The next one, which ends at a place in the file at the latest and is no longer than a page; `None` there.
+    #[inline(always)]
+    fn next_until(&mut self, until: u64) -> Option<Piece> {
         while self.views.first()?.len() <= self.within {
             (self.views, self.within) = (self.views.get(1..)?, 0);
         }
         let view = self.views.first()?;
-        let rest = (self.end.saturating_sub(self.at)).min(self.block_bytes - self.at % self.block_bytes);
+        let rest = until.min(self.end).saturating_sub(self.at).min(PAGE);
         let count = rest.min((view.len() - self.within) as u64) as usize;
         let piece = Piece { at: self.at, view: view.slice(self.within, self.within + count) };
         (self.at, self.within) = (self.at + count as u64, self.within + count);
         (count > 0).then_some(piece)
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+    fn next(&mut self) -> Option<Piece> {
+        self.next_until(self.at - self.at % self.block_bytes + self.block_bytes)
     }
 }
 
@@ -110,7 +118,7 @@ impl Ext2 {
         let blocks = self.map_run_now(node, first, blocks_wanted).ok()?;
         let runs = self.to_read_past(node, (offset, offset + count), into, (first, &blocks));
         self.moved(count as usize);
-        let parts = runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views));
+        let parts = runs.0.into_iter().map(|run| Part::Read(self.disk.read(run.sector, run.views)));
         Some(Begun::new(count as usize, parts, held))
     }
 
@@ -124,18 +132,47 @@ impl Ext2 {
     ) -> Runs {
         let payer = gyre_account::current_activity();
         let mut runs = Runs::default();
+        let mut from_disk = |view: Bytes, sector| match sector {
+            0 => clear(&view),
+            sector => runs.add(sector, view, payer),
+        };
+        if self.cache.has_none_of(self.file_system, node.id) {
+            self.cut(into, (offset, end), (first, blocks), |view, sector| from_disk(view, sector));
+            return runs;
+        }
         for Piece { at, view } in Pieces::new(into, offset, end, self.geometry.block_bytes) {
             let (page, start) = view.location();
-            if let Some(newer) = self.cache.newer(self.page_key(node.id, at / PAGE)) {
-                page.copy_from(start, &newer, (at % PAGE) as usize, view.len());
-                continue;
-            }
-            match self.sector_of(at, first, blocks) {
-                0 => clear(&view),
-                sector => runs.add(sector, view, payer),
+            match self.cache.newer(self.page_key(node.id, at / PAGE)) {
+                Some(newer) => _ = page.copy_from(start, &newer, (at % PAGE) as usize, view.len()),
+                None => from_disk(view, self.sector_of(at, first, blocks)),
             }
         }
         runs
+    }
+
+    /// Cuts views, which stand for a file between two places, where its blocks do not follow each other on the disk; tells the sector of each
+    /// piece, 0 in a hole. `first` is the number of the first of `blocks`.
+    #[inline(always)]
+    pub(crate) fn cut(
+        &self,
+        views: &[Bytes],
+        (offset, end): (u64, u64),
+        (first, blocks): (u64, &[u32]),
+        mut each: impl FnMut(Bytes, u64),
+    ) {
+        let mut pieces = Pieces::new(views, offset, end, self.geometry.block_bytes);
+        let mut rest = blocks;
+        while let Some(&block) = rest.first() {
+            let index = (blocks.len() - rest.len()) as u64;
+            let (run, others) = rest.split_at(run_blocks(rest));
+            rest = others;
+            let start = (first + index) * self.geometry.block_bytes as u64;
+            let until = start + (run.len() * self.geometry.block_bytes) as u64;
+            let sector = if block == 0 { 0 } else { self.sector(block) };
+            while let Some(Piece { at, view }) = pieces.next_until(until) {
+                each(view, if sector == 0 { 0 } else { sector + (at - start) / SECTOR });
+            }
+        }
     }
 
     /// The number of the block of a file at `offset`, and the device's blocks from there to `end`. The caller holds the gate.
@@ -150,7 +187,7 @@ impl Ext2 {
     }
 
     /// The number of the block of a file at `offset`, and how many there are from there to `end`.
-    fn blocks_between(&self, offset: u64, end: u64) -> (u64, usize) {
+    pub(crate) fn blocks_between(&self, offset: u64, end: u64) -> (u64, usize) {
         let block_bytes = self.geometry.block_bytes as u64;
         let first = offset / block_bytes;
         (first, end.div_ceil(block_bytes).saturating_sub(first) as usize)
@@ -165,6 +202,15 @@ impl Ext2 {
             block => self.sector(block) + at % block_bytes / SECTOR,
         }
     }
+}
+
+/// How many blocks, from the first one on, follow each other on the disk, or are holes as it is.
+fn run_blocks(blocks: &[u32]) -> usize {
+    let is_next = |pair: &&[u32]| match **pair {
+        [before, after] => after == if before == 0 { 0 } else { before + 1 },
+        _ => false,
+    };
+    1 + blocks.windows(2).take_while(is_next).count()
 }
 
 /// Waits until the device has answered all requests, which are made first; also where one fails: it writes to the views, or reads them, until it

@@ -100,6 +100,6 @@ impl Ext2 {
             }
             reply.send(answer);
         });
-        part
+        Part::Read(part)
     }
 }

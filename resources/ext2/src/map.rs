@@ -15,7 +15,7 @@ const POINTERS_AT_ONCE: usize = 32;
 pub(crate) const DIRECT: usize = 12;
 
 /// Blocks of the device, in the order of a file.
-pub(crate) type Blocks = SmallVec<[u32; 4]>;
+pub(crate) type Blocks = SmallVec<[u32; 16]>;
 
 /// Where the pointer to a block of a file lies: the inode's pointer, then an index in each indirect block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -88,6 +88,11 @@ impl Near for Ext2 {
         self.begin_read_past(&node, offset, into)
     }
 
+    fn write_direct(&'static self, node: NodeId, offset: u64, from: &[Bytes]) -> Option<Begun> {
+        let node = self.near_node(node, |node| Ok(node.clone()))?.ok()?;
+        self.begin_write_past(&node, offset, from)
+    }
+
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
         // Who must wait for the disk, or find out why not, does so by a message.
         if bytes == 0 || bytes > NEAR_BYTES_MAX || self.cache.is_over_dirty_limit() || self.must_commit() {

@@ -16,11 +16,14 @@ use crate::node::Node;
 use crate::read::Runs;
 use crate::write_back::BATCH_PAGES;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::slice;
 use gyre_file_cache::Outdated;
+use gyre_interface::begun::{Begun, Held, Hold, Part};
 use gyre_interface::block::SECTOR_BYTES;
-use gyre_interface::files::FileError;
+use gyre_interface::files::{FileError, NodeKind};
 use gyre_machine::PAGE_BYTES;
+use gyre_message::{reply_pair, spawn};
 use gyre_object::{Bytes, Page};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
@@ -55,8 +58,40 @@ impl Ext2 {
         self.overwrite(node, offset, end, from).await
     }
 
+    /// The same in a visit, as far as the requests to the disk; `None` where others must be waited for before, and for what is not usual:
+    /// what [`Ext2::write_past`] refuses, holes, the file's end, and dirty pages.
+    pub(crate) fn begin_write_past(&'static self, node: &Arc<Node>, offset: u64, from: &[Bytes]) -> Option<Begun> {
+        let end = offset.checked_add(aligned_bytes(offset, from).ok()?)?;
+        node.expect(NodeKind::File).ok()?;
+        self.writable().ok().filter(|()| !self.must_commit())?;
+        let held = Node::hold(node)?;
+        if end <= offset || end > node.size() || !self.outdate(node, offset, end) {
+            return None;
+        }
+        let (first, count) = self.blocks_between(offset, end);
+        let blocks = self.map_run_now(node, first, count).ok().filter(|blocks| !blocks.contains(&0))?;
+        self.wrote_until(node, end);
+        let parts = self.to_write_past((offset, end), from, (first, &blocks)).0;
+        let parts = parts.into_iter().map(|run| Part::Write(self.disk.write(run.sector, run.views)));
+        self.moved((end - offset) as usize);
+        let (node, from) = (node.clone(), from.to_vec());
+        let overwriting = Overwriting { file_system: self, node, offset, end, from, _held: held };
+        Some(Begun::new((end - offset) as usize, parts, Held::new(Arc::new(overwriting))))
+    }
+
+    /// What the disk is to write of a range that has blocks.
+    fn to_write_past(&self, (offset, end): (u64, u64), from: &[Bytes], (first, blocks): (u64, &[u32])) -> Runs {
+        let payer = gyre_account::current_activity();
+        let mut runs = Runs::default();
+        self.cut(from, (offset, end), (first, blocks), |view, sector| runs.add(sector, view, payer));
+        runs
+    }
+
     /// Drops the pages of a range that may go; false where some must be written back first.
     fn outdate(&self, node: &Node, offset: u64, end: u64) -> bool {
+        if self.cache.has_none_of(self.file_system, node.id) {
+            return true;
+        }
         let busy = |index| matches!(self.cache.outdate(self.page_key(node.id, index)), Outdated::Busy);
         !(offset / PAGE..end.div_ceil(PAGE)).any(busy)
     }
@@ -82,11 +117,7 @@ impl Ext2 {
             return Ok(0);
         }
         self.wrote_until(node, end);
-        let payer = gyre_account::current_activity();
-        let mut runs = Runs::default();
-        for Piece { at, view } in Pieces::new(from, offset, end, self.geometry.block_bytes) {
-            runs.add(self.sector_of(at, first, &blocks), view, payer);
-        }
+        let runs = self.to_write_past((offset, end), from, (first, &blocks));
         let written = all_done(runs.0.into_iter().map(|run| self.disk.write(run.sector, run.views))).await;
         self.agree(node, offset, end, from, written.is_ok()).await;
         written?;
@@ -97,6 +128,9 @@ impl Ext2 {
     /// Makes the cache agree with what is on the disk now: pages that came while it was written may be old. Those that others hold get
     /// the new bytes, if they are there.
     async fn agree(&'static self, node: &Node, offset: u64, end: u64, from: &[Bytes], is_written: bool) {
+        if self.cache.has_none_of(self.file_system, node.id) {
+            return;
+        }
         for Piece { at, view } in Pieces::new(from, offset, end, PAGE_BYTES) {
             let key = self.page_key(node.id, at / PAGE);
             loop {
@@ -110,6 +144,35 @@ impl Ext2 {
                 }
             }
         }
+    }
+}
+
+/// A write that the device is at.
+struct Overwriting {
+    file_system: &'static Ext2,
+    node: Arc<Node>,
+    offset: u64,
+    end: u64,
+    from: Vec<Bytes>,
+    _held: Held,
+}
+
+impl Hold for Overwriting {
+    /// The node is, with this.
+    fn let_go(&self) {}
+
+    fn settle(self: Arc<Self>, is_done: bool) -> Option<Part> {
+        let Overwriting { file_system, offset, end, .. } = *self;
+        if file_system.cache.has_none_of(file_system.file_system, self.node.id) {
+            return None;
+        }
+        let (reply, settled) = reply_pair();
+        spawn(async move {
+            file_system.agree(&self.node, offset, end, &self.from, is_done).await;
+            drop(self);
+            reply.send(Ok(()));
+        });
+        Some(Part::Write(settled))
     }
 }
 

@@ -270,6 +270,75 @@ fn nobody_takes_blocks_away_before_the_disk_has_answered_also_where_nobody_waits
     }
 }
 
+fn begin_write(client: &Client, node: NodeId, offset: u64, data: &[u8]) -> Option<Begun> {
+    let from = aligned_views(data, &mut Random(offset + 1));
+    client.visit(|near| near.write_direct(node, offset, &from)).flatten()
+}
+
+#[test]
+fn a_look_begins_to_write_over_what_has_blocks_and_is_not_dirty() {
+    let image = block_on(async {
+        let (disk, fs, client) = mount(make_image(8 * 1024, &["-b", "1024"])).await;
+        let (node, mut data) = cold_file(&client, 131_072 + 100).await;
+        read_direct(&client, node, 0, 131_072, &mut Random(1)).await;
+        let fresh = pattern(65_536, 4);
+        assert_eq!(begin_write(&client, node, 32_768, &fresh).unwrap().done().await, Ok(65_536));
+        data[32_768..32_768 + 65_536].copy_from_slice(&fresh);
+        assert!(read_all(&client, node).await.unwrap() == data);
+        let refused = |offset, bytes: usize| begin_write(&client, node, offset, &fresh[..bytes]).is_none();
+        assert!(refused(131_072, 512) && refused(1 << 40, 512) && refused(u64::MAX - 511, 512), "its end");
+        assert!(refused(1, 512) && refused(512, 0));
+        assert!(begin_write(&client, client.root().await.unwrap(), 0, &fresh[..512]).is_none());
+        client.punch(node, 8192, 4096).await.unwrap();
+        data[8192..12_288].fill(0);
+        assert!(refused(4096, 8192) && refused(8192, 512), "a hole");
+        client.write(node, 20_000, views_of(&[1; 9])).await.unwrap();
+        data[20_000..20_009].fill(1);
+        assert!(refused(16_384, 4096), "dirty");
+        assert!(read_all(&client, node).await.unwrap() == data, "what is refused does nothing");
+        client.sync(node).await.unwrap();
+        let next = disk.0.lock().requests + 1;
+        disk.0.lock().fail_at = Some((next, 1));
+        assert_eq!(begin_write(&client, node, 32_768, &fresh).unwrap().done().await, Err(FileError::Io));
+        assert!(disk.0.lock().requests > next, "the other request was waited for");
+        fs.unmount().await.unwrap();
+        disk.image()
+    });
+    assert_clean(image);
+}
+
+#[test]
+fn pages_that_come_while_the_disk_writes_show_what_was_written_also_where_nobody_waits() {
+    for waits in [true, false] {
+        block_on(async {
+            let (disk, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
+            let (node, mut data) = cold_file(&client, 65_536).await;
+            read_direct(&client, node, 0, 512, &mut Random(1)).await;
+            disk.0.lock().latency_ns = 50_000;
+            let fresh = pattern(16_384, 8);
+            let begun = begin_write(&client, node, 0, &fresh).unwrap();
+            let mapped = client.page(node, 1).await.unwrap();
+            client.read(node, 8192, 4096).await.unwrap();
+            let waiting = waits.then_some(begun);
+            if let Some(begun) = waiting {
+                assert_eq!(begun.done().await, Ok(16_384));
+            }
+            // Who changes a file waits until the write has ended, and its pages agree.
+            client
+                .set_attributes(node, AttributeChange { size_bytes: Some(60_000), ..Default::default() })
+                .await
+                .unwrap();
+            data[..16_384].copy_from_slice(&fresh);
+            data.truncate(60_000);
+            assert!(mapped.as_slice()[..] == data[4096..8192], "a mapping shows it");
+            assert!(read_all(&client, node).await.unwrap() == data);
+            drop(mapped);
+            client.evict(node, 0, 0).await.unwrap();
+            assert!(read_all(&client, node).await.unwrap() == data, "the disk has it");
+        });
+    }
+}
+
 /// Direct and plain readers and writers at once: a reader sees of each sector what one write put there, never what was before its last
 /// answered write.
 #[test]

@@ -14,6 +14,9 @@ use gyre_machine::{OutOfMemory, PAGE_BYTES};
 use gyre_message::WaitQueue;
 use gyre_object::{Counted, Page, SetOnce, SpinLock};
 
+/// An odd number near 2^64 divided by the golden ratio: multiplied by it, numbers in a row are spread over the upper bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Names a page: of a file, or of a device (a node number that no file has).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageKey {
@@ -23,6 +26,13 @@ pub struct PageKey {
     pub node: u64,
     /// The page, counted from the node's start.
     pub index: u64,
+}
+
+impl PageKey {
+    /// The same for all pages of a file, other files' mostly another: spread over the low bits.
+    fn file(&self) -> u64 {
+        (self.node ^ u64::from(self.file_system).rotate_left(48)).wrapping_mul(SPREAD) >> 32
+    }
 }
 
 impl Hash for PageKey {
@@ -117,6 +127,7 @@ impl FileCache {
             budget: options.pages_per_activity,
             payer: options.payer,
         });
+        let shelf = shelf.grouped(PageKey::file);
         FileCache {
             shelf,
             dirty: SpinLock::default(),
@@ -403,6 +414,9 @@ impl FileCache {
 
     /// Forgets the pages `from..to` of a node, dirty or not; pages on their way stay. The file system holds the node's lock.
     pub fn forget(&self, file_system: u32, node: u64, from: u64, to: u64) {
+        if self.has_none_of(file_system, node) {
+            return;
+        }
         if to.saturating_sub(from) <= self.shelf.total() as u64 {
             (from..to).for_each(|index| self.forget_one(PageKey { file_system, node, index }));
             return;
@@ -459,6 +473,9 @@ impl FileCache {
 
     /// Drops the clean pages of a node that nobody else holds; answers how many (V23: evict per file). Dirty ones stay.
     pub fn evict_node(&self, file_system: u32, node: u64, from: u64, to: u64) -> usize {
+        if self.has_none_of(file_system, node) {
+            return 0;
+        }
         if to.saturating_sub(from) <= self.shelf.total() as u64 {
             let key = |index| PageKey { file_system, node, index };
             let goes = |index: &u64| self.shelf.remove_if(&key(*index), |slot, _| slot.may_go()).is_some();

@@ -26,6 +26,7 @@ pub mod cache;
 pub mod contents;
 mod dirty;
 pub mod fetch;
+mod groups;
 mod hash;
 mod list;
 mod priority;

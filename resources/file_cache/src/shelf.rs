@@ -4,6 +4,7 @@
 //! [`crate::priority`]). A hit takes one lock, hashes once and notes the use in the entry; it moves nothing.
 
 use crate::account::{Account, Accounts, Usage};
+use crate::groups::Groups;
 use crate::hash::Seed;
 use crate::list::Links;
 use crate::priority::{Items, LOOKS_MAX, Priorities, Search, Use};
@@ -64,6 +65,7 @@ pub struct Shelf<K, V> {
     /// Most entries at once.
     most: AtomicUsize,
     turn: AtomicUsize,
+    groups: Option<Groups<K>>,
 }
 
 impl<K: Hash + Eq, V> Shard<K, V> {
@@ -130,7 +132,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.enqueue(activity, index);
     }
 
-    fn take(&mut self, index: u32) -> Option<V> {
+    fn take(&mut self, index: u32) -> Option<Entry<K, V>> {
         let entry = self.entry(index)?;
         let (hash, activity) = (entry.hash, entry.account.activity());
         self.dequeue(activity, index);
@@ -140,7 +142,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let entry = self.entries.get_mut(index as usize)?.take()?;
         self.free.push(index);
         entry.account.remove_held();
-        Some(entry.value)
+        Some(entry)
     }
 
     /// The moment that uses belong to.
@@ -223,7 +225,19 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             total: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
+            groups: None,
         }
+    }
+
+    /// The same, empty, which knows of each group of keys whether it has any. `group` spreads groups over its low bits.
+    pub fn grouped(self, group: fn(&K) -> u64) -> Shelf<K, V> {
+        Shelf { groups: Some(Groups::new(group)), ..self }
+    }
+
+    /// True where there is surely no entry with a key of the same group as this one. Who added one without a lock that the caller has
+    /// taken since, too, may have done so already.
+    pub fn has_none_like(&self, key: &K) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.is_empty(groups.of(key)))
     }
 
     fn shard(&self, hash: u64) -> &SpinLock<Shard<K, V>> {
@@ -287,8 +301,8 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         }
         let (value, answer) = add();
         let Some(value) = value else { return answer };
+        self.count_one(&key);
         shard.add(Entry { hash, key, value, account, links: Links::NONE, used: Use::new(moment) });
-        self.count_one();
         answer
     }
 
@@ -311,16 +325,29 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         }
         if let Some(value) = value {
             let used = Use::new(shard.moment());
+            self.count_one(&key);
             shard.add(Entry { hash, key, value, account, links: Links::NONE, used });
-            self.count_one();
         }
     }
 
-    fn count_one(&self) {
+    fn count_one(&self, key: &K) {
         let total = self.total.fetch_add(1, Ordering::Relaxed) + 1;
         if total > self.most.load(Ordering::Relaxed) {
             self.most.fetch_max(total, Ordering::Relaxed);
         }
+        if let Some(groups) = &self.groups {
+            groups.add(key);
+        }
+    }
+
+    /// Takes an entry out of its shard, which is locked.
+    fn take(&self, shard: &mut Shard<K, V>, index: u32) -> Option<V> {
+        let entry = shard.take(index)?;
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        if let Some(groups) = &self.groups {
+            groups.remove(&entry.key);
+        }
+        Some(entry.value)
     }
 
     /// Removes an entry where `may` says so.
@@ -336,9 +363,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         if !may(&mut entry.value, &entry.account) {
             return None;
         }
-        let value = shard.take(index);
-        self.total.fetch_sub(1, Ordering::Relaxed);
-        value
+        self.take(&mut shard, index)
     }
 
     /// Removes all entries of which `which` is true; for rare events, it looks at every entry.
@@ -349,8 +374,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
             let indices: Vec<u32> = (0..shard.entries.len() as u32).collect();
             for index in indices {
                 if shard.entry(index).is_some_and(|entry| which(&entry.key, &entry.value)) {
-                    removed.extend(shard.take(index));
-                    self.total.fetch_sub(1, Ordering::Relaxed);
+                    removed.extend(self.take(&mut shard, index));
                 }
             }
             drop(shard);
@@ -424,8 +448,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
                 Search::Spared => spared += 1,
                 Search::Nothing => nothing += 1,
                 Search::Found(index) => {
-                    let value = shard.take(index);
-                    self.total.fetch_sub(1, Ordering::Relaxed);
+                    let value = self.take(&mut shard, index);
                     drop(shard);
                     drop(value);
                     return true;

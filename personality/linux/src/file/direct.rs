@@ -27,7 +27,7 @@ use gyre_interface::block::SECTOR_BYTES;
 use gyre_machine::Access;
 use gyre_message::{boxed, spawn};
 use gyre_object::Bytes;
-use linux_raw_sys::general::IN_ACCESS;
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
 /// What offsets, addresses and lengths are multiples of, bytes (statx: stx_dio_mem_align, stx_dio_offset_align).
 pub const SECTOR: u32 = SECTOR_BYTES as u32;
@@ -95,41 +95,54 @@ async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, 
     Ok(landed == bytes)
 }
 
-/// A read that was begun within the call that asks for it.
-pub struct BegunRead {
+/// A transfer that was begun within the call that asks for it.
+pub struct BegunTransfer {
     begun: Begun,
     file: Arc<OpenFile>,
     space: Arc<AddressSpace>,
+    /// Where a read goes; empty of a write.
     lent: Vec<Lent>,
+    notice: u32,
 }
 
 /// Begins to read into memory that is there, at most [`TURN_BYTES`], where the file system can be looked at now and no I/O stream's turn is to be
 /// waited for; else `None`: nothing has happened then.
-pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u64) -> Option<BegunRead> {
-    let is_wanted =
-        file.is_direct() && file.direct_offer.known() == Some(true) && file.tenant().passage.gate().is_none();
-    let is_aligned = (offset | into.address | into.bytes as u64).is_multiple_of(SECTOR_BYTES as u64);
-    if !is_wanted || !is_aligned || into.bytes > TURN_BYTES {
-        return None;
-    }
-    let place = file.place()?;
+pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u64) -> Option<BegunTransfer> {
+    let place = place_at_once(file, into, offset)?;
     let space = thread.space();
     let lent = space.lend_at_once(into.address, into.bytes, Access::Write)?;
     let begun = place.system().visit(|near| near.read_direct(place.node, offset, &views(&lent)))??;
-    Some(BegunRead { begun, file: file.clone(), space, lent })
+    Some(BegunTransfer { begun, file: file.clone(), space, lent, notice: IN_ACCESS })
 }
 
-impl BegunRead {
-    /// Does `done` with the bytes that the program has, once the device has answered.
+/// The same from memory to a file, over what it has.
+pub fn begin_write(file: &Arc<OpenFile>, thread: &Thread, from: Range, offset: u64) -> Option<BegunTransfer> {
+    let place = place_at_once(file, from, offset)?;
+    let space = thread.space();
+    let lent = space.lend_at_once(from.address, from.bytes, Access::Read)?;
+    let begun = place.system().visit(|near| near.write_direct(place.node, offset, &views(&lent)))??;
+    Some(BegunTransfer { begun, file: file.clone(), space, lent: Vec::new(), notice: IN_MODIFY })
+}
+
+/// Where a file lies that may be transferred at once.
+fn place_at_once(file: &OpenFile, range: Range, offset: u64) -> Option<&Place> {
+    let is_wanted =
+        file.is_direct() && file.direct_offer.known() == Some(true) && file.tenant().passage.gate().is_none();
+    let is_aligned = (offset | range.address | range.bytes as u64).is_multiple_of(SECTOR_BYTES as u64);
+    if is_wanted && is_aligned && range.bytes <= TURN_BYTES { file.place() } else { None }
+}
+
+impl BegunTransfer {
+    /// Does `done` with the bytes that the program, or the file, has, once the device has answered.
     pub fn then(self, done: impl FnOnce(Result<usize, Errno>) + Send + 'static) {
-        let BegunRead { begun, file, space, lent } = self;
-        begun.then(move |read| {
-            file.tell_some(read.unwrap_or(0), IN_ACCESS);
-            match read {
+        let BegunTransfer { begun, file, space, lent, notice } = self;
+        begun.then(move |moved| {
+            file.tell_some(moved.unwrap_or(0), notice);
+            match moved {
                 Ok(count) if !space.has_landed(&lent) => spawn(async move {
                     done(space.land(&lent, count).await.map_err(|_| Errno::EFAULT));
                 }),
-                read => done(read.map_err(Errno::from)),
+                moved => done(moved.map_err(Errno::from)),
             }
         });
     }

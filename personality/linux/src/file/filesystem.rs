@@ -260,7 +260,10 @@ impl FileSystem {
     /// # Errors
     /// The server's.
     pub async fn write_direct(&self, node: NodeId, offset: u64, from: Vec<Bytes>) -> Answer<usize> {
-        self.client().ok_or(FileError::Unsupported)?.write_direct(node, offset, from).await
+        match self.visit(|near| near.write_direct(node, offset, &from)).flatten() {
+            Some(begun) => begun.done().await,
+            None => self.client().ok_or(FileError::Unsupported)?.write_direct(node, offset, from).await,
+        }
     }
 
     /// See [`files::Client::append`].

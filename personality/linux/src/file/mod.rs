@@ -11,11 +11,11 @@
 //! | [`passage`], [`flow`] | what is moved by reference |
 //! | [`regular`], `resident` | regular files; as far as they are in memory, without a message |
 //! | `direct`, `direct_offer` | what goes past the file cache (O_DIRECT), and where it can |
-//! | [`begun_read`], [`under_way`] | what no task waits for |
+//! | [`begun_transfer`], [`under_way`] | what no task waits for |
 
 pub mod async_lock;
 pub mod attributes;
-pub mod begun_read;
+pub mod begun_transfer;
 mod bridge;
 pub mod calls;
 pub mod context;

@@ -145,6 +145,11 @@ impl OpenFile {
         self.flags() & raw::O_DSYNC != 0
     }
 
+    /// True where a write must find the end first, or is durable.
+    pub fn has_slow_writes(&self) -> bool {
+        self.flags() & (raw::O_APPEND | raw::O_DSYNC) != 0
+    }
+
     /// True where O_DIRECT may be set.
     pub fn may_be_direct(&self) -> bool {
         may_be_direct(&self.object, self.location.as_ref())

@@ -12,14 +12,12 @@ use gyre_interface::begun::Begun;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
-use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY, O_APPEND, O_DSYNC};
+use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
 /// Bytes of a file that a call copies at once at most: long copies let others have their turn.
 pub(super) const COPY_BYTES_MAX: usize = 128 << 10;
 /// Pages that they may lie in.
 const COPY_PAGES_MAX: usize = COPY_BYTES_MAX / PAGE_BYTES + 1;
-/// Flags of files that are not written over in memory at once.
-const SLOW_WRITES: u32 = O_APPEND | O_DSYNC;
 
 /// Reads what is in memory into memory that is there, at most [`COPY_BYTES_MAX`], at `at` or the position; `None` where it must wait, or
 /// be looked at anew.
@@ -51,7 +49,7 @@ pub(super) fn read_list(file: &OpenFile, thread: &Thread, into: &[Range], at: Op
 /// Writes over what the file has in memory, from memory that is there, at most [`COPY_BYTES_MAX`], at `at` or the position; `None` where
 /// it must wait, grow, or be looked at anew. Answers the bytes written, which are all.
 pub(super) fn write(file: &OpenFile, thread: &Thread, from: Range, at: Option<u64>) -> Option<usize> {
-    if file.flags() & SLOW_WRITES != 0 {
+    if file.has_slow_writes() {
         return None;
     }
     let count = transfer(file, at, |place, offset| overwrite_near(place, thread, from, offset))?;
@@ -64,7 +62,7 @@ pub(super) fn write_list(file: &OpenFile, thread: &Thread, from: &[Range], at: O
     if let [one] = from {
         return write(file, thread, *one, at);
     }
-    if file.flags() & SLOW_WRITES != 0 {
+    if file.has_slow_writes() {
         return None;
     }
     let count = transfer(file, at, |place, offset| overwrite_list(place, thread, from, offset))?;

@@ -243,7 +243,13 @@ pub fn aligned_views(data: &[u8], random: &mut Random) -> Vec<Bytes> {
 
 /// As a program writes with O_DIRECT: past the cache where the file has blocks, the rest by it.
 pub async fn write_direct(client: &files::Client, node: NodeId, at: usize, data: &[u8], random: &mut Random) -> usize {
-    let straight = client.write_direct(node, at as u64, aligned_views(data, random)).await.unwrap();
+    let from = aligned_views(data, random);
+    let looked =
+        (random.below(4) > 0).then(|| client.visit(|near| near.write_direct(node, at as u64, &from)).flatten());
+    let straight = match looked.flatten() {
+        Some(begun) => begun.done().await.unwrap(),
+        None => client.write_direct(node, at as u64, from).await.unwrap(),
+    };
     assert_eq!(straight % SECTOR_BYTES, 0);
     if straight < data.len() {
         let (at, rest) = ((at + straight) as u64, &data[straight..]);

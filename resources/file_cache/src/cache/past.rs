@@ -17,6 +17,12 @@ pub enum Outdated {
 }
 
 impl FileCache {
+    /// True where no page of a node is here or on its way. Who holds the node's gate knows that none has become dirty since; others may be
+    /// fetched meanwhile.
+    pub fn has_none_of(&self, file_system: u32, node: u64) -> bool {
+        self.shelf.has_none_like(&PageKey { file_system, node, index: 0 })
+    }
+
     /// The page where its contents may be newer than the disk's: it is dirty, on its way to the disk, or held by others, who may write to it.
     /// Who holds the node's gate knows that nobody else changes that.
     pub fn newer(&self, key: PageKey) -> Option<Page> {

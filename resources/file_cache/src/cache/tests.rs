@@ -258,3 +258,37 @@ fn a_payer_keeps_its_last_pages_whoever_asks_for_them() {
     assert_eq!(cache.reclaim(ActivityId(7), 10), 4);
     assert_eq!(cache.reclaim(ActivityId(7), 10), 0);
 }
+
+/// Whatever comes and goes, in whatever way, a file of which nothing is here or on its way is known as such, and no other is.
+#[test]
+fn a_file_without_pages_is_known_as_such() {
+    let cache = cache(60, 40);
+    let page = |node, index| PageKey { file_system: 3, node, index };
+    let mut random = 77_u64;
+    let mut next = |bound: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    let mut under_way = Vec::new();
+    for _ in 0..4000 {
+        let (node, index) = (next(6), next(20));
+        match next(8) {
+            0..=3 => {
+                if let Ok(Begin::Lead(fetch)) = cache.begin(page(node, index)) {
+                    under_way.push(fetch);
+                }
+            }
+            4 if !under_way.is_empty() => drop(under_way.swap_remove(next(under_way.len() as u64) as usize)),
+            5 if !under_way.is_empty() => drop(under_way.swap_remove(next(under_way.len() as u64) as usize).done()),
+            6 => _ = cache.evict_node(3, node, index, if next(2) == 0 { index + 3 } else { u64::MAX }),
+            _ => cache.forget(3, node, index, if next(2) == 0 { index + 3 } else { u64::MAX }),
+        }
+        for node in 0..6 {
+            let has = (0..20).any(|index| cache.knows(page(node, index)));
+            assert_eq!(cache.has_none_of(3, node), !has, "node {node}");
+        }
+    }
+    drop(under_way);
+    (0..6).for_each(|node| cache.forget(3, node, 0, u64::MAX));
+    assert!((0..6).all(|node| cache.has_none_of(3, node)));
+}

@@ -5,7 +5,7 @@
 use super::poll::with_mask;
 use super::uring::{Cancel, Operation, Transfer, begin_at_once, transfer_at_once};
 use super::usable_file;
-use crate::file::begun_read::{Asker, Completion};
+use crate::file::begun_transfer::{Asker, Completion};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::transfer::{Range, Ranges, half, read_iovecs, word};
@@ -117,8 +117,8 @@ impl Drop for Flight {
 }
 
 impl Completion for Flight {
-    fn complete(mut self, read: Result<usize, Errno>) {
-        self.result = read.map_or_else(|error| -i64::from(error.0), |bytes| bytes as i64);
+    fn complete(mut self, moved: Result<usize, Errno>) {
+        self.result = moved.map_or_else(|error| -i64::from(error.0), |bytes| bytes as i64);
     }
 }
 

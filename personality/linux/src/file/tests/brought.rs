@@ -6,7 +6,7 @@ use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use gyre_interface::begun::{Begun, Held, Hold};
+use gyre_interface::begun::{Begun, Held, Hold, Part};
 use gyre_interface::block::BlockError;
 use gyre_interface::files::{Attributes, FileError, NodeId, files};
 use gyre_interface::near::Near;
@@ -77,7 +77,7 @@ impl Near for Slow {
         (is_absent && self.may_fetch.load(Ordering::Relaxed)).then_some(())?;
         let (reply, part) = reply_pair();
         self.asked.lock().push(reply);
-        Some(Begun::new(0, [part].into_iter(), Held::new(Arc::new(Nothing))))
+        Some(Begun::new(0, [Part::Read(part)].into_iter(), Held::new(Arc::new(Nothing))))
     }
 }
 

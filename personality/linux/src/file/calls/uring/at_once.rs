@@ -1,9 +1,9 @@
 //! What is done within the call that submits it, as Linux tries first: reads of what files have in memory, and writes over it. The older
-//! asynchronous calls do so, too. Other reads are begun there, where only the disk keeps them waiting.
+//! asynchronous calls do so, too. Other reads, and writes past the cache, are begun there, where only the disk keeps them waiting.
 
 use super::operation::{Operation, Transfer};
 use crate::Thread;
-use crate::file::begun_read::{self, Asker, Completion, Read};
+use crate::file::begun_transfer::{self, Asker, Completion, Request};
 use crate::file::object::Object;
 use crate::file::resident::{self, COPY_BYTES_MAX};
 use crate::file::transfer::Ranges;
@@ -29,11 +29,15 @@ pub fn transfer(thread: &Thread, operation: &Operation) -> Option<usize> {
     }
 }
 
-/// Begins a read for which nobody has to wait but the disk's answer; false where it must be an operation of its own from the start. Nothing can
-/// cancel it. `completion` as in [`begun_read::begin`].
+/// Begins a transfer for which nobody has to wait but the disk's answer; false where it must be an operation of its own from the start. Nothing
+/// can cancel it. `completion` as in [`begun_transfer::begin`].
 pub fn begin<C: Completion>(asker: &Asker<'_>, operation: &Operation, completion: impl FnOnce() -> Option<C>) -> bool {
-    let Operation::Read(Transfer { file, ranges: Ranges::One(into), at: Some(at), .. }) = operation else {
-        return false;
+    let (transfer, is_write) = match operation {
+        Operation::Read(transfer) => (transfer, false),
+        Operation::Write(transfer) if !transfer.durable => (transfer, true),
+        _ => return false,
     };
-    begun_read::begin(asker, Read { file: file.clone(), into: *into, at: *at }, completion)
+    let Transfer { file, ranges: Ranges::One(range), at: Some(at), .. } = transfer else { return false };
+    let request = Request { file: file.clone(), range: *range, at: *at, is_write };
+    begun_transfer::begin(asker, request, completion)
 }

@@ -7,7 +7,7 @@ use super::memory::at;
 use super::operation::Operation;
 use super::ring::{Cancel, Flight, Ring};
 use super::submission::{ASYNC, DRAIN, SKIP_SUCCESS, Submission};
-use crate::file::begun_read::Asker;
+use crate::file::begun_transfer::Asker;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use core::cell::OnceCell;
@@ -55,7 +55,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Begins a read that only the disk keeps waiting.
+    /// Begins a transfer that only the disk keeps waiting.
     fn is_begun(&self, wish: &Submission, operation: &Operation) -> bool {
         let worker = || self.worker().clone();
         let asker = Asker { thread: self.thread, resource: self.resource, worker: &worker };

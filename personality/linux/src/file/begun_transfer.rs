@@ -1,5 +1,5 @@
-//! Reads that nobody waits for, begun within the call that asks for them, where only the disk keeps them waiting. Past the cache the disk's
-//! answer completes one; else what it brought is copied by a piece of work of the asynchronous I/O resource: a copy is long, and its
+//! Transfers that nobody waits for, begun within the call that asks for them, where only the disk keeps them waiting. Past the cache the disk's
+//! answer completes one; else what a read brought is copied by a piece of work of the asynchronous I/O resource: a copy is long, and its
 //! program may be at its limit. Nothing can cancel them: they are at the device.
 
 use super::calls::read_write;
@@ -14,10 +14,10 @@ use alloc::sync::Arc;
 use gyre_interface::async_io::async_io;
 use gyre_message::boxed;
 
-/// Who is told of a read.
+/// Who is told of a transfer.
 pub trait Completion: Send + 'static {
     /// It has ended. Dropped without that, it is to be asked for again.
-    fn complete(self, read: Result<usize, Errno>);
+    fn complete(self, moved: Result<usize, Errno>);
 }
 
 /// Who asks.
@@ -30,44 +30,50 @@ pub struct Asker<'a> {
     pub worker: &'a dyn Fn() -> Arc<Thread>,
 }
 
-/// What is read, where to, from where on.
+/// What is read or written.
 #[derive(Clone)]
-pub struct Read {
+pub struct Request {
     /// The file.
     pub file: Arc<OpenFile>,
     /// Where in the program.
-    pub into: Range,
+    pub range: Range,
     /// Where in the file.
     pub at: u64,
+    /// From the program to the file.
+    pub is_write: bool,
 }
 
-/// Begins a read; false where it must be an operation of its own from the start: nothing has happened then. `completion` is asked for once it
-/// has begun; without one nobody is told.
-pub fn begin<C: Completion>(asker: &Asker<'_>, read: Read, completion: impl FnOnce() -> Option<C>) -> bool {
-    let is_plain = matches!(read.file.object(), Object::Regular) && read.file.is_readable() && read.into.bytes > 0;
+/// Begins a transfer; false where it must be an operation of its own from the start: nothing has happened then. `completion` is asked for once
+/// it has begun; without one nobody is told.
+pub fn begin<C: Completion>(asker: &Asker<'_>, request: Request, completion: impl FnOnce() -> Option<C>) -> bool {
+    let Request { file, range, is_write, .. } = &request;
+    let is_open = if *is_write { file.is_writable() && !file.has_slow_writes() } else { file.is_readable() };
+    let is_plain = matches!(file.object(), Object::Regular) && is_open && range.bytes > 0;
     if !is_plain || asker.thread.tenant().host().divides_async_io() {
         return false;
     }
     let Some(place) = UnderWayPlace::take(asker.thread.tenant()) else { return false };
-    match read.file.is_direct() {
-        true => begin_direct(asker, &read, place, completion),
-        false => begin_cached(asker, read, place, completion),
+    match (file.is_direct(), is_write) {
+        (true, _) => begin_direct(asker, &request, place, completion),
+        (false, false) => begin_cached(asker, request, place, completion),
+        (false, true) => None,
     }
     .is_some()
 }
 
 fn begin_direct<C: Completion>(
     asker: &Asker<'_>,
-    read: &Read,
+    request: &Request,
     place: UnderWayPlace,
     completion: impl FnOnce() -> Option<C>,
 ) -> Option<()> {
-    let begun = direct::begin_read(&read.file, asker.thread, read.into, read.at)?;
+    let begin = if request.is_write { direct::begin_write } else { direct::begin_read };
+    let begun = begin(&request.file, asker.thread, request.range, request.at)?;
     let completion = completion();
-    begun.then(move |read| {
+    begun.then(move |moved| {
         drop(place);
         if let Some(completion) = completion {
-            completion.complete(read);
+            completion.complete(moved);
         }
     });
     Some(())
@@ -75,11 +81,11 @@ fn begin_direct<C: Completion>(
 
 fn begin_cached<C: Completion>(
     asker: &Asker<'_>,
-    read: Read,
+    read: Request,
     place: UnderWayPlace,
     completion: impl FnOnce() -> Option<C>,
 ) -> Option<()> {
-    let bytes = Some(read.into.bytes).filter(|bytes| *bytes <= COPY_BYTES_MAX)?;
+    let bytes = Some(read.range.bytes).filter(|bytes| *bytes <= COPY_BYTES_MAX)?;
     let begun = resident::fetch(&read.file, read.at, bytes)?;
     let completion = completion();
     let (resource, worker) = (asker.resource, (asker.worker)());
@@ -94,10 +100,10 @@ fn begin_cached<C: Completion>(
 }
 
 /// Copies what was brought, and waits for what is not there all the same, as a plain read does. Answers the bytes.
-async fn copy<C: Completion>(worker: Arc<Thread>, read: Read, completion: C) -> u64 {
+async fn copy<C: Completion>(worker: Arc<Thread>, read: Request, completion: C) -> u64 {
     // The process may have another program by now.
     let is_its = Arc::ptr_eq(&worker.space(), &worker.process().space());
-    let copied = is_its.then(|| resident::read(&read.file, &worker, read.into, Some(read.at))).flatten();
+    let copied = is_its.then(|| resident::read(&read.file, &worker, read.range, Some(read.at))).flatten();
     let result = match copied {
         Some(count) => Ok(count),
         None => boxed(|| read_alone(&worker, &read)).await,
@@ -106,7 +112,7 @@ async fn copy<C: Completion>(worker: Arc<Thread>, read: Read, completion: C) -> 
     result.unwrap_or(0) as u64
 }
 
-async fn read_alone(worker: &Arc<Thread>, read: &Read) -> Result<usize, Errno> {
-    let mut buffer = UserBuffer::from_ranges(worker, Ranges::One(read.into));
+async fn read_alone(worker: &Arc<Thread>, read: &Request) -> Result<usize, Errno> {
+    let mut buffer = UserBuffer::from_ranges(worker, Ranges::One(read.range));
     read_write::read_file(worker, &read.file, &mut buffer, Some(read.at)).await.map(|count| count as usize)
 }

@@ -1,0 +1,46 @@
+//! How many entries a shelf has of each group of keys, so that a look for any of a group that has none is one load.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Counters: groups that fall on the same one only hide from each other that they are empty. 4 KiB.
+const COUNTERS: usize = 1024;
+
+/// The counts. An entry is counted while its shard is locked; who holds what every one that adds to a group must hold, or held after them,
+/// sees their entries.
+pub(crate) struct Groups<K> {
+    of: fn(&K) -> u64,
+    counts: Box<[AtomicU32]>,
+}
+
+impl<K> Groups<K> {
+    /// Of keys whose group `of` says, well spread.
+    pub(crate) fn new(of: fn(&K) -> u64) -> Groups<K> {
+        Groups { of, counts: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    /// The group of this key.
+    pub(crate) fn of(&self, key: &K) -> u64 {
+        (self.of)(key)
+    }
+
+    fn count(&self, group: u64) -> &AtomicU32 {
+        // COUNTERS is not 0, so the index exists.
+        &self.counts[group as usize % COUNTERS]
+    }
+
+    /// One more.
+    pub(crate) fn add(&self, key: &K) {
+        self.count(self.of(key)).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less, which was added.
+    pub(crate) fn remove(&self, key: &K) {
+        self.count(self.of(key)).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// True where it surely has no entry.
+    pub(crate) fn is_empty(&self, group: u64) -> bool {
+        self.count(group).load(Ordering::Relaxed) == 0
+    }
+}
