@@ -44,7 +44,7 @@ impl DmaBuffer {
         self.0.bytes()
     }
 
-    accessors!(read_u8 write_u8 u8, read_u16 write_u16 u16, read_u32 write_u32 u32, read_u64 write_u64 u64);
+    accessors!(read_u8 write_u8 u8, read_u16 write_u16 u16, read_u32 write_u32 u32, read_u64 write_u64 u64, read_u128 write_u128 u128);
 
     /// Copies out; returns the bytes copied.
     pub fn read_bytes(&self, offset: usize, into: &mut [u8]) -> usize {

@@ -273,6 +273,7 @@ impl Runs {
     }
 
     /// Adds what belongs at a sector, the first of the device too.
+    #[inline]
     pub(crate) fn add_any(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         let bytes = view.len();
         let next = sector + (bytes / SECTOR_BYTES) as u64;

@@ -142,12 +142,9 @@ impl<T> Ring<T> {
         let head = self.free_head;
         let indirect = self.tables.is_some() && pieces.len() > 1;
         let descriptors = if indirect { self.write_table(head, pieces) } else { self.write_chain(pieces) };
-        let writable = pieces.iter().filter(|piece| piece.device_writes);
-        let chain = Chain {
-            token,
-            descriptors,
-            writable_bytes: writable.fold(0, |sum, piece| sum.saturating_add(piece.bytes)),
-        };
+        let writable = |piece: &Piece| if piece.device_writes { piece.bytes } else { 0 };
+        let writable_bytes = pieces.iter().fold(0, |sum: u32, piece| sum.saturating_add(writable(piece)));
+        let chain = Chain { token, descriptors, writable_bytes };
         let slot = self.offsets.available + 4 + 2 * usize::from(self.available_index % self.size);
         self.memory.write_u16(slot, head);
         if let Some(entry) = self.chains.get_mut(usize::from(head)) {
@@ -173,11 +170,12 @@ impl<T> Ring<T> {
     fn write_table(&mut self, head: u16, pieces: &[Piece]) -> u16 {
         let Some(tables) = &self.tables else { return 0 };
         let start = usize::from(head) * usize::from(self.options.pieces_max) * DESCRIPTOR_BYTES;
-        for (position, piece) in pieces.iter().enumerate() {
-            let last = position + 1 == pieces.len();
-            let next = if last { 0 } else { position as u16 + 1 };
-            write_descriptor(tables, start, position as u16, *piece, next_flag(last), next);
+        let (Some((last, others)), mut position) = (pieces.split_last(), 0) else { return 0 };
+        for piece in others {
+            write_descriptor(tables, start, position, *piece, FLAG_NEXT, position + 1);
+            position += 1;
         }
+        write_descriptor(tables, start, position, *last, 0, 0);
         let table = Piece::read(Pa(tables.pa().0 + start as u64), (pieces.len() * DESCRIPTOR_BYTES) as u32);
         write_descriptor(&self.memory, 0, head, table, FLAG_INDIRECT, 0);
         self.take_free();
@@ -334,13 +332,12 @@ fn passed(event: u16, after: u16, before: u16) -> bool {
     after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
 }
 
+#[inline(always)]
 fn write_descriptor(memory: &DmaBuffer, start: usize, index: u16, piece: Piece, flags: u16, next: u16) {
-    let at = start + usize::from(index) * DESCRIPTOR_BYTES;
     let write = if piece.device_writes { FLAG_WRITE } else { 0 };
-    memory.write_u64(at, piece.pa.0);
-    // length, flags and next in one (virtio 1.2 §2.7.5: little-endian, as this machine)
+    // address, length, flags and next in one (virtio 1.2 §2.7.5: little-endian, as this machine)
     let rest = u64::from(piece.bytes) | u64::from(flags | write) << 32 | u64::from(next) << 48;
-    memory.write_u64(at + 8, rest);
+    memory.write_u128(start + usize::from(index) * DESCRIPTOR_BYTES, u128::from(piece.pa.0) | u128::from(rest) << 64);
 }
 
 #[cfg(test)]

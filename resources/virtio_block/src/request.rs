@@ -104,12 +104,14 @@ pub(crate) type Pieces = SmallVec<[Piece; 10]>;
 
 /// Adds the data as pieces of a chain; neighbours in memory become one.
 pub(crate) fn add_data(pieces: &mut Pieces, data: &[Bytes], device_writes: bool) {
-    let first = pieces.len();
-    for view in data {
-        let (pa, bytes) = (view.pa(), view.len() as u32);
-        match pieces.get_mut(first..).and_then(<[Piece]>::last_mut) {
-            Some(last) if last.pa.0 + u64::from(last.bytes) == pa.0 => last.bytes += bytes,
-            _ => pieces.push(Piece { pa, bytes, device_writes }),
+    let mut data = data.iter().map(|view| Piece { pa: view.pa(), bytes: view.len() as u32, device_writes });
+    let Some(mut last) = data.next() else { return };
+    for piece in data {
+        if last.pa.0 + u64::from(last.bytes) == piece.pa.0 {
+            last.bytes += piece.bytes;
+        } else {
+            pieces.push(core::mem::replace(&mut last, piece));
         }
     }
+    pieces.push(last);
 }
