@@ -3,8 +3,10 @@
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Counters: groups that fall on the same one only hide from each other that they are empty. 4 KiB.
-const COUNTERS: usize = 1024;
+/// Fewest counters.
+const COUNTERS_MIN: usize = 64;
+/// As many entries at most share a counter on average: groups that fall on the same one hide from each other that they are empty.
+const ENTRIES_PER_COUNTER: usize = 2;
 
 /// The counts. An entry is counted while its shard is locked; who holds what every one that adds to a group must hold, or held after them,
 /// sees their entries.
@@ -14,9 +16,10 @@ pub(crate) struct Groups<K> {
 }
 
 impl<K> Groups<K> {
-    /// Of keys whose group `of` says, well spread.
-    pub(crate) fn new(of: fn(&K) -> u64) -> Groups<K> {
-        Groups { of, counts: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect() }
+    /// Of up to `capacity` keys, whose group `of` says, well spread.
+    pub(crate) fn new(of: fn(&K) -> u64, capacity: usize) -> Groups<K> {
+        let counters = (capacity / ENTRIES_PER_COUNTER).max(COUNTERS_MIN).next_power_of_two();
+        Groups { of, counts: (0..counters).map(|_| AtomicU32::new(0)).collect() }
     }
 
     /// The group of this key.
@@ -25,8 +28,8 @@ impl<K> Groups<K> {
     }
 
     fn count(&self, group: u64) -> &AtomicU32 {
-        // COUNTERS is not 0, so the index exists.
-        &self.counts[group as usize % COUNTERS]
+        // A power of two, not 0: the index exists.
+        &self.counts[group as usize & (self.counts.len() - 1)]
     }
 
     /// One more.

@@ -231,7 +231,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
 
     /// The same, empty, which knows of each group of keys whether it has any. `group` spreads groups over its low bits.
     pub fn grouped(self, group: fn(&K) -> u64) -> Shelf<K, V> {
-        Shelf { groups: Some(Groups::new(group)), ..self }
+        Shelf { groups: Some(Groups::new(group, self.options.capacity)), ..self }
     }
 
     /// True where there is surely no entry with a key of the same group as this one. Who added one without a lock that the caller has
