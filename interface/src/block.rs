@@ -6,8 +6,12 @@ use gyre_object::Bytes;
 
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;
-/// Most bytes of one request: adjacent requests are merged up to here, and only within an activity (V19).
-pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
+/// Most bytes of one request: what one call reads or writes past the cache may be as much.
+pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// Most views of one request.
+pub const REQUEST_VIEWS_MAX: usize = MERGED_BYTES_MAX / SECTOR_BYTES;
+/// Adjacent requests, or pages of a file cache, are merged up to so many bytes, and only within an activity (V19).
+pub const MERGED_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a block request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +56,8 @@ impl Geometry {
         });
         let end = first_sector.checked_add((bytes / SECTOR_BYTES) as u64);
         let is_inside = end.is_some_and(|end| end <= self.sectors);
-        let is_sound = !views.is_empty() && is_aligned && is_inside && bytes <= REQUEST_BYTES_MAX;
+        let is_small = bytes <= REQUEST_BYTES_MAX && views.len() <= REQUEST_VIEWS_MAX;
+        let is_sound = !views.is_empty() && is_aligned && is_inside && is_small;
         if is_sound { Ok(()) } else { Err(BlockError::OutOfRange) }
     }
 }

@@ -12,7 +12,7 @@
 //! is one message of that activity.
 //!
 //! Invariants: all parts of a batch are requests of one activity, of one kind, with the same labels; they lie side by side and are at most
-//! [`gyre_interface::block::REQUEST_BYTES_MAX`] together; no request overtakes one that was made before it, overlaps it, and writes or is
+//! [`gyre_interface::block::MERGED_BYTES_MAX`] together; no request overtakes one that was made before it, overlaps it, and writes or is
 //! overtaken by a write; a ticket that is dropped answers all parts.
 //!
 //! Where what is made of a batch waits somewhere else than the ticket (SCSI commands), [`Lines`] keep the rest of an activity's tickets back, to be joined.

@@ -11,7 +11,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::block::block::Client;
-use gyre_interface::block::{BlockError, REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::block::{BlockError, MERGED_BYTES_MAX, REQUEST_BYTES_MAX, SECTOR_BYTES};
 use gyre_message::{Call, Labels, Link, Port};
 use gyre_object::{Bytes, Page, SpinLock};
 
@@ -121,7 +121,7 @@ fn joined_requests_do_what_they_do_alone() {
             } else if let Some(Work::Turn(ticket)) = queue.0.lock().pop_front() {
                 let batch = ticket.take().unwrap();
                 let (parts, bytes) = (batch.parts(), batch.part_bytes().sum::<u64>());
-                assert!(parts == 1 || bytes <= REQUEST_BYTES_MAX as u64);
+                assert!(parts == 1 || bytes <= MERGED_BYTES_MAX as u64);
                 joined += parts - 1;
                 perform(batch, &mut contents);
                 let mut answered = Vec::new();
@@ -174,6 +174,15 @@ fn what_was_taken_is_joined_no_more_and_errors_are_each_ones_own() {
     assert_eq!(ready(&mut second).unwrap().err(), Some(BlockError::Io));
 }
 
+/// What a program asks for in one piece may be longer than what is made of many.
+#[test]
+fn what_is_as_long_as_a_batch_may_be_is_not_joined() {
+    let (queue, _, client) = disk();
+    let _calls =
+        [client.read(0, views(128, |_| 0)), client.read(128, views(8, |_| 0)), client.read(136, views(56, |_| 0))];
+    assert_eq!(queue.0.lock().len(), 2, "64 KiB, and 4 with 28");
+}
+
 #[test]
 fn requests_with_other_labels_or_an_order_stay_apart() {
     let (queue, _, client) = disk();
@@ -199,7 +208,8 @@ fn many_that_wait_elsewhere_change_nothing() {
     set_current_activity(before);
     assert_eq!((queue.0.lock().len(), waiting.len()), (5001, 5001), "three that lie side by side are one");
     let most = [0, 1000, 40_000, 81_000].map(|first| waiting.looked_at(first, first + 8));
-    assert!(most.iter().all(|looked_at| *looked_at <= 6), "{most:?} of {} are looked at", waiting.len());
+    let beside = REQUEST_BYTES_MAX / SECTOR_BYTES / 16 + 2;
+    assert!(most.iter().all(|looked_at| *looked_at <= beside), "{most:?} of {} are looked at", waiting.len());
     while let Some(Work::Turn(ticket)) = queue.0.lock().pop_front() {
         ticket.take().unwrap().answer(Ok(()));
     }

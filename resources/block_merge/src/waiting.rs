@@ -4,14 +4,12 @@ use crate::batch::{Answer, Batch, Part, Parts};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
-use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::block::{MERGED_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_VIEWS_MAX, SECTOR_BYTES};
 use gyre_message::Labels;
 use gyre_object::{Bytes, SpinLock};
 use smallvec::smallvec;
 
-/// Most views of a batch: 32 KiB in parts of a sector.
-const VIEWS_MAX: usize = REQUEST_BYTES_MAX / SECTOR_BYTES;
-/// No batch is longer.
+/// No request is longer.
 const SECTORS_MAX: u64 = (REQUEST_BYTES_MAX / SECTOR_BYTES) as u64;
 
 struct Entry {
@@ -73,8 +71,8 @@ impl Entry {
             && self.labels == request.labels
             && self.is_write == is_write
             && (self.end == request.first || self.first == end)
-            && bytes <= REQUEST_BYTES_MAX as u64
-            && self.views + request.views.len() <= VIEWS_MAX
+            && bytes <= MERGED_BYTES_MAX as u64
+            && self.views + request.views.len() <= REQUEST_VIEWS_MAX
     }
 }
 
@@ -188,7 +186,7 @@ impl Waiting {
         }
         let (activity, labels, first) = (request.activity, request.labels, request.first);
         // Nothing fits behind or before what is not whole.
-        let views = if is_whole { request.views.len() } else { VIEWS_MAX + 1 };
+        let views = if is_whole { request.views.len() } else { REQUEST_VIEWS_MAX + 1 };
         let parts = smallvec![request.into_part()];
         let number = table.insert(Entry { activity, labels, is_write, first, end, views, parts });
         Some(Ticket { waiting: self, number })

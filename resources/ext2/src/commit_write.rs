@@ -40,7 +40,7 @@ impl Commit {
     async fn write_all(&mut self, parts: Vec<(u64, Bytes)>) -> Result<(), FileError> {
         let file_system = self.file_system;
         self.unflushed |= !parts.is_empty();
-        let mut runs = Runs::default();
+        let mut runs = Runs::merged();
         parts.into_iter().for_each(|(sector, view)| runs.add_any(sector, view, file_system.payer_at(sector)));
         let send = |run: &Run| in_name_of(run.payer, || file_system.disk.write(run.sector, run.views.clone()));
         let calls: Vec<_> = runs.0.into_iter().map(|run| (send(&run), run)).collect();

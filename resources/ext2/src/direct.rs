@@ -131,7 +131,7 @@ impl Ext2 {
         (first, blocks): (u64, &[u32]),
     ) -> Runs {
         let payer = gyre_account::current_activity();
-        let mut runs = Runs::default();
+        let mut runs = Runs::of_call(end - offset);
         let mut from_disk = |view: Bytes, sector| match sector {
             0 => clear(&view),
             sector => runs.add(sector, view, payer),

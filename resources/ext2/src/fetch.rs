@@ -72,7 +72,7 @@ impl Ext2 {
         let Some(start) = cluster.first().map(|fetch| fetch.key().index) else { return Some(Parts::new()) };
         let (size, payer) = (node.size(), gyre_account::current_activity());
         let blocks = self.map_run_now(node, start, cluster.len()).ok()?;
-        let mut runs = Runs::default();
+        let mut runs = Runs::merged();
         let mut brought: SmallVec<[Cluster; 2]> = SmallVec::new();
         for (mut fetch, block) in cluster.into_iter().zip(blocks) {
             let view = Bytes::new(fetch.page().clone(), 0, PAGE_BYTES);

@@ -82,7 +82,7 @@ impl Ext2 {
     /// What the disk is to write of a range that has blocks.
     fn to_write_past(&self, (offset, end): (u64, u64), from: &[Bytes], (first, blocks): (u64, &[u32])) -> Runs {
         let payer = gyre_account::current_activity();
-        let mut runs = Runs::default();
+        let mut runs = Runs::of_call(end - offset);
         self.cut(from, (offset, end), (first, blocks), |view, sector| runs.add(sector, view, payer));
         runs
     }

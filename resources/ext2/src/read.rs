@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 use core::iter::Peekable;
 use gyre_account::ActivityId;
 use gyre_file_cache::{Begin, Fetch, PageKey};
-use gyre_interface::block::{REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::block::{MERGED_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_VIEWS_MAX, SECTOR_BYTES};
 use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use smallvec::SmallVec;
 
 /// Pages of one disk request: merging ends here (V19).
-pub(crate) const CLUSTER_PAGES: u64 = (REQUEST_BYTES_MAX / PAGE_BYTES) as u64;
+pub(crate) const CLUSTER_PAGES: u64 = (MERGED_BYTES_MAX / PAGE_BYTES) as u64;
 /// Pages that are read ahead of a sequential reader.
 const AHEAD_PAGES: u64 = 32;
 /// Who reads a page behind so many that are here is taken to read on. Where half of a file is in memory, one of sixteen readers by
@@ -178,7 +178,7 @@ impl Ext2 {
         let start = cluster.first().map_or(0, |fetch| fetch.key().index);
         let used = self.blocks_until(start, cluster.len(), size);
         let mut blocks = self.map_run(node, start * self.blocks_per_page(), used).await?.into_iter();
-        let mut runs = Runs::default();
+        let mut runs = Runs::merged();
         // How many requests bring the pages up to each.
         let mut needed: SmallVec<[usize; AHEAD_PAGES as usize]> = SmallVec::new();
         for fetch in &mut cluster {
@@ -260,11 +260,38 @@ pub(crate) struct Run {
     pub(crate) views: Vec<Bytes>,
 }
 
-/// Requests in the making: neighbours of one payer are merged up to [`REQUEST_BYTES_MAX`]. Mostly one.
-#[derive(Default)]
-pub(crate) struct Runs(pub(crate) SmallVec<[Run; 1]>);
+impl Run {
+    fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
+        self.bytes + bytes <= bytes_max && self.views.len() < REQUEST_VIEWS_MAX
+    }
+}
+
+/// Requests in the making: neighbours of one payer are one, up to a bound. Mostly one.
+pub(crate) struct Runs(pub(crate) SmallVec<[Run; 1]>, Bounds);
+
+/// What ends a request.
+#[derive(Clone, Copy)]
+struct Bounds {
+    bytes_max: usize,
+    /// Views that there is room for from the start.
+    views: usize,
+}
 
 impl Runs {
+    /// Of pages of the cache, or of a file system's tables: up to [`MERGED_BYTES_MAX`].
+    pub(crate) fn merged() -> Runs {
+        Runs(SmallVec::new(), Bounds { bytes_max: MERGED_BYTES_MAX, views: CLUSTER_PAGES as usize })
+    }
+
+    /// Of one call for so many bytes: nothing is merged, what it asks for is cut at [`REQUEST_BYTES_MAX`].
+    pub(crate) fn of_call(bytes: u64) -> Runs {
+        let bytes_max = REQUEST_BYTES_MAX;
+        Runs(
+            SmallVec::new(),
+            Bounds { bytes_max, views: bytes.min(bytes_max as u64).div_ceil(PAGE_BYTES as u64) as usize },
+        )
+    }
+
     /// Adds what belongs at a sector of a file's block; those of holes (0) are skipped.
     pub(crate) fn add(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         if sector != 0 {
@@ -278,13 +305,13 @@ impl Runs {
         let bytes = view.len();
         let next = sector + (bytes / SECTOR_BYTES) as u64;
         match self.0.last_mut() {
-            Some(run) if run.payer == payer && run.next == sector && run.bytes + bytes <= REQUEST_BYTES_MAX => {
+            Some(run) if run.payer == payer && run.next == sector && run.has_room(bytes, self.1.bytes_max) => {
                 run.next = next;
                 run.bytes += bytes;
                 run.views.push(view);
             }
             _ => {
-                let mut views = Vec::with_capacity(CLUSTER_PAGES as usize);
+                let mut views = Vec::with_capacity(self.1.views);
                 views.push(view);
                 self.0.push(Run { sector, next, bytes, payer, views });
             }

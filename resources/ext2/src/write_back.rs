@@ -133,7 +133,7 @@ impl Ext2 {
 
     /// Sends blocks in the name of who dirtied them, neighbours together, and waits for the device.
     async fn send(&'static self, nodes: &[Arc<Node>], parts: Vec<Part>) {
-        let mut runs = Runs::default();
+        let mut runs = Runs::merged();
         let mut owners: Vec<Vec<usize>> = Vec::new();
         for part in parts {
             runs.add(self.sector(part.block), part.view, part.payer);

@@ -49,9 +49,9 @@ fn a_direct_read_asks_the_disk_and_leaves_the_cache_alone() {
             read_direct(&client, node, 0, 512, &mut random).await;
             let before = disk.0.lock().requests;
             let views = page_views(16);
-            assert_eq!(client.read_direct(node, 8192, views.clone()).await, Ok(65_536));
-            assert_eq!(flatten(&views), data[8192..8192 + 65_536]);
-            assert!(disk.0.lock().requests >= before + 2, "32 KiB in each request");
+            assert_eq!(client.read_direct(node, 65_536, views.clone()).await, Ok(65_536));
+            assert_eq!(flatten(&views), data[65_536..2 * 65_536]);
+            assert_eq!(disk.0.lock().requests, before + 1, "one call is one request");
             assert_eq!(client.evict(node, 0, 0).await, Ok(0), "nothing came to the cache");
             for _ in 0..50 {
                 let at = random.below(600) * SECTOR_BYTES;
@@ -61,6 +61,32 @@ fn a_direct_read_asks_the_disk_and_leaves_the_cache_alone() {
             }
         });
     }
+}
+
+#[test]
+fn a_call_is_one_request_up_to_64_kib_and_as_many_views_as_a_device_takes() {
+    block_on(async {
+        let (disk, _, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
+        let (node, _) = cold_file(&client, 300_000).await;
+        // The first twelve blocks lie before the table of the others.
+        let at = 12 * 4096;
+        let written = pattern(163_840, 3);
+        let from = page_views(40);
+        for (view, bytes) in from.iter().zip(written.chunks(4096)) {
+            view.location().0.write(0, bytes);
+        }
+        assert_eq!(client.write_direct(node, at as u64, from).await, Ok(written.len()));
+        assert_eq!(disk.0.lock().largest_request, 64 * 1024);
+        let before = disk.0.lock().requests;
+        let views = page_views(40);
+        assert_eq!(client.read_direct(node, at as u64, views.clone()).await, Ok(163_840));
+        assert_eq!(flatten(&views), written);
+        assert_eq!(disk.0.lock().requests, before + 3, "64, 64 and 32 KiB");
+        let sectors: Vec<Bytes> = (0..96).map(|_| Bytes::new(Page::zeroed().unwrap(), 512, 512)).collect();
+        assert_eq!(client.read_direct(node, at as u64, sectors.clone()).await, Ok(96 * 512));
+        assert_eq!(flatten(&sectors), written[..96 * 512]);
+        assert_eq!(disk.0.lock().requests, before + 5, "64 and 32 views");
+    });
 }
 
 #[test]
@@ -299,7 +325,8 @@ fn a_look_begins_to_write_over_what_has_blocks_and_is_not_dirty() {
         client.sync(node).await.unwrap();
         let next = disk.0.lock().requests + 1;
         disk.0.lock().fail_at = Some((next, 1));
-        assert_eq!(begin_write(&client, node, 32_768, &fresh).unwrap().done().await, Err(FileError::Io));
+        let longer = pattern(98_304, 5);
+        assert_eq!(begin_write(&client, node, 32_768, &longer).unwrap().done().await, Err(FileError::Io));
         assert!(disk.0.lock().requests > next, "the other request was waited for");
         fs.unmount().await.unwrap();
         disk.image()

@@ -5,7 +5,7 @@ use crate::server::{Timed, ns};
 use crate::slots::ANSWER_BYTES_MAX;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_interface::block::{BlockError, REQUEST_BYTES_MAX, SECTOR_BYTES};
+use gyre_interface::block::{BlockError, REQUEST_VIEWS_MAX};
 use gyre_interface::scsi::{COMMAND_BYTES, Direction};
 use gyre_machine::now;
 use gyre_message::Answer;
@@ -13,8 +13,8 @@ use gyre_object::Bytes;
 use gyre_virtio::Piece;
 use smallvec::SmallVec;
 
-/// Most pieces of data of one request: 32 KiB in parts of a sector would be 64; pages in parts of 1 KiB are 32.
-pub(crate) const DATA_PIECES_MAX: usize = REQUEST_BYTES_MAX / SECTOR_BYTES;
+/// Most pieces of data of one request.
+pub(crate) const DATA_PIECES_MAX: usize = REQUEST_VIEWS_MAX;
 
 /// What the device is asked to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,8 +99,8 @@ impl Pending {
     }
 }
 
-/// Pieces of a chain: of 32 KiB in pages, with header and answer, without the heap.
-pub(crate) type Pieces = SmallVec<[Piece; 10]>;
+/// Pieces of a chain: of 64 KiB in pages, with header and answer, without the heap.
+pub(crate) type Pieces = SmallVec<[Piece; 18]>;
 
 /// Adds the data as pieces of a chain; neighbours in memory become one.
 pub(crate) fn add_data(pieces: &mut Pieces, data: &[Bytes], device_writes: bool) {

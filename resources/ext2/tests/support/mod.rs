@@ -3,7 +3,7 @@
 
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::{CacheOptions, FileCache};
-use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
+use gyre_interface::block::{BlockError, Geometry, REQUEST_BYTES_MAX, REQUEST_VIEWS_MAX, SECTOR_BYTES, block};
 use gyre_interface::files::{FileError, NodeId, files};
 use gyre_machine::disk::Medium;
 use gyre_message::direct::direct_link;
@@ -36,6 +36,17 @@ pub struct DiskState {
     pub fail_at: Option<(u64, u64)>,
     pub latency_ns: u64,
     pub largest_request: usize,
+}
+
+impl DiskState {
+    /// Bytes of a request, which must be one that a device does.
+    fn note_size(&mut self, views: &[Bytes]) -> usize {
+        let total: usize = views.iter().map(Bytes::len).sum();
+        let is_small = total <= REQUEST_BYTES_MAX && views.len() <= REQUEST_VIEWS_MAX;
+        assert!(total > 0 && is_small, "a request of {total} bytes in {} views", views.len());
+        self.largest_request = self.largest_request.max(total);
+        total
+    }
 }
 
 /// A disk in memory with a volatile cache.
@@ -99,9 +110,7 @@ impl block::Server for RamDisk {
         self.begin().await?;
         let mut state = self.0.lock();
         let mut at = first_sector as usize * SECTOR_BYTES;
-        let total: usize = into.iter().map(Bytes::len).sum();
-        assert!(total > 0 && total <= gyre_interface::block::REQUEST_BYTES_MAX, "a request of {total} bytes");
-        state.largest_request = state.largest_request.max(total);
+        let total = state.note_size(&into);
         if at + total > state.medium.bytes() {
             return Err(BlockError::OutOfRange);
         }
@@ -117,6 +126,7 @@ impl block::Server for RamDisk {
         self.begin().await?;
         let mut state = self.0.lock();
         let mut at = first_sector as usize * SECTOR_BYTES;
+        state.note_size(&from);
         for view in &from {
             let mut bytes = vec![0; view.len()];
             let (page, start) = view.location();
