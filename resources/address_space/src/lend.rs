@@ -26,7 +26,7 @@ pub struct Lent {
     pub address: u64,
     /// The memory, or what stands in for it.
     pub view: Bytes,
-    is_stand_in: bool,
+    pub(crate) is_stand_in: bool,
 }
 
 impl AddressSpace {
@@ -47,7 +47,7 @@ impl AddressSpace {
             let failed = |error| UserFault { done, error };
             let place = address.checked_add(done as u64).filter(|place| *place < USER_END);
             let place = place.ok_or(failed(FaultError::NotMapped))?;
-            let taken = self.lend_present(place, bytes - done, access, lent);
+            let taken = self.lend_present(place, bytes - done, access, |piece| lent.push(piece));
             let taken = taken.map_err(|OutOfMemory| failed(FaultError::OutOfMemory))?;
             if taken == 0 {
                 tries += 1;
@@ -63,32 +63,14 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// The same of what is there, without waiting and without stand-ins; `None` where that is not all of it.
-    pub fn lend_at_once(&self, address: u64, bytes: usize, access: Access) -> Option<Vec<Lent>> {
-        address.checked_add(bytes as u64).filter(|end| *end <= USER_END)?;
-        let mut lent = Vec::with_capacity(bytes.div_ceil(PAGE_BYTES) + 1);
-        let mut done = 0;
-        while done < bytes {
-            match self.lend_present(address + done as u64, bytes - done, access, &mut lent) {
-                Ok(0) | Err(OutOfMemory) => return None,
-                Ok(taken) => done += taken,
-            }
-        }
-        (!lent.iter().any(|piece| piece.is_stand_in)).then_some(lent)
-    }
-
-    /// True where all that was lent lies where it was: then there is nothing to [`AddressSpace::land`].
-    pub fn has_landed(&self, lent: &[Lent]) -> bool {
-        self.count_there(lent) == lent.len()
-    }
-
     /// Lends what is there with this right; answers its bytes.
-    fn lend_present(
+    #[inline]
+    pub(crate) fn lend_present(
         &self,
         address: u64,
         bytes: usize,
         access: Access,
-        lent: &mut Vec<Lent>,
+        mut lend: impl FnMut(Lent),
     ) -> Result<usize, OutOfMemory> {
         let state = self.state.lock();
         let Some((_, region)) = state.regions.find(address) else { return Ok(0) };
@@ -105,12 +87,12 @@ impl AddressSpace {
                 let (at, start) = (address + done as u64, if done == before { offset } else { 0 });
                 let view = Bytes::new(page.clone(), start, (bytes - done).min(PAGE_BYTES - start));
                 done += view.len();
-                lent.push(Lent { address: at, view, is_stand_in: false });
+                lend(Lent { address: at, view, is_stand_in: false });
             }
             if done == before {
                 let count = (bytes - done).min(PAGE_BYTES - offset);
                 let Some(one) = state.lend_one(place, count, access, is_files) else { break };
-                lent.push(one?);
+                lend(one?);
                 done += count;
             }
         }
@@ -140,7 +122,7 @@ impl AddressSpace {
     }
 
     /// How many of these pieces, from the first one on, lie where they were lent.
-    fn count_there(&self, lent: &[Lent]) -> usize {
+    pub(crate) fn count_there(&self, lent: &[Lent]) -> usize {
         let state = self.state.lock();
         let (mut run, mut next) = ([].iter(), 0);
         let is_there = |piece: &&Lent| {

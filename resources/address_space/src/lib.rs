@@ -32,6 +32,7 @@ mod leaving;
 pub mod lend;
 #[cfg(test)]
 mod lend_tests;
+pub mod loan;
 pub mod map;
 mod pages;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use flush::{Flush, LocalFlush, Stale};
 pub use gather::{Refusal, Wish};
 pub use layout::Layout;
 pub use lend::Lent;
+pub use loan::Loan;
 pub use map::{MapRequest, Move, Place};
 pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
 pub use space::{AddressSpace, Limits, LockFuture};

@@ -28,6 +28,8 @@ pub(crate) struct PageMap {
     viewer: Option<ActivityId>,
     blocks: BTreeMap<u64, Box<Block>>,
     count: usize,
+    /// How often single pages were taken out or replaced.
+    removals: u64,
     /// Pages of 2 MiB; where one is there are no others.
     huge: BTreeMap<u64, HugePage>,
 }
@@ -151,6 +153,11 @@ impl PageMap {
         }
     }
 
+    /// How often single pages went away, or others took their places: unchanged, each page that was there is where it was.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
+    }
+
     /// How many pages there are, huge ones counted as what they could be split into.
     pub(crate) fn len(&self) -> usize {
         self.count + self.huge.len() * (HUGE / PAGE) as usize
@@ -263,6 +270,8 @@ impl PageMap {
         if before.is_none() {
             block.present |= 1 << index;
             self.count += 1;
+        } else {
+            self.removals += 1;
         }
         before
     }
@@ -274,6 +283,7 @@ impl PageMap {
         let page = block.pages.get_mut(index)?.take()?;
         block.present &= !(1 << index);
         self.count -= 1;
+        self.removals += 1;
         if block.present == 0 {
             self.blocks.remove(&number);
         }
@@ -311,6 +321,7 @@ impl PageMap {
     /// Takes all pages from `start` to `end` out.
     pub(crate) fn take_range(&mut self, start: u64, end: u64, taken: &mut Vec<Page>) {
         let numbers = Numbers::of(start, end);
+        self.removals += 1;
         if self.blocks.first_key_value().is_some_and(|(first, _)| *first >= numbers.first.div_ceil(BLOCK_PAGES))
             && self.blocks.last_key_value().is_some_and(|(last, _)| *last < numbers.last / BLOCK_PAGES)
         {

@@ -132,11 +132,15 @@ impl Ext2 {
     ) -> Runs {
         let payer = gyre_account::current_activity();
         let mut runs = Runs::of_call(end - offset);
+        let knows_none = self.cache.has_none_of(self.file_system, node.id);
+        if knows_none && self.add_whole(&mut runs, into, (offset, end), (first, blocks)) {
+            return runs;
+        }
         let mut from_disk = |view: Bytes, sector| match sector {
             0 => clear(&view),
             sector => runs.add(sector, view, payer),
         };
-        if self.cache.has_none_of(self.file_system, node.id) {
+        if knows_none {
             self.cut(into, (offset, end), (first, blocks), |view, sector| from_disk(view, sector));
             return runs;
         }
@@ -148,6 +152,24 @@ impl Ext2 {
             }
         }
         runs
+    }
+
+    /// Adds views, which stand for a file between two places, as one request; false where they are none, or more.
+    pub(crate) fn add_whole(
+        &self,
+        runs: &mut Runs,
+        views: &[Bytes],
+        (offset, end): (u64, u64),
+        (first, blocks): (u64, &[u32]),
+    ) -> bool {
+        let is_one = blocks.first().is_some_and(|block| *block != 0) && run_blocks(blocks) == blocks.len();
+        is_one
+            && runs.add_whole(
+                self.sector_of(offset, first, blocks),
+                views,
+                end - offset,
+                gyre_account::current_activity(),
+            )
     }
 
     /// Cuts views, which stand for a file between two places, where its blocks do not follow each other on the disk; tells the sector of each

@@ -83,6 +83,9 @@ impl Ext2 {
     fn to_write_past(&self, (offset, end): (u64, u64), from: &[Bytes], (first, blocks): (u64, &[u32])) -> Runs {
         let payer = gyre_account::current_activity();
         let mut runs = Runs::of_call(end - offset);
+        if self.add_whole(&mut runs, from, (offset, end), (first, blocks)) {
+            return runs;
+        }
         self.cut(from, (offset, end), (first, blocks), |view, sector| runs.add(sector, view, payer));
         runs
     }

@@ -292,6 +292,18 @@ impl Runs {
         )
     }
 
+    /// Adds all of a call at once: views that are so many bytes, from a sector on. False where they are no single request.
+    pub(crate) fn add_whole(&mut self, sector: u64, views: &[Bytes], bytes: u64, payer: ActivityId) -> bool {
+        let given: u64 = views.iter().map(|view| view.len() as u64).sum();
+        let is_one = given == bytes && bytes <= self.1.bytes_max as u64 && views.len() <= REQUEST_VIEWS_MAX;
+        if is_one && views.iter().all(|view| !view.is_empty()) {
+            let next = sector + bytes / SECTOR_BYTES as u64;
+            self.0.push(Run { sector, next, bytes: bytes as usize, payer, views: views.to_vec() });
+            return true;
+        }
+        false
+    }
+
     /// Adds what belongs at a sector of a file's block; those of holes (0) are skipped.
     pub(crate) fn add(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         if sector != 0 {

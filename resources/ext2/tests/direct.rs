@@ -76,12 +76,12 @@ fn a_call_is_one_request_up_to_64_kib_and_as_many_views_as_a_device_takes() {
             view.location().0.write(0, bytes);
         }
         assert_eq!(client.write_direct(node, at as u64, from).await, Ok(written.len()));
-        assert_eq!(disk.0.lock().largest_request, 64 * 1024);
         let before = disk.0.lock().requests;
         let views = page_views(40);
         assert_eq!(client.read_direct(node, at as u64, views.clone()).await, Ok(163_840));
         assert_eq!(flatten(&views), written);
         assert_eq!(disk.0.lock().requests, before + 3, "64, 64 and 32 KiB");
+        assert_eq!(disk.0.lock().largest_read, 64 * 1024);
         let sectors: Vec<Bytes> = (0..96).map(|_| Bytes::new(Page::zeroed().unwrap(), 512, 512)).collect();
         assert_eq!(client.read_direct(node, at as u64, sectors.clone()).await, Ok(96 * 512));
         assert_eq!(flatten(&sectors), written[..96 * 512]);

@@ -108,7 +108,7 @@ fn a_writer_over_its_limit_writes_its_own_pages_back() {
             let dirty: usize = cache.usage().iter().map(|usage| usage.dirty).sum();
             assert!(dirty <= 51, "{dirty} dirty pages");
         }
-        assert_eq!(disk.0.lock().largest_request, 4096, "nothing was read but metadata");
+        assert_eq!(disk.0.lock().largest_read, 4096, "nothing was read but metadata");
         assert_eq!(read_all(&client, node).await.unwrap(), vec![5; 4_096_000]);
     });
 }

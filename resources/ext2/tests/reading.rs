@@ -104,7 +104,7 @@ fn adjacent_pages_are_read_together_and_ahead() {
         }
         let requests = disk.0.lock().requests - before;
         assert!((32..60).contains(&requests), "{requests} requests for 256 pages");
-        assert_eq!(disk.0.lock().largest_request, 32 * 1024);
+        assert_eq!(disk.0.lock().largest_read, 32 * 1024);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bus::Bus;
 use crate::queue::Queue;
-use crate::request::{Answered, DATA_PIECES_MAX, Kind, Pending, Then, total_bytes};
+use crate::request::{Answered, DATA_PIECES_MAX, Done, Kind, Pending, Then, total_bytes};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -176,11 +176,12 @@ impl VirtioDisk {
     /// Answers all requests of a queue that the device is done with. Short; never waits. Interrupts of others do no harm.
     pub fn on_interrupt(&self, queue: usize) {
         let Some(lane) = self.lanes.get(queue) else { return };
-        let mut done = SmallVec::new();
+        let mut done: SmallVec<[Done; 2]> = SmallVec::new();
         let broken = !self.dead.load(Ordering::Acquire) && lane.queue.lock().collect(&mut done);
         let count = done.len() as u16;
         self.in_flight.fetch_sub(count, Ordering::AcqRel);
-        for one in done {
+        // In place: they are large.
+        for one in done.drain(..) {
             let (kind, bytes) = (one.pending.kind, total_bytes(&one.pending.data));
             let verdict = self.bus.judge(&one.answer, kind, bytes, one.bytes);
             one.pending.finish(verdict, self.answered_cycles.swap(now(), Ordering::AcqRel));

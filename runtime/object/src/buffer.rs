@@ -198,6 +198,7 @@ pub struct Bytes {
 
 impl Bytes {
     /// A view of `len` bytes from `start`, cut at the page's end.
+    #[inline]
     pub fn new(page: Page, start: usize, len: usize) -> Bytes {
         let start = start.min(page.len());
         let len = len.min(page.len() - start);
@@ -236,6 +237,7 @@ impl Bytes {
     }
 
     /// The view from `from` to `to` of this view; cut where that lies beyond it.
+    #[inline]
     pub fn slice(&self, from: usize, to: usize) -> Bytes {
         let to = to.min(self.len);
         let from = from.min(to);

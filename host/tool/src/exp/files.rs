@@ -71,7 +71,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
          10,000 files of 0.5 to 4 KiB, each figure is of one file; a row is of a transaction of 5,000, a transaction syncs; fio reads and writes through the \
          cache, which is emptied before (except cached), depth 16 is 16 threads; `ring` is one thread with 16 requests of io_uring, `direct` the same with \
          O_DIRECT (past the cache on both); writes end with fsync. \
-         Time is by the host's clock and only as good as the host is quiet; the shortest of three boots of each kernel, in turn, and of fio of two rounds in each. Instructions are counted by the emulator, of programs and kernel, in the last \
+         Time is by the host's clock and only as good as the host is quiet; the shortest of three boots of each kernel, in turn, and of fio of four rounds in each. Instructions are counted by the emulator, of programs and kernel, in the last \
          round; of fio without its start and end. Calls are counted as in `exp calls`."
             .into(),
     );

@@ -21,7 +21,7 @@ use crate::task::shortage;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_address_space::{AddressSpace, Lent};
+use gyre_address_space::{AddressSpace, Lent, Loan};
 use gyre_interface::begun::Begun;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_machine::Access;
@@ -100,8 +100,8 @@ pub struct BegunTransfer {
     begun: Begun,
     file: Arc<OpenFile>,
     space: Arc<AddressSpace>,
-    /// Where a read goes; empty of a write.
-    lent: Vec<Lent>,
+    /// Where a read goes.
+    into: Option<Loan>,
     notice: u32,
 }
 
@@ -110,18 +110,18 @@ pub struct BegunTransfer {
 pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u64) -> Option<BegunTransfer> {
     let place = place_at_once(file, into, offset)?;
     let space = thread.space();
-    let lent = space.lend_at_once(into.address, into.bytes, Access::Write)?;
-    let begun = place.system().visit(|near| near.read_direct(place.node, offset, &views(&lent)))??;
-    Some(BegunTransfer { begun, file: file.clone(), space, lent, notice: IN_ACCESS })
+    let into = space.lend_at_once(into.address, into.bytes, Access::Write)?;
+    let begun = place.system().visit(|near| near.read_direct(place.node, offset, into.views()))??;
+    Some(BegunTransfer { begun, file: file.clone(), space, into: Some(into), notice: IN_ACCESS })
 }
 
 /// The same from memory to a file, over what it has.
 pub fn begin_write(file: &Arc<OpenFile>, thread: &Thread, from: Range, offset: u64) -> Option<BegunTransfer> {
     let place = place_at_once(file, from, offset)?;
     let space = thread.space();
-    let lent = space.lend_at_once(from.address, from.bytes, Access::Read)?;
-    let begun = place.system().visit(|near| near.write_direct(place.node, offset, &views(&lent)))??;
-    Some(BegunTransfer { begun, file: file.clone(), space, lent: Vec::new(), notice: IN_MODIFY })
+    let from = space.lend_at_once(from.address, from.bytes, Access::Read)?;
+    let begun = place.system().visit(|near| near.write_direct(place.node, offset, from.views()))??;
+    Some(BegunTransfer { begun, file: file.clone(), space, into: None, notice: IN_MODIFY })
 }
 
 /// Where a file lies that may be transferred at once.
@@ -135,14 +135,14 @@ fn place_at_once(file: &OpenFile, range: Range, offset: u64) -> Option<&Place> {
 impl BegunTransfer {
     /// Does `done` with the bytes that the program, or the file, has, once the device has answered.
     pub fn then(self, done: impl FnOnce(Result<usize, Errno>) + Send + 'static) {
-        let BegunTransfer { begun, file, space, lent, notice } = self;
+        let BegunTransfer { begun, file, space, into, notice } = self;
         begun.then(move |moved| {
             file.tell_some(moved.unwrap_or(0), notice);
-            match moved {
-                Ok(count) if !space.has_landed(&lent) => spawn(async move {
-                    done(space.land(&lent, count).await.map_err(|_| Errno::EFAULT));
+            match (moved, into.filter(|into| !space.has_landed(into))) {
+                (Ok(count), Some(into)) => spawn(async move {
+                    done(space.land(&into.pieces(), count).await.map_err(|_| Errno::EFAULT));
                 }),
-                moved => done(moved.map_err(Errno::from)),
+                (moved, _) => done(moved.map_err(Errno::from)),
             }
         });
     }

@@ -35,17 +35,18 @@ pub struct DiskState {
     /// The request with this number fails, and so do that many after it.
     pub fail_at: Option<(u64, u64)>,
     pub latency_ns: u64,
-    pub largest_request: usize,
+    pub largest_read: usize,
 }
 
 impl DiskState {
     /// Bytes of a request, which must be one that a device does.
-    fn note_size(&mut self, views: &[Bytes]) -> usize {
+    fn note_size(&mut self, views: &[Bytes], is_read: bool) {
         let total: usize = views.iter().map(Bytes::len).sum();
         let is_small = total <= REQUEST_BYTES_MAX && views.len() <= REQUEST_VIEWS_MAX;
         assert!(total > 0 && is_small, "a request of {total} bytes in {} views", views.len());
-        self.largest_request = self.largest_request.max(total);
-        total
+        if is_read {
+            self.largest_read = self.largest_read.max(total);
+        }
     }
 }
 
@@ -55,7 +56,7 @@ pub struct RamDisk(pub SpinLock<DiskState>);
 impl RamDisk {
     pub fn leak(image: Vec<u8>) -> &'static RamDisk {
         let state =
-            DiskState { medium: Medium::new(image), requests: 0, fail_at: None, latency_ns: 1000, largest_request: 0 };
+            DiskState { medium: Medium::new(image), requests: 0, fail_at: None, latency_ns: 1000, largest_read: 0 };
         Box::leak(Box::new(RamDisk(SpinLock::new(state))))
     }
 
@@ -110,7 +111,8 @@ impl block::Server for RamDisk {
         self.begin().await?;
         let mut state = self.0.lock();
         let mut at = first_sector as usize * SECTOR_BYTES;
-        let total = state.note_size(&into);
+        state.note_size(&into, true);
+        let total: usize = into.iter().map(Bytes::len).sum();
         if at + total > state.medium.bytes() {
             return Err(BlockError::OutOfRange);
         }
@@ -126,7 +128,7 @@ impl block::Server for RamDisk {
         self.begin().await?;
         let mut state = self.0.lock();
         let mut at = first_sector as usize * SECTOR_BYTES;
-        state.note_size(&from);
+        state.note_size(&from, false);
         for view in &from {
             let mut bytes = vec![0; view.len()];
             let (page, start) = view.location();

@@ -5,7 +5,7 @@ use crate::device::{BlockOptions, VirtioDisk};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
-use gyre_interface::block::{BlockError, block};
+use gyre_interface::block::{BlockError, REQUEST_BYTES_MAX, block};
 use gyre_interface::scsi::scsi_host::{Client, serve};
 use gyre_interface::scsi::{Command, Direction, HostError};
 use gyre_message::direct::{block_on, direct_link};
@@ -148,7 +148,7 @@ fn a_host_that_is_reset_is_busy_and_one_that_failed_says_nothing() {
 fn what_does_not_fit_is_refused_before_the_device_hears_of_it() {
     let rig = rig();
     block_on(async {
-        let pages = (0..9).flat_map(|_| page(4096)).collect();
+        let pages = (0..=REQUEST_BYTES_MAX / 4096).flat_map(|_| page(4096)).collect();
         let refused = [
             command(READ, Direction::FromUnit, pages),
             command(READ, Direction::FromUnit, (0..65).flat_map(|_| page(1)).collect()),

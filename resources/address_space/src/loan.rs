@@ -1,0 +1,66 @@
+//! Memory that is there already, lent within a call that does not wait: views in a row, and no list of where each lay.
+
+use crate::AddressSpace;
+use crate::lend::Lent;
+use alloc::vec::Vec;
+use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END};
+use gyre_object::Bytes;
+use smallvec::SmallVec;
+
+/// A program's memory at a device.
+pub struct Loan {
+    address: u64,
+    /// How many pages had gone away in the address space when the first view was taken.
+    removals: u64,
+    views: Views,
+}
+
+/// A page's worth lies in place.
+type Views = SmallVec<[Bytes; 1]>;
+
+impl AddressSpace {
+    /// Lends what is there, as [`AddressSpace::lend`], without waiting and without stand-ins; `None` where that is not all of it.
+    pub fn lend_at_once(&self, address: u64, bytes: usize, access: Access) -> Option<Loan> {
+        address.checked_add(bytes as u64).filter(|end| *end <= USER_END)?;
+        let offset = address as usize % PAGE_BYTES;
+        let mut views = Views::with_capacity((offset + bytes).div_ceil(PAGE_BYTES));
+        let removals = self.state.lock().pages.removals();
+        let (mut done, mut is_whole) = (0, true);
+        while done < bytes {
+            let push = |lent: Lent| {
+                is_whole &= !lent.is_stand_in;
+                views.push(lent.view);
+            };
+            match self.lend_present(address + done as u64, bytes - done, access, push) {
+                Ok(0) | Err(OutOfMemory) => return None,
+                Ok(taken) => done += taken,
+            }
+        }
+        is_whole.then_some(Loan { address, removals, views })
+    }
+
+    /// True where all that was lent lies where it was: then there is nothing to [`AddressSpace::land`].
+    pub fn has_landed(&self, loan: &Loan) -> bool {
+        let removals = self.state.lock().pages.removals();
+        // No page went away since, wherever: mostly so.
+        removals == loan.removals || self.count_there(&loan.pieces()) == loan.views.len()
+    }
+}
+
+impl Loan {
+    /// The memory, in the order of its addresses.
+    pub fn views(&self) -> &[Bytes] {
+        &self.views
+    }
+
+    /// The same with the address of each.
+    pub fn pieces(&self) -> Vec<Lent> {
+        let mut address = self.address;
+        let place = |view: &Bytes| {
+            let at = address;
+            address += view.len() as u64;
+            Lent { address: at, view: view.clone(), is_stand_in: false }
+        };
+        self.views.iter().map(place).collect()
+    }
+}
