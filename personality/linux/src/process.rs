@@ -4,6 +4,7 @@ use crate::file::FileContext;
 use crate::file::open_file::OpenFile;
 use crate::file::signal_file::SignalWatch;
 use crate::objects::PROCESSES;
+use crate::signal::births::Births;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
 use crate::tenant::Consumption;
@@ -79,6 +80,7 @@ pub struct Process {
     limits: SpinLock<ResourceLimits>,
     /// Its signals; see [`Thread::signals`] for the lock order.
     pub signals: SpinLock<ProcessSignals>,
+    births: Births,
     /// Descriptors that read its signals.
     pub signal_files: SignalWatch,
     /// Woken when a stopped process goes on.
@@ -161,6 +163,7 @@ impl Process {
             credentials: SpinLock::new(new.credentials),
             limits: SpinLock::new(new.limits),
             signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
+            births: Births::default(),
             signal_files: SignalWatch::default(),
             continued: WaitQueue::new(),
             threads: SpinLock::default(),
@@ -294,10 +297,20 @@ impl Process {
         change(&mut self.limits.lock())
     }
 
-    /// Adds a thread, which will run.
+    /// Adds a thread, which will run. What was sent to the process before it had this thread is noticed by it.
     pub(crate) fn add_thread(&self, thread: Arc<Thread>) {
         self.alive_threads.fetch_add(1, Ordering::AcqRel);
-        self.threads.lock().push(thread);
+        self.threads.lock().push(thread.clone());
+        if self.is_ending() {
+            thread.kill();
+        } else if thread.must_act() {
+            thread.notify();
+        }
+    }
+
+    /// Signals to several processes that found it.
+    pub(crate) fn births(&self) -> &Births {
+        &self.births
     }
 
     /// The name of its first thread (comm), without padding.

@@ -96,10 +96,9 @@ async fn live<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContex
 
 /// Runs the program to its next trap and deals with that.
 async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Running) -> Flow {
-    if thread.has_signal() || running.interrupted.is_some() {
-        if rare(|| deliver::deliver(thread, running)).await == Flow::End {
-            return Flow::End;
-        }
+    let is_due = thread.has_signal() || running.interrupted.is_some();
+    if is_due && rare(|| deliver::deliver(thread, running)).await == Flow::End {
+        return Flow::End;
     }
     let cores = thread.cores.load(Ordering::Relaxed);
     if cores != running.bound {

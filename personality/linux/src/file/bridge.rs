@@ -2,8 +2,9 @@
 
 use super::terminal::{GroupSignals, Terminal};
 use crate::signal::info::{SI_KERNEL, SI_USER};
-use crate::signal::{SignalInfo, number};
+use crate::signal::{SignalInfo, births, number};
 use crate::{Tenant, Thread};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 impl Thread {
@@ -44,7 +45,12 @@ impl Thread {
 
 impl GroupSignals for Tenant {
     fn signal_group(&self, group: i32, signal: u32) {
-        let members = self.tree.lock().group_members(group);
+        let (members, _found) = {
+            let tree = self.tree.lock();
+            let members = tree.group_members(group);
+            let found: Vec<_> = members.iter().map(births::Found::new).collect();
+            (members, found)
+        };
         for process in members {
             // As above.
             let _ = process.send(SignalInfo::new(signal as i32, SI_KERNEL));

@@ -1,6 +1,7 @@
 //! The system calls about signals.
 
 use super::action::{Action, FLAGS_KNOWN};
+use super::births::Found;
 use super::info::{SI_TKILL, SI_USER, SignalInfo};
 use super::number::{self, UNSTOPPABLE};
 use super::set::{SIGNAL_MAX, SignalSet};
@@ -192,17 +193,7 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if signal != 0 {
         checked(signal)?;
     }
-    let own = thread.process().id();
-    let targets: Vec<Arc<Process>> = {
-        let tree = thread.tenant().tree.lock();
-        match target {
-            1.. => tree.process(target).into_iter().collect(),
-            0 => tree.group_members(tree.group_of(own).unwrap_or(own)),
-            -1 => tree.others(own),
-            i32::MIN => Vec::new(),
-            _ => tree.group_members(-target),
-        }
-    };
+    let (targets, found) = find(thread.process(), target);
     if targets.is_empty() {
         return Err(Errno::ESRCH);
     }
@@ -216,7 +207,23 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             target.send(info)?;
         }
     }
+    drop(found);
     Ok(0)
+}
+
+/// Whom `kill(target)` means, and a hold on their forks where they are several: a child is among them or is born when its parent
+/// has the signal.
+fn find(own: &Process, target: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
+    let tree = own.tenant().tree.lock();
+    let targets = match target {
+        1.. => return (tree.process(target).into_iter().collect(), Vec::new()),
+        0 => tree.group_members(tree.group_of(own.id()).unwrap_or(own.id())),
+        -1 => tree.others(own.id()),
+        i32::MIN => Vec::new(),
+        _ => tree.group_members(-target),
+    };
+    let found = targets.iter().filter(|target| may_signal(own, target, 0)).map(Found::new).collect();
+    (targets, found)
 }
 
 fn send_to_thread(thread: &Thread, group: Option<i32>, id: i32, info: SignalInfo) -> Outcome {

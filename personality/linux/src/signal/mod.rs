@@ -4,6 +4,7 @@
 //! to the program. Ignored signals are dropped where they are sent. Lock order: tree, process' signals, thread's signals.
 
 pub mod action;
+pub mod births;
 pub mod calls;
 pub mod deliver;
 pub mod frame;

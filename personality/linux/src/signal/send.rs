@@ -32,7 +32,9 @@ impl Process {
         }
         drop(signals);
         self.signal_files.arrived(info.signal);
-        if let Some(taker) = taker {
+        // A thread that was added meanwhile looks before it runs, or is found here.
+        let added = || self.threads.lock().iter().find(|thread| thread.takes(info.signal)).cloned();
+        if let Some(taker) = taker.cloned().or_else(added) {
             taker.notify();
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::process::NewProcess;
 use crate::run::Running;
-use crate::signal::{AltStack, number};
+use crate::signal::{AltStack, births, number};
 use crate::{Arguments, Errno, Outcome, Process, Tenant, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -137,9 +137,6 @@ async fn make_thread(thread: &Arc<Thread>, context: UserContext, wish: Wish) -> 
     tell_ids(thread, thread, &child, &wish).await?;
     undo.keep();
     process.add_thread(child.clone());
-    if process.is_ending() {
-        child.kill();
-    }
     start(&child, context)?;
     Ok(child.id() as u64)
 }
@@ -230,6 +227,7 @@ async fn wait_until_left(thread: &Thread, child: &Process) {
 async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, Errno> {
     let parent = thread.process();
     let tenant = thread.tenant();
+    let stamp = births::begin(thread)?;
     check_own_limit(parent)?;
     let name = alloc::string::String::from_utf8_lossy(&parent.name()).into_owned();
     let mut unborn = Unborn { tenant, activity: tenant.open_activity(&name)?, is_born: false };
@@ -252,6 +250,7 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
     };
     let limits = *tenant.limits.lock();
     let mut tree = tenant.tree.lock();
+    births::check(parent, &stamp)?;
     let id = tree.reserve(&limits, true)?;
     unborn.is_born = true;
     let process = Process::new(id, tenant.clone(), new);

@@ -46,10 +46,11 @@ impl Drop for Unstarted {
 
 impl Tenant {
     /// Starts a program whose parent is the tenant itself. [`Process::ended`] and [`Process::end_status`] tell how it ends;
-    /// it is reaped by itself.
+    /// it is reaped by itself. It counts for the tenant's limit of processes but is not refused there: else a tenant full of
+    /// processes would keep out the owner's program that ends them. Called for the owner only.
     ///
     /// # Errors
-    /// Those of execve; EAGAIN at the tenant's limits.
+    /// Those of execve; EAGAIN where the tenant's numbers are used up.
     pub async fn launch(self: &Arc<Tenant>, launch: Launch) -> Result<Arc<Process>, Errno> {
         let thread = self.prepare(&launch)?;
         let mut unstarted = Unstarted(Some(thread.clone()));
@@ -88,9 +89,8 @@ impl Tenant {
             program: Program::default(),
             borrows_memory: false,
         };
-        let limits = *self.limits.lock();
         let mut tree = self.tree.lock();
-        let id = tree.reserve(&limits, true).inspect_err(|_| {
+        let id = tree.free_number().inspect_err(|_| {
             self.host().close_activity(activity);
         })?;
         let process = Process::new(id, self.clone(), new);

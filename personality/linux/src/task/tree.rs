@@ -96,9 +96,17 @@ impl Tree {
     /// EAGAIN where the tenant's limits are reached.
     pub(crate) fn reserve(&mut self, limits: &TenantLimits, new_process: bool) -> Result<i32, Errno> {
         let full = self.threads.len() >= limits.threads || new_process && self.nodes.len() >= limits.processes;
-        if full {
-            return Err(Errno::EAGAIN);
+        match full {
+            true => Err(Errno::EAGAIN),
+            false => self.free_number(),
         }
+    }
+
+    /// A free number, whatever the tenant's limits.
+    ///
+    /// # Errors
+    /// EAGAIN where all numbers are used.
+    pub(crate) fn free_number(&mut self) -> Result<i32, Errno> {
         for _ in 0..ID_MAX {
             self.last_id = match self.last_id >= ID_MAX {
                 true => ID_FIRST_AGAIN,

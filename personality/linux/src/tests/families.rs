@@ -1,7 +1,9 @@
 //! Processes: fork, wait, groups, limits, ends.
 
 use super::script::*;
+use crate::signal::{SignalInfo, births};
 use crate::tenant::TenantLimits;
+use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use gyre_message::direct::block_on;
 
@@ -142,6 +144,45 @@ fn a_fork_bomb_meets_its_tenants_limit_and_nobody_elses() {
         end_of(&process).await;
         gyre_message::sleep_ns(1_000_000_000).await;
         assert!(bomb.tree.lock().processes().is_empty(), "orphans of the first process end");
+    });
+}
+
+#[test]
+fn a_child_that_is_being_born_gets_what_was_sent_to_it() {
+    block_on(async {
+        let tenant = tenant().await;
+        let mut script = Script::default();
+        script.call(PAUSE, &[]);
+        let process = start(&tenant, script).await;
+        let first = process.threads.lock()[0].clone();
+        process.threads.lock().clear();
+        process.send(SignalInfo::sent(15, 0, 1, 0)).unwrap();
+        process.add_thread(first.clone());
+        assert!(first.has_signal(), "a signal that came before its thread is noticed");
+        process.end(9);
+        let late = Thread::new(2, process.clone());
+        process.add_thread(late.clone());
+        assert!(late.is_dying(), "a process that was killed gets no thread that lives");
+    });
+}
+
+#[test]
+fn no_child_is_born_between_a_signal_to_several_and_its_delivery() {
+    block_on(async {
+        let tenant = tenant().await;
+        let mut script = Script::default();
+        script.call(PAUSE, &[]);
+        let process = start(&tenant, script).await;
+        let thread = process.threads.lock()[0].clone();
+        let before = births::begin(&thread).unwrap();
+        let found = births::Found::new(&process);
+        assert_eq!(births::check(&process, &before), Err(Errno::ERESTARTNOINTR));
+        assert_eq!(births::begin(&thread).err(), Some(Errno::ERESTARTNOINTR));
+        drop(found);
+        let stamp = births::begin(&thread).unwrap();
+        assert_eq!(births::check(&process, &stamp), Ok(()));
+        process.end(9);
+        assert_eq!(births::check(&process, &stamp), Err(Errno::ERESTARTNOINTR));
     });
 }
 

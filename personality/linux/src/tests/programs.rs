@@ -4,6 +4,7 @@ use super::script::*;
 use crate::Errno;
 use crate::exec::{CURRENT_DIRECTORY, Request, replace_program};
 use crate::run::Running;
+use crate::task::launch::Launch;
 use crate::tenant::TenantLimits;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -78,6 +79,33 @@ async fn execute(
     let result = replace_program(&thread, &mut running, request(path)).await;
     drop(thread);
     result.map(|()| (running, process))
+}
+
+#[test]
+fn the_owners_program_starts_in_a_full_tenant() {
+    block_on(async {
+        let root = memory_files();
+        add(root, b"p", &program()).await;
+        let tenant = tenant_on(root, TenantLimits { processes: 1, threads: 1 }).await;
+        let mut script = Script::default();
+        script.call(34, &[]);
+        let first = start(&tenant, script).await;
+        let launch = Launch {
+            path: b"/p".to_vec(),
+            arguments: vec![b"p".to_vec()],
+            environment: Vec::new(),
+            files: tenant.files().clone(),
+            credentials: Default::default(),
+            limits: Default::default(),
+        };
+        let process = tenant.launch(launch).await.unwrap();
+        // It never runs: there is no script for it.
+        process.end(9);
+        assert_eq!(tenant.tree.lock().processes().len(), 2, "it counts");
+        let limits = *tenant.limits.lock();
+        assert_eq!(tenant.tree.lock().reserve(&limits, true), Err(Errno::EAGAIN), "programs are refused");
+        first.end(9);
+    });
 }
 
 #[test]
