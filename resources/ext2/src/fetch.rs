@@ -10,6 +10,7 @@ use crate::read::{Cluster, Run, Runs, Wanted, clear, clear_behind, pages};
 use alloc::sync::Arc;
 use gyre_file_cache::Begin;
 use gyre_interface::begun::{Begun, Part};
+use gyre_interface::block::REQUEST_BYTES_MAX;
 use gyre_interface::files::NodeKind;
 use gyre_machine::PAGE_BYTES;
 use gyre_message::{ending, reply_pair};
@@ -72,9 +73,10 @@ impl Ext2 {
         let Some(start) = cluster.first().map(|fetch| fetch.key().index) else { return Some(Parts::new()) };
         let (size, payer) = (node.size(), gyre_account::current_activity());
         let blocks = self.map_run_now(node, start, cluster.len()).ok()?;
-        let mut runs = Runs::merged();
+        let count = cluster.len();
+        let mut runs = Runs::of_call((count * PAGE_BYTES) as u64);
         let mut brought: SmallVec<[Cluster; 2]> = SmallVec::new();
-        for (mut fetch, block) in cluster.into_iter().zip(blocks) {
+        for (number, (mut fetch, block)) in cluster.into_iter().zip(blocks).enumerate() {
             let view = Bytes::new(fetch.page().clone(), 0, PAGE_BYTES);
             if block == 0 {
                 clear(&view);
@@ -83,7 +85,8 @@ impl Ext2 {
             }
             fetch.note_placed();
             runs.add(self.sector(block), view, payer);
-            brought.resize_with(runs.0.len(), Cluster::new);
+            let room = (count - number).min(REQUEST_BYTES_MAX / PAGE_BYTES);
+            brought.resize_with(runs.0.len(), || Cluster::with_capacity(room));
             brought.last_mut()?.push(fetch);
         }
         Some(runs.0.into_iter().zip(brought).map(|(run, pages)| self.begin_run(run, pages, size)).collect())

@@ -15,7 +15,7 @@ use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use smallvec::SmallVec;
 
-/// Pages of one disk request: merging ends here (V19).
+/// Pages that are written with one request, where merging ends (V19), and the fewest that are fetched for who reads on.
 pub(crate) const CLUSTER_PAGES: u64 = (MERGED_BYTES_MAX / PAGE_BYTES) as u64;
 /// Pages that are read ahead of a sequential reader.
 const AHEAD_PAGES: u64 = 32;
@@ -178,7 +178,7 @@ impl Ext2 {
         let start = cluster.first().map_or(0, |fetch| fetch.key().index);
         let used = self.blocks_until(start, cluster.len(), size);
         let mut blocks = self.map_run(node, start * self.blocks_per_page(), used).await?.into_iter();
-        let mut runs = Runs::merged();
+        let mut runs = Runs::of_call((cluster.len() * PAGE_BYTES) as u64);
         // How many requests bring the pages up to each.
         let mut needed: SmallVec<[usize; AHEAD_PAGES as usize]> = SmallVec::new();
         for fetch in &mut cluster {
@@ -278,12 +278,13 @@ struct Bounds {
 }
 
 impl Runs {
-    /// Of pages of the cache, or of a file system's tables: up to [`MERGED_BYTES_MAX`].
+    /// Of changed pages of the cache, or of a file system's tables, which many calls have made: up to [`MERGED_BYTES_MAX`].
     pub(crate) fn merged() -> Runs {
         Runs(SmallVec::new(), Bounds { bytes_max: MERGED_BYTES_MAX, views: CLUSTER_PAGES as usize })
     }
 
-    /// Of one call for so many bytes: nothing is merged, what it asks for is cut at [`REQUEST_BYTES_MAX`].
+    /// Of one call for so many bytes, or of what one reader's pages are fetched with: nothing is merged, what it asks for is cut at
+    /// [`REQUEST_BYTES_MAX`].
     pub(crate) fn of_call(bytes: u64) -> Runs {
         let bytes_max = REQUEST_BYTES_MAX;
         Runs(
