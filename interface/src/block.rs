@@ -6,11 +6,12 @@ use gyre_object::Bytes;
 
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;
-/// Most bytes of one request: what one call reads or writes past the cache may be as much.
+/// Most bytes of one request: what one call reads or writes past the cache may be as much, and what one reader's
+/// pages are fetched with (docs/decisions/0013).
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Most views of one request.
 pub const REQUEST_VIEWS_MAX: usize = MERGED_BYTES_MAX / SECTOR_BYTES;
-/// Adjacent requests, or pages of a file cache, are merged up to so many bytes, and only within an activity (V19).
+/// Adjacent requests, or changed pages of a file cache, are merged up to so many bytes, and only within an activity (V19).
 pub const MERGED_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a block request failed.

@@ -8,7 +8,7 @@ enum { ROUNDS = 40, PROCESSES_MAX = 24 };
 
 static int *population;
 
-// Forks as long as there is room; who finds none ends at once, so that there is room again.
+// Forks as long as there is room, else reaps; a child in four ends at once, so that there is room again.
 static void breed(void) {
     for (;;) {
         if (__atomic_add_fetch(population, 1, __ATOMIC_SEQ_CST) > PROCESSES_MAX) {

@@ -1,5 +1,5 @@
 // "mapped read FILE": looks at each page of a file through a shared mapping. "mapped write FILE": writes to each, too, and syncs.
-// "mapped stat FILE": maps nothing. Says how many pages there are and how long it took, ms.
+// "mapped stat FILE": looks at none. Says how many pages there are and how long it took, ms.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

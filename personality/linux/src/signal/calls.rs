@@ -193,7 +193,7 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if signal != 0 {
         checked(signal)?;
     }
-    let (targets, found) = find(thread.process(), target);
+    let (targets, found) = find(thread.process(), target, signal);
     if targets.is_empty() {
         return Err(Errno::ESRCH);
     }
@@ -212,8 +212,8 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 }
 
 /// Whom `kill(target)` means, and a hold on their forks where they are several: a child is among them or is born when its parent
-/// has the signal.
-fn find(own: &Process, target: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
+/// has the signal. Signal 0 only asks and holds nobody.
+fn find(own: &Process, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
     let tree = own.tenant().tree.lock();
     let targets = match target {
         1.. => return (tree.process(target).into_iter().collect(), Vec::new()),
@@ -222,7 +222,8 @@ fn find(own: &Process, target: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
         i32::MIN => Vec::new(),
         _ => tree.group_members(-target),
     };
-    let found = targets.iter().filter(|target| may_signal(own, target, 0)).map(Found::new).collect();
+    let is_held = |target: &&Arc<Process>| signal != 0 && may_signal(own, target, 0);
+    let found = targets.iter().filter(is_held).map(Found::new).collect();
     (targets, found)
 }
 

@@ -150,10 +150,7 @@ fn a_fork_bomb_meets_its_tenants_limit_and_nobody_elses() {
 #[test]
 fn a_child_that_is_being_born_gets_what_was_sent_to_it() {
     block_on(async {
-        let tenant = tenant().await;
-        let mut script = Script::default();
-        script.call(PAUSE, &[]);
-        let process = start(&tenant, script).await;
+        let process = start_resting(&tenant().await).await;
         let first = process.threads.lock()[0].clone();
         process.threads.lock().clear();
         process.send(SignalInfo::sent(15, 0, 1, 0)).unwrap();
@@ -169,10 +166,7 @@ fn a_child_that_is_being_born_gets_what_was_sent_to_it() {
 #[test]
 fn no_child_is_born_between_a_signal_to_several_and_its_delivery() {
     block_on(async {
-        let tenant = tenant().await;
-        let mut script = Script::default();
-        script.call(PAUSE, &[]);
-        let process = start(&tenant, script).await;
+        let process = start_resting(&tenant().await).await;
         let thread = process.threads.lock()[0].clone();
         let before = births::begin(&thread).unwrap();
         let found = births::Found::new(&process);

@@ -87,9 +87,7 @@ fn the_owners_program_starts_in_a_full_tenant() {
         let root = memory_files();
         add(root, b"p", &program()).await;
         let tenant = tenant_on(root, TenantLimits { processes: 1, threads: 1 }).await;
-        let mut script = Script::default();
-        script.call(34, &[]);
-        let first = start(&tenant, script).await;
+        let first = start_resting(&tenant).await;
         let launch = Launch {
             path: b"/p".to_vec(),
             arguments: vec![b"p".to_vec()],

@@ -273,6 +273,13 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
     process
 }
 
+/// Starts a process that only waits for signals.
+pub(super) async fn start_resting(tenant: &Arc<Tenant>) -> Arc<Process> {
+    let mut script = Script::default();
+    script.call(34, &[]);
+    start(tenant, script).await
+}
+
 /// Waits for the end of a process and answers its status.
 pub(super) async fn end_of(process: &Process) -> i32 {
     process.ended.until(|| process.threads.lock().is_empty().then_some(())).await;
