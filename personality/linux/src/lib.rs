@@ -18,6 +18,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod credentials;
 pub mod errno;
 pub mod exec;
 pub mod file;

@@ -1,5 +1,6 @@
 //! A process: what its threads share.
 
+use crate::credentials::Credentials;
 use crate::file::FileContext;
 use crate::file::open_file::OpenFile;
 use crate::file::signal_file::SignalWatch;
@@ -19,32 +20,6 @@ use gyre_address_space::AddressSpace;
 use gyre_message::WaitQueue;
 use gyre_object::Counter;
 use gyre_object::SpinLock;
-
-/// Who a process acts as.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Credentials {
-    /// Real user.
-    pub user: u32,
-    /// Effective user.
-    pub user_effective: u32,
-    /// Saved user.
-    pub user_saved: u32,
-    /// Real group.
-    pub group: u32,
-    /// Effective group.
-    pub group_effective: u32,
-    /// Saved group.
-    pub group_saved: u32,
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
-}
-
-impl Credentials {
-    /// True where it may do what root may.
-    pub fn is_privileged(&self) -> bool {
-        self.user_effective == 0
-    }
-}
 
 /// Signals as all threads of a process see them.
 #[derive(Default)]
@@ -267,19 +242,19 @@ impl Process {
         drop(before);
     }
 
-    /// Who it acts as.
+    /// Who its first thread acts as: what counts for those who look at the process from outside.
     pub fn credentials(&self) -> Credentials {
         self.credentials.lock().clone()
     }
 
-    /// Looks at who it acts as; short.
+    /// Looks at [`Process::credentials`]; short.
     pub fn with_credentials<T>(&self, look: impl FnOnce(&Credentials) -> T) -> T {
         look(&self.credentials.lock())
     }
 
-    /// Changes who it acts as.
-    pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> T {
-        change(&mut self.credentials.lock())
+    /// Its first thread acts as somebody else.
+    pub(crate) fn set_credentials(&self, credentials: Credentials) {
+        *self.credentials.lock() = credentials;
     }
 
     /// The soft limit of a resource (RLIMIT_*), for example RLIMIT_NOFILE.

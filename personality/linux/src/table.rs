@@ -128,7 +128,7 @@ mod calls {
     use crate::futex::{calls as futex, robust};
     use crate::memory::{self, segments};
     use crate::signal::calls as signal;
-    use crate::task::{exit, identity, limits, prctl, schedule, system, usage, wait};
+    use crate::task::{capability, exit, identity, limits, prctl, schedule, system, usage, wait};
     use crate::time::{clock, interval, posix, sleep};
     crate::system_calls! {
         9 mmap waits memory::mmap;
@@ -183,8 +183,8 @@ mod calls {
         122 setfsuid plain identity::setfsuid;
         123 setfsgid plain identity::setfsgid;
         124 getsid plain identity::getsid;
-        125 capget waits identity::capget;
-        126 capset plain identity::capset;
+        125 capget waits capability::capget;
+        126 capset waits capability::capset;
         127 rt_sigpending waits signal::rt_sigpending;
         128 rt_sigtimedwait waits signal::rt_sigtimedwait;
         129 rt_sigqueueinfo waits signal::rt_sigqueueinfo;

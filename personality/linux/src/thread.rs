@@ -1,5 +1,6 @@
 //! A thread: one async task, which runs the program and serves its calls.
 
+use crate::credentials::{Capability, Credentials};
 use crate::objects::THREADS;
 use crate::signal::{AltStack, Pending, SignalSet};
 use crate::{Errno, Process, Tenant};
@@ -40,6 +41,9 @@ pub enum RestartBlock {
     },
 }
 
+/// How late timers may be by default (PR_SET_TIMERSLACK), ns.
+pub(crate) const TIMER_SLACK_NS: u64 = 50_000;
+
 /// A thread of a process. What other threads may look at is here; registers live in its task.
 pub struct Thread {
     _count: Counter,
@@ -63,6 +67,9 @@ pub struct Thread {
     pub restart: SpinLock<Option<RestartBlock>>,
     /// Its name (PR_SET_NAME), NUL-padded.
     pub name: SpinLock<[u8; 16]>,
+    credentials: SpinLock<Credentials>,
+    /// PR_SET_TIMERSLACK, ns.
+    pub(crate) timer_slack_ns: AtomicU64,
     /// Cores it may run on, a bit each.
     pub cores: AtomicU64,
     /// False while its program runs or waits to: /proc's R.
@@ -73,12 +80,13 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A thread that does not run yet.
+    /// A thread that does not run yet and acts as its process does.
     pub fn new(id: i32, process: Arc<Process>) -> Arc<Thread> {
         Thread::with_space(id, process, None)
     }
 
     fn with_space(id: i32, process: Arc<Process>, worker_space: Option<Arc<AddressSpace>>) -> Arc<Thread> {
+        let credentials = SpinLock::new(process.credentials());
         Arc::new(Thread {
             _count: THREADS.count(),
             id: AtomicI32::new(id),
@@ -93,6 +101,8 @@ impl Thread {
             robust_list: AtomicU64::new(0),
             restart: SpinLock::new(None),
             name: SpinLock::new([0; 16]),
+            credentials,
+            timer_slack_ns: AtomicU64::new(TIMER_SLACK_NS),
             cores: AtomicU64::new(u64::MAX),
             worker_space,
         })
@@ -100,7 +110,9 @@ impl Thread {
 
     /// A thread that never runs a program: what it does for its process, nobody waits for, and no signal ends.
     pub fn worker(of: &Thread) -> Arc<Thread> {
-        Thread::with_space(of.id(), of.process.clone(), Some(of.space()))
+        let worker = Thread::with_space(of.id(), of.process.clone(), Some(of.space()));
+        worker.inherit_credentials(of);
+        worker
     }
 
     /// True of a worker: it waits for files with O_NONBLOCK, too, and keeps to the memory with which it was made.
@@ -126,6 +138,40 @@ impl Thread {
     /// The tenant it belongs to.
     pub fn tenant(&self) -> &Arc<Tenant> {
         self.process.tenant()
+    }
+
+    /// Who it acts as.
+    pub fn credentials(&self) -> Credentials {
+        self.credentials.lock().clone()
+    }
+
+    /// Looks at who it acts as; short.
+    pub fn with_credentials<T>(&self, look: impl FnOnce(&Credentials) -> T) -> T {
+        look(&self.credentials.lock())
+    }
+
+    /// Refuses a thread that lacks a capability.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub fn needs(&self, capability: Capability) -> Result<(), Errno> {
+        self.with_credentials(|who| who.needs(capability))
+    }
+
+    /// A new thread acts as the one that made it, and has its timer slack.
+    pub(crate) fn inherit_credentials(&self, from: &Thread) {
+        *self.credentials.lock() = from.credentials();
+        self.timer_slack_ns.store(from.timer_slack_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Changes who it acts as. Called by its own task only.
+    pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> T {
+        let mut credentials = self.credentials.lock();
+        let answer = change(&mut credentials);
+        if self.id() == self.process.id() && !self.is_worker() {
+            self.process.set_credentials(credentials.clone());
+        }
+        answer
     }
 
     /// The memory of its process.

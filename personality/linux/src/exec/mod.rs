@@ -9,6 +9,7 @@ mod script;
 mod stack;
 pub mod vdso;
 
+use crate::credentials::Identity;
 use crate::file::Executable;
 use crate::process::Program;
 use crate::run::Running;
@@ -113,8 +114,8 @@ struct Prepared {
     registers: Registers,
     program: Program,
     name: Vec<u8>,
-    /// Set-user-id and set-group-id of the file: the new effective ids.
-    identity: (Option<u32>, Option<u32>),
+    /// Set-user-id and set-group-id of the file.
+    identity: Identity,
 }
 
 /// Replaces the program of the thread's process.
@@ -130,12 +131,8 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     process.set_files(files);
     let former = process.replace_space(prepared.space.clone());
     *process.program.lock() = core::mem::take(&mut prepared.program);
-    process.change_credentials(|who| {
-        who.user_effective = prepared.identity.0.unwrap_or(who.user_effective);
-        who.group_effective = prepared.identity.1.unwrap_or(who.group_effective);
-        who.user_saved = who.user_effective;
-        who.group_saved = who.group_effective;
-    });
+    let gains_nothing = process.no_new_privileges.load(Ordering::Relaxed);
+    thread.change_credentials(|who| who.execute(prepared.identity, gains_nothing));
     reset(thread, &prepared);
     running.context.reset_extended();
     running.context.registers = prepared.registers;
@@ -189,15 +186,17 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     let space = AddressSpace::new(flush, process.limits().of_memory(), process.activity())?;
     let loaded = load::load(thread, &space, &started.file).await?;
     let vdso = thread.tenant().vdso.map(&space).await?;
-    let secure = identity != (None, None);
+    let before = thread.credentials();
+    let mut credentials = before.clone();
+    credentials.execute(identity, process.no_new_privileges.load(Ordering::Relaxed));
     let start = stack::Start {
         arguments: &started.arguments,
         environment: &started.environment,
         path: &given_path,
         loaded: &loaded,
         vdso,
-        credentials: &process.credentials(),
-        is_secure: secure,
+        credentials: &credentials,
+        is_secure: credentials.is_secure_after(&before),
         frame_bytes_min: crate::signal::frame::stack_bytes_min(extended_bytes),
     };
     let stack_pointer = stack::build(&space, &start).await?;
@@ -216,12 +215,13 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
 }
 
 /// Set-user-id and set-group-id bits, unless the process gave up new privileges.
-fn identity_of(thread: &Thread, file: &Executable) -> (Option<u32>, Option<u32>) {
+fn identity_of(thread: &Thread, file: &Executable) -> Identity {
     let attributes = &file.attributes;
     if thread.process().no_new_privileges.load(Ordering::Relaxed) {
-        return (None, None);
+        return Identity::default();
     }
-    let user = (attributes.mode & 0o4000 != 0).then_some(attributes.user);
-    let group = (attributes.mode & 0o2010 == 0o2010).then_some(attributes.group);
-    (user, group)
+    Identity {
+        user: (attributes.mode & 0o4000 != 0).then_some(attributes.user),
+        group: (attributes.mode & 0o2010 == 0o2010).then_some(attributes.group),
+    }
 }

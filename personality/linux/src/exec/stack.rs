@@ -2,7 +2,7 @@
 
 use super::load::Loaded;
 use crate::Errno;
-use crate::process::Credentials;
+use crate::credentials::Credentials;
 use alloc::vec::Vec;
 use gyre_address_space::{AddressSpace, MapRequest, Options, Place, Provider, Rights};
 use gyre_machine::{PAGE_BYTES, fill_random};

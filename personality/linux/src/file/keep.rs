@@ -40,7 +40,7 @@ pub async fn evict(files: &Arc<TenantFiles>, path: &[u8]) -> Result<u64, Errno> 
 
 async fn find(files: &Arc<TenantFiles>, path: &[u8]) -> Result<Found, Errno> {
     let context = FileContext::bare(files)?;
-    let owner = Asker { user: 0, group: 0, groups: alloc::vec::Vec::new() };
+    let owner = Asker::owner_of_the_machine();
     let mut walker = Walker::new(&files.mounts, context.root(), owner, 0);
     walker.walk(&context.current(), path, LastLink::Follow).await?.existing()
 }

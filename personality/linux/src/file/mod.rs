@@ -65,7 +65,7 @@ use crate::Thread;
 
 /// Who a thread is for its peers.
 pub(crate) fn credentials_of(thread: &Thread) -> socket::PeerCredentials {
-    let credentials = thread.process().credentials();
+    let credentials = thread.credentials();
     socket::PeerCredentials {
         process: thread.process().id(),
         user: credentials.user_effective,

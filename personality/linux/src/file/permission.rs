@@ -1,5 +1,6 @@
 //! Who may do what to a node: owner, group, others, and the superuser (path_resolution(7)).
 
+use crate::credentials::{Capability, CapabilitySet, Credentials};
 use crate::{Errno, Thread};
 use gyre_interface::files::{Attributes, NodeKind};
 
@@ -19,27 +20,43 @@ pub struct Asker {
     pub group: u32,
     /// Further groups.
     pub groups: alloc::vec::Vec<u32>,
+    /// The capabilities that count.
+    pub capabilities: CapabilitySet,
 }
 
 impl Asker {
-    /// The effective identity of a thread, which counts for everything but `access`.
+    /// The identity of a thread for file systems, which counts for everything but `access`.
     pub fn of(thread: &Thread) -> Asker {
-        thread.process().with_credentials(|who| Asker {
-            user: who.user_effective,
-            group: who.group_effective,
+        thread.with_credentials(|who| Asker {
+            user: who.user_of_files,
+            group: who.group_of_files,
             groups: who.groups.clone(),
+            capabilities: who.capabilities.effective,
         })
     }
 
     /// The real identity of a thread, for `access`.
     pub fn real(thread: &Thread) -> Asker {
-        let credentials = thread.process().credentials();
-        Asker { user: credentials.user, group: credentials.group, groups: credentials.groups }
+        let Credentials { user, group, groups, capabilities, .. } = thread.credentials();
+        Asker { user, group, groups, capabilities: capabilities.of_real_user(user) }
     }
 
-    /// True for user 0, who passes checks of files.
-    pub fn is_super(&self) -> bool {
-        self.user == 0
+    /// The machine's owner, who passes all checks of files.
+    pub fn owner_of_the_machine() -> Asker {
+        Asker { user: 0, group: 0, groups: alloc::vec::Vec::new(), capabilities: CapabilitySet::ALL }
+    }
+
+    /// True if this capability counts.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.capabilities.has(capability)
+    }
+
+    /// Refuses who lacks a capability.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub fn needs(&self, capability: Capability) -> Result<(), Errno> {
+        if self.has(capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     /// True where it is a member of `group`.
@@ -47,9 +64,9 @@ impl Asker {
         self.group == group || self.groups.contains(&group)
     }
 
-    /// True where it owns the node, or is the superuser.
+    /// True if it owns the node, or may act as its owner.
     pub fn owns(&self, attributes: &Attributes) -> bool {
-        self.is_super() || self.user == attributes.user
+        self.user == attributes.user || self.has(Capability::Fowner)
     }
 
     /// Checks `wanted` (a sum of [`READ`], [`WRITE`], [`EXECUTE`]).
@@ -61,10 +78,6 @@ impl Asker {
     }
 
     fn permits(&self, attributes: &Attributes, wanted: u16) -> bool {
-        if self.is_super() {
-            let executable = attributes.mode & 0o111 != 0 || attributes.kind == NodeKind::Directory;
-            return wanted & EXECUTE == 0 || executable;
-        }
         let bits = if self.user == attributes.user {
             attributes.mode >> 6
         } else if self.in_group(attributes.group) {
@@ -72,7 +85,15 @@ impl Asker {
         } else {
             attributes.mode
         };
-        bits & wanted == wanted
+        bits & wanted == wanted || self.overrides(attributes, wanted)
+    }
+
+    /// True if a capability stands for the permission bits (capabilities(7), CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH).
+    fn overrides(&self, attributes: &Attributes, wanted: u16) -> bool {
+        let is_directory = attributes.kind == NodeKind::Directory;
+        let reads_only = if is_directory { wanted & WRITE == 0 } else { wanted == READ };
+        let may_execute = wanted & EXECUTE == 0 || attributes.mode & 0o111 != 0 || is_directory;
+        may_execute && self.has(Capability::DacOverride) || reads_only && self.has(Capability::DacReadSearch)
     }
 
     /// Checks that a name in `directory` may be removed, when its node is `node`: a sticky directory protects others' names.

@@ -3,6 +3,7 @@
 //! A segment that was removed lives as long as it is attached somewhere; it can be attached by its number until then, as on Linux.
 
 use super::{PAGE, rights};
+use crate::credentials::Capability;
 use crate::file::permission::Asker;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::collections::BTreeMap;
@@ -59,7 +60,7 @@ impl Segment {
     /// The rights that the mode gives: 4 to read, 2 to write.
     fn allows(&self, asker: &Asker, wanted: u32) -> bool {
         let part = match () {
-            () if asker.is_super() => return true,
+            () if asker.has(Capability::IpcOwner) => return true,
             () if asker.user == self.owner.0 || asker.user == self.maker.0 => self.mode >> 6,
             () if asker.in_group(self.owner.1) || asker.in_group(self.maker.1) => self.mode >> 3,
             () => self.mode,
@@ -68,7 +69,7 @@ impl Segment {
     }
 
     fn owns(&self, asker: &Asker) -> bool {
-        asker.is_super() || asker.user == self.owner.0 || asker.user == self.maker.0
+        asker.has(Capability::SysAdmin) || asker.user == self.owner.0 || asker.user == self.maker.0
     }
 
     /// Attachments: each mapping holds the memory, a mapping that was split more than once.

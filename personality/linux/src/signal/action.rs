@@ -65,6 +65,15 @@ impl Actions {
         }
     }
 
+    /// Which signals are ignored by SIG_IGN, and which have a handler.
+    pub fn handled(&self) -> (SignalSet, SignalSet) {
+        let of = |wanted: fn(u64) -> bool| {
+            let bits = (0u64..).zip(&self.0).filter(|(_, action)| wanted(action.handler));
+            SignalSet(bits.fold(0, |set, (index, _)| set | 1 << index))
+        };
+        (of(|handler| handler == SIG_IGN), of(|handler| handler != SIG_IGN && handler != SIG_DFL))
+    }
+
     /// What execve leaves: ignored signals stay ignored, handlers are gone.
     pub fn reset_for_new_program(&mut self) {
         for action in &mut self.0 {

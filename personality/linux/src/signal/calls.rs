@@ -6,6 +6,7 @@ use super::info::{SI_TKILL, SI_USER, SignalInfo};
 use super::number::{self, UNSTOPPABLE};
 use super::set::{SIGNAL_MAX, SignalSet};
 use super::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
+use crate::credentials::Capability;
 use crate::time::TimeSpec;
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
@@ -170,13 +171,14 @@ pub async fn sigaltstack(thread: &Arc<Thread>, a: Arguments, stack_pointer: u64)
 }
 
 /// True where the sender may signal the target (kill(2)).
-fn may_signal(sender: &Process, target: &Process, signal: i32) -> bool {
+fn may_signal(sender: &Thread, target: &Process, signal: i32) -> bool {
     let (from, to) = (sender.credentials(), target.credentials());
+    let sender = sender.process();
     let same_session = || {
         let tree = sender.tenant().tree.lock();
         tree.session_of(sender.id()) == tree.session_of(target.id())
     };
-    from.is_privileged()
+    from.has(Capability::Kill)
         || [to.user, to.user_saved].contains(&from.user)
         || [to.user, to.user_saved].contains(&from.user_effective)
         || signal == number::SIGCONT && same_session()
@@ -184,7 +186,7 @@ fn may_signal(sender: &Process, target: &Process, signal: i32) -> bool {
 
 fn sent_by(thread: &Thread, signal: i32, code: i32) -> SignalInfo {
     let process = thread.process();
-    SignalInfo::sent(signal, code, process.id(), process.credentials().user)
+    SignalInfo::sent(signal, code, process.id(), thread.with_credentials(|who| who.user))
 }
 
 /// `kill(pid, signal)`: a process, a group (negative), the own group (0) or all but the first and oneself (-1).
@@ -193,11 +195,11 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if signal != 0 {
         checked(signal)?;
     }
-    let (targets, found) = find(thread.process(), target, signal);
+    let (targets, found) = find(thread, target, signal);
     if targets.is_empty() {
         return Err(Errno::ESRCH);
     }
-    let allowed: Vec<_> = targets.iter().filter(|target| may_signal(thread.process(), target, signal)).collect();
+    let allowed: Vec<_> = targets.iter().filter(|target| may_signal(thread, target, signal)).collect();
     if allowed.is_empty() {
         return Err(Errno::EPERM);
     }
@@ -213,7 +215,8 @@ pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// Whom `kill(target)` means, and a hold on their forks where they are several: a child is among them or is born when its parent
 /// has the signal. Signal 0 only asks and holds nobody.
-fn find(own: &Process, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
+fn find(thread: &Thread, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
+    let own = thread.process();
     let tree = own.tenant().tree.lock();
     let targets = match target {
         1.. => return (tree.process(target).into_iter().collect(), Vec::new()),
@@ -222,7 +225,7 @@ fn find(own: &Process, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Foun
         i32::MIN => Vec::new(),
         _ => tree.group_members(-target),
     };
-    let is_held = |target: &&Arc<Process>| signal != 0 && may_signal(own, target, 0);
+    let is_held = |target: &&Arc<Process>| signal != 0 && may_signal(thread, target, 0);
     let found = targets.iter().filter(is_held).map(Found::new).collect();
     (targets, found)
 }
@@ -232,7 +235,7 @@ fn send_to_thread(thread: &Thread, group: Option<i32>, id: i32, info: SignalInfo
     if group.is_some_and(|group| group != target.process().id()) {
         return Err(Errno::ESRCH);
     }
-    if !may_signal(thread.process(), target.process(), info.signal) {
+    if !may_signal(thread, target.process(), info.signal) {
         return Err(Errno::EPERM);
     }
     if info.signal != 0 {
@@ -282,7 +285,7 @@ pub async fn rt_sigqueueinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let to_itself = a.int(0) == thread.process().id();
     let info = read_info(thread, signal, a.word(2), to_itself).await?;
     let target = thread.tenant().tree.lock().process(a.int(0)).ok_or(Errno::ESRCH)?;
-    if !may_signal(thread.process(), &target, signal) {
+    if !may_signal(thread, &target, signal) {
         return Err(Errno::EPERM);
     }
     if signal != 0 {

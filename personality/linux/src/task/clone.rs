@@ -1,5 +1,6 @@
 //! New threads and processes: clone, fork, vfork.
 
+use crate::credentials::Capability;
 use crate::process::NewProcess;
 use crate::run::Running;
 use crate::signal::{AltStack, births, number};
@@ -115,6 +116,7 @@ fn inherit(parent: &Thread, child: &Thread, wish: &Wish) {
     signals.stack = if keeps_stack { stack } else { AltStack::default() };
     drop(signals);
     *child.name.lock() = *parent.name.lock();
+    child.inherit_credentials(parent);
     child.cores.store(parent.cores.load(Ordering::Relaxed), Ordering::Relaxed);
     if wish.has(raw::CLONE_CHILD_CLEARTID) {
         child.clear_at_end.store(wish.child_id_at, Ordering::Release);
@@ -242,7 +244,7 @@ async fn new_process(thread: &Arc<Thread>, wish: &Wish) -> Result<Arc<Thread>, E
         activity: unborn.activity,
         space,
         files,
-        credentials: parent.credentials(),
+        credentials: thread.credentials(),
         limits: parent.limits(),
         actions,
         program: parent.program.lock().clone(),
@@ -276,15 +278,17 @@ fn inherit_process(parent: &Process, child: &Process) {
     child.no_new_privileges.store(no_new, Ordering::Relaxed);
 }
 
-/// RLIMIT_NPROC counts the user's processes in the tenant; root is free of it.
+/// RLIMIT_NPROC counts the user's processes in the tenant; who has CAP_SYS_RESOURCE or CAP_SYS_ADMIN is free of it.
 fn check_own_limit(process: &Process) -> Result<(), Errno> {
     let limit = process.limit(raw::RLIMIT_NPROC);
-    let user = process.credentials().user;
-    if limit == u64::MAX || user == 0 {
+    let (user, is_free) = process.with_credentials(|who| {
+        (who.user, who.user == 0 || who.has(Capability::SysResource) || who.has(Capability::SysAdmin))
+    });
+    if limit == u64::MAX || is_free {
         return Ok(());
     }
     let all = process.tenant().tree.lock().processes();
-    let own = all.iter().filter(|other| other.credentials().user == user).count();
+    let own = all.iter().filter(|other| other.with_credentials(|who| who.user) == user).count();
     match own as u64 >= limit {
         true => Err(Errno::EAGAIN),
         false => Ok(()),

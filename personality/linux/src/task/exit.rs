@@ -132,7 +132,7 @@ pub(crate) fn tell_parent(process: &Process, change: Change) {
 
 fn child_info(process: &Process, change: Change) -> SignalInfo {
     let (code, status) = code_and_status(change);
-    SignalInfo::child(code, process.id(), process.credentials().user, status)
+    SignalInfo::child(code, process.id(), process.with_credentials(|who| who.user), status)
 }
 
 /// CLD_ code and status as siginfo has them.

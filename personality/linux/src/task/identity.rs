@@ -1,7 +1,7 @@
 //! Who a thread is: numbers, groups, sessions, users.
 
-use crate::process::Credentials;
-use crate::{Arguments, Errno, Outcome, Process, Thread};
+use crate::credentials::{Capability, Credentials, Users};
+use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -79,33 +79,33 @@ pub fn getsid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `getuid()`.
 pub fn getuid(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    Ok(u64::from(thread.process().credentials().user))
+    Ok(u64::from(thread.with_credentials(|who| who.user)))
 }
 
 /// `geteuid()`.
 pub fn geteuid(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    Ok(u64::from(thread.process().credentials().user_effective))
+    Ok(u64::from(thread.with_credentials(|who| who.user_effective)))
 }
 
 /// `getgid()`.
 pub fn getgid(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    Ok(u64::from(thread.process().credentials().group))
+    Ok(u64::from(thread.with_credentials(|who| who.group)))
 }
 
 /// `getegid()`.
 pub fn getegid(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    Ok(u64::from(thread.process().credentials().group_effective))
+    Ok(u64::from(thread.with_credentials(|who| who.group_effective)))
 }
 
 /// `getresuid(real, effective, saved)`.
 pub async fn getresuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let who = thread.process().credentials();
+    let who = thread.credentials();
     write_three(thread, a, [who.user, who.user_effective, who.user_saved]).await
 }
 
 /// `getresgid(real, effective, saved)`.
 pub async fn getresgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let who = thread.process().credentials();
+    let who = thread.credentials();
     write_three(thread, a, [who.group, who.group_effective, who.group_saved]).await
 }
 
@@ -127,12 +127,13 @@ fn group_ids(who: &Credentials) -> Ids {
     [who.group, who.group_effective, who.group_saved]
 }
 
-fn set_user_ids(who: &mut Credentials, ids: Ids) {
-    [who.user, who.user_effective, who.user_saved] = ids;
+fn set_user_ids(who: &mut Credentials, [real, effective, saved]: Ids) {
+    who.set_users(Users { real, effective, saved });
 }
 
 fn set_group_ids(who: &mut Credentials, ids: Ids) {
     [who.group, who.group_effective, who.group_saved] = ids;
+    who.group_of_files = who.group_effective;
 }
 
 /// setresuid's rule: without privilege each new id must be one of the three.
@@ -148,7 +149,7 @@ fn all_three(now: Ids, wanted: Ids, privileged: bool) -> Result<Ids, Errno> {
     Ok([pick(0), pick(1), pick(2)])
 }
 
-/// setuid's rule: root changes all three, others the effective id to the real or saved one.
+/// setuid's rule: who has the capability changes all three, others the effective id to the real or saved one.
 fn one(now: Ids, wanted: u32, privileged: bool) -> Result<Ids, Errno> {
     match (privileged, wanted == now[0] || wanted == now[2]) {
         (true, _) => Ok([wanted; 3]),
@@ -169,17 +170,17 @@ fn two(now: Ids, real: u32, effective: u32, privileged: bool) -> Result<Ids, Err
     Ok([new_real, new_effective, if follows { new_effective } else { now[2] }])
 }
 
-fn change_users(process: &Process, rule: impl FnOnce(Ids, bool) -> Result<Ids, Errno>) -> Outcome {
-    process.change_credentials(|who| {
-        let ids = rule(user_ids(who), who.is_privileged())?;
+fn change_users(thread: &Thread, rule: impl FnOnce(Ids, bool) -> Result<Ids, Errno>) -> Outcome {
+    thread.change_credentials(|who| {
+        let ids = rule(user_ids(who), who.has(Capability::Setuid))?;
         set_user_ids(who, ids);
         Ok(0)
     })
 }
 
-fn change_groups(process: &Process, rule: impl FnOnce(Ids, bool) -> Result<Ids, Errno>) -> Outcome {
-    process.change_credentials(|who| {
-        let ids = rule(group_ids(who), who.is_privileged())?;
+fn change_groups(thread: &Thread, rule: impl FnOnce(Ids, bool) -> Result<Ids, Errno>) -> Outcome {
+    thread.change_credentials(|who| {
+        let ids = rule(group_ids(who), who.has(Capability::Setgid))?;
         set_group_ids(who, ids);
         Ok(0)
     })
@@ -192,23 +193,23 @@ fn valid(id: u32) -> Result<u32, Errno> {
 /// `setuid(id)`.
 pub fn setuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let id = valid(a.unsigned(0))?;
-    change_users(thread.process(), |now, privileged| one(now, id, privileged))
+    change_users(thread, |now, privileged| one(now, id, privileged))
 }
 
 /// `setgid(id)`.
 pub fn setgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let id = valid(a.unsigned(0))?;
-    change_groups(thread.process(), |now, privileged| one(now, id, privileged))
+    change_groups(thread, |now, privileged| one(now, id, privileged))
 }
 
 /// `setreuid(real, effective)`.
 pub fn setreuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_users(thread.process(), |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
+    change_users(thread, |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
 }
 
 /// `setregid(real, effective)`.
 pub fn setregid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_groups(thread.process(), |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
+    change_groups(thread, |now, privileged| two(now, a.unsigned(0), a.unsigned(1), privileged))
 }
 
 fn three(a: Arguments) -> Ids {
@@ -217,27 +218,27 @@ fn three(a: Arguments) -> Ids {
 
 /// `setresuid(real, effective, saved)`.
 pub fn setresuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_users(thread.process(), |now, privileged| all_three(now, three(a), privileged))
+    change_users(thread, |now, privileged| all_three(now, three(a), privileged))
 }
 
 /// `setresgid(real, effective, saved)`.
 pub fn setresgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    change_groups(thread.process(), |now, privileged| all_three(now, three(a), privileged))
+    change_groups(thread, |now, privileged| all_three(now, three(a), privileged))
 }
 
-/// `setfsuid(id)`: follows the effective id here; answers it.
+/// `setfsuid(id)`: answers who it was, whether it is another now or not (setfsuid(2)).
 pub fn setfsuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    geteuid(thread, a)
+    Ok(u64::from(thread.change_credentials(|who| who.set_user_of_files(a.unsigned(0)))))
 }
 
-/// `setfsgid(id)`: follows the effective id here; answers it.
+/// `setfsgid(id)`: answers which it was, whether it is another now or not (setfsgid(2)).
 pub fn setfsgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    getegid(thread, a)
+    Ok(u64::from(thread.change_credentials(|who| who.set_group_of_files(a.unsigned(0)))))
 }
 
 /// `getgroups(count, list)`.
 pub async fn getgroups(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let groups = thread.process().credentials().groups;
+    let groups = thread.credentials().groups;
     let room = usize::try_from(a.int(0)).map_err(|_| Errno::EINVAL)?;
     if room > 0 {
         if room < groups.len() {
@@ -250,45 +251,13 @@ pub async fn getgroups(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `setgroups(count, list)`.
 pub async fn setgroups(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    if !thread.process().credentials().is_privileged() {
-        return Err(Errno::EPERM);
-    }
+    thread.needs(Capability::Setgid)?;
     if a.size(0) > GROUPS_MAX {
         return Err(Errno::EINVAL);
     }
     let raw = thread.read_vec(a.word(1), a.size(0) * size_of::<u32>()).await?;
     let groups: Vec<u32> =
         raw.chunks_exact(size_of::<u32>()).filter_map(|bytes| u32::read_from_bytes(bytes).ok()).collect();
-    thread.process().change_credentials(|who| who.groups = groups);
+    thread.change_credentials(|who| who.groups = groups);
     Ok(0)
-}
-
-/// Version 3 of the capability header: two words of 32 capabilities each.
-const CAPABILITY_VERSION: u32 = 0x2008_0522;
-/// All capabilities that Linux 6.1 knows (0 to 40).
-const CAPABILITIES_ALL: u64 = (1 << 41) - 1;
-
-/// `capget(header, data)`: root has all, others none.
-pub async fn capget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let [version, target]: [u32; 2] = thread.read_struct(a.word(0)).await?;
-    if version != CAPABILITY_VERSION {
-        thread.write_struct(a.word(0), &CAPABILITY_VERSION).await?;
-        return if a.word(1) == 0 { Ok(0) } else { Err(Errno::EINVAL) };
-    }
-    let process = match target as i32 {
-        0 => thread.process().clone(),
-        id => thread.tenant().tree.lock().process(id).ok_or(Errno::ESRCH)?,
-    };
-    let all = if process.credentials().is_privileged() { CAPABILITIES_ALL } else { 0 };
-    let (low, high) = (all as u32, (all >> 32) as u32);
-    thread.write_optional(a.word(1), &[low, low, 0, high, high, 0]).await?;
-    Ok(0)
-}
-
-/// `capset(header, data)`: accepted where it gives up nothing that counts here or the caller is root.
-pub fn capset(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    match thread.process().credentials().is_privileged() {
-        true => Ok(0),
-        false => Err(Errno::EPERM),
-    }
 }

@@ -1,9 +1,10 @@
 //! Starting a program from outside: a tenant's first process, or one for `gyre exec`.
 
 use super::limits::ResourceLimits;
+use crate::credentials::Credentials;
 use crate::exec;
 use crate::file::FileContext;
-use crate::process::{Credentials, NewProcess, Program};
+use crate::process::{NewProcess, Program};
 use crate::run::Running;
 use crate::signal::number;
 use crate::{Errno, Process, Tenant, Thread};

@@ -1,6 +1,7 @@
 //! Resource limits: prlimit64 and what the kernel asks of them.
 
-use crate::{Arguments, Errno, Outcome, Thread};
+use crate::credentials::Capability;
+use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -86,13 +87,16 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         0 => None,
         address => Some(thread.read_struct::<Limit>(address).await?),
     };
-    let privileged = thread.process().credentials().is_privileged();
+    let may_raise = thread.with_credentials(|who| who.has(Capability::SysResource));
+    if !Arc::ptr_eq(&process, thread.process()) && !may_raise && !is_of_same_user(thread, &process) {
+        return Err(Errno::EPERM);
+    }
     let before = process.change_limits(|limits| {
         let before = limits.get(resource);
         let Some(wanted) = wanted else {
             return Ok::<Limit, Errno>(before);
         };
-        check(resource, before, wanted, privileged)?;
+        check(resource, before, wanted, may_raise)?;
         limits.set(resource, wanted);
         Ok(before)
     })?;
@@ -103,12 +107,22 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-fn check(resource: u32, before: Limit, wanted: Limit, privileged: bool) -> Result<(), Errno> {
+/// True if the caller's real ids are all of those of the other process (prlimit(2)).
+fn is_of_same_user(thread: &Thread, other: &Process) -> bool {
+    let (user, group) = thread.with_credentials(|who| (who.user, who.group));
+    other.with_credentials(|who| {
+        let users = [who.user, who.user_effective, who.user_saved];
+        let groups = [who.group, who.group_effective, who.group_saved];
+        users == [user; 3] && groups == [group; 3]
+    })
+}
+
+fn check(resource: u32, before: Limit, wanted: Limit, may_raise: bool) -> Result<(), Errno> {
     if wanted.soft > wanted.hard {
         return Err(Errno::EINVAL);
     }
     let too_many = resource == raw::RLIMIT_NOFILE && wanted.hard > DESCRIPTORS_MAX;
-    if too_many || wanted.hard > before.hard && !privileged {
+    if too_many || wanted.hard > before.hard && !may_raise {
         return Err(Errno::EPERM);
     }
     Ok(())

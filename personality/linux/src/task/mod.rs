@@ -1,6 +1,7 @@
 //! Processes and threads: making, ending, waiting, who they are.
 
 pub mod arch;
+pub mod capability;
 pub mod clone;
 pub mod exit;
 pub mod identity;

@@ -1,6 +1,8 @@
 //! `prctl`: names, signals at the parent's end, and answers to what libraries ask.
 
+use super::capability;
 use crate::signal::SIGNAL_MAX;
+use crate::thread::TIMER_SLACK_NS;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -14,6 +16,9 @@ const PR_SET_KEEPCAPS: u32 = 8;
 const PR_SET_NAME: u32 = 15;
 const PR_GET_NAME: u32 = 16;
 const PR_CAPBSET_READ: u32 = 23;
+const PR_CAPBSET_DROP: u32 = 24;
+const PR_GET_SECUREBITS: u32 = 27;
+const PR_SET_SECUREBITS: u32 = 28;
 const PR_SET_TIMERSLACK: u32 = 29;
 const PR_GET_TIMERSLACK: u32 = 30;
 const PR_SET_CHILD_SUBREAPER: u32 = 36;
@@ -21,11 +26,7 @@ const PR_GET_CHILD_SUBREAPER: u32 = 37;
 const PR_SET_NO_NEW_PRIVS: u32 = 38;
 const PR_GET_NO_NEW_PRIVS: u32 = 39;
 const PR_GET_THP_DISABLE: u32 = 42;
-
-/// The last capability that Linux 6.1 knows.
-const CAPABILITY_LAST: u64 = 40;
-/// Linux's default timer slack. Gyre's timers have none; the figure is what programs expect to read.
-const TIMER_SLACK_NS: u64 = 50_000;
+const PR_CAP_AMBIENT: u32 = 47;
 
 /// `prctl(option, ...)`.
 pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
@@ -65,11 +66,21 @@ pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Ok(0)
         }
         PR_GET_NO_NEW_PRIVS => Ok(u64::from(process.no_new_privileges.load(Ordering::Relaxed))),
-        PR_CAPBSET_READ if a.word(1) > CAPABILITY_LAST => Err(Errno::EINVAL),
-        PR_CAPBSET_READ => Ok(1),
-        PR_GET_TIMERSLACK => Ok(TIMER_SLACK_NS),
-        // Capabilities follow the user id here, and timers are exact: both are kept by doing nothing.
-        PR_SET_TIMERSLACK | PR_SET_KEEPCAPS | PR_GET_KEEPCAPS | PR_GET_THP_DISABLE => Ok(0),
+        PR_CAPBSET_READ => capability::is_bounding(thread, a.word(1)),
+        PR_CAPBSET_DROP => capability::drop_bounding(thread, a.word(1)),
+        PR_GET_SECUREBITS => capability::secure_bits(thread),
+        PR_SET_SECUREBITS => capability::set_secure_bits(thread, a.word(1)),
+        PR_GET_KEEPCAPS => capability::keeps(thread),
+        PR_SET_KEEPCAPS => capability::set_keeps(thread, a.word(1)),
+        PR_CAP_AMBIENT => capability::ambient(thread, a),
+        PR_GET_TIMERSLACK => Ok(thread.timer_slack_ns.load(Ordering::Relaxed)),
+        PR_SET_TIMERSLACK => {
+            // Timers are exact here: the slack is kept for who asks.
+            let wanted = if a.word(1) == 0 { TIMER_SLACK_NS } else { a.word(1) };
+            thread.timer_slack_ns.store(wanted, Ordering::Relaxed);
+            Ok(0)
+        }
+        PR_GET_THP_DISABLE => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }

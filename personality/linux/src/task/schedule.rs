@@ -1,6 +1,7 @@
 //! Calls about scheduling: giving up the core, affinity, priority. Shares between tenants are the schedulers' matter; these
 //! only order a tenant's own threads, and hints.
 
+use crate::credentials::Capability;
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -61,9 +62,9 @@ fn meant(thread: &Arc<Thread>, kind: u32, id: i32) -> Result<Vec<Arc<Process>>, 
             tree.group_members(group)
         }
         raw::PRIO_USER => {
-            let user = if id == 0 { own.credentials().user } else { id as u32 };
+            let user = if id == 0 { thread.with_credentials(|who| who.user) } else { id as u32 };
             let all = tree.processes();
-            all.into_iter().filter(|other| other.credentials().user == user).collect()
+            all.into_iter().filter(|other| other.with_credentials(|who| who.user) == user).collect()
         }
         _ => return Err(Errno::EINVAL),
     };
@@ -83,9 +84,13 @@ pub fn getpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `setpriority(kind, id, nice)`: a weight among the processes of the tenant.
 pub fn setpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let nice = a.int(2).clamp(-20, 19);
-    let privileged = thread.process().credentials().is_privileged();
+    let asker = thread.credentials();
     for process in meant(thread, a.unsigned(0), a.int(1))? {
-        if nice < process.nice.load(Ordering::Relaxed) && !privileged {
+        let is_own = process.with_credentials(|who| [who.user, who.user_effective].contains(&asker.user_effective));
+        if !is_own {
+            asker.needs(Capability::SysNice)?;
+        }
+        if nice < process.nice.load(Ordering::Relaxed) && !asker.has(Capability::SysNice) {
             return Err(Errno::EACCES);
         }
         if process.nice.swap(nice, Ordering::Relaxed) != nice {

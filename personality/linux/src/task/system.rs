@@ -1,5 +1,6 @@
 //! What the system says of itself: uname, sysinfo, random bytes.
 
+use crate::credentials::Capability;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -26,9 +27,7 @@ pub async fn uname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `sethostname(name, bytes)`.
 pub async fn sethostname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    if !thread.process().credentials().is_privileged() {
-        return Err(Errno::EPERM);
-    }
+    thread.needs(Capability::SysAdmin)?;
     if a.size(1) >= FIELD_BYTES {
         return Err(Errno::EINVAL);
     }
@@ -47,9 +46,7 @@ const REBOOT_ENDS: [u32; 4] = [0x0123_4567, 0xa1b2_c3d4, 0xcdef_0123, 0x4321_fed
 /// `reboot(magic, magic, wish, word)`: ends the processes of the caller's tenant and nothing else, as in a Linux namespace of process
 /// numbers (reboot(2), "Behavior inside PID namespaces"). The machine's end is not for tenants to decide.
 pub fn reboot(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    if !thread.process().credentials().is_privileged() {
-        return Err(Errno::EPERM);
-    }
+    thread.needs(Capability::SysBoot)?;
     if a.unsigned(0) != REBOOT_MAGIC || !REBOOT_MAGIC_SECOND.contains(&a.unsigned(1)) {
         return Err(Errno::EINVAL);
     }

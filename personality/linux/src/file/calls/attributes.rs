@@ -1,6 +1,7 @@
 //! chmod, chown, utimensat and their families.
 
 use super::file_of;
+use crate::credentials::Capability;
 use crate::file::context::Target;
 use crate::file::permission::{Asker, WRITE};
 use crate::file::transfer::word;
@@ -70,7 +71,7 @@ async fn change_mode(thread: &Thread, found: Found, mode: u32) -> Outcome {
         return Err(Errno::EOPNOTSUPP);
     }
     let mut mode = (mode & 0o7777) as u16;
-    if !asker.is_super() && !asker.in_group(found.attributes.group) {
+    if !asker.has(Capability::Fsetid) && !asker.in_group(found.attributes.group) {
         mode &= !0o2000;
     }
     let change = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
@@ -104,14 +105,15 @@ pub async fn fchownat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     change_owner(thread, found, a.unsigned(2), a.unsigned(3)).await
 }
 
-/// -1 leaves owner or group as it is. Only the superuser gives files away; owners may choose among their groups.
+/// -1 leaves owner or group as it is. Only who has CAP_CHOWN gives files away; owners may choose among their groups.
 async fn change_owner(thread: &Thread, found: Found, user: u32, group: u32) -> Outcome {
     let asker = Asker::of(thread);
     let user = Some(user).filter(|user| *user != u32::MAX);
     let group = Some(group).filter(|group| *group != u32::MAX);
     let keeps_user = user.is_none_or(|user| user == found.attributes.user);
     let own_group = group.is_none_or(|group| asker.in_group(group) || group == found.attributes.group);
-    if !asker.is_super() && !(asker.owns(&found.attributes) && keeps_user && own_group) {
+    let is_own = asker.user == found.attributes.user;
+    if !asker.has(Capability::Chown) && !(is_own && keeps_user && own_group) {
         return Err(Errno::EPERM);
     }
     let mode = found.attributes.mode;

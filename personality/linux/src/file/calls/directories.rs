@@ -1,6 +1,7 @@
 //! The current directory, the root, the mask, and reading directories.
 
 use super::{file_of, usable_file};
+use crate::credentials::Capability;
 use crate::file::context::Target;
 use crate::file::permission::{Asker, EXECUTE};
 use crate::file::walk::Found;
@@ -70,7 +71,7 @@ pub async fn fchdir(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `chroot(path)`.
 pub async fn chroot(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let found = directory_at(thread, a.word(0)).await?;
-    if !Asker::of(thread).is_super() {
+    if !Asker::of(thread).has(Capability::SysChroot) {
         return Err(Errno::EPERM);
     }
     thread.process().files().set_root(found);

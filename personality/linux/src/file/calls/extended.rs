@@ -1,6 +1,7 @@
 //! Extended attributes (xattr(7)): user. by the rights of the file, security. and trusted. for the superuser.
 
 use super::attributes::{node_at, node_of};
+use crate::credentials::Capability;
 use crate::file::permission::{Asker, READ, WRITE};
 use crate::file::walk::Found;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -75,10 +76,11 @@ fn check(thread: &Thread, found: &Found, name: &[u8], wanted: u16) -> Result<(),
         }
         return asker.check(attributes, wanted);
     }
-    if name.starts_with(b"trusted.") && !asker.is_super() {
+    if name.starts_with(b"trusted.") && !asker.has(Capability::SysAdmin) {
         return Err(if wanted == WRITE { Errno::EPERM } else { Errno::ENODATA });
     }
-    if name.starts_with(b"security.") && wanted == WRITE && !asker.is_super() {
+    let guard = if name == b"security.capability" { Capability::Setfcap } else { Capability::SysAdmin };
+    if name.starts_with(b"security.") && wanted == WRITE && !asker.has(guard) {
         return Err(Errno::EPERM);
     }
     Ok(())
@@ -113,7 +115,7 @@ async fn list(thread: &Thread, found: Found, a: Arguments) -> Outcome {
         Some(client) => client.list_extended(found.place.node).await?,
         None => Vec::new(),
     };
-    let shown = |name: &&Vec<u8>| Asker::of(thread).is_super() || !name.starts_with(b"trusted.");
+    let shown = |name: &&Vec<u8>| Asker::of(thread).has(Capability::SysAdmin) || !name.starts_with(b"trusted.");
     let list: Vec<u8> = names.iter().filter(shown).flat_map(|name| [&name[..], &[0]].concat()).collect();
     give(thread, a.word(1), a.size(2), &list).await
 }

@@ -3,6 +3,7 @@
 use super::read_write::deadline_of;
 use super::socket::{put_address, read_address, resolve, socket_of};
 use super::{Patience, install, may_wait, usable_file, wait_ready};
+use crate::credentials::Capability;
 use crate::file::open_file::OpenFile;
 use crate::file::socket::{Address, Incoming, PeerCredentials, Receive, Socket};
 use crate::file::transfer::{UserBuffer, half, word};
@@ -114,14 +115,18 @@ async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Resu
     if rights.len() > RIGHTS_MAX { Err(Errno::EINVAL) } else { Ok(rights) }
 }
 
-/// A program may name itself, the superuser anybody; what is sent is the truth in either case.
+/// A program may name itself, and with capabilities any process, user or group (unix(7)).
 fn check_credentials(thread: &Thread, data: &[u8]) -> Result<(), Errno> {
     if data.len() < 12 {
         return Err(Errno::EINVAL);
     }
-    let own = crate::file::credentials_of(thread);
     let named = PeerCredentials { process: half(data, 0) as i32, user: half(data, 4), group: half(data, 8) };
-    if own == named || own.user == 0 { Ok(()) } else { Err(Errno::EPERM) }
+    let who = thread.credentials();
+    let may_name = |own: [u32; 3], named: u32, capability| own.contains(&named) || who.has(capability);
+    let is_allowed = (named.process == thread.process().id() || who.has(Capability::SysAdmin))
+        && may_name([who.user, who.user_effective, who.user_saved], named.user, Capability::Setuid)
+        && may_name([who.group, who.group_effective, who.group_saved], named.group, Capability::Setgid);
+    if is_allowed { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// Sends: all of a stream's data where it may wait, one message otherwise.

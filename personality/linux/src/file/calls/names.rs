@@ -1,6 +1,7 @@
 //! Making and removing names: mkdir, rmdir, unlink, rename, mknod.
 
 use super::open::new_node;
+use crate::credentials::Capability;
 use crate::file::attributes::kind_of_mode;
 use crate::file::permission::{Asker, EXECUTE, WRITE};
 use crate::file::walk::{Found, LastLink, Walked};
@@ -103,7 +104,7 @@ pub async fn mknodat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 async fn mknod_at(thread: &Thread, directory: i32, path: u64, mode: u32, device: u64) -> Outcome {
     let kind = kind_of_mode(mode).ok_or(Errno::EINVAL)?;
     let is_device = matches!(kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
-    if kind == NodeKind::Directory || is_device && !Asker::of(thread).is_super() {
+    if kind == NodeKind::Directory || is_device && !Asker::of(thread).has(Capability::Mknod) {
         return Err(Errno::EPERM);
     }
     let path = thread.read_path(path).await?;

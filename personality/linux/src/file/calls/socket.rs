@@ -3,6 +3,7 @@
 use super::descriptors::put_pair;
 use super::names::make_node;
 use super::{Patience, answer, install, may_wait, usable_file, wait_ready};
+use crate::credentials::Capability;
 use crate::file::credentials_of;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
@@ -134,7 +135,7 @@ pub async fn bind(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     if let Address::Inet(end) = &address
         && (1..1024).contains(&end.port)
-        && !Asker::of(thread).is_super()
+        && !Asker::of(thread).has(Capability::NetBindService)
     {
         return Err(Errno::EACCES);
     }

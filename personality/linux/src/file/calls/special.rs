@@ -85,7 +85,7 @@ pub async fn memfd_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let client = tenant.memory;
     let root = client.root().await?;
     let hidden = alloc::format!(".memfd-{}", tenant.next_name()).into_bytes();
-    let credentials = thread.process().credentials();
+    let credentials = thread.credentials();
     let new = NewNode {
         kind: NodeKind::File,
         mode: 0o777,

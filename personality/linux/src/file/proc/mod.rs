@@ -108,7 +108,7 @@ impl ProcFs {
                     process_files::descriptor(&view, descriptor)?;
                 }
                 let (shape, mode) = kind.shape();
-                (shape, mode, (view.user, view.group))
+                (shape, mode, (view.credentials.user_effective, view.credentials.group_effective))
             }
         };
         let mut attributes = nameless(kind, mode);

@@ -3,6 +3,7 @@
 use super::fixed::ticks;
 use super::view::ProcessView;
 use super::{Node, ProcFs, decimal, directory_of};
+use crate::credentials::Capabilities;
 use crate::file::open_file::OpenFile;
 use alloc::format;
 use alloc::string::String;
@@ -201,16 +202,18 @@ fn status(view: &ProcessView) -> String {
         'D' => "disk sleep",
         _ => "sleeping",
     };
-    let four = |id: u32| format!("{id}\t{id}\t{id}\t{id}");
+    let who = &view.credentials;
+    let four = |[a, b, c, d]: [u32; 4]| format!("{a}\t{b}\t{c}\t{d}");
+    let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
     let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
     format!(
-        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t\nVmSize:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
         view.state,
         view.process,
         view.thread,
         view.parent,
-        four(view.user),
-        four(view.group),
+        four([who.user, who.user_effective, who.user_saved, who.user_of_files]),
+        four([who.group, who.group_effective, who.group_saved, who.group_of_files]),
         view.virtual_bytes / 1024,
         view.resident_bytes / 1024,
         view.threads,
@@ -218,7 +221,21 @@ fn status(view: &ProcessView) -> String {
         view.signals[1],
         view.signals[2],
         view.signals[3],
+        capabilities(&who.capabilities),
+        u8::from(view.gains_nothing),
     )
+}
+
+/// The five lines of /proc/PID/status.
+fn capabilities(has: &Capabilities) -> String {
+    let sets = [
+        ("Inh", has.inheritable),
+        ("Prm", has.permitted),
+        ("Eff", has.effective),
+        ("Bnd", has.bounding),
+        ("Amb", has.ambient),
+    ];
+    sets.iter().map(|(name, set)| format!("Cap{name}:\t{:016x}\n", set.bits())).collect()
 }
 
 fn statm(view: &ProcessView) -> String {

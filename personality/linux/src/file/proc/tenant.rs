@@ -69,14 +69,16 @@ impl Processes for Tenant {
 fn describe(process: &Arc<Process>) -> ProcessView {
     let space = process.space();
     let used = process.used();
-    let credentials = process.credentials();
+    let (ignored, caught) = process.signals.lock().actions.handled();
+    let first = process.threads.lock().first().cloned();
+    let blocked = first.map_or(0, |thread| thread.signals.lock().blocked.0);
     let program = process.program.lock().clone();
     let limits = process.limits();
     let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     ProcessView {
         process: process.id(),
-        user: credentials.user_effective,
-        group: credentials.group_effective,
+        credentials: process.credentials(),
+        gains_nothing: process.no_new_privileges.load(core::sync::atomic::Ordering::Relaxed),
         name: process.name(),
         arguments: program.arguments,
         environment: program.environment,
@@ -90,7 +92,7 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         faults: (count(&space.counters.faults), count(&space.counters.faults_waited)),
         maps: maps(&space),
         limits: (0..LIMITS).map(|resource| limits.get(resource)).map(|limit| (limit.soft, limit.hard)).collect(),
-        signals: [process.signals.lock().pending.set().0, 0, 0, 0],
+        signals: [process.signals.lock().pending.set().0, blocked, ignored.0, caught.0],
         ..ProcessView::default()
     }
 }

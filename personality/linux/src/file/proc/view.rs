@@ -1,5 +1,6 @@
 //! What /proc must be told of processes. The tables of processes implement it.
 
+use crate::credentials::Credentials;
 use crate::file::context::FileContext;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,10 +22,10 @@ pub struct ProcessView {
     pub session: i32,
     /// R, S, D, T, Z.
     pub state: char,
-    /// Effective user and group.
-    pub user: u32,
-    /// Effective group.
-    pub group: u32,
+    /// Who it acts as.
+    pub credentials: Credentials,
+    /// PR_SET_NO_NEW_PRIVS.
+    pub gains_nothing: bool,
     /// Name, at most 15 bytes.
     pub name: Vec<u8>,
     /// Arguments, each ended by NUL.

@@ -1,8 +1,9 @@
 //! A tenant with one or more processes, whose "programs" are the tests: they call through the table and look at user memory.
 
+use crate::credentials::Credentials;
 use crate::file::passage::Passage;
 use crate::file::{FileContext, Setup, TenantFiles, table};
-use crate::process::{Credentials, NewProcess, Program};
+use crate::process::{NewProcess, Program};
 use crate::signal::Actions;
 use crate::task::limits::ResourceLimits;
 use crate::tenant::{Consumption, Host, MemoryUse, NativeCall, TenantLimits};
@@ -171,17 +172,7 @@ impl User {
 
     /// Becomes another user and group.
     pub fn become_user(&self, user: u32) {
-        self.thread.process().change_credentials(|credentials| {
-            *credentials = Credentials {
-                user,
-                user_effective: user,
-                user_saved: user,
-                group: user,
-                group_effective: user,
-                group_saved: user,
-                ..Credentials::default()
-            };
-        });
+        self.thread.change_credentials(|who| *who = Credentials::of_user(user, user));
     }
 
     /// The process ends.
