@@ -9,17 +9,19 @@ use crate::signal::births::Births;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
 use crate::tenant::Consumption;
+use crate::time::cpu_limit::CpuWatch;
 use crate::time::interval::IntervalTimers;
 use crate::time::posix::PosixTimers;
 use crate::{Errno, Tenant, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use gyre_account::ActivityId;
 use gyre_address_space::AddressSpace;
 use gyre_message::WaitQueue;
 use gyre_object::Counter;
 use gyre_object::SpinLock;
+use linux_raw_sys::general as raw;
 
 /// Signals as all threads of a process see them.
 #[derive(Default)]
@@ -53,6 +55,8 @@ pub struct Process {
     files: SpinLock<Arc<FileContext>>,
     credentials: SpinLock<Credentials>,
     limits: SpinLock<ResourceLimits>,
+    /// The soft RLIMIT_FSIZE, which each write asks for.
+    file_bytes_max: AtomicU64,
     /// Its signals; see [`Thread::signals`] for the lock order.
     pub signals: SpinLock<ProcessSignals>,
     births: Births,
@@ -80,6 +84,8 @@ pub struct Process {
     pub program: SpinLock<Program>,
     /// Interval timers (setitimer).
     pub interval_timers: IntervalTimers,
+    /// Who watches RLIMIT_CPU.
+    pub(crate) cpu_watch: CpuWatch,
     /// Timers of timer_create.
     pub timers: PosixTimers,
     /// Its nice value, -20 to 19.
@@ -137,6 +143,7 @@ impl Process {
             files: SpinLock::new(new.files),
             credentials: SpinLock::new(new.credentials),
             limits: SpinLock::new(new.limits),
+            file_bytes_max: AtomicU64::new(new.limits.get(raw::RLIMIT_FSIZE).soft),
             signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
             births: Births::default(),
             signal_files: SignalWatch::default(),
@@ -153,6 +160,7 @@ impl Process {
             ended: WaitQueue::new(),
             program: SpinLock::new(new.program),
             interval_timers: IntervalTimers::default(),
+            cpu_watch: CpuWatch::default(),
             timers: PosixTimers::default(),
             nice: AtomicI32::new(0),
             used_at_end: SpinLock::new(None),
@@ -262,6 +270,11 @@ impl Process {
         self.limits.lock().get(resource).soft
     }
 
+    /// The longest that it may make a file, bytes.
+    pub(crate) fn file_bytes_max(&self) -> u64 {
+        self.file_bytes_max.load(Ordering::Relaxed)
+    }
+
     /// All its limits.
     pub fn limits(&self) -> ResourceLimits {
         *self.limits.lock()
@@ -269,7 +282,10 @@ impl Process {
 
     /// Changes its limits.
     pub(crate) fn change_limits<T>(&self, change: impl FnOnce(&mut ResourceLimits) -> T) -> T {
-        change(&mut self.limits.lock())
+        let mut limits = self.limits.lock();
+        let answer = change(&mut limits);
+        self.file_bytes_max.store(limits.get(raw::RLIMIT_FSIZE).soft, Ordering::Relaxed);
+        answer
     }
 
     /// Adds a thread, which will run. What was sent to the process before it had this thread is noticed by it.

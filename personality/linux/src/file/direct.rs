@@ -16,6 +16,7 @@
 use super::mount::Place;
 use super::open_file::OpenFile;
 use super::regular;
+use super::size_limit;
 use super::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::{Errno, Thread};
@@ -117,7 +118,7 @@ pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u6
 
 /// The same from memory to a file, over what it has.
 pub fn begin_write(file: &Arc<OpenFile>, thread: &Thread, from: Range, offset: u64) -> Option<BegunTransfer> {
-    let place = place_at_once(file, from, offset)?;
+    let place = place_at_once(file, from, offset).filter(|_| size_limit::is_free(thread))?;
     let space = thread.space();
     let from = space.lend_at_once(from.address, from.bytes, Access::Read)?;
     let begun = place.system().visit(|near| near.write_direct(place.node, offset, from.views()))??;

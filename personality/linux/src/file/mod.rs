@@ -45,6 +45,7 @@ pub mod proc;
 pub mod regular;
 mod resident;
 pub mod signal_file;
+pub(crate) mod size_limit;
 pub mod socket;
 pub mod table;
 pub mod tenant_files;

@@ -5,6 +5,7 @@ use super::mount::Place;
 use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
 use super::resident::{self, COPY_BYTES_MAX};
+use super::size_limit;
 use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
@@ -132,6 +133,7 @@ pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Opti
 }
 
 async fn write_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Result<usize, Errno> {
+    buffer.cut(size_limit::permitted(buffer.thread(), offset, buffer.left())?);
     if buffer.left() > 0 && offset < OFFSET_MAX && direct::is_wanted(file, place).await? {
         return direct::write(file, place, buffer, offset).await;
     }
@@ -214,6 +216,10 @@ pub(super) async fn append_from(file: &OpenFile, buffer: &mut UserBuffer<'_>, mo
 async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
     let before = buffer.done();
     let position = file.position.hold().await;
+    if !size_limit::is_free(buffer.thread()) {
+        let size = place.system().attributes(place.node).await?.size_bytes;
+        buffer.cut(size_limit::permitted(buffer.thread(), size, buffer.left())?);
+    }
     let is_direct = direct::check_append(file, place, buffer).await?;
     while buffer.left() > 0 {
         let pieces = buffer.gather(TURN_BYTES).await?;

@@ -4,6 +4,7 @@
 use super::mount::Place;
 use super::object::TURN_BYTES;
 use super::open_file::OpenFile;
+use super::size_limit;
 use super::transfer::Range;
 use crate::Thread;
 use alloc::vec::Vec;
@@ -49,7 +50,7 @@ pub(super) fn read_list(file: &OpenFile, thread: &Thread, into: &[Range], at: Op
 /// Writes over what the file has in memory, from memory that is there, at most [`COPY_BYTES_MAX`], at `at` or the position; `None` where
 /// it must wait, grow, or be looked at anew. Answers the bytes written, which are all.
 pub(super) fn write(file: &OpenFile, thread: &Thread, from: Range, at: Option<u64>) -> Option<usize> {
-    if file.has_slow_writes() {
+    if file.has_slow_writes() || !size_limit::is_free(thread) {
         return None;
     }
     let count = transfer(file, at, |place, offset| overwrite_near(place, thread, from, offset))?;
@@ -62,7 +63,7 @@ pub(super) fn write_list(file: &OpenFile, thread: &Thread, from: &[Range], at: O
     if let [one] = from {
         return write(file, thread, *one, at);
     }
-    if file.has_slow_writes() {
+    if file.has_slow_writes() || !size_limit::is_free(thread) {
         return None;
     }
     let count = transfer(file, at, |place, offset| overwrite_list(place, thread, from, offset))?;

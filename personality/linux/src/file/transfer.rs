@@ -88,6 +88,11 @@ impl<'a> UserBuffer<'a> {
         self.done
     }
 
+    /// Uses at most `bytes` more.
+    pub(super) fn cut(&mut self, bytes: usize) {
+        self.left = self.left.min(bytes);
+    }
+
     /// The next contiguous part of at most `bytes_max` bytes.
     pub(super) fn next(&mut self, bytes_max: usize) -> Option<Range> {
         loop {

@@ -4,6 +4,7 @@ use crate::credentials::Capability;
 use crate::process::NewProcess;
 use crate::run::Running;
 use crate::signal::{AltStack, births, number};
+use crate::time::cpu_limit;
 use crate::{Arguments, Errno, Outcome, Process, Tenant, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -209,6 +210,7 @@ async fn make_process(thread: &Arc<Thread>, context: UserContext, wish: Wish) ->
     tell_ids(thread, &child, &child, &wish).await?;
     undo.keep();
     let process = child.process().clone();
+    cpu_limit::limited(&process);
     process.add_thread(child.clone());
     start(&child, context)?;
     if wish.has(raw::CLONE_VFORK) {

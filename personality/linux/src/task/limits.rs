@@ -1,6 +1,7 @@
 //! Resource limits: prlimit64 and what the kernel asks of them.
 
 use crate::credentials::Capability;
+use crate::time::cpu_limit;
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -57,6 +58,12 @@ impl ResourceLimits {
         self.0.get(resource as usize).copied().unwrap_or(none)
     }
 
+    /// One more of a resource, within the hard limit.
+    pub(crate) fn raise_soft(&mut self, resource: u32) {
+        let Limit { soft, hard } = self.get(resource);
+        self.set(resource, Limit { soft: soft.saturating_add(1).min(hard), hard });
+    }
+
     fn set(&mut self, resource: u32, limit: Limit) {
         if let Some(slot) = self.0.get_mut(resource as usize) {
             *slot = limit;
@@ -102,6 +109,9 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     })?;
     if wanted.is_some() {
         process.space().set_limits(process.limits().of_memory());
+        if resource == raw::RLIMIT_CPU {
+            cpu_limit::limited(&process);
+        }
     }
     thread.write_optional(old, &before).await?;
     Ok(0)

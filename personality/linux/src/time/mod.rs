@@ -2,6 +2,7 @@
 
 pub mod alarm;
 pub mod clock;
+pub mod cpu_limit;
 pub mod interval;
 pub mod posix;
 pub mod sleep;

@@ -4,6 +4,7 @@ use super::usable_file;
 use crate::file::mount::Place;
 use crate::file::object::Object;
 use crate::file::permission::{Asker, WRITE};
+use crate::file::size_limit;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -26,6 +27,7 @@ pub async fn truncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         _ => return Err(Errno::EINVAL),
     }
     Asker::of(thread).check(&found.attributes, WRITE)?;
+    size_limit::check_growth(thread, found.attributes.size_bytes, size)?;
     found.place.system().set_attributes(found.place.node, size_change(size)).await?;
     super::attributes::tell(thread, &found, raw::IN_MODIFY);
     Ok(0)
@@ -38,6 +40,7 @@ pub async fn ftruncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (Some(place), Object::Regular, true) = (file.place(), file.object(), file.is_writable()) else {
         return Err(Errno::EINVAL);
     };
+    check_size(thread, place, size).await?;
     place.system().set_attributes(place.node, size_change(size)).await?;
     file.tell(raw::IN_MODIFY);
     Ok(0)
@@ -61,6 +64,9 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let place = file.place().ok_or(Errno::EBADF)?;
     let keep = a.unsigned(1) & raw::FALLOC_FL_KEEP_SIZE != 0;
+    if !keep {
+        check_size(thread, place, offset.saturating_add(bytes)).await?;
+    }
     match a.unsigned(1) & !raw::FALLOC_FL_KEEP_SIZE {
         0 => allocate(place, offset, bytes, keep).await?,
         raw::FALLOC_FL_PUNCH_HOLE if keep => place.system().punch(place.node, offset, bytes).await?,
@@ -73,6 +79,14 @@ pub async fn fallocate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     file.tell(raw::IN_MODIFY);
     Ok(0)
+}
+
+/// Refuses a size that the caller's limit forbids.
+async fn check_size(thread: &Thread, place: &Place, wanted: u64) -> Result<(), Errno> {
+    if size_limit::is_free(thread) {
+        return Ok(());
+    }
+    size_limit::check_growth(thread, place.system().attributes(place.node).await?.size_bytes, wanted)
 }
 
 /// Refuses to keep space behind a file's end, before anything has changed.

@@ -5,6 +5,7 @@ use super::read_offset;
 use crate::file::calls::usable_file;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
+use crate::file::size_limit;
 use crate::file::transfer::CALL_BYTES_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -27,6 +28,7 @@ pub async fn copy_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if overlaps(&source, from, &out, to, bytes).await? {
         return Err(Errno::EINVAL);
     }
+    let bytes = size_limit::permitted(thread, to, bytes)?;
     let (source, out) = (&source, &out);
     let moved = FileMove { thread, source, from, out, to: Some(to), bytes, nonblocking: false }.run().await;
     move_position(thread, source, a.word(1), from + moved.bytes as u64).await?;

@@ -5,6 +5,7 @@ use super::{Moved, read_offset};
 use crate::file::calls::usable_file;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
+use crate::file::size_limit;
 use crate::file::transfer::CALL_BYTES_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -36,6 +37,7 @@ pub(super) async fn send(
     bytes: usize,
     nonblocking: bool,
 ) -> Outcome {
+    let bytes = size_limit::permitted_in(thread, out, None, bytes)?;
     let from = |from| FileMove { thread, source, from, out, to: None, bytes, nonblocking };
     if offset == 0 {
         return from_position(source, out, from).await.outcome(thread);

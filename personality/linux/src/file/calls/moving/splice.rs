@@ -6,6 +6,7 @@ use crate::file::calls::{Patience, usable_file, wait_ready};
 use crate::file::object::{Object, TURN_BYTES};
 use crate::file::open_file::OpenFile;
 use crate::file::pipe::PipeEnd;
+use crate::file::size_limit;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -94,6 +95,7 @@ async fn from_pipe_end(
     // The flag is about pipes; a socket has its own.
     let nonblocking_out = out.is_nonblocking();
     let at = if offset == 0 { None } else { Some(read_offset(thread, offset).await?) };
+    let bytes = size_limit::permitted_in(thread, out, at, bytes)?;
     let taken = take_some(thread, source, bytes, nonblocking).await?;
     let moved = match (out.object(), at) {
         (Object::Regular, None) => {
