@@ -6,7 +6,7 @@ use super::tenant_files::TenantFiles;
 use super::walk::{Found, LastLink, Walker};
 use crate::Errno;
 use alloc::sync::Arc;
-use gyre_interface::files::NodeKind;
+use gyre_interface::files::{AttributeChange, NodeKind};
 
 /// Makes a file durable, or all that the tenant has written.
 ///
@@ -36,6 +36,24 @@ pub async fn evict(files: &Arc<TenantFiles>, path: &[u8]) -> Result<u64, Errno> 
     let system = found.place.system();
     system.sync(found.place.node).await?;
     Ok(system.evict(found.place.node, 0, 0).await?)
+}
+
+/// Gives the slave of a pseudo-terminal to a user and a group: they may open it by its path.
+///
+/// # Errors
+/// Those of the file system; nothing happens in a tenant that has no such path.
+pub(in crate::file) async fn give_terminal(
+    files: &Arc<TenantFiles>,
+    number: u32,
+    user: u32,
+    group: u32,
+) -> Result<(), Errno> {
+    let path = alloc::format!("/dev/pts/{number}");
+    let Ok(found) = find(files, path.as_bytes()).await else { return Ok(()) };
+    let change =
+        AttributeChange { user: Some(user), group: Some(group), mode: Some(0o620), ..AttributeChange::default() };
+    found.place.system().set_attributes(found.place.node, change).await?;
+    Ok(())
 }
 
 async fn find(files: &Arc<TenantFiles>, path: &[u8]) -> Result<Found, Errno> {

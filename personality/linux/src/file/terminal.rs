@@ -225,7 +225,8 @@ impl Terminal {
     fn read_slave(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if !state.has_input() {
-            return if state.master_open { Err(Errno::EAGAIN) } else { Ok(0) };
+            let waits = state.master_open && state.termios.patience_ns() != Some(0);
+            return if waits { Err(Errno::EAGAIN) } else { Ok(0) };
         }
         let mut bytes = into.len();
         if state.termios.is_canonical()

@@ -90,6 +90,21 @@ impl Termios {
         self.local & raw::ICANON != 0
     }
 
+    /// Bytes without which a read waits: a line's end in canonical mode, else VMIN. With VTIME too the first byte is enough, so that a read
+    /// never waits longer than the pause between two bytes would let it (termios(3)).
+    pub fn bytes_min(&self) -> usize {
+        match (self.is_canonical(), self.key(raw::VTIME)) {
+            (true, _) | (_, 1..) => 1,
+            (false, 0) => usize::from(self.key(raw::VMIN)).max(1),
+        }
+    }
+
+    /// How long a read waits at most, ns; none where it waits until there is something (VMIN and VTIME of termios(3)).
+    pub fn patience_ns(&self) -> Option<u64> {
+        let is_bounded = !self.is_canonical() && self.key(raw::VMIN) == 0;
+        is_bounded.then(|| u64::from(self.key(raw::VTIME)) * 100_000_000)
+    }
+
     /// True where input is shown.
     pub fn echoes(&self) -> bool {
         self.local & raw::ECHO != 0

@@ -219,7 +219,11 @@ fn find(thread: &Thread, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Fo
     let own = thread.process();
     let tree = own.tenant().tree.lock();
     let targets = match target {
-        1.. => return (tree.process(target).into_iter().collect(), Vec::new()),
+        // The number of any of its threads means a process.
+        1.. => {
+            let of_thread = || tree.thread(target).map(|thread| thread.process().clone());
+            return (tree.process(target).or_else(of_thread).into_iter().collect(), Vec::new());
+        }
         0 => tree.group_members(tree.group_of(own.id()).unwrap_or(own.id())),
         -1 => tree.others(own.id()),
         i32::MIN => Vec::new(),

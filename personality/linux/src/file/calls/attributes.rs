@@ -123,6 +123,9 @@ async fn change_owner(thread: &Thread, found: Found, user: u32, group: u32) -> O
     apply(thread, &found, change).await
 }
 
+/// The last second that ext2 can keep with inodes of 256 bytes: 10 May 2446.
+const SECONDS_MAX: i64 = (1 << 34) - (1 << 31) - 1;
+
 /// New times: unchanged, now, or a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stamp {
@@ -139,8 +142,17 @@ impl Stamp {
         match nanoseconds {
             NOW => Ok(Stamp::Now),
             OMIT => Ok(Stamp::Keep),
-            0..1_000_000_000 => Ok(Stamp::At(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))),
+            0..1_000_000_000 => Ok(Stamp::At(Stamp::within(seconds.cast_signed(), nanoseconds))),
             _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The nearest time that file systems here can keep, ns since 1970, as Linux does by s_time_min and s_time_max (utimensat(2)).
+    fn within(seconds: i64, nanoseconds: u64) -> u64 {
+        match seconds {
+            ..0 => 0,
+            SECONDS_MAX.. => SECONDS_MAX.unsigned_abs() * 1_000_000_000,
+            _ => seconds.unsigned_abs() * 1_000_000_000 + nanoseconds,
         }
     }
 

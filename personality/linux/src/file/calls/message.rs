@@ -5,7 +5,7 @@ use super::socket::{put_address, read_address, resolve, socket_of};
 use super::{Patience, install, may_wait, usable_file, wait_ready};
 use crate::credentials::Capability;
 use crate::file::open_file::OpenFile;
-use crate::file::socket::{Address, Incoming, PeerCredentials, Receive, Socket};
+use crate::file::socket::{Address, Ancillary, Incoming, PeerCredentials, Receive, Socket};
 use crate::file::transfer::{UserBuffer, half, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -63,7 +63,7 @@ pub async fn sendto(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         address => Some(read_address(thread, address, a.unsigned(5)).await?),
     };
     let buffer = UserBuffer::new(thread, a.word(1), a.size(2));
-    send(thread, &file, buffer, to, Vec::new(), a.unsigned(3)).await
+    send(thread, &file, buffer, to, Ancillary::default(), a.unsigned(3)).await
 }
 
 /// `sendmsg(fd, message, flags)`.
@@ -79,22 +79,22 @@ pub(super) async fn send_message(thread: &Thread, file: &OpenFile, address: u64,
         (0, _) | (_, 0) => None,
         (name, bytes) => Some(read_address(thread, name, bytes).await?),
     };
-    let rights = match header.control {
-        0 => Vec::new(),
+    let along = match header.control {
+        0 => Ancillary::default(),
         _ => read_control(thread, socket, &header).await?,
     };
     let buffer = UserBuffer::from_iovecs(thread, header.pieces, header.piece_count).await?;
-    send(thread, file, buffer, to, rights, flags).await
+    send(thread, file, buffer, to, along, flags).await
 }
 
-/// The files in a message's ancillary data (cmsg(3)).
-async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Result<Vec<Arc<OpenFile>>, Errno> {
+/// A message's ancillary data (cmsg(3)).
+async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Result<Ancillary, Errno> {
     if header.control_bytes > CONTROL_BYTES_MAX {
         return Err(Errno::ENOBUFS);
     }
     let raw = thread.read_vec(header.control, header.control_bytes).await?;
     let mut rest = &raw[..];
-    let mut rights = Vec::new();
+    let mut along = Ancillary::default();
     while rest.len() >= 16 {
         let bytes = usize::try_from(word(rest, 0)).ok().filter(|bytes| (16..=rest.len()).contains(bytes));
         let bytes = bytes.ok_or(Errno::EINVAL)?;
@@ -103,20 +103,20 @@ async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Resu
             (Socket::Unix(_), net::SOL_SOCKET, net::SCM_RIGHTS) => {
                 let table = thread.process().files();
                 for descriptor in data.chunks_exact(4) {
-                    rights.push(table.table().get(half(descriptor, 0) as i32)?);
+                    along.rights.push(table.table().get(half(descriptor, 0) as i32)?);
                 }
             }
-            (Socket::Unix(_), net::SOL_SOCKET, net::SCM_CREDENTIALS) => check_credentials(thread, data)?,
+            (Socket::Unix(_), net::SOL_SOCKET, net::SCM_CREDENTIALS) => along.sender = Some(named(thread, data)?),
             (Socket::Unix(_), ..) => return Err(Errno::EINVAL),
             _ => {}
         }
         rest = rest.get(bytes.next_multiple_of(8)..).unwrap_or(&[]);
     }
-    if rights.len() > RIGHTS_MAX { Err(Errno::EINVAL) } else { Ok(rights) }
+    if along.rights.len() > RIGHTS_MAX { Err(Errno::EINVAL) } else { Ok(along) }
 }
 
 /// A program may name itself, and with capabilities any process, user or group (unix(7)).
-fn check_credentials(thread: &Thread, data: &[u8]) -> Result<(), Errno> {
+fn named(thread: &Thread, data: &[u8]) -> Result<PeerCredentials, Errno> {
     if data.len() < 12 {
         return Err(Errno::EINVAL);
     }
@@ -126,7 +126,7 @@ fn check_credentials(thread: &Thread, data: &[u8]) -> Result<(), Errno> {
     let is_allowed = (named.process == thread.process().id() || who.has(Capability::SysAdmin))
         && may_name([who.user, who.user_effective, who.user_saved], named.user, Capability::Setuid)
         && may_name([who.group, who.group_effective, who.group_saved], named.group, Capability::Setgid);
-    if is_allowed { Ok(()) } else { Err(Errno::EPERM) }
+    if is_allowed { Ok(named) } else { Err(Errno::EPERM) }
 }
 
 /// Sends: all of a stream's data where it may wait, one message otherwise.
@@ -135,7 +135,7 @@ pub(super) async fn send(
     file: &OpenFile,
     mut buffer: UserBuffer<'_>,
     to: Option<Address>,
-    mut rights: Vec<Arc<OpenFile>>,
+    mut along: Ancillary,
     flags: u32,
 ) -> Outcome {
     if flags & net::MSG_OOB != 0 {
@@ -149,10 +149,10 @@ pub(super) async fn send(
     let deadline = deadline_of(file, Ready::WRITE);
     let mut patience = Patience::default();
     loop {
-        let outcome = match socket.send_buffer(&mut buffer, to.clone(), rights.clone()).await {
+        let outcome = match socket.send_buffer(&mut buffer, to.clone(), along.clone()).await {
             Ok(_) if buffer.left() == 0 || socket.keeps_borders() => return Ok(buffer.done() as u64),
             Ok(_) => {
-                rights.clear();
+                along.rights.clear();
                 patience = Patience::default();
                 Ok(())
             }

@@ -4,13 +4,15 @@ use super::{answer, install};
 use crate::file::attributes::{major, minor};
 use crate::file::context::FileContext;
 use crate::file::device::device_of_number;
+use crate::file::keep;
 use crate::file::near::{self, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
 use crate::file::permission::{Asker, EXECUTE, READ, WRITE};
 use crate::file::pipe::Side;
 use crate::file::regular;
-use crate::file::terminal::TerminalSide;
+use crate::file::tenant_files::TenantFiles;
+use crate::file::terminal::{TerminalEnd, TerminalSide};
 use crate::file::transfer::word;
 use crate::file::walk::{Found, LastLink, Walked};
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -268,7 +270,7 @@ async fn open_existing(
     }
     match found.attributes.kind {
         NodeKind::File | NodeKind::Directory => open_node(context, found, wish).await,
-        NodeKind::CharacterDevice => open_device(thread, context, found, wish),
+        NodeKind::CharacterDevice => open_device(thread, context, found, wish).await,
         NodeKind::Pipe => open_fifo(thread, context, found, wish).await,
         NodeKind::Socket | NodeKind::BlockDevice => Err(Errno::ENXIO),
         NodeKind::SymbolicLink => Err(Errno::ELOOP),
@@ -325,7 +327,7 @@ async fn open_node(context: &FileContext, found: Found, wish: Wish) -> Result<Ar
     Ok(file)
 }
 
-fn open_device(thread: &Thread, context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
+async fn open_device(thread: &Thread, context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
     let number = found.attributes.device;
     let tenant = context.tenant();
     let object = match device_of_number(number) {
@@ -336,7 +338,7 @@ fn open_device(thread: &Thread, context: &FileContext, found: Found, wish: Wish)
                 Object::Terminal(terminal.end(TerminalSide::Slave))
             }
             (5, 1) => Object::Terminal(tenant.console.end(TerminalSide::Slave)),
-            (5, 2) => Object::Terminal(tenant.new_terminal()?.end(TerminalSide::Master)),
+            (5, 2) => Object::Terminal(new_terminal(thread, tenant).await?),
             (136, number) => {
                 let terminal = tenant.terminal(number).ok_or(Errno::ENXIO)?;
                 if terminal.is_locked() || terminal.is_hung_up() {
@@ -354,6 +356,17 @@ fn open_device(thread: &Thread, context: &FileContext, found: Found, wish: Wish)
         thread.adopt_terminal(end.terminal());
     }
     OpenFile::new(tenant, object, wish.flags, location(found))
+}
+
+/// Makes a pseudo-terminal, whose slave belongs to who opened the master, group tty (pts(4)).
+async fn new_terminal(thread: &Thread, tenant: &Arc<TenantFiles>) -> Result<TerminalEnd, Errno> {
+    const TTY: u32 = 5;
+    let terminal = tenant.new_terminal()?;
+    let user = Asker::of(thread).user;
+    if let Some(number) = terminal.number {
+        keep::give_terminal(tenant, number, user, TTY).await?;
+    }
+    Ok(terminal.end(TerminalSide::Master))
 }
 
 /// Opens an end of a named pipe; waits for the other end, but with O_NONBLOCK (fifo(7)).

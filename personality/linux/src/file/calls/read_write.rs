@@ -226,8 +226,11 @@ fn offset_in(file: &OpenFile, offset: i64) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| Errno::EINVAL)
 }
 
-/// When a wait for a socket ends (SO_RCVTIMEO, SO_SNDTIMEO).
+/// When a wait for a socket (SO_RCVTIMEO, SO_SNDTIMEO) or for what is typed (VTIME) ends.
 pub(super) fn deadline_of(file: &OpenFile, wanted: Ready) -> Option<u64> {
+    if let Object::Terminal(end) = file.object() {
+        return end.patience_ns().filter(|_| wanted == Ready::READ).map(cycles_from_now);
+    }
     let Object::Socket(socket) = file.object() else {
         return None;
     };
@@ -252,7 +255,11 @@ pub(in crate::file) async fn read_file(
         match file.read(buffer, at).await {
             Err(Errno::EAGAIN) if may_wait(thread, file) => {
                 patience.again().await;
-                wait_ready(thread, file, Ready::READ, deadline).await?;
+                match wait_ready(thread, file, Ready::READ, deadline).await {
+                    // Nothing was typed in time.
+                    Err(Errno::EAGAIN) if matches!(file.object(), Object::Terminal(_)) => return Ok(0),
+                    waited => waited?,
+                }
             }
             outcome => return outcome.map(|count| count as u64),
         }

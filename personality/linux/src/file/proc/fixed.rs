@@ -48,7 +48,7 @@ const NODES: &[(usize, &str, Body)] = &[
     (15, "ngroups_max", Body::Text(|_| "65536\n".into())),
     (15, "random", Body::Directory),
     (23, "uuid", Body::Text(|_| uuid())),
-    (23, "boot_id", Body::Text(|_| "00000000-0000-4000-8000-000000000001\n".into())),
+    (23, "boot_id", Body::Text(|proc| proc.boot_id())),
     (23, "entropy_avail", Body::Text(|_| "256\n".into())),
     (14, "fs", Body::Directory),
     (27, "file-max", Body::Text(|_| format!("{}\n", crate::file::tenant_files::OPEN_MAX))),
@@ -198,7 +198,7 @@ fn file_nr(proc: &ProcFs) -> String {
 }
 
 /// A random UUID of version 4.
-fn uuid() -> String {
+pub(super) fn uuid() -> String {
     let mut bytes = [0u8; 16];
     gyre_machine::fill_random(&mut bytes);
     let mut number = u128::from_be_bytes(bytes);

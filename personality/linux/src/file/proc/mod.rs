@@ -20,6 +20,7 @@ use super::attributes::nameless;
 use super::open_file::OpenFile;
 use super::tenant_files::TenantFiles;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind};
@@ -60,6 +61,8 @@ impl Node {
 pub struct ProcFs {
     processes: SpinLock<Option<Weak<dyn Processes>>>,
     files: SpinLock<Weak<TenantFiles>>,
+    /// Drawn once for the tenant's life.
+    boot_id: SpinLock<Option<String>>,
 }
 
 type Answer<T> = Result<T, FileError>;
@@ -69,6 +72,10 @@ impl ProcFs {
     pub fn connect(&self, processes: Weak<dyn Processes>, files: &Arc<TenantFiles>) {
         *self.processes.lock() = Some(processes);
         *self.files.lock() = Arc::downgrade(files);
+    }
+
+    fn boot_id(&self) -> String {
+        self.boot_id.lock().get_or_insert_with(fixed::uuid).clone()
     }
 
     fn processes(&self) -> Option<Arc<dyn Processes>> {

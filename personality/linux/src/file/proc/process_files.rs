@@ -2,7 +2,7 @@
 
 use super::fixed::ticks;
 use super::view::ProcessView;
-use super::{Node, ProcFs, decimal, directory_of};
+use super::{Node, ProcFs, decimal, rollup};
 use crate::credentials::Capabilities;
 use crate::file::open_file::OpenFile;
 use alloc::format;
@@ -65,10 +65,14 @@ kinds! {
     24 NetworkDevices "" File 0o444,
     25 NetworkUnix "" File 0o444,
     26 Rollup "smaps_rollup" File 0o444,
+    27 Task "" Directory 0o555,
 }
 
 const NETWORK: &[(&str, Kind)] =
     &[("tcp", Kind::NetworkTcp), ("udp", Kind::NetworkUdp), ("dev", Kind::NetworkDevices), ("unix", Kind::NetworkUnix)];
+
+/// A thread's directory has no such name: else it would hold itself.
+const TASKS: &[u8] = b"task";
 
 fn file(id: i32, kind: Kind) -> Node {
     Node::Process { id, kind, descriptor: 0 }
@@ -86,10 +90,11 @@ pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
     };
     match kind {
         Kind::Directory => in_list(NAMES),
+        Kind::Task => in_list(NAMES).filter(|_| name != TASKS),
         Kind::Network => in_list(NETWORK),
         Kind::Descriptors => Some(Node::Process { id, kind: Kind::Descriptor, descriptor: number_of(name)? }),
         Kind::DescriptorInfos => Some(Node::Process { id, kind: Kind::DescriptorInfo, descriptor: number_of(name)? }),
-        Kind::Tasks => number_of(name).and_then(|thread| i32::try_from(thread).ok()).map(directory_of),
+        Kind::Tasks => number_of(name).and_then(|thread| i32::try_from(thread).ok()).map(|id| file(id, Kind::Task)),
         _ => None,
     }
 }
@@ -107,10 +112,11 @@ pub(super) fn children(view: &ProcessView, id: i32, kind: Kind, threads: &[i32])
     };
     match kind {
         Kind::Directory => of_list(NAMES),
+        Kind::Task => of_list(NAMES).into_iter().filter(|(name, _)| name != TASKS).collect(),
         Kind::Network => of_list(NETWORK),
         Kind::Descriptors => of_descriptors(Kind::Descriptor),
         Kind::DescriptorInfos => of_descriptors(Kind::DescriptorInfo),
-        Kind::Tasks => threads.iter().map(|thread| (decimal(*thread), directory_of(*thread))).collect(),
+        Kind::Tasks => threads.iter().map(|thread| (decimal(*thread), file(*thread, Kind::Task))).collect(),
         _ => Vec::new(),
     }
 }
@@ -155,7 +161,7 @@ pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u3
         Kind::NetworkTcp | Kind::NetworkUdp => NETWORK_HEADER.as_bytes().to_vec(),
         Kind::NetworkDevices => DEVICES_HEADER.as_bytes().to_vec(),
         Kind::NetworkUnix => b"Num       RefCount Protocol Flags    Type St Inode Path\n".to_vec(),
-        Kind::Directory | Kind::Descriptors | Kind::Tasks | Kind::DescriptorInfos | Kind::Network => {
+        Kind::Directory | Kind::Task | Kind::Descriptors | Kind::Tasks | Kind::DescriptorInfos | Kind::Network => {
             return Err(FileError::IsDirectory);
         }
         Kind::Descriptor | Kind::Program | Kind::Current | Kind::Root | Kind::Rollup => {
@@ -207,7 +213,7 @@ fn status(view: &ProcessView) -> String {
     let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
     let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
     format!(
-        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
         view.state,
         view.process,
         view.thread,
@@ -215,6 +221,7 @@ fn status(view: &ProcessView) -> String {
         four([who.user, who.user_effective, who.user_saved, who.user_of_files]),
         four([who.group, who.group_effective, who.group_saved, who.group_of_files]),
         view.virtual_bytes / 1024,
+        view.space.as_ref().map_or(0, |space| rollup::locked_bytes(space)) / 1024,
         view.resident_bytes / 1024,
         view.threads,
         view.signals[0],

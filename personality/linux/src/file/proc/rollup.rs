@@ -5,7 +5,7 @@
 use super::view::ProcessView;
 use alloc::format;
 use alloc::vec::Vec;
-use gyre_address_space::{FRACTION_BITS, Usage};
+use gyre_address_space::{AddressSpace, FRACTION_BITS, Options, Usage};
 use gyre_interface::files::FileError;
 
 /// The text of the file.
@@ -18,14 +18,22 @@ pub(super) async fn text(view: ProcessView) -> Result<Vec<u8>, FileError> {
     let first = regions.first().map_or(0, |(start, _)| *start);
     let last = regions.last().map_or(0, |(_, region)| region.end);
     let mut text = format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 {:24}[rollup]\n", "").into_bytes();
-    for (name, bytes) in lines(&space.usage().await) {
+    let locked = locked_bytes(&space);
+    for (name, bytes) in lines(&space.usage().await, locked) {
         text.extend_from_slice(format!("{:<16}{:8} kB\n", format!("{name}:"), bytes / 1024).as_bytes());
     }
     Ok(text)
 }
 
+/// Bytes that are locked in memory (mlock(2)).
+pub(super) fn locked_bytes(space: &AddressSpace) -> u64 {
+    let regions = space.regions();
+    let locked = regions.iter().filter(|(_, region)| region.options.contains(Options::LOCKED));
+    locked.fold(0, |sum, (start, region)| sum.saturating_add(region.end.saturating_sub(*start)))
+}
+
 /// The lines in Linux's order, bytes.
-fn lines(usage: &Usage) -> [(&'static str, u64); 22] {
+fn lines(usage: &Usage, locked: u64) -> [(&'static str, u64); 22] {
     let (anonymous, shared, files) = (usage.anonymous, usage.shared, usage.files);
     let resident = anonymous.resident + shared.resident + files.resident;
     let part = |fraction: u64| fraction >> FRACTION_BITS;
@@ -51,6 +59,6 @@ fn lines(usage: &Usage) -> [(&'static str, u64); 22] {
         ("Private_Hugetlb", 0),
         ("Swap", 0),
         ("SwapPss", 0),
-        ("Locked", 0),
+        ("Locked", locked),
     ]
 }

@@ -99,6 +99,15 @@ pub struct PeerCredentials {
     pub group: u32,
 }
 
+/// What goes along with a message beside its contents (cmsg(3)).
+#[derive(Clone, Default)]
+pub struct Ancillary {
+    /// Open files (SCM_RIGHTS).
+    pub rights: Vec<Arc<OpenFile>>,
+    /// Whom the sender names in its own place (SCM_CREDENTIALS).
+    pub sender: Option<PeerCredentials>,
+}
+
 /// A message to send.
 pub struct Outgoing<'a> {
     /// Contents.
@@ -346,7 +355,7 @@ impl Socket {
 
     /// `write` on a socket.
     pub(super) async fn write(&self, _file: &OpenFile, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
-        self.send_buffer(buffer, None, Vec::new()).await
+        self.send_buffer(buffer, None, Ancillary::default()).await
     }
 
     /// Sends what a program's buffer holds: once, as much as fits.
@@ -357,10 +366,11 @@ impl Socket {
         &self,
         buffer: &mut UserBuffer<'_>,
         to: Option<Address>,
-        rights: Vec<Arc<OpenFile>>,
+        along: Ancillary,
     ) -> Result<usize, Errno> {
         self.check_room()?;
-        let sender = super::credentials_of(buffer.thread());
+        let Ancillary { rights, sender } = along;
+        let sender = sender.unwrap_or_else(|| super::credentials_of(buffer.thread()));
         let bytes = buffer.left();
         let mut small = [0; SMALL_BYTES];
         let data = if bytes <= SMALL_BYTES {

@@ -40,6 +40,14 @@ impl TerminalEnd {
         }
     }
 
+    /// How long a read waits at most, ns; none where it waits until there is something.
+    pub fn patience_ns(&self) -> Option<u64> {
+        match self.side {
+            TerminalSide::Slave => self.terminal.termios().patience_ns(),
+            TerminalSide::Master => None,
+        }
+    }
+
     /// Reads.
     ///
     /// # Errors

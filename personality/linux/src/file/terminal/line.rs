@@ -7,7 +7,10 @@ use gyre_object::ByteQueue;
 
 impl State {
     pub(super) fn has_input(&self) -> bool {
-        if self.termios.is_canonical() { !self.lines.is_empty() } else { !self.cooked.is_empty() }
+        match self.termios.is_canonical() {
+            true => !self.lines.is_empty(),
+            false => self.cooked.len() >= self.termios.bytes_min(),
+        }
     }
 
     pub(super) fn output_room(&self) -> usize {

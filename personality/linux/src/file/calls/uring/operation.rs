@@ -7,7 +7,7 @@ use crate::file::calls::socket::{accept_on, connect_to, read_address, socket_of}
 use crate::file::calls::{descriptors, message, open, read_write, stat, usable_file};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::socket::Address;
+use crate::file::socket::{Address, Ancillary};
 use crate::file::timer_file::Clock;
 use crate::file::transfer::{Range, Ranges, UserBuffer, read_iovecs};
 use crate::file::walk::settled;
@@ -15,7 +15,6 @@ use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use gyre_message::{select, sleep_until};
 use linux_raw_sys::{general as raw, net};
 
@@ -180,7 +179,8 @@ impl Operation {
             Operation::Connect(file, address) => connect_to(worker, &file, address).await,
             Operation::Send(transfer, flags) => {
                 let buffer = UserBuffer::from_ranges(worker, transfer.ranges);
-                message::send(worker, &transfer.file, buffer, None, Vec::new(), flags | net::MSG_NOSIGNAL).await
+                message::send(worker, &transfer.file, buffer, None, Ancillary::default(), flags | net::MSG_NOSIGNAL)
+                    .await
             }
             Operation::Receive(transfer, flags) => {
                 let mut buffer = UserBuffer::from_ranges(worker, transfer.ranges);
