@@ -68,7 +68,7 @@ impl OutFrame {
     /// Bytes on the link, the headers of all frames counted: what its sender used of it.
     pub fn link_bytes(&self) -> usize {
         let headers = self.segment.map_or(0, |(_, headers)| usize::from(headers));
-        self.bytes() + (self.frames() - 1) * headers
+        self.bytes().saturating_add(self.frames().saturating_sub(1).saturating_mul(headers))
     }
 }
 

@@ -8,6 +8,7 @@
 //! No lock is shared by the cores on a request's way while each activity has no more than a core's part under way there (see `places`).
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 
 mod places;

@@ -32,12 +32,12 @@ impl Places {
     /// At most `most` for each activity.
     pub(crate) fn new(cores: usize, most: usize) -> Places {
         let cores: Box<[Counts]> = (0..cores.max(1)).map(|_| Counts::default()).collect();
-        Places { most, part: most / cores.len(), crowded: AtomicUsize::new(0), cores }
+        Places { most, part: most.checked_div(cores.len()).unwrap_or(most), crowded: AtomicUsize::new(0), cores }
     }
 
     /// A place given by a core; `None` where the activity has as many as it may.
     pub(crate) fn take(&self, core: usize, activity: ActivityId) -> Option<Place<'_>> {
-        let core = core % self.cores.len();
+        let core = core.checked_rem(self.cores.len()).unwrap_or(0);
         let is_taken = self.take_own(core, activity) || self.take_of_all(core, activity);
         is_taken.then(|| Place { places: self, core, activity })
     }
@@ -46,7 +46,7 @@ impl Places {
         let Some(mut counts) = self.cores.get(core).map(SpinLock::lock) else { return false };
         let count = counts.entry(activity).or_default();
         let is_free = *count < self.part && self.crowded.load(Ordering::Acquire) == 0;
-        *count += usize::from(is_free);
+        *count = count.saturating_add(usize::from(is_free));
         if *count == 0 {
             counts.remove(&activity);
         }
@@ -58,8 +58,8 @@ impl Places {
         let total: usize = all.iter().filter_map(|counts| counts.get(&activity)).sum();
         let Some(own) = all.get_mut(core).filter(|_| total < self.most) else { return false };
         let count = own.entry(activity).or_default();
-        *count += 1;
-        if *count == self.part + 1 {
+        *count = count.saturating_add(1);
+        if count.checked_sub(1) == Some(self.part) {
             self.crowded.fetch_add(1, Ordering::Release);
         }
         true
@@ -75,7 +75,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let Some(mut counts) = self.places.cores.get(self.core).map(SpinLock::lock) else { return };
         let Some(count) = counts.get_mut(&self.activity) else { return };
-        *count -= 1;
+        *count = count.saturating_sub(1);
         if *count == self.places.part {
             self.places.crowded.fetch_sub(1, Ordering::Release);
         }

@@ -16,6 +16,7 @@
 //! out is not changed any more; the last holder of an end releases all that it alone could read or write.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

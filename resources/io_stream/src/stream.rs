@@ -47,7 +47,7 @@ impl Stream {
 /// Edge-triggered users hear of data and of room also where there was some before.
 fn renew(readiness: &Readiness, bits: Ready) {
     let before = readiness.now();
-    readiness.clear(before - bits);
+    readiness.clear(before.difference(bits));
     if !bits.is_empty() {
         readiness.set(bits);
     }
@@ -105,14 +105,14 @@ impl Writer {
         let room = state.room();
         let mut done = 0;
         for piece in data {
-            let part = piece.slice(0, room - done);
+            let part = piece.slice(0, room.saturating_sub(done));
             if part.is_empty() {
                 continue;
             }
             match state.queue.push_gathered(&part) {
                 Err(_) if done == 0 => return Err(StreamError::OutOfMemory),
                 Err(_) => break,
-                Ok(()) => done += part.len(),
+                Ok(()) => done = usize::saturating_add(done, part.len()),
             }
         }
         if done == 0 && data.iter().any(|piece| !piece.is_empty()) {

@@ -20,10 +20,11 @@ pub fn entitlements(capacity_bytes: u64, budgets: &[Budget]) -> Vec<u64> {
         }
         let round = left;
         for (budget, entitled) in budgets.iter().zip(entitled.iter_mut()).filter(open) {
-            let part = (u128::from(round) * share(budget) / shares) as u64;
-            let taken = part.min(budget.limit_bytes - *entitled);
-            *entitled += taken;
-            left -= taken;
+            let part = u128::from(round).saturating_mul(share(budget)).checked_div(shares).unwrap_or(0);
+            let part = u64::try_from(part).unwrap_or(u64::MAX);
+            let taken = part.min(budget.limit_bytes.saturating_sub(*entitled));
+            *entitled = entitled.saturating_add(taken);
+            left = left.saturating_sub(taken);
         }
     }
     entitled

@@ -108,17 +108,17 @@ impl Memory {
         let limit = activities.own_limit(payer);
         if payer.is_member() {
             // Before a page is refused it gives one of its own.
-            return limit == u64::MAX || self.held_bytes(payer) < limit - limit / 8;
+            return limit == u64::MAX || self.held_bytes(payer) < near(limit);
         }
         // An eighth stays for what cannot wait: the kernel's objects, pages of programs.
-        if !activities.holds_less(payer, limit - limit / 8) {
+        if !activities.holds_less(payer, near(limit)) {
             return false;
         }
         let is_group_near = activities.ancestors(payer).skip(1).any(|group| {
             let limit = activities.params(group).memory_bytes_max;
-            limit != u64::MAX && !activities.holds_less(group, limit - limit / 8)
+            limit != u64::MAX && !activities.holds_less(group, near(limit))
         });
-        if !is_group_near && (self.options.free_bytes)() >= 2 * self.options.low_bytes {
+        if !is_group_near && (self.options.free_bytes)() >= self.options.low_bytes.saturating_mul(2) {
             return true;
         }
         let tenants = self.tenants.lock();
@@ -163,7 +163,7 @@ impl Memory {
         let own = tenants.iter().find(|tenant| tenant.activity == activity);
         let now = own.map_or(0, |tenant| tenant.budget.reservation_bytes);
         self.options.activities.ancestors(activity).skip(1).all(|group| {
-            let others = self.reserved_below(tenants, group) - now;
+            let others = self.reserved_below(tenants, group).saturating_sub(now);
             others.saturating_add(reservation_bytes) <= self.options.activities.params(group).memory_bytes_max
         })
     }
@@ -195,7 +195,7 @@ impl Memory {
             // Where there is no limit, what is held is not looked up.
             let held = if limit == u64::MAX { 0 } else { self.held_bytes(level) };
             if held.saturating_add(bytes) > limit {
-                let short = (held + bytes - limit).max(bytes);
+                let short = held.saturating_add(bytes).saturating_sub(limit).max(bytes);
                 return Some(match level {
                     process if process.is_member() => Shortage::Process(short),
                     group if is_above => Shortage::Group(group, short),
@@ -205,7 +205,8 @@ impl Memory {
             is_above |= level == payer;
         }
         let free = (self.options.free_bytes)();
-        (free < self.options.low_bytes + bytes).then(|| Shortage::Machine(self.options.low_bytes + bytes - free))
+        let wanted = self.options.low_bytes.saturating_add(bytes);
+        (free < wanted).then(|| Shortage::Machine(wanted.saturating_sub(free)))
     }
 
     /// Of all tenants, or of those of a group.
@@ -228,7 +229,8 @@ impl Memory {
                 break;
             }
             // A keeper that is gone keeps nothing.
-            taken += provider.reclaim(from, bytes - taken).await.unwrap_or(0);
+            let given = provider.reclaim(from, bytes.saturating_sub(taken)).await.unwrap_or(0);
+            taken = u64::saturating_add(taken, given);
         }
         self.count((self.options.payer)(from), |tenant| &tenant.reclaimed_bytes, taken);
         taken
@@ -240,7 +242,8 @@ impl Memory {
             if taken >= bytes {
                 break;
             }
-            taken += self.take(victim, at_most.min(bytes - taken)).await;
+            let given = self.take(victim, at_most.min(bytes.saturating_sub(taken))).await;
+            taken = u64::saturating_add(taken, given);
         }
         taken
     }
@@ -258,20 +261,22 @@ impl Memory {
             let (taken, error) = match self.shortage(activity, bytes) {
                 None => return Ok(()),
                 Some(Shortage::Process(short)) => {
-                    (self.take(activity, short + BATCH_BYTES).await, MemoryError::LimitReached)
+                    (self.take(activity, short.saturating_add(BATCH_BYTES)).await, MemoryError::LimitReached)
                 }
                 Some(Shortage::Limit(short)) => {
-                    (self.take(payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
+                    (self.take(payer, short.saturating_add(BATCH_BYTES)).await, MemoryError::LimitReached)
                 }
-                Some(Shortage::Group(group, short)) => {
-                    (self.take_by_schedule(Some(group), payer, short + BATCH_BYTES).await, MemoryError::LimitReached)
-                }
-                Some(Shortage::Machine(short)) => {
-                    (self.take_by_schedule(None, payer, short + BATCH_BYTES).await, MemoryError::MachineFull)
-                }
+                Some(Shortage::Group(group, short)) => (
+                    self.take_by_schedule(Some(group), payer, short.saturating_add(BATCH_BYTES)).await,
+                    MemoryError::LimitReached,
+                ),
+                Some(Shortage::Machine(short)) => (
+                    self.take_by_schedule(None, payer, short.saturating_add(BATCH_BYTES)).await,
+                    MemoryError::MachineFull,
+                ),
             };
             // What a keeper gave up may still be held by somebody else: then it is not back, and the next round asks for more.
-            looks = if taken == 0 { looks + 1 } else { 0 };
+            looks = if taken == 0 { usize::saturating_add(looks, 1) } else { 0 };
             if looks == LOOKS {
                 return if self.shortage(activity, bytes).is_none() { Ok(()) } else { Err(error) };
             }
@@ -319,6 +324,11 @@ impl memory::Server for Memory {
     async fn figures(&'static self, activity: ActivityId) -> Result<Figures, MemoryError> {
         self.figures_of((self.options.payer)(activity)).ok_or(MemoryError::Unknown)
     }
+}
+
+/// What a limit is near from: an eighth stays.
+fn near(limit: u64) -> u64 {
+    limit.saturating_sub(limit / 8)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! * It keeps no count of its own: what activities hold is [`gyre_account`]'s, charged where memory is taken.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

@@ -24,7 +24,7 @@ impl Claim {
 
     /// Its excess for each part of its share: who has more of it goes first.
     fn urgency(&self) -> u128 {
-        (u128::from(self.excess_bytes()) << 32) / u128::from(self.share.max(1))
+        (u128::from(self.excess_bytes()) << 32).checked_div(u128::from(self.share.max(1))).unwrap_or(u128::MAX)
     }
 }
 
@@ -36,8 +36,9 @@ pub fn victims(claims: &[Claim], asker: ActivityId, wanted_bytes: u64) -> Vec<(A
         claims.iter().filter(|claim| claim.activity != asker && claim.excess_bytes() > 0).collect();
     others.sort_by_key(|claim| core::cmp::Reverse(claim.urgency()));
     // With the room asked for it would be over by that much more.
-    let first =
-        own.map(|own| own.excess_bytes().max((own.held_bytes + wanted_bytes).saturating_sub(own.entitled_bytes)));
+    let first = own.map(|own| {
+        own.excess_bytes().max(own.held_bytes.saturating_add(wanted_bytes).saturating_sub(own.entitled_bytes))
+    });
     let first = own.zip(first).filter(|(_, bytes)| *bytes > 0).map(|(own, bytes)| (own.activity, bytes));
     let last = own.map(|own| (own.activity, own.held_bytes));
     let excess = others.into_iter().map(|claim| (claim.activity, claim.excess_bytes()));

@@ -27,15 +27,15 @@ impl Sum {
     pub fn add(&mut self, data: &[u8]) {
         let sum = u32::from(sum_of(data));
         let sum = if self.odd { sum.swap_bytes() >> 16 } else { sum };
-        self.folded = u32::from(fold(u64::from(self.folded + sum)));
+        self.folded = u32::from(fold(u64::from(self.folded.wrapping_add(sum))));
         self.odd ^= data.len() % 2 == 1;
     }
 
     /// Adds two bytes in the order of the wire, behind an even number of bytes.
     #[inline]
     pub fn add_word(&mut self, word: [u8; 2]) {
-        let sum = self.folded + u32::from(u16::from_ne_bytes(word));
-        self.folded = (sum & 0xffff) + (sum >> 16);
+        let sum = self.folded.wrapping_add(u32::from(u16::from_ne_bytes(word)));
+        self.folded = (sum & 0xffff).wrapping_add(sum >> 16);
     }
 
     /// The checksum to write, in the order of the wire.
@@ -81,14 +81,14 @@ fn sum_of(data: &[u8]) -> u16 {
 fn add_carry(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     // cannot overflow: where there is a carry, the sum is below the maximum
-    sum + u64::from(carry)
+    sum.wrapping_add(u64::from(carry))
 }
 
 fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff_ffff).wrapping_add(sum >> 32);
+    let sum = (sum & 0xffff_ffff).wrapping_add(sum >> 32);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
     sum as u16
 }
 

@@ -93,14 +93,14 @@ impl Cutter {
     /// Most pieces of payload that the next frame has.
     pub fn next_pieces(&self) -> usize {
         let (first, offset) = self.at;
-        let mut wanted = self.step_bytes.min(self.left_bytes) + offset;
+        let mut wanted = self.step_bytes.min(self.left_bytes).saturating_add(offset);
         let rest = self.payload.get(first..).unwrap_or(&[]);
         let mut pieces = 0;
         while wanted > 0
             && let Some(piece) = rest.get(pieces)
         {
             wanted = wanted.saturating_sub(piece.len());
-            pieces += 1;
+            pieces = usize::saturating_add(pieces, 1);
         }
         pieces
     }
@@ -120,26 +120,27 @@ impl Cutter {
         while missing > 0
             && let Some(piece) = self.payload.get(self.at.0)
         {
-            let end = piece.len().min(self.at.1 + missing);
+            let end = piece.len().min(self.at.1.saturating_add(missing));
             if self.checksum.is_none() {
                 sum.add(piece.as_slice().get(self.at.1..end).unwrap_or(&[]));
             }
             take(piece, self.at.1, end);
-            missing -= end - self.at.1;
-            self.at = if end == piece.len() { (self.at.0 + 1, 0) } else { (self.at.0, end) };
+            missing = missing.saturating_sub(end.saturating_sub(self.at.1));
+            self.at = if end == piece.len() { (self.at.0.saturating_add(1), 0) } else { (self.at.0, end) };
         }
         let sum = if self.checksum.is_some() { sum.partial() } else { sum.finish() };
         put(&mut self.headers, TCP_AT + 16, sum);
         self.sequence = self.sequence.wrapping_add(payload_bytes as u32);
         self.identification = self.identification.wrapping_add(1);
-        self.left_bytes -= payload_bytes;
+        self.left_bytes = self.left_bytes.saturating_sub(payload_bytes);
         payload_bytes
     }
 
     /// Writes what differs from frame to frame, and returns the sum of what is not payload.
     fn fill(&mut self, payload_bytes: usize, flags: u8) -> Sum {
-        let total = ((self.headers_bytes - ETHERNET_BYTES + payload_bytes) as u16).to_be_bytes();
-        let length = ((self.headers_bytes - TCP_AT + payload_bytes) as u16).to_be_bytes();
+        let total =
+            (self.headers_bytes.saturating_sub(ETHERNET_BYTES).saturating_add(payload_bytes) as u16).to_be_bytes();
+        let length = (self.headers_bytes.saturating_sub(TCP_AT).saturating_add(payload_bytes) as u16).to_be_bytes();
         let identification = self.identification.to_be_bytes();
         let mut ip_sum = self.ip_sum;
         ip_sum.add_word(total);
@@ -177,33 +178,34 @@ impl Plan {
         let first = frame.pieces.first()?.as_slice().get(..headers_bytes)?;
         let mut headers = [0; HEADERS_BYTES_MAX];
         headers.get_mut(..headers_bytes)?.copy_from_slice(first);
-        let offset = usize::from(*first.get(TCP_AT + 12)? >> 4) * 4;
-        let payload_bytes = frame.pieces.iter().map(Bytes::len).sum::<usize>() - headers_bytes;
+        let offset = usize::from(*first.get(TCP_AT + 12)? >> 4) << 2;
+        let payload_bytes = frame.bytes().checked_sub(headers_bytes)?;
         let is_tcp = first.get(12..14)? == TYPE_IPV4
             && *first.get(ETHERNET_BYTES)? == 0x45
             && offset >= 20
-            && TCP_AT + offset == headers_bytes
+            && headers_bytes.checked_sub(offset) == Some(TCP_AT)
             && *first.get(ETHERNET_BYTES + 9)? == PROTOCOL_TCP
             // more fragments, or an offset
             && first.get(ETHERNET_BYTES + 6)? & 0x3f == 0
             && *first.get(ETHERNET_BYTES + 7)? == 0;
-        let fits = step > 0 && payload_bytes > 0 && headers_bytes + usize::from(step) <= usize::from(u16::MAX);
+        let fits =
+            step > 0 && payload_bytes > 0 && headers_bytes.saturating_add(usize::from(step)) <= usize::from(u16::MAX);
         (is_tcp && fits).then_some(Plan { headers, headers_bytes, step_bytes: usize::from(step) })
     }
 
     fn half(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.headers[at], self.headers[at + 1]])
+        self.headers.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |half| u16::from_be_bytes(*half))
     }
 
     fn word(&self, at: usize) -> u32 {
-        u32::from(self.half(at)) << 16 | u32::from(self.half(at + 2))
+        u32::from(self.half(at)) << 16 | u32::from(self.half(at.wrapping_add(2)))
     }
 
     /// Without length, identification and checksum.
     fn ip_sum(&self) -> Sum {
         let mut header = self.headers;
         for at in [2, 4, 10] {
-            put(&mut header, ETHERNET_BYTES + at, [0; 2]);
+            put(&mut header, ETHERNET_BYTES.wrapping_add(at), [0; 2]);
         }
         let mut sum = Sum::default();
         sum.add(&header[ETHERNET_BYTES..TCP_AT]);
@@ -214,7 +216,7 @@ impl Plan {
     fn tcp_sum(&self, is_partial: bool) -> Sum {
         let mut header = self.headers;
         for at in [4, 6, 16] {
-            put(&mut header, TCP_AT + at, [0; 2]);
+            put(&mut header, TCP_AT.wrapping_add(at), [0; 2]);
         }
         header[TCP_AT + 13] = 0;
         let mut sum = Sum::default();
@@ -229,9 +231,10 @@ impl Plan {
 
 /// Two bytes at a place that is fixed.
 #[inline(always)]
-fn put(into: &mut [u8; HEADERS_BYTES_MAX], at: usize, [a, b]: [u8; 2]) {
-    into[at] = a;
-    into[at + 1] = b;
+fn put(into: &mut [u8; HEADERS_BYTES_MAX], at: usize, value: [u8; 2]) {
+    if let Some(place) = into.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = value;
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! A mechanism of drivers, not a resource: it has no state but the segment being cut.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![warn(missing_docs)]
 extern crate alloc;
 #[cfg(test)]

@@ -35,7 +35,8 @@ impl reclaim::Server for FileSystems {
         let mut given = 0;
         for server in all {
             if given < bytes {
-                given += reclaim::Server::reclaim(server, activity, bytes - given).await?;
+                let more = reclaim::Server::reclaim(server, activity, bytes.saturating_sub(given)).await?;
+                given = u64::saturating_add(given, more);
             }
         }
         Ok(given)

@@ -25,7 +25,7 @@ pub fn configure(machine: &Machine) -> Result<GridConfig, PolicyError> {
     report_unknown(machine);
     let mut grid = GridConfig::new(resources);
     let shares: u64 = machine.tenants.iter().map(|tenant| u64::from(tenant.share)).sum();
-    grid.infrastructure_weight = (shares * INFRASTRUCTURE_TIMES).clamp(100, u64::from(WEIGHT_MAX)) as u32;
+    grid.infrastructure_weight = shares.saturating_mul(INFRASTRUCTURE_TIMES).clamp(100, u64::from(WEIGHT_MAX)) as u32;
     grid.inlines = machine.messages == Dispatch::Inline;
     grid.has_turns = machine.messages != Dispatch::Queued;
     grid.slice_ns = u64::from(machine.time_slice_us.max(100)) * 1000;
@@ -81,7 +81,7 @@ fn resource(name: &str, asked: Option<&ResourcePolicy>, cores: u16) -> Result<Re
         cores: asked.cores,
         queue_bound: asked.queue_depth.max(1),
         // In the machine file 0 goes first.
-        priority: u8::MAX - asked.priority,
+        priority: u8::MAX.saturating_sub(asked.priority),
         ..plain
     };
     match is_gate(asked) {

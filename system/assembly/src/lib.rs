@@ -5,6 +5,7 @@
 //! * [`disk`]: a disk behind its gate. * [`scsi`]: the SCSI resource before a host adapter. * [`files`]: file systems. * [`network`]: the network path over a device.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![warn(missing_docs)]
 extern crate alloc;
 

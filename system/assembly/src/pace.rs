@@ -28,15 +28,17 @@ impl Pace {
         if bytes == 0 || device_ns == 0 {
             return;
         }
-        let seen = (u128::from(bytes) * 1_000_000_000 / u128::from(device_ns)).min(1 << 40) as u64;
+        let seen = u128::from(bytes).saturating_mul(1_000_000_000).checked_div(u128::from(device_ns)).unwrap_or(0);
+        let seen = seen.min(1 << 40) as u64;
         let before = self.bytes_per_s.load(Ordering::Relaxed);
-        let after = before - before / INERTIA + seen / INERTIA;
+        let after = before.saturating_sub(before / INERTIA).saturating_add(seen / INERTIA);
         self.bytes_per_s.store(after.max(1), Ordering::Relaxed);
     }
 
     /// What the device moves in that time.
     pub fn bytes_in(&self, device_ns: u64) -> u64 {
-        let bytes = u128::from(self.bytes_per_s.load(Ordering::Relaxed)) * u128::from(device_ns) / 1_000_000_000;
+        let bytes =
+            u128::from(self.bytes_per_s.load(Ordering::Relaxed)).saturating_mul(u128::from(device_ns)) / 1_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX).clamp(FLUSH_BYTES_MIN, FLUSH_BYTES_MAX)
     }
 }

@@ -28,7 +28,7 @@ const COMMANDS_MORE: usize = 2;
 
 /// Commands of an activity that are under way at most.
 fn commands_max(depth: u16) -> usize {
-    usize::from(depth) * COMMANDS_PER_PLACE + COMMANDS_MORE
+    usize::from(depth).saturating_mul(COMMANDS_PER_PLACE).saturating_add(COMMANDS_MORE)
 }
 
 struct Disk {

@@ -89,7 +89,7 @@ fn group(system: &'static System, index: usize, share: Option<u32>, memory_bytes
 }
 
 fn checked_cores(engine: &Engine, cores: u64) -> Result<u64, Errno> {
-    let all = u64::MAX >> (64 - engine.cores().clamp(1, 64));
+    let all = u64::MAX >> 64u32.saturating_sub(engine.cores().clamp(1, 64) as u32);
     if cores == 0 || cores & !all != 0 { Err(Errno::ENODEV) } else { Ok(cores) }
 }
 
@@ -118,5 +118,5 @@ fn resource(
         engine.set_cores(id, cores)?;
     }
     // The file says who goes first by the least number, the engine by the largest.
-    engine.set_resource_params(id, weight, priority.map(|priority| u8::MAX - priority))
+    engine.set_resource_params(id, weight, priority.map(|priority| u8::MAX.saturating_sub(priority)))
 }

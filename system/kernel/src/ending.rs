@@ -49,7 +49,7 @@ pub fn begin(system: &'static System, grace_ms: u64) -> bool {
         return false;
     }
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
-    let grace_ns = grace_ms.min(END_GRACE_MS_MAX) * 1_000_000;
+    let grace_ns = grace_ms.min(END_GRACE_MS_MAX).saturating_mul(1_000_000);
     system.engine.spawn_for(resource, ActivityId::INFRASTRUCTURE, async move {
         log::info!("ending: programs have {} ms", grace_ns / 1_000_000);
         end_programs(system, grace_ns).await;

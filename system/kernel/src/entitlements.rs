@@ -40,7 +40,9 @@ pub fn divide(system: &System, at: ResourceId, policy: &Policy) {
     let at_top = || of_groups.clone().chain(of_tenants.clone()).filter(|((parent, _), _)| parent.is_none());
     let sum: u64 = at_top().map(|((_, share), _)| u64::from(share)).sum();
     for ((_, share), &activity) in at_top() {
-        let part = |amount: u64| (u128::from(amount) * u128::from(share) / u128::from(sum.max(1))) as u64;
+        let part = |amount: u64| {
+            (u128::from(amount).saturating_mul(u128::from(share)).checked_div(u128::from(sum)).unwrap_or(0)) as u64
+        };
         let limit_per_s = part(per_second(*rate)).max(1);
         let burst = if *burst == 0 { limit_per_s / BURST_PARTS } else { part(*burst) };
         give(engine, activity, at, Entitlement { limit_per_s, burst, ..Entitlement::default() });
@@ -60,7 +62,7 @@ fn entitlement(promise: &Promise) -> Entitlement {
     Entitlement {
         weight: promise.share,
         // In the machine file 0 goes first.
-        priority: promise.priority.map(|priority| u8::MAX - priority),
+        priority: promise.priority.map(|priority| u8::MAX.saturating_sub(priority)),
         deadline_ns: promise.deadline_ns.unwrap_or(0),
         reservation_per_s: promise.reservation.map_or(0, per_second),
         limit_per_s,

@@ -98,7 +98,7 @@ impl Host for Personality {
         let used = activities.held_bytes(tenant);
         let own_room = total_bytes.saturating_sub(used);
         let free_bytes = own_room.min(activities.memory_room(tenant));
-        MemoryUse { total_bytes, free_bytes, others_bytes: own_room - free_bytes }
+        MemoryUse { total_bytes, free_bytes, others_bytes: own_room.saturating_sub(free_bytes) }
     }
 
     fn process_memory(&self, activity: ActivityId) -> Option<ProcessMemory> {

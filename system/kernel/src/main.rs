@@ -4,6 +4,7 @@
 //! `tenants` (what each tenant gets), `native` (calls of the system tenant), `snapshot` (figures for the monitor).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 #[cfg(target_os = "none")]
 extern crate alloc;

@@ -72,8 +72,8 @@ pub fn start(system: &'static System, cache: &'static FileCache) {
     };
     let options = Options {
         activities: &system.engine.accounts().activities,
-        capacity_bytes: (free - 2 * floor) as u64,
-        low_bytes: floor as u64 * 2,
+        capacity_bytes: free.saturating_sub(floor.saturating_mul(2)) as u64,
+        low_bytes: (floor as u64).saturating_mul(2),
         free_bytes: || gyre_x86_64::free_bytes() as u64,
         payer: tenant_of,
         providers: vec![
@@ -91,7 +91,7 @@ pub fn start(system: &'static System, cache: &'static FileCache) {
     let has_room = |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer));
     let process_pages = |process| {
         let limit = Engine::current().map_or(u64::MAX, |engine| engine.accounts().activities.own_limit(process));
-        usize::try_from(limit / PAGE_BYTES as u64).unwrap_or(usize::MAX)
+        usize::try_from(limit / const { PAGE_BYTES as u64 }).unwrap_or(usize::MAX)
     };
     cache.connect(Room { client, has_room, process_pages, kept_pages: KEPT_PAGES });
 }
@@ -118,7 +118,8 @@ impl reclaim::Server for Spaces {
         let mut given = 0;
         for process in processes {
             if given < bytes {
-                given += process.space().give_back(bytes - given).await;
+                let more = process.space().give_back(bytes.saturating_sub(given)).await;
+                given = u64::saturating_add(given, more);
             }
         }
         Ok(given)

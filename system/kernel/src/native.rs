@@ -99,7 +99,7 @@ async fn keep(system: &'static System, thread: &Thread, number: u64, arguments: 
     let mut bytes = 0;
     // Twice: what address spaces give back in the first round, the cache can drop in the second.
     for _ in 0..2 {
-        bytes += memory.take_back(activity, u64::MAX).await.map_err(|_| Errno::EIO)?;
+        bytes = u64::saturating_add(bytes, memory.take_back(activity, u64::MAX).await.map_err(|_| Errno::EIO)?);
     }
     Ok(bytes)
 }
@@ -188,7 +188,7 @@ async fn launch(
 }
 
 fn remember(process: Arc<Process>) -> u64 {
-    let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
+    let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     STARTED.lock().insert(number, process);
     number
 }

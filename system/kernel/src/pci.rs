@@ -57,7 +57,7 @@ impl Registers for Region {
 /// Virtio devices of a type (2 block, 8 SCSI, 1 network), in PCI order, with their places. Those of other zones count, so that a machine's disks have
 /// the same numbers in each zone: [`DeviceError::NotOurs`].
 pub fn virtio_devices(kind: u16) -> impl Iterator<Item = (PciAddress, Result<Function, DeviceError>)> {
-    let modern = 0x1040 + kind;
+    let modern = 0x1040u16.saturating_add(kind);
     gyre_x86_64::pci_listing()
         .iter()
         .filter(move |listed| listed.id.vendor == VENDOR && listed.id.device == modern)

@@ -70,7 +70,7 @@ pub fn open(system: &System, tenant: ActivityId, name: &str) -> ActivityId {
 
 /// Places of each tenant's members.
 fn places(system: &System) -> usize {
-    let places = (ACTIVITIES_MAX - PLACES_KEPT) / system.activities.len().max(1);
+    let places = const { ACTIVITIES_MAX - PLACES_KEPT }.checked_div(system.activities.len()).unwrap_or(0);
     places.min(usize::from(u16::MAX))
 }
 
@@ -110,8 +110,8 @@ pub fn set_nice(engine: &'static Engine, activity: ActivityId, nice: i32) {
 fn weight_of(nice: i32) -> u32 {
     let (mut weight, mut unit) = (u64::from(WEIGHT_UNIT) << 16, 0);
     while unit != nice.clamp(-20, 19) {
-        weight = if nice < 0 { weight * 5 / 4 } else { weight * 4 / 5 };
-        unit += nice.signum();
+        weight = if nice < 0 { weight.saturating_mul(5) / 4 } else { weight.saturating_mul(4) / 5 };
+        unit = i32::saturating_add(unit, nice.signum());
     }
-    ((weight + (1 << 15)) >> 16).max(1) as u32
+    (weight.saturating_add(1 << 15) >> 16).max(1) as u32
 }

@@ -31,7 +31,7 @@ pub fn export(system: &System, figures: &Figures) -> Snapshot {
         version: VERSION,
         machine: system.machine.name.clone(),
         uptime_ns: figures.cores.first().map_or(0, |core| ns(core.partition.elapsed, figures.cycles_per_ms)),
-        cycles_per_second: figures.cycles_per_ms * 1000,
+        cycles_per_second: figures.cycles_per_ms.saturating_mul(1000),
         has_percent_shares: system.machine.has_percent_shares,
         cores: figures.cores.iter().map(core_time).collect(),
         activities: activities(system, figures, &sums),
@@ -50,7 +50,7 @@ pub fn export(system: &System, figures: &Figures) -> Snapshot {
 }
 
 fn ns(cycles: u64, cycles_per_ms: u64) -> u64 {
-    (u128::from(cycles) * 1_000_000 / u128::from(cycles_per_ms.max(1))) as u64
+    u128::from(cycles).saturating_mul(1_000_000).checked_div(u128::from(cycles_per_ms)).unwrap_or(0) as u64
 }
 
 fn sum(figures: &Figures) -> Sums {
@@ -60,7 +60,7 @@ fn sum(figures: &Figures) -> Sums {
         let entry = sums.entry((row.activity.0, row.resource.0)).or_insert(none);
         entry.columns = gyre_account::ledger::sum(entry.columns, row.columns);
         entry.dropped = entry.dropped.wrapping_add(row.dropped);
-        entry.queued += row.queued;
+        entry.queued = entry.queued.saturating_add(row.queued);
     }
     sums
 }
@@ -68,10 +68,12 @@ fn sum(figures: &Figures) -> Sums {
 fn core_time(core: &CoreSnapshot) -> CoreTime {
     let mut handling: BTreeMap<u32, u64> = BTreeMap::new();
     for row in &core.rows {
-        *handling.entry(row.activity.0).or_default() += row.columns[Column::Cycles as usize];
+        let cycles = handling.entry(row.activity.0).or_default();
+        *cycles = u64::wrapping_add(*cycles, row.columns[Column::Cycles as usize]);
     }
     let partition = &core.partition;
-    let attributed = handling.values().sum::<u64>() + partition.scheduling + partition.interrupt + partition.idle;
+    let others = [partition.scheduling, partition.interrupt, partition.idle];
+    let attributed = handling.values().chain(&others).fold(0, |sum: u64, cycles| sum.wrapping_add(*cycles));
     CoreTime {
         core: core.core as u16,
         elapsed_cycles: partition.elapsed,
@@ -151,7 +153,7 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         _ => (0, 0),
     };
     let cache = storage::cache_usage(info.id);
-    let pages = |count: usize| count as u64 * gyre_machine::PAGE_BYTES as u64;
+    let pages = |count: usize| (count as u64).saturating_mul(gyre_machine::PAGE_BYTES as u64);
     let budget = memory_resource::figures(info.id).unwrap_or_default();
     let (threads, started) = index.and_then(tenants::running).map_or((0, 0), |running| {
         let tree = running.tenant.tree.lock();
@@ -229,7 +231,8 @@ fn missing_calls(system: &System) -> Vec<MissingCall> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let all = (0..system.activities.len()).filter_map(tenants::running);
     for (number, count) in all.flat_map(|running| running.tenant.missed_calls()) {
-        *counts.entry(number).or_default() += u64::from(count);
+        let entry = counts.entry(number).or_default();
+        *entry = u64::saturating_add(*entry, u64::from(count));
     }
     let call = |(number, count)| MissingCall { name: gyre_linux::table::name_of(number).into(), count };
     counts.into_iter().map(call).collect()
@@ -256,7 +259,7 @@ fn resource(info: &ResourceInfo, figures: &Figures) -> Resource {
         cores: info.cores,
         batch: info.batch,
         weight: info.weight,
-        priority: u8::MAX - info.priority,
+        priority: u8::MAX.saturating_sub(info.priority),
         is_gate: info.is_gate,
         scheduling_cycles: scheduling.sum(),
         longest_cycles: rows.map(|row| row.columns[Column::SpanCyclesMax as usize]).max().unwrap_or(0),

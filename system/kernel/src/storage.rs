@@ -89,7 +89,7 @@ pub fn start(system: &'static System) -> Disks {
         pages,
         pages_per_activity: pages,
         // A fifth of an equal part, as Linux' dirty_ratio: below it a writer does not wait for the disk.
-        dirty_per_activity: (pages / tenants / 5).max(16),
+        dirty_per_activity: (pages.checked_div(tenants).unwrap_or(pages) / 5).max(16),
         payer: tenant_of,
     };
     let cache: &'static FileCache = Box::leak(Box::new(FileCache::new(options)));
@@ -104,7 +104,7 @@ pub fn start(system: &'static System) -> Disks {
 /// How much memory a tenant may use: what its writers may leave dirty follows.
 pub fn set_limit(tenant: ActivityId, bytes: u64) {
     if let Some(cache) = CACHE.get() {
-        cache.set_budget(tenant, usize::try_from(bytes / PAGE_BYTES as u64).unwrap_or(usize::MAX));
+        cache.set_budget(tenant, usize::try_from(bytes / const { PAGE_BYTES as u64 }).unwrap_or(usize::MAX));
     }
 }
 
@@ -116,7 +116,7 @@ fn start_disk(
 ) -> Option<&'static VirtioDisk> {
     // A disk with one queue has its interrupts at a core of its own, as far as there are cores.
     let cores = system.engine.cores();
-    let order: Vec<usize> = (0..cores).map(|core| (index + core) % cores).collect();
+    let order: Vec<usize> = (0..cores).map(|core| index.wrapping_add(core).checked_rem(cores).unwrap_or(0)).collect();
     match function.and_then(|function| open(function, &order, system.machine.disk_depth)) {
         Ok(device) => {
             let kind = if device.is_scsi() { "SCSI" } else { "block device" };

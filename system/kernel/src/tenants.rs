@@ -257,9 +257,15 @@ async fn mount(
     let is_gated = grid::has_gate(system.machine, "file_cache");
     let report = (is_gated || grid::has_gate(system.machine, "ext2")).then(|| reporter(system.engine));
     let tables = system.activities.get(index).and_then(|tenant| tables::open(system, *tenant));
-    let options = MountOptions { nodes: bounds, names: bounds, report, tables, ..MountOptions::new(index as u32 + 1) };
+    let options = MountOptions {
+        nodes: bounds,
+        names: bounds,
+        report,
+        tables,
+        ..MountOptions::new((index as u32).saturating_add(1))
+    };
     // Writes back what was dirty for long; what it finds is done in the name of who dirtied it.
-    let core = index % system.engine.cores();
+    let core = index.checked_rem(system.engine.cores()).unwrap_or(0);
     let mounted = gyre_assembly::files::mount(system.engine, client, options, disks.cache, core, is_gated).await;
     let (server, client) = mounted.inspect_err(|_| tables::close(system.engine, tables))?;
     memory::add_file_system(server);
@@ -298,7 +304,7 @@ async fn place(client: files::Client, root: NodeId, file: &EmbeddedFile, content
     for chunk in contents.chunks(32 * 1024) {
         let data = Bytes::copy_from(chunk).map_err(|_| StartError::OutOfMemory)?;
         client.write(node, offset, vec![data]).await?;
-        offset += chunk.len() as u64;
+        offset = u64::saturating_add(offset, chunk.len() as u64);
     }
     Ok(())
 }
