@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_interface::{Readiness, Ready};
+use gyre_interface::{Position, Readiness, Ready};
 use gyre_message::{WaitQueue, select};
 use gyre_object::SpinLock;
 
@@ -18,11 +18,11 @@ pub struct Request {
     /// Where data comes from.
     pub source: Arc<dyn Source>,
     /// The first byte of it.
-    pub offset: u64,
+    pub offset: Position,
     /// How many bytes at most; the end of the source ends it before.
     pub bytes: u64,
     /// Where it goes in the sink.
-    pub sink_offset: u64,
+    pub sink_offset: Position,
 }
 
 /// How a flow has ended.
@@ -171,7 +171,7 @@ impl Flow {
             sink: &self.sink,
             membership: &self.membership,
             next: request.offset,
-            end: request.offset.saturating_add(request.bytes),
+            end: request.offset.advanced(request.bytes),
             sink_offset: request.sink_offset,
         };
         let mut moved = |bytes| {

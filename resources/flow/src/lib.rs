@@ -12,6 +12,7 @@
 //! flows of a program together never read more than [`SHARED_BYTES_MAX`] at once; whatever a flow holds is released by dropping it.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

@@ -68,15 +68,16 @@ impl State {
     }
 
     fn try_grant(&mut self, id: u32, bytes: usize) -> bool {
-        let has_room = self.in_flight == 0 || self.in_flight + bytes <= crate::SHARED_BYTES_MAX;
+        let has_room = self.in_flight == 0 || self.in_flight.saturating_add(bytes) <= crate::SHARED_BYTES_MAX;
         let first =
             self.members.iter().filter(|member| member.waiting > 0).min_by_key(|member| (member.time, member.id));
         if !has_room || first.is_some_and(|first| first.id != id) {
             return false;
         }
-        self.in_flight += bytes;
+        self.in_flight = self.in_flight.saturating_add(bytes);
         if let Some(member) = self.member(id) {
-            member.time += bytes as u64 * SCALE / u64::from(member.share);
+            let charge = (bytes as u64).saturating_mul(SCALE).checked_div(u64::from(member.share));
+            member.time = member.time.saturating_add(charge.unwrap_or(0));
         }
         true
     }
@@ -101,9 +102,9 @@ impl Waiting<'_> {
         let least = state.members.iter().filter(|member| member.waiting > 0).map(|member| member.time).min();
         if let Some(member) = state.member(of.id) {
             if let (0, Some(least)) = (member.waiting, least) {
-                member.time = member.time.max(least.saturating_sub(crate::PART_BYTES as u64 * SCALE));
+                member.time = member.time.max(least.saturating_sub(const { crate::PART_BYTES as u64 * SCALE }));
             }
-            member.waiting += 1;
+            member.waiting = member.waiting.saturating_add(1);
         }
         Waiting(of)
     }
@@ -112,7 +113,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(member) = self.0.shares.state.lock().member(self.0.id) {
-            member.waiting -= 1;
+            member.waiting = member.waiting.saturating_sub(1);
         }
         self.0.shares.changed.wake_all();
     }
@@ -127,7 +128,9 @@ impl Drop for Membership {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        self.shares.state.lock().in_flight -= self.bytes;
+        let mut state = self.shares.state.lock();
+        state.in_flight = state.in_flight.saturating_sub(self.bytes);
+        drop(state);
         self.shares.changed.wake_all();
     }
 }

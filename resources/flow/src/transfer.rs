@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use gyre_interface::Position;
 use gyre_object::Bytes;
 
 /// A read under way: fewer bytes than asked for where there are no more now, none at the end.
@@ -41,7 +42,7 @@ pub trait Sink: Send + Sync {
 pub fn skip(data: &mut Vec<Bytes>, mut count: usize) {
     data.retain_mut(|piece| {
         let gone = count.min(piece.len());
-        count -= gone;
+        count = count.saturating_sub(gone);
         if gone > 0 {
             *piece = piece.slice(gone, piece.len());
         }
@@ -51,7 +52,7 @@ pub fn skip(data: &mut Vec<Bytes>, mut count: usize) {
 
 /// A part: where it begins, how much was asked for, and how far it is.
 struct Part {
-    offset: u64,
+    offset: Position,
     bytes: usize,
     reading: Reading,
     read: Option<Result<Vec<Bytes>>>,
@@ -87,11 +88,11 @@ pub struct Transfer<'a> {
     /// Its share of what the program's flows read.
     pub membership: &'a Arc<Membership>,
     /// The next byte to be asked for.
-    pub next: u64,
+    pub next: Position,
     /// The byte after the last one wanted.
-    pub end: u64,
-    /// Where the next byte goes in the sink.
-    pub sink_offset: u64,
+    pub end: Position,
+    /// Where the next byte goes in the sink; at [`Position::LAST`] a file takes none.
+    pub sink_offset: Position,
 }
 
 impl Transfer<'_> {
@@ -119,7 +120,7 @@ impl Transfer<'_> {
                     return Ok(());
                 }
                 moved(count as u64);
-                self.sink_offset += count as u64;
+                self.sink_offset = self.sink_offset.advanced(count as u64);
                 write = write.take().and_then(|write| self.go_on(write.rest, count));
             }
         }
@@ -131,7 +132,7 @@ impl Transfer<'_> {
         let count: usize = data.iter().map(Bytes::len).sum();
         if count < part.bytes {
             parts.clear();
-            self.next = part.offset + count as u64;
+            self.next = part.offset.advanced(count as u64);
             self.end = if count == 0 { self.next } else { self.end };
         }
         self.go_on(data, 0)
@@ -140,13 +141,13 @@ impl Transfer<'_> {
     /// Writes what is left behind the first `count` bytes.
     fn go_on(&self, mut rest: Vec<Bytes>, count: usize) -> Option<Write> {
         skip(&mut rest, count);
-        (!rest.is_empty()).then(|| Write { writing: self.sink.write(self.sink_offset, rest.clone()), rest })
+        (!rest.is_empty()).then(|| Write { writing: self.sink.write(self.sink_offset.get(), rest.clone()), rest })
     }
 
     fn read_ahead(&mut self, parts: &mut VecDeque<Part>) {
         let most = if self.source.has_offsets() { PARTS_MAX } else { 1 };
         while parts.len() < most && self.next < self.end {
-            let (offset, bytes) = (self.next, (self.end - self.next).min(PART_BYTES as u64) as usize);
+            let (offset, bytes) = (self.next, self.next.until(self.end).min(PART_BYTES as u64) as usize);
             let (source, membership) = (self.source.clone(), self.membership.clone());
             let reading = Box::pin(async move {
                 // Who waits for somebody to write holds nothing that others could read by.
@@ -154,10 +155,10 @@ impl Transfer<'_> {
                     waiting.await?;
                 }
                 let _grant = membership.grant(bytes).await;
-                source.read(offset, bytes).await
+                source.read(offset.get(), bytes).await
             });
             parts.push_back(Part { offset, bytes, reading, read: None });
-            self.next += bytes as u64;
+            self.next = offset.advanced(bytes as u64);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A lock that is held across waits: the position of an open file. Waiting for it is a wait like any other.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use gyre_interface::Position;
 use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 
@@ -57,6 +58,14 @@ impl<T: Copy> Held<'_, T> {
     /// Replaces the value.
     pub fn set(&self, value: T) {
         *self.lock.value.lock() = value;
+    }
+}
+
+impl Held<'_, u64> {
+    /// Moves a file's position on by what a call has moved, at most to the last one that there is.
+    pub fn advance(&self, bytes: usize) {
+        let mut at = self.lock.value.lock();
+        *at = at.saturating_add(bytes as u64).min(Position::LAST.get());
     }
 }
 

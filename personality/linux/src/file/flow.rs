@@ -26,7 +26,7 @@ impl FlowEnd {
         let Some(Completion { cookie, result }) = self.0.complete().ok_or(Errno::EAGAIN)? else {
             return Ok(0);
         };
-        let result = result.map_or_else(|error| -i64::from(error), |bytes| bytes as i64);
+        let result = result.map_or_else(|error| i64::from(error).wrapping_neg(), |bytes| bytes as i64);
         let (first, second) = into.split_at_mut(COMPLETION_BYTES / 2);
         first.copy_from_slice(&cookie.to_le_bytes());
         second.copy_from_slice(&result.to_le_bytes());

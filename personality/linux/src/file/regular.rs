@@ -11,11 +11,12 @@ use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_interface::Position;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Bytes;
 
 /// Largest offset (off_t).
-pub const OFFSET_MAX: u64 = i64::MAX as u64;
+pub const OFFSET_MAX: u64 = Position::LAST.get();
 
 fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
     file.place().ok_or(Errno::EBADF)
@@ -29,7 +30,7 @@ pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Optio
     }
     let position = file.position.hold().await;
     let count = read_at(file, place, buffer, position.get()).await?;
-    position.set(position.get() + count as u64);
+    position.advance(count);
     Ok(count)
 }
 
@@ -43,7 +44,7 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
     let before = buffer.done();
     while buffer.left() > 0 {
         let wanted = buffer.left().min(TURN_BYTES);
-        let at = offset.saturating_add((buffer.done() - before) as u64);
+        let at = offset.saturating_add(buffer.done_since(before) as u64);
         let pieces = match fetch(file, place, at, wanted).await {
             Err(error) if buffer.done() == before => return Err(error),
             Err(_) => break,
@@ -57,7 +58,7 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
             Ok(_) => {}
         }
     }
-    Ok(buffer.done() - before)
+    Ok(buffer.done_since(before))
 }
 
 /// Reads what only the disk keeps waiting into one piece of memory that is there, copied once when it has been brought. `None` where it must be
@@ -128,7 +129,7 @@ pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Opti
     }
     let position = file.position.hold().await;
     let count = write_at(file, place, buffer, position.get()).await?;
-    position.set(position.get() + count as u64);
+    position.advance(count);
     Ok(count)
 }
 
@@ -149,11 +150,12 @@ pub(super) async fn write_cached(
 ) -> Result<usize, Errno> {
     let before = buffer.done();
     while buffer.left() > 0 {
-        let at = offset.saturating_add((buffer.done() - before) as u64);
+        let at = offset.saturating_add(buffer.done_since(before) as u64);
         if at >= OFFSET_MAX {
             return Err(Errno::EFBIG);
         }
-        let head = TURN_BYTES - at as usize % TURN_BYTES;
+        let head = TURN_BYTES.saturating_sub(at as usize % TURN_BYTES);
+        let head = head.min(usize::try_from(OFFSET_MAX.saturating_sub(at)).unwrap_or(usize::MAX));
         let gathered_from = buffer.done();
         let sent = match buffer.gather(head).await {
             Ok(pieces) => store(file, place, at, pieces).await,
@@ -161,20 +163,20 @@ pub(super) async fn write_cached(
         };
         if sent.is_err() {
             // What was not taken does not count as written.
-            buffer.give_back(buffer.done() - gathered_from);
+            buffer.give_back(buffer.done_since(gathered_from));
         }
         match sent {
             Err(error) if buffer.done() == before => return Err(error),
             Err(_) => break,
             Ok((gathered, written)) => {
-                buffer.give_back(gathered - written);
+                buffer.give_back(gathered.saturating_sub(written));
                 if written < gathered {
                     break;
                 }
             }
         }
     }
-    Ok(buffer.done() - before)
+    Ok(buffer.done_since(before))
 }
 
 /// Writes for a plain write, as [`fetch`] reads. Bytes offered and bytes taken.
@@ -191,6 +193,7 @@ async fn store(file: &OpenFile, place: &Place, at: u64, pieces: Vec<Bytes>) -> R
 async fn send(place: &Place, at: Option<u64>, pieces: Vec<Bytes>) -> Result<(usize, usize), Errno> {
     let gathered = pieces.iter().map(Bytes::len).sum();
     let written = match at {
+        Some(OFFSET_MAX..) => return Err(Errno::EFBIG),
         Some(at) => place.system().write(place.node, at, pieces).await?,
         None => {
             place.system().append(place.node, pieces).await?;
@@ -228,7 +231,7 @@ async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> 
             gate.pass(bytes).await?;
         }
         match place.system().append(place.node, pieces).await {
-            Ok(offset) => position.set(offset + bytes as u64),
+            Ok(offset) => position.set(offset.saturating_add(bytes as u64)),
             Err(error) => {
                 buffer.give_back(bytes);
                 if buffer.done() == before {
@@ -238,7 +241,7 @@ async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> 
             }
         }
     }
-    let count = buffer.done() - before;
+    let count = buffer.done_since(before);
     if is_direct {
         direct::bring_out(place, position.get().saturating_sub(count as u64), count).await?;
     }
@@ -260,7 +263,7 @@ pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> 
     }
     let position = file.position.hold().await;
     let (_, written) = send(place, Some(position.get()), data).await?;
-    position.set(position.get() + written as u64);
+    position.advance(written);
     Ok(written)
 }
 

@@ -93,13 +93,18 @@ impl<'a> UserBuffer<'a> {
         self.left = self.left.min(bytes);
     }
 
+    /// Bytes used since it was `before`.
+    pub fn done_since(&self, before: usize) -> usize {
+        self.done.saturating_sub(before)
+    }
+
     /// The next contiguous part of at most `bytes_max` bytes.
     pub(super) fn next(&mut self, bytes_max: usize) -> Option<Range> {
         loop {
             let range = *self.ranges.as_slice().get(self.index)?;
-            let rest = range.bytes - self.offset.min(range.bytes);
+            let rest = range.bytes.saturating_sub(self.offset);
             if rest == 0 {
-                self.index += 1;
+                self.index = self.index.saturating_add(1);
                 self.offset = 0;
                 continue;
             }
@@ -127,9 +132,9 @@ impl<'a> UserBuffer<'a> {
 
     /// The next `bytes` bytes, which lie in what [`Self::next`] gave, are used.
     pub(super) fn used(&mut self, bytes: usize) {
-        self.offset += bytes;
-        self.left -= bytes;
-        self.done += bytes;
+        self.offset = self.offset.saturating_add(bytes);
+        self.left = self.left.saturating_sub(bytes);
+        self.done = self.done.saturating_add(bytes);
     }
 
     /// Copies `data` to the program; stops where the buffer ends. Answers the bytes copied.
@@ -147,7 +152,7 @@ impl<'a> UserBuffer<'a> {
             let result = self.thread.copy_out_from(range.address, part, &mut done).await;
             self.used(done);
             result?;
-            copied += done;
+            copied = usize::saturating_add(copied, done);
         }
         Ok(copied)
     }
@@ -160,10 +165,10 @@ impl<'a> UserBuffer<'a> {
         let before = self.done;
         for piece in pieces {
             if let Err(error) = self.put(piece.as_slice()).await {
-                return if self.done > before { Ok(self.done - before) } else { Err(error) };
+                return if self.done > before { Ok(self.done_since(before)) } else { Err(error) };
             }
         }
-        Ok(self.done - before)
+        Ok(self.done_since(before))
     }
 
     /// Copies up to `into.len()` bytes from the program. Answers the bytes copied: fewer at the buffer's end.
@@ -173,15 +178,15 @@ impl<'a> UserBuffer<'a> {
     pub async fn get(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut copied = 0;
         while copied < into.len() {
-            let Some(range) = self.next(into.len() - copied) else {
+            let Some(range) = self.next(into.len().saturating_sub(copied)) else {
                 break;
             };
-            let Some(part) = into.get_mut(copied..copied + range.bytes) else {
+            let Some(part) = into.get_mut(copied..).and_then(|rest| rest.get_mut(..range.bytes)) else {
                 break;
             };
             self.thread.copy_in(range.address, part).await?;
             self.used(range.bytes);
-            copied += range.bytes;
+            copied = copied.saturating_add(range.bytes);
         }
         Ok(copied)
     }
@@ -195,10 +200,10 @@ impl<'a> UserBuffer<'a> {
         let mut pieces = Vec::with_capacity(total.div_ceil(PAGE_BYTES));
         let mut gathered = 0;
         while gathered < total {
-            let bytes = (total - gathered).min(PAGE_BYTES);
+            let bytes = total.saturating_sub(gathered).min(PAGE_BYTES);
             match self.gather_page(bytes).await {
                 Ok(piece) => {
-                    gathered += piece.len();
+                    gathered = usize::saturating_add(gathered, piece.len());
                     pieces.push(piece);
                 }
                 Err(error) if pieces.is_empty() => return Err(error),
@@ -215,14 +220,14 @@ impl<'a> UserBuffer<'a> {
         let into = into.ok_or(Errno::ENOMEM)?;
         match self.get(into).await {
             Err(error) if self.done == before => Err(error),
-            _ => Ok(Bytes::new(page, 0, self.done - before)),
+            _ => Ok(Bytes::new(page, 0, self.done_since(before))),
         }
     }
 
     /// Uses up the whole buffer without touching it; answers its length.
     pub fn skip(&mut self) -> usize {
         let skipped = self.left;
-        self.done += skipped;
+        self.done = self.done.saturating_add(skipped);
         self.left = 0;
         skipped
     }
@@ -230,14 +235,14 @@ impl<'a> UserBuffer<'a> {
     /// Takes back the use of the last `bytes` bytes, which went nowhere.
     pub fn give_back(&mut self, bytes: usize) {
         let mut bytes = bytes.min(self.done);
-        self.done -= bytes;
-        self.left += bytes;
+        self.done = self.done.saturating_sub(bytes);
+        self.left = self.left.saturating_add(bytes);
         while bytes > self.offset && self.index > 0 {
-            bytes -= self.offset;
-            self.index -= 1;
+            bytes = bytes.saturating_sub(self.offset);
+            self.index = self.index.saturating_sub(1);
             self.offset = self.ranges.as_slice().get(self.index).map_or(0, |range| range.bytes);
         }
-        self.offset -= bytes.min(self.offset);
+        self.offset = self.offset.saturating_sub(bytes);
     }
 }
 
@@ -249,7 +254,7 @@ pub async fn read_iovecs(thread: &Thread, address: u64, count: usize) -> Result<
     if count > IOVECS_MAX {
         return Err(Errno::EINVAL);
     }
-    let mut raw = alloc::vec![0u8; count * 16];
+    let mut raw = alloc::vec![0u8; count.saturating_mul(16)];
     thread.copy_in(address, &mut raw).await?;
     let mut ranges = Vec::with_capacity(count);
     let mut total = 0usize;
@@ -264,18 +269,10 @@ pub async fn read_iovecs(thread: &Thread, address: u64, count: usize) -> Result<
 
 /// The little-endian 64-bit word at `at`, 0 beyond the end.
 pub fn word(raw: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    if let Some(part) = raw.get(at..at + 8) {
-        bytes.copy_from_slice(part);
-    }
-    u64::from_le_bytes(bytes)
+    raw.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The little-endian 32-bit word at `at`, 0 beyond the end.
 pub fn half(raw: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    if let Some(part) = raw.get(at..at + 4) {
-        bytes.copy_from_slice(part);
-    }
-    u32::from_le_bytes(bytes)
+    raw.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }

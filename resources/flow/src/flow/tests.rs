@@ -132,7 +132,8 @@ impl Sink for Store {
 }
 
 fn request(source: Arc<dyn Source>, offset: u64, bytes: u64, sink_offset: u64) -> Request {
-    Request { source, offset, bytes, sink_offset }
+    let place = |at| Position::new(at).unwrap();
+    Request { source, offset: place(offset), bytes, sink_offset: place(sink_offset) }
 }
 
 #[test]

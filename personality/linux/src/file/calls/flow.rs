@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_flow::{Flow, Request};
+use gyre_interface::Position;
 use gyre_interface::io_stream::StreamEnds;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
@@ -67,7 +68,7 @@ fn flow_of(thread: &Thread, descriptor: i32) -> Result<Arc<Flow>, Errno> {
 /// `flow_source(flow, source, offset, bytes, sink_offset)`.
 ///
 /// # Errors
-/// EBADF; EINVAL for what is no flow or cannot be read so; EPIPE for a flow that is closed or has failed.
+/// EBADF; EINVAL for what is no flow or cannot be read so, and for offsets beyond [`Position::LAST`]; EPIPE for a flow that is closed or has failed.
 pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let flow = flow_of(thread, a.int(0))?;
     let source = usable_file(thread, a.int(1))?;
@@ -77,8 +78,9 @@ pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if !can_be_taken(source.object()) {
         return Err(Errno::EINVAL);
     }
-    let request =
-        Request { source: Arc::new(End(source)), offset: a.word(2), bytes: a.word(3), sink_offset: a.word(4) };
+    let place = |at| Position::new(at).ok_or(Errno::EINVAL);
+    let (offset, sink_offset) = (place(a.word(2))?, place(a.word(4))?);
+    let request = Request { source: Arc::new(End(source)), offset, bytes: a.word(3), sink_offset };
     flow.add(request).map(|()| 0).map_err(|_| Errno::EPIPE)
 }
 
@@ -144,7 +146,7 @@ pub async fn stream_read(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let pieces = if is_file {
         let position = file.position.hold().await;
         let pieces = take(&file, position.get(), most).await?;
-        position.set(position.get() + length(&pieces) as u64);
+        position.advance(length(&pieces));
         pieces
     } else {
         thread.interruptible(take(&file, 0, most)).await??
@@ -153,7 +155,7 @@ pub async fn stream_read(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut address = 0;
     if bytes > 0 {
         let (pages, start) = exposable(pieces, is_file)?;
-        address = thread.space().expose(pages).await? + start as u64;
+        address = thread.space().expose(pages).await?.saturating_add(start as u64);
     }
     thread.copy_out(a.word(1), &address.to_le_bytes()).await?;
     thread.copy_out(a.word(2), &(bytes as u64).to_le_bytes()).await?;
@@ -170,9 +172,9 @@ fn exposable(pieces: Vec<Bytes>, is_file: bool) -> Result<(Vec<Page>, usize), Er
     let count = pieces.len();
     let fits = |(index, piece): (usize, &Bytes)| {
         let (page, start) = piece.location();
-        let end = start + piece.len();
+        let end = start.saturating_add(piece.len());
         let is_whole = start == 0 && end == PAGE_BYTES;
-        let is_edge = is_file && (start == 0 || index == 0) && (end == PAGE_BYTES || index + 1 == count);
+        let is_edge = is_file && (start == 0 || index == 0) && (end == PAGE_BYTES || index.saturating_add(1) == count);
         page.len() == PAGE_BYTES && (is_whole || is_edge)
     };
     if pieces.iter().enumerate().all(fits) {
@@ -188,9 +190,9 @@ fn exposable(pieces: Vec<Bytes>, is_file: bool) -> Result<(Vec<Page>, usize), Er
                 pages.push(Page::zeroed()?);
                 filled = 0;
             }
-            let (now, later) = rest.split_at(rest.len().min(PAGE_BYTES - filled));
+            let (now, later) = rest.split_at(rest.len().min(PAGE_BYTES.saturating_sub(filled)));
             pages.last().ok_or(Errno::ENOMEM)?.write(filled, now);
-            filled += now.len();
+            filled = filled.saturating_add(now.len());
             rest = later;
         }
     }

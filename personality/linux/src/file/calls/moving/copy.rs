@@ -9,6 +9,7 @@ use crate::file::size_limit;
 use crate::file::transfer::CALL_BYTES_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use gyre_interface::Position;
 
 /// `copy_file_range(in, in_offset, out, out_offset, bytes, flags)`.
 ///
@@ -28,38 +29,44 @@ pub async fn copy_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if overlaps(&source, from, &out, to, bytes).await? {
         return Err(Errno::EINVAL);
     }
-    let bytes = size_limit::permitted(thread, to, bytes)?;
+    let bytes = size_limit::permitted(thread, to.get(), bytes)?;
     let (source, out) = (&source, &out);
     let moved = FileMove { thread, source, from, out, to: Some(to), bytes, nonblocking: false }.run().await;
-    move_position(thread, source, a.word(1), from + moved.bytes as u64).await?;
-    move_position(thread, out, a.word(3), to + moved.bytes as u64).await?;
+    move_position(thread, source, a.word(1), from.advanced(moved.bytes as u64)).await?;
+    move_position(thread, out, a.word(3), to.advanced(moved.bytes as u64)).await?;
     moved.outcome(thread)
 }
 
 /// True where both are one file and what would be copied is written over.
-async fn overlaps(source: &OpenFile, from: u64, out: &OpenFile, to: u64, bytes: usize) -> Result<bool, Errno> {
+async fn overlaps(
+    source: &OpenFile,
+    from: Position,
+    out: &OpenFile,
+    to: Position,
+    bytes: usize,
+) -> Result<bool, Errno> {
     let (Some(place), Some(other)) = (source.place(), out.place()) else { return Ok(false) };
     if !place.same(other) {
         return Ok(false);
     }
     let size = place.system().attributes(place.node).await?.size_bytes;
-    let bytes = size.saturating_sub(from).min(bytes as u64);
-    Ok(bytes > 0 && from.saturating_add(bytes) > to && to.saturating_add(bytes) > from)
+    let bytes = size.saturating_sub(from.get()).min(bytes as u64);
+    Ok(bytes > 0 && from.advanced(bytes) > to && to.advanced(bytes) > from)
 }
 
-async fn position_or(thread: &Thread, file: &OpenFile, address: u64) -> Result<u64, Errno> {
+async fn position_or(thread: &Thread, file: &OpenFile, address: u64) -> Result<Position, Errno> {
     match address {
-        0 => Ok(file.position.peek()),
+        0 => Position::new(file.position.peek()).ok_or(Errno::EOVERFLOW),
         address => read_offset(thread, address).await,
     }
 }
 
-async fn move_position(thread: &Thread, file: &OpenFile, address: u64, to: u64) -> Result<(), Errno> {
+async fn move_position(thread: &Thread, file: &OpenFile, address: u64, to: Position) -> Result<(), Errno> {
     match address {
         0 => {
-            file.position.hold().await.set(to);
+            file.position.hold().await.set(to.get());
             Ok(())
         }
-        address => thread.copy_out(address, &to.to_le_bytes()).await,
+        address => thread.copy_out(address, &to.get().to_le_bytes()).await,
     }
 }

@@ -6,7 +6,7 @@ use crate::file::open_file::OpenFile;
 use crate::{Errno, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use gyre_interface::Ready;
+use gyre_interface::{Position, Ready};
 
 /// Bytes read at once for a socket: what one sending takes, so that little is looked up in vain.
 const SEND_TURN_BYTES: usize = 64 * 1024;
@@ -16,10 +16,10 @@ pub(super) struct FileMove<'a> {
     pub(super) thread: &'a Arc<Thread>,
     pub(super) source: &'a Arc<OpenFile>,
     /// The first byte in the source.
-    pub(super) from: u64,
+    pub(super) from: Position,
     pub(super) out: &'a Arc<OpenFile>,
     /// Its place in the sink, where that is not where writing goes on.
-    pub(super) to: Option<u64>,
+    pub(super) to: Option<Position>,
     /// How much at most.
     pub(super) bytes: usize,
     pub(super) nonblocking: bool,
@@ -41,9 +41,9 @@ impl FileMove<'_> {
         let mut moved = 0;
         while moved < self.bytes {
             match self.part(moved).await {
-                Step::Arrived(count) => moved += count,
-                Step::Over(count, error) => return Moved { bytes: moved + count, error },
-                Step::Waits(count) => return Box::pin(super::ride::rest(self, moved + count)).await,
+                Step::Arrived(count) => moved = moved.saturating_add(count),
+                Step::Over(count, error) => return Moved { bytes: moved.saturating_add(count), error },
+                Step::Waits(count) => return Box::pin(super::ride::rest(self, moved.saturating_add(count))).await,
             }
         }
         Moved { bytes: moved, error: None }
@@ -54,9 +54,15 @@ impl FileMove<'_> {
         if self.nonblocking && is_full_socket(self.out) {
             return Step::Over(0, Some(Errno::EAGAIN));
         }
-        let left = self.bytes - moved;
+        let left = self.bytes.saturating_sub(moved);
         let most = if matches!(self.out.object(), Object::Socket(_)) { SEND_TURN_BYTES } else { TURN_BYTES };
-        let (at, wanted) = (self.from + moved as u64, left.min(most));
+        // No file goes so far.
+        let Some(at) = self.from.plus(moved as u64) else { return Step::Over(0, None) };
+        let to = match self.to.map(|to| to.plus(moved as u64).ok_or(Errno::EFBIG)).transpose() {
+            Ok(to) => to.map(Position::get),
+            Err(error) => return Step::Over(0, Some(error)),
+        };
+        let (at, wanted) = (at.get(), left.min(most));
         let passage = self.source.tenant().passage;
         let pieces = match passage.take_near(self.source, at, wanted) {
             Some(pieces) => pieces,
@@ -71,7 +77,6 @@ impl FileMove<'_> {
         if found == 0 {
             return Step::Over(0, None);
         }
-        let to = self.to.map(|to| to + moved as u64);
         match passage.give(self.out, to, pieces).await {
             Ok(count) if count == found => Step::Arrived(count),
             Ok(0) => Step::Over(0, None),

@@ -19,6 +19,7 @@ use super::read_write::broken_pipe;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::{Errno, Outcome, Thread};
+use gyre_interface::Position;
 use gyre_object::Bytes;
 
 /// How far a call came.
@@ -52,8 +53,8 @@ fn is_pipe(file: &OpenFile) -> bool {
 ///
 /// # Errors
 /// EFAULT; EINVAL for a negative one.
-async fn read_offset(thread: &Thread, address: u64) -> Result<u64, Errno> {
+async fn read_offset(thread: &Thread, address: u64) -> Result<Position, Errno> {
     let mut offset = [0; 8];
     thread.copy_in(address, &mut offset).await?;
-    u64::try_from(i64::from_le_bytes(offset)).map_err(|_| Errno::EINVAL)
+    Position::new(u64::from_le_bytes(offset)).ok_or(Errno::EINVAL)
 }

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_flow::{Reading, Sink, Source, Transfer, Writing};
-use gyre_interface::Ready;
+use gyre_interface::{Position, Ready};
 use gyre_object::{Bytes, SpinLock};
 
 /// A call's share among the flows of its program.
@@ -70,31 +70,32 @@ impl Source for Held {
 /// The rest of a move, after its first `moved` bytes.
 pub(super) async fn rest(of: &FileMove<'_>, moved: usize) -> Moved {
     let source: Arc<dyn Source> = Arc::new(End(of.source.clone()));
-    let (next, end) = (of.from + moved as u64, of.from + of.bytes as u64);
-    let (to, done) = (of.to.map(|to| to + moved as u64), moved as u64);
+    let (next, end) = (of.from.advanced(moved as u64), of.from.advanced(of.bytes as u64));
+    let (to, done) = (of.to.map(|to| to.advanced(moved as u64)), moved as u64);
     transfer(of.thread, &source, of.out, (next, end), to, done).await
 }
 
 /// Writes what was taken from a stream, waiting for room.
-pub(super) async fn held(thread: &Arc<Thread>, data: Vec<Bytes>, out: &Arc<OpenFile>, to: Option<u64>) -> Moved {
-    let bytes = super::length(&data) as u64;
+pub(super) async fn held(thread: &Arc<Thread>, data: Vec<Bytes>, out: &Arc<OpenFile>, to: Option<Position>) -> Moved {
+    let end = Position::START.advanced(super::length(&data) as u64);
     let source: Arc<dyn Source> = Arc::new(Held(SpinLock::new(data)));
-    transfer(thread, &source, out, (0, bytes), to, 0).await
+    transfer(thread, &source, out, (Position::START, end), to, 0).await
 }
 
 async fn transfer(
     thread: &Arc<Thread>,
     source: &Arc<dyn Source>,
     out: &Arc<OpenFile>,
-    (next, end): (u64, u64),
-    to: Option<u64>,
+    (next, end): (Position, Position),
+    to: Option<Position>,
     mut done: u64,
 ) -> Moved {
     let has_place = to.is_some() && matches!(out.object(), Object::Regular);
     let sink: Arc<dyn Sink> =
         Arc::new(PatientSink(Arc::new(Patient { thread: thread.clone(), out: out.clone(), has_place })));
     let membership = Arc::new(thread.process().flow_shares.join(SHARE));
-    let transfer = Transfer { source, sink: &sink, membership: &membership, next, end, sink_offset: to.unwrap_or(0) };
-    let result = transfer.run(&mut |bytes| done += bytes).await;
+    let transfer =
+        Transfer { source, sink: &sink, membership: &membership, next, end, sink_offset: to.unwrap_or_default() };
+    let result = transfer.run(&mut |bytes| done = done.saturating_add(bytes)).await;
     Moved { bytes: done as usize, error: result.err().map(Errno) }
 }

@@ -9,6 +9,7 @@ use crate::file::size_limit;
 use crate::file::transfer::CALL_BYTES_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use gyre_interface::Position;
 
 /// `sendfile(out, in, offset, bytes)`.
 ///
@@ -44,17 +45,22 @@ pub(super) async fn send(
     }
     let start = read_offset(thread, offset).await?;
     let moved = from(start).run().await;
-    thread.copy_out(offset, &(start + moved.bytes as u64).to_le_bytes()).await?;
+    thread.copy_out(offset, &start.advanced(moved.bytes as u64).get().to_le_bytes()).await?;
     moved.outcome(thread)
 }
 
-async fn from_position<'a>(source: &OpenFile, out: &OpenFile, from: impl Fn(u64) -> FileMove<'a>) -> Moved {
+/// An open file's position, which lies in the range always.
+fn place(position: u64) -> Position {
+    Position::START.advanced(position)
+}
+
+async fn from_position<'a>(source: &OpenFile, out: &OpenFile, from: impl Fn(Position) -> FileMove<'a>) -> Moved {
     // One description at both ends has one position, and writing needs it.
     if core::ptr::eq(source, out) {
-        return from(source.position.peek()).run().await;
+        return from(place(source.position.peek())).run().await;
     }
     let held = source.position.hold().await;
-    let moved = from(held.get()).run().await;
-    held.set(held.get() + moved.bytes as u64);
+    let moved = from(place(held.get())).run().await;
+    held.advance(moved.bytes);
     moved
 }

@@ -11,7 +11,7 @@ use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_interface::Ready;
+use gyre_interface::{Position, Ready};
 use gyre_object::Bytes;
 use linux_raw_sys::general as raw;
 
@@ -81,7 +81,7 @@ async fn into_room(taken: &mut Taken<'_>, out: &Arc<OpenFile>, end: &PipeEnd) ->
     if taken.pieces.is_empty() || is_pipe(taken.from) {
         return Ok(given);
     }
-    Ok(given + end.give_beyond(&core::mem::take(&mut taken.pieces))?)
+    Ok(given.saturating_add(end.give_beyond(&core::mem::take(&mut taken.pieces))?))
 }
 
 async fn from_pipe_end(
@@ -100,14 +100,14 @@ async fn from_pipe_end(
     let moved = match (out.object(), at) {
         (Object::Regular, None) => {
             let position = out.position.hold().await;
-            let moved = give_all(thread, taken, out, Some(position.get()), nonblocking_out).await;
-            position.set(position.get() + moved.bytes as u64);
+            let moved = give_all(thread, taken, out, Position::new(position.get()), nonblocking_out).await;
+            position.advance(moved.bytes);
             moved
         }
         _ => give_all(thread, taken, out, at, nonblocking_out).await,
     };
     if let Some(at) = at {
-        thread.copy_out(offset, &(at + moved.bytes as u64).to_le_bytes()).await?;
+        thread.copy_out(offset, &at.advanced(moved.bytes as u64).get().to_le_bytes()).await?;
     }
     moved.outcome(thread)
 }
@@ -137,14 +137,14 @@ async fn give_all(
     thread: &Arc<Thread>,
     mut taken: Taken<'_>,
     out: &Arc<OpenFile>,
-    at: Option<u64>,
+    at: Option<Position>,
     nonblocking: bool,
 ) -> Moved {
     if taken.pieces.is_empty() {
         return Moved { bytes: 0, error: None };
     }
     let total = length(&taken.pieces);
-    let given = out.tenant().passage.give(out, at, taken.pieces.clone()).await;
+    let given = out.tenant().passage.give(out, at.map(Position::get), taken.pieces.clone()).await;
     let bytes = given.unwrap_or(0);
     taken.skip(bytes);
     let goes_on = match given {
@@ -154,10 +154,10 @@ async fn give_all(
     if !goes_on {
         return Moved { bytes, error: given.err() };
     }
-    let at = at.map(|at| at + bytes as u64);
+    let at = at.map(|at| at.advanced(bytes as u64));
     let rest = Box::pin(ride::held(thread, taken.pieces.clone(), out, at)).await;
     taken.skip(rest.bytes);
-    Moved { bytes: bytes + rest.bytes, error: rest.error }
+    Moved { bytes: bytes.saturating_add(rest.bytes), error: rest.error }
 }
 
 /// Room in a pipe, at least one byte.
