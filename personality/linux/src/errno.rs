@@ -47,6 +47,11 @@ impl Errno {
     /// Interrupted with an absolute end kept in the thread: goes on by `restart_syscall` where no handler runs. Never seen by programs.
     pub const ERESTART_RESTARTBLOCK: Errno = Errno(516);
 
+    /// As a system call returns it.
+    pub fn negated(self) -> i64 {
+        i64::from(self.0).wrapping_neg()
+    }
+
     /// True for the four that ask for a restart.
     pub fn asks_restart(self) -> bool {
         (512..=516).contains(&self.0)
@@ -82,6 +87,7 @@ impl From<SpaceError> for Errno {
             SpaceError::NotMapped => Errno::ENOMEM,
             SpaceError::Fault => Errno::EFAULT,
             SpaceError::Io => Errno::EIO,
+            SpaceError::TooFar => Errno::EOVERFLOW,
         }
     }
 }

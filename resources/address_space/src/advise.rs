@@ -1,6 +1,7 @@
 //! Advice about pages, writing them back, looking where they are.
 
 use crate::map::tell;
+use crate::page_index::PageIndex;
 use crate::region::{Options, PAGE, Provider, Region, SharedMemory};
 use crate::space::{LockFuture, Shrunk};
 use crate::{AddressSpace, FaultError, SpaceError};
@@ -67,7 +68,7 @@ impl AddressSpace {
             return Err(SpaceError::NotMapped);
         }
         state.regions.change(start, end, |region| {
-            region.options = (region.options | set) - clear;
+            region.options = region.options.union(set).difference(clear);
         });
         Ok(())
     }
@@ -85,7 +86,7 @@ impl AddressSpace {
         };
         for (start, end) in ranges.into_iter().filter(|_| lock == LockFuture::Resident) {
             // What a program may not read cannot be had: it stays locked, as on Linux.
-            let _ = self.populate(start, end - start, Populate::Own).await;
+            let _ = self.populate(start, end.saturating_sub(start), Populate::Own).await;
         }
     }
 
@@ -111,7 +112,7 @@ impl AddressSpace {
                 continue;
             };
             self.fault(at, access).await?;
-            at += PAGE;
+            at = at.saturating_add(PAGE);
             if at.is_multiple_of(POPULATED_BETWEEN) {
                 gyre_message::yield_now().await;
             }
@@ -158,7 +159,7 @@ impl AddressSpace {
         let state = self.state.lock();
         let (start, region) = state.regions.find(address)?;
         match &region.provider {
-            Provider::Memory(memory) if start == address && region.index_of(start, address) == 0 => {
+            Provider::Memory(memory) if start == address && region.index_of(start, address) == PageIndex::FIRST => {
                 Some(memory.clone())
             }
             _ => None,
@@ -174,7 +175,7 @@ impl AddressSpace {
         let parts = self.state.lock().regions.parts(start, end);
         for (from, to, region) in parts {
             if matches!(&region.provider, Provider::Memory(shown) if Arc::ptr_eq(shown, memory)) {
-                self.unmap(from, to - from).await?;
+                self.unmap(from, to.saturating_sub(from)).await?;
             }
         }
         Ok(())
@@ -238,7 +239,7 @@ pub struct WordName {
 }
 
 fn name_word(space: &AddressSpace, start: u64, region: &Region, address: u64) -> WordName {
-    let offset = region.index_of(start, address) * PAGE + address % PAGE;
+    let offset = region.index_of(start, address).offset_bytes() | (address % PAGE);
     match (&region.provider, region.is_shared()) {
         (Provider::Memory(memory), true) => WordName { object: Arc::as_ptr(memory).addr() as u64, extra: 0, offset },
         (Provider::File(file), true) => WordName { object: file.client.server() as u64, extra: file.node.0, offset },

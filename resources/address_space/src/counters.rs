@@ -53,7 +53,7 @@ impl Counters {
         which(self).fetch_add(1, Ordering::Relaxed);
         if let Some(core) = CORES.get(core_index()) {
             let counter = which(&core.0);
-            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
     }
 }

@@ -40,7 +40,7 @@ impl State {
         let mut viewing = child.pages.viewing();
         for (start, mut region) in regions {
             // Locks are not inherited (mlock(2)).
-            region.options -= Options::LOCKED;
+            region.options.remove(Options::LOCKED);
             if !region.options.contains(Options::WIPED) {
                 self.copy_pages(child, (start, &region), &mut viewing, shrunk)?;
             }

@@ -61,6 +61,8 @@ pub enum SpaceError {
     Fault,
     /// The provider failed.
     Io,
+    /// A file has no byte so far from its start.
+    TooFar,
 }
 
 impl From<OutOfMemory> for SpaceError {

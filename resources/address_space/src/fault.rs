@@ -2,6 +2,7 @@
 
 use crate::gather::Wish;
 use crate::huge::HUGE;
+use crate::page_index::PageIndex;
 use crate::region::Options;
 use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
 use crate::space::{Shrunk, State};
@@ -40,9 +41,9 @@ enum Step {
     /// It is there, another page may have left its place; the 2 MiB from an address on are worth being one page now.
     Gather(u64, Shrunk),
     /// Ask the file for its page.
-    Ask(Arc<MappedFile>, u64),
+    Ask(Arc<MappedFile>, PageIndex),
     /// Tell the file that its page is about to be written, then allow it.
-    Tell(Arc<MappedFile>, u64),
+    Tell(Arc<MappedFile>, PageIndex),
 }
 
 impl AddressSpace {
@@ -79,7 +80,7 @@ impl AddressSpace {
                 }
                 Step::Ask(file, index) => self.bring(address, &file, index).await?,
                 Step::Tell(file, index) => {
-                    file.client.page_dirtied(file.node, index).await?;
+                    file.client.page_dirtied(file.node, index.get()).await?;
                     self.allow_write(address, &file, index);
                     file.count(1).await;
                 }
@@ -101,7 +102,7 @@ impl AddressSpace {
                 return Ok(Step::Done);
             }
             let mut shrunk = Shrunk::default();
-            state.split_range(address, address + PAGE, &mut shrunk);
+            state.split_range(address, address.saturating_add(PAGE), &mut shrunk);
             return Ok(Step::Flush(shrunk));
         }
         let index = region.index_of(start, address);
@@ -119,7 +120,7 @@ impl AddressSpace {
         address: u64,
         page: Page,
         (start, region): (u64, &Region),
-        index: u64,
+        index: PageIndex,
     ) -> Result<Step, FaultError> {
         let mapping = state.table.query(Va(address));
         if mapping.is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE)) {
@@ -158,7 +159,7 @@ impl AddressSpace {
     }
 
     /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
-    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Result<(), FaultError> {
+    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) -> Result<(), FaultError> {
         self.counters.count(|counters| &counters.faults_waited);
         if !file.reaches(index) {
             let attributes = file.client.attributes(file.node).await?;
@@ -168,14 +169,14 @@ impl AddressSpace {
             }
         }
         let neighbours = self.ask_neighbours(address, file);
-        let page = file.client.page(file.node, index).await?;
+        let page = file.client.page(file.node, index.get()).await?;
         self.accept(address, file, index, page)?;
         let mut pages = 1;
         for (address, index, call) in neighbours {
             if let Some(Ok(page)) = answered(call) {
                 self.counters.count(|counters| &counters.neighbours);
                 self.accept(address, file, index, page)?;
-                pages += 1;
+                pages = usize::saturating_add(pages, 1);
             }
         }
         // Only now: nothing may come between an answer and the place that it is for.
@@ -184,14 +185,18 @@ impl AddressSpace {
     }
 
     /// Sends requests for the absent pages around `address` that the same mapping shows.
-    fn ask_neighbours(&self, address: u64, file: &Arc<MappedFile>) -> Vec<(u64, u64, Call<Result<Page, FileError>>)> {
-        let wanted: Vec<(u64, u64)> = {
+    fn ask_neighbours(
+        &self,
+        address: u64,
+        file: &Arc<MappedFile>,
+    ) -> Vec<(u64, PageIndex, Call<Result<Page, FileError>>)> {
+        let wanted: Vec<(u64, PageIndex)> = {
             let state = self.state.lock();
             let Some((start, region)) = state.regions.find(address) else {
                 return Vec::new();
             };
             let first = address & !(WINDOW_PAGES * PAGE - 1);
-            let window = first.max(start)..(first + WINDOW_PAGES * PAGE).min(region.end);
+            let window = first.max(start)..first.saturating_add(WINDOW_PAGES * PAGE).min(region.end);
             window
                 .step_by(PAGE as usize)
                 .filter(|at| *at != address && state.pages.get(*at).is_none())
@@ -199,11 +204,11 @@ impl AddressSpace {
                 .filter(|(_, index)| file.reaches(*index))
                 .collect()
         };
-        wanted.into_iter().map(|(at, index)| (at, index, file.client.page(file.node, index))).collect()
+        wanted.into_iter().map(|(at, index)| (at, index, file.client.page(file.node, index.get()))).collect()
     }
 
     /// Puts a file's page in place, unless the mapping changed meanwhile or another thread was faster.
-    fn accept(&self, address: u64, file: &Arc<MappedFile>, index: u64, page: Page) -> Result<(), FaultError> {
+    fn accept(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex, page: Page) -> Result<(), FaultError> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(region) = state.shows(address, file, index) else {
@@ -216,7 +221,7 @@ impl AddressSpace {
     }
 
     /// Lets the program write a shared page of a file that was told of it.
-    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: u64) {
+    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(region) = state.shows(address, file, index) else {
@@ -247,10 +252,14 @@ impl State {
             .next_above(address)
             .filter(|(_, region)| region.options.contains(Options::GROWS_DOWN))
             .ok_or(FaultError::NotMapped)?;
-        let too_long = stack.end - address > self.limits.stack_bytes;
-        let too_near = self.regions.last_below(address).is_some_and(|(_, below)| below.end + GUARD_BYTES > address);
-        let grown = self.regions.bytes(|_| true) + (start - address);
-        if too_long || too_near || grown > self.limits.mapped_bytes {
+        let too_long = stack.end.saturating_sub(address) > self.limits.stack_bytes;
+        let too_near =
+            self.regions.last_below(address).is_some_and(|(_, below)| below.end.saturating_add(GUARD_BYTES) > address);
+        let more = start.saturating_sub(address);
+        let grown = self.regions.bytes(|_| true).saturating_add(more);
+        // As on Linux a file has nothing before its first page.
+        let has_pages = matches!(stack.provider, Provider::Anonymous) || stack.first_index.offset_bytes() >= more;
+        if !has_pages || too_long || too_near || grown > self.limits.mapped_bytes {
             return Err(FaultError::NotMapped);
         }
         self.regions.grow_down(start, address);
@@ -258,7 +267,7 @@ impl State {
     }
 
     /// A page that is not there: made, found, or to be asked for.
-    fn step_absent(&mut self, address: u64, start: u64, region: &Region, index: u64) -> Result<Step, FaultError> {
+    fn step_absent(&mut self, address: u64, start: u64, region: &Region, index: PageIndex) -> Result<Step, FaultError> {
         let page = match &region.provider {
             Provider::Anonymous => return self.make_page(address, start, region),
             Provider::Memory(memory) => memory.page(index)?,
@@ -315,7 +324,7 @@ impl State {
     }
 
     /// The region at `address` if it still shows that page of that file.
-    fn shows(&self, address: u64, file: &Arc<MappedFile>, index: u64) -> Option<Region> {
+    fn shows(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) -> Option<Region> {
         let (start, region) = self.regions.find(address)?;
         let Provider::File(shown) = &region.provider else {
             return None;
@@ -326,13 +335,13 @@ impl State {
 
 impl SharedMemory {
     /// The page at an index, made where there is none yet.
-    fn page(&self, index: u64) -> Result<Page, FaultError> {
+    fn page(&self, index: PageIndex) -> Result<Page, FaultError> {
         let mut pages = self.pages.lock();
-        if let Some(page) = pages.get(index.saturating_mul(PAGE)) {
+        if let Some(page) = pages.get(index.offset_bytes()) {
             return Ok(page.clone());
         }
         let page = Page::zeroed()?;
-        pages.insert(index.saturating_mul(PAGE), page.clone());
+        pages.insert(index.offset_bytes(), page.clone());
         Ok(page)
     }
 }

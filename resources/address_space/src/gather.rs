@@ -8,7 +8,7 @@
 //! it was taken away again meanwhile: who did that may not have flushed yet.
 
 use crate::AddressSpace;
-use crate::huge::{HUGE, new_huge};
+use crate::huge::{HUGE, after, new_huge};
 use crate::region::{PAGE, Region};
 use crate::space::{Shrunk, State};
 use gyre_machine::{USER_END, Va};
@@ -64,20 +64,20 @@ impl AddressSpace {
             return Err(Refusal::NotMapped);
         }
         let mut refused = None;
-        let mut at = address.next_multiple_of(HUGE);
+        let mut at = address.checked_next_multiple_of(HUGE).ok_or(Refusal::NotMapped)?;
         // As Linux has it: a range that holds no border of 2 MiB is refused, one that holds a border and no whole part is not.
         if end & !(HUGE - 1) < at {
             refused = Some(Refusal::Unfit);
         }
-        while at + HUGE <= end {
+        while after(at) <= end {
             let next = self.state.lock().next_present(at).unwrap_or(end);
             refused = refused.or((next > at).then_some(Refusal::Unfit));
-            if next + HUGE <= end {
+            if after(next) <= end {
                 refused = self.gather(next, wish).await.err().or(refused);
                 // A copy of 2 MiB is long enough: others have their turn.
                 gyre_message::yield_now().await;
             }
-            at = next + HUGE;
+            at = after(next);
         }
         match (wish, refused) {
             (Wish::Now, Some(refusal)) => Err(refusal),
@@ -112,7 +112,7 @@ impl AddressSpace {
         let mut hidden = Shrunk::default();
         // What others hid before may not be flushed yet: cores forget all of it.
         hidden.stale.all = true;
-        state.table.unmap_range(Va(at), Va(at + HUGE), &mut |_| {});
+        state.table.unmap_range(Va(at), Va(after(at)), &mut |_| {});
         Some((Guard(self), hidden))
     }
 }
@@ -134,7 +134,7 @@ impl State {
 
     /// True where all 512 pages are there, and nobody else's.
     fn is_whole(&self, at: u64) -> bool {
-        let own = self.pages.singles(at, at + HUGE).take_while(|(_, page)| !page.is_shared());
+        let own = self.pages.singles(at, after(at)).take_while(|(_, page)| !page.is_shared());
         own.count() as u64 == HUGE / PAGE
     }
 
@@ -143,7 +143,7 @@ impl State {
         let (start, region) = self.regions.find(at)?;
         let fits = match wish {
             Wish::None => region.may_be_huge(start, at) && self.is_whole(at),
-            Wish::Now => region.could_be_huge(start, at) && self.pages.singles(at, at + HUGE).next().is_some(),
+            Wish::Now => region.could_be_huge(start, at) && self.pages.singles(at, after(at)).next().is_some(),
         };
         // Without any right there is nothing to show.
         (fits && !region.rights.is_empty()).then(|| region.clone())
@@ -155,17 +155,17 @@ impl State {
         let mut shrunk = Shrunk::default();
         let is_shown = |address| self.table.query(Va(address)).is_some();
         if self.gathering.as_ref().is_none_or(|gathering| gathering.is_disturbed || gathering.at != at)
-            || (at..at + HUGE).step_by(PAGE as usize).any(is_shown)
+            || (at..after(at)).step_by(PAGE as usize).any(is_shown)
         {
             return Err(Refusal::Busy);
         }
-        for (address, single) in self.pages.singles(at, at + HUGE) {
-            page.copy_from((address - at) as usize, single, 0, PAGE as usize);
+        for (address, single) in self.pages.singles(at, after(at)) {
+            page.copy_from(address.saturating_sub(at) as usize, single, 0, PAGE as usize);
         }
         if !self.put_huge(at, page, &region, &mut shrunk) {
             return Err(Refusal::NoMemory);
         }
-        self.pages.take_range(at, at + HUGE, &mut shrunk.graves.pages);
+        self.pages.take_range(at, after(at), &mut shrunk.graves.pages);
         Ok(shrunk)
     }
 }

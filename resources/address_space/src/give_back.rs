@@ -13,7 +13,7 @@ impl AddressSpace {
         let mut shrunk = Shrunk::default();
         let given = self.state.lock().forget_clean((bytes / PAGE).max(1) as usize, &mut shrunk);
         self.settle(shrunk).await;
-        given as u64 * PAGE
+        (given as u64).saturating_mul(PAGE)
     }
 }
 
@@ -30,7 +30,7 @@ impl State {
                 if given == pages_max {
                     return given;
                 }
-                given += usize::from(self.forget_unused(address, shrunk));
+                given = usize::saturating_add(given, usize::from(self.forget_unused(address, shrunk)));
             }
         }
         given
@@ -46,7 +46,7 @@ impl State {
         }
         if flags.contains(MapFlags::ACCESSED) {
             // Cores that hold the translation will not mark it again: such a page only seems unused, and comes back by a fault.
-            self.table.protect(Va(address), flags - MapFlags::ACCESSED);
+            self.table.protect(Va(address), flags.difference(MapFlags::ACCESSED));
             return false;
         }
         self.evict(address, shrunk);

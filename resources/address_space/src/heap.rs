@@ -1,13 +1,15 @@
 //! The heap of brk.
 
 use crate::AddressSpace;
-use crate::map::{MapRequest, Place};
-use crate::region::{Options, PAGE, Provider, Rights};
+use crate::map::{MapRequest, Place, pages_of};
+use crate::page_index::PageIndex;
+use crate::region::{Options, Provider, Rights};
+use gyre_machine::USER_END;
 
 impl AddressSpace {
     /// Sets where the heap starts, empty: execve does, once the program is mapped.
     pub fn set_heap(&self, start: u64) {
-        let start = start.next_multiple_of(PAGE);
+        let start = pages_of(start).unwrap_or(USER_END);
         self.state.lock().heap = (start, start);
     }
 
@@ -17,11 +19,11 @@ impl AddressSpace {
         if to < start || to > self.layout.stack_top {
             return end;
         }
-        let (top, new_top) = (end.next_multiple_of(PAGE), to.next_multiple_of(PAGE));
+        let (Some(top), Some(new_top)) = (pages_of(end), pages_of(to)) else { return end };
         let done = if new_top < top {
-            self.unmap(new_top, top - new_top).await.is_ok()
+            self.unmap(new_top, top.saturating_sub(new_top)).await.is_ok()
         } else if new_top > top {
-            self.grow_heap(top, new_top - top).await
+            self.grow_heap(top, new_top.saturating_sub(top)).await
         } else {
             true
         };
@@ -40,7 +42,7 @@ impl AddressSpace {
             rights_max: Rights::all(),
             options: Options::HEAP,
             provider: Provider::Anonymous,
-            first_index: 0,
+            first_index: PageIndex::FIRST,
         };
         self.map(request).await.is_ok()
     }

@@ -21,7 +21,7 @@ const REGION_BYTES_MIN: u64 = 2 * HUGE;
 impl Region {
     /// True where the 2 MiB from `at` on may be one page, if the region starts at `start`.
     pub(crate) fn may_be_huge(&self, start: u64, at: u64) -> bool {
-        let is_large = self.end - start >= REGION_BYTES_MIN || self.options.contains(Options::HUGE);
+        let is_large = self.end.saturating_sub(start) >= REGION_BYTES_MIN || self.options.contains(Options::HUGE);
         is_large && self.could_be_huge(start, at)
     }
 
@@ -31,7 +31,7 @@ impl Region {
         matches!(self.provider, Provider::Anonymous)
             && !self.options.intersects(unwanted)
             && start <= at
-            && at + HUGE <= self.end
+            && after(at) <= self.end
     }
 }
 
@@ -40,7 +40,7 @@ impl State {
     /// that was left there.
     pub(crate) fn install_huge(&mut self, start: u64, region: &Region, address: u64) -> Option<Shrunk> {
         let at = address & !(HUGE - 1);
-        if !region.may_be_huge(start, at) || self.pages.spans(at, at + HUGE).next().is_some() {
+        if !region.may_be_huge(start, at) || self.pages.spans(at, after(at)).next().is_some() {
             return None;
         }
         let mut shrunk = Shrunk::default();
@@ -56,7 +56,7 @@ impl State {
             shrunk.graves.pages.push(Page::of(table));
         }
         self.pages.insert_huge(at, HugePage::Own(page));
-        self.huge_made += 1;
+        self.huge_made = self.huge_made.saturating_add(1);
         true
     }
 
@@ -90,7 +90,7 @@ impl State {
         let all: Vec<u64> = self.pages.huge_starts(start, end).collect();
         let viewers = (self.pages.viewer(), child.pages.viewer());
         for at in all {
-            if at < start || at + HUGE > end {
+            if at < start || after(at) > end {
                 self.split(at, shrunk);
                 continue;
             }
@@ -126,14 +126,14 @@ impl State {
         if self.table.split_large(Va(at)).is_err() && self.table.unmap_large(Va(at)).is_some() {
             shrunk.stale.push(at);
         }
-        self.huge_split += 1;
+        self.huge_split = self.huge_split.saturating_add(1);
     }
 
     /// Takes the huge pages in the range out, after those across its borders were split.
     pub(crate) fn evict_huge(&mut self, start: u64, end: u64, shrunk: &mut Shrunk) {
         let all: Vec<u64> = self.pages.huge_starts(start, end).collect();
         for at in all {
-            if at < start || at + HUGE > end {
+            if at < start || after(at) > end {
                 self.split(at, shrunk);
                 continue;
             }
@@ -154,6 +154,11 @@ impl State {
         };
         Some(self.table.query(Va(address)).is_some_and(|mapping| mapping.flags.contains(wanted)))
     }
+}
+
+/// The end of the 2 MiB from `at` on.
+pub(crate) fn after(at: u64) -> u64 {
+    at.saturating_add(HUGE)
 }
 
 /// 2 MiB in one piece, if they are there.

@@ -106,7 +106,7 @@ impl HugePage {
 impl Holder {
     fn again(&self, viewer: ActivityId) -> Holder {
         let mut shared = self.shared.lock();
-        shared.holders += 1;
+        shared.holders = shared.holders.saturating_add(1);
         enter_all(shared.form.pages().iter(), &mut gyre_machine::viewing(viewer.0));
         Holder { shared: self.shared.clone(), viewer }
     }
@@ -158,7 +158,7 @@ impl Form {
 impl Drop for Holder {
     fn drop(&mut self) {
         let mut shared = self.shared.lock();
-        shared.holders -= 1;
+        shared.holders = shared.holders.saturating_sub(1);
         leave_all(shared.form.pages().iter(), &mut gyre_machine::viewing(self.viewer.0));
     }
 }

@@ -3,8 +3,8 @@
 use crate::huge::HUGE;
 use crate::tests::alone;
 use crate::{
-    AddressSpace, FRACTION_BITS, FaultError, LocalFlush, MapRequest, Move, Options, Place, Provider, Refusal, Rights,
-    Usage, Wish,
+    AddressSpace, FRACTION_BITS, FaultError, LocalFlush, MapRequest, Move, Options, PageIndex, Place, Provider,
+    Refusal, Rights, Usage, Wish,
 };
 use alloc::sync::Arc;
 use gyre_account::ActivityId;
@@ -34,7 +34,7 @@ fn map(space: &AddressSpace, at: u64, bytes: u64, options: Options) {
         rights_max: Rights::all(),
         options,
         provider: Provider::Anonymous,
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     assert_eq!(block_on(space.map(request)), Ok(at));
 }

@@ -28,16 +28,17 @@ pub struct Layout {
 fn random_pages(bits: u32) -> u64 {
     let mut bytes = [0; 8];
     fill_random(&mut bytes);
-    (u64::from_le_bytes(bytes) & ((1 << bits) - 1)) * PAGE
+    let mask = 1u64.checked_shl(bits).unwrap_or(0).wrapping_sub(1);
+    (u64::from_le_bytes(bytes) & mask).saturating_mul(PAGE)
 }
 
 impl Layout {
     /// A random layout.
     pub fn random() -> Layout {
         Layout {
-            map_top: USER_END - STACK_ROOM_BYTES - random_pages(MAP_BITS),
-            stack_top: USER_END - PAGE - random_pages(STACK_BITS),
-            image_base: IMAGE_BASE + random_pages(MAP_BITS),
+            map_top: const { USER_END - STACK_ROOM_BYTES }.saturating_sub(random_pages(MAP_BITS)),
+            stack_top: const { USER_END - PAGE }.saturating_sub(random_pages(STACK_BITS)),
+            image_base: IMAGE_BASE.saturating_add(random_pages(MAP_BITS)),
             heap_gap_bytes: random_pages(13),
         }
     }

@@ -38,7 +38,7 @@ impl Leaving {
         let mut high = high;
         loop {
             let start = regions.gap_below(bytes, low, high)?;
-            match self.overlapping(start, start + bytes) {
+            match self.overlapping(start, start.saturating_add(bytes)) {
                 None => return Some(start),
                 Some((from, _)) => high = from,
             }
@@ -50,7 +50,7 @@ impl State {
     /// A free range for the core that asks: in its own part below the top of mappings, else wherever there is room.
     pub(crate) fn gap(&self, bytes: u64, low: u64, top: u64, end: u64) -> Option<u64> {
         let core = (gyre_machine::core_index() % CORES) as u64;
-        let own_top = top.saturating_sub(core * CORE_BYTES);
+        let own_top = top.saturating_sub(core.saturating_mul(CORE_BYTES));
         let own_low = own_top.saturating_sub(CORE_BYTES).max(low);
         let find = |low, high| self.leaving.gap_below(&self.regions, bytes, low, high);
         find(own_low, own_top).or_else(|| find(low, top)).or_else(|| find(top, end))

@@ -42,15 +42,15 @@ impl AddressSpace {
         lent: &mut Vec<Lent>,
     ) -> Result<(), UserFault> {
         let (mut done, mut tries) = (0, 0);
-        lent.reserve(bytes.div_ceil(PAGE_BYTES) + 1);
+        lent.reserve(bytes.div_ceil(PAGE_BYTES).saturating_add(1));
         while done < bytes {
             let failed = |error| UserFault { done, error };
             let place = address.checked_add(done as u64).filter(|place| *place < USER_END);
             let place = place.ok_or(failed(FaultError::NotMapped))?;
-            let taken = self.lend_present(place, bytes - done, access, |piece| lent.push(piece));
+            let taken = self.lend_present(place, bytes.saturating_sub(done), access, |piece| lent.push(piece));
             let taken = taken.map_err(|OutOfMemory| failed(FaultError::OutOfMemory))?;
             if taken == 0 {
-                tries += 1;
+                tries = usize::saturating_add(tries, 1);
                 if tries > TRIES_MAX {
                     return Err(failed(FaultError::NotMapped));
                 }
@@ -58,7 +58,7 @@ impl AddressSpace {
                 boxed(|| self.fault(place, access)).await.map_err(failed)?;
                 continue;
             }
-            (done, tries) = (done + taken, 0);
+            (done, tries) = (done.saturating_add(taken), 0);
         }
         Ok(())
     }
@@ -74,26 +74,27 @@ impl AddressSpace {
     ) -> Result<usize, OutOfMemory> {
         let state = self.state.lock();
         let Some((_, region)) = state.regions.find(address) else { return Ok(0) };
-        let bytes = bytes.min((region.end - address) as usize);
+        let bytes = bytes.min(region.end.saturating_sub(address) as usize);
         let is_files = region.is_shared() && matches!(region.provider, Provider::File(_));
         let mut done = 0;
         while done < bytes {
-            let place = address + done as u64;
+            let (place, left) = (address.saturating_add(done as u64), bytes.saturating_sub(done));
             let offset = (place % PAGE) as usize;
             let run =
-                state.writable_run(place, if is_files { 0 } else { (offset + bytes - done).div_ceil(PAGE_BYTES) });
+                state.writable_run(place, if is_files { 0 } else { offset.saturating_add(left).div_ceil(PAGE_BYTES) });
             let before = done;
             for page in run.iter().map_while(Option::as_ref) {
-                let (at, start) = (address + done as u64, if done == before { offset } else { 0 });
-                let view = Bytes::new(page.clone(), start, (bytes - done).min(PAGE_BYTES - start));
-                done += view.len();
+                let (at, start) = (address.saturating_add(done as u64), if done == before { offset } else { 0 });
+                let view =
+                    Bytes::new(page.clone(), start, bytes.saturating_sub(done).min(PAGE_BYTES.saturating_sub(start)));
+                done = done.saturating_add(view.len());
                 lend(Lent { address: at, view, is_stand_in: false });
             }
             if done == before {
-                let count = (bytes - done).min(PAGE_BYTES - offset);
+                let count = left.min(PAGE_BYTES.saturating_sub(offset));
                 let Some(one) = state.lend_one(place, count, access, is_files) else { break };
                 lend(one?);
-                done += count;
+                done = done.saturating_add(count);
             }
         }
         Ok(done)
@@ -108,14 +109,14 @@ impl AddressSpace {
         let (mut done, mut rest) = (0, lent);
         while done < bytes {
             let there = rest.split_at(self.count_there(rest));
-            done += there.0.iter().map(|piece| piece.view.len()).sum::<usize>();
+            done = there.0.iter().fold(done, |done: usize, piece| done.saturating_add(piece.view.len()));
             let Some((piece, others)) = there.1.split_first().filter(|_| done < bytes) else { break };
-            let view = piece.view.slice(0, bytes - done);
+            let view = piece.view.slice(0, bytes.saturating_sub(done));
             let copied = boxed(|| self.copy_out(piece.address, view.as_slice())).await;
             if piece.is_stand_in {
-                copied.map_err(|fault| UserFault { done: done + fault.done, ..fault })?;
+                copied.map_err(|fault| UserFault { done: done.saturating_add(fault.done), ..fault })?;
             }
-            done += view.len();
+            done = done.saturating_add(view.len());
             rest = others;
         }
         Ok(done.min(bytes))
@@ -126,11 +127,11 @@ impl AddressSpace {
         let state = self.state.lock();
         let (mut run, mut next) = ([].iter(), 0);
         let is_there = |piece: &&Lent| {
-            let start = piece.address - piece.address % PAGE;
+            let start = piece.address & !(PAGE - 1);
             if start != next || run.len() == 0 {
                 run = state.pages.run(start).iter();
             }
-            next = start + PAGE;
+            next = start.saturating_add(PAGE);
             let (page, _) = piece.view.location();
             !piece.is_stand_in && matches!(run.next(), Some(Some(there)) if there.same(page))
         };

@@ -2,7 +2,8 @@
 
 use crate::tests::alone;
 use crate::{
-    AddressSpace, FaultError, Lent, Limits, LocalFlush, MapRequest, Options, Place, Provider, Rights, UserFault,
+    AddressSpace, FaultError, Lent, Limits, LocalFlush, MapRequest, Options, PageIndex, Place, Provider, Rights,
+    UserFault,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,7 +26,7 @@ async fn space(bytes: u64) -> Arc<AddressSpace> {
         rights_max: Rights::all(),
         options: Options::empty(),
         provider: Provider::Anonymous,
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     space.map(request).await.unwrap();
     space

@@ -10,6 +10,7 @@
 //! that shrinks is flushed from all cores before the call returns; a fresh region needs no flush (both counted).
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
@@ -34,6 +35,7 @@ pub mod lend;
 mod lend_tests;
 pub mod loan;
 pub mod map;
+mod page_index;
 mod pages;
 #[cfg(test)]
 mod parts_tests;
@@ -54,6 +56,7 @@ pub use layout::Layout;
 pub use lend::Lent;
 pub use loan::Loan;
 pub use map::{MapRequest, Move, Place};
+pub use page_index::PageIndex;
 pub use region::{MappedFile, Options, Provider, Region, Rights, SharedMemory};
 pub use space::{AddressSpace, Limits, LockFuture};
 pub use usage::{FRACTION_BITS, Usage};

@@ -23,7 +23,7 @@ impl AddressSpace {
     pub fn lend_at_once(&self, address: u64, bytes: usize, access: Access) -> Option<Loan> {
         address.checked_add(bytes as u64).filter(|end| *end <= USER_END)?;
         let offset = address as usize % PAGE_BYTES;
-        let mut views = Views::with_capacity((offset + bytes).div_ceil(PAGE_BYTES));
+        let mut views = Views::with_capacity(offset.saturating_add(bytes).div_ceil(PAGE_BYTES));
         let removals = self.state.lock().pages.removals();
         let (mut done, mut is_whole) = (0, true);
         while done < bytes {
@@ -31,9 +31,9 @@ impl AddressSpace {
                 is_whole &= !lent.is_stand_in;
                 views.push(lent.view);
             };
-            match self.lend_present(address + done as u64, bytes - done, access, push) {
+            match self.lend_present(address.saturating_add(done as u64), bytes.saturating_sub(done), access, push) {
                 Ok(0) | Err(OutOfMemory) => return None,
-                Ok(taken) => done += taken,
+                Ok(taken) => done = done.saturating_add(taken),
             }
         }
         is_whole.then_some(Loan { address, removals, views })
@@ -58,7 +58,7 @@ impl Loan {
         let mut address = self.address;
         let place = |view: &Bytes| {
             let at = address;
-            address += view.len() as u64;
+            address = address.saturating_add(view.len() as u64);
             Lent { address: at, view: view.clone(), is_stand_in: false }
         };
         self.views.iter().map(place).collect()

@@ -1,6 +1,7 @@
 //! Changing mappings: map, unmap, protect, move.
 
 use crate::advise::Populate;
+use crate::page_index::PageIndex;
 use crate::region::{MappedFile, Options, PAGE, Provider, Region, Rights, SharedMemory};
 use crate::space::{LockFuture, REGIONS_MAX, Shrunk, State};
 use crate::{AddressSpace, SpaceError};
@@ -36,7 +37,7 @@ pub struct MapRequest {
     /// Where pages come from.
     pub provider: Provider,
     /// The provider's page that the first page shows.
-    pub first_index: u64,
+    pub first_index: PageIndex,
 }
 
 /// Where a mapping moves to.
@@ -51,7 +52,7 @@ pub enum Move {
 }
 
 /// `bytes` rounded up to pages.
-fn pages_of(bytes: u64) -> Option<u64> {
+pub(crate) fn pages_of(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(PAGE)
 }
 
@@ -80,18 +81,20 @@ impl AddressSpace {
         let (start, lock_future) = {
             let mut guard = self.state.lock();
             let state = &mut *guard;
+            request.check_pages(bytes)?;
             let start = state.place(&request, bytes, self.layout.map_top)?;
-            let replaced = state.regions.bytes_in(start, start + bytes);
+            let end = start.checked_add(bytes).ok_or(SpaceError::NoMemory)?;
+            let replaced = state.regions.bytes_in(start, end);
             state.check_limits(bytes, replaced, &request)?;
-            dirtied = state.dirty_pages(start, start + bytes).unwrap_or(dirtied);
-            state.evict_range(start, start + bytes, &mut shrunk);
-            state.regions.take(start, start + bytes);
-            let mut region = request.into_region(start + bytes);
+            dirtied = state.dirty_pages(start, end).unwrap_or(dirtied);
+            state.evict_range(start, end, &mut shrunk);
+            state.regions.take(start, end);
+            let mut region = request.into_region(end);
             region
                 .options
                 .set(Options::LOCKED, region.options.contains(Options::LOCKED) || state.lock_future != LockFuture::No);
             state.regions.insert(start, region);
-            state.cover_leaving(start, start + bytes, &mut shrunk);
+            state.cover_leaving(start, end, &mut shrunk);
             (start, state.lock_future)
         };
         self.counters.count(|counters| &counters.fresh_regions);
@@ -113,7 +116,7 @@ impl AddressSpace {
     /// # Errors
     /// [`SpaceError::NoMemory`].
     pub async fn expose(&self, pages: Vec<Page>) -> Result<u64, SpaceError> {
-        let bytes = pages.len() as u64 * PAGE;
+        let bytes = (pages.len() as u64).saturating_mul(PAGE);
         let request = MapRequest {
             place: Place::Anywhere(0),
             bytes,
@@ -121,7 +124,7 @@ impl AddressSpace {
             rights_max: Rights::READ,
             options: Options::SHARED,
             provider: Provider::Memory(Arc::new(SharedMemory::of_pages(pages))),
-            first_index: 0,
+            first_index: PageIndex::FIRST,
         };
         let start = self.map(request).await?;
         // What cannot be mapped now for want of memory is met again by a fault.
@@ -186,14 +189,14 @@ impl AddressSpace {
         let (start, old_end) = range(address, old_bytes)?;
         let new_bytes = pages_of(new_bytes).filter(|bytes| *bytes > 0 && *bytes < USER_END);
         let new_bytes = new_bytes.ok_or(SpaceError::Invalid)?;
-        let old_bytes = old_end - start;
+        let old_bytes = old_end.saturating_sub(start);
         if old_bytes == 0 {
             return Err(SpaceError::Invalid);
         }
         if target == Move::Never || target == Move::IfNeeded {
             if new_bytes <= old_bytes {
                 if new_bytes < old_bytes {
-                    self.unmap(start + new_bytes, old_bytes - new_bytes).await?;
+                    self.unmap(start.saturating_add(new_bytes), old_bytes.saturating_sub(new_bytes)).await?;
                 }
                 return Ok(start);
             }
@@ -222,7 +225,7 @@ impl AddressSpace {
         to: Option<u64>,
         new_bytes: u64,
     ) -> Result<u64, SpaceError> {
-        let overlap = |to: u64| to < old_end && start < to + new_bytes;
+        let overlap = |to: u64| to < old_end && start < to.saturating_add(new_bytes);
         if to.is_some_and(|to| overlap(to) || to < USER_START) {
             return Err(SpaceError::Invalid);
         }
@@ -242,6 +245,10 @@ pub(crate) async fn tell(dirtied: Vec<(Arc<MappedFile>, u64)>) {
 }
 
 impl MapRequest {
+    fn check_pages(&self, bytes: u64) -> Result<(), SpaceError> {
+        self.first_index.plus(bytes / PAGE).map(|_| ()).ok_or(SpaceError::TooFar)
+    }
+
     fn into_region(self, end: u64) -> Region {
         Region {
             end,
@@ -289,10 +296,10 @@ impl State {
     }
 
     fn check_limits(&self, bytes: u64, replaced: u64, request: &MapRequest) -> Result<(), SpaceError> {
-        let mapped = self.regions.bytes(|_| true) - replaced + bytes;
+        let mapped = self.regions.bytes(|_| true).saturating_sub(replaced).saturating_add(bytes);
         let private = !request.options.contains(Options::SHARED);
         let data = private && request.rights.contains(Rights::WRITE);
-        if mapped > self.limits.mapped_bytes || self.regions.len() + 2 > REGIONS_MAX || data && self.exceeds_data(bytes)
+        if mapped > self.limits.mapped_bytes || self.regions.len() > REGIONS_MAX - 2 || data && self.exceeds_data(bytes)
         {
             return Err(SpaceError::NoMemory);
         }
@@ -330,7 +337,7 @@ impl State {
                 self.pages
                     .addresses(from, to)
                     .filter(|at| self.is_writable(*at))
-                    .map(|at| (file.clone(), region.index_of(first, at))),
+                    .map(|at| (file.clone(), region.index_of(first, at).get())),
             );
         }
         dirty
@@ -364,13 +371,14 @@ impl State {
     /// Extends the mapping that ends at `old_end` if what follows is free.
     fn grow(&mut self, start: u64, old_end: u64, new_bytes: u64) -> Result<bool, SpaceError> {
         let region = self.whole(start, old_end)?;
+        region.first_index.plus(new_bytes / PAGE).ok_or(SpaceError::Invalid)?;
         let new_end = start.checked_add(new_bytes).filter(|end| *end <= USER_END);
         let Some(new_end) = new_end.filter(|end| !self.regions.overlaps(old_end, *end)) else {
             return Ok(false);
         };
-        self.check_growth(&region, new_end - old_end)?;
+        self.check_growth(&region, new_end.saturating_sub(old_end))?;
         let mut more = region;
-        more.first_index += (old_end - start) / PAGE;
+        more.first_index = more.index_of(start, old_end);
         more.end = new_end;
         self.regions.insert(old_end, more);
         Ok(true)
@@ -407,27 +415,29 @@ impl State {
         top: u64,
     ) -> Result<(u64, Shrunk, Vec<(Arc<MappedFile>, u64)>), SpaceError> {
         let mut region = self.whole(from.0, from.1)?;
-        let old_bytes = from.1 - from.0;
+        region.first_index.plus(new_bytes / PAGE).ok_or(SpaceError::Invalid)?;
+        let old_bytes = from.1.saturating_sub(from.0);
         if new_bytes > old_bytes {
-            self.check_growth(&region, new_bytes - old_bytes)?;
+            self.check_growth(&region, new_bytes.saturating_sub(old_bytes))?;
         }
         let to = match to {
             Some(to) => to,
             None => self.gap_for(new_bytes, top)?,
         };
-        let (mut shrunk, mut dirtied) = self.remove(to, to + new_bytes);
-        self.cover_leaving(to, to + new_bytes, &mut shrunk);
+        let end = to.checked_add(new_bytes).ok_or(SpaceError::Invalid)?;
+        let (mut shrunk, mut dirtied) = self.remove(to, end);
+        self.cover_leaving(to, end, &mut shrunk);
         self.split_range(from.0, from.1, &mut shrunk);
         let moved = old_bytes.min(new_bytes);
-        let (tail, tail_dirtied) = self.remove(from.0 + moved, from.1);
+        let (tail, tail_dirtied) = self.remove(from.0.saturating_add(moved), from.1);
         shrunk.merge(tail);
         dirtied.extend(tail_dirtied);
         self.regions.take(from.0, from.1);
         self.leaving.add(from.0, from.1);
         shrunk.leaving.push((from.0, from.1));
-        region.end = to + new_bytes;
+        region.end = end;
         self.regions.insert(to, region);
-        self.move_pages(from.0, from.0 + moved, to, &mut shrunk);
+        self.move_pages(from.0, from.0.saturating_add(moved), to, &mut shrunk);
         Ok((to, shrunk, dirtied))
     }
 
@@ -438,7 +448,7 @@ impl State {
             let Some(page) = self.pages.remove(address) else {
                 continue;
             };
-            let target = to + (address - start);
+            let target = to.saturating_add(address.saturating_sub(start));
             if let Some(before) = before {
                 shrunk.stale.push(address);
                 self.note_shown(target);

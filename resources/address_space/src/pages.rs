@@ -58,7 +58,7 @@ impl Numbers {
 
     /// The places of a block that are among them.
     fn places(self, block: u64) -> Range<usize> {
-        let base = block * BLOCK_PAGES;
+        let base = block.saturating_mul(BLOCK_PAGES);
         let place = |number: u64| number.saturating_sub(base).min(BLOCK_PAGES) as usize;
         place(self.first)..place(self.last)
     }
@@ -77,7 +77,7 @@ impl Block {
         for place in bits(places) {
             let (Some(Some(page)), Some(to)) = (self.pages.get(place), other.pages.get_mut(place)) else { continue };
             if page.pass_like(like) {
-                alike += 1;
+                alike = usize::saturating_add(alike, 1);
             } else {
                 viewing.note(alike);
                 page.enter(viewing);
@@ -104,6 +104,11 @@ impl Block {
     }
 }
 
+/// The number of the page at a place of a block.
+fn number_of(block: u64, place: usize) -> u64 {
+    block.saturating_mul(BLOCK_PAGES).saturating_add(place as u64)
+}
+
 /// The places in a mask, in order.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
     let mut left = mask;
@@ -115,7 +120,7 @@ fn bits(mask: u64) -> impl Iterator<Item = usize> {
 }
 
 fn mask_of(places: Range<usize>) -> u64 {
-    let below = |place: usize| 1u64.checked_shl(place as u32).map_or(u64::MAX, |bit| bit - 1);
+    let below = |place: usize| 1u64.checked_shl(place as u32).map_or(u64::MAX, |bit| bit.wrapping_sub(1));
     below(places.end) & !below(places.start)
 }
 
@@ -160,7 +165,7 @@ impl PageMap {
 
     /// How many pages there are, huge ones counted as what they could be split into.
     pub(crate) fn len(&self) -> usize {
-        self.count + self.huge.len() * (HUGE / PAGE) as usize
+        self.huge.len().saturating_mul((HUGE / PAGE) as usize).saturating_add(self.count)
     }
 
     /// True where some page holds `address`.
@@ -204,9 +209,9 @@ impl PageMap {
         let numbers = Numbers::of(start, end);
         self.blocks.range(numbers.blocks()).flat_map(move |(block, held)| {
             let range = numbers.places(*block);
-            let first = block * BLOCK_PAGES + range.start as u64;
+            let first = number_of(*block, range.start);
             let places = held.pages.get(range).unwrap_or_default();
-            places.iter().zip(first..).filter_map(|(page, number)| Some((number * PAGE, page.as_ref()?)))
+            places.iter().zip(first..).filter_map(|(page, number)| Some((number.saturating_mul(PAGE), page.as_ref()?)))
         })
     }
 
@@ -269,9 +274,9 @@ impl PageMap {
         let before = block.pages.get_mut(index)?.replace(page);
         if before.is_none() {
             block.present |= 1 << index;
-            self.count += 1;
+            self.count = self.count.saturating_add(1);
         } else {
-            self.removals += 1;
+            self.removals = self.removals.wrapping_add(1);
         }
         before
     }
@@ -282,8 +287,8 @@ impl PageMap {
         let block = self.blocks.get_mut(&number)?;
         let page = block.pages.get_mut(index)?.take()?;
         block.present &= !(1 << index);
-        self.count -= 1;
-        self.removals += 1;
+        self.count = self.count.saturating_sub(1);
+        self.removals = self.removals.wrapping_add(1);
         if block.present == 0 {
             self.blocks.remove(&number);
         }
@@ -301,8 +306,8 @@ impl PageMap {
         let numbers = Numbers::of(start, end);
         self.blocks.range(numbers.blocks()).map(move |(block, _)| {
             let range = numbers.places(*block);
-            let base = block * BLOCK_PAGES;
-            ((base + range.start as u64) * PAGE, (base + range.end as u64) * PAGE)
+            let at = |place: usize| number_of(*block, place).saturating_mul(PAGE);
+            (at(range.start), at(range.end))
         })
     }
 
@@ -313,7 +318,7 @@ impl PageMap {
             let places = block.present & mask_of(numbers.places(*number));
             if places != 0 {
                 let fresh = other.blocks.entry(*number).or_insert_with(Block::new);
-                other.count += block.share(fresh, viewing, places);
+                other.count = other.count.saturating_add(block.share(fresh, viewing, places));
             }
         }
     }
@@ -321,7 +326,7 @@ impl PageMap {
     /// Takes all pages from `start` to `end` out.
     pub(crate) fn take_range(&mut self, start: u64, end: u64, taken: &mut Vec<Page>) {
         let numbers = Numbers::of(start, end);
-        self.removals += 1;
+        self.removals = self.removals.wrapping_add(1);
         if self.blocks.first_key_value().is_some_and(|(first, _)| *first >= numbers.first.div_ceil(BLOCK_PAGES))
             && self.blocks.last_key_value().is_some_and(|(last, _)| *last < numbers.last / BLOCK_PAGES)
         {
@@ -331,7 +336,7 @@ impl PageMap {
         let mut viewing = self.viewer.map(|_| self.viewing());
         for (number, block) in self.blocks.range_mut(numbers.blocks()) {
             let count = block.take_out(mask_of(numbers.places(*number)), &mut viewing, taken);
-            self.count -= count;
+            self.count = self.count.saturating_sub(count);
             if block.present == 0 {
                 emptied.push(*number);
             }

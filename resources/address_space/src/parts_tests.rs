@@ -2,7 +2,8 @@
 
 use crate::tests::alone;
 use crate::{
-    AddressSpace, FRACTION_BITS, Limits, LocalFlush, MapRequest, Options, Place, Provider, Rights, SharedMemory,
+    AddressSpace, FRACTION_BITS, Limits, LocalFlush, MapRequest, Options, PageIndex, Place, Provider, Rights,
+    SharedMemory,
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -73,7 +74,15 @@ impl World {
         ] {
             let rights = Rights::READ | Rights::WRITE;
             let place = Place::Fixed(at);
-            let request = MapRequest { place, bytes, rights, rights_max: rights, options, provider, first_index: 0 };
+            let request = MapRequest {
+                place,
+                bytes,
+                rights,
+                rights_max: rights,
+                options,
+                provider,
+                first_index: PageIndex::FIRST,
+            };
             space.map(request).await.unwrap();
         }
         world.processes.push((first, space));

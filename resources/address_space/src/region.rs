@@ -10,6 +10,7 @@ use gyre_interface::io_stream::io_stream;
 use gyre_machine::{Access, MapFlags, PAGE_BYTES};
 use gyre_object::{Page, SpinLock};
 
+use crate::page_index::PageIndex;
 use crate::pages::PageMap;
 
 pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
@@ -109,7 +110,7 @@ impl MappedFile {
     /// Counts pages that a mapping of it has moved; waits where it is not their turn.
     pub(crate) async fn count(&self, pages: usize) {
         let Some(passage) = &self.passage else { return };
-        let bytes = pages * PAGE_BYTES;
+        let bytes = pages.saturating_mul(PAGE_BYTES);
         if passage.visit(|meter| meter.passed(bytes)).is_none() {
             // A resource that is gone has nobody left to count for.
             let _ = Box::pin(passage.pass(bytes)).await;
@@ -117,8 +118,8 @@ impl MappedFile {
     }
 
     /// True where the file has bytes in this page, by what is known.
-    pub(crate) fn reaches(&self, index: u64) -> bool {
-        index.saturating_mul(PAGE) < self.size_bytes.load(Ordering::Relaxed)
+    pub(crate) fn reaches(&self, index: PageIndex) -> bool {
+        index.offset_bytes() < self.size_bytes.load(Ordering::Relaxed)
     }
 
     /// The file's path.
@@ -167,8 +168,8 @@ pub struct Region {
     pub options: Options,
     /// Where pages come from.
     pub provider: Provider,
-    /// The provider's page that the first page shows.
-    pub first_index: u64,
+    /// The provider's page that the first page shows. All pages of a region have an index: who makes or grows one sees to that.
+    pub first_index: PageIndex,
 }
 
 impl Region {
@@ -187,8 +188,8 @@ impl Region {
     }
 
     /// The provider's page at an address of the region that starts at `start`.
-    pub(crate) fn index_of(&self, start: u64, address: u64) -> u64 {
-        self.first_index + (address - start) / PAGE
+    pub(crate) fn index_of(&self, start: u64, address: u64) -> PageIndex {
+        self.first_index.plus(address.saturating_sub(start) / PAGE).unwrap_or(PageIndex::LAST)
     }
 
     /// The hardware rights for a page of it, or `None` for no access at all. A private page that may be written is noted as the program's

@@ -132,7 +132,7 @@ impl Regions {
     /// Moves the start of the region at `start` down to `new_start` (stack growth).
     pub(crate) fn grow_down(&mut self, start: u64, new_start: u64) {
         if let Some(mut region) = self.map.remove(&start) {
-            region.first_index = region.first_index.saturating_sub((start - new_start) / PAGE);
+            region.first_index = region.first_index.before(start.saturating_sub(new_start) / PAGE);
             self.insert(new_start, region);
         }
     }
@@ -141,7 +141,7 @@ impl Regions {
     pub(crate) fn gap_below(&self, bytes: u64, low: u64, high: u64) -> Option<u64> {
         let mut top = high;
         for (start, region) in self.map.range(..high).rev() {
-            if region.end <= top && top - region.end >= bytes {
+            if top.checked_sub(region.end).is_some_and(|gap| gap >= bytes) {
                 break;
             }
             top = top.min(*start);
@@ -154,11 +154,15 @@ impl Regions {
 
     /// Bytes of regions inside the range.
     pub(crate) fn bytes_in(&self, start: u64, end: u64) -> u64 {
-        self.parts(start, end).iter().map(|(from, to, _)| to - from).sum()
+        self.parts(start, end).iter().map(|(from, to, _)| to.saturating_sub(*from)).sum()
     }
 
     /// Bytes of all regions that `wanted` holds for.
     pub(crate) fn bytes(&self, wanted: impl Fn(&Region) -> bool) -> u64 {
-        self.map.iter().filter(|(_, region)| wanted(region)).map(|(start, region)| region.end - start).sum()
+        self.map
+            .iter()
+            .filter(|(_, region)| wanted(region))
+            .map(|(start, region)| region.end.saturating_sub(*start))
+            .sum()
     }
 }

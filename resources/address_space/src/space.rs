@@ -158,7 +158,7 @@ impl AddressSpace {
 
     /// Bytes of resident pages.
     pub fn resident_bytes(&self) -> u64 {
-        self.state.lock().pages.len() as u64 * PAGE
+        (self.state.lock().pages.len() as u64).saturating_mul(PAGE)
     }
 
     /// Bytes of all mappings.

@@ -1,8 +1,8 @@
 //! Address spaces against a model: a map from page to contents.
 
 use crate::{
-    AddressSpace, FaultError, Limits, LocalFlush, MapRequest, Move, Options, Place, Provider, Rights, SharedMemory,
-    SpaceError,
+    AddressSpace, FaultError, Limits, LocalFlush, MapRequest, Move, Options, PageIndex, Place, Provider, Rights,
+    SharedMemory, SpaceError,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ fn request(place: Place, bytes: u64, rights: Rights) -> MapRequest {
         rights_max: Rights::all(),
         options: Options::empty(),
         provider: Provider::Anonymous,
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     }
 }
 

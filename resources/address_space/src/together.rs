@@ -23,7 +23,7 @@ fn pass_all<'a>(pages: impl Iterator<Item = &'a Page>, viewing: &mut Viewing, ot
     let (mut like, mut alike) = (viewing.like(), 0);
     for page in pages {
         if page.pass_like(like) {
-            alike += 1;
+            alike = usize::saturating_add(alike, 1);
         } else {
             viewing.note(alike);
             other(page, viewing);

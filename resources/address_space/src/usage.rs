@@ -38,9 +38,10 @@ pub struct Usage {
 impl Kind {
     fn add(&mut self, mappings: u64, bytes: u64) {
         let mappings = mappings.max(1);
-        self.resident += bytes;
-        self.part += (bytes << FRACTION_BITS) / mappings;
-        self.private += if mappings == 1 { bytes } else { 0 };
+        self.resident = self.resident.saturating_add(bytes);
+        let part = (bytes << FRACTION_BITS).checked_div(mappings).unwrap_or(0);
+        self.part = self.part.saturating_add(part);
+        self.private = self.private.saturating_add(if mappings == 1 { bytes } else { 0 });
     }
 }
 
@@ -61,7 +62,7 @@ impl State {
     /// Adds what lies in the next stretch in which there is something, and answers its end.
     fn add_usage(&self, at: u64, usage: &mut Usage) -> u64 {
         let Some(first) = self.next_present(at) else { return USER_END };
-        let end = (first & !(STRIDE - 1)) + STRIDE;
+        let end = (first & !(STRIDE - 1)).saturating_add(STRIDE);
         for (from, to, region) in self.regions.parts(first, end) {
             let kind = usage.kind(&region);
             for (_, page) in self.pages.singles(from, to) {
@@ -71,7 +72,7 @@ impl State {
         for huge in self.pages.huge_starts(first, end).filter(|huge| *huge >= first) {
             if let Some(page) = self.pages.huge(huge) {
                 page.for_each_part(|mappings, bytes| usage.anonymous.add(mappings, bytes));
-                usage.huge += HUGE;
+                usage.huge = usage.huge.saturating_add(HUGE);
             }
         }
         end
@@ -96,6 +97,6 @@ impl Usage {
 
     /// The program's part of all that it shows, in 2^-[`FRACTION_BITS`] bytes.
     pub fn part(&self) -> u64 {
-        self.anonymous.part + self.shared.part + self.files.part
+        self.anonymous.part.saturating_add(self.shared.part).saturating_add(self.files.part)
     }
 }

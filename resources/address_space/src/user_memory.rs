@@ -6,7 +6,7 @@
 use crate::{AddressSpace, FaultError};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END};
+use gyre_machine::{Access, OutOfMemory, PAGE_BYTES, USER_END, Va};
 use gyre_object::{Bytes, Page};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -37,7 +37,8 @@ impl AddressSpace {
         let mut done = 0;
         while done < into.len() {
             let rest = into.get_mut(done..).unwrap_or_default();
-            done += self.reach(address, done, Access::Read, |page, offset, _| page.read(offset, rest)).await?;
+            let read = self.reach(address, done, Access::Read, |page, offset, _| page.read(offset, rest)).await?;
+            done = done.saturating_add(read);
         }
         Ok(())
     }
@@ -50,7 +51,8 @@ impl AddressSpace {
         let mut done = 0;
         while done < from.len() {
             let rest = from.get(done..).unwrap_or_default();
-            done += self.reach(address, done, Access::Write, |page, offset, _| page.write(offset, rest)).await?;
+            let written = self.reach(address, done, Access::Write, |page, offset, _| page.write(offset, rest)).await?;
+            done = done.saturating_add(written);
         }
         Ok(())
     }
@@ -60,21 +62,21 @@ impl AddressSpace {
     /// # Errors
     /// [`UserFault`] with the bytes copied so far.
     pub async fn copy_out_bytes(&self, address: u64, from: &[Bytes]) -> Result<usize, UserFault> {
-        let mut done = 0;
+        let mut done = 0usize;
         for piece in from {
             let place = address.saturating_add(done as u64);
             self.copy_out(place, piece.as_slice())
                 .await
-                .map_err(|fault| UserFault { done: done + fault.done, ..fault })?;
-            done += piece.len();
+                .map_err(|fault| UserFault { done: done.saturating_add(fault.done), ..fault })?;
+            done = usize::saturating_add(done, piece.len());
         }
         Ok(done)
     }
 
     /// Copies from the program's memory where the bytes lie in one page that is there; false, and nothing done, where not.
     pub fn copy_in_at_once(&self, address: u64, into: &mut [u8]) -> bool {
-        let offset = (address % PAGE_BYTES as u64) as usize;
-        offset + into.len() <= PAGE_BYTES
+        let offset = Va(address).page_offset();
+        into.len() <= PAGE_BYTES.saturating_sub(offset)
             && self.with_present(address, Access::Read, |page, offset, _| page.read(offset, into)).is_some()
     }
 
@@ -91,8 +93,8 @@ impl AddressSpace {
         bytes: usize,
         source: impl FnOnce() -> Option<T>,
     ) -> Option<usize> {
-        let offset = (address % PAGE_BYTES as u64) as usize;
-        if offset + bytes > PAGE_BYTES {
+        let offset = Va(address).page_offset();
+        if bytes > PAGE_BYTES.saturating_sub(offset) {
             return None;
         }
         self.with_present(address, Access::Write, |page, offset, _| {
@@ -103,7 +105,7 @@ impl AddressSpace {
     /// Copies a string that ends with NUL in one page that is there, and answers its length without the NUL; `None` where it is not
     /// there or longer than `into`.
     pub fn string_at_once(&self, address: u64, into: &mut [u8]) -> Option<usize> {
-        let count = into.len().min(PAGE_BYTES - (address % PAGE_BYTES as u64) as usize);
+        let count = into.len().min(PAGE_BYTES.saturating_sub(Va(address).page_offset()));
         let into = into.get_mut(..count)?;
         self.with_present(address, Access::Read, |page, offset, _| page.read(offset, into))?;
         into.iter().position(|byte| *byte == 0)
@@ -116,26 +118,26 @@ impl AddressSpace {
         let mut source = Source { pages, start };
         let mut done = 0;
         while done < bytes {
-            let place = address.wrapping_add(done as u64);
-            let offset = (place % PAGE_BYTES as u64) as usize;
-            let run = state.writable_run(place, (offset + bytes - done).div_ceil(PAGE_BYTES));
+            let (place, left) = (address.wrapping_add(done as u64), bytes.saturating_sub(done));
+            let offset = Va(place).page_offset();
+            let run = state.writable_run(place, offset.saturating_add(left).div_ceil(PAGE_BYTES));
             let before = done;
             let mut within = offset;
             for page in run.iter().map_while(Option::as_ref) {
-                let count = (PAGE_BYTES - within).min(bytes - done);
+                let count = PAGE_BYTES.saturating_sub(within).min(bytes.saturating_sub(done));
                 if !source.copy_to(page, within, count) {
                     return false;
                 }
-                (done, within) = (done + count, 0);
+                (done, within) = (done.saturating_add(count), 0);
             }
             if done == before {
                 // A part of a huge page, or nothing that may be written.
                 let Some((page, at)) = state.writable(place) else { return false };
-                let count = (PAGE_BYTES - offset).min(bytes - done);
+                let count = PAGE_BYTES.saturating_sub(offset).min(left);
                 if !source.copy_to(page, at, count) {
                     return false;
                 }
-                done += count;
+                done = done.saturating_add(count);
             }
         }
         true
@@ -146,15 +148,15 @@ impl AddressSpace {
     pub fn fill_pages_at_once(&self, address: u64, pages: &[Option<Page>], start: usize, bytes: usize) -> bool {
         let mut done = 0;
         while done < bytes {
-            let (place, at) = (address.wrapping_add(done as u64), start + done);
+            let (place, at) = (address.wrapping_add(done as u64), start.saturating_add(done));
             let Some(Some(into)) = pages.get(at / PAGE_BYTES) else { return false };
-            let (at, from) = (at % PAGE_BYTES, (place % PAGE_BYTES as u64) as usize);
-            let count = (PAGE_BYTES - at).min(PAGE_BYTES - from).min(bytes - done);
+            let (at, from) = (at % PAGE_BYTES, Va(place).page_offset());
+            let count = PAGE_BYTES.saturating_sub(at.max(from)).min(bytes.saturating_sub(done));
             let copy = |page: &Page, offset: usize, _| into.copy_from(at, page, offset, count);
             if self.with_present(place, Access::Read, copy) != Some(count) {
                 return false;
             }
-            done += count;
+            done = done.saturating_add(count);
         }
         true
     }
@@ -167,13 +169,13 @@ impl AddressSpace {
         bytes: usize,
         write: impl FnOnce(&mut dyn FnMut(&[u8])) -> T,
     ) -> Option<T> {
-        let offset = (address % PAGE_BYTES as u64) as usize;
-        if offset + bytes > PAGE_BYTES {
+        let offset = Va(address).page_offset();
+        if bytes > PAGE_BYTES.saturating_sub(offset) {
             return None;
         }
         self.with_present(address, Access::Write, |page, offset, _| {
             let mut at = offset;
-            write(&mut |piece| at += page.write(at, piece))
+            write(&mut |piece| at = at.saturating_add(page.write(at, piece)))
         })
     }
 
@@ -185,10 +187,10 @@ impl AddressSpace {
         const ZEROES: [u8; 256] = [0; 256];
         let mut done = 0;
         while done < bytes {
-            let count = (bytes - done).min(ZEROES.len());
+            let count = bytes.saturating_sub(done).min(ZEROES.len());
             let place = address.saturating_add(done as u64);
             self.copy_out(place, ZEROES.get(..count).unwrap_or_default()).await?;
-            done += count;
+            done = done.saturating_add(count);
         }
         Ok(())
     }
@@ -202,12 +204,12 @@ impl AddressSpace {
         let mut views = Vec::new();
         let mut done = 0;
         while done < bytes {
-            let wanted = bytes - done;
+            let wanted = bytes.saturating_sub(done);
             let view = self
                 .reach(address, done, Access::Read, |page, offset, writable| view(page, offset, wanted, writable))
                 .await?
                 .map_err(|OutOfMemory| UserFault { done, error: FaultError::OutOfMemory })?;
-            done += view.len();
+            done = done.saturating_add(view.len());
             views.push(view);
         }
         Ok(views)
@@ -242,7 +244,7 @@ impl AddressSpace {
             let into = &mut string;
             let found = self
                 .reach(address, done, Access::Read, |page, offset, _| {
-                    take_until_nul(page, offset, (max - done).min(page.len() - offset), into)
+                    take_until_nul(page, offset, max.saturating_sub(done).min(page.len().saturating_sub(offset)), into)
                 })
                 .await?;
             if found.is_break() {
@@ -296,21 +298,21 @@ impl Source<'_> {
                 true => into.copy_page(offset, page, self.start, count),
                 false => into.copy_from(offset, page, self.start, count),
             };
-            self.start += done;
+            self.start = self.start.saturating_add(done);
             if self.start >= PAGE_BYTES {
                 (self.pages, self.start) = (self.pages.get(1..).unwrap_or_default(), 0);
             }
             if done == count || done == 0 {
                 return done == count;
             }
-            (offset, count) = (offset + done, count - done);
+            (offset, count) = (offset.saturating_add(done), count.saturating_sub(done));
         }
     }
 }
 
 /// A view of a page up to its end, of the page itself where the program cannot write it, else of a copy.
 fn view(page: &Page, offset: usize, bytes: usize, writable: bool) -> Result<Bytes, OutOfMemory> {
-    let count = bytes.min(PAGE_BYTES - offset % PAGE_BYTES);
+    let count = bytes.min(PAGE_BYTES.saturating_sub(offset % PAGE_BYTES));
     if page.len() > PAGE_BYTES {
         // Nobody may hold a part of a huge page: it could not be split any more.
         let mut part = Page::zeroed()?;
@@ -325,8 +327,9 @@ fn view(page: &Page, offset: usize, bytes: usize, writable: bool) -> Result<Byte
 fn take_until_nul(page: &Page, offset: usize, count: usize, string: &mut Vec<u8>) -> ControlFlow<()> {
     let mut buffer = [0; 256];
     let mut at = offset;
-    while at < offset + count {
-        let step = (offset + count - at).min(buffer.len());
+    let end = offset.saturating_add(count);
+    while at < end {
+        let step = end.saturating_sub(at).min(buffer.len());
         let part = buffer.get_mut(..step).unwrap_or_default();
         page.read(at, part);
         if let Some(end) = part.iter().position(|byte| *byte == 0) {
@@ -334,7 +337,7 @@ fn take_until_nul(page: &Page, offset: usize, count: usize, string: &mut Vec<u8>
             return ControlFlow::Break(());
         }
         string.extend_from_slice(part);
-        at += step;
+        at = at.saturating_add(step);
     }
     ControlFlow::Continue(())
 }

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{Ordering, fence};
 use gyre_account::{ActivityId, Column};
-use gyre_address_space::{MapRequest, Options, Place, Provider, Rights, SharedMemory};
+use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_config::figures::{Figures, OF_TENANT, RESOURCES_MAX, Resource, VERSION, fixed};
 use gyre_engine::snapshot::Row;
 use gyre_engine::{COMPUTE, Engine};
@@ -51,7 +51,7 @@ pub async fn map(system: &'static System, thread: &Thread, arguments: Arguments)
         rights_max: Rights::READ,
         options: Options::SHARED | Options::NOT_INHERITED,
         provider: Provider::Memory(Arc::new(SharedMemory::of_page(page.clone()))),
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     let address = thread.process().space().map(request).await?;
     gyre_message::spawn(keep(system.engine, process, page, sequence, place));
@@ -101,7 +101,7 @@ fn of(engine: &'static Engine, process: &Process) -> Figures {
     let mut figures = Figures {
         version: VERSION,
         updated_ns: monotonic_ns(),
-        cycles_per_second: gyre_machine::cycles_per_ms() * 1000,
+        cycles_per_second: gyre_machine::cycles_per_ms().saturating_mul(1000),
         process: process.id(),
         flags: if activity.is_member() { 0 } else { OF_TENANT },
         threads,
@@ -113,11 +113,12 @@ fn of(engine: &'static Engine, process: &Process) -> Figures {
     };
     for (row, slot) in rows.iter().zip(&mut figures.resources) {
         *slot = resource(engine, row);
-        figures.cycles += slot.cycles;
-        figures.user_cycles += if row.resource == COMPUTE { slot.cycles } else { 0 };
-        figures.messages += slot.messages;
-        figures.bytes += slot.bytes;
-        figures.queued_ns += slot.queued_ns;
+        figures.cycles = figures.cycles.wrapping_add(slot.cycles);
+        let of_user = if row.resource == COMPUTE { slot.cycles } else { 0 };
+        figures.user_cycles = figures.user_cycles.wrapping_add(of_user);
+        figures.messages = figures.messages.wrapping_add(slot.messages);
+        figures.bytes = figures.bytes.wrapping_add(slot.bytes);
+        figures.queued_ns = figures.queued_ns.wrapping_add(slot.queued_ns);
     }
     figures
 }

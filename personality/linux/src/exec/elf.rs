@@ -81,7 +81,8 @@ impl Segment {
 
     /// The end of its last page.
     pub fn end_page(&self) -> u64 {
-        (self.address + self.memory_bytes).next_multiple_of(PAGE)
+        // [`parse`] refuses a segment that ends beyond user memory.
+        self.address.saturating_add(self.memory_bytes.saturating_add(PAGE - 1)) & !(PAGE - 1)
     }
 }
 
@@ -200,9 +201,9 @@ fn finish(image: &mut Image, header: &Header) -> Result<(), Errno> {
     }
     if image.headers_address == 0 {
         let at = header.entries_at;
-        let holds = |segment: &&Segment| segment.offset <= at && at - segment.offset < segment.file_bytes;
-        let holder = image.segments.iter().find(holds);
-        image.headers_address = holder.map_or(0, |segment| segment.address + (at - segment.offset));
+        let inside = |segment: &Segment| at.checked_sub(segment.offset).filter(|inside| *inside < segment.file_bytes);
+        let place = |segment: &Segment| segment.address.checked_add(inside(segment)?);
+        image.headers_address = image.segments.iter().find_map(place).unwrap_or(0);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::file::Executable;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Options, Place, Provider, Rights};
+use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Options, PageIndex, Place, Provider, Rights};
 use gyre_machine::{PAGE_BYTES, USER_END};
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -29,7 +29,7 @@ pub(super) async fn read(file: &Executable, offset: u64, bytes: usize) -> Result
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
         let at = offset.checked_add(all.len() as u64).ok_or(Errno::ENOEXEC)?;
-        let pieces = file.client.read(file.attributes.node, at, bytes - all.len()).await?;
+        let pieces = file.client.read(file.attributes.node, at, bytes.saturating_sub(all.len())).await?;
         if pieces.iter().all(|piece| piece.is_empty()) {
             break;
         }
@@ -65,7 +65,7 @@ pub(super) async fn load(thread: &Arc<Thread>, space: &AddressSpace, file: &Exec
     };
     let bias = map_image(space, file, &image, space.layout().image_base).await?;
     let end = image.segments.last().map_or(0, Segment::end_page);
-    space.set_heap(bias + end + space.layout().heap_gap_bytes);
+    space.set_heap(bias.wrapping_add(end).saturating_add(space.layout().heap_gap_bytes));
     let mut loaded = Loaded {
         start: bias.wrapping_add(image.entry),
         entry: bias.wrapping_add(image.entry),
@@ -106,7 +106,9 @@ async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish:
         false => Place::FixedNew(first),
     };
     // One reservation for all, so that nothing else comes between the segments.
-    let start = space.map(request(place, end - first, Rights::empty(), Provider::Anonymous, 0)).await?;
+    let start = space
+        .map(request(place, end.saturating_sub(first), Rights::empty(), Provider::Anonymous, PageIndex::FIRST))
+        .await?;
     let bias = start.wrapping_sub(first);
     let mapped = MappedFile::new(
         file.client,
@@ -127,16 +129,15 @@ async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish:
 async fn drop_gaps(space: &AddressSpace, image: &Image, bias: u64) -> Result<(), Errno> {
     for pair in image.segments.windows(2) {
         if let [lower, upper] = pair
-            && lower.end_page() < upper.first_page()
+            && let Some(bytes @ 1..) = upper.first_page().checked_sub(lower.end_page())
         {
-            let bytes = upper.first_page() - lower.end_page();
             space.unmap(bias.wrapping_add(lower.end_page()), bytes).await?;
         }
     }
     Ok(())
 }
 
-fn request(place: Place, bytes: u64, rights: Rights, provider: Provider, first_index: u64) -> MapRequest {
+fn request(place: Place, bytes: u64, rights: Rights, provider: Provider, first_index: PageIndex) -> MapRequest {
     MapRequest { place, bytes, rights, rights_max: Rights::all(), options: Options::empty(), provider, first_index }
 }
 
@@ -151,26 +152,26 @@ fn rights_of(segment: &Segment) -> Rights {
 async fn map_segment(space: &AddressSpace, file: &Arc<MappedFile>, segment: &Segment, bias: u64) -> Result<(), Errno> {
     let rights = rights_of(segment);
     let start = bias.wrapping_add(segment.first_page());
-    let file_end = bias.wrapping_add(segment.address + segment.file_bytes);
+    let file_end = bias.wrapping_add(segment.address).wrapping_add(segment.file_bytes);
     let file_pages_end = match segment.file_bytes {
         0 => start,
-        _ => file_end.next_multiple_of(PAGE),
+        _ => file_end.checked_next_multiple_of(PAGE).ok_or(Errno::ENOEXEC)?,
     };
     let end = bias.wrapping_add(segment.end_page());
     if file_pages_end > start {
         let provider = Provider::File(file.clone());
-        let index = segment.offset / PAGE;
-        let bytes = file_pages_end - start;
+        let index = PageIndex::holding(segment.offset);
+        let bytes = file_pages_end.saturating_sub(start);
         space.map(request(Place::Fixed(start), bytes, rights, provider, index)).await?;
     }
     if end > file_pages_end {
-        let bytes = end - file_pages_end;
-        let zeroes = request(Place::Fixed(file_pages_end), bytes, rights, Provider::Anonymous, 0);
+        let bytes = end.saturating_sub(file_pages_end);
+        let zeroes = request(Place::Fixed(file_pages_end), bytes, rights, Provider::Anonymous, PageIndex::FIRST);
         space.map(zeroes).await?;
     }
     let needs_zeroes = segment.memory_bytes > segment.file_bytes && file_pages_end > file_end;
     if needs_zeroes && segment.file_bytes > 0 && rights.contains(Rights::WRITE) {
-        let bytes = (file_pages_end - file_end) as usize;
+        let bytes = file_pages_end.saturating_sub(file_end) as usize;
         space.zero_out(file_end, bytes).await.map_err(|_| Errno::ENOEXEC)?;
     }
     Ok(())

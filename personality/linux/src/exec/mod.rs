@@ -97,7 +97,7 @@ async fn read_strings(thread: &Thread, address: u64, room: &mut usize) -> Result
             break;
         }
         let string = thread.read_string(pointer, STRING_BYTES_MAX, Errno::E2BIG).await?;
-        let needed = string.len() + 1 + size_of::<u64>();
+        let needed = string.len().saturating_add(const { 1 + size_of::<u64>() });
         *room = room.checked_sub(needed).ok_or(Errno::E2BIG)?;
         strings.push(string);
         if strings.len() >= STRINGS_MAX {

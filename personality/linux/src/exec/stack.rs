@@ -4,7 +4,7 @@ use super::load::Loaded;
 use crate::Errno;
 use crate::credentials::Credentials;
 use alloc::vec::Vec;
-use gyre_address_space::{AddressSpace, MapRequest, Options, Place, Provider, Rights};
+use gyre_address_space::{AddressSpace, MapRequest, Options, PageIndex, Place, Provider, Rights};
 use gyre_machine::{PAGE_BYTES, fill_random};
 use linux_raw_sys::auxvec as raw;
 use zerocopy::IntoBytes;
@@ -50,7 +50,7 @@ pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<u64
     fill_random(&mut random);
     let random = area.push(&random);
     let vector = auxiliary(start, path, platform, random);
-    let words = 1 + arguments.len() + 1 + environment.len() + 1 + vector.len();
+    let words = [arguments.len(), environment.len(), vector.len()].into_iter().fold(3, usize::saturating_add);
     let mut table: Vec<u64> = Vec::with_capacity(words);
     table.push(arguments.len() as u64);
     table.extend(&arguments);
@@ -58,8 +58,9 @@ pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<u64
     table.extend(&environment);
     table.push(0);
     table.extend(&vector);
-    let at = (area.at() - (table.len() * size_of::<u64>()) as u64) & !15;
-    let bytes = (top - at).next_multiple_of(PAGE_BYTES as u64).max(FIRST_BYTES);
+    let at = area.at().checked_sub(table.as_bytes().len() as u64).ok_or(Errno::E2BIG)? & !15;
+    let bytes =
+        top.saturating_sub(at).checked_next_multiple_of(PAGE_BYTES as u64).ok_or(Errno::E2BIG)?.max(FIRST_BYTES);
     map(space, top, bytes).await?;
     area.write(space).await?;
     space.copy_out(at, table.as_bytes()).await.map_err(|_| Errno::E2BIG)?;
@@ -68,13 +69,13 @@ pub(super) async fn build(space: &AddressSpace, start: &Start<'_>) -> Result<u64
 
 async fn map(space: &AddressSpace, top: u64, bytes: u64) -> Result<(), Errno> {
     let request = MapRequest {
-        place: Place::FixedNew(top - bytes),
+        place: Place::FixedNew(top.checked_sub(bytes).ok_or(Errno::E2BIG)?),
         bytes,
         rights: Rights::READ | Rights::WRITE,
         rights_max: Rights::all(),
         options: Options::GROWS_DOWN | Options::STACK,
         provider: Provider::Anonymous,
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     space.map(request).await?;
     Ok(())
@@ -129,7 +130,8 @@ impl Area {
     }
 
     fn at(&self) -> u64 {
-        self.top - self.bytes.len() as u64
+        // The strings of a program are bounded far below (E2BIG).
+        self.top.saturating_sub(self.bytes.len() as u64)
     }
 
     fn push(&mut self, data: &[u8]) -> u64 {

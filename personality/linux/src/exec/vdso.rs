@@ -2,7 +2,7 @@
 
 use crate::Errno;
 use alloc::sync::Arc;
-use gyre_address_space::{AddressSpace, MapRequest, Options, Place, Provider, Rights, SharedMemory};
+use gyre_address_space::{AddressSpace, MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_machine::{OutOfMemory, PAGE_BYTES, clock_scale};
 use gyre_object::Page;
 use gyre_vdso::ClockData;
@@ -32,12 +32,12 @@ impl Vdso {
         let rights = Rights::READ | Rights::EXECUTE;
         let request = MapRequest {
             place: Place::Anywhere(0),
-            bytes: 2 * PAGE_BYTES as u64,
+            bytes: const { 2 * PAGE_BYTES as u64 },
             rights,
             rights_max: rights,
             options: Options::SHARED | Options::VDSO,
             provider: Provider::Memory(self.0.clone()),
-            first_index: 0,
+            first_index: PageIndex::FIRST,
         };
         Ok(space.map(request).await?)
     }

@@ -6,9 +6,10 @@ use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_address_space::{
-    AddressSpace, LockFuture, MapRequest, MappedFile, Move, Options, Place, Populate, Provider, Refusal,
+    AddressSpace, LockFuture, MapRequest, MappedFile, Move, Options, PageIndex, Place, Populate, Provider, Refusal,
 };
 use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
+use gyre_interface::Position;
 use gyre_machine::PAGE_BYTES;
 use linux_raw_sys::general as raw;
 
@@ -48,7 +49,7 @@ fn options(flags: u32, shared: bool) -> Options {
 pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (flags, offset) = (a.unsigned(3), a.word(5));
     let rights = rights(a.unsigned(2))?;
-    if !offset.is_multiple_of(PAGE) || offset.checked_add(a.word(1)).is_none() {
+    if !offset.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
     let shared = match flags & raw::MAP_TYPE {
@@ -61,15 +62,17 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let ring = (flags & raw::MAP_ANONYMOUS == 0 && shared).then(|| ring_pages(thread, a.int(4), offset, a.word(1)));
     let (provider, rights_max, first_index) = match (flags & raw::MAP_ANONYMOUS != 0, shared, ring.flatten()) {
-        (true, false, _) => (Provider::Anonymous, Rights::all(), 0),
-        (true, true, _) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all(), 0),
+        (true, false, _) => (Provider::Anonymous, Rights::all(), PageIndex::FIRST),
+        (true, true, _) => (Provider::Memory(Arc::new(SharedMemory::default())), Rights::all(), PageIndex::FIRST),
         (false, _, Some(found)) => {
             let (memory, first) = found?;
-            (Provider::Memory(memory), Rights::READ | Rights::WRITE, first)
+            (Provider::Memory(memory), Rights::READ | Rights::WRITE, PageIndex::FIRST.plus(first).ok_or(Errno::EINVAL)?)
         }
         (false, _, None) => {
             let (provider, rights_max) = file_provider(thread, a.int(4), rights, shared)?;
-            (provider, rights_max, offset / PAGE)
+            // As on Linux a file ends at the last position that there is; what grows later may show what lies behind.
+            Position::new(offset).and_then(|at| at.plus(a.word(1))).ok_or(Errno::EOVERFLOW)?;
+            (provider, rights_max, PageIndex::holding(offset))
         }
     };
     let request = MapRequest {
@@ -111,7 +114,7 @@ fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool)
     }
     let mut rights_max = Rights::all();
     if shared && !file.writable {
-        rights_max -= Rights::WRITE;
+        rights_max.remove(Rights::WRITE);
     }
     if !rights_max.contains(rights) {
         return Err(Errno::EACCES);
@@ -232,10 +235,15 @@ pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
+/// A range from the start of its first page on.
+fn from_page(address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
+    let inside = address % PAGE;
+    Ok((address & !(PAGE - 1), bytes.checked_add(inside).ok_or(Errno::EINVAL)?))
+}
+
 /// `mlock(address, bytes)` and `mlock2`: makes the pages resident; they stay anyway, nothing is ever swapped.
 pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let start = a.word(0) & !(PAGE - 1);
-    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
+    let (start, bytes) = from_page(a.word(0), a.word(1))?;
     let space = thread.space();
     space.set_options(start, bytes, Options::LOCKED, Options::empty())?;
     populate(&space, start, bytes, Populate::Own).await?;
@@ -244,8 +252,7 @@ pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `munlock(address, bytes)`.
 pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let start = a.word(0) & !(PAGE - 1);
-    let bytes = a.word(1).checked_add(a.word(0) - start).ok_or(Errno::EINVAL)?;
+    let (start, bytes) = from_page(a.word(0), a.word(1))?;
     thread.space().set_options(start, bytes, Options::empty(), Options::LOCKED)?;
     Ok(0)
 }

@@ -8,7 +8,7 @@ use crate::file::permission::Asker;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
-use gyre_address_space::{MapRequest, Options, Place, Provider, Rights, SharedMemory};
+use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_object::SpinLock;
 use linux_raw_sys::general as raw;
 
@@ -74,7 +74,7 @@ impl Segment {
 
     /// Attachments: each mapping holds the memory, a mapping that was split more than once.
     fn attachments(&self) -> usize {
-        self.memory.strong_count() - usize::from(self.held.is_some())
+        self.memory.strong_count().saturating_sub(usize::from(self.held.is_some()))
     }
 
     /// `struct shmid_ds` of x86-64: 112 bytes.
@@ -135,8 +135,9 @@ pub fn shmget(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Err(Errno::ENOSPC);
     }
     let memory = Arc::new(SharedMemory::default());
-    let number =
-        (1..).map(|step| (table.last + step) & 0x7fff_ffff).find(|number| !table.segments.contains_key(number));
+    let number = (1..)
+        .map(|step| table.last.wrapping_add(step) & 0x7fff_ffff)
+        .find(|number| !table.segments.contains_key(number));
     table.last = number.unwrap_or(0);
     let segment = Segment {
         key,
@@ -192,7 +193,7 @@ pub async fn shmat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         rights_max: if flags & READ_ONLY == 0 { Rights::all() } else { Rights::READ | Rights::EXECUTE },
         options: Options::SHARED,
         provider: Provider::Memory(memory),
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     match thread.space().map(request).await.map_err(Errno::from) {
         Err(Errno::EEXIST) => Err(Errno::EINVAL),
@@ -233,7 +234,7 @@ pub async fn shmctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         SET => {
             let wish = thread.read_vec(a.word(2), 24).await?;
             let field =
-                |at: usize| wish.get(at..at + 4).and_then(|raw| raw.try_into().ok()).map_or(0, u32::from_le_bytes);
+                |at: usize| wish.get(at..).and_then(|raw| raw.first_chunk()).map_or(0, |raw| u32::from_le_bytes(*raw));
             let mut table = table.lock();
             let segment = table.find(a.unsigned(0))?;
             if !segment.owns(&asker) {

@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use gyre_account::ActivityId;
-use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, Place, Provider, Rights};
+use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, PageIndex, Place, Provider, Rights};
 use gyre_interface::files::files;
 use gyre_machine::{OutOfMemory, Registers, Trap, UserContext};
 use gyre_message::direct::direct_link;
@@ -245,7 +245,7 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
         rights_max: Rights::all(),
         options: Options::empty(),
         provider: Provider::Anonymous,
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     space.map(request).await.unwrap();
     let new = NewProcess {

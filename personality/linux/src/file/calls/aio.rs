@@ -15,7 +15,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::pin::pin;
-use gyre_address_space::{MapRequest, Options, Place, Provider, Rights, SharedMemory};
+use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_machine::PAGE_BYTES;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, boxed, select};
@@ -61,11 +61,11 @@ pub struct Context {
 impl Context {
     fn begin(&self, address: u64, cancel: Arc<Cancel>) -> Result<u64, Errno> {
         let mut state = self.state.lock();
-        if state.flights.len() + state.events.len() >= self.most {
+        if state.flights.len().saturating_add(state.events.len()) >= self.most {
             return Err(Errno::EAGAIN);
         }
         let number = state.next;
-        state.next += 1;
+        state.next = state.next.wrapping_add(1);
         state.flights.insert(number, (address, cancel));
         Ok(number)
     }
@@ -118,7 +118,7 @@ impl Drop for Flight {
 
 impl Completion for Flight {
     fn complete(mut self, moved: Result<usize, Errno>) {
-        self.result = moved.map_or_else(|error| -i64::from(error.0), |bytes| bytes as i64);
+        self.result = moved.map_or_else(|error| error.negated(), |bytes| bytes as i64);
     }
 }
 
@@ -130,9 +130,9 @@ impl Flight {
         let work = pin!(operation.perform_alone(&worker));
         self.result = match select(work, cancel.asked()).await {
             Either::First(Ok(value)) => value as i64,
-            Either::First(Err(error)) if error.asks_restart() => -i64::from(Errno::EINTR.0),
-            Either::First(Err(error)) => -i64::from(error.0),
-            Either::Second(()) => -i64::from(Errno::ECANCELED.0),
+            Either::First(Err(error)) if error.asks_restart() => Errno::EINTR.negated(),
+            Either::First(Err(error)) => error.negated(),
+            Either::Second(()) => Errno::ECANCELED.negated(),
         };
         if moves { u64::try_from(self.result).unwrap_or(0) } else { 0 }
     }
@@ -159,7 +159,7 @@ pub async fn io_setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         rights_max: Rights::READ,
         options: Options::SHARED,
         provider: Provider::Memory(Arc::new(SharedMemory::of_page(Page::zeroed()?))),
-        first_index: 0,
+        first_index: PageIndex::FIRST,
     };
     let number = thread.space().map(request).await?;
     let context = Context { most: most as usize, state: SpinLock::default(), changed: WaitQueue::new() };
@@ -188,7 +188,7 @@ pub async fn io_submit(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let count = usize::try_from(a.signed(1)).map_err(|_| Errno::EINVAL)?.min(context.most);
     let worker = Thread::worker(thread);
     for taken in 0..count {
-        let at = a.word(2).checked_add(8 * taken as u64).ok_or(Errno::EFAULT);
+        let at = entry_at(a.word(2), taken as u64, 8);
         let submitted = match at {
             Ok(at) => submit(thread, &context, &worker, at).await,
             Err(error) => Err(error),
@@ -226,7 +226,7 @@ async fn submit(thread: &Arc<Thread>, context: &Arc<Context>, worker: &Arc<Threa
         number,
         data: word(&wish, 0),
         event,
-        result: -i64::from(Errno::ECANCELED.0),
+        result: Errno::ECANCELED.negated(),
     };
     if let Some(moved) = transfer_at_once(thread, &operation) {
         flight.result = moved as i64;
@@ -316,7 +316,7 @@ async fn take_events(thread: &Thread, a: Arguments) -> Outcome {
     let mut taken = 0;
     while taken < most as u64 {
         let Some(event) = context.state.lock().events.pop_front() else { break };
-        let to = a.word(3).checked_add(taken * EVENT_BYTES as u64).ok_or(Errno::EFAULT);
+        let to = entry_at(a.word(3), taken, EVENT_BYTES as u64);
         let copied = match to {
             Ok(to) => thread.copy_out(to, &event).await,
             Err(error) => Err(error),
@@ -326,9 +326,14 @@ async fn take_events(thread: &Thread, a: Arguments) -> Outcome {
             context.state.lock().events.push_front(event);
             return if taken == 0 { Err(error) } else { Ok(taken) };
         }
-        taken += 1;
+        taken = taken.saturating_add(1);
     }
     Ok(taken)
+}
+
+/// The address of entry `index` of a program's list.
+fn entry_at(list: u64, index: u64, entry_bytes: u64) -> Result<u64, Errno> {
+    index.checked_mul(entry_bytes).and_then(|offset| list.checked_add(offset)).ok_or(Errno::EFAULT)
 }
 
 /// `io_cancel(context, wish, event)`: the event comes by io_getevents, as if nobody had asked where the device has it.

@@ -117,13 +117,13 @@ fn maps(space: &AddressSpace) -> String {
             has(Rights::READ, 'r'),
             has(Rights::WRITE, 'w'),
             has(Rights::EXECUTE, 'x'),
-            region.first_index * 4096,
+            region.first_index.offset_bytes(),
             u8::from(node != 0),
         );
-        text += &line;
+        text.push_str(&line);
         if !path.is_empty() {
             let pad = 73usize.saturating_sub(line.len());
-            text += &format!("{:pad$}{path}", "");
+            text.push_str(&format!("{:pad$}{path}", ""));
         }
         text.push('\n');
     }

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use gyre_account::ActivityId;
-use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, Place, Provider, Rights};
+use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, PageIndex, Place, Provider, Rights};
 use gyre_interface::async_io::async_io;
 use gyre_interface::files::files;
 use gyre_machine::{OutOfMemory, UserContext};
@@ -141,7 +141,7 @@ impl User {
             rights_max: Rights::all(),
             options: Options::empty(),
             provider: Provider::Anonymous,
-            first_index: 0,
+            first_index: PageIndex::FIRST,
         };
         let base = space.map(request).await.unwrap();
         let new = NewProcess {
