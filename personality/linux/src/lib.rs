@@ -14,6 +14,7 @@
 //! a thread that dies in a wait drops its future, and that releases everything; processes see only their own tenant.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

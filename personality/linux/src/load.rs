@@ -28,16 +28,29 @@ impl LoadAverages {
             return self.averages;
         }
         let wanted = u128::from(wanted_ns.saturating_sub(self.wanted_ns));
-        let mean =
-            (wanted * u128::from(ONE) / u128::from(elapsed_ns)).min(u128::from(u64::MAX >> FRACTION_BITS)) as u64;
+        let mean = part(wanted, u128::from(ONE), elapsed_ns).min(u64::MAX >> FRACTION_BITS);
         for (average, left) in self.averages.iter_mut().zip(LEFT) {
             let left = power(left, steps);
-            *average = (*average * left + mean * (ONE - left)) >> FRACTION_BITS;
+            let faded = u128::from(*average).saturating_mul(u128::from(left));
+            let fresh = u128::from(mean).saturating_mul(u128::from(ONE.saturating_sub(left)));
+            *average = (faded.saturating_add(fresh) >> FRACTION_BITS) as u64;
         }
-        self.at_ns += steps * STEP_NS;
-        self.wanted_ns += (wanted * u128::from(steps * STEP_NS) / u128::from(elapsed_ns)) as u64;
+        let looked_ns = steps.saturating_mul(STEP_NS);
+        self.at_ns = self.at_ns.saturating_add(looked_ns);
+        self.wanted_ns = self.wanted_ns.saturating_add(part(wanted, u128::from(looked_ns), elapsed_ns));
         self.averages
     }
+}
+
+/// `amount * times / whole`, at most what fits.
+fn part(amount: u128, times: u128, whole: u64) -> u64 {
+    let part = amount.saturating_mul(times).checked_div(u128::from(whole)).unwrap_or(0);
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+/// The product of two parts of [`ONE`].
+fn product(a: u64, b: u64) -> u64 {
+    a.saturating_mul(b) >> FRACTION_BITS
 }
 
 /// A part of [`ONE`] multiplied with itself.
@@ -45,9 +58,9 @@ fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut result = ONE;
     while exponent > 0 {
         if exponent & 1 == 1 {
-            result = result * base >> FRACTION_BITS;
+            result = product(result, base);
         }
-        base = base * base >> FRACTION_BITS;
+        base = product(base, base);
         exponent >>= 1;
     }
     result
@@ -55,7 +68,7 @@ fn power(mut base: u64, mut exponent: u64) -> u64 {
 
 /// An average as /proc/loadavg shows it: whole threads and hundredths.
 pub fn shown(average: u64) -> (u64, u64) {
-    let hundredths = (average * 100 + ONE / 2) >> FRACTION_BITS;
+    let hundredths = average.saturating_mul(100).saturating_add(ONE / 2) >> FRACTION_BITS;
     (hundredths / 100, hundredths % 100)
 }
 

@@ -214,7 +214,7 @@ fn answer(thread: &Thread, running: &mut Running, number: u64, outcome: Outcome)
                 running.interrupted = Some((number, error));
                 thread.notify();
             }
-            (-i64::from(error.0)) as u64
+            error.negated() as u64
         }
     };
     if running.interrupted.is_none() && !thread.has_signal() {

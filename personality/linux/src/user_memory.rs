@@ -36,7 +36,7 @@ impl Thread {
                 return Ok(());
             };
             shortage::settle(self, fault.error).await?;
-            done += fault.done;
+            done = done.saturating_add(fault.done);
         }
     }
 
@@ -72,7 +72,7 @@ impl Thread {
                 *done = from.len();
                 return Ok(());
             };
-            *done += fault.done;
+            *done = done.saturating_add(fault.done);
             shortage::settle(self, fault.error).await?;
         }
     }
@@ -82,12 +82,12 @@ impl Thread {
     /// # Errors
     /// EFAULT where nothing could be copied.
     pub async fn copy_out_bytes(&self, address: u64, from: &[Bytes]) -> Result<usize, Errno> {
-        let mut copied = 0;
+        let mut copied = 0usize;
         for piece in from {
             let mut done = 0;
             let place = address.saturating_add(copied as u64);
             let result = self.copy_out_from(place, piece.as_slice(), &mut done).await;
-            copied += done;
+            copied = copied.saturating_add(done);
             match result {
                 Err(error) if copied == 0 => return Err(error),
                 Err(_) => break,
@@ -165,14 +165,14 @@ impl Thread {
         }
         let mut pieces = Vec::with_capacity(count);
         let mut room = TRANSFER_MAX as u64;
-        let raw = self.read_vec(address, count * size_of::<IoVector>()).await?;
+        let raw = self.read_vec(address, count.saturating_mul(size_of::<IoVector>())).await?;
         for bytes in raw.chunks_exact(size_of::<IoVector>()) {
             let mut piece = IoVector::read_from_bytes(bytes).map_err(|_| Errno::EFAULT)?;
             if piece.bytes > i64::MAX as u64 {
                 return Err(Errno::EINVAL);
             }
             piece.bytes = piece.bytes.min(room);
-            room -= piece.bytes;
+            room = room.saturating_sub(piece.bytes);
             pieces.push(piece);
         }
         Ok(pieces)

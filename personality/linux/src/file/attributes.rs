@@ -74,7 +74,7 @@ pub fn stat_bytes(device: u64, attributes: &Attributes) -> [u8; 144] {
     put(64, attributes.blocks_512);
     for (at, time) in [(72, attributes.accessed_ns), (88, attributes.modified_ns), (104, attributes.changed_ns)] {
         put(at, time / NS);
-        put(at + 8, time % NS);
+        put(at.saturating_add(8), time % NS);
     }
     out
 }
@@ -97,7 +97,7 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     write(&mut out, 56, &attribute_mask.to_le_bytes());
     for (at, time) in [(64, attributes.accessed_ns), (96, attributes.changed_ns), (112, attributes.modified_ns)] {
         write(&mut out, at, &(time / NS).to_le_bytes());
-        write(&mut out, at + 8, &((time % NS) as u32).to_le_bytes());
+        write(&mut out, at.saturating_add(8), &((time % NS) as u32).to_le_bytes());
     }
     write(&mut out, 128, &major(attributes.device).to_le_bytes());
     write(&mut out, 132, &minor(attributes.device).to_le_bytes());
@@ -115,7 +115,7 @@ pub fn add_direct_alignment(out: &mut [u8; 256], bytes: u32) {
 }
 
 fn write(out: &mut [u8], at: usize, value: &[u8]) {
-    if let Some(place) = out.get_mut(at..at + value.len()) {
+    if let Some(place) = out.get_mut(at..).and_then(|rest| rest.get_mut(..value.len())) {
         place.copy_from_slice(value);
     }
 }

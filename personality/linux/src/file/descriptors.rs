@@ -54,14 +54,14 @@ impl DescriptorTable {
         let limit = usize::try_from(limit).unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
         let mut slots = self.slots.lock();
         let free = slots.iter().skip(lowest).position(Option::is_none);
-        let index = free.map_or(slots.len().max(lowest), |offset| lowest + offset);
+        let index = free.map_or(slots.len().max(lowest), |offset| lowest.saturating_add(offset));
         if index >= limit {
             // The file is dropped by the caller's frame, after this lock.
             drop(slots);
             return Err(Errno::EMFILE);
         }
         if index >= slots.len() {
-            slots.resize(index + 1, None);
+            slots.resize(index.saturating_add(1), None);
         }
         if let Some(slot) = slots.get_mut(index) {
             *slot = Some(Slot { file, close_on_exec });
@@ -86,7 +86,7 @@ impl DescriptorTable {
         }
         let mut slots = self.slots.lock();
         if index >= slots.len() {
-            slots.resize(index + 1, None);
+            slots.resize(index.saturating_add(1), None);
         }
         let slot = slots.get_mut(index).ok_or(Errno::EBADF)?;
         let before = slot.replace(Slot { file, close_on_exec });

@@ -56,7 +56,7 @@ impl Device {
     /// Fills a program's buffer.
     pub(super) async fn read(self, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
         let before = buffer.done();
-        let mut turn_end = before + TURN_BYTES;
+        let mut turn_end = before.saturating_add(TURN_BYTES);
         while self != Device::Null && buffer.left() > 0 {
             match self.put_some(buffer).await {
                 Err(error) if buffer.done() == before => return Err(error),
@@ -65,11 +65,11 @@ impl Device {
             }
             // Nothing here waits: without this one read of many MiB would keep the core to the end.
             if buffer.done() >= turn_end {
-                turn_end = buffer.done() + TURN_BYTES;
+                turn_end = buffer.done().saturating_add(TURN_BYTES);
                 gyre_message::yield_now().await;
             }
         }
-        Ok(buffer.done() - before)
+        Ok(buffer.done_since(before))
     }
 
     async fn put_some(self, buffer: &mut UserBuffer<'_>) -> Result<(), Errno> {

@@ -59,7 +59,7 @@ pub(super) async fn read(
         }
         let before = buffer.done();
         while buffer.left() > 0 {
-            let at = offset.saturating_add((buffer.done() - before) as u64);
+            let at = offset.saturating_add(buffer.done_since(before) as u64);
             match read_turn(file, place, buffer, at).await {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -67,7 +67,7 @@ pub(super) async fn read(
                 Err(error) => return Err(error),
             }
         }
-        Ok(buffer.done() - before)
+        Ok(buffer.done_since(before))
     })
     .await
 }
@@ -87,12 +87,12 @@ async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, 
     let landed = match thread.space().land(&lent, count).await {
         Ok(landed) => landed,
         Err(fault) => {
-            buffer.give_back(bytes - fault.done);
+            buffer.give_back(bytes.saturating_sub(fault.done));
             shortage::settle(thread, fault.error).await?;
             return Ok(false);
         }
     };
-    buffer.give_back(bytes - landed);
+    buffer.give_back(bytes.saturating_sub(landed));
     Ok(landed == bytes)
 }
 
@@ -162,17 +162,17 @@ pub(super) async fn write(
         }
         let before = buffer.done();
         while buffer.left() > 0 {
-            let at = offset.saturating_add((buffer.done() - before) as u64);
+            let at = offset.saturating_add(buffer.done_since(before) as u64);
             match write_turn(file, place, buffer, at).await {
                 Ok(true) => {}
                 Ok(false) => return write_rest(file, place, buffer, (offset, before)).await,
                 Err(error) => {
-                    buffer.give_back(buffer.done() - before);
+                    buffer.give_back(buffer.done_since(before));
                     return Err(error);
                 }
             }
         }
-        Ok(buffer.done() - before)
+        Ok(buffer.done_since(before))
     })
     .await
 }
@@ -181,7 +181,7 @@ pub(super) async fn write(
 async fn write_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
     let (lent, bytes) = lend_in_turn(file, buffer, Access::Read).await?;
     let written = place.system().write_direct(place.node, at, views(&lent)).await;
-    buffer.give_back(bytes - written.map_or(0, |written| written.min(bytes)));
+    buffer.give_back(bytes.saturating_sub(written.unwrap_or(0)));
     Ok(written? >= bytes)
 }
 
@@ -192,14 +192,14 @@ async fn write_rest(
     buffer: &mut UserBuffer<'_>,
     (offset, before): (u64, usize),
 ) -> Result<usize, Errno> {
-    let straight = buffer.done() - before;
+    let straight = buffer.done_since(before);
     let at = offset.saturating_add(straight as u64);
     match regular::write_cached(file, place, buffer, at).await {
         Ok(count) => bring_out(place, at, count).await?,
         Err(error) if straight == 0 => return Err(error),
         Err(_) => {}
     }
-    Ok(buffer.done() - before)
+    Ok(buffer.done_since(before))
 }
 
 /// Brings what was written by the cache to the disk and drops it there.
@@ -236,12 +236,12 @@ async fn lend_in_turn(
 /// Lends the next pieces of a buffer, with their bytes, which count as used.
 async fn lend(buffer: &mut UserBuffer<'_>, access: Access) -> Result<(Vec<Lent>, usize), Errno> {
     let (mut lent, mut bytes) = (Vec::new(), 0);
-    while let Some(range) = buffer.next(TURN_BYTES - bytes) {
+    while let Some(range) = buffer.next(TURN_BYTES.saturating_sub(bytes)) {
         if let Err(error) = lend_range(buffer.thread(), range, access, &mut lent).await {
             buffer.give_back(bytes);
             return Err(error);
         }
-        bytes += range.bytes;
+        bytes = bytes.saturating_add(range.bytes);
         buffer.used(range.bytes);
     }
     Ok((lent, bytes))
@@ -250,9 +250,9 @@ async fn lend(buffer: &mut UserBuffer<'_>, access: Access) -> Result<(Vec<Lent>,
 async fn lend_range(thread: &Thread, range: Range, access: Access, lent: &mut Vec<Lent>) -> Result<(), Errno> {
     let mut done = 0;
     loop {
-        let (at, rest) = (range.address.saturating_add(done as u64), range.bytes - done);
+        let (at, rest) = (range.address.saturating_add(done as u64), range.bytes.saturating_sub(done));
         let Err(fault) = thread.space().lend(at, rest, access, lent).await else { return Ok(()) };
-        done += fault.done;
+        done = done.saturating_add(fault.done);
         shortage::settle(thread, fault.error).await?;
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn read_entries(file: &OpenFile, bytes_max: usize) -> Result<Ve
     let entries = place.system().read_directory(place.node, from, batch).await?;
     let mut out = Vec::new();
     for entry in &entries {
-        if out.len() + record_bytes(entry) > bytes_max {
+        if out.len().saturating_add(record_bytes(entry)) > bytes_max {
             if out.is_empty() {
                 return Err(Errno::EINVAL);
             }
@@ -35,11 +35,12 @@ pub(super) async fn read_entries(file: &OpenFile, bytes_max: usize) -> Result<Ve
 }
 
 fn record_bytes(entry: &DirectoryEntry) -> usize {
-    (HEADER_BYTES + entry.name.len() + 1).next_multiple_of(8)
+    // A name has at most 255 bytes.
+    entry.name.len().saturating_add(HEADER_BYTES + 1 + 7) & !7
 }
 
 fn push_record(out: &mut Vec<u8>, entry: &DirectoryEntry) {
-    let end = out.len() + record_bytes(entry);
+    let end = out.len().saturating_add(record_bytes(entry));
     out.extend_from_slice(&entry.number.to_le_bytes());
     out.extend_from_slice(&entry.next.to_le_bytes());
     out.extend_from_slice(&(record_bytes(entry) as u16).to_le_bytes());

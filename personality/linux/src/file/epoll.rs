@@ -225,7 +225,7 @@ impl Epoll {
             let Some(item) = self.take_first() else { break };
             if let Some((event, keep)) = look(&item) {
                 tell(event);
-                count += 1;
+                count = usize::saturating_add(count, 1);
                 if keep {
                     self.put_back(item);
                 }

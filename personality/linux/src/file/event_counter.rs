@@ -48,7 +48,7 @@ impl EventCounter {
             return Err(Errno::EAGAIN);
         }
         let taken = if self.is_semaphore { 1 } else { *value };
-        *value -= taken;
+        *value = value.saturating_sub(taken);
         into.copy_from_slice(&taken.to_le_bytes());
         self.publish(*value);
         Ok(8)

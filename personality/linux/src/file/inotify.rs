@@ -31,13 +31,17 @@ pub struct Event {
 impl Event {
     /// With a name, its bytes end with at least one NUL and fill up to a multiple of the header (inotify(7)).
     fn bytes(&self) -> usize {
-        let name = if self.name.is_empty() { 0 } else { (self.name.len() + 1).next_multiple_of(HEADER_BYTES) };
-        HEADER_BYTES + name
+        let name = if self.name.is_empty() {
+            0
+        } else {
+            (self.name.len() / HEADER_BYTES).saturating_add(1).saturating_mul(HEADER_BYTES)
+        };
+        name.saturating_add(HEADER_BYTES)
     }
 
     fn encode(&self, into: &mut [u8]) -> usize {
         let bytes = self.bytes();
-        let name_bytes = (bytes - HEADER_BYTES) as u32;
+        let name_bytes = bytes.saturating_sub(HEADER_BYTES) as u32;
         let head = [self.watch.cast_unsigned(), self.mask, self.cookie, name_bytes];
         let head = head.into_iter().flat_map(u32::to_le_bytes);
         let all = head.chain(self.name.iter().copied()).chain(core::iter::repeat(0));
@@ -79,7 +83,7 @@ impl Queue {
             EVENTS_MAX => Event { watch: -1, mask: raw::IN_Q_OVERFLOW, cookie: 0, name: Vec::new() },
             _ => return,
         };
-        state.bytes += event.bytes();
+        state.bytes = state.bytes.saturating_add(event.bytes());
         state.events.push_back(event);
         self.readiness.set(Ready::READ);
     }
@@ -115,9 +119,9 @@ impl Queue {
         let mut at = 0;
         while let Some(event) = state.events.front() {
             let bytes = event.bytes();
-            let Some(place) = into.get_mut(at..at + bytes) else { break };
-            at += event.encode(place);
-            state.bytes -= bytes;
+            let Some(place) = into.get_mut(at..).and_then(|rest| rest.get_mut(..bytes)) else { break };
+            at = usize::saturating_add(at, event.encode(place));
+            state.bytes = state.bytes.saturating_sub(bytes);
             state.events.pop_front();
         }
         if state.events.is_empty() {

@@ -93,7 +93,7 @@ impl LockTable {
         if locks.iter().any(|lock| lock.conflicts(&wanted)) {
             return Err(Errno::EAGAIN);
         }
-        if locks.len() + 2 > LOCKS_MAX {
+        if locks.len() > LOCKS_MAX - 2 {
             return Err(Errno::ENOLCK);
         }
         let downgraded = cut(locks, wanted.owner, wanted.start, wanted.end);

@@ -29,7 +29,7 @@ impl LogRing {
         state.bytes.extend(data);
         let over = state.bytes.len().saturating_sub(LOG_BYTES);
         state.bytes.drain(..over);
-        state.first += over as u64;
+        state.first = state.first.saturating_add(over as u64);
         drop(state);
         self.grown.wake_all();
     }
@@ -38,7 +38,7 @@ impl LogRing {
     pub fn read(&self, position: u64, bytes_max: usize) -> (u64, Vec<u8>) {
         let state = self.state.lock();
         let start = position.max(state.first);
-        let skip = usize::try_from(start - state.first).unwrap_or(usize::MAX);
+        let skip = usize::try_from(start.saturating_sub(state.first)).unwrap_or(usize::MAX);
         let data = state.bytes.iter().skip(skip).take(bytes_max).copied().collect();
         (start, data)
     }

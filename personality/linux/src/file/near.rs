@@ -90,7 +90,7 @@ pub(super) fn walk(
                 return Some(Ok(NearFound { place, attributes }));
             }
             Stop::Covered(over, left) => {
-                rest = path.get(path.len() - left..)?;
+                rest = path.get(path.len().checked_sub(left)?..)?;
                 place = over;
             }
         }
@@ -158,7 +158,7 @@ impl<L: Last> Walk<'_, L> {
 
 /// The path as the process sees it, without doubled slashes and dots.
 pub(super) fn shown_path(context: &FileContext, directory: i32, path: &[u8]) -> Option<Vec<u8>> {
-    let mut shown = Vec::with_capacity(path.len() + 1);
+    let mut shown = Vec::with_capacity(path.len().saturating_add(1));
     if path.first() != Some(&b'/') {
         shown = context.near_path(directory)?;
     }

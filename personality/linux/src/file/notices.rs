@@ -65,7 +65,7 @@ impl Notices {
         if used.queues >= QUEUES_MAX {
             return Err(Errno::EMFILE);
         }
-        used.queues += 1;
+        used.queues = used.queues.saturating_add(1);
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Notices {
         if used.watches >= WATCHES_MAX {
             return Err(Errno::ENOSPC);
         }
-        used.watches += 1;
+        used.watches = used.watches.saturating_add(1);
         let number = queue.number(node);
         if let Some(path) = &path {
             table.directories.insert(path.clone(), node);
@@ -256,7 +256,7 @@ impl Watch {
 /// The directory of a path, and the name in it.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = path.iter().rposition(|byte| *byte == b'/')?;
-    let (directory, name) = (path.get(..at)?, path.get(at + 1..)?);
+    let (directory, name) = (path.get(..at)?, path.get(at..)?.get(1..)?);
     let directory = if directory.is_empty() { b"/" } else { directory };
     (!name.is_empty()).then_some((directory, name))
 }

@@ -255,7 +255,7 @@ impl OpenFile {
                 let mut done = 0;
                 for piece in &data {
                     match end.write(piece.as_slice()) {
-                        Ok(count) => done += count,
+                        Ok(count) => done = usize::saturating_add(done, count),
                         Err(error) if done == 0 => return Err(error),
                         Err(_) => break,
                     }
@@ -325,7 +325,7 @@ async fn write_stream(file: &OpenFile, end: &Arc<dyn Endpoint>, buffer: &mut Use
     let pieces = buffer.gather(buffer.left().min(TURN_BYTES)).await?;
     let gathered: usize = pieces.iter().map(Bytes::len).sum();
     let written = file.tenant().passage.client().write(end.clone(), None, pieces).await;
-    buffer.give_back(gathered - written.unwrap_or(0));
+    buffer.give_back(gathered.saturating_sub(written.unwrap_or(0)));
     Ok(written?)
 }
 
@@ -346,7 +346,7 @@ async fn write_pipe(buffer: &mut UserBuffer<'_>, end: &PipeEnd) -> Result<usize,
     let pieces = buffer.gather(bytes.min(TURN_BYTES)).await?;
     let gathered: usize = pieces.iter().map(Bytes::len).sum();
     let written = end.give(&pieces);
-    buffer.give_back(gathered - written.unwrap_or(0));
+    buffer.give_back(gathered.saturating_sub(written.unwrap_or(0)));
     written
 }
 
@@ -360,7 +360,7 @@ async fn write_terminal(buffer: &mut UserBuffer<'_>, end: &TerminalEnd) -> Resul
             Ok(count) => count,
         };
         let written = end.write(small.get(..count).unwrap_or(&[]));
-        buffer.give_back(count - written.unwrap_or(0));
+        buffer.give_back(count.saturating_sub(written.unwrap_or(0)));
         match written {
             Err(error) if buffer.done() == before => return Err(error),
             Err(_) => break,
@@ -368,5 +368,5 @@ async fn write_terminal(buffer: &mut UserBuffer<'_>, end: &TerminalEnd) -> Resul
             Ok(_) => {}
         }
     }
-    Ok(buffer.done() - before)
+    Ok(buffer.done_since(before))
 }

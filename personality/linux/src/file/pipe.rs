@@ -97,10 +97,10 @@ impl Pipe {
     /// A new end, and what it must wait for where nobody has the other side open at that moment.
     pub fn open(self: &Arc<Pipe>, side: Side) -> (PipeEnd, Option<Partner>) {
         let mut state = self.state.lock();
-        state.readers += usize::from(side != Side::Write);
-        state.writers += usize::from(side != Side::Read);
-        state.openings.0 += u64::from(side != Side::Write);
-        state.openings.1 += u64::from(side != Side::Read);
+        state.readers = state.readers.saturating_add(usize::from(side != Side::Write));
+        state.writers = state.writers.saturating_add(usize::from(side != Side::Read));
+        state.openings.0 = state.openings.0.wrapping_add(u64::from(side != Side::Write));
+        state.openings.1 = state.openings.1.wrapping_add(u64::from(side != Side::Read));
         self.publish(&state, Ready::empty());
         let partner = match side {
             Side::Read if state.writers == 0 => Some(Partner::Writer(state.openings.1)),
@@ -136,8 +136,8 @@ impl Pipe {
 /// Brings `readiness` to `bits`, telling everybody of bits that are new or have `moved`.
 fn renew(readiness: &Readiness, bits: Ready, moved: Ready) {
     let before = readiness.now();
-    readiness.clear(before - bits);
-    let news = (bits - before) | (bits & moved);
+    readiness.clear(before.difference(bits));
+    let news = bits.difference(before) | (bits & moved);
     if !news.is_empty() {
         readiness.set(news);
     }
@@ -277,7 +277,7 @@ impl PipeEnd {
         let mut left = count;
         for piece in data {
             let part = piece.slice(0, left);
-            left -= part.len();
+            left = left.saturating_sub(part.len());
             if !part.is_empty() {
                 state.queue.push_bytes(&part);
             }
@@ -326,8 +326,8 @@ impl PipeEnd {
 impl Drop for PipeEnd {
     fn drop(&mut self) {
         let mut state = self.pipe.state.lock();
-        state.readers -= usize::from(self.side != Side::Write);
-        state.writers -= usize::from(self.side != Side::Read);
+        state.readers = state.readers.saturating_sub(usize::from(self.side != Side::Write));
+        state.writers = state.writers.saturating_sub(usize::from(self.side != Side::Read));
         self.pipe.publish(&state, Ready::empty());
     }
 }

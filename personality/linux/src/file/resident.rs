@@ -92,7 +92,7 @@ fn at_place(file: &OpenFile, at: Option<u64>, work: impl FnOnce(u64) -> Option<u
     let position = file.position.try_hold()?;
     let offset = position.get();
     let count = work(offset)?;
-    position.set(offset + count as u64);
+    position.advance(count);
     Some(count)
 }
 
@@ -108,16 +108,22 @@ pub(super) fn copy_near(place: &Place, thread: &Thread, to: Range, offset: u64) 
     copy_long(place, thread, &[to], offset)
 }
 
+/// Where a byte is in its page.
+fn in_page(offset: u64) -> usize {
+    offset as usize % PAGE_BYTES
+}
+
 /// Copies bytes that lie in as many pages as a call may look at, at most [`COPY_BYTES_MAX`], to one range after the other.
 fn copy_long(place: &Place, thread: &Thread, into: &[Range], offset: u64) -> Option<usize> {
-    let start = (offset % PAGE_BYTES as u64) as usize;
+    let start = in_page(offset);
     let mut pages = [const { None }; COPY_PAGES_MAX];
-    let total = show_near(place, offset, into.iter().map(|range| range.bytes).sum(), &mut pages)?;
+    let wanted = into.iter().try_fold(0usize, |sum, range| sum.checked_add(range.bytes))?;
+    let total = show_near(place, offset, wanted, &mut pages)?;
     let mut done = 0;
     for range in into {
-        let bytes = range.bytes.min(total - done);
-        copy_shown(thread, Range { bytes, ..*range }, &pages, start + done)?;
-        done += bytes;
+        let bytes = range.bytes.min(total.saturating_sub(done));
+        copy_shown(thread, Range { bytes, ..*range }, &pages, start.saturating_add(done))?;
+        done = done.saturating_add(bytes);
     }
     Some(total)
 }
@@ -126,28 +132,30 @@ fn copy_long(place: &Place, thread: &Thread, into: &[Range], offset: u64) -> Opt
 fn copy_shown(thread: &Thread, to: Range, pages: &[Option<Page>], start: usize) -> Option<()> {
     let mut done = 0;
     while done < to.bytes {
-        let from = pages.get((start + done) / PAGE_BYTES..)?;
-        let (within, address) = ((start + done) % PAGE_BYTES, to.address.wrapping_add(done as u64));
-        let count = (to.bytes - done).min(NEAR_BYTES_MAX - within);
+        let first = start.saturating_add(done);
+        let from = pages.get(first / PAGE_BYTES..)?;
+        let (within, address) = (first % PAGE_BYTES, to.address.wrapping_add(done as u64));
+        let count = to.bytes.saturating_sub(done).min(NEAR_BYTES_MAX.saturating_sub(within));
         if !thread.process().with_space(|space| space.copy_pages_at_once(address, from, within, count)) {
             return None;
         }
-        done += count;
+        done = done.saturating_add(count);
     }
     Some(())
 }
 
 /// The pages of a range that are in memory; `None` where not all are. Answers the bytes, fewer at the end of the file.
 fn show_near(place: &Place, offset: u64, bytes: usize, into: &mut [Option<Page>]) -> Option<usize> {
-    let start = (offset % PAGE_BYTES as u64) as usize;
+    let start = in_page(offset);
     let mut done = 0;
     while done < bytes {
-        let within = (start + done) % PAGE_BYTES;
-        let wanted = (bytes - done).min(NEAR_BYTES_MAX - within);
+        let first = start.saturating_add(done);
+        let within = first % PAGE_BYTES;
+        let wanted = bytes.saturating_sub(done).min(NEAR_BYTES_MAX.saturating_sub(within));
         let at = offset.checked_add(done as u64)?;
-        let into = into.get_mut((start + done) / PAGE_BYTES..)?;
+        let into = into.get_mut(first / PAGE_BYTES..)?;
         let count = place.system().visit(|near| near.read(place.node, at, wanted, into))??.ok()?;
-        done += count;
+        done = done.saturating_add(count);
         if count < wanted {
             break;
         }
@@ -159,7 +167,7 @@ fn show_near(place: &Place, offset: u64, bytes: usize, into: &mut [Option<Page>]
 #[inline(always)]
 fn copy_some(place: &Place, thread: &Thread, to: Range, offset: u64, pages: &mut [Option<Page>]) -> Option<usize> {
     let count = place.system().visit(|near| near.read(place.node, offset, to.bytes, pages))??.ok()?;
-    let start = (offset % PAGE_BYTES as u64) as usize;
+    let start = in_page(offset);
     thread.process().with_space(|space| space.copy_pages_at_once(to.address, pages, start, count)).then_some(count)
 }
 
@@ -167,7 +175,7 @@ fn copy_some(place: &Place, thread: &Thread, to: Range, offset: u64, pages: &mut
 fn overwrite_list(place: &Place, thread: &Thread, from: &[Range], offset: u64) -> Option<usize> {
     let mut done = 0;
     for range in from {
-        done += overwrite_near(place, thread, *range, offset.checked_add(done as u64)?)?;
+        done = usize::saturating_add(done, overwrite_near(place, thread, *range, offset.checked_add(done as u64)?)?);
     }
     Some(done)
 }
@@ -176,13 +184,13 @@ fn overwrite_list(place: &Place, thread: &Thread, from: &[Range], offset: u64) -
 fn overwrite_near(place: &Place, thread: &Thread, from: Range, offset: u64) -> Option<usize> {
     let mut done = 0;
     while done < from.bytes {
-        let (at, wanted) = (offset.checked_add(done as u64)?, (from.bytes - done).min(NEAR_BYTES_MAX));
+        let (at, wanted) = (offset.checked_add(done as u64)?, from.bytes.saturating_sub(done).min(NEAR_BYTES_MAX));
         let address = from.address.wrapping_add(done as u64);
         let mut fill = |pages: &[Option<Page>], start: usize, count: usize| {
             thread.process().with_space(|space| space.fill_pages_at_once(address, pages, start, count))
         };
         place.system().visit(|near| near.overwrite(place.node, at, wanted, &mut fill))??;
-        done += wanted;
+        done = done.saturating_add(wanted);
     }
     Some(done)
 }
@@ -196,20 +204,20 @@ pub(super) fn take(file: &OpenFile, at: u64, bytes: usize) -> Option<Vec<Bytes>>
 
 /// The pages of a file that are in memory, by reference; `None` where not all of those asked for are.
 pub(super) fn pages(place: &Place, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
-    let mut pieces = Vec::with_capacity(bytes.min(TURN_BYTES) / PAGE_BYTES + 1);
+    let mut pieces = Vec::with_capacity((bytes.min(TURN_BYTES) / PAGE_BYTES).saturating_add(1));
     let mut done = 0;
     while done < bytes {
-        let (offset, wanted) = (at.checked_add(done as u64)?, (bytes - done).min(NEAR_BYTES_MAX));
+        let (offset, wanted) = (at.checked_add(done as u64)?, bytes.saturating_sub(done).min(NEAR_BYTES_MAX));
         let mut pages = [const { None }; NEAR_PAGES_MAX];
         let count = place.system().visit(|near| near.read(place.node, offset, wanted, &mut pages))??.ok()?;
-        let (mut start, mut left) = ((offset % PAGE_BYTES as u64) as usize, count);
-        for page in pages.into_iter().take((start + count).div_ceil(PAGE_BYTES)) {
-            let piece = Bytes::new(page?, start, left.min(PAGE_BYTES - start));
-            left -= piece.len();
+        let (mut start, mut left) = (in_page(offset), count);
+        for page in pages.into_iter().take(start.saturating_add(count).div_ceil(PAGE_BYTES)) {
+            let piece = Bytes::new(page?, start, left.min(PAGE_BYTES.saturating_sub(start)));
+            left = left.saturating_sub(piece.len());
             start = 0;
             pieces.push(piece);
         }
-        done += count;
+        done = done.saturating_add(count);
         if count < wanted {
             break;
         }

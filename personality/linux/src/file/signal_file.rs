@@ -87,7 +87,7 @@ impl SignalFile {
             let wanted = *self.shared.wanted.lock();
             let Some(info) = thread.take_signal(wanted) else { break };
             place.copy_from_slice(&record_of(&info));
-            done += RECORD_BYTES;
+            done = usize::saturating_add(done, RECORD_BYTES);
         }
         self.look(thread);
         if done == 0 { Err(Errno::EAGAIN) } else { Ok(done) }
@@ -102,7 +102,7 @@ fn watch_of(process: &Process) -> &SignalWatch {
 fn record_of(info: &SignalInfo) -> [u8; RECORD_BYTES] {
     let mut out = [0; RECORD_BYTES];
     let mut put = |at: usize, value: u32| {
-        if let Some(place) = out.get_mut(at..at + 4) {
+        if let Some(place) = out.get_mut(at..).and_then(|rest| rest.get_mut(..4)) {
             place.copy_from_slice(&value.to_le_bytes());
         }
     };

@@ -190,7 +190,7 @@ impl TenantFiles {
     /// Counts files that are about to lie in a socket.
     pub(super) fn count_in_flight(self: &Arc<Self>, files: usize) -> Result<InFlight, Errno> {
         let count = InFlight { tenant: self.clone(), files };
-        if self.in_flight.fetch_add(files, Ordering::Relaxed) + files > IN_FLIGHT_MAX {
+        if self.in_flight.fetch_add(files, Ordering::Relaxed).saturating_add(files) > IN_FLIGHT_MAX {
             return Err(Errno::ETOOMANYREFS);
         }
         Ok(count)

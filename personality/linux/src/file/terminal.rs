@@ -107,7 +107,9 @@ impl Terminal {
     /// An end of it.
     pub fn end(self: &Arc<Terminal>, side: TerminalSide) -> TerminalEnd {
         if side == TerminalSide::Slave {
-            self.state.lock().slaves += 1;
+            let mut state = self.state.lock();
+            state.slaves = state.slaves.saturating_add(1);
+            drop(state);
             self.master.clear(Ready::HANG_UP);
         }
         TerminalEnd { terminal: self.clone(), side }
@@ -190,7 +192,7 @@ impl Terminal {
         {
             let mut state = self.state.lock();
             for byte in data {
-                if state.cooked.len() + state.line.len() >= QUEUE_BYTES {
+                if state.cooked.len().saturating_add(state.line.len()) >= QUEUE_BYTES {
                     break;
                 }
                 match state.type_byte(*byte) {
@@ -200,7 +202,7 @@ impl Terminal {
                         break;
                     }
                 }
-                taken += 1;
+                taken = usize::saturating_add(taken, 1);
             }
             self.publish(&state);
         }
@@ -217,7 +219,7 @@ impl Terminal {
         let mut master = Ready::empty();
         let has_output = matches!(&state.output, Output::Master(queue) if !queue.is_empty());
         master.set(Ready::READ, has_output);
-        master.set(Ready::WRITE, state.cooked.len() + state.line.len() < QUEUE_BYTES);
+        master.set(Ready::WRITE, state.cooked.len().saturating_add(state.line.len()) < QUEUE_BYTES);
         master.set(Ready::HANG_UP, self.master.now().contains(Ready::HANG_UP));
         renew(&self.master, master);
     }
@@ -233,7 +235,7 @@ impl Terminal {
             && let Some(line) = state.lines.front_mut()
         {
             bytes = bytes.min(*line);
-            *line -= bytes;
+            *line = line.saturating_sub(bytes);
             if *line == 0 {
                 state.lines.pop_front();
             }

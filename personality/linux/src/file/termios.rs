@@ -68,7 +68,7 @@ impl Termios {
 
     /// From the kernel's layout.
     pub fn from_bytes(bytes: &[u8; BYTES]) -> Termios {
-        let word = |index: usize| super::transfer::half(bytes, index * 4);
+        let word = |index: usize| super::transfer::half(bytes, index.saturating_mul(4));
         let mut keys = [0; 19];
         keys.iter_mut().zip(bytes.iter().skip(17)).for_each(|(key, byte)| *key = *byte);
         Termios {

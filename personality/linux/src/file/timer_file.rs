@@ -3,7 +3,7 @@
 //! A task per armed timer sleeps until the next expiry and sets the readiness; how often it expired is computed at each read.
 
 use crate::Errno;
-use crate::time::{monotonic_ns, ns_to_cycles};
+use crate::time::{NS_MAX, monotonic_ns, ns_to_cycles};
 use alloc::sync::Arc;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::wait::Either;
@@ -86,7 +86,7 @@ impl TimerFile {
         let mut state = self.shared.state.lock();
         let before = remaining(state.setting);
         state.setting = setting;
-        state.generation += 1;
+        state.generation = state.generation.wrapping_add(1);
         let generation = state.generation;
         self.shared.readiness.clear(Ready::READ);
         drop(state);
@@ -137,11 +137,13 @@ fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
     let Some(next) = setting.next_ns.filter(|next| *next <= now_ns) else {
         return (0, setting);
     };
-    match (now_ns - next).checked_div(setting.period_ns) {
+    match now_ns.saturating_sub(next).checked_div(setting.period_ns) {
         None => (1, Setting { next_ns: None, ..setting }),
         Some(more) => {
-            let next_ns = Some(next + (more + 1) * setting.period_ns);
-            (more + 1, Setting { next_ns, ..setting })
+            // Up to now it fits; the next period may end beyond the last moment that there is.
+            let last = next.saturating_add(more.saturating_mul(setting.period_ns));
+            let next_ns = Some(last.saturating_add(setting.period_ns).min(NS_MAX));
+            (more.saturating_add(1), Setting { next_ns, ..setting })
         }
     }
 }

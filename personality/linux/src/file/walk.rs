@@ -307,7 +307,7 @@ pub(super) fn next_name(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = Vec::with_capacity(directory.len() + name.len() + 1);
+    let mut path = Vec::with_capacity(directory.len().saturating_add(name.len()).saturating_add(1));
     path.extend_from_slice(directory);
     if path.last() != Some(&b'/') {
         path.push(b'/');

@@ -86,7 +86,7 @@ async fn requeue(thread: &Arc<Thread>, a: Arguments, private: bool, expected: Op
     let futexes = &thread.tenant().futexes;
     let woken = futexes.wake(from.name, wakes as usize, BITS_ALL);
     let moved = futexes.requeue(from.name, to.name, moves as usize);
-    let counted = if expected.is_some() { woken + moved } else { woken };
+    let counted = if expected.is_some() { woken.saturating_add(moved) } else { woken };
     Ok(counted as u64)
 }
 
@@ -150,7 +150,7 @@ async fn wake_op(thread: &Arc<Thread>, a: Arguments, private: bool) -> Outcome {
     let futexes = &thread.tenant().futexes;
     let mut woken = futexes.wake(first.name, a.int(2).max(1) as usize, BITS_ALL);
     if operation.holds(old) == Some(true) {
-        woken += futexes.wake(second.name, a.int(3).max(1) as usize, BITS_ALL);
+        woken = woken.saturating_add(futexes.wake(second.name, a.int(3).max(1) as usize, BITS_ALL));
     }
     Ok(woken as u64)
 }

@@ -168,6 +168,6 @@ pub(crate) fn wake_at(thread: &Thread, space: &AddressSpace, address: u64, count
     let private = space.private_word_name(address);
     let woken = futexes.wake(private, count, BITS_ALL);
     if let Some(shared) = space.word_name(address).filter(|name| *name != private) {
-        futexes.wake(shared, count - woken.min(count), BITS_ALL);
+        futexes.wake(shared, count.saturating_sub(woken), BITS_ALL);
     }
 }

@@ -53,13 +53,13 @@ impl Default for Actions {
 impl Actions {
     /// The action of a signal; the default for numbers that are none.
     pub fn get(&self, signal: i32) -> Action {
-        let index = usize::try_from(signal - 1).unwrap_or(usize::MAX);
+        let index = usize::try_from(signal.wrapping_sub(1)).unwrap_or(usize::MAX);
         self.0.get(index).copied().unwrap_or_default()
     }
 
     /// Sets it.
     pub fn set(&mut self, signal: i32, action: Action) {
-        let index = usize::try_from(signal - 1).unwrap_or(usize::MAX);
+        let index = usize::try_from(signal.wrapping_sub(1)).unwrap_or(usize::MAX);
         if let Some(slot) = self.0.get_mut(index) {
             *slot = action;
         }

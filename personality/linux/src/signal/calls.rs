@@ -227,7 +227,7 @@ fn find(thread: &Thread, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Fo
         0 => tree.group_members(tree.group_of(own.id()).unwrap_or(own.id())),
         -1 => tree.others(own.id()),
         i32::MIN => Vec::new(),
-        _ => tree.group_members(-target),
+        _ => tree.group_members(target.saturating_neg()),
     };
     let is_held = |target: &&Arc<Process>| signal != 0 && may_signal(thread, target, 0);
     let found = targets.iter().filter(is_held).map(Found::new).collect();

@@ -49,7 +49,8 @@ pub(crate) fn settle(thread: &Thread, running: &mut Running) {
 
 fn repeat(running: &mut Running, number: u64) {
     running.context.registers.rax = number;
-    running.context.registers.rip -= SYSCALL_BYTES;
+    let registers = &mut running.context.registers;
+    registers.rip = registers.rip.wrapping_sub(SYSCALL_BYTES);
 }
 
 async fn wait_while_stopped(thread: &Arc<Thread>) -> Flow {
@@ -109,7 +110,7 @@ async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, a
         let again = error == Errno::ERESTARTNOINTR || error == Errno::ERESTARTSYS && action.has(raw::SA_RESTART);
         match again {
             true => repeat(running, number),
-            false => running.context.registers.rax = (-i64::from(Errno::EINTR.0)) as u64,
+            false => running.context.registers.rax = Errno::EINTR.negated() as u64,
         }
     }
     let mask = {

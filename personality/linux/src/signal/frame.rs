@@ -96,7 +96,7 @@ pub struct FaultNote {
 
 /// Least size of a stack for handlers: the frame and the extended state (AT_MINSIGSTKSZ).
 pub fn stack_bytes_min(extended_bytes: usize) -> u64 {
-    (size_of::<Frame>() + extended_bytes + 64 + 16) as u64 + RED_ZONE_BYTES
+    (extended_bytes as u64).saturating_add(const { size_of::<Frame>() as u64 + 64 + 16 + RED_ZONE_BYTES })
 }
 
 /// Puts a frame on the stack and makes the handler the next thing to run.
@@ -147,11 +147,11 @@ pub(crate) async fn push(
 }
 
 fn enter_handler(registers: &mut Registers, frame: u64, signal: i32, handler: u64) {
-    let user = frame + core::mem::offset_of!(Frame, user) as u64;
+    let user = frame.wrapping_add(core::mem::offset_of!(Frame, user) as u64);
     registers.rip = handler;
     registers.rsp = frame;
     registers.rdi = signal as u64;
-    registers.rsi = frame + core::mem::offset_of!(Frame, info) as u64;
+    registers.rsi = frame.wrapping_add(core::mem::offset_of!(Frame, info) as u64);
     registers.rdx = user;
     registers.rax = 0;
     registers.rflags = (registers.rflags & !FLAGS_CLEARED) | FLAGS_FIXED;
@@ -163,12 +163,12 @@ fn save_extended(running: &mut Running, top: u64) -> Result<(Vec<u8>, u64), Errn
     if bytes < LEGACY_BYTES + 64 {
         return Ok((Vec::new(), top));
     }
-    let mut area = vec![0; bytes + 4];
+    let mut area = vec![0; bytes.checked_add(4).ok_or(Errno::EFAULT)?];
     running.context.read_extended(area.get_mut(..bytes).unwrap_or_default());
     let features = area.get(LEGACY_BYTES..LEGACY_BYTES + 8).and_then(|raw| u64::read_from_bytes(raw).ok());
     let mut note = Vec::with_capacity(48);
     note.extend_from_slice(&MAGIC1.to_le_bytes());
-    note.extend_from_slice(&(bytes as u32 + 4).to_le_bytes());
+    note.extend_from_slice(&(area.len() as u32).to_le_bytes());
     note.extend_from_slice(&features.unwrap_or(3).to_le_bytes());
     note.extend_from_slice(&(bytes as u32).to_le_bytes());
     note.resize(48, 0);
@@ -253,7 +253,7 @@ async fn restore_extended(thread: &Thread, running: &mut Running, at: u64) -> Re
     let whole = magic.and_then(|raw| u32::read_from_bytes(raw).ok()) == Some(MAGIC1);
     if whole {
         let rest = area.get_mut(LEGACY_BYTES..).unwrap_or_default();
-        thread.copy_in(at + LEGACY_BYTES as u64, rest).await?;
+        thread.copy_in(at.checked_add(LEGACY_BYTES as u64).ok_or(Errno::EFAULT)?, rest).await?;
     } else if let Some(features) = area.get_mut(LEGACY_BYTES) {
         // Only x87 and SSE are there.
         *features = 3;

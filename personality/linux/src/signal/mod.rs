@@ -55,6 +55,7 @@ impl AltStack {
 
     /// True where a stack pointer lies on it.
     pub fn holds(&self, stack_pointer: u64) -> bool {
-        self.flags & SS_DISABLE == 0 && stack_pointer > self.address && stack_pointer - self.address <= self.bytes
+        let above = stack_pointer.checked_sub(self.address);
+        self.flags & SS_DISABLE == 0 && above.is_some_and(|above| (1..=self.bytes).contains(&above))
     }
 }

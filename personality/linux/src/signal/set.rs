@@ -19,7 +19,7 @@ impl SignalSet {
     /// The set of one signal; empty for numbers that are none.
     pub const fn of(signal: i32) -> SignalSet {
         match signal {
-            1..=SIGNAL_MAX => SignalSet(1 << (signal - 1)),
+            1..=SIGNAL_MAX => SignalSet(1u64.wrapping_shl(signal.wrapping_sub(1).cast_unsigned())),
             _ => SignalSet(0),
         }
     }
@@ -30,7 +30,7 @@ impl SignalSet {
         let mut index = 0;
         while index < signals.len() {
             bits |= SignalSet::of(signals[index] as i32).0;
-            index += 1;
+            index = index.wrapping_add(1);
         }
         SignalSet(bits)
     }
@@ -62,6 +62,6 @@ impl SignalSet {
 
     /// The lowest signal in it.
     pub fn first(self) -> Option<i32> {
-        (self.0 != 0).then(|| self.0.trailing_zeros() as i32 + 1)
+        (self.0 != 0).then(|| (self.0.trailing_zeros() as i32).wrapping_add(1))
     }
 }

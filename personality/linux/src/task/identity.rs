@@ -255,7 +255,7 @@ pub async fn setgroups(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.size(0) > GROUPS_MAX {
         return Err(Errno::EINVAL);
     }
-    let raw = thread.read_vec(a.word(1), a.size(0) * size_of::<u32>()).await?;
+    let raw = thread.read_vec(a.word(1), a.size(0).saturating_mul(size_of::<u32>())).await?;
     let groups: Vec<u32> =
         raw.chunks_exact(size_of::<u32>()).filter_map(|bytes| u32::read_from_bytes(bytes).ok()).collect();
     thread.change_credentials(|who| who.groups = groups);

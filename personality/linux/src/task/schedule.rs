@@ -22,7 +22,7 @@ fn thread_or_own(thread: &Arc<Thread>, id: i32) -> Result<Arc<Thread>, Errno> {
 }
 
 fn all_cores() -> u64 {
-    (1 << gyre_machine::core_count()) - 1
+    1u64.checked_shl(gyre_machine::core_count() as u32).unwrap_or(0).wrapping_sub(1)
 }
 
 /// `sched_getaffinity(tid, bytes, mask)`.
@@ -78,7 +78,7 @@ fn meant(thread: &Arc<Thread>, kind: u32, id: i32) -> Result<Vec<Arc<Process>>, 
 pub fn getpriority(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let found = meant(thread, a.unsigned(0), a.int(1))?;
     let best = found.iter().map(|process| process.nice.load(Ordering::Relaxed)).min();
-    Ok((20 - best.unwrap_or(0)) as u64)
+    Ok(i64::from(best.unwrap_or(0)).saturating_neg().saturating_add(20) as u64)
 }
 
 /// `setpriority(kind, id, nice)`: a weight among the processes of the tenant.

@@ -7,6 +7,8 @@ use alloc::vec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const FIELD_BYTES: usize = 65;
+/// `struct utsname`.
+const FIELDS_BYTES: usize = 6 * FIELD_BYTES;
 /// The Linux release whose interface is offered, so that C libraries do not refuse to start.
 const RELEASE: &[u8] = b"6.1.0-gyre";
 /// Most random bytes prepared at once.
@@ -17,7 +19,7 @@ pub async fn uname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let host_name = thread.tenant().host_name.lock().clone();
     let version = concat!("#1 Gyre ", env!("CARGO_PKG_VERSION")).as_bytes();
     let fields: [&[u8]; 6] = [b"Linux", &host_name, RELEASE, version, b"x86_64", b"(none)"];
-    let mut all = vec![0; FIELD_BYTES * fields.len()];
+    let mut all = [0; FIELDS_BYTES];
     for (slot, field) in all.chunks_exact_mut(FIELD_BYTES).zip(fields) {
         slot.iter_mut().take(FIELD_BYTES - 1).zip(field).for_each(|(slot, byte)| *slot = *byte);
     }
@@ -113,10 +115,10 @@ pub async fn getrandom(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut chunk = vec![0; wanted.min(RANDOM_CHUNK_BYTES)];
     let mut done = 0;
     while done < wanted && !(done > 0 && thread.has_signal()) {
-        let part = chunk.get_mut(..(wanted - done).min(RANDOM_CHUNK_BYTES)).unwrap_or_default();
+        let part = chunk.get_mut(..wanted.saturating_sub(done).min(RANDOM_CHUNK_BYTES)).unwrap_or_default();
         gyre_machine::fill_random(part);
         match thread.copy_out(a.word(0).saturating_add(done as u64), part).await {
-            Ok(()) => done += part.len(),
+            Ok(()) => done = done.saturating_add(part.len()),
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }

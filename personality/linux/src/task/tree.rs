@@ -110,7 +110,7 @@ impl Tree {
         for _ in 0..ID_MAX {
             self.last_id = match self.last_id >= ID_MAX {
                 true => ID_FIRST_AGAIN,
-                false => self.last_id + 1,
+                false => self.last_id.saturating_add(1),
             };
             let id = self.last_id;
             let is_group = || self.nodes.values().any(|node| node.group == id || node.session == id);
@@ -142,7 +142,7 @@ impl Tree {
             has_executed: false,
         };
         self.nodes.insert(id, node);
-        self.started += 1;
+        self.started = self.started.wrapping_add(1);
     }
 
     /// Forgets a process that never ran.

@@ -47,7 +47,7 @@ pub async fn wait4(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         0 => Which::Group(own_group(thread)),
         -1 => Which::Any,
         i32::MIN => return Err(Errno::ESRCH),
-        _ => Which::Group(-target),
+        _ => Which::Group(target.saturating_neg()),
     };
     let wanted = Wanted {
         ended: true,

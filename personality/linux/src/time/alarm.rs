@@ -44,7 +44,7 @@ impl Alarm {
         let mut state = self.state.lock();
         state.deadline = deadline;
         state.interval = interval;
-        state.generation += 1;
+        state.generation = state.generation.wrapping_add(1);
         let generation = state.generation;
         drop(state);
         self.changed.wake_all();
@@ -71,7 +71,7 @@ impl Alarm {
             state.deadline = None;
             return 1;
         }
-        let times = (now - deadline) / state.interval + 1;
+        let times = now.saturating_sub(deadline).checked_div(state.interval).unwrap_or(0).saturating_add(1);
         state.deadline = Some(deadline.saturating_add(times.saturating_mul(state.interval)));
         times
     }

@@ -83,8 +83,8 @@ pub async fn getitimer(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// `alarm(seconds)`.
 pub fn alarm(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let before = show(thread.process()).value;
-    set(thread.process(), u64::from(a.unsigned(0)) * super::NS_PER_S, 0);
-    let rounded = before.seconds as u64 + u64::from(before.microseconds >= 500_000);
+    set(thread.process(), u64::from(a.unsigned(0)).saturating_mul(super::NS_PER_S), 0);
+    let rounded = (before.seconds as u64).saturating_add(u64::from(before.microseconds >= 500_000));
     Ok(match (before.seconds, before.microseconds) {
         (0, 1..) => 1,
         _ => rounded,

@@ -12,6 +12,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
+/// The last moment that there is, and the longest time, ns: Linux's KTIME_MAX, 292 years. What a program wants later than that is then.
+pub(crate) const NS_MAX: u64 = i64::MAX as u64;
+
 /// `struct timespec`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -38,7 +41,7 @@ impl TimeSpec {
         TimeSpec { seconds: (ns / NS_PER_S) as i64, nanoseconds: (ns % NS_PER_S) as i64 }
     }
 
-    /// In nanoseconds; the far future where that does not fit.
+    /// In nanoseconds, at most [`NS_MAX`].
     ///
     /// # Errors
     /// EINVAL for negative seconds or nanoseconds out of range.
@@ -47,7 +50,7 @@ impl TimeSpec {
             return Err(Errno::EINVAL);
         }
         let seconds = (self.seconds as u64).saturating_mul(NS_PER_S);
-        Ok(seconds.saturating_add(self.nanoseconds as u64))
+        Ok(seconds.saturating_add(self.nanoseconds as u64).min(NS_MAX))
     }
 
     /// The deadline that lies this far from now, cycles.
@@ -65,7 +68,7 @@ impl TimeVal {
         TimeVal { seconds: (ns / NS_PER_S) as i64, microseconds: (ns % NS_PER_S / 1000) as i64 }
     }
 
-    /// In nanoseconds.
+    /// In nanoseconds, at most [`NS_MAX`].
     ///
     /// # Errors
     /// EINVAL for negative seconds or microseconds out of range.
@@ -74,7 +77,7 @@ impl TimeVal {
             return Err(Errno::EINVAL);
         }
         let seconds = (self.seconds as u64).saturating_mul(NS_PER_S);
-        Ok(seconds.saturating_add(self.microseconds as u64 * 1000))
+        Ok(seconds.saturating_add((self.microseconds as u64).saturating_mul(1000)).min(NS_MAX))
     }
 }
 
@@ -91,12 +94,13 @@ pub fn realtime_ns() -> u64 {
 /// Cycles as nanoseconds.
 pub fn cycles_to_ns(cycles: u64) -> u64 {
     let per_ms = u128::from(gyre_machine::cycles_per_ms().max(1));
-    u64::try_from(u128::from(cycles) * 1_000_000 / per_ms).unwrap_or(u64::MAX)
+    let ns = u128::from(cycles).saturating_mul(1_000_000).checked_div(per_ms).unwrap_or(u128::MAX);
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 /// Nanoseconds as cycles, rounded up so that nothing ends early.
 pub fn ns_to_cycles(ns: u64) -> u64 {
-    let cycles = (u128::from(ns) * u128::from(gyre_machine::cycles_per_ms())).div_ceil(1_000_000);
+    let cycles = u128::from(ns).saturating_mul(u128::from(gyre_machine::cycles_per_ms())).div_ceil(1_000_000);
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 

@@ -126,7 +126,7 @@ fn on_expiry(thread: &Arc<Thread>, id: i32, timer: &Timer) -> impl Fn(u64) + 'st
     let (signal, value, target) = (timer.signal, timer.value, timer.target.clone());
     let overrun = timer.overrun.clone();
     move |times| {
-        let missed = i32::try_from(times - 1).unwrap_or(i32::MAX);
+        let missed = i32::try_from(times.saturating_sub(1)).unwrap_or(i32::MAX);
         overrun.store(missed, Ordering::Relaxed);
         let Some(signal) = signal else {
             return;

@@ -196,7 +196,7 @@ async fn futimes(thread: &Thread, directory: i32, path: u64, times: u64) -> Outc
         0 => (Stamp::Now, Stamp::Now),
         address => {
             let times = thread.read_vec(address, 32).await?;
-            let ns = |at: usize| Some(word(&times, at)).filter(|us| *us < 1_000_000).map(|us| us * 1000);
+            let ns = |at: usize| Some(word(&times, at)).filter(|us| *us < 1_000_000).map(|us| us.saturating_mul(1000));
             let accessed = Stamp::parse(word(&times, 0), ns(8).ok_or(Errno::EINVAL)?)?;
             (accessed, Stamp::parse(word(&times, 16), ns(24).ok_or(Errno::EINVAL)?)?)
         }

@@ -182,7 +182,7 @@ fn change(thread: &Thread, a: Arguments) -> Outcome {
         raw::F_DUPFD | raw::F_DUPFD_CLOEXEC => {
             duplicate_from(thread, descriptor, a.int(2), command == raw::F_DUPFD_CLOEXEC)
         }
-        raw::F_GETFD => Ok(u64::from(table.closes_on_exec(descriptor)?) * u64::from(raw::FD_CLOEXEC)),
+        raw::F_GETFD => Ok(if table.closes_on_exec(descriptor)? { u64::from(raw::FD_CLOEXEC) } else { 0 }),
         raw::F_SETFD => {
             table.set_close_on_exec(descriptor, a.unsigned(2) & raw::FD_CLOEXEC != 0)?;
             Ok(0)

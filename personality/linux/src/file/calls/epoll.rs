@@ -100,7 +100,8 @@ pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome>
             put(&bytes);
         })
     };
-    let found = thread.process().with_space(|space| space.edit_at_once(a.word(1), count * EVENT_BYTES, take))?;
+    let found =
+        thread.process().with_space(|space| space.edit_at_once(a.word(1), count.saturating_mul(EVENT_BYTES), take))?;
     (found > 0).then_some(Ok(found as u64))
 }
 
@@ -148,13 +149,13 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
 async fn give(thread: &Thread, to: u64, events: &[Event]) -> Result<(), Errno> {
     const FEW: usize = 4;
     if events.len() > FEW {
-        let mut bytes = alloc::vec![0; events.len() * EVENT_BYTES];
+        let mut bytes = alloc::vec![0; events.len().saturating_mul(EVENT_BYTES)];
         write_events(&mut bytes, events);
         return thread.copy_out(to, &bytes).await;
     }
     let mut bytes = [0; FEW * EVENT_BYTES];
     write_events(&mut bytes, events);
-    thread.copy_out(to, bytes.get(..events.len() * EVENT_BYTES).unwrap_or_default()).await
+    thread.copy_out(to, bytes.get(..events.len().saturating_mul(EVENT_BYTES)).unwrap_or_default()).await
 }
 
 fn write_events(into: &mut [u8], events: &[Event]) {

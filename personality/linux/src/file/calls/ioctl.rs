@@ -106,8 +106,8 @@ async fn terminal(thread: &Thread, file: &OpenFile, end: &TerminalEnd, request: 
         ioctl::TIOCSWINSZ => {
             let mut bytes = [0; 8];
             thread.copy_in(argument, &mut bytes).await?;
-            let word = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-            terminal.set_window([word(0), word(2), word(4), word(6)]);
+            let [a, b, c, d, e, f, g, h] = bytes;
+            terminal.set_window([[a, b], [c, d], [e, f], [g, h]].map(u16::from_le_bytes));
             Ok(0)
         }
         ioctl::TIOCGPTN | ioctl::TIOCSPTLCK | ioctl::TIOCGPTPEER => master(thread, file, end, request, argument).await,

@@ -71,7 +71,11 @@ async fn range(file: &OpenFile, text: &[u8]) -> Result<(u64, u64), Errno> {
     let bytes = word(text, 16) as i64;
     let (first, end) = match bytes {
         0 => (start, i64::MAX),
-        1.. => (start, start.checked_add(bytes).ok_or(Errno::EOVERFLOW)?),
+        // The last byte may be the last that there is.
+        1.. => match start.checked_add(bytes) {
+            None if start.checked_add(bytes.saturating_sub(1)).is_none() => return Err(Errno::EOVERFLOW),
+            end => (start, end.unwrap_or(i64::MAX)),
+        },
         _ => (start.checked_add(bytes).ok_or(Errno::EINVAL)?, start),
     };
     let first = u64::try_from(first).map_err(|_| Errno::EINVAL)?;
@@ -85,7 +89,7 @@ async fn tell(thread: &Thread, out: u64, mut text: alloc::vec::Vec<u8>, conflict
         return Ok(0);
     };
     let kind = if lock.kind == Kind::Read { raw::F_RDLCK } else { raw::F_WRLCK };
-    let bytes = if lock.end == u64::MAX { 0 } else { lock.end - lock.start };
+    let bytes = if lock.end == u64::MAX { 0 } else { lock.end.saturating_sub(lock.start) };
     let process = match lock.owner {
         Owner::Process(process) => process,
         Owner::Description(_) | Owner::Whole(_) => -1,

@@ -110,7 +110,7 @@ async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Resu
             (Socket::Unix(_), ..) => return Err(Errno::EINVAL),
             _ => {}
         }
-        rest = rest.get(bytes.next_multiple_of(8)..).unwrap_or(&[]);
+        rest = bytes.checked_next_multiple_of(8).and_then(|bytes| rest.get(bytes..)).unwrap_or(&[]);
     }
     if along.rights.len() > RIGHTS_MAX { Err(Errno::EINVAL) } else { Ok(along) }
 }
@@ -278,9 +278,9 @@ pub(super) async fn receive_message(thread: &Thread, file: &OpenFile, address: u
     if header.control != 0 {
         thread.copy_out(header.control, &control).await?;
     }
-    thread.copy_out(address + 8, &name_bytes.to_le_bytes()).await?;
-    thread.copy_out(address + 40, &(control.len() as u64).to_le_bytes()).await?;
-    thread.copy_out(address + 48, &out_flags.to_le_bytes()).await?;
+    thread.copy_out(address.wrapping_add(8), &name_bytes.to_le_bytes()).await?;
+    thread.copy_out(address.wrapping_add(40), &(control.len() as u64).to_le_bytes()).await?;
+    thread.copy_out(address.wrapping_add(48), &out_flags.to_le_bytes()).await?;
     Ok(answer)
 }
 
@@ -314,16 +314,16 @@ fn make_control(thread: &Thread, message: Incoming, header: &Header, flags: u32)
 
 /// Adds one entry of 32-bit words; false where it does not fit. The padding after the last entry may be missing.
 fn push_control(out: &mut Vec<u8>, room: usize, kind: u32, words: &[u32]) -> bool {
-    let bytes = 16 + words.len() * 4;
-    let start = out.len();
-    if start + bytes > room {
+    let bytes = size_of_val(words).saturating_add(16);
+    let end = out.len().saturating_add(bytes);
+    if end > room {
         return false;
     }
     out.extend_from_slice(&(bytes as u64).to_le_bytes());
     out.extend_from_slice(&net::SOL_SOCKET.to_le_bytes());
     out.extend_from_slice(&kind.to_le_bytes());
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    out.resize((start + bytes).next_multiple_of(8).min(room), 0);
+    out.resize(end.checked_next_multiple_of(8).unwrap_or(room).min(room), 0);
     true
 }
 
@@ -332,13 +332,15 @@ pub async fn sendmmsg(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     let mut sent = 0;
     for index in 0..u64::from(a.unsigned(2).min(MESSAGES_MAX)) {
-        let address = a.word(1).wrapping_add(index * 64);
+        let address = a.word(1).wrapping_add(index.wrapping_mul(64));
         match send_message(thread, &file, address, a.unsigned(3)).await {
             Err(error) if sent == 0 => return Err(error),
             Err(_) => break,
-            Ok(bytes) => thread.copy_out(address + HEADER_BYTES as u64, &(bytes as u32).to_le_bytes()).await?,
+            Ok(bytes) => {
+                thread.copy_out(address.wrapping_add(HEADER_BYTES as u64), &(bytes as u32).to_le_bytes()).await?
+            }
         }
-        sent += 1;
+        sent = index.saturating_add(1);
     }
     Ok(sent)
 }
@@ -352,13 +354,15 @@ pub async fn recvmmsg(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let mut flags = a.unsigned(3);
     let mut received = 0;
     for index in 0..u64::from(a.unsigned(2).min(MESSAGES_MAX)) {
-        let address = a.word(1).wrapping_add(index * 64);
+        let address = a.word(1).wrapping_add(index.wrapping_mul(64));
         match receive_message(thread, &file, address, flags & !MSG_WAITFORONE).await {
             Err(error) if received == 0 => return Err(error),
             Err(_) => break,
-            Ok(bytes) => thread.copy_out(address + HEADER_BYTES as u64, &(bytes as u32).to_le_bytes()).await?,
+            Ok(bytes) => {
+                thread.copy_out(address.wrapping_add(HEADER_BYTES as u64), &(bytes as u32).to_le_bytes()).await?
+            }
         }
-        received += 1;
+        received = index.saturating_add(1);
         if flags & MSG_WAITFORONE != 0 {
             flags |= net::MSG_DONTWAIT;
         }

@@ -77,7 +77,7 @@ struct Patience(u32);
 
 impl Patience {
     async fn again(&mut self) {
-        self.0 += 1;
+        self.0 = self.0.saturating_add(1);
         if self.0 > 1 {
             gyre_message::yield_now().await;
         }

@@ -183,7 +183,7 @@ async fn remove_directory(thread: &Thread, directory: i32, path: u64) -> Outcome
 
 /// Why a path that ends in ".", ".." or is "/" cannot be removed (rmdir(2)).
 fn last_dots(path: &[u8]) -> Errno {
-    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last.saturating_add(1));
     let name = path.get(..end).and_then(|path| path.rsplit(|byte| *byte == b'/').next());
     match name {
         Some(b".") => Errno::EINVAL,

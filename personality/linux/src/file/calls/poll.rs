@@ -122,7 +122,7 @@ pub(super) struct Timeout(pub Option<u64>);
 impl Timeout {
     /// From `int` milliseconds; negative is for ever.
     pub fn from_ms(ms: i32) -> Timeout {
-        Timeout(u64::try_from(ms).ok().map(|ms| ms * 1_000_000))
+        Timeout(u64::try_from(ms).ok().map(|ms| ms.saturating_mul(1_000_000)))
     }
 
     /// From a `struct timespec` in the program; null is for ever.
@@ -159,7 +159,7 @@ async fn poll_entries(thread: &Thread, address: u64, count: u64, timeout: Timeou
     if count > thread.process().limit(raw::RLIMIT_NOFILE) {
         return Err(Errno::EINVAL);
     }
-    let mut entries = thread.read_vec(address, count as usize * 8).await?;
+    let mut entries = thread.read_vec(address, (count as usize).checked_mul(8).ok_or(Errno::EINVAL)?).await?;
     let files = thread.process().files();
     let mut watched = Vec::with_capacity(count as usize);
     let mut ignored = Vec::with_capacity(count as usize);
@@ -178,7 +178,7 @@ async fn poll_entries(thread: &Thread, address: u64, count: u64, timeout: Timeou
         if let Some(result) = results.get_mut(*index) {
             *result = *bits as u16;
         }
-        ready += u64::from(*bits != 0);
+        ready = u64::saturating_add(ready, u64::from(*bits != 0));
     }
     for (entry, result) in entries.chunks_exact_mut(8).zip(results) {
         entry[6..8].copy_from_slice(&result.to_le_bytes());
@@ -225,11 +225,12 @@ const SETS: [u32; 3] = [
 
 async fn select_sets(thread: &Thread, a: Arguments, timeout: Timeout, deadline: Option<u64>) -> Outcome {
     let count = usize::try_from(a.int(0)).map_err(|_| Errno::EINVAL)?.min(SELECT_MAX);
-    let bytes = count.div_ceil(64) * 8;
+    let bytes = count.div_ceil(64).saturating_mul(8);
+    let addresses = [a.word(1), a.word(2), a.word(3)];
     let mut sets = [const { Vec::new() }; 3];
-    for (index, set) in sets.iter_mut().enumerate() {
-        if a.word(1 + index) != 0 {
-            *set = thread.read_vec(a.word(1 + index), bytes).await?;
+    for (set, address) in sets.iter_mut().zip(addresses) {
+        if address != 0 {
+            *set = thread.read_vec(address, bytes).await?;
         }
     }
     let files = thread.process().files();
@@ -246,20 +247,20 @@ async fn select_sets(thread: &Thread, a: Arguments, timeout: Timeout, deadline: 
     }
     let found = wait_for_sets(thread, &watched, &descriptors, &sets, deadline, timeout.is_zero()).await?;
     let mut ready = 0;
-    for (index, set) in sets.iter_mut().enumerate() {
+    for ((set, address), mask) in sets.iter_mut().zip(addresses).zip(SETS) {
         let mut out = alloc::vec![0u8; set.len()];
         for (descriptor, bits) in descriptors.iter().zip(&found) {
             let (byte, bit) = (descriptor / 8, descriptor % 8);
             let asked = set.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
-            if asked && bits & SETS[index] != 0 {
+            if asked && bits & mask != 0 {
                 if let Some(byte) = out.get_mut(byte) {
                     *byte |= 1 << bit;
                 }
-                ready += 1;
+                ready = u64::saturating_add(ready, 1);
             }
         }
-        if a.word(1 + index) != 0 {
-            thread.copy_out(a.word(1 + index), &out).await?;
+        if address != 0 {
+            thread.copy_out(address, &out).await?;
         }
     }
     Ok(ready)

@@ -285,7 +285,7 @@ async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_
     let mut patience = Patience::default();
     let mut refusals = 0;
     loop {
-        let at = at.map(|at| at + buffer.done() as u64);
+        let at = at.map(|at| at.saturating_add(buffer.done() as u64));
         let outcome = match file.write(buffer, at).await {
             Ok(0) => return Ok(buffer.done() as u64),
             Ok(_) if buffer.left() == 0 || !goes_on(file) => return Ok(buffer.done() as u64),
@@ -299,7 +299,7 @@ async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_
             }
             // Programs hardly look whether a message went out: it waits for memory as it waits for room.
             Err(Errno::ENOMEM) if goes_on(file) && refusals < REFUSALS_MAX => {
-                refusals += 1;
+                refusals = usize::saturating_add(refusals, 1);
                 shortage::wait_for_buffer(thread).await
             }
             Err(error) => Err(error),

@@ -73,17 +73,17 @@ async fn set_common(socket: &Socket, name: u32, value: &[u8]) -> Result<(), Errn
         }
         net::SO_SNDBUF | net::SO_SNDBUFFORCE => {
             let bytes = int(value)?.clamp(2048, BUFFER_BYTES_MAX);
-            options.send_bytes.store(bytes * 2, Ordering::Relaxed);
-            tell_tcp(socket, TcpOption::SendBuffer(bytes as usize * 2)).await
+            options.send_bytes.store(bytes.saturating_mul(2), Ordering::Relaxed);
+            tell_tcp(socket, TcpOption::SendBuffer((bytes as usize).saturating_mul(2))).await
         }
         net::SO_RCVBUF | net::SO_RCVBUFFORCE => {
             let bytes = int(value)?.clamp(1152, BUFFER_BYTES_MAX);
-            options.receive_bytes.store(bytes * 2, Ordering::Relaxed);
-            tell_tcp(socket, TcpOption::ReceiveBuffer(bytes as usize * 2)).await
+            options.receive_bytes.store(bytes.saturating_mul(2), Ordering::Relaxed);
+            tell_tcp(socket, TcpOption::ReceiveBuffer((bytes as usize).saturating_mul(2))).await
         }
         net::SO_LINGER => {
-            let (on, seconds) = (int(value)? != 0, half(value, 4).min(u32::from(u16::MAX) - 1));
-            options.linger.store(if on { seconds + 1 } else { 0 }, Ordering::Relaxed);
+            let (on, seconds) = (int(value)? != 0, half(value, 4).min(const { u16::MAX as u32 - 1 }));
+            options.linger.store(if on { seconds.saturating_add(1) } else { 0 }, Ordering::Relaxed);
             tell_tcp(socket, TcpOption::Linger(on.then_some(seconds as u16))).await
         }
         net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
@@ -114,7 +114,7 @@ fn timeval_ns(value: &[u8]) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let microseconds = Some(word(value, 8)).filter(|us| *us < 1_000_000).ok_or(Errno::EDOM)?;
-    Ok(word(value, 0).saturating_mul(1_000_000_000).saturating_add(microseconds * 1000))
+    Ok(word(value, 0).saturating_mul(1_000_000_000).saturating_add(microseconds.saturating_mul(1000)))
 }
 
 async fn set_tcp(tcp: &TcpSocket, name: u32, value: &[u8]) -> Result<(), Errno> {
@@ -285,7 +285,7 @@ async fn get_tcp(tcp: &TcpSocket, name: u32) -> Result<Vec<u8>, Errno> {
 fn tcp_info(status: &TcpStatus) -> Vec<u8> {
     let mut out = alloc::vec![0u8; 104];
     let mut put = |at: usize, value: u32| {
-        if let Some(place) = out.get_mut(at..at + 4) {
+        if let Some(place) = out.get_mut(at..).and_then(|rest| rest.get_mut(..4)) {
             place.copy_from_slice(&value.to_le_bytes());
         }
     };

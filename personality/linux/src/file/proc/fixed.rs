@@ -157,22 +157,26 @@ fn doings(proc: &ProcFs) -> Doings {
 
 /// Time in which the tenant's processes used no core, ns.
 fn idle_ns(doings: &Doings) -> u64 {
-    (monotonic_ns() * gyre_machine::core_count() as u64).saturating_sub(doings.user_ns + doings.system_ns)
+    let passed = monotonic_ns().saturating_mul(gyre_machine::core_count() as u64);
+    passed.saturating_sub(doings.user_ns).saturating_sub(doings.system_ns)
 }
 
 fn stat(proc: &ProcFs) -> String {
     let doings = doings(proc);
     let cores = gyre_machine::core_count() as u64;
     let (user, system, idle) = (ticks(doings.user_ns), ticks(doings.system_ns), ticks(idle_ns(&doings)));
-    let line =
-        |name: &str, share: u64| format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", user / share, system / share, idle / share);
+    let line = |name: &str, share: u64| {
+        let of = |ticks: u64| ticks.checked_div(share).unwrap_or(0);
+        format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", of(user), of(system), of(idle))
+    };
     let mut text = line("cpu ", 1);
     for core in 0..cores {
-        text += &line(&format!("cpu{core}"), cores);
+        text.push_str(&line(&format!("cpu{core}"), cores));
     }
     let boot = (gyre_machine::wall_clock_ns().saturating_sub(monotonic_ns())) / NS_PER_S;
     let (started, running) = (doings.started, doings.running);
-    text + &format!("ctxt 0\nbtime {boot}\nprocesses {started}\nprocs_running {running}\nprocs_blocked 0\n")
+    text.push_str(&format!("ctxt 0\nbtime {boot}\nprocesses {started}\nprocs_running {running}\nprocs_blocked 0\n"));
+    text
 }
 
 fn uptime(proc: &ProcFs) -> String {
@@ -189,7 +193,7 @@ fn loadavg(proc: &ProcFs) -> String {
 }
 
 fn hostname(proc: &ProcFs) -> String {
-    proc.processes().map_or_else(String::new, |processes| processes.host_name()) + "\n"
+    format!("{}\n", proc.processes().map_or_else(String::new, |processes| processes.host_name()))
 }
 
 fn file_nr(proc: &ProcFs) -> String {

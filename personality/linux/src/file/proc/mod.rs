@@ -48,7 +48,7 @@ impl Node {
 
     fn number(self) -> NodeId {
         NodeId(match self {
-            Node::Fixed(index) => index as u64 + 1,
+            Node::Fixed(index) => (index as u64).saturating_add(1),
             Node::Process { id, kind, descriptor } => {
                 u64::from(id.unsigned_abs()) << 32 | u64::from(kind.number()) << 24 | u64::from(descriptor)
             }
@@ -270,5 +270,5 @@ fn entry(index: usize, name: Vec<u8>, node: Node) -> DirectoryEntry {
         Node::Fixed(index) => fixed::shape(index).map_or(NodeKind::File, |shape| shape.0),
         Node::Process { kind, .. } => kind.shape().0,
     };
-    DirectoryEntry { name, number: node.number().0, kind, next: index as u64 + 1 }
+    DirectoryEntry { name, number: node.number().0, kind, next: (index as u64).saturating_add(1) }
 }

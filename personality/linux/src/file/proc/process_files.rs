@@ -275,7 +275,7 @@ fn limits(view: &ProcessView) -> String {
     };
     let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
     for ((name, unit), (soft, hard)) in LIMITS.iter().zip(&view.limits) {
-        text += &format!("{name:<26}{:<21}{:<21}{unit:<10}\n", shown(*soft), shown(*hard));
+        text.push_str(&format!("{name:<26}{:<21}{:<21}{unit:<10}\n", shown(*soft), shown(*hard)));
     }
     text
 }

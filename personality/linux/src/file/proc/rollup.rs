@@ -35,19 +35,21 @@ pub(super) fn locked_bytes(space: &AddressSpace) -> u64 {
 /// The lines in Linux's order, bytes.
 fn lines(usage: &Usage, locked: u64) -> [(&'static str, u64); 22] {
     let (anonymous, shared, files) = (usage.anonymous, usage.shared, usage.files);
-    let resident = anonymous.resident + shared.resident + files.resident;
+    let all = |parts: [u64; 2]| u64::saturating_add(parts[0], parts[1]);
+    let (own, own_private) = (all([anonymous.resident, shared.resident]), all([anonymous.private, shared.private]));
+    let resident = all([own, files.resident]);
     let part = |fraction: u64| fraction >> FRACTION_BITS;
     [
         ("Rss", resident),
         ("Pss", part(usage.part())),
-        ("Pss_Dirty", part(anonymous.part + shared.part)),
+        ("Pss_Dirty", part(all([anonymous.part, shared.part]))),
         ("Pss_Anon", part(anonymous.part)),
         ("Pss_File", part(files.part)),
         ("Pss_Shmem", part(shared.part)),
-        ("Shared_Clean", files.resident - files.private),
-        ("Shared_Dirty", anonymous.resident + shared.resident - anonymous.private - shared.private),
+        ("Shared_Clean", files.resident.saturating_sub(files.private)),
+        ("Shared_Dirty", own.saturating_sub(own_private)),
         ("Private_Clean", files.private),
-        ("Private_Dirty", anonymous.private + shared.private),
+        ("Private_Dirty", own_private),
         ("Referenced", resident),
         ("Anonymous", anonymous.resident),
         ("KSM", 0),

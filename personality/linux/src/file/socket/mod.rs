@@ -385,7 +385,7 @@ impl Socket {
         let gathered = data.len();
         let message = Outgoing { data, to, rights, sender };
         let sent = self.send(message).await;
-        buffer.give_back(gathered - sent.unwrap_or(0).min(gathered));
+        buffer.give_back(gathered.saturating_sub(sent.unwrap_or(0)));
         sent
     }
 

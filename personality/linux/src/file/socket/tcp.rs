@@ -12,6 +12,7 @@ use gyre_object::{Bytes, SmallCopies, SpinLock};
 pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
 /// Ports that the system chooses from (ip_local_port_range).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
+const EPHEMERAL_COUNT: u16 = EPHEMERAL.1 - EPHEMERAL.0;
 /// Tries to find a free port.
 const PORT_TRIES: usize = 64;
 
@@ -122,7 +123,7 @@ impl TcpSocket {
         for _ in 0..PORT_TRIES {
             let mut random = [0; 2];
             gyre_machine::fill_random(&mut random);
-            let port = EPHEMERAL.0 + u16::from_le_bytes(random) % (EPHEMERAL.1 - EPHEMERAL.0);
+            let port = EPHEMERAL.0.saturating_add(u16::from_le_bytes(random) % EPHEMERAL_COUNT);
             match self.client.listen(Endpoint { port, ..local }, 1, false).await {
                 Err(NetError::InUse) => {}
                 Err(error) => return Err(error.into()),

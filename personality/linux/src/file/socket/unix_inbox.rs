@@ -57,7 +57,7 @@ impl Inbox {
 
     /// True where a usual message has room.
     pub fn has_room(&self) -> bool {
-        self.queue.len() + 4096 <= INBOX_BYTES && self.records.len() < RECORDS_MAX
+        self.queue.len() <= INBOX_BYTES - 4096 && self.records.len() < RECORDS_MAX
     }
 
     /// Bytes of a message of `bytes` that go in now.
@@ -97,7 +97,7 @@ impl Inbox {
                 let mut left = bytes;
                 for piece in pieces {
                     let part = piece.slice(0, left);
-                    left -= part.len();
+                    left = left.saturating_sub(part.len());
                     if !part.is_empty() {
                         self.queue.push_bytes(&part);
                     }
@@ -110,7 +110,7 @@ impl Inbox {
             && rights.is_empty()
             && last.sender == sender
         {
-            last.bytes += bytes;
+            last.bytes = last.bytes.saturating_add(bytes);
             return Ok(());
         }
         self.records.push_back(Record { bytes, rights, _in_flight: in_flight, sender, from });
@@ -140,7 +140,7 @@ impl Inbox {
         message.rights = core::mem::take(&mut front.rights);
         front._in_flight = None;
         message.data = self.queue.take(bytes);
-        front.bytes -= bytes;
+        front.bytes = front.bytes.saturating_sub(bytes);
         let rest = front.bytes;
         if borders == Borders::Kept && rest > 0 {
             drop(self.queue.take(rest));

@@ -77,7 +77,7 @@ impl Drop for TerminalEnd {
         let mut state = terminal.state.lock();
         match self.side {
             TerminalSide::Slave => {
-                state.slaves -= 1;
+                state.slaves = state.slaves.saturating_sub(1);
                 if state.slaves == 0 {
                     terminal.master.set(Ready::HANG_UP);
                 }

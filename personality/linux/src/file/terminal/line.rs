@@ -89,7 +89,7 @@ impl State {
                 self.line.pop();
             })?;
             self.echo(byte);
-        } else if self.line.len() + 1 < LINE_BYTES {
+        } else if self.line.len() < LINE_BYTES - 1 {
             self.echo(byte);
             self.line.push(byte);
         }
@@ -109,7 +109,7 @@ impl State {
         }
         let shown: &[u8] = match byte {
             b'\n' | b'\t' => &[byte],
-            0..32 => &[b'^', byte + 64],
+            0..32 => &[b'^', byte | 64],
             127 => b"^?",
             _ => &[byte],
         };
@@ -131,7 +131,7 @@ impl State {
                 }
             }
             Output::Master(queue) if maps && data.contains(&b'\n') => {
-                let mut shown = Vec::with_capacity(2 * data.len());
+                let mut shown = Vec::with_capacity(data.len().saturating_mul(2));
                 for byte in data {
                     shown.extend((*byte == b'\n').then_some(b'\r'));
                     shown.push(*byte);

@@ -33,7 +33,7 @@ pub struct Chain {
 impl Drop for Chain {
     fn drop(&mut self) {
         for step in self.steps.drain(..) {
-            self.ring.complete(step.number, -self.left.0, true, step.wish.code != code::TIMEOUT);
+            self.ring.complete(step.number, self.left.negated() as i32, true, step.wish.code != code::TIMEOUT);
         }
     }
 }
@@ -87,7 +87,7 @@ impl Chain {
             };
             let (outcome, is_late) = self.perform(number, operation, &cancel, limit).await;
             let result = result_of(outcome);
-            moved_bytes += wanted.map_or(0, |_| u64::try_from(result).unwrap_or(0));
+            moved_bytes = u64::saturating_add(moved_bytes, wanted.map_or(0, |_| u64::try_from(result).unwrap_or(0)));
             let is_short = wanted.is_some_and(|wanted| i64::from(result) != wanted as i64);
             let has_failed = result < 0 || is_short;
             let is_told = has_failed || wish.flags & SKIP_SUCCESS == 0;
@@ -97,7 +97,7 @@ impl Chain {
                 && let Some(limit) = self.steps.pop_front()
             {
                 let result = if is_late { Errno::ETIME } else { Errno::ECANCELED };
-                self.ring.complete(limit.number, -result.0, true, true);
+                self.ring.complete(limit.number, result.negated() as i32, true, true);
             }
             if has_failed && wish.flags & HARD_LINK == 0 {
                 break;
@@ -131,7 +131,7 @@ impl Chain {
 fn result_of(outcome: Outcome) -> i32 {
     match outcome {
         Ok(value) => i32::try_from(value).unwrap_or(i32::MAX),
-        Err(error) if error.asks_restart() => -Errno::EINTR.0,
-        Err(error) => -error.0,
+        Err(error) if error.asks_restart() => Errno::EINTR.negated() as i32,
+        Err(error) => error.negated() as i32,
     }
 }

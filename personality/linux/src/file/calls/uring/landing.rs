@@ -26,7 +26,7 @@ impl Landing {
     fn tell(&mut self, moved: Result<usize, Errno>) {
         let Some(ring) = self.ring.take() else { return };
         let is_told = moved.map(|bytes| bytes as u64) != Ok(self.wanted) || self.tells_success;
-        let result = moved.map_or_else(|error| -error.0, |bytes| bytes as i32);
+        let result = moved.map_or_else(|error| error.negated() as i32, |bytes| bytes as i32);
         ring.complete(self.number, result, is_told, true);
     }
 }

@@ -57,18 +57,19 @@ impl RingMemory {
     /// # Errors
     /// ENOMEM.
     pub fn new(submit_entries: u32, complete_entries: u32) -> Result<RingMemory, Errno> {
-        let ring_bytes = Self::array_at(complete_entries) + 4 * submit_entries as usize;
+        let ring_bytes = Self::index_at(complete_entries, submit_entries as usize);
         let ring_pages = ring_bytes.div_ceil(PAGE_BYTES);
-        let submission_pages = (submit_entries as usize * SUBMISSION_BYTES).div_ceil(PAGE_BYTES);
-        let mut pages = Vec::with_capacity(ring_pages + submission_pages);
-        for _ in 0..ring_pages + submission_pages {
+        let submission_pages = (submit_entries as usize).saturating_mul(SUBMISSION_BYTES).div_ceil(PAGE_BYTES);
+        let all_pages = ring_pages.saturating_add(submission_pages);
+        let mut pages = Vec::with_capacity(all_pages);
+        for _ in 0..all_pages {
             pages.push(Page::zeroed()?);
         }
         let shared = Arc::new(SharedMemory::of_pages(pages.iter().cloned()));
         let memory = RingMemory { pages, shared, ring_pages, submit_entries, complete_entries };
         for (offset, value) in [
-            (at::SUBMIT_MASK, submit_entries - 1),
-            (at::COMPLETE_MASK, complete_entries - 1),
+            (at::SUBMIT_MASK, submit_entries.saturating_sub(1)),
+            (at::COMPLETE_MASK, complete_entries.saturating_sub(1)),
             (at::SUBMIT_ENTRIES, submit_entries),
             (at::COMPLETE_ENTRIES, complete_entries),
         ] {
@@ -79,7 +80,12 @@ impl RingMemory {
 
     /// Where the indexes begin.
     pub fn array_at(complete_entries: u32) -> usize {
-        (at::COMPLETIONS + COMPLETION_BYTES * complete_entries as usize).next_multiple_of(64)
+        Self::index_at(complete_entries, 0)
+    }
+
+    /// Where an index is.
+    fn index_at(complete_entries: u32, slot: usize) -> usize {
+        (completion_at(complete_entries as usize).saturating_add(63) & !63).saturating_add(slot.saturating_mul(4))
     }
 
     /// What mmap gives: the memory, and the page of it that the offset names.
@@ -96,7 +102,7 @@ impl RingMemory {
 
     /// Bytes that a mapping from that page on may have.
     pub fn bytes_from(&self, page: u64) -> u64 {
-        (self.pages.len() as u64).saturating_sub(page) * PAGE_BYTES as u64
+        (self.pages.len() as u64).saturating_sub(page).saturating_mul(PAGE_BYTES as u64)
     }
 
     /// Reads a word, once and whole.
@@ -123,24 +129,29 @@ impl RingMemory {
 
     /// The index of a submission at a position of the ring.
     pub fn submission_index(&self, position: u32) -> u32 {
-        let slot = (position & (self.submit_entries - 1)) as usize;
-        self.load(Self::array_at(self.complete_entries) + 4 * slot)
+        let slot = (position & self.submit_entries.saturating_sub(1)) as usize;
+        self.load(Self::index_at(self.complete_entries, slot))
     }
 
     /// A copy of a submission; what is checked is what is used.
     pub fn submission(&self, index: u32) -> Option<[u8; SUBMISSION_BYTES]> {
-        let offset = (index < self.submit_entries).then_some(index as usize * SUBMISSION_BYTES)?;
-        let page = self.pages.get(self.ring_pages + offset / PAGE_BYTES)?;
+        let offset = (index < self.submit_entries).then_some((index as usize).saturating_mul(SUBMISSION_BYTES))?;
+        let page = self.pages.get(self.ring_pages.saturating_add(offset / PAGE_BYTES))?;
         let mut copy = [0; SUBMISSION_BYTES];
         (page.read(offset % PAGE_BYTES, &mut copy) == SUBMISSION_BYTES).then_some(copy)
     }
 
     /// Writes a completion at a position of the ring.
     pub fn put_completion(&self, position: u32, completion: [u8; COMPLETION_BYTES]) {
-        let slot = (position & (self.complete_entries - 1)) as usize;
-        let offset = at::COMPLETIONS + COMPLETION_BYTES * slot;
+        let slot = (position & self.complete_entries.saturating_sub(1)) as usize;
+        let offset = completion_at(slot);
         if let Some(page) = self.pages.get(offset / PAGE_BYTES) {
             page.write(offset % PAGE_BYTES, &completion);
         }
     }
+}
+
+/// Where a completion is.
+fn completion_at(slot: usize) -> usize {
+    slot.saturating_mul(COMPLETION_BYTES).saturating_add(at::COMPLETIONS)
 }

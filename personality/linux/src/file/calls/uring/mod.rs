@@ -82,7 +82,7 @@ pub async fn setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let submissions = entries(a.unsigned(0), ENTRIES_MAX, clamp)?;
     let completions = match flags & SETUP_COMPLETIONS != 0 {
         true => entries(half(&parameters, 4), 2 * ENTRIES_MAX, clamp)?,
-        false => 2 * submissions,
+        false => submissions.saturating_mul(2),
     };
     if completions < submissions {
         return Err(Errno::EINVAL);
@@ -113,7 +113,7 @@ fn entries(wanted: u32, most: u32, clamp: bool) -> Result<u32, Errno> {
 /// Says how the ring turned out, and where its words are.
 fn describe(parameters: &mut [u8], submissions: u32, completions: u32) {
     let mut put = |offset: usize, value: u32| {
-        if let Some(place) = parameters.get_mut(offset..offset + 4) {
+        if let Some(place) = parameters.get_mut(offset..).and_then(|rest| rest.get_mut(..4)) {
             place.copy_from_slice(&value.to_le_bytes());
         }
     };

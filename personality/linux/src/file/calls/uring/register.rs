@@ -79,7 +79,7 @@ async fn buffers(thread: &Thread, ring: &Ring, address: u64, count: usize) -> Ou
 
 /// The open files of a list of descriptors; -1 is an empty place. A ring in itself would never end.
 async fn read_files(thread: &Thread, address: u64, count: usize) -> Result<Vec<(i32, Option<Arc<OpenFile>>)>, Errno> {
-    let raw = thread.read_vec(address, count * 4).await?;
+    let raw = thread.read_vec(address, count.saturating_mul(4)).await?;
     let mut found = Vec::with_capacity(count);
     for descriptor in raw.chunks_exact(4).map(|word| half(word, 0) as i32) {
         found.push(match descriptor {
@@ -159,7 +159,7 @@ async fn probe(thread: &Thread, address: u64, count: usize) -> Outcome {
     if count > PROBE_MAX {
         return Err(Errno::EINVAL);
     }
-    let mut answer = vec![0; HEAD_BYTES + ENTRY_BYTES * count];
+    let mut answer = vec![0; count.saturating_mul(ENTRY_BYTES).saturating_add(HEAD_BYTES)];
     let given = thread.read_vec(address, answer.len()).await?;
     if given.iter().any(|byte| *byte != 0) {
         return Err(Errno::EINVAL);

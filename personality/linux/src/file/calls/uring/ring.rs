@@ -143,8 +143,9 @@ impl Ring {
     }
 
     fn waiting(&self, state: &State) -> u32 {
-        state.complete_tail.wrapping_sub(self.memory.load(at::COMPLETE_HEAD)).min(self.memory.complete_entries)
-            + u32::try_from(state.backlog.len()).unwrap_or(u32::MAX / 2)
+        let there =
+            state.complete_tail.wrapping_sub(self.memory.load(at::COMPLETE_HEAD)).min(self.memory.complete_entries);
+        there.saturating_add(u32::try_from(state.backlog.len()).unwrap_or(u32::MAX))
     }
 
     /// Completions that the program has not taken; those without room move up as far as there is some now.
@@ -204,7 +205,7 @@ impl Ring {
 
     /// True where one more operation may be under way.
     pub fn has_room(&self) -> bool {
-        self.state.lock().flights.len() < 2 * self.memory.complete_entries as usize
+        self.state.lock().flights.len() < (self.memory.complete_entries as usize).saturating_mul(2)
     }
 
     /// True while somebody goes alone.
@@ -215,12 +216,12 @@ impl Ring {
     /// Notes an operation under way and answers its number; `None` once the ring is closed, or has as much under way as it may.
     pub fn begin(&self, flight: Flight, drains: bool) -> Option<u64> {
         let mut state = self.state.lock();
-        let most = 2 * self.memory.complete_entries as usize;
+        let most = (self.memory.complete_entries as usize).saturating_mul(2);
         if state.closed || state.flights.len() >= most {
             return None;
         }
         let number = state.next;
-        state.next += 1;
+        state.next = state.next.wrapping_add(1);
         state.flights.insert(number, flight);
         if drains {
             state.drains.insert(number);
@@ -247,7 +248,7 @@ impl Ring {
         let mut state = self.state.lock();
         let Some(flight) = state.flights.remove(&number) else { return };
         state.drains.remove(&number);
-        state.completions += u64::from(counts);
+        state.completions = state.completions.wrapping_add(u64::from(counts));
         let completion = Completion { user_data: flight.user_data, result };
         self.tell(state, is_told.then_some(completion), false);
     }
@@ -255,7 +256,7 @@ impl Ring {
     /// The same of one that was never under way: it was done within the call that submitted it.
     pub fn complete_at_once(&self, user_data: u64, result: i32, is_told: bool) {
         let mut state = self.state.lock();
-        state.completions += 1;
+        state.completions = state.completions.wrapping_add(1);
         self.tell(state, is_told.then_some(Completion { user_data, result }), true);
     }
 

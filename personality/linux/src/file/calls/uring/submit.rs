@@ -33,7 +33,7 @@ pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Resul
             break;
         }
         let Some(Some(raw)) = ring.take_submission(tail) else { break };
-        taken += 1;
+        taken = u32::saturating_add(taken, 1);
         let wish = Submission::parse(&raw);
         let operation = Operation::prepare(thread, ring, &wish).await;
         if !batch.is_done_at_once(&wish, &operation) && !batch.begin(wish, operation).await {
