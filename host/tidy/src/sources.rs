@@ -29,6 +29,22 @@ const UNSAFE: &[&str] = &[
 /// What a root says so that no unsafe code is compiled; the kernel's may only deny it, because the macro that declares its main function
 /// has an exception of its own.
 const FORBIDS: &[&str] = &["#![forbid(unsafe_code)]", "#![deny(unsafe_code)]"];
+/// Crates that handle numbers which a program, a file, a packet or a device chose: clippy refuses each sum in them that could overflow.
+const CHECKED_CRATES: &[&str] = &[
+    "interface",
+    "resources/address_space",
+    "resources/async_io",
+    "resources/flow",
+    "resources/io_stream",
+    "resources/memory",
+    "resources/segments",
+    "personality",
+    "system",
+];
+/// What a root says so that clippy does; tests may panic.
+const CHECKS: &str = "#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]";
+/// What lets such sums in again.
+const UNCHECKED: &str = concat!("allow(", "clippy::arithmetic_side_effects");
 /// Macros that stand for work not done.
 const UNFINISHED: &[&str] =
     &[concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("dbg", "!(")];
@@ -75,6 +91,9 @@ fn file_faults(path: &Path, text: &str) -> Vec<String> {
     if !may && !is_test {
         faults.extend(unsafe_fault(path, text));
     }
+    if CHECKED_CRATES.iter().any(|folder| path.starts_with(folder)) {
+        faults.extend(sums_fault(path, text));
+    }
     for word in UNFINISHED.iter().filter(|word| text.contains(**word)) {
         faults.push(format!("{}: contains {word}", path.display()));
     }
@@ -88,6 +107,14 @@ fn unsafe_fault(path: &Path, text: &str) -> Option<String> {
     }
     let found = UNSAFE.iter().find(|word| text.contains(**word))?;
     Some(format!("{}: contains `{found}`, which its crate may not", path.display()))
+}
+
+/// What is wrong with a file of a crate that may hold no sum that could overflow.
+fn sums_fault(path: &Path, text: &str) -> Option<String> {
+    if is_root(path) && !text.contains(CHECKS) {
+        return Some(format!("{}: does not say {CHECKS}", path.display()));
+    }
+    text.contains(UNCHECKED).then(|| format!("{}: contains `{UNCHECKED}`, which its crate may not", path.display()))
 }
 
 /// Whether a file is the root of a library or of a program.
@@ -131,7 +158,8 @@ mod tests {
         for root in
             ["system/kernel/src/main.rs", "host/tool/src/main.rs", "interface/src/lib.rs", "host/x/src/bin/a.rs"]
         {
-            assert_eq!((of(root, "fn main() {}"), of(root, "#![forbid(unsafe_code)]")), (1, 0), "{root}");
+            let (forbids, checks) = (format!("#![forbid(unsafe_code)]\n{CHECKS}"), CHECKS);
+            assert_eq!((of(root, checks), of(root, &forbids)), (1, 0), "{root}");
         }
         assert_eq!(of("runtime/engine/src/lib.rs", ""), 0);
         assert_eq!(of("host/tool/src/ui.rs", ""), 0);
@@ -146,9 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn every_folder_that_may_hold_unsafe_code_is_there() {
+    fn roots_of_what_handles_numbers_of_others_check_sums_and_nothing_in_them_does_not() {
+        assert_eq!(of("personality/linux/src/lib.rs", "#![forbid(unsafe_code)]"), 1);
+        assert_eq!(of("host/tool/src/main.rs", "#![forbid(unsafe_code)]"), 0);
+        assert_eq!(of("resources/flow/src/flow.rs", &format!("#[{UNCHECKED})]")), 1);
+    }
+
+    #[test]
+    fn every_folder_of_the_lists_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for folder in UNSAFE_CRATES {
+        for folder in UNSAFE_CRATES.iter().chain(CHECKED_CRATES) {
             assert!(root.join(folder).is_dir(), "{folder}");
         }
     }

@@ -27,6 +27,7 @@ pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
     models::loom(&project, arguments, &mut tally)?;
     models::seeds(&project, arguments, &mut tally)?;
     host::tidy(&project, &mut tally)?;
+    host::lints(&project, arguments, &mut tally)?;
     if !arguments.no_boot {
         boot::tests(&project, arguments, &mut tally)?;
     }

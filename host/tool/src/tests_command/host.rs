@@ -1,5 +1,7 @@
 //! The tests that cargo runs, and tidy.
 
+use std::process::Command;
+
 use super::tally::{Tally, read_tests};
 use crate::{
     build, cli, command,
@@ -9,7 +11,9 @@ use crate::{
 };
 
 /// Crates that run on the bare machine only.
-const BARE: &[&str] = &["gyre-kernel", "gyre-boot-test"];
+const BARE: &[&str] = &[KERNEL, "gyre-boot-test"];
+/// The crate that uses all others of the kernel.
+const KERNEL: &str = "gyre-kernel";
 
 /// Every crate that runs on a host.
 ///
@@ -37,6 +41,25 @@ fn is_member(project: &Project, package: &str) -> bool {
     lock.contains(&format!("name = \"{package}\"\n"))
 }
 
+/// The lints that the kernel's crates deny (sums that could overflow, unsafe blocks without a reason), as clippy finds them.
+///
+/// # Errors
+/// When cargo is not installed.
+pub fn lints(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
+    if arguments.filter.is_some() || !is_member(project, KERNEL) {
+        return Ok(());
+    }
+    let mut cargo = build::cargo_command()?;
+    let words = ["clippy", "--quiet", "--release", "--package", KERNEL, "--target", "x86_64-unknown-none"];
+    source(
+        cargo.current_dir(&project.root).args(words),
+        "looking for sums that could overflow (clippy)",
+        "clippy",
+        tally,
+    );
+    Ok(())
+}
+
 /// The tests of the source itself.
 ///
 /// # Errors
@@ -45,18 +68,23 @@ pub fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
     if !project.root.join("host/tidy/Cargo.toml").exists() {
         return Ok(());
     }
-    let step = Step::start("reading the source (tidy)");
     let mut cargo = build::cargo_command()?;
-    let run = command::output(cargo.current_dir(&project.root).args(["run", "--quiet", "--package", "gyre-tidy"]));
-    match run {
+    let words = ["run", "--quiet", "--package", "gyre-tidy"];
+    source(cargo.current_dir(&project.root).args(words), "reading the source (tidy)", "tidy", tally);
+    Ok(())
+}
+
+/// Runs what looks at the source and counts as one test.
+fn source(command: &mut Command, title: &str, name: &str, tally: &mut Tally) {
+    let step = Step::start(title);
+    match command::output(command) {
         Ok(_) => {
             step.done();
             tally.passed += 1;
         }
         Err(failure) => {
             say(&failure.report.help().map_or(String::new(), |help| help.to_string()));
-            tally.failed.push("tidy".into());
+            tally.failed.push(name.into());
         }
     }
-    Ok(())
 }
