@@ -133,7 +133,7 @@ pub const FLOW: u64 = 0x1020;
 /// `flow_source(flow, source, offset, bytes, sink_offset)`: one more source, behind those that are there: `bytes` from `offset` on, or
 /// to the end where that comes first, to `sink_offset` on. Offsets are ignored by streams. Never waits.
 ///
-/// Errors: EBADF, EINVAL, EPIPE (the flow is closed or has failed).
+/// Errors: EBADF, EINVAL (also for an offset beyond 2^63-1), EPIPE (the flow is closed or has failed).
 pub const FLOW_SOURCE: u64 = 0x1021;
 
 /// `flow_close(flow, how) -> bytes`: no more sources. Waits until everything has arrived (`how` 0), ends it now (1), or does not wait (2: its

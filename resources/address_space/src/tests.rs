@@ -397,3 +397,38 @@ fn words_have_one_name_among_all_who_share_them() {
         assert_ne!(parent.word_name(BASE + PAGE), child.word_name(BASE + PAGE));
     });
 }
+
+#[test]
+fn no_mapping_shows_pages_that_have_no_offset() {
+    let _alone = alone();
+    block_on(async {
+        let space = space();
+        let last = |pages: u64, options| MapRequest {
+            provider: Provider::Memory(Arc::new(SharedMemory::default())),
+            options,
+            first_index: PageIndex::LAST.before(1),
+            ..request(Place::Fixed(BASE), pages * PAGE, BOTH)
+        };
+        assert_eq!(space.map(last(2, Options::SHARED)).await, Err(SpaceError::TooFar));
+        assert_eq!(space.map(last(1, Options::SHARED)).await, Ok(BASE));
+        for target in [Move::Never, Move::IfNeeded, Move::To(BASE + 100 * PAGE)] {
+            assert_eq!(space.remap(BASE, PAGE, 4 * PAGE, target).await, Err(SpaceError::Invalid), "{target:?}");
+        }
+        assert!(space.word_name(BASE + 4092).is_some());
+        space.copy_out(BASE, &[1]).await.unwrap();
+    });
+}
+
+#[test]
+fn nothing_grows_down_below_the_first_page_of_what_it_shows() {
+    let _alone = alone();
+    block_on(async {
+        let space = space();
+        let mut wish = request(Place::Fixed(BASE), PAGE, BOTH);
+        wish.provider = Provider::Memory(Arc::new(SharedMemory::default()));
+        (wish.options, wish.first_index) = (Options::SHARED | Options::GROWS_DOWN, PageIndex::FIRST.plus(2).unwrap());
+        space.map(wish).await.unwrap();
+        assert_eq!(space.fault(BASE - 2 * PAGE, Access::Write).await, Ok(()));
+        assert_eq!(space.fault(BASE - 3 * PAGE, Access::Write).await, Err(FaultError::NotMapped));
+    });
+}

@@ -22,14 +22,20 @@ fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
     file.place().ok_or(Errno::EBADF)
 }
 
+/// The first byte of a range that ends at the last place or before it; EINVAL for others, as on Linux.
+fn checked(offset: u64, buffer: &UserBuffer<'_>) -> Result<u64, Errno> {
+    let start = Position::new(offset).ok_or(Errno::EINVAL)?;
+    start.plus(buffer.left() as u64).map(|_| offset).ok_or(Errno::EINVAL)
+}
+
 /// Reads at `at` or the position.
 pub(super) async fn read(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
     let place = place_of(file)?;
     if let Some(offset) = at {
-        return read_at(file, place, buffer, offset).await;
+        return read_at(file, place, buffer, checked(offset, buffer)?).await;
     }
     let position = file.position.hold().await;
-    let count = read_at(file, place, buffer, position.get()).await?;
+    let count = read_at(file, place, buffer, checked(position.get(), buffer)?).await?;
     position.advance(count);
     Ok(count)
 }
@@ -125,10 +131,10 @@ pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Opti
         return append(file, place, buffer).await;
     }
     if let Some(offset) = at {
-        return write_at(file, place, buffer, offset).await;
+        return write_at(file, place, buffer, checked(offset, buffer)?).await;
     }
     let position = file.position.hold().await;
-    let count = write_at(file, place, buffer, position.get()).await?;
+    let count = write_at(file, place, buffer, checked(position.get(), buffer)?).await?;
     position.advance(count);
     Ok(count)
 }
@@ -155,7 +161,6 @@ pub(super) async fn write_cached(
             return Err(Errno::EFBIG);
         }
         let head = TURN_BYTES.saturating_sub(at as usize % TURN_BYTES);
-        let head = head.min(usize::try_from(OFFSET_MAX.saturating_sub(at)).unwrap_or(usize::MAX));
         let gathered_from = buffer.done();
         let sent = match buffer.gather(head).await {
             Ok(pieces) => store(file, place, at, pieces).await,

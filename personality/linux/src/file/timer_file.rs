@@ -177,3 +177,24 @@ async fn ring(shared: Arc<Shared>, generation: u64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_period_ends_at_the_last_moment() {
+        let setting = Setting { next_ns: Some(1), period_ns: NS_MAX };
+        let after = Setting { next_ns: Some(NS_MAX), ..setting };
+        assert_eq!(expired(setting, 10), (1, after));
+        assert_eq!(expired(after, u64::MAX), (2, after));
+        assert_eq!(expired(Setting { next_ns: Some(5), period_ns: 1 }, u64::MAX - 1).0, u64::MAX - 5);
+    }
+
+    #[test]
+    fn expiries_are_counted() {
+        let setting = Setting { next_ns: Some(100), period_ns: 30 };
+        assert_eq!(expired(setting, 99), (0, setting));
+        assert_eq!(expired(setting, 160), (3, Setting { next_ns: Some(190), ..setting }));
+    }
+}

@@ -166,6 +166,18 @@ fn a_stream_is_read_part_after_part() {
 }
 
 #[test]
+fn places_end_at_the_last_one_and_a_flow_does_not() {
+    let shares = Arc::<Shares>::default();
+    let flow = Flow::new(Arc::new(Void), &shares, 1, 0);
+    let last = Position::LAST.get();
+    assert!(flow.add(request(file(100, true), 0, u64::MAX, last - 50)).is_ok());
+    assert!(flow.add(request(file(100, true), last - 20, u64::MAX, last)).is_ok());
+    flow.close();
+    block_on(flow.clone().run(4));
+    assert_eq!((block_on(flow.finished()), flow.moved_bytes()), (Ok(()), 100));
+}
+
+#[test]
 fn a_failure_ends_the_flow_and_is_told() {
     let shares = Arc::<Shares>::default();
     let flow = Flow::new(Arc::new(Store::default()), &shares, 1, 0);

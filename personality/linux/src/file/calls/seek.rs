@@ -28,7 +28,7 @@ pub async fn lseek(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::SEEK_HOLE => Some(data_or_hole(&file, offset, Sought::Hole).await?),
         _ => return Err(Errno::EINVAL),
     };
-    let target = target.ok_or(Errno::EOVERFLOW)?;
+    let target = target.ok_or(Errno::EINVAL)?;
     let target = u64::try_from(target).ok().filter(|target| *target <= OFFSET_MAX);
     position.set(target.ok_or(Errno::EINVAL)?);
     Ok(position.get())

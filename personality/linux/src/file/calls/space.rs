@@ -8,6 +8,7 @@ use crate::file::size_limit;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use gyre_interface::Position;
 use gyre_interface::files::{AttributeChange, NodeKind};
 use linux_raw_sys::general as raw;
 
@@ -114,6 +115,9 @@ pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let (Object::Regular, Some(place)) = (file.object(), file.place()) else { return Ok(0) };
+    // No file has bytes beyond the last place.
+    let Some(start) = Position::new(offset) else { return Ok(0) };
+    let bytes = bytes.min(start.until(Position::LAST));
     match advice {
         raw::POSIX_FADV_WILLNEED => {
             let bytes = if bytes == 0 { usize::MAX } else { bytes as usize };
@@ -137,7 +141,8 @@ pub async fn readahead(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (Some(place), Object::Regular, true) = (file.place(), file.object(), file.is_readable()) else {
         return Err(Errno::EINVAL);
     };
-    let bytes = a.size(2).min(crate::file::object::TURN_BYTES);
-    place.system().read(place.node, a.word(1), bytes).await?;
+    let bytes = usize::try_from(a.signed(2)).map_err(|_| Errno::EINVAL)?.min(crate::file::object::TURN_BYTES);
+    let Some(start) = Position::new(a.word(1)) else { return Ok(0) };
+    place.system().read(place.node, start.get(), bytes).await?;
     Ok(0)
 }

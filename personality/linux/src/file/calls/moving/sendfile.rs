@@ -44,6 +44,7 @@ pub(super) async fn send(
         return from_position(source, out, from).await.outcome(thread);
     }
     let start = read_offset(thread, offset).await?;
+    start.plus(bytes as u64).ok_or(Errno::EINVAL)?;
     let moved = from(start).run().await;
     thread.copy_out(offset, &start.advanced(moved.bytes as u64).get().to_le_bytes()).await?;
     moved.outcome(thread)

@@ -95,7 +95,8 @@ async fn from_pipe_end(
     // The flag is about pipes; a socket has its own.
     let nonblocking_out = out.is_nonblocking();
     let at = if offset == 0 { None } else { Some(read_offset(thread, offset).await?) };
-    let bytes = size_limit::permitted_in(thread, out, at, bytes)?;
+    at.map_or(Some(Position::START), |at| at.plus(bytes as u64)).ok_or(Errno::EINVAL)?;
+    let bytes = size_limit::permitted_in(thread, out, at.map(Position::get), bytes)?;
     let taken = take_some(thread, source, bytes, nonblocking).await?;
     let moved = match (out.object(), at) {
         (Object::Regular, None) => {
