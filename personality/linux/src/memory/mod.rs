@@ -10,7 +10,7 @@ use gyre_address_space::{
 };
 use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
 use gyre_interface::Position;
-use gyre_machine::PAGE_BYTES;
+use gyre_machine::{PAGE_BYTES, USER_END};
 use linux_raw_sys::general as raw;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -59,6 +59,9 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     };
     if flags & raw::MAP_HUGETLB != 0 {
         return Err(Errno::EINVAL);
+    }
+    if a.word(1) > USER_END {
+        return Err(Errno::ENOMEM);
     }
     let ring = (flags & raw::MAP_ANONYMOUS == 0 && shared).then(|| ring_pages(thread, a.int(4), offset, a.word(1)));
     let (provider, rights_max, first_index) = match (flags & raw::MAP_ANONYMOUS != 0, shared, ring.flatten()) {
