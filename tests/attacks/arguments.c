@@ -11,14 +11,15 @@ static const unsigned long extremes[] = {0, 1, -1UL, 0x7fffffff, 0x80000000, 0xf
     -4096UL, -4095UL, (1UL << 63) - 4096, (1UL << 63) - 8192, USER_TOP, USER_TOP - 1, USER_TOP - 4096};
 #define EXTREMES (sizeof extremes / sizeof *extremes)
 
-/* What ends or stops this program, takes its timer or signals from it, takes space without bound, or makes others of it. */
+/* What ends or stops this program, takes its timer or signals from it, takes space without bound, makes others of it, or could change who runs it. */
 static const int left_out[] = {SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_fork, SYS_vfork, SYS_clone, SYS_clone3, SYS_kill, SYS_tkill, SYS_tgkill,
     SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_reboot, SYS_vhangup, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_alarm, SYS_setitimer,
     SYS_sigaltstack, SYS_fallocate, SYS_swapon, SYS_swapoff, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_sethostname, SYS_setdomainname,
     SYS_kexec_load, SYS_init_module, SYS_delete_module, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_clock_adjtime, SYS_seccomp,
     SYS_ptrace, SYS_syslog, SYS_acct, SYS_quotactl, SYS_sync, SYS_rt_sigsuspend, SYS_pause, SYS_tee, SYS_unshare, SYS_setns, SYS_modify_ldt,
     SYS_iopl, SYS_ioperm, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_prctl, SYS_arch_prctl, SYS_userfaultfd,
-    SYS_move_mount, SYS_fsmount, SYS_fanotify_init, SYS_landlock_restrict_self, SYS_personality, SYS_execve, SYS_execveat, 424};
+    SYS_move_mount, SYS_fsmount, SYS_fanotify_init, SYS_landlock_restrict_self, SYS_personality, SYS_execve, SYS_execveat, SYS_setpriority, SYS_sched_setaffinity,
+    SYS_prlimit64, 424};
 
 /* Descriptors and memory of a child. */
 static int file, reader, writer, plain, peer, event, timer;
