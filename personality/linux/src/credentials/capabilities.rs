@@ -157,7 +157,7 @@ impl Capabilities {
         let ambient = if program.changes_identity { CapabilitySet::EMPTY } else { self.ambient };
         let permitted = of_file.or(ambient);
         let effective = if follows_root && program.users.effective == 0 { permitted } else { ambient };
-        Capabilities { effective, permitted, ambient, secure: self.secure - SecureBits::KEEP_CAPS, ..self }
+        Capabilities { effective, permitted, ambient, secure: self.secure.difference(SecureBits::KEEP_CAPS), ..self }
     }
 
     /// Those that count for access(2), which asks for the real user.

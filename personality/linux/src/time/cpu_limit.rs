@@ -60,7 +60,7 @@ async fn watch(process: Arc<Process>) {
         let pause_ns = match look(limit, process.used()) {
             Look::End => return process.end(number::SIGKILL),
             Look::Warn => warn(&process),
-            Look::Left(left_ns) => left_ns / gyre_machine::core_count().max(1) as u64,
+            Look::Left(left_ns) => left_ns.checked_div(gyre_machine::core_count() as u64).unwrap_or(left_ns),
         };
         let ended = process.ended.until(|| process.is_ending().then_some(()));
         let deadline = cycles_from_now(pause_ns.max(PAUSE_NS_MIN));

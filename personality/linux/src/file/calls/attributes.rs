@@ -151,8 +151,8 @@ impl Stamp {
     fn within(seconds: i64, nanoseconds: u64) -> u64 {
         match seconds {
             ..0 => 0,
-            SECONDS_MAX.. => SECONDS_MAX.unsigned_abs() * 1_000_000_000,
-            _ => seconds.unsigned_abs() * 1_000_000_000 + nanoseconds,
+            SECONDS_MAX.. => SECONDS_MAX.unsigned_abs().saturating_mul(1_000_000_000),
+            _ => seconds.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(nanoseconds),
         }
     }
 
