@@ -17,6 +17,8 @@ use gyre_memory::{Memory, Options};
 use gyre_message::Link;
 use gyre_object::SetOnce;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// The part of the memory that only the kernel's heap may take.
 const FLOOR_PART: usize = 32;
 /// Least of it, bytes.
@@ -91,7 +93,7 @@ pub fn start(system: &'static System, cache: &'static FileCache) {
     let has_room = |payer| MEMORY.get().is_none_or(|memory| memory.has_room(payer));
     let process_pages = |process| {
         let limit = Engine::current().map_or(u64::MAX, |engine| engine.accounts().activities.own_limit(process));
-        usize::try_from(limit / const { PAGE_BYTES as u64 }).unwrap_or(usize::MAX)
+        usize::try_from(limit / PAGE).unwrap_or(usize::MAX)
     };
     cache.connect(Room { client, has_room, process_pages, kept_pages: KEPT_PAGES });
 }

@@ -16,6 +16,8 @@ use gyre_virtio::pci::PciTransport;
 use gyre_virtio_block::{BLOCK_KIND, BlockOptions, SCSI_KIND, VirtioDisk};
 use gyre_volumes::{Volume, VolumeError};
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// Disks in PCI order, and the cache above them.
 pub struct Disks {
     /// Clients of the disks; `None` where a device could not be started.
@@ -104,7 +106,7 @@ pub fn start(system: &'static System) -> Disks {
 /// How much memory a tenant may use: what its writers may leave dirty follows.
 pub fn set_limit(tenant: ActivityId, bytes: u64) {
     if let Some(cache) = CACHE.get() {
-        cache.set_budget(tenant, usize::try_from(bytes / const { PAGE_BYTES as u64 }).unwrap_or(usize::MAX));
+        cache.set_budget(tenant, usize::try_from(bytes / PAGE).unwrap_or(usize::MAX));
     }
 }
 
