@@ -28,7 +28,27 @@ bitflags::bitflags! {
 /// Told when an object becomes ready for more. Called by whoever changed it: must be short and never wait.
 pub trait Subscriber: Send + Sync {
     /// The object is now ready for `now`; called at each new event, also when bits that were set are set again (edge-triggered users need it).
-    fn changed(&self, now: Ready);
+    /// Answers what has become readable by that: its subscribers are told next, by who told this one.
+    fn changed(&self, now: Ready) -> Option<Arc<dyn Source>>;
+}
+
+/// Something that becomes readable when what it subscribes to does: an interest list.
+pub trait Source: Send + Sync {
+    /// What it is ready for.
+    fn readiness(&self) -> &Readiness;
+}
+
+/// Subscribers of one object, at most: so many are told by whoever changes it.
+pub const SUBSCRIBERS_MAX: usize = 8192;
+
+/// An object has as many subscribers as it may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crowded;
+
+/// What has become readable by one change; most changes have at most one to tell of, which takes no memory.
+struct Told {
+    first: Option<Arc<dyn Source>>,
+    others: Vec<Arc<dyn Source>>,
 }
 
 /// The readiness of one object, shared by the resource that sets it and those who wait.
@@ -50,8 +70,19 @@ impl Readiness {
         Ready::from_bits_truncate(self.bits.load(Ordering::Acquire))
     }
 
-    /// Adds bits and tells everybody.
+    /// Adds bits and tells everybody, and everybody who hears of it from them: in a loop, so that no depth follows from who is interested in
+    /// whom. An interest list is told once, however many ways lead to it.
     pub fn set(&self, bits: Ready) {
+        let mut next = self.set_here(bits);
+        let mut rest = Vec::new();
+        while let Some(source) = next.first.take().or_else(|| next.others.pop()).or_else(|| rest.pop()) {
+            rest.append(&mut next.others);
+            next = source.readiness().set_here(Ready::READ);
+        }
+    }
+
+    /// Adds bits and tells its own subscribers; answers what has become readable by that.
+    fn set_here(&self, bits: Ready) -> Told {
         self.bits.fetch_or(bits.bits(), Ordering::AcqRel);
         self.changed.wake_all();
         // Told outside of the lock: they may subscribe elsewhere. Nearly always there is none or one.
@@ -60,7 +91,8 @@ impl Readiness {
             let mut all = subscribers.iter().cloned();
             (all.next(), all.collect::<Vec<_>>())
         };
-        first.iter().chain(&others).for_each(|subscriber| subscriber.changed(self.now()));
+        let first = first.and_then(|subscriber| subscriber.changed(self.now()));
+        Told { first, others: others.iter().filter_map(|subscriber| subscriber.changed(self.now())).collect() }
     }
 
     /// Removes bits. The owner of the state does this under the lock under which it looked, so that no `set` is lost.
@@ -75,8 +107,16 @@ impl Readiness {
     }
 
     /// Tells `subscriber` of every change from now on.
-    pub fn subscribe(&self, subscriber: Arc<dyn Subscriber>) {
-        self.subscribers.lock().push(subscriber);
+    ///
+    /// # Errors
+    /// [`Crowded`] beyond [`SUBSCRIBERS_MAX`].
+    pub fn subscribe(&self, subscriber: Arc<dyn Subscriber>) -> Result<(), Crowded> {
+        let mut subscribers = self.subscribers.lock();
+        if subscribers.len() >= SUBSCRIBERS_MAX {
+            return Err(Crowded);
+        }
+        subscribers.push(subscriber);
+        Ok(())
     }
 
     /// Makes `next` the successor of this one (a socket that connects gets a new readiness): subscribers move there, and

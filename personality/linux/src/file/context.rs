@@ -1,10 +1,12 @@
 //! What a process holds of files, as the rest of the personality sees it.
 
-use super::descriptors::DescriptorTable;
+use super::descriptors::{Abandoned, DescriptorTable};
 use super::mount::Place;
 use super::object::Object;
 use super::open_file::{Location, OpenFile};
+use super::pace::Pace;
 use super::permission::{Asker, EXECUTE};
+use super::remains::Remain;
 use super::tenant_files::TenantFiles;
 use super::terminal::TerminalSide;
 use super::walk::{Found, LastLink, Start, Walked, Walker, settled};
@@ -152,7 +154,11 @@ impl FileContext {
     /// ENOMEM.
     pub async fn executed(self: &Arc<Self>) -> Result<Arc<FileContext>, Errno> {
         let table = Arc::new(self.table.copy());
-        drop(table.remove_for_exec());
+        let mut pace = Pace::new();
+        for file in table.remove_for_exec() {
+            drop(file);
+            pace.step().await;
+        }
         Ok(Arc::new(FileContext {
             tenant: self.tenant.clone(),
             table,
@@ -165,14 +171,16 @@ impl FileContext {
     /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them. A zombie holds
     /// nothing open.
     pub async fn ended(self: Arc<Self>) {
+        let mut pace = Pace::new();
         for file in self.leave() {
             file.release().await;
+            pace.step().await;
         }
     }
 
-    fn leave(&self) -> Vec<Arc<OpenFile>> {
+    fn leave(&self) -> Abandoned {
         if self.left.swap(true, Ordering::AcqRel) {
-            return Vec::new();
+            return Abandoned::default();
         }
         let owner = self.lock_owner.load(Ordering::Acquire);
         if owner != 0 {
@@ -369,7 +377,10 @@ impl FileContext {
 impl Drop for FileContext {
     fn drop(&mut self) {
         if !self.left.swap(true, Ordering::AcqRel) {
-            drop(self.table.leave());
+            let files = self.table.leave();
+            if !files.is_empty() {
+                self.tenant.leave_behind(Remain::Descriptors(files));
+            }
         }
     }
 }

@@ -29,6 +29,30 @@ impl Default for DescriptorTable {
     }
 }
 
+/// Descriptors that nobody uses any more, to be closed one by one.
+#[derive(Default)]
+pub struct Abandoned(Vec<Option<Slot>>);
+
+impl Abandoned {
+    /// True where nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Iterator for Abandoned {
+    type Item = Arc<OpenFile>;
+
+    fn next(&mut self) -> Option<Arc<OpenFile>> {
+        while let Some(slot) = self.0.pop() {
+            if let Some(slot) = slot {
+                return Some(slot.file);
+            }
+        }
+        None
+    }
+}
+
 fn index_of(descriptor: i32) -> Result<usize, Errno> {
     usize::try_from(descriptor).map_err(|_| Errno::EBADF)
 }
@@ -112,12 +136,15 @@ impl DescriptorTable {
         slot.take_if(|slot| may(&slot.file)).map(|slot| slot.file)
     }
 
-    /// Takes all descriptors from `first` to `last` out of the table.
-    pub fn remove_range(&self, first: u32, last: u32) -> Vec<Arc<OpenFile>> {
+    /// Takes the lowest descriptor from `first` to `last` out of the table, and answers it with its file.
+    pub fn remove_first(&self, first: u32, last: u32) -> Option<(u32, Arc<OpenFile>)> {
         let mut slots = self.slots.lock();
         let end = slots.len().min((last as usize).saturating_add(1));
-        let range = slots.get_mut((first as usize).min(end)..end).unwrap_or_default();
-        range.iter_mut().filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
+        let start = (first as usize).min(end);
+        let range = slots.get_mut(start..end).unwrap_or_default();
+        let (index, slot) = range.iter_mut().enumerate().find(|(_, slot)| slot.is_some())?;
+        let file = slot.take()?.file;
+        Some((u32::try_from(start.saturating_add(index)).ok()?, file))
     }
 
     /// Marks all descriptors from `first` to `last` close-on-exec.
@@ -161,10 +188,10 @@ impl DescriptorTable {
     }
 
     /// Takes out what execve closes.
-    pub fn remove_for_exec(&self) -> Vec<Arc<OpenFile>> {
+    pub fn remove_for_exec(&self) -> Abandoned {
         let mut slots = self.slots.lock();
         let closing = slots.iter_mut().filter(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec));
-        closing.filter_map(|slot| slot.take().map(|slot| slot.file)).collect()
+        Abandoned(closing.map(Option::take).collect())
     }
 
     /// One more context uses it.
@@ -173,10 +200,10 @@ impl DescriptorTable {
     }
 
     /// A context uses it no more; answers what the last one leaves behind.
-    pub(super) fn leave(&self) -> Vec<Arc<OpenFile>> {
+    pub(super) fn leave(&self) -> Abandoned {
         match self.users.fetch_sub(1, Ordering::AcqRel) {
-            1 => self.remove_range(0, u32::MAX),
-            _ => Vec::new(),
+            1 => Abandoned(core::mem::take(&mut *self.slots.lock())),
+            _ => Abandoned::default(),
         }
     }
 

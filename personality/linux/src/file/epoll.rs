@@ -6,23 +6,32 @@
 //!
 //! Locks: a file's state may be locked when `changed` is called, so nothing here asks a file while it holds the list's lock.
 
+mod item;
+mod nests;
+
+pub use item::{Item, Watchers};
+pub use nests::{NESTING_MAX, Nests};
+
 use super::open_file::OpenFile;
+use super::remains::Remain;
+use super::tenant_files::TenantFiles;
 use crate::Errno;
 use crate::objects::EPOLLS;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
-use gyre_interface::readiness::Subscriber;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use gyre_interface::readiness::{Crowded, Source};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::Counter;
 use gyre_object::SpinLock;
+use item::Key;
 use linux_raw_sys::general as raw;
+use nests::ListId;
 
-/// Lists in lists, at most (Linux: EP_MAX_NESTS).
-pub const NESTING_MAX: u32 = 4;
 /// Items of one list.
 pub const ITEMS_MAX: usize = 65_536;
+/// Queued items that one look at a list asks at most, those of lists in it included.
+const LOOKS_MAX: u32 = 1024;
 /// Bits of an event mask that are not readiness.
 const BEHAVIOUR: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLEXCLUSIVE | raw::EPOLLWAKEUP;
 
@@ -43,81 +52,60 @@ impl Event {
     }
 }
 
-/// One file that a list is interested in.
-pub struct Item {
-    file: Weak<OpenFile>,
-    list: Weak<Epoll>,
-    key: Key,
-    wanted: SpinLock<Event>,
-    queued: AtomicBool,
-    disarmed: AtomicBool,
-    removed: AtomicBool,
-    this: Weak<Item>,
-}
+/// How many queued items may still be asked in this turn.
+pub struct Looks(u32);
 
-/// A descriptor and the description that it meant when it was added.
-type Key = (i32, usize);
-
-impl Item {
-    fn wanted(&self) -> Event {
-        *self.wanted.lock()
+impl Looks {
+    /// All of a turn.
+    pub fn new() -> Looks {
+        Looks(LOOKS_MAX)
     }
 
-    /// What of `ready` this item reports.
-    fn matches(&self, ready: Ready) -> Ready {
-        self.wanted().of(ready)
+    /// Uses one; false where there is none.
+    fn take(&mut self) -> bool {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or(0);
+        left.is_some()
     }
 
-    fn is_live(&self) -> bool {
-        !self.disarmed.load(Ordering::Acquire) && !self.removed.load(Ordering::Acquire)
-    }
-
-    /// The file was closed for good: forgets it.
-    pub(super) fn file_closed(&self, readiness: Option<&Readiness>) {
-        self.removed.store(true, Ordering::Release);
-        self.unsubscribe(readiness);
-        if let Some(list) = self.list.upgrade() {
-            list.items.lock().map.remove(&self.key);
-        }
-    }
-
-    fn unsubscribe(&self, readiness: Option<&Readiness>) {
-        if let (Some(readiness), Some(this)) = (readiness, self.this.upgrade()) {
-            let this: Arc<dyn Subscriber> = this;
-            readiness.unsubscribe(&this);
-        }
+    /// True where all are used.
+    fn is_spent(&self) -> bool {
+        self.0 == 0
     }
 }
 
-impl Subscriber for Item {
-    fn changed(&self, now: Ready) {
-        if !self.is_live() || self.matches(now).is_empty() {
-            return;
-        }
-        if let (Some(list), Some(this)) = (self.list.upgrade(), self.this.upgrade()) {
-            list.enqueue(this);
-        }
-    }
-}
-
+/// What a list holds.
 #[derive(Default)]
-struct Items {
+pub struct Items {
     map: BTreeMap<Key, Arc<Item>>,
     ready: VecDeque<Arc<Item>>,
+}
+
+impl Items {
+    /// The list is gone: frees one item; false where there is none.
+    pub fn take_piece(&mut self) -> bool {
+        let Some(item) = self.map.pop_first().map(|(_, item)| item).or_else(|| self.ready.pop_front()) else {
+            return false;
+        };
+        item.list_closed();
+        true
+    }
 }
 
 /// An interest list.
 pub struct Epoll {
     _count: Counter,
+    id: ListId,
     items: SpinLock<Items>,
     readiness: Arc<Readiness>,
 }
 
 impl Epoll {
     /// An empty list.
-    pub fn new() -> Arc<Epoll> {
+    pub fn new(tenant: &TenantFiles) -> Arc<Epoll> {
         Arc::new(Epoll {
             _count: EPOLLS.count(),
+            id: tenant.nests.name(),
             items: SpinLock::default(),
             readiness: Readiness::new(Ready::empty()),
         })
@@ -128,43 +116,48 @@ impl Epoll {
         &self.readiness
     }
 
-    fn enqueue(&self, item: Arc<Item>) {
+    /// Queues an item; false where it was queued before: then everybody has been told.
+    fn enqueue(&self, item: Arc<Item>) -> bool {
         if item.queued.swap(true, Ordering::AcqRel) {
-            return;
+            return false;
         }
         self.items.lock().ready.push_back(item);
-        self.readiness.set(Ready::READ);
+        true
+    }
+
+    fn forget(&self, key: &Key) {
+        self.items.lock().map.remove(key);
     }
 
     /// Adds a file.
     ///
     /// # Errors
-    /// EEXIST; EPERM for files that are always ready; ELOOP; ENOSPC beyond [`ITEMS_MAX`].
+    /// EEXIST; EPERM for files that are always ready; ELOOP and EINVAL for lists, as [`Nests::add`]; ENOSPC beyond [`ITEMS_MAX`], and
+    /// where too many are interested in the file.
     pub fn add(self: &Arc<Epoll>, fd: i32, file: &Arc<OpenFile>, event: Event) -> Result<(), Errno> {
         let readiness = file.readiness().ok_or(Errno::EPERM)?;
         let key = (fd, Arc::as_ptr(file) as usize);
-        let item = Arc::new_cyclic(|this| Item {
-            file: Arc::downgrade(file),
-            list: Arc::downgrade(self),
-            key,
-            wanted: SpinLock::new(event),
-            queued: AtomicBool::new(false),
-            disarmed: AtomicBool::new(false),
-            removed: AtomicBool::new(false),
-            this: this.clone(),
-        });
+        let item = Item::new(self, key, file, event)?;
+        self.insert(&item)?;
+        let subscribe = |()| readiness.subscribe(item.clone()).map_err(|Crowded| Errno::ENOSPC);
+        if let Err(error) = file.watch(|watchers| watchers.add(&item)).and_then(subscribe) {
+            item.remove(None);
+            self.forget(&key);
+            return Err(error);
+        }
+        item.look(file.ready());
+        Ok(())
+    }
+
+    fn insert(&self, item: &Arc<Item>) -> Result<(), Errno> {
         let mut items = self.items.lock();
-        if items.map.contains_key(&key) {
+        if items.map.contains_key(&item.key) {
             return Err(Errno::EEXIST);
         }
         if items.map.len() >= ITEMS_MAX {
             return Err(Errno::ENOSPC);
         }
-        items.map.insert(key, item.clone());
-        drop(items);
-        file.watch(&item);
-        readiness.subscribe(item.clone());
-        item.changed(file.ready());
+        items.map.insert(item.key, item.clone());
         Ok(())
     }
 
@@ -185,7 +178,7 @@ impl Epoll {
         }
         *item.wanted.lock() = event;
         item.disarmed.store(false, Ordering::Release);
-        item.changed(file.ready());
+        item.look(file.ready());
         Ok(())
     }
 
@@ -195,18 +188,9 @@ impl Epoll {
     /// ENOENT.
     pub fn remove(&self, fd: i32, file: &Arc<OpenFile>) -> Result<(), Errno> {
         let item = self.find(fd, file)?;
-        item.removed.store(true, Ordering::Release);
-        item.unsubscribe(file.readiness().as_deref());
-        self.items.lock().map.remove(&item.key);
+        item.remove(file.readiness().as_deref());
+        self.forget(&item.key);
         Ok(())
-    }
-
-    /// Takes up to `events_max` events; empty where nothing is ready.
-    pub fn collect(&self, events_max: usize) -> Vec<Event> {
-        let looks = self.queued();
-        let mut events = Vec::with_capacity(looks.min(events_max));
-        self.collect_each(looks, events_max, |event| events.push(event));
-        events
     }
 
     /// How many items may be ready.
@@ -214,16 +198,24 @@ impl Epoll {
         self.items.lock().ready.len()
     }
 
-    /// Tells up to `events_max` events of the first `looks` items; answers how many.
-    pub fn collect_each(&self, looks: usize, events_max: usize, mut tell: impl FnMut(Event)) -> usize {
-        let mut count = 0;
+    /// Tells up to `events_max` events of the first `left` items; answers how many. What is left then is to be looked at in another turn, where
+    /// there was no event.
+    pub fn collect_each(&self, left: &mut usize, events_max: usize, mut tell: impl FnMut(Event)) -> usize {
+        let (mut count, mut looks) = (0, Looks::new());
         // Those that stay go behind all that were there at first: none is looked at twice.
-        for _ in 0..looks {
-            if count >= events_max {
+        while *left > 0 && count < events_max && looks.take() {
+            let Some(item) = self.take_first() else {
+                *left = 0;
+                break;
+            };
+            let seen = look(&item, &mut looks);
+            if looks.is_spent() {
+                // Its own items were too many for this turn.
+                self.put_first(item);
                 break;
             }
-            let Some(item) = self.take_first() else { break };
-            if let Some((event, keep)) = look(&item) {
+            *left -= 1;
+            if let Some((event, keep)) = seen {
                 tell(event);
                 count = usize::saturating_add(count, 1);
                 if keep {
@@ -231,10 +223,7 @@ impl Epoll {
                 }
             }
         }
-        let items = self.items.lock();
-        if items.ready.is_empty() {
-            self.readiness.clear(Ready::READ);
-        }
+        self.clear_where_empty();
         count
     }
 
@@ -251,89 +240,70 @@ impl Epoll {
             return;
         }
         self.items.lock().ready.push_back(item);
-        // Another thread that found the list empty meanwhile has said so.
+        self.tell_where_cleared();
+    }
+
+    /// Drops queued items that are not ready any more, so that the list's own readiness is true. Where `looks` are spent it stays ready:
+    /// something may be.
+    // recursion: at most 5 lists, because epoll_ctl refuses deeper nests (NESTING_MAX)
+    pub fn refresh(&self, looks: &mut Looks) {
+        while looks.take() {
+            let Some(item) = self.take_first() else { break };
+            let ready = item.file.upgrade().map(|file| file.ready_within(looks));
+            if item.is_live() && ready.is_some_and(|ready| !item.matches(ready).is_empty()) {
+                return self.put_first(item);
+            }
+        }
+        self.clear_where_empty();
+    }
+
+    /// Puts an item that is ready back where it was.
+    fn put_first(&self, item: Arc<Item>) {
+        if item.queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.items.lock().ready.push_front(item);
+        self.tell_where_cleared();
+    }
+
+    /// Another thread that found the list empty, while an item was looked at, has said so.
+    fn tell_where_cleared(&self) {
         if !self.readiness.now().contains(Ready::READ) {
             self.readiness.set(Ready::READ);
         }
     }
 
-    /// Takes the first queued item; without one the list is not ready.
-    fn pop(&self) -> Option<Arc<Item>> {
-        let mut items = self.items.lock();
-        let item = items.ready.pop_front();
-        match &item {
-            Some(item) => item.queued.store(false, Ordering::Release),
-            None => self.readiness.clear(Ready::READ),
-        }
+    fn clear_where_empty(&self) {
+        let items = self.items.lock();
         if items.ready.is_empty() {
             self.readiness.clear(Ready::READ);
         }
-        item
     }
 
-    /// Drops queued items that are not ready any more, so that the list's own readiness is true.
-    pub fn refresh(&self) {
-        let looks = self.items.lock().ready.len();
-        for _ in 0..looks {
-            let Some(item) = self.pop() else { return };
-            let ready = item.file.upgrade().map(|file| file.ready());
-            if item.is_live() && ready.is_some_and(|ready| !item.matches(ready).is_empty()) {
-                self.enqueue(item);
-                return;
-            }
-        }
-    }
-
-    /// Checks that adding `inner` makes neither a ring nor too deep a nest.
-    ///
-    /// # Errors
-    /// ELOOP.
-    pub fn check_nesting(self: &Arc<Epoll>, inner: &Arc<Epoll>) -> Result<(), Errno> {
-        if Arc::ptr_eq(self, inner) {
-            return Err(Errno::EINVAL);
-        }
-        inner.check_below(self, NESTING_MAX)
-    }
-
-    fn check_below(&self, outer: &Arc<Epoll>, depth_left: u32) -> Result<(), Errno> {
-        let depth_left = depth_left.checked_sub(1).ok_or(Errno::ELOOP)?;
-        let files: Vec<Arc<OpenFile>> = {
-            let items = self.items.lock();
-            items.map.values().filter_map(|item| item.file.upgrade()).collect()
-        };
-        for file in files {
-            if let super::object::Object::Epoll(list) = file.object() {
-                if Arc::ptr_eq(list, outer) {
-                    return Err(Errno::ELOOP);
-                }
-                list.check_below(outer, depth_left)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Epoll {
-    fn drop(&mut self) {
+    /// Its descriptor is closed for good: the files need not tell it any more.
+    pub(super) fn close(&self, tenant: &Arc<TenantFiles>) {
         let items = core::mem::take(&mut *self.items.lock());
-        for item in items.map.values() {
-            item.removed.store(true, Ordering::Release);
-            if let Some(file) = item.file.upgrade() {
-                item.unsubscribe(file.readiness().as_deref());
-            }
+        if !items.map.is_empty() || !items.ready.is_empty() {
+            tenant.close_in_pieces(|| tenant.leave_behind(Remain::Items(items)));
         }
     }
 }
 
-/// What an item reports now, and whether it stays queued (level-triggered).
-fn look(item: &Arc<Item>) -> Option<(Event, bool)> {
+impl Source for Epoll {
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+}
+
+/// What an item reports now, and whether it stays queued (level-triggered). Means nothing where the looks are spent then.
+fn look(item: &Arc<Item>, looks: &mut Looks) -> Option<(Event, bool)> {
     if !item.is_live() {
         return None;
     }
     let file = item.file.upgrade()?;
     let wanted = item.wanted();
-    let ready = wanted.of(file.ready());
-    if ready.is_empty() {
+    let ready = wanted.of(file.ready_within(looks));
+    if ready.is_empty() || looks.is_spent() {
         return None;
     }
     let one_shot = wanted.events & raw::EPOLLONESHOT != 0;

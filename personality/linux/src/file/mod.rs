@@ -7,6 +7,7 @@
 //! | [`object`] | the kinds of open things, one module each beside it |
 //! | [`mount`], [`filesystem`], [`walk`], [`near`], [`permission`] | names |
 //! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
+//! | [`in_flight`], `remains` | files in sockets; what is let go of and taken apart in pieces |
 //! | [`transfer`] | buffers of programs |
 //! | [`passage`], [`flow`] | what is moved by reference |
 //! | [`regular`], `resident` | regular files; as far as they are in memory, without a message |
@@ -29,6 +30,7 @@ pub mod epoll;
 pub mod event_counter;
 pub mod filesystem;
 pub mod flow;
+pub mod in_flight;
 pub mod inotify;
 pub mod keep;
 pub mod locks;
@@ -38,11 +40,13 @@ mod near;
 pub mod notices;
 pub mod object;
 pub mod open_file;
+mod pace;
 pub mod passage;
 pub mod permission;
 pub mod pipe;
 pub mod proc;
 pub mod regular;
+mod remains;
 mod resident;
 pub mod signal_file;
 pub(crate) mod size_limit;

@@ -4,7 +4,7 @@
 use super::calls::uring::Ring;
 use super::device::Device;
 use super::directory;
-use super::epoll::Epoll;
+use super::epoll::{Epoll, Looks};
 use super::event_counter::EventCounter;
 use super::flow::FlowEnd;
 use super::inotify::Inotify;
@@ -14,6 +14,7 @@ use super::pipe::PipeEnd;
 use super::regular;
 use super::signal_file::SignalFile;
 use super::socket::Socket;
+use super::tenant_files::TenantFiles;
 use super::terminal::TerminalEnd;
 use super::timer_file::TimerFile;
 use super::transfer::UserBuffer;
@@ -87,9 +88,10 @@ impl Object {
     }
 
     /// Brings a readiness up to date that is not kept exact all the time.
-    pub fn refresh(&self) {
+    // recursion: at most 5 lists, because epoll_ctl refuses deeper nests (NESTING_MAX)
+    pub(super) fn refresh(&self, looks: &mut Looks) {
         match self {
-            Object::Epoll(epoll) => epoll.refresh(),
+            Object::Epoll(epoll) => epoll.refresh(looks),
             Object::Ring(ring) => ring.refresh(),
             _ => {}
         }
@@ -130,10 +132,11 @@ impl Object {
     }
 
     /// Ends its use: sends what must be told to resources.
-    pub(super) fn close(&self, place: Option<Place>, path_only: bool) {
+    pub(super) fn close(&self, tenant: &Arc<TenantFiles>, place: Option<Place>, path_only: bool) {
         match (self, place) {
             (Object::Regular | Object::Directory, Some(place)) if !path_only => regular::close(place),
             (Object::Socket(socket), _) => socket.close(),
+            (Object::Epoll(list), _) => list.close(tenant),
             (Object::Ring(ring), _) => ring.close(),
             _ => {}
         }

@@ -2,13 +2,14 @@
 
 use super::async_lock::AsyncLock;
 use super::direct_offer::DirectOffer;
-use super::epoll::Item;
+use super::epoll::{Looks, Watchers};
 use super::mount::Place;
 use super::object::Object;
+use super::remains::Remain;
 use super::tenant_files::{OpenCount, TenantFiles};
 use crate::Errno;
 use crate::objects::OPEN_FILES;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::{Readiness, Ready};
@@ -40,7 +41,7 @@ pub struct OpenFile {
     pub direct_offer: DirectOffer,
     /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
     pub owner: AtomicI32,
-    watchers: SpinLock<Vec<Weak<Item>>>,
+    watchers: SpinLock<Watchers>,
     /// True once its resource was told that it is closed.
     closed: AtomicBool,
     tenant: Arc<TenantFiles>,
@@ -182,9 +183,15 @@ impl OpenFile {
 
     /// What it is ready for now; things without a readiness are always ready.
     pub fn ready(&self) -> Ready {
+        self.ready_within(&mut Looks::new())
+    }
+
+    /// As [`OpenFile::ready`]; a list is ready where `looks` do not suffice to know.
+    // recursion: at most 5 lists, because epoll_ctl refuses deeper nests (NESTING_MAX)
+    pub(super) fn ready_within(&self, looks: &mut Looks) -> Ready {
         match self.object.readiness() {
             Some(readiness) => {
-                self.object.refresh();
+                self.object.refresh(looks);
                 readiness.now()
             }
             None => Ready::READ | Ready::WRITE,
@@ -214,19 +221,21 @@ impl OpenFile {
         }
     }
 
-    /// Notes an epoll item, so that closing ends its interest.
-    pub fn watch(&self, item: &Arc<Item>) {
-        let mut watchers = self.watchers.lock();
-        watchers.retain(|other| other.strong_count() > 0);
-        watchers.push(Arc::downgrade(item));
+    /// Works with those who are told when it is closed.
+    pub(super) fn watch<T>(&self, work: impl FnOnce(&mut Watchers) -> T) -> T {
+        work(&mut self.watchers.lock())
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        let watchers = core::mem::take(&mut *self.watchers.lock());
-        for item in watchers.iter().filter_map(Weak::upgrade) {
-            item.file_closed(self.object.readiness().as_deref());
+        let mut watchers = core::mem::take(&mut *self.watchers.lock());
+        if !watchers.is_empty() {
+            watchers.file_closed(self.object.readiness());
+            while watchers.is_short() && watchers.take_piece() {}
+            if !watchers.is_empty() {
+                self.tenant.leave_behind(Remain::Watchers(watchers));
+            }
         }
         if !self.is_path_only() {
             self.tell(if self.is_writable() { raw::IN_CLOSE_WRITE } else { raw::IN_CLOSE_NOWRITE });
@@ -237,7 +246,7 @@ impl Drop for OpenFile {
         }
         let place = self.location.as_ref().map(|location| location.place.clone());
         if !self.closed.load(Ordering::Acquire) {
-            self.object.close(place, self.is_path_only());
+            self.object.close(&self.tenant, place, self.is_path_only());
         }
     }
 }

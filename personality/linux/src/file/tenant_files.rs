@@ -2,7 +2,9 @@
 //! may be open.
 
 use super::device;
+use super::epoll::Nests;
 use super::filesystem::FileSystem;
+use super::in_flight::InFlight;
 use super::locks::LockTable;
 use super::log_ring::LogRing;
 use super::mount::{MountTable, Place};
@@ -10,6 +12,7 @@ use super::notices::Notices;
 use super::passage::Passage;
 use super::pipe::Pipe;
 use super::proc::{ProcFs, Processes};
+use super::remains::Remains;
 use super::socket::unix_names::UnixNames;
 use super::terminal::{GroupSignals, Terminal};
 use crate::{Errno, Tenant};
@@ -24,8 +27,6 @@ use gyre_object::{SmallCopies, SpinLock};
 
 /// Open file descriptions of a tenant (Linux: file-max).
 pub const OPEN_MAX: usize = 65_536;
-/// Open files of a tenant that lie in sockets, sent and not received.
-pub const IN_FLIGHT_MAX: usize = 4096;
 /// Pseudo-terminals of a tenant.
 pub const TERMINALS_MAX: u32 = 16;
 
@@ -100,7 +101,12 @@ pub struct TenantFiles {
     fifos: SpinLock<BTreeMap<(u32, NodeId), Weak<Pipe>>>,
     terminals: SpinLock<BTreeMap<u32, Weak<Terminal>>>,
     open: AtomicUsize,
-    in_flight: AtomicUsize,
+    /// Open files that lie in local sockets.
+    pub in_flight: InFlight,
+    /// What is to be taken apart.
+    pub(super) remains: Remains,
+    /// Which interest lists are in which.
+    pub(super) nests: Nests,
     names: AtomicU64,
 }
 
@@ -131,7 +137,9 @@ impl TenantFiles {
             fifos: SpinLock::default(),
             terminals: SpinLock::default(),
             open: AtomicUsize::new(0),
-            in_flight: AtomicUsize::new(0),
+            in_flight: InFlight::default(),
+            remains: Remains::default(),
+            nests: Nests::default(),
             names: AtomicU64::new(1),
         });
         for (path, client) in setup.temporary {
@@ -187,15 +195,6 @@ impl TenantFiles {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Counts files that are about to lie in a socket.
-    pub(super) fn count_in_flight(self: &Arc<Self>, files: usize) -> Result<InFlight, Errno> {
-        let count = InFlight { tenant: self.clone(), files };
-        if self.in_flight.fetch_add(files, Ordering::Relaxed).saturating_add(files) > IN_FLIGHT_MAX {
-            return Err(Errno::ETOOMANYREFS);
-        }
-        Ok(count)
-    }
-
     /// The pipe of a named pipe, shared by all who have it open.
     pub(super) fn fifo(&self, key: (u32, NodeId)) -> Arc<Pipe> {
         let mut fifos = self.fifos.lock();
@@ -249,18 +248,6 @@ pub struct OpenCount(Arc<TenantFiles>);
 impl Drop for OpenCount {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Counts files in a socket until dropped.
-pub struct InFlight {
-    tenant: Arc<TenantFiles>,
-    files: usize,
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.tenant.in_flight.fetch_sub(self.files, Ordering::Relaxed);
     }
 }
 

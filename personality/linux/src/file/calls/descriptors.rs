@@ -4,6 +4,7 @@ use super::{answer, file_of, install, usable_file};
 use crate::file::locks::Owner;
 use crate::file::object::Object;
 use crate::file::open_file::{OpenFile, STATUS_FLAGS};
+use crate::file::pace::Pace;
 use crate::file::pipe::pipe_pair;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -53,10 +54,13 @@ pub async fn close_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         files.table().mark_range(first, last);
         return Ok(0);
     }
-    let removed = files.table().remove_range(first, last);
-    for file in removed {
+    let mut pace = Pace::new();
+    let mut next = Some(first);
+    while let Some((at, file)) = next.and_then(|next| files.table().remove_first(next, last)) {
         closed(thread, &file);
         file.release().await;
+        pace.step().await;
+        next = at.checked_add(1);
     }
     Ok(0)
 }

@@ -8,6 +8,7 @@ use crate::file::open_file::OpenFile;
 use crate::file::transfer::{half, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use gyre_interface::Ready;
 use linux_raw_sys::general as raw;
 
@@ -34,7 +35,7 @@ pub fn epoll_create1(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 fn create(thread: &Thread, flags: u32) -> Outcome {
     let files = thread.process().files();
-    let file = OpenFile::new(files.tenant(), Object::Epoll(Epoll::new()), raw::O_RDWR, None)?;
+    let file = OpenFile::new(files.tenant(), Object::Epoll(Epoll::new(files.tenant())), raw::O_RDWR, None)?;
     answer(install(thread, file, flags & raw::EPOLL_CLOEXEC != 0)?)
 }
 
@@ -62,11 +63,8 @@ pub async fn epoll_ctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let event = Event { events: half(&text, 0), data: word(&text, 4) };
     match a.unsigned(1) {
         raw::EPOLL_CTL_ADD => {
-            if let Object::Epoll(inner) = file.object() {
-                if event.events & raw::EPOLLEXCLUSIVE != 0 {
-                    return Err(Errno::EINVAL);
-                }
-                list.check_nesting(inner)?;
+            if matches!(file.object(), Object::Epoll(_)) && event.events & raw::EPOLLEXCLUSIVE != 0 {
+                return Err(Errno::EINVAL);
             }
             list.add(a.int(2), &file, event)?;
         }
@@ -88,13 +86,13 @@ const AT_ONCE_EVENTS: usize = 16;
 pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let holder = file_of(thread, a.int(0)).ok()?;
     let list = list_of(&holder).ok()?;
-    let looks = list.queued();
-    let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0)?.min(looks).min(AT_ONCE_EVENTS);
+    let mut left = list.queued();
+    let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0)?.min(left).min(AT_ONCE_EVENTS);
     if count == 0 {
         return None;
     }
     let take = |put: &mut dyn FnMut(&[u8])| {
-        list.collect_each(looks, count, |event| {
+        list.collect_each(&mut left, count, |event| {
             let mut bytes = [0; EVENT_BYTES];
             write_events(&mut bytes, &[event]);
             put(&bytes);
@@ -128,7 +126,7 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
     let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?.min(EVENTS_MAX);
     let deadline = timeout.deadline();
     loop {
-        let events = list.collect(count);
+        let events = collect(thread, list, count).await?;
         if !events.is_empty() {
             give(thread, a.word(1), &events).await?;
             return Ok(events.len() as u64);
@@ -142,6 +140,19 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
         if waited.map_err(|_| Errno::ERESTARTNOHAND)?.is_none() {
             return Ok(0);
         }
+    }
+}
+
+/// Takes up to `events_max` events; none where nothing is ready. A list that holds much is looked through in several turns.
+async fn collect(thread: &Thread, list: &Epoll, events_max: usize) -> Result<Vec<Event>, Errno> {
+    let mut left = list.queued();
+    let mut events = Vec::with_capacity(left.min(events_max));
+    loop {
+        list.collect_each(&mut left, events_max, |event| events.push(event));
+        if left == 0 || !events.is_empty() {
+            return Ok(events);
+        }
+        thread.interruptible(gyre_message::yield_now()).await.map_err(|_| Errno::ERESTARTNOHAND)?;
     }
 }
 

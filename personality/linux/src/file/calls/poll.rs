@@ -8,7 +8,7 @@ use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
-use gyre_interface::readiness::Subscriber;
+use gyre_interface::readiness::{Crowded, Source, Subscriber};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
 use linux_raw_sys::general as raw;
@@ -21,8 +21,9 @@ const SELECT_MAX: usize = 1024;
 struct Waiter(WaitQueue);
 
 impl Subscriber for Waiter {
-    fn changed(&self, _now: Ready) {
+    fn changed(&self, _now: Ready) -> Option<Arc<dyn Source>> {
         self.0.wake_all();
+        None
     }
 }
 
@@ -33,13 +34,17 @@ struct Interest<'a> {
 }
 
 impl<'a> Interest<'a> {
-    fn new(files: impl Iterator<Item = &'a Arc<OpenFile>>) -> Interest<'a> {
+    fn new(files: impl Iterator<Item = &'a Arc<OpenFile>>) -> Result<Interest<'a>, Errno> {
         let waiter = Arc::new(Waiter::default());
-        let files: Vec<_> = files.collect();
-        for readiness in files.iter().filter_map(|file| file.readiness()) {
-            readiness.subscribe(waiter.clone());
+        let mut files: Vec<_> = files.collect();
+        // A file that is named a thousand times tells once.
+        files.sort_unstable_by_key(|file| Arc::as_ptr(file));
+        files.dedup_by_key(|file| Arc::as_ptr(file));
+        let interest = Interest { files, waiter };
+        for readiness in interest.files.iter().filter_map(|file| file.readiness()) {
+            readiness.subscribe(interest.waiter.clone()).map_err(|Crowded| Errno::ENOMEM)?;
         }
-        Interest { files, waiter }
+        Ok(interest)
     }
 }
 
@@ -87,7 +92,7 @@ pub(super) async fn wait_for(
     if at_once || found.iter().any(|bits| *bits != 0) {
         return Ok(found);
     }
-    let interest = Interest::new(watched.iter().filter_map(|watched| watched.file.as_ref()));
+    let interest = Interest::new(watched.iter().filter_map(|watched| watched.file.as_ref()))?;
     let any = interest.waiter.0.until(|| {
         let found = look();
         found.iter().any(|bits| *bits != 0).then_some(found)
@@ -290,7 +295,7 @@ async fn wait_for_sets(
     if at_once || found.iter().any(|bits| *bits != 0) {
         return Ok(found);
     }
-    let interest = Interest::new(watched.iter().filter_map(|watched| watched.file.as_ref()));
+    let interest = Interest::new(watched.iter().filter_map(|watched| watched.file.as_ref()))?;
     let any = interest.waiter.0.until(|| {
         let found = look();
         found.iter().any(|bits| *bits != 0).then_some(found)

@@ -9,11 +9,14 @@ mod connect;
 use super::unix_inbox::{Borders, Inbox};
 use super::{Address, Incoming, Options, Outgoing, PeerCredentials, Receive, UnixName};
 use crate::Errno;
+use crate::file::in_flight::Ticket;
+use crate::file::remains::Remain;
 use crate::file::tenant_files::TenantFiles;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::future::Future;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_interface::tcp::Direction;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
@@ -53,6 +56,8 @@ pub struct Endpoint {
     kind: UnixKind,
     state: SpinLock<State>,
     readiness: Arc<Readiness>,
+    /// The listener in whose backlog it waits, by address; 0 for none.
+    listener: AtomicUsize,
     /// A listener's backlog has room again, or there is no listener any more.
     room: WaitQueue,
 }
@@ -80,8 +85,17 @@ impl Endpoint {
                 senders: Vec::new(),
             }),
             readiness: Readiness::new(initial),
+            listener: AtomicUsize::new(0),
             room: WaitQueue::new(),
         })
+    }
+
+    /// By whose descriptor its inbox is read, by address: its own, or while it waits to be accepted its listener's.
+    pub(in crate::file) fn receiver(self: &Arc<Self>) -> usize {
+        match self.listener.load(Ordering::Acquire) {
+            0 => Arc::as_ptr(self) as usize,
+            listener => listener,
+        }
     }
 
     fn borders(&self) -> Borders {
@@ -100,7 +114,7 @@ impl Endpoint {
         from: &Arc<Endpoint>,
         name: UnixName,
         message: Outgoing<'_>,
-        rights: Rights,
+        rights: &mut Option<Ticket>,
     ) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if state.closed || state.shut_read {
@@ -137,8 +151,6 @@ impl Endpoint {
     }
 }
 
-type Rights = (Vec<Arc<crate::file::open_file::OpenFile>>, Option<crate::file::tenant_files::InFlight>);
-
 /// A local socket.
 pub struct UnixSocket {
     end: Arc<Endpoint>,
@@ -162,6 +174,11 @@ impl UnixSocket {
         first.join(&second, UnixName::Unnamed, credentials);
         second.join(&first, UnixName::Unnamed, credentials);
         (UnixSocket::of(first, tenant), UnixSocket::of(second, tenant))
+    }
+
+    /// What peers reach.
+    pub(in crate::file) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.end
     }
 
     /// Its kind.
@@ -237,11 +254,11 @@ impl UnixSocket {
         }
         let name = self.end.state.lock().name.clone();
         let files = core::mem::take(&mut message.rights);
-        let in_flight = match files.len() {
-            0 => None,
-            count => Some(self.tenant.count_in_flight(count)?),
-        };
-        to.deliver(&self.end, name, message, (files, in_flight))
+        let mut ticket = self.tenant.send_files(&to, files)?;
+        let sent = to.deliver(&self.end, name, message, &mut ticket);
+        // Where it was not delivered the sender still has the files.
+        drop(ticket.map(Ticket::take));
+        sent
     }
 
     /// Receives.
@@ -349,6 +366,15 @@ impl UnixSocket {
 
     /// Its descriptor is closed for good: the peer and those who wait to be accepted are told, and what lies in the inbox is dropped.
     pub(super) fn close(&self) {
+        self.tenant.close_in_pieces(|| {
+            self.end_use();
+            if self.tenant.in_flight.wants_rings() {
+                self.tenant.leave_behind(Remain::Rings);
+            }
+        });
+    }
+
+    fn end_use(&self) {
         let mut state = self.end.state.lock();
         state.closed = true;
         let phase = core::mem::replace(&mut state.phase, Phase::Fresh);

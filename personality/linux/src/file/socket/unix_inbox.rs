@@ -1,12 +1,9 @@
 //! What has been sent to a local socket and not been received yet.
 
-use super::super::open_file::OpenFile;
-use super::super::tenant_files::InFlight;
+use super::super::in_flight::Ticket;
 use super::{Data, Incoming, PeerCredentials, Receive, UnixName};
 use crate::Errno;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use gyre_object::ByteQueue;
 
 /// Bytes that a socket holds for its reader.
@@ -17,8 +14,8 @@ const RECORDS_MAX: usize = 256;
 /// What is known of a piece of the queue.
 struct Record {
     bytes: usize,
-    rights: Vec<Arc<OpenFile>>,
-    _in_flight: Option<InFlight>,
+    /// Stands for the files that came along.
+    rights: Option<Ticket>,
     sender: PeerCredentials,
     from: UnixName,
 }
@@ -87,7 +84,7 @@ impl Inbox {
         data: &Data<'_>,
         bytes: usize,
         borders: Borders,
-        rights: (Vec<Arc<OpenFile>>, Option<InFlight>),
+        rights: &mut Option<Ticket>,
         sender: PeerCredentials,
         from: UnixName,
     ) -> Result<(), Errno> {
@@ -104,16 +101,15 @@ impl Inbox {
                 }
             }
         }
-        let (rights, in_flight) = rights;
         if let Some(last) = self.records.back_mut()
             && borders == Borders::None
-            && rights.is_empty()
+            && rights.is_none()
             && last.sender == sender
         {
             last.bytes = last.bytes.saturating_add(bytes);
             return Ok(());
         }
-        self.records.push_back(Record { bytes, rights, _in_flight: in_flight, sender, from });
+        self.records.push_back(Record { bytes, rights: rights.take(), sender, from });
         Ok(())
     }
 
@@ -134,11 +130,10 @@ impl Inbox {
         };
         if how == Receive::Peek {
             message.data = self.queue.peek(bytes);
-            message.rights = front.rights.clone();
+            message.rights = front.rights.as_ref().map(Ticket::look).unwrap_or_default();
             return Some(message);
         }
-        message.rights = core::mem::take(&mut front.rights);
-        front._in_flight = None;
+        message.rights = front.rights.take().map(Ticket::take).unwrap_or_default();
         message.data = self.queue.take(bytes);
         front.bytes = front.bytes.saturating_sub(bytes);
         let rest = front.bytes;

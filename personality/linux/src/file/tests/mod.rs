@@ -2,6 +2,7 @@
 
 mod advice;
 mod brought;
+mod depth;
 mod epoll;
 mod files;
 mod mappings;

@@ -5,6 +5,7 @@ use crate::Errno;
 use crate::file::socket::{Address, PeerCredentials, Socket, UnixName};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 
 impl UnixSocket {
@@ -43,6 +44,7 @@ impl UnixSocket {
             }
             end.ok_or(if shut { Errno::EINVAL } else { Errno::EAGAIN })?
         };
+        end.listener.store(0, Ordering::Release);
         self.end.room.wake_all();
         let socket = UnixSocket::of(end, &self.tenant);
         let name = socket.peer_name().unwrap_or_default();
@@ -92,6 +94,7 @@ fn enter_backlog(target: &Arc<Endpoint>, accepted: &Arc<Endpoint>) -> Result<Uni
             if backlog.len() > *limit {
                 return Err(Errno::EAGAIN);
             }
+            accepted.listener.store(Arc::as_ptr(target) as usize, Ordering::Release);
             backlog.push_back(accepted.clone());
             Ok(name)
         }

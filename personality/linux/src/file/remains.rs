@@ -1,0 +1,156 @@
+//! What a tenant has let go of and nobody has taken apart yet: files that lay in sockets, files of a process that was killed, items of
+//! interest lists.
+//!
+//! Whatever can hold others of its kind, or thousands of them, is put here instead of being dropped where its last user leaves it. It is
+//! taken apart piece by piece in a loop: no depth follows from what holds what, and no core is held for long. Work that is short is
+//! done by who closes, before the call answers, as Linux does it; the rest by a task in the name of who let go.
+
+use super::descriptors::Abandoned;
+use super::epoll::{Items, Watchers};
+use super::open_file::OpenFile;
+use super::pace::Pace;
+use super::tenant_files::TenantFiles;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use gyre_object::SpinLock;
+
+/// A thing to be taken apart.
+pub(super) enum Remain {
+    /// Files that something held.
+    Files(Vec<Arc<OpenFile>>),
+    /// Descriptors of a process that was killed.
+    Descriptors(Abandoned),
+    /// Items of an interest list that is gone.
+    Items(Items),
+    /// What watched a file that is gone.
+    Watchers(Watchers),
+    /// Sockets in flight may hold one another, and nobody else them.
+    Rings,
+}
+
+/// Who takes apart.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Work {
+    /// Nobody: there is nothing.
+    #[default]
+    Rests,
+    /// A task, or a call that closes.
+    UnderWay,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Remain>,
+    work: Work,
+}
+
+/// The queue of a tenant.
+#[derive(Default)]
+pub(super) struct Remains(SpinLock<State>);
+
+impl Remains {
+    fn push(&self, remain: Remain) {
+        self.0.lock().queue.push_back(remain);
+    }
+
+    /// Begins to work where nobody does.
+    fn begin(&self) -> bool {
+        let mut state = self.0.lock();
+        core::mem::replace(&mut state.work, Work::UnderWay) == Work::Rests
+    }
+
+    /// The next thing; without one the work is done.
+    fn next(&self) -> Option<Remain> {
+        let mut state = self.0.lock();
+        let next = state.queue.pop_front();
+        if next.is_none() {
+            state.work = Work::Rests;
+        }
+        next
+    }
+
+    fn put_back(&self, remain: Remain) {
+        self.0.lock().queue.push_front(remain);
+    }
+
+    fn rest(&self) {
+        self.0.lock().work = Work::Rests;
+    }
+}
+
+impl TenantFiles {
+    /// Has something taken apart soon. May be called under locks.
+    pub(super) fn leave_behind(self: &Arc<Self>, remain: Remain) {
+        self.remains.push(remain);
+        if self.remains.begin() {
+            gyre_message::spawn(take_apart(Worker(Some(self.clone()))));
+        }
+    }
+
+    /// Does `close`, and takes apart what it leaves behind as far as that is short. Called without locks.
+    pub(super) fn close_in_pieces(self: &Arc<Self>, close: impl FnOnce()) {
+        let begun = self.remains.begin();
+        close();
+        if begun {
+            let mut worker = Worker(Some(self.clone()));
+            let mut pace = Pace::new();
+            while worker.piece() {
+                if pace.is_over() {
+                    return gyre_message::spawn(take_apart(worker));
+                }
+            }
+        }
+    }
+}
+
+/// Whoever takes apart, until nothing is left. Where it is dropped before, the next who lets go does the rest.
+struct Worker(Option<Arc<TenantFiles>>);
+
+impl Worker {
+    /// Takes one piece apart; false where nothing is left.
+    fn piece(&mut self) -> bool {
+        let Some(tenant) = &self.0 else {
+            return false;
+        };
+        let Some(mut remain) = tenant.remains.next() else {
+            self.0 = None;
+            return false;
+        };
+        if remain.take_piece(tenant) {
+            tenant.remains.put_back(remain);
+        }
+        true
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(tenant) = &self.0 {
+            tenant.remains.rest();
+        }
+    }
+}
+
+async fn take_apart(mut worker: Worker) {
+    let mut pace = Pace::new();
+    while worker.piece() {
+        pace.step().await;
+    }
+}
+
+impl Remain {
+    /// Takes a piece; true where more is left.
+    fn take_piece(&mut self, tenant: &Arc<TenantFiles>) -> bool {
+        match self {
+            Remain::Files(files) => files.pop().is_some(),
+            Remain::Descriptors(files) => files.next().is_some(),
+            Remain::Items(items) => items.take_piece(),
+            Remain::Watchers(watchers) => watchers.take_piece(),
+            Remain::Rings => {
+                tenant.free_rings();
+                false
+            }
+        }
+    }
+}
