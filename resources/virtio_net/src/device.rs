@@ -187,6 +187,12 @@ impl VirtioNet {
 
     /// The device broke the rules: it is reset, frames that it had are lost, frames that wait are sent then.
     pub(crate) fn recover(&self) {
+        self.reset();
+        self.go_on_sending();
+    }
+
+    /// Resets the device and gives it buffers to receive into.
+    pub(crate) fn reset(&self) {
         self.general.lock().resets += 1;
         let mut receiver = self.receiver.lock();
         let mut sender = self.sender.lock();
@@ -199,7 +205,6 @@ impl VirtioNet {
         drop(receiver);
         self.post_buffers();
         self.arrived.wake_all();
-        self.go_on_sending();
     }
 
     fn restart(&self, receiver: &mut Receiver, sender: &mut Sender) -> Result<(), DeviceError> {

@@ -414,6 +414,7 @@ impl VirtioNet {
     pub fn go_on_sending(&self) {
         let (mut done, mut answers, mut receipts) = (Vec::new(), Vec::new(), Vec::new());
         let mut sender = self.sender.lock();
+        let mut is_again = false;
         loop {
             if sender.is_dead {
                 let (waiting, _cutting) = (core::mem::take(&mut sender.waiting), sender.cutting.take());
@@ -421,8 +422,15 @@ impl VirtioNet {
                 return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(LinkError::Device)));
             }
             if sender.reclaim(&mut done).is_err() {
-                drop(sender);
-                return self.recover();
+                // A device that breaks the rules right after its reset is given up: it chooses no depth and no length here.
+                sender.is_dead |= is_again;
+                if !sender.is_dead {
+                    drop(sender);
+                    self.reset();
+                    is_again = true;
+                    sender = self.sender.lock();
+                }
+                continue;
             }
             sender.push_waiting(&mut answers, &mut receipts);
             if !sender.is_waited_for() {
