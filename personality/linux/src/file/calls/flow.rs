@@ -26,7 +26,7 @@ const CLOSE: u64 = 2;
 /// `flow(sink, share, cookie) -> flow`.
 ///
 /// # Errors
-/// EBADF, EINVAL for a share out of bounds; ENFILE, EMFILE. Where the asynchronous I/O resource has too much under way for the caller, the
+/// EBADF, EINVAL for a share out of bounds and for what cannot be written so; ENFILE, EMFILE. Where the asynchronous I/O resource has too much under way for the caller, the
 /// flow is there and has ended with EAGAIN.
 pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let sink = usable_file(thread, a.int(0))?;
@@ -35,6 +35,10 @@ pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     if !sink.is_writable() {
         return Err(Errno::EBADF);
+    }
+    // A flow into a flow, and so on, would be a chain as long as its program likes.
+    if !can_be_given(sink.object()) {
+        return Err(Errno::EINVAL);
     }
     let flow = Flow::new(Arc::new(End(sink)), &thread.process().flow_shares, a.unsigned(1), a.word(2));
     let files = thread.process().files();
@@ -82,6 +86,10 @@ pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (offset, sink_offset) = (place(a.word(2))?, place(a.word(4))?);
     let request = Request { source: Arc::new(End(source)), offset, bytes: a.word(3), sink_offset };
     flow.add(request).map(|()| 0).map_err(|_| Errno::EPIPE)
+}
+
+fn can_be_given(object: &Object) -> bool {
+    can_be_taken(object) || matches!(object, Object::Terminal(_))
 }
 
 fn can_be_taken(object: &Object) -> bool {
