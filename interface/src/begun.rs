@@ -42,6 +42,7 @@ pub trait Hold: Send + Sync {
 }
 
 /// Lets go when it is dropped.
+// recursion: at most 2, because what is held for a device holds nothing that waits for one
 pub struct Held(Arc<dyn Hold>);
 
 impl Held {

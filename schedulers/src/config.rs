@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+// recursion: at most DEPTH_MAX + 1, because only the machine file of the owner makes one
 pub enum PolicyConfig {
     /// [`weighted_fair`].
     WeightedFair(weighted_fair::Params),
@@ -63,6 +64,7 @@ pub fn build(config: &PolicyConfig) -> Result<Box<dyn Policy>, PolicyError> {
     build_at(config, 0)
 }
 
+// recursion: at most DEPTH_MAX + 1, because deeper configurations are refused
 fn build_at(config: &PolicyConfig, depth: usize) -> Result<Box<dyn Policy>, PolicyError> {
     if depth > DEPTH_MAX {
         return Err(PolicyError::TooDeep);

@@ -236,6 +236,7 @@ impl core::fmt::Display for PolicyError {
 impl core::error::Error for PolicyError {}
 
 /// A policy with its parameters, shared by all cores (`init` of Table III is the constructor).
+// recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that when they are built
 pub trait Policy: Send + Sync {
     /// Returns the name used in machine files.
     fn name(&self) -> &'static str;
@@ -252,6 +253,7 @@ pub trait Policy: Send + Sync {
 }
 
 /// The state of a policy on one core; called in the context of that core only.
+// recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that when they are built
 pub trait CorePolicy: Send {
     /// Registers a request queue; it starts idle. Allocates.
     ///

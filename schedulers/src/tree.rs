@@ -82,6 +82,7 @@ impl Policy for Tree {
         Box::new(made)
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     fn load_share(&self, affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {
         self.root.load_share(affinity, client_activity, cores)
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod layers;
+mod recursion;
 mod results;
 mod sources;
 
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     let (figures, source_faults) = sources::check(root);
     faults.extend(source_faults);
     faults.extend(results::faults(root));
+    faults.extend(recursion::faults(root));
     for fault in &faults {
         println!("{fault}");
     }

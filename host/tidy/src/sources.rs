@@ -123,7 +123,8 @@ fn is_root(path: &Path) -> bool {
     is_main || path.parent().is_some_and(|folder| folder.ends_with("src/bin"))
 }
 
-fn rust_files(root: &Path) -> Vec<PathBuf> {
+/// All Rust files below a folder, by their paths from there.
+pub fn rust_files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {

@@ -46,6 +46,7 @@ pub struct Program {
 }
 
 /// A process of a tenant.
+// recursion: at most 1, because the tree forgets processes and threads that end, and none owns another one
 pub struct Process {
     _count: Counter,
     id: i32,

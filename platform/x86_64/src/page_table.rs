@@ -402,6 +402,7 @@ fn free_tables(root: u64) {
 
 /// # Safety
 /// The table of `level` must be a user table that nobody uses any more.
+// recursion: at most 4, because a page table has four levels
 unsafe fn free_below(table: u64, level: u32) {
     let count = if level == 4 { USER_ENTRIES } else { 2 * USER_ENTRIES };
     if level > 1 {

@@ -185,6 +185,7 @@ pub(crate) unsafe fn for_each_leaf(root: u64, first: u64, last: u64, visit: &mut
 
 /// # Safety
 /// As for [`find`], with a table of `level`.
+// recursion: at most 3, because a page table has four levels and the first is walked by the caller
 unsafe fn visit_table(table: u64, base: u64, level: u32, rights: u64, visit: &mut dyn FnMut(&Leaf)) {
     for number in 0..ENTRIES {
         // SAFETY: as the caller says.

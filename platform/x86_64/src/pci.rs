@@ -107,6 +107,7 @@ fn ports_answer() -> bool {
     })
 }
 
+// recursion: at most 9 buses, because scan_function follows no bridge deeper than 8
 fn scan_bus(bus: u8, found: &mut Found, depth: u8) {
     for device in 0..32 {
         for function in 0..8 {

@@ -53,6 +53,7 @@ impl Merging {
 }
 
 impl Port<Request> for Merging {
+    // recursion: at most 3, because the assembler puts no more ports one before another
     fn send(&self, request: Request, labels: Labels) {
         let (first, views, answer) = match request {
             Request::read { first_sector, into, reply } => (first_sector, into, Answer::Read(reply)),

@@ -215,6 +215,7 @@ impl Ext2 {
     }
 
     /// Frees the blocks from `from` on below an indirect block whose pointers lead `depth` levels down; true where nothing is left of it.
+    // recursion: at most 3, because the inode's last pointer is triply indirect and `depth` falls
     fn prune<'a>(
         &'static self,
         node: &'a Node,

@@ -143,6 +143,7 @@ impl Contents {
 }
 
 impl Port<Request> for Way {
+    // recursion: at most 3, because the assembler puts no more ports one before another
     fn send(&self, request: Request, labels: Labels) {
         let is_contents = matches!(
             request,
@@ -167,22 +168,27 @@ impl Port<Request> for Way {
 }
 
 impl Near for Contents {
+    // recursion: at most 2, because what contents show is a file system and no contents
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
         self.ask(|| self.shown.attributes(node))
     }
 
+    // recursion: at most 2, because what contents show is a file system and no contents
     fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
         self.ask(|| self.shown.lookup(directory, name))
     }
 
+    // recursion: at most 2, because what contents show is a file system and no contents
     fn open(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
         self.ask(|| self.shown.open(node))
     }
 
+    // recursion: at most 2, because what contents show is a file system and no contents
     fn close(&'static self, node: NodeId) -> bool {
         self.ask(|| Some(self.shown.close(node))).unwrap_or(false)
     }
 
+    // recursion: at most 2, because what contents show is a file system and no contents
     fn read(
         &'static self,
         node: NodeId,
@@ -193,6 +199,7 @@ impl Near for Contents {
         self.look(|| self.shown.read(node, offset, bytes, into))
     }
 
+    // recursion: at most 2, because what contents show is a file system and no contents
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
         self.look(|| self.shown.overwrite(node, offset, bytes, fill))
     }

@@ -58,6 +58,7 @@ impl Scheduler {
     }
 
     /// Makes the node of an activity, and those of all above it.
+    // recursion: at most 9, because activities are no deeper (DEPTH_MAX)
     fn ensure_node(
         &mut self,
         activity: ActivityId,

@@ -53,6 +53,7 @@ impl TreeCore {
         Ok(bare)
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     pub(super) fn plant(&mut self, root: &dyn Policy) -> Result<(), PolicyError> {
         self.path.try_reserve(DEPTH_MAX).map_err(|_| PolicyError::NoMemory)?;
         let policy = root.init_core(self.core);
@@ -235,18 +236,22 @@ impl CorePolicy for TreeCore {
         None
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     fn client_ready(&mut self, client: ClientIndex, now_ns: u64) {
         self.pass(client, now_ns, |policy, local| policy.client_ready(local, now_ns));
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     fn client_suspended(&mut self, client: ClientIndex, now_ns: u64) {
         self.pass(client, now_ns, |policy, local| policy.client_suspended(local, now_ns));
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     fn client_idle(&mut self, client: ClientIndex, now_ns: u64) {
         self.pass(client, now_ns, |policy, local| policy.client_idle(local, now_ns));
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     fn poll_ready(&self, now_ns: u64) -> Readiness {
         let policy_of = |node| self.nodes.get(node).map(|known: &Node| known.policy.poll_ready(now_ns));
         let root = policy_of(ROOT).unwrap_or(Readiness::Never);
@@ -287,6 +292,7 @@ impl CorePolicy for TreeCore {
         is_entitled
     }
 
+    // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
     fn add_node(
         &mut self,
         node: NodeIndex,

@@ -123,6 +123,7 @@ fn weighted_fair(metric: Metric) -> weighted_fair::Params {
     weighted_fair::Params { metric, debt_max, ..Default::default() }
 }
 
+// recursion: at most as deep as the machine file nests, because only the owner of the machine writes that
 fn policy(configured: &ConfiguredPolicy, metric: Metric) -> PolicyConfig {
     match configured {
         ConfiguredPolicy::WeightedFair => PolicyConfig::WeightedFair(weighted_fair(metric)),

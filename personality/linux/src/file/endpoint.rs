@@ -40,6 +40,7 @@ impl Endpoint for OpenFile {
         Box::pin(async move { Ok(OpenFile::take(&self, offset, bytes).await?) })
     }
 
+    // recursion: at most 2, because the end of a native stream is no open file
     fn take_near(&self, offset: u64, bytes: usize) -> Option<Taken> {
         match self.object() {
             Object::Pipe(end) => Some(end.take(bytes).map_err(StreamError::from)),
@@ -54,6 +55,7 @@ impl Endpoint for OpenFile {
         Box::pin(async move { Ok(OpenFile::give(&self, offset, data).await?) })
     }
 
+    // recursion: at most 2, because the end of a native stream is no open file
     fn give_near(&self, offset: Option<u64>, data: Vec<Bytes>) -> Result<Result<usize, StreamError>, Vec<Bytes>> {
         match self.object() {
             Object::Stream(end) => end.give_near(offset, data),
@@ -61,6 +63,7 @@ impl Endpoint for OpenFile {
         }
     }
 
+    // recursion: at most 2, because the end of a native stream is no open file
     fn readiness(&self) -> Option<Arc<Readiness>> {
         OpenFile::readiness(self)
     }

@@ -8,6 +8,7 @@ use gyre_interface::files::{FileError, NodeId};
 use gyre_object::SpinLock;
 
 /// An attached file system.
+// recursion: at most as many as a tenant has file systems, because only the assembler mounts, one time each
 pub struct Mount {
     /// Number, which is the minor part of `st_dev`.
     pub id: u32,

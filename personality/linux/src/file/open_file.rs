@@ -29,6 +29,7 @@ pub struct Location {
 }
 
 /// An open file description.
+// recursion: at most 2, because a ring holds no ring and a flow no flow; files in flight are dropped by a queue (remains)
 pub struct OpenFile {
     object: Object,
     location: Option<Location>,

@@ -71,6 +71,7 @@ impl GroupSignals for SignalRoute {
 }
 
 /// What the processes of a tenant share.
+// recursion: at most 1, because every open file that it leads to holds it: it goes after them
 pub struct TenantFiles {
     /// File systems.
     pub mounts: MountTable,

@@ -32,6 +32,7 @@ struct State {
 }
 
 /// A TCP socket.
+// recursion: at most 1, because the socket that it names is the network path's own
 pub struct TcpSocket {
     client: tcp::tcp::Client,
     state: SpinLock<State>,

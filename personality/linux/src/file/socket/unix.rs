@@ -52,6 +52,7 @@ struct State {
 }
 
 /// What a descriptor stands for, reached by peers and by name.
+// recursion: at most 2, because what waits in a backlog has never listened
 pub struct Endpoint {
     kind: UnixKind,
     state: SpinLock<State>,

@@ -7,6 +7,7 @@ use crate::file::begun_transfer::Completion;
 use alloc::sync::Arc;
 
 /// Under way in the ring; where nobody completes it, it is to be asked for again.
+// recursion: at most 1, because a ring has none of these: each of them has its ring
 pub struct Landing {
     /// `None` once it is answered.
     ring: Option<Arc<Ring>>,
