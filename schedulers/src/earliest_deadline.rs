@@ -17,7 +17,7 @@ use crate::dense::Dense;
 use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
 /// Parameters of earliest deadline first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -192,6 +192,21 @@ impl Order for EarliestDeadline {
         match self.ready.least() {
             None => true,
             Some(first_due_ns) => due_at_ns <= first_due_ns && self.inline.is_left(),
+        }
+    }
+
+    fn grace(&self, client: ClientIndex, _now_ns: u64) -> Grace {
+        let Some(known) = self.clients.get(client) else {
+            return Grace::NONE;
+        };
+        let Some(first_due_ns) = self.ready.least() else {
+            return Grace::FOR_EVER;
+        };
+        let spare = Grace::of_amount(self.inline.spare());
+        match known.budget {
+            // Its next message would be due later and later.
+            0 => spare.and(Grace::until(first_due_ns.saturating_sub(known.deadline_ns))),
+            _ => spare.and(Grace { amount: known.budget_left.saturating_sub(1), until_ns: first_due_ns }),
         }
     }
 }

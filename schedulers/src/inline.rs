@@ -25,6 +25,12 @@ impl Allowance {
         self.left = self.per_choice;
     }
 
+    /// Returns how much may be spent so that something is left still.
+    #[inline]
+    pub fn spare(&self) -> u64 {
+        self.left.saturating_sub(1)
+    }
+
     /// Says whether anything is left.
     #[inline]
     pub fn is_left(&self) -> bool {

@@ -39,7 +39,7 @@ pub mod worst_case_fair;
 
 pub use config::{NodeConfig, PolicyConfig, build};
 pub use policy::{
-    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, NodeIndex, Placement, Policy,
+    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Grace, Metric, NodeIndex, Placement, Policy,
     PolicyError, Readiness, Record,
 };
 

@@ -8,7 +8,7 @@
 //! * `charge` carries amounts of the policy's own metric only.
 use crate::dense::Dense;
 use crate::policy::{
-    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Metric, Placement, Policy, PolicyError,
+    ClientIndex, ClientParams, ClientStatistics, CoreLoad, CorePolicy, Grace, Metric, Placement, Policy, PolicyError,
     Readiness, Record,
 };
 use alloc::boxed::Box;
@@ -50,6 +50,11 @@ pub trait Order: Send {
 
     /// Says whether a client may be served at once without breaking a promise to others.
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool;
+
+    /// Says for how long an entitled client stays so. An order that cannot tell leaves it at this.
+    fn grace(&self, _client: ClientIndex, _now_ns: u64) -> Grace {
+        Grace::NONE
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +191,13 @@ impl<O: Order> CorePolicy for Core<O> {
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool {
         let served = self.clients.get(client).is_some_and(|known| known.state != State::Suspended);
         served && self.order.entitled(client, now_ns)
+    }
+
+    fn grace(&self, client: ClientIndex, now_ns: u64) -> Grace {
+        match self.entitled(client, now_ns) {
+            true => self.order.grace(client, now_ns),
+            false => Grace::NONE,
+        }
     }
 }
 

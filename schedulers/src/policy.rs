@@ -145,6 +145,37 @@ impl Readiness {
     }
 }
 
+/// How long a client that is served stays entitled while nothing changes but its own consumption and the time: until the first of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace {
+    /// How much more it may be charged, in the policy's metric.
+    pub amount: u64,
+    /// The last time at which it is entitled, ns.
+    pub until_ns: u64,
+}
+
+impl Grace {
+    /// It is not entitled now, or the policy cannot tell for how long it is.
+    pub const NONE: Grace = Grace { amount: 0, until_ns: 0 };
+    /// Nobody else wants anything.
+    pub const FOR_EVER: Grace = Grace { amount: u64::MAX, until_ns: u64::MAX };
+
+    /// So much and no time.
+    pub fn of_amount(amount: u64) -> Grace {
+        Grace { amount, ..Grace::FOR_EVER }
+    }
+
+    /// Until a point in time, whatever it consumes.
+    pub fn until(until_ns: u64) -> Grace {
+        Grace { until_ns, ..Grace::FOR_EVER }
+    }
+
+    /// Returns what both allow.
+    pub fn and(self, other: Grace) -> Grace {
+        Grace { amount: self.amount.min(other.amount), until_ns: self.until_ns.min(other.until_ns) }
+    }
+}
+
 /// Answer to `load_share`: where requests with an affinity label go, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -302,6 +333,12 @@ pub trait CorePolicy: Send {
     /// Says whether the client may be served at once (inline, without `schedule`) without breaking a promise to others.
     /// The service must still be charged with `resource_record`.
     fn entitled(&self, client: ClientIndex, now_ns: u64) -> bool;
+
+    /// Says for how long `entitled` stays true, so that a timer is armed once for its end. The answer may be too short (it is asked again
+    /// then), never too long. A policy that says nothing is asked again and again.
+    fn grace(&self, _client: ClientIndex, _now_ns: u64) -> Grace {
+        Grace::NONE
+    }
 
     /// Adds an inner node under `params.parent` (tree only). Its children are ordered by `children`, or by the tree's default. Allocates.
     ///

@@ -26,7 +26,7 @@ use crate::heap::Heap;
 use crate::limit::Limit;
 use crate::order::{Flat, Order};
 use crate::pace::Pace;
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{Tag, Weight};
 use pause::Pause;
 
@@ -327,6 +327,23 @@ impl Order for Reservation {
         let is_within_share = known.share <= self.virtual_time.saturating_add(slack);
         let is_alone = self.readiness(now_ns) != Readiness::Now;
         is_within_limit && (is_alone || !is_another_due && is_within_share)
+    }
+
+    fn grace(&self, client: ClientIndex, now_ns: u64) -> Grace {
+        let Some(known) = self.clients.get(client).filter(|known| !known.limit.is_set()) else {
+            // One with a limit may reach it at any time.
+            return Grace::NONE;
+        };
+        match self.readiness(now_ns) {
+            Readiness::Never => Grace::FOR_EVER,
+            Readiness::At(at_ns) => Grace::until(at_ns.saturating_sub(1)),
+            Readiness::Now => {
+                let end = self.virtual_time.saturating_add(known.weight.distance(self.params.slack));
+                let share = Grace::of_amount(known.weight.amount(end.saturating_sub(known.share)));
+                let next_due_ns = self.reserved.least().unwrap_or(u64::MAX);
+                share.and(Grace::until(next_due_ns.saturating_sub(1)))
+            }
+        }
     }
 }
 

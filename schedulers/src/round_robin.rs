@@ -6,7 +6,7 @@
 use crate::bitmap::Bitmap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
 /// Parameters of round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -81,6 +81,10 @@ impl Order for RoundRobin {
 
     fn entitled(&self, _: ClientIndex, _: u64) -> bool {
         self.ready.is_empty() || self.inline.is_left()
+    }
+
+    fn grace(&self, _: ClientIndex, _: u64) -> Grace {
+        if self.ready.is_empty() { Grace::FOR_EVER } else { Grace::of_amount(self.inline.spare()) }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::dense::Dense;
 use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::order::{Flat, Order};
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
 /// Parameters of strict priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -99,6 +99,16 @@ impl Order for StrictPriority {
         match self.ready.least() {
             None => true,
             Some(first) => rank(own) < first || rank(own) == first && self.inline.is_left(),
+        }
+    }
+
+    fn grace(&self, client: ClientIndex, _: u64) -> Grace {
+        let own = self.priorities.get(client).map(|&own| rank(own));
+        match (own, self.ready.least()) {
+            (Some(own), Some(first)) if own == first => Grace::of_amount(self.inline.spare()),
+            (Some(own), Some(first)) if own > first => Grace::NONE,
+            (Some(_), _) => Grace::FOR_EVER,
+            (None, _) => Grace::NONE,
         }
     }
 }

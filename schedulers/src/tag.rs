@@ -36,6 +36,11 @@ impl Weight {
         self.value
     }
 
+    /// Returns what moves a client of this weight by at most `distance`; rounded down, by a millionth at most.
+    pub fn amount(self, distance: Tag) -> u64 {
+        u64::try_from(distance.saturating_mul(u128::from(self.value)) >> FRACTION_BITS).unwrap_or(u64::MAX)
+    }
+
     /// Returns how far `amount` moves a client of this weight. The product of two 64-bit numbers cannot overflow.
     #[inline]
     pub fn distance(self, amount: u64) -> Tag {

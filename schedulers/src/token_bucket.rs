@@ -15,7 +15,7 @@ use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::limit::Limit;
 use crate::order::{Flat, Order};
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
 /// Parameters of the token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -118,6 +118,17 @@ impl Order for TokenBucket {
         let has_tokens = |limit: &Limit| limit.due_at_ns() <= now_ns;
         let is_alone = self.readiness(now_ns) != Readiness::Now;
         self.limits.get(client).is_some_and(has_tokens) && (is_alone || self.inline.is_left())
+    }
+
+    fn grace(&self, client: ClientIndex, now_ns: u64) -> Grace {
+        // One with a limit may reach it at any time.
+        let is_free = self.limits.get(client).is_some_and(|limit| !limit.is_set());
+        match self.readiness(now_ns) {
+            _ if !is_free => Grace::NONE,
+            Readiness::Now => Grace::of_amount(self.inline.spare()),
+            Readiness::At(at_ns) => Grace::until(at_ns.saturating_sub(1)),
+            Readiness::Never => Grace::FOR_EVER,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::dense::Dense;
 use crate::elsewhere::{AWAKE_NS, after_service, floor};
 use crate::heap::Heap;
 use crate::order::{Flat, Order};
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{Tag, Weight};
 
 /// Parameters of weighted fair queueing.
@@ -202,6 +202,19 @@ impl Order for WeightedFair {
         };
         let slack = known.weight.distance(self.params.slack);
         self.ready.is_empty() || known.tag <= self.virtual_time.saturating_add(slack)
+    }
+
+    fn grace(&self, client: ClientIndex, _now_ns: u64) -> Grace {
+        let Some(known) = self.clients.get(client) else {
+            return Grace::NONE;
+        };
+        match self.ready.is_empty() {
+            true => Grace::FOR_EVER,
+            false => {
+                let end = self.virtual_time.saturating_add(known.weight.distance(self.params.slack));
+                Grace::of_amount(known.weight.amount(end.saturating_sub(known.tag)))
+            }
+        }
     }
 }
 

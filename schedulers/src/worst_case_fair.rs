@@ -21,7 +21,7 @@ use crate::dense::Dense;
 use crate::elsewhere::{AWAKE_NS, after_service, floor};
 use crate::heap::Heap;
 use crate::order::{Flat, Order};
-use crate::policy::{ClientIndex, ClientParams, Metric, Policy, PolicyError, Readiness};
+use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{FRACTION_BITS, Tag, Weight};
 
 /// Parameters of worst-case fair weighted queueing.
@@ -227,6 +227,20 @@ impl Order for WorstCaseFair {
         };
         let slack = known.weight.distance(self.params.slack);
         self.readiness(now_ns) == Readiness::Never || known.start <= self.virtual_time.saturating_add(slack)
+    }
+
+    fn grace(&self, client: ClientIndex, now_ns: u64) -> Grace {
+        let Some(known) = self.clients.get(client) else {
+            return Grace::NONE;
+        };
+        match self.readiness(now_ns) {
+            Readiness::Never => Grace::FOR_EVER,
+            // Its service moves virtual time too: it lasts a little longer than this.
+            _ => {
+                let end = self.virtual_time.saturating_add(known.weight.distance(self.params.slack));
+                Grace::of_amount(known.weight.amount(end.saturating_sub(known.start)))
+            }
+        }
     }
 }
 

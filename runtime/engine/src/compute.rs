@@ -2,7 +2,7 @@
 
 use crate::engine::{COMPUTE, Engine};
 use crate::inbox::Message;
-use crate::state::Waiting;
+use crate::state::{CoreState, Waiting};
 use crate::task::{Header, NIL};
 use crate::vtable::Movable;
 use alloc::boxed::Box;
@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
 use gyre_account::{ActivityId, ResourceId, Span, current, set_current};
 use gyre_machine::{TableRoot, Trap, UserContext, core_index, enter_user};
+use gyre_schedulers::Readiness;
 
 /// How often the policy is asked within the shortest turn while others wait.
 const PATIENCE_PARTS: u64 = 8;
@@ -169,29 +170,63 @@ impl Engine {
         true
     }
 
-    /// Sets the timer for the next look at the latest, and notes up to when none is needed.
+    /// Sets the timer once for the next time at which this look may come to another end, and notes up to when none is needed.
     fn stay(&self, now: u64, waiting: &Waiting) {
-        let hot = self.hot.here();
-        let slice_end = hot.quantum_end.get();
+        let slice_end = self.hot.here().quantum_end.get();
         let mut state = self.state.here().borrow_mut();
         // A slice that nobody waits for needs no end: whoever comes to wait comes with an interrupt, or with a trap of the program. A
         // simulated program without a timer would never end its step.
         let has_end = waiting.anybody() || self.is_simulated.load(Ordering::Relaxed);
         let end = has_end.then_some(slice_end);
-        // A thread that waits here may be what an idle core lacks.
-        let share_at = (state.threads.queued() > 0).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
-        let look_at = end.into_iter().chain(share_at).chain(state.timers.next()).min();
-        state.calm_until = match waiting {
+        let due_at = self.due_at(&state, now, waiting).map(|at| at.min(slice_end));
+        let gate_at = match waiting.gates {
+            Readiness::At(at_ns) => Some(self.cycles(at_ns).saturating_add(1)),
+            _ => None,
+        };
+        let share_at = self.may_share(&state).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
+        let look_at = [end, due_at, gate_at, share_at, state.timers.next()].into_iter().flatten().min();
+        state.calm_until = match waiting.has_gates() {
             // Their policy may decide by the clock.
-            waiting if waiting.has_gates => 0,
-            waiting if waiting.anybody() => {
-                let grown = hot.turn_start.get().saturating_add(self.granularity_cycles);
-                grown.max(now.saturating_add(self.granularity_cycles / PATIENCE_PARTS)).min(slice_end)
-            }
-            _ => slice_end,
+            true => 0,
+            false => due_at.map_or(slice_end, |at| at.max(self.soon(now)).min(slice_end)),
         };
         drop(state);
         self.arm(look_at);
+    }
+
+    /// The earliest time of another look at the same who wait.
+    fn soon(&self, now: u64) -> u64 {
+        now.saturating_add(self.granularity_cycles / PATIENCE_PARTS)
+    }
+
+    /// When somebody whom the CPU's policy would choose may have the core before the slice is over: once this turn has grown, and the queue
+    /// that is served has had what it is entitled to.
+    fn due_at(&self, state: &CoreState, now: u64, waiting: &Waiting) -> Option<u64> {
+        let hot = self.hot.here();
+        let grown = hot.turn_start.get().saturating_add(self.granularity_cycles);
+        match waiting.ready {
+            Readiness::Never => None,
+            Readiness::At(at_ns) => Some(self.cycles(at_ns).saturating_add(1).max(grown)),
+            Readiness::Now => {
+                let grace = state.cpu.policy.grace(hot.queue.get(), self.ns(now));
+                let by_amount = hot.mark.get().saturating_add(grace.amount);
+                let overdrawn = by_amount.min(self.cycles(grace.until_ns)).saturating_add(1).max(grown);
+                // What the policy cannot foresee it is asked again.
+                Some(if overdrawn > now { overdrawn } else { now.saturating_add(self.granularity_cycles) })
+            }
+        }
+    }
+
+    /// True where another core has nothing to do that a thread which waits here may run on. One that comes to idle later looks by itself.
+    fn may_share(&self, state: &CoreState) -> bool {
+        state.threads.queued() > 0 && self.find_idle_core().is_some()
+    }
+
+    /// A core that has nothing to do and may run a thread that waits here.
+    fn find_idle_core(&self) -> Option<usize> {
+        let here = core_index();
+        let is_idle = |core: usize| self.is_idle.get(core).is_some_and(|flag| flag.load(Ordering::Relaxed));
+        (0..self.cores).find(|&core| core != here && is_idle(core) && self.threads.wanted_by(here, core) > 0)
     }
 
     /// Handles an interrupt of a program; its time is the interrupt's, not the program's. Returns the time after it.
@@ -219,8 +254,8 @@ impl Engine {
         let is_grown = now >= hot.turn_start.get().saturating_add(self.granularity_cycles);
         let others = waiting.is_urgent
             || match (is_over, is_grown) {
-                (true, _) => waiting.is_due || waiting.has_more,
-                (false, true) => waiting.is_due && self.is_overdrawn(now),
+                (true, _) => waiting.is_due() || waiting.has_more,
+                (false, true) => waiting.is_due() && self.is_overdrawn(now),
                 (false, false) => false,
             };
         if is_over && !others {
@@ -250,22 +285,29 @@ impl Engine {
         }
     }
 
-    /// A core that is about to idle asks one that has threads waiting for one of them.
-    pub(crate) fn ask_for_thread(&'static self) {
+    /// A core that is about to idle asks one that has threads waiting for one of them. Answers when to look again: where some wait that it may
+    /// run, and none has waited for long enough.
+    pub(crate) fn ask_for_thread(&'static self) -> Option<u64> {
         let here = core_index();
         let hot = self.hot.here();
         let may_run = self.resources.get(COMPUTE.index()).is_some_and(|compute| compute.runs_on(here));
         if hot.is_asking.get() || !may_run {
-            return;
+            return None;
+        }
+        let others = || (0..self.cores).filter(|&core| core != here && self.threads.wanted_by(core, here) > 0);
+        let ask_at = others().map(|core| self.threads.since(core)).min()?.saturating_add(self.granularity_cycles);
+        let ask_at = ask_at.max(hot.ask_at.get());
+        let now = self.line().last();
+        if ask_at > now {
+            return Some(ask_at);
         }
         let limit = self.patience_ends();
-        let busiest = (0..self.cores)
-            .filter(|&core| core != here && self.threads.queued_since(core, limit) > 0)
-            .max_by_key(|&core| self.threads.queued(core));
-        if let Some(core) = busiest {
-            hot.is_asking.set(true);
-            self.post(core, Message::Errand(Box::new(move |engine| engine.give_thread(here))));
-        }
+        let busiest = others()
+            .filter(|&core| self.threads.since(core) <= limit)
+            .max_by_key(|&core| self.threads.wanted_by(core, here))?;
+        hot.is_asking.set(true);
+        self.post(busiest, Message::Errand(Box::new(move |engine| engine.give_thread(here))));
+        None
     }
 
     /// Sends a waiting thread to a core that has nothing to do.
@@ -274,12 +316,19 @@ impl Engine {
         self.post(
             to,
             Message::Errand(Box::new(move |engine| {
-                engine.hot.here().is_asking.set(false);
-                if let Some(traveller) = found {
-                    engine.settle(core_index(), traveller);
-                }
+                engine.take_answer(found);
             })),
         );
+    }
+
+    /// A core that was asked for a thread has sent one, or has none that may come now: it is left in peace for a while then.
+    fn take_answer(&self, found: Option<Traveller>) {
+        let hot = self.hot.here();
+        hot.is_asking.set(false);
+        match found {
+            Some(traveller) => self.settle(core_index(), traveller),
+            None => hot.ask_at.set(self.line().last().saturating_add(self.granularity_cycles)),
+        }
     }
 
     /// Threads that have waited since before this time may move.
@@ -296,8 +345,7 @@ impl Engine {
         if self.threads.queued_since(here, self.patience_ends()) == 0 {
             return;
         }
-        let idle = (0..self.cores).find(|&core| core != here && self.is_idle[core].load(Ordering::Relaxed));
-        if let Some(core) = idle
+        if let Some(core) = self.find_idle_core()
             && let Some(traveller) = self.take_movable(core, None)
         {
             self.is_idle[core].store(false, Ordering::Relaxed);

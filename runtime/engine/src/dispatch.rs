@@ -97,17 +97,20 @@ impl Engine {
     /// Prepares to idle until a deadline or an event. False where there is something to do after all.
     pub(crate) fn doze(&'static self, until_cycles: Option<u64>) -> bool {
         let core = core_index();
-        self.ask_for_thread();
-        self.arm(until_cycles);
         let Some(inbox) = self.inboxes.get(core) else {
             return false;
         };
+        self.hot.here().finish_late();
+        self.set_idle(core, true);
+        // It fences: who queues a thread from now on sees that this core idles, and threads queued before are seen here.
         inbox.sleeper.leave();
+        let look_at = self.ask_for_thread();
+        self.arm(until_cycles.into_iter().chain(look_at).min());
         if inbox.is_ready() {
             inbox.sleeper.come_back();
+            self.set_idle(core, false);
             return false;
         }
-        self.set_idle(core, true);
         self.line().stamp(Span::Idle);
         true
     }

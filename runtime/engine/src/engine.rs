@@ -244,8 +244,19 @@ impl Engine {
         sent
     }
 
-    /// Interrupts a core that would not look by itself.
+    /// Sees to it that a core looks which would not by itself: at once, or once no lock is held here. Who is woken often wants that lock
+    /// first: it would spin away the time of the core that holds it where the two share a processor.
     pub(crate) fn nudge(&self, core: usize) {
+        if gyre_object::locks_held() == 0 {
+            self.interrupt(core);
+        } else if self.inboxes.get(core).is_some_and(|inbox| inbox.sleeper.is_away()) {
+            self.hot.here().late.note_nudge(core);
+        }
+    }
+
+    /// Interrupts a core that would not look by itself. No lock is held here.
+    pub(crate) fn interrupt(&self, core: usize) {
+        debug_assert_eq!(gyre_object::locks_held(), 0, "a core is interrupted by one that holds a lock");
         if self.inboxes.get(core).is_some_and(|inbox| inbox.sleeper.must_interrupt()) {
             gyre_machine::wake_core(core);
         }

@@ -33,6 +33,8 @@ pub(crate) struct Hot {
     pub(crate) armed: Cell<u64>,
     /// Asked another core for a thread and has no answer yet.
     pub(crate) is_asking: Cell<bool>,
+    /// Not before this time does it ask again, in cycles.
+    pub(crate) ask_at: Cell<u64>,
     /// A thread that may not run here any more waits here.
     pub(crate) has_strays: Cell<bool>,
     /// Next time to look for queues to forget, in cycles.
@@ -62,6 +64,7 @@ impl Hot {
             quantum_end: Cell::new(0),
             armed: Cell::new(u64::MAX),
             is_asking: Cell::new(false),
+            ask_at: Cell::new(0),
             has_strays: Cell::new(false),
             sweep_at: Cell::new(0),
             balance_at: Cell::new(0),

@@ -1,32 +1,52 @@
-//! What handlers put off to the end of the turn: a device's bell is rung once for all requests that were put into its ring together.
+//! What handlers put off to the end of the turn: a device's bell is rung once for all requests that were put into its ring together, and
+//! another core is interrupted when no lock is held here that the woken thread may want.
 
 use crate::engine::Engine;
 use crate::hot::Hot;
 use core::cell::Cell;
+use gyre_machine::CORES_MAX;
 use gyre_message::Late;
 
 /// Most things put off at once on a core; what more there is is done at once.
 const LATE_MAX: usize = 8;
 
+/// Bits of the word that count the work; above them is a bit for each core to interrupt.
+const COUNT_BITS: usize = 8;
+const COUNT: usize = (1 << COUNT_BITS) - 1;
+const _: () = assert!(LATE_MAX <= COUNT && COUNT_BITS + CORES_MAX <= usize::BITS as usize);
+
 /// What a core has put off.
 pub(crate) struct LateWork {
-    count: Cell<usize>,
+    /// How much work, and which cores are to be interrupted: one word, so that one look says whether there is anything.
+    pending: Cell<usize>,
     work: [Cell<Option<&'static dyn Late>>; LATE_MAX],
 }
 
 impl LateWork {
     pub(crate) const fn new() -> LateWork {
-        LateWork { count: Cell::new(0), work: [const { Cell::new(None) }; LATE_MAX] }
+        LateWork { pending: Cell::new(0), work: [const { Cell::new(None) }; LATE_MAX] }
     }
 
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.count.get() == 0
+        self.pending.get() == 0
+    }
+
+    /// Notes a core that is to be interrupted.
+    pub(crate) fn note_nudge(&self, core: usize) {
+        self.pending.set(self.pending.get() | 1 << (COUNT_BITS + core));
+    }
+
+    /// Takes the cores that are to be interrupted, a bit each.
+    fn take_nudges(&self) -> usize {
+        let pending = self.pending.get();
+        self.pending.set(pending & COUNT);
+        pending >> COUNT_BITS
     }
 
     /// Notes it, once however often it is put off; false where there is no room.
     fn put_off(&self, work: &'static dyn Late) -> bool {
-        let count = self.count.get();
+        let count = self.pending.get() & COUNT;
         let is_it = |noted: &Cell<Option<&'static dyn Late>>| {
             noted.get().is_some_and(|noted| core::ptr::addr_eq(core::ptr::from_ref(noted), core::ptr::from_ref(work)))
         };
@@ -37,13 +57,13 @@ impl LateWork {
             return false;
         };
         place.set(Some(work));
-        self.count.set(count + 1);
+        self.pending.set(self.pending.get() + 1);
         true
     }
 
     fn take(&self) -> Option<&'static dyn Late> {
-        let last = self.count.get().checked_sub(1)?;
-        self.count.set(last);
+        let last = (self.pending.get() & COUNT).checked_sub(1)?;
+        self.pending.set(self.pending.get() - 1);
         self.work.get(last)?.take()
     }
 }
@@ -55,6 +75,18 @@ impl Hot {
     pub(crate) fn do_late(&self) {
         while let Some(work) = self.late.take() {
             work.do_late();
+        }
+        let cores = self.late.take_nudges();
+        if let (1.., Some(engine)) = (cores, Engine::current()) {
+            crate::bits::ones(cores as u64).for_each(|core| engine.interrupt(core as usize));
+        }
+    }
+
+    /// Does what was put off, if anything was.
+    #[inline]
+    pub(crate) fn finish_late(&self) {
+        if !self.late.is_empty() {
+            self.do_late();
         }
     }
 }

@@ -29,6 +29,12 @@ impl Sleeper {
         self.away.store(false, Ordering::Relaxed);
     }
 
+    /// For a sender, after publishing: true where it, or another one, must interrupt the receiver, be it a little later.
+    pub(crate) fn is_away(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.away.load(Ordering::Relaxed)
+    }
+
     /// For a sender, after publishing: true where it must interrupt the receiver. Of several senders one does.
     #[inline]
     pub(crate) fn must_interrupt(&self) -> bool {

@@ -50,20 +50,30 @@ pub(crate) struct CoreState {
 pub(crate) struct Waiting {
     /// Work of the infrastructure or of a gate that must not wait for the end of a turn.
     pub(crate) is_urgent: bool,
-    /// Gates have work, be it for a later time.
-    pub(crate) has_gates: bool,
-    /// The CPU's policy would choose somebody now.
-    pub(crate) is_due: bool,
+    /// When gates that have work can next choose.
+    pub(crate) gates: Readiness,
+    /// When the CPU's policy can next choose somebody.
+    pub(crate) ready: Readiness,
     /// The queue that is served holds more.
     pub(crate) has_more: bool,
-    /// Others wait, be it for a later time.
-    others: bool,
+    /// More of a turn is to come.
+    has_turn: bool,
 }
 
 impl Waiting {
     /// True where anybody waits, be it for a later time.
     pub(crate) fn anybody(&self) -> bool {
-        self.has_gates || self.has_more || self.others
+        self.has_gates() || self.has_more || self.has_turn || self.ready != Readiness::Never
+    }
+
+    /// True where gates have work, be it for a later time.
+    pub(crate) fn has_gates(&self) -> bool {
+        self.gates != Readiness::Never
+    }
+
+    /// True where the CPU's policy would choose somebody now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.ready == Readiness::Now
     }
 }
 
@@ -187,7 +197,7 @@ impl CoreState {
         }
         if header.parked && !core::mem::replace(&mut header.movable, true) {
             self.calm_until = 0;
-            self.threads.queue(now);
+            self.threads.queue(now, header.cores);
         }
     }
 
@@ -206,7 +216,7 @@ impl CoreState {
         if let Some(header) = self.tasks.get_mut(task)
             && core::mem::replace(&mut header.movable, false)
         {
-            self.threads.unqueue();
+            self.threads.unqueue(header.cores);
         }
     }
 
@@ -323,22 +333,25 @@ impl CoreState {
 
     /// Who waits for the core that runs a program of `queue`.
     pub(crate) fn waiting(&self, queue: u32, now_ns: u64) -> Waiting {
-        let has_gates = self.gates_waiting & !self.suspended != 0;
-        let ready = self.cpu.policy.poll_ready(now_ns);
+        let gates = self.gates_ready(now_ns);
         Waiting {
-            is_urgent: self.infrastructure_woken || (has_gates && self.is_gate_due(now_ns)),
-            has_gates,
-            is_due: ready == Readiness::Now,
+            is_urgent: self.infrastructure_woken || gates == Readiness::Now,
+            gates,
+            ready: self.cpu.policy.poll_ready(now_ns),
             has_more: self.queues.get(queue).is_some_and(|known| known.len > 0),
-            others: (self.turn.is_open && !self.turn.waiting.is_empty()) || ready != Readiness::Never,
+            has_turn: self.turn.is_open && !self.turn.waiting.is_empty(),
         }
     }
 
     fn is_gate_due(&self, now_ns: u64) -> bool {
-        crate::bits::ones(u64::from(self.gates_waiting & !self.suspended)).any(|index| {
-            matches!(self.gates.get(index as usize), Some(Some(gate))
-                if gate.policy.poll_ready(now_ns) == Readiness::Now)
-        })
+        self.gates_ready(now_ns) == Readiness::Now
+    }
+
+    /// When gates where something waits can next choose.
+    fn gates_ready(&self, now_ns: u64) -> Readiness {
+        let waiting = crate::bits::ones(u64::from(self.gates_waiting & !self.suspended));
+        let gates = waiting.filter_map(|index| self.gates.get(index as usize)?.as_ref());
+        gates.fold(Readiness::Never, |first, gate| first.earlier(gate.policy.poll_ready(now_ns)))
     }
 
     #[inline]

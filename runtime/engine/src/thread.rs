@@ -4,7 +4,7 @@ use crate::task::NIL;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use gyre_account::ActivityId;
 use gyre_account::limits::ACTIVITIES_MAX;
 use gyre_machine::CORES_MAX;
@@ -18,10 +18,12 @@ const NOWHERE: u64 = u64::MAX;
 pub(crate) struct CoreThreads {
     /// Queued or running, by top-level activity.
     wanting: Box<[AtomicU32]>,
-    /// Queued ones.
+    /// Queued ones that may move.
     queued: AtomicU32,
     /// Since when there are any, cycles.
     queued_since: AtomicU64,
+    /// Queued ones that each core may run.
+    wanted_by: [AtomicU32; CORES_MAX],
 }
 
 impl CoreThreads {
@@ -30,6 +32,7 @@ impl CoreThreads {
             wanting: (0..ACTIVITIES_MAX).map(|_| AtomicU32::new(0)).collect(),
             queued: AtomicU32::new(0),
             queued_since: AtomicU64::new(0),
+            wanted_by: zeros(),
         }
     }
 
@@ -42,20 +45,28 @@ impl CoreThreads {
         }
     }
 
-    /// One more is queued.
-    #[inline]
-    pub(crate) fn queue(&self, now: u64) {
+    /// One more is queued, which the cores of `cores` may run.
+    pub(crate) fn queue(&self, now: u64, cores: u8) {
         let before = self.queued.load(Ordering::Relaxed);
         if before == 0 {
             self.queued_since.store(now, Ordering::Relaxed);
         }
         self.queued.store(before + 1, Ordering::Relaxed);
+        self.change_wanted(cores, |before| before + 1);
+        // Whoever idles says so, fences and looks here; this core looks who idles after this. One of the two sees the other.
+        fence(Ordering::SeqCst);
     }
 
     /// One less is queued.
-    #[inline]
-    pub(crate) fn unqueue(&self) {
+    pub(crate) fn unqueue(&self, cores: u8) {
         self.queued.store(self.queued.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        self.change_wanted(cores, |before| before.saturating_sub(1));
+    }
+
+    fn change_wanted(&self, cores: u8, change: impl Fn(u32) -> u32) {
+        for count in crate::bits::ones(cores.into()).filter_map(|core| self.wanted_by.get(core as usize)) {
+            count.store(change(count.load(Ordering::Relaxed)), Ordering::Relaxed);
+        }
     }
 
     /// How many are queued.
@@ -187,5 +198,16 @@ impl ThreadTable {
     /// Threads that wait for a core.
     pub(crate) fn queued(&self, core: usize) -> u32 {
         self.by_core.get(core).map_or(0, |threads| threads.queued())
+    }
+
+    /// Threads that wait for the core `at` and that the core `to` may run.
+    pub(crate) fn wanted_by(&self, at: usize, to: usize) -> u32 {
+        let count = self.by_core.get(at).and_then(|threads| threads.wanted_by.get(to));
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Since when threads wait for a core that may move, where some do, cycles.
+    pub(crate) fn since(&self, core: usize) -> u64 {
+        self.by_core.get(core).map_or(0, |threads| threads.queued_since.load(Ordering::Relaxed))
     }
 }

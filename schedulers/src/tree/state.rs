@@ -4,7 +4,7 @@ use super::{DEPTH_MAX, ROOT};
 use crate::dense::Dense;
 use crate::heap::Heap;
 use crate::policy::{
-    ClientIndex, ClientParams, ClientStatistics, CorePolicy, NodeIndex, Policy, PolicyError, Readiness, Record,
+    ClientIndex, ClientParams, ClientStatistics, CorePolicy, Grace, NodeIndex, Policy, PolicyError, Readiness, Record,
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -290,6 +290,19 @@ impl CorePolicy for TreeCore {
             next = node.place;
         }
         is_entitled
+    }
+
+    fn grace(&self, client: ClientIndex, now_ns: u64) -> Grace {
+        let mut next = self.clients.get(client).copied();
+        let mut grace = if next.is_some() { Grace::FOR_EVER } else { Grace::NONE };
+        while let Some(place) = next {
+            let Some(node) = self.nodes.get(place.node) else {
+                return Grace::NONE;
+            };
+            grace = grace.and(node.policy.grace(place.local, now_ns));
+            next = node.place;
+        }
+        grace
     }
 
     // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that
