@@ -14,6 +14,8 @@ pub(crate) struct CoreState {
     pub(crate) events: AtomicU64,
     /// Deadline of the one-shot timer, or [`DISARMED`].
     pub(crate) timer: AtomicU64,
+    /// How often it was armed.
+    pub(crate) timer_arms: AtomicU64,
     /// The core's own clock in virtual time, ns.
     pub(crate) clock_ns: AtomicU64,
     /// Set by whoever wants the core to leave [`crate::idle`].
@@ -26,6 +28,7 @@ impl CoreState {
         CoreState {
             events: AtomicU64::new(0),
             timer: AtomicU64::new(DISARMED),
+            timer_arms: AtomicU64::new(0),
             clock_ns: AtomicU64::new(0),
             woken: Mutex::new(false),
             bell: Condvar::new(),

@@ -116,7 +116,14 @@ pub fn virtual_clock(core: usize) -> u64 {
 
 /// Arms the one-shot timer of this core; a deadline that has passed fires at once.
 pub fn set_timer(deadline_cycles: u64) {
-    set_timer_of(core_index(), deadline_cycles.min(DISARMED - 1));
+    let core = core_index();
+    set_timer_of(core, deadline_cycles.min(DISARMED - 1));
+    with_machine(|machine| machine.cores[core].timer_arms.fetch_add(1, Ordering::Relaxed));
+}
+
+/// How often timers of this machine were armed so far, on all cores: each costs an access to a device.
+pub fn timer_arms() -> u64 {
+    with_machine(|machine| machine.cores.iter().map(|core| core.timer_arms.load(Ordering::Relaxed)).sum())
 }
 
 /// Disarms the timer of this core.
