@@ -216,13 +216,7 @@ impl Process {
         self.space.lock().clone()
     }
 
-    /// Does something short with its memory.
-    #[inline]
-    pub fn with_space<T>(&self, act: impl FnOnce(&AddressSpace) -> T) -> T {
-        act(&self.space.lock())
-    }
-
-    /// Replaces its memory and answers the former; the caller leaves that.
+    /// Replaces its memory and answers the former; the caller leaves that, and tells the threads that go on.
     pub(crate) fn replace_space(&self, space: Arc<AddressSpace>) -> Arc<AddressSpace> {
         space.join();
         // What was to be done in the former memory ends with it.

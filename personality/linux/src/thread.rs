@@ -74,18 +74,21 @@ pub struct Thread {
     pub cores: AtomicU64,
     /// False while its program runs or waits to: /proc's R.
     pub(crate) is_in_call: AtomicBool,
-    /// Of a worker the memory that it works in, whatever its process executes meanwhile. It waits for files with O_NONBLOCK, too:
-    /// nobody waits for it (io_uring).
-    worker_space: Option<Arc<AddressSpace>>,
+    /// The memory that it works in: its process's as long as it runs there, so that its calls take no lock that other threads take. A worker
+    /// keeps to the one with which it was made, whatever its process executes meanwhile.
+    space: SpinLock<Arc<AddressSpace>>,
+    /// It waits for files with O_NONBLOCK, too: nobody waits for it (io_uring).
+    is_worker: bool,
 }
 
 impl Thread {
     /// A thread that does not run yet and acts as its process does.
     pub fn new(id: i32, process: Arc<Process>) -> Arc<Thread> {
-        Thread::with_space(id, process, None)
+        let space = process.space();
+        Thread::make(id, process, space, false)
     }
 
-    fn with_space(id: i32, process: Arc<Process>, worker_space: Option<Arc<AddressSpace>>) -> Arc<Thread> {
+    fn make(id: i32, process: Arc<Process>, space: Arc<AddressSpace>, is_worker: bool) -> Arc<Thread> {
         let credentials = SpinLock::new(process.credentials());
         Arc::new(Thread {
             _count: THREADS.count(),
@@ -104,20 +107,21 @@ impl Thread {
             credentials,
             timer_slack_ns: AtomicU64::new(TIMER_SLACK_NS),
             cores: AtomicU64::new(u64::MAX),
-            worker_space,
+            space: SpinLock::new(space),
+            is_worker,
         })
     }
 
     /// A thread that never runs a program: what it does for its process, nobody waits for, and no signal ends.
     pub fn worker(of: &Thread) -> Arc<Thread> {
-        let worker = Thread::with_space(of.id(), of.process.clone(), Some(of.space()));
+        let worker = Thread::make(of.id(), of.process.clone(), of.space(), true);
         worker.inherit_credentials(of);
         worker
     }
 
     /// True of a worker: it waits for files with O_NONBLOCK, too, and keeps to the memory with which it was made.
     pub fn is_worker(&self) -> bool {
-        self.worker_space.is_some()
+        self.is_worker
     }
 
     /// Its number, unique in the tenant.
@@ -174,9 +178,22 @@ impl Thread {
         answer
     }
 
-    /// The memory of its process.
+    /// The memory that it works in: its process's, but for a worker.
     pub fn space(&self) -> Arc<AddressSpace> {
-        self.worker_space.clone().unwrap_or_else(|| self.process.space())
+        self.space.lock().clone()
+    }
+
+    /// Does something short with that memory. No other thread takes the lock that is held meanwhile.
+    #[inline]
+    pub fn with_space<T>(&self, act: impl FnOnce(&AddressSpace) -> T) -> T {
+        act(&self.space.lock())
+    }
+
+    /// Its process has other memory from now on, or it has left its process.
+    pub(crate) fn set_space(&self, space: Arc<AddressSpace>) {
+        let before = core::mem::replace(&mut *self.space.lock(), space);
+        // Perhaps the last one who had it: what goes with it goes without a lock.
+        drop(before);
     }
 
     /// True while a signal may wait that this thread must act on.

@@ -27,6 +27,8 @@ impl From<UserFault> for FaultError {
 
 /// Faults on one page before giving up: another thread may unmap or protect it again and again.
 const TRIES_MAX: usize = 64;
+/// Pages that are copied while the space's lock is held once.
+const RUN_PAGES_MAX: usize = 4;
 
 impl AddressSpace {
     /// Copies from the program's memory.
@@ -114,33 +116,39 @@ impl AddressSpace {
     /// Copies `bytes` bytes that begin at `start` in the first of `pages` to the program's memory, where that is there to be written;
     /// false, and perhaps a part copied, where not.
     pub fn copy_pages_at_once(&self, address: u64, pages: &[Option<Page>], start: usize, bytes: usize) -> bool {
-        let state = self.state.lock();
         let mut source = Source { pages, start };
         let mut done = 0;
         while done < bytes {
-            let (place, left) = (address.wrapping_add(done as u64), bytes.saturating_sub(done));
-            let offset = Va(place).page_offset();
-            let run = state.writable_run(place, offset.saturating_add(left).div_ceil(PAGE_BYTES));
-            let before = done;
-            let mut within = offset;
-            for page in run.iter().map_while(Option::as_ref) {
-                let count = PAGE_BYTES.saturating_sub(within).min(bytes.saturating_sub(done));
-                if !source.copy_to(page, within, count) {
-                    return false;
-                }
-                (done, within) = (done.saturating_add(count), 0);
-            }
-            if done == before {
-                // A part of a huge page, or nothing that may be written.
-                let Some((page, at)) = state.writable(place) else { return false };
-                let count = PAGE_BYTES.saturating_sub(offset).min(left);
-                if !source.copy_to(page, at, count) {
-                    return false;
-                }
-                done = done.saturating_add(count);
+            let place = address.wrapping_add(done as u64);
+            match self.copy_run(place, &mut source, bytes.saturating_sub(done)) {
+                0 => return false,
+                count => done = done.saturating_add(count),
             }
         }
         true
+    }
+
+    /// Copies a few pages of a range, for which the space's lock is taken once: other threads of the program want it too. 0 where nothing of
+    /// it can be written.
+    fn copy_run(&self, place: u64, source: &mut Source<'_>, bytes: usize) -> usize {
+        let state = self.state.lock();
+        let offset = Va(place).page_offset();
+        let run = state.writable_run(place, offset.saturating_add(bytes).div_ceil(PAGE_BYTES).min(RUN_PAGES_MAX));
+        let (mut done, mut within) = (0, offset);
+        for page in run.iter().map_while(Option::as_ref) {
+            let count = PAGE_BYTES.saturating_sub(within).min(bytes.saturating_sub(done));
+            if !source.copy_to(page, within, count) {
+                return 0;
+            }
+            (done, within) = (done.saturating_add(count), 0);
+        }
+        if done > 0 {
+            return done;
+        }
+        // A part of a huge page, or nothing that may be written.
+        let Some((page, at)) = state.writable(place) else { return 0 };
+        let count = PAGE_BYTES.saturating_sub(offset).min(bytes);
+        if source.copy_to(page, at, count) { count } else { 0 }
     }
 
     /// Copies `bytes` bytes of the program's memory to pages of 4 KiB, from byte `start` of the first of `pages` on, where that memory is

@@ -60,7 +60,10 @@ impl<T: ?Sized> SpinLock<T> {
     fn wait(&self) {
         let since = gyre_machine::now();
         while !self.try_take() {
-            core::hint::spin_loop();
+            // Only a look, which takes the line from nobody, until it is free.
+            while self.locked.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
         }
         // The lock is ours now: nobody else writes these.
         let waited = gyre_machine::now().wrapping_sub(since);

@@ -130,6 +130,7 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     let process = thread.process();
     process.set_files(files);
     let former = process.replace_space(prepared.space.clone());
+    thread.set_space(prepared.space.clone());
     *process.program.lock() = core::mem::take(&mut prepared.program);
     let gains_nothing = process.no_new_privileges.load(Ordering::Relaxed);
     thread.change_credentials(|who| who.execute(prepared.identity, gains_nothing));

@@ -26,7 +26,7 @@ impl ShortPath {
     /// Reads a path that lies in memory that is there.
     pub(super) fn read(thread: &Thread, address: u64) -> Option<ShortPath> {
         let mut bytes = [0; PATH_BYTES];
-        let count = thread.process().with_space(|space| space.string_at_once(address, &mut bytes))?;
+        let count = thread.with_space(|space| space.string_at_once(address, &mut bytes))?;
         Some(ShortPath { bytes, count })
     }
 

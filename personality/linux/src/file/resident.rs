@@ -136,7 +136,7 @@ fn copy_shown(thread: &Thread, to: Range, pages: &[Option<Page>], start: usize) 
         let from = pages.get(first / PAGE_BYTES..)?;
         let (within, address) = (first % PAGE_BYTES, to.address.wrapping_add(done as u64));
         let count = to.bytes.saturating_sub(done).min(NEAR_BYTES_MAX.saturating_sub(within));
-        if !thread.process().with_space(|space| space.copy_pages_at_once(address, from, within, count)) {
+        if !thread.with_space(|space| space.copy_pages_at_once(address, from, within, count)) {
             return None;
         }
         done = done.saturating_add(count);
@@ -168,7 +168,7 @@ fn show_near(place: &Place, offset: u64, bytes: usize, into: &mut [Option<Page>]
 fn copy_some(place: &Place, thread: &Thread, to: Range, offset: u64, pages: &mut [Option<Page>]) -> Option<usize> {
     let count = place.system().visit(|near| near.read(place.node, offset, to.bytes, pages))??.ok()?;
     let start = in_page(offset);
-    thread.process().with_space(|space| space.copy_pages_at_once(to.address, pages, start, count)).then_some(count)
+    thread.with_space(|space| space.copy_pages_at_once(to.address, pages, start, count)).then_some(count)
 }
 
 /// One range after the other.
@@ -187,7 +187,7 @@ fn overwrite_near(place: &Place, thread: &Thread, from: Range, offset: u64) -> O
         let (at, wanted) = (offset.checked_add(done as u64)?, from.bytes.saturating_sub(done).min(NEAR_BYTES_MAX));
         let address = from.address.wrapping_add(done as u64);
         let mut fill = |pages: &[Option<Page>], start: usize, count: usize| {
-            thread.process().with_space(|space| space.fill_pages_at_once(address, pages, start, count))
+            thread.with_space(|space| space.fill_pages_at_once(address, pages, start, count))
         };
         place.system().visit(|near| near.overwrite(place.node, at, wanted, &mut fill))??;
         done = done.saturating_add(wanted);

@@ -52,6 +52,8 @@ async fn release_space(process: &Arc<Process>) {
 /// Removes a thread from its process and tenant; with the last one the process becomes a zombie. Never waits.
 pub(crate) fn remove(thread: &Arc<Thread>) {
     let process = thread.process();
+    // Whoever knows it still must not keep its memory.
+    thread.set_space(process.tenant().void());
     process.tenant().tree.lock().remove_thread(thread.id());
     let last = {
         let mut threads = process.threads.lock();

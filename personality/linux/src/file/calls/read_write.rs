@@ -71,7 +71,7 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
         Object::Device(Device::Zero | Device::Full) if bytes <= AT_ONCE_BYTES => {
             let zeroes = [0; AT_ONCE_BYTES];
             let zeroes = zeroes.get(..bytes)?;
-            let done = thread.process().with_space(|space| space.copy_out_at_once(a.word(1), zeroes));
+            let done = thread.with_space(|space| space.copy_out_at_once(a.word(1), zeroes));
             return done.then_some(Ok(bytes as u64));
         }
         Object::Device(Device::Null) => return Some(Ok(0)),

@@ -78,7 +78,7 @@ fn fstat_near(thread: &Thread, descriptor: i32, out: u64) -> Option<Outcome> {
     let place = file.place()?;
     let attributes = place.system().visit(|near| near.attributes(place.node))??.ok()?;
     let bytes = stat_bytes(device_of(Some(place)), &attributes);
-    thread.process().with_space(|space| space.copy_out_at_once(out, &bytes)).then_some(Ok(0))
+    thread.with_space(|space| space.copy_out_at_once(out, &bytes)).then_some(Ok(0))
 }
 
 fn stat_near(thread: &Thread, directory: i32, path: u64, out: u64, flags: u32) -> Option<Outcome> {
@@ -91,7 +91,7 @@ fn stat_near(thread: &Thread, directory: i32, path: u64, out: u64, flags: u32) -
     match near::walk(&files, &Asker::of(thread), directory, path.as_slice(), link, &Look)? {
         Ok(found) => {
             let bytes = stat_bytes(device_of(Some(&found.place)), &found.attributes);
-            thread.process().with_space(|space| space.copy_out_at_once(out, &bytes)).then_some(Ok(0))
+            thread.with_space(|space| space.copy_out_at_once(out, &bytes)).then_some(Ok(0))
         }
         Err(error) => Some(Err(error)),
     }
