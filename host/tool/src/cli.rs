@@ -93,6 +93,7 @@ const EXP_EXAMPLES: &str = "\
 Examples:
   ./gyre exp                                what there is
   ./gyre exp cpu-shares                     one, with its plot in report/
+  ./gyre exp wakeups                        timer signals to who computes, round trips between two cores
   ./gyre exp speed --seconds 20 --record    its figures for results/speed.json and docs/performance.md
   ./gyre exp --document                     the documents' tables again, from all of results/";
 

@@ -25,6 +25,7 @@ mod simulator;
 mod speed;
 mod storm;
 mod streams;
+mod wakeups;
 
 use std::{path::Path, process::ExitCode};
 
@@ -85,6 +86,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
     Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
     Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
+    Experiment { name: "wakeups", title: "Woken in time, beside Linux", run: wakeups::run },
     Experiment { name: "files", title: "Files and memory beside Linux: SQLite, tar, fio and calls", run: files::run },
     Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
     Experiment { name: "hop", title: "What a message costs on this host", run: hop::run },
