@@ -28,7 +28,7 @@ impl From<UserFault> for FaultError {
 /// Faults on one page before giving up: another thread may unmap or protect it again and again.
 const TRIES_MAX: usize = 64;
 /// Pages that are copied while the space's lock is held once.
-const RUN_PAGES_MAX: usize = 4;
+const RUN_PAGES_MAX: usize = 8;
 
 impl AddressSpace {
     /// Copies from the program's memory.

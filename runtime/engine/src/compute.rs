@@ -207,13 +207,24 @@ impl Engine {
         match waiting.ready {
             Readiness::Never => None,
             Readiness::At(at_ns) => Some(self.cycles(at_ns).saturating_add(1).max(grown)),
-            Readiness::Now => {
-                let grace = state.cpu.policy.grace(hot.queue.get(), self.ns(now));
-                let by_amount = hot.mark.get().saturating_add(grace.amount);
-                let overdrawn = by_amount.min(self.cycles(grace.until_ns)).saturating_add(1).max(grown);
-                // What the policy cannot foresee it is asked again.
-                Some(if overdrawn > now { overdrawn } else { now.saturating_add(self.granularity_cycles) })
-            }
+            // Most turns end before they have grown: the policy is asked then.
+            Readiness::Now if grown > now => Some(grown),
+            Readiness::Now => Some(self.overdrawn_at(state, now)),
+        }
+    }
+
+    /// When the queue that is served will have had what it is entitled to.
+    #[cold]
+    #[inline(never)]
+    fn overdrawn_at(&self, state: &CoreState, now: u64) -> u64 {
+        let hot = self.hot.here();
+        let grace = state.cpu.policy.grace(hot.queue.get(), self.ns(now));
+        let by_amount = hot.mark.get().saturating_add(grace.amount);
+        let by_time = if grace.until_ns == u64::MAX { u64::MAX } else { self.cycles(grace.until_ns) };
+        match by_amount.min(by_time).saturating_add(1) {
+            at if at > now => at,
+            // What the policy cannot foresee it is asked again.
+            _ => now.saturating_add(self.granularity_cycles),
         }
     }
 
