@@ -159,6 +159,5 @@ int main(void)
     futexes();
     printf("ping-pong: done 0\n");
     fflush(stdout);
-    pause();
     return 0;
 }
