@@ -9,6 +9,7 @@ use super::transfer::Range;
 use crate::Thread;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use gyre_interface::Position;
 use gyre_interface::begun::Begun;
 use gyre_interface::near::{FEW_PAGES, NEAR_BYTES_MAX, NEAR_PAGES_MAX};
 use gyre_machine::PAGE_BYTES;
@@ -17,6 +18,8 @@ use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
 /// Bytes of a file that a call copies at once at most: long copies let others have their turn.
 pub(super) const COPY_BYTES_MAX: usize = 128 << 10;
+/// From here on a range may end behind the last place that a file has.
+const NEAR_LAST: u64 = Position::LAST.get() - COPY_BYTES_MAX as u64;
 /// Pages that they may lie in.
 const COPY_PAGES_MAX: usize = COPY_BYTES_MAX / PAGE_BYTES + 1;
 
@@ -79,7 +82,8 @@ fn transfer(file: &OpenFile, at: Option<u64>, work: impl Fn(&Place, u64) -> Opti
     }
     file.tenant().passage.count_plain(|| {
         let place = file.place()?;
-        at_place(file, at, |offset| work(place, offset))
+        // Near the last place the way that waits looks whether the range ends before it.
+        at_place(file, at, |offset| if offset < NEAR_LAST { work(place, offset) } else { None })
     })
 }
 
