@@ -142,6 +142,13 @@ impl Agent {
 
     /// Sends a request that shows the key of the run.
     fn send(&self, method: &str, path: &str, body: &str) -> Result<UnixStream> {
+        // A name that a user typed must not become a second word, or line, of the request.
+        if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Failure::new(format!(
+                "`{}` is not a name in a machine",
+                path.rsplit('/').next().unwrap_or(path)
+            )));
+        }
         let key = std::fs::read_to_string(self.socket.with_file_name(module::KEY_FILE)).unwrap_or_default();
         let length = body.len();
         let request = format!(

@@ -13,6 +13,7 @@ use crate::{
     failure::{Context as _, Result},
     image, load,
     project::Project,
+    stop::Stop,
     ui::{self, Paint, paint},
 };
 
@@ -60,6 +61,7 @@ pub fn check(arguments: &cli::Check) -> Result<ExitCode> {
 /// # Errors
 /// When the file is wrong or an image cannot be made.
 pub fn images(arguments: &cli::Image) -> Result<ExitCode> {
+    Stop::on_signals()?;
     let project = Project::find()?;
     let description = read(&arguments.file)?;
     let wanted = |name: &String| arguments.name.as_ref().is_none_or(|only| only == name);

@@ -18,10 +18,16 @@ pub enum Kind {
     Environment = 4,
     /// The machine stopped by itself (panic, or QEMU ended).
     Machine = 5,
+    /// A tenant did not run, or its disk failed; the machine went on.
+    Tenant = 6,
+    /// The machine no longer answered.
+    Silent = 7,
     /// A program in a tenant is there but cannot run; what shells answer.
     NotExecutable = 126,
     /// A program in a tenant is not there; what shells answer.
     NotFound = 127,
+    /// The user interrupted it; what shells answer after Ctrl-C.
+    Interrupted = 130,
 }
 
 /// What `--json` writes where there is no result.
@@ -44,6 +50,11 @@ impl Failure {
     /// Makes a failure from a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, report: Report::msg(message.into()) }
+    }
+
+    /// The user has interrupted what was being done.
+    pub fn interrupted() -> Self {
+        Self::new("interrupted").kind(Kind::Interrupted)
     }
 
     /// Makes a failure from a message and advice.

@@ -1,11 +1,14 @@
 //! Root file systems: from Debian packages and host files to an ext2 image.
 //!
 //! Nothing is installed and no maintainer script runs: packages are downloaded with what they depend on, unpacked, and the
-//! few files that scripts would make are made here. The result is kept under a hash of everything that went in.
+//! few files that scripts would make are made here. The result is kept under a hash of everything that went in. Whatever comes in is put into the
+//! tree by [`Root`], so that no link leads out of it.
 
 mod packages;
+mod root;
 mod system_files;
 mod tree;
+mod workshop;
 
 use std::path::{Path, PathBuf};
 
@@ -16,11 +19,14 @@ use crate::{
     command,
     failure::{Context as _, Failure, Result},
     project::Project,
+    stop,
     ui::Step,
 };
+use root::Root;
+use workshop::Workshop;
 
 /// Changes when the way images are made changes, so that old ones are not taken for new ones.
-const FORMAT: &str = "gyre image 3";
+const FORMAT: &str = "gyre image 4";
 const SIZE_BYTES_MIN: u64 = 32 << 20;
 const BLOCK_BYTES: u64 = 4096;
 
@@ -38,13 +44,15 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
         return Ok(path);
     }
     let step = Step::start(format!("making image {name}"));
-    let tree = path.with_extension("tree");
-    remove_tree(&tree)?;
-    tree::fill(project, &tree, image, &step)?;
-    let unfinished = path.with_extension("new");
-    make_file_system(&unfinished, &tree, name, image)?;
-    remove_tree(&tree)?;
+    let workshop = Workshop::open(&project.cache("images")?)?;
+    let root = Root::make(&workshop.at("tree"))?;
+    tree::fill(project, &root, image, &step)?;
+    stop::check()?;
+    let unfinished = workshop.at("image");
+    make_file_system(&unfinished, root.path(), name, image)?;
+    stop::check()?;
     std::fs::rename(&unfinished, &path).context(|| format!("cannot write {}", path.display()))?;
+    drop(workshop);
     step.done_with(&units::show_bytes(size_of(&path)));
     Ok(path)
 }
@@ -58,19 +66,20 @@ fn place(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
     Ok(project.cache("images")?.join(format!("{name}-{}.ext2", key(image)?)))
 }
 
-/// Downloads packages and what they depend on, except what is excluded, and unpacks them into a new folder.
+/// Downloads packages and what they depend on, except what is excluded, and unpacks them into a folder in place of what was there.
 ///
 /// # Errors
-/// When packages cannot be had.
+/// When packages cannot be had, or the user interrupts.
 pub fn unpack_packages(project: &Project, tree: &Path, packages: &[&str], exclude: &[&str], step: &Step) -> Result<()> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    remove_tree(tree)?;
-    system_files::folders(tree)?;
-    for package in packages::fetch(project, &owned(packages), &owned(exclude), step)? {
-        step.detail(&format!("unpacking {}", package.file_name().unwrap_or_default().to_string_lossy()));
-        packages::unpack(&package, tree)?;
+    let workshop = Workshop::open(tree.parent().unwrap_or(tree))?;
+    let root = Root::make(&workshop.at("tree"))?;
+    system_files::folders(&root)?;
+    tree::unpack(project, &root, &owned(packages), &owned(exclude), step)?;
+    if tree.exists() {
+        std::fs::remove_dir_all(tree).context(|| format!("cannot remove {}", tree.display()))?;
     }
-    Ok(())
+    std::fs::rename(root.path(), tree).context(|| format!("cannot write {}", tree.display()))
 }
 
 /// Copies an image for one tenant to write to; unwritten space stays unwritten.
@@ -103,7 +112,6 @@ fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Resu
             format!("image {name} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
         return Err(Failure::with_help(message, "raise `size`, or leave it out"));
     }
-    let _ = std::fs::remove_file(path);
     // Only what ext2 had in 1993 plus file types and sparse superblocks: the kernel's ext2 refuses what it does not know.
     let mut make = command::program("mke2fs")?;
     make.args([
@@ -131,7 +139,7 @@ fn key(image: &Image) -> Result<String> {
     hash.update(FORMAT);
     hash.update(format!("{image:?}"));
     for from in image.files.values() {
-        hash.update(std::fs::read(from).context(|| format!("cannot read {}", from.display()))?);
+        tree::hash(from, &mut hash)?;
     }
     if let Some(directory) = &image.directory {
         tree::hash(directory, &mut hash)?;
@@ -142,13 +150,6 @@ fn key(image: &Image) -> Result<String> {
 
 fn size_of(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |data| data.len())
-}
-
-fn remove_tree(path: &Path) -> Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    std::fs::remove_dir_all(path).context(|| format!("cannot remove {}", path.display()))
 }
 
 #[cfg(test)]

@@ -76,7 +76,8 @@ pub fn prepare(project: &Project, machine: &Machine, folder: &Path, agent: Optio
 /// Downloads and unpacks the kernel's package and busybox, once.
 fn kernel_tree(project: &Project) -> Result<PathBuf> {
     let tree = project.cache("linux")?.join("tree");
-    if tree.join("complete").exists() {
+    // It is moved here when it is whole.
+    if tree.exists() {
         return Ok(tree);
     }
     let step = Step::start("getting Debian's cloud kernel");
@@ -87,7 +88,6 @@ fn kernel_tree(project: &Project) -> Result<PathBuf> {
         &["kmod", "initramfs-tools"],
         &step,
     )?;
-    std::fs::write(tree.join("complete"), "").context(|| "cannot write to the cache".into())?;
     step.done();
     Ok(tree)
 }

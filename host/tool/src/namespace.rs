@@ -23,7 +23,8 @@ use crate::{
 
 /// The TAP device's name; it is alone in its namespace.
 const TAP: &str = "wire0";
-const INSIDE: &str = "GYRE_IN_USER_NAMESPACE";
+/// Set where this program is root of a user namespace only.
+pub const INSIDE: &str = "GYRE_IN_USER_NAMESPACE";
 
 /// A handle to the namespace; clones refer to the same one.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -29,19 +29,38 @@ use crate::{
 #[derive(Clone)]
 pub struct Stop(Arc<AtomicBool>);
 
+/// The flag of this process, once it handles signals.
+static OWN: OnceLock<Stop> = OnceLock::new();
+
+/// Whether the user has interrupted what this process does.
+pub fn is_interrupted() -> bool {
+    OWN.get().is_some_and(Stop::is_set)
+}
+
+/// Goes on, or stops what takes a while because the user wants that.
+///
+/// # Errors
+/// When the user has interrupted it.
+pub fn check() -> Result<()> {
+    if is_interrupted() { Err(Failure::interrupted()) } else { Ok(()) }
+}
+
 impl Stop {
     /// Sets the flag at Ctrl-C, hang-up and termination. A second Ctrl-C ends the tool at once.
     ///
     /// # Errors
     /// When the handlers cannot be set.
     pub fn on_signals() -> Result<Self> {
+        if let Some(own) = OWN.get() {
+            return Ok(own.clone());
+        }
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())
                 .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
                 .context(|| "cannot handle signals".into())?;
         }
-        Ok(Self(flag))
+        Ok(OWN.get_or_init(|| Self(flag)).clone())
     }
 
     /// Whether it is set.

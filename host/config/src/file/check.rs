@@ -80,6 +80,7 @@ impl Checker {
 pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Problem>> {
     let mut checker = Checker::default();
     let base = path.parent().unwrap_or(Path::new(""));
+    let name = name(&mut checker, path, file.name.as_ref());
     let images = images(&mut checker, base, &file.image);
     let named = file.image.values().flat_map(|image| &image.packages);
     let packages = named.map(|name| (name.span(), name.get_ref().clone())).collect();
@@ -87,7 +88,7 @@ pub(super) fn check(path: &Path, file: raw::File) -> Result<Description, Vec<Pro
     let cores = checker.number(file.cores.as_ref(), "the number of cores", 1, CORES_MAX.into(), 1) as u16;
     let (all, host) = tenants::check(&mut checker, &file, &images, &activities);
     let machine = Machine {
-        name: file.name.clone().unwrap_or_else(|| stem(path)),
+        name,
         cores,
         memory_bytes: memory(&mut checker, file.memory.as_ref()),
         log_level: log_level(&mut checker, file.log.as_ref()),
@@ -203,6 +204,30 @@ fn reservations_fit(checker: &mut Checker, machine: &Machine, file: &raw::File) 
     }
 }
 
+/// Longest name of a machine or an image.
+const NAME_BYTES_MAX: usize = 64;
+const NAME_EXPECTED: &str = "expected 1 to 64 of letters, digits, - and _, or dots within";
+
+/// Whether a name can be that of a file or folder: of machines and images there is one each on the host.
+fn is_file_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with(['.', '-']) && name.chars().all(good)
+}
+
+/// The machine's name: its own, or that of its file.
+fn name(checker: &mut Checker, path: &Path, own: Option<&raw::At<String>>) -> String {
+    let name = own.map_or_else(|| stem(path), |own| own.get_ref().clone());
+    if !is_file_name(&name) {
+        let problem =
+            Problem::new(own.map_or(0..0, raw::At::span), format!("a machine cannot be named `{name}`"), NAME_EXPECTED);
+        checker.wrong(match own {
+            Some(_) => problem,
+            None => problem.help("it is named after its file: rename that, or give it a `name`"),
+        });
+    }
+    name
+}
+
 fn log_level(checker: &mut Checker, text: Option<&raw::At<String>>) -> LogLevel {
     let levels = [
         ("error", LogLevel::Error),
@@ -314,8 +339,12 @@ pub(super) fn unique(checker: &mut Checker, what: &str, name: &raw::At<String>, 
     }
 }
 
-fn images(checker: &mut Checker, base: &Path, all: &BTreeMap<String, raw::Image>) -> BTreeMap<String, Image> {
-    all.iter().map(|(name, image)| (name.clone(), one_image(checker, base, image))).collect()
+fn images(checker: &mut Checker, base: &Path, all: &BTreeMap<raw::At<String>, raw::Image>) -> BTreeMap<String, Image> {
+    for name in all.keys().filter(|name| !is_file_name(name.get_ref())) {
+        let message = format!("an image cannot be named `{}`", name.get_ref());
+        checker.wrong(Problem::new(name.span(), message, NAME_EXPECTED));
+    }
+    all.iter().map(|(name, image)| (name.get_ref().clone(), one_image(checker, base, image))).collect()
 }
 
 fn one_image(checker: &mut Checker, base: &Path, raw: &raw::Image) -> Image {

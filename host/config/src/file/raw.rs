@@ -11,7 +11,7 @@ pub(super) type At<T> = Spanned<T>;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    pub(super) name: Option<String>,
+    pub(super) name: Option<At<String>>,
     pub(super) cores: Option<At<i64>>,
     pub(super) memory: Option<At<String>>,
     pub(super) log: Option<At<String>>,
@@ -28,7 +28,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) activity: Vec<Activity>,
     #[serde(default)]
-    pub(super) image: BTreeMap<String, Image>,
+    pub(super) image: BTreeMap<At<String>, Image>,
     #[serde(default)]
     pub(super) tenant: Vec<Tenant>,
 }

@@ -417,3 +417,20 @@ fn findings_for_programs_say_place_expectation_and_suggestion() {
     let error = read(Path::new("no such file.toml")).unwrap_err();
     assert_eq!(error.findings()[0].line, None);
 }
+
+#[test]
+fn names_of_machines_and_images_are_names_of_files_and_lead_nowhere() {
+    let with = |machine: &str, image: &str| {
+        let text = format!(
+            "name = \"{machine}\"\n[image.\"{image}\"]\n[[tenant]]\nname = \"a\"\nshare = 1\nimage = \"{image}\"\n"
+        );
+        parse(Path::new("m.toml"), &text)
+    };
+    assert!(with("three-tenants_2.1", "Web.1").is_ok());
+    for bad in ["", "..", ".", "../x", "a/b", "/etc", "-m", ".hidden", "a\u{e9}", "a b", &"x".repeat(65)] {
+        assert!(with(bad, "web").is_err(), "machine {bad}");
+        assert!(with("m", bad).is_err(), "image {bad}");
+    }
+    let unnamed = "[image.a]\n[[tenant]]\nname = \"a\"\nshare = 1\nimage = \"a\"\n";
+    assert!(parse(Path::new("a b.toml"), unnamed).unwrap_err().to_string().contains("a b"));
+}

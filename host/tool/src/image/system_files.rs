@@ -1,14 +1,9 @@
 //! The few files that maintainer scripts and an installer would make.
 
-use std::{
-    os::unix::fs::{PermissionsExt as _, symlink},
-    path::Path,
-};
+use std::path::Path;
 
-use crate::{
-    command,
-    failure::{Context as _, Result},
-};
+use super::root::{Rights, Root};
+use crate::{command, failure::Result};
 
 const FOLDERS: &[(&str, u32)] = &[
     ("usr/bin", 0o755),
@@ -56,50 +51,71 @@ const FILES: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// When the disk is full or the folder cannot be written.
-pub fn folders(tree: &Path) -> Result<()> {
+pub fn folders(root: &Root) -> Result<()> {
     for (path, mode) in FOLDERS {
-        let path = tree.join(path);
-        std::fs::create_dir_all(&path).context(|| format!("cannot make {}", path.display()))?;
-        let set = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(*mode));
-        set.context(|| format!("cannot set the permissions of {}", path.display()))?;
+        root.folder(Path::new(path), Rights::of(*mode))?;
     }
-    for (link, to) in LINKS {
-        symlink(to, tree.join(link)).context(|| format!("cannot make the link {link}"))?;
-    }
-    Ok(())
+    LINKS.iter().try_for_each(|(link, to)| root.link(Path::new(link), Path::new(to), None))
 }
 
 /// Makes the files that no package brought.
 ///
 /// # Errors
 /// When the disk is full or the folder cannot be written.
-pub fn files(tree: &Path) -> Result<()> {
-    for (path, text) in FILES {
-        let path = tree.join(path);
-        if !path.exists() {
-            std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))?;
-        }
+pub fn files(root: &Root) -> Result<()> {
+    for (path, text) in FILES.iter().filter(|(path, _)| !root.has(path)) {
+        root.file(Path::new(path), Rights::of(0o644), &mut text.as_bytes())?;
     }
-    busybox_links(tree)?;
-    // Without the cache the loader still searches Debian's folders; it needs chroot, so it may fail where we are not root.
-    if let Ok(mut ldconfig) = command::program("ldconfig") {
-        let _ = command::output(ldconfig.arg("-r").arg(tree));
+    busybox_links(root)?;
+    // Without the cache the loader still searches Debian's folders. Only root can make this folder the root of ldconfig: it would follow the host's links.
+    if let Ok(mut ldconfig) = command::program("ldconfig")
+        && nix::unistd::geteuid().is_root()
+    {
+        let _ = command::output(ldconfig.arg("-r").arg(root.path()));
     }
     Ok(())
 }
 
 /// Links the tools of busybox, where it is there and no package brought the real tool.
-fn busybox_links(tree: &Path) -> Result<()> {
-    let busybox = tree.join("usr/bin/busybox");
-    if !busybox.exists() {
+fn busybox_links(root: &Root) -> Result<()> {
+    if !root.has("usr/bin/busybox") {
         return Ok(());
     }
-    let list = command::output(std::process::Command::new(&busybox).arg("--list"))?;
-    for tool in list.lines().filter(|tool| !tool.is_empty() && !tool.contains('/')) {
-        let (bin, sbin) = (tree.join("usr/bin").join(tool), tree.join("usr/sbin").join(tool));
-        if bin.symlink_metadata().is_err() && sbin.symlink_metadata().is_err() {
-            symlink("busybox", &bin).context(|| format!("cannot make the link {tool}"))?;
+    for tool in tools(&root.read("usr/bin/busybox")?) {
+        let bin = format!("usr/bin/{tool}");
+        if !root.holds(&bin) && !root.holds(&format!("usr/sbin/{tool}")) {
+            root.link(Path::new(&bin), Path::new("busybox"), None)?;
         }
     }
     Ok(())
+}
+
+/// How the names of the tools begin in a busybox: each ends with a zero, and they are in order (busybox's applet_tables.h).
+const FIRST_TOOLS: &[u8] = b"[\0[[\0";
+
+/// The names of the tools in a busybox. It is read and not asked: a program of a package does not run on the host.
+fn tools(busybox: &[u8]) -> Vec<String> {
+    let begin = busybox.windows(FIRST_TOOLS.len()).position(|window| window == FIRST_TOOLS);
+    let names = begin.and_then(|at| busybox.get(at..)).unwrap_or_default().split(|byte| *byte == 0);
+    let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let mut found: Vec<String> = vec![];
+    for name in names.map_while(|name| std::str::from_utf8(name).ok().filter(is_name)) {
+        if found.last().is_some_and(|last| last.as_str() >= name) {
+            break;
+        }
+        found.push(name.to_owned());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_of_a_busybox_are_read_from_it() {
+        assert_eq!(tools(b"ELF..[\0[[\0acpid\0wc\0yes\0zcat\0\0other\0"), ["[", "[[", "acpid", "wc", "yes", "zcat"]);
+        assert_eq!(tools(b"[\0[[\0b\0a\0"), ["[", "[[", "b"], "they are in order");
+        assert!(tools(b"no busybox").is_empty());
+    }
 }

@@ -1,63 +1,119 @@
 //! The folder that becomes an image.
 
 use std::{
-    os::unix::fs::PermissionsExt as _,
+    collections::BTreeMap,
+    fs::File,
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
 use gyre_config::file::Image;
+use rustix::fs::FileType;
 use sha2::{Digest as _, Sha256};
 
-use super::{packages, system_files};
+use super::{
+    packages,
+    root::{Rights, Root},
+    system_files,
+};
 use crate::{
-    command,
-    failure::{Context as _, Failure, Result},
+    failure::{Context as _, Result},
+    namespace,
     project::Project,
+    stop,
     ui::Step,
 };
 
 /// Fills a new folder with what an image describes.
 ///
 /// # Errors
-/// When something cannot be had or written.
-pub fn fill(project: &Project, tree: &Path, image: &Image, step: &Step) -> Result<()> {
-    system_files::folders(tree)?;
+/// When something cannot be had or written, or the user interrupts.
+pub fn fill(project: &Project, root: &Root, image: &Image, step: &Step) -> Result<()> {
+    system_files::folders(root)?;
     if !image.packages.is_empty() {
         step.detail("resolving packages");
-        for package in packages::fetch(project, &image.packages, &image.exclude, step)? {
-            step.detail(&format!("unpacking {}", package.file_name().unwrap_or_default().to_string_lossy()));
-            packages::unpack(&package, tree)?;
-        }
+        unpack(project, root, &image.packages, &image.exclude, step)?;
     }
-    system_files::files(tree)?;
+    system_files::files(root)?;
     if let Some(directory) = &image.directory {
-        let mut copy = command::program("cp")?;
-        command::output(copy.args(["--archive", "--no-target-directory"]).arg(directory).arg(tree))?;
+        step.detail(&format!("copying {}", directory.display()));
+        overlay(directory, root, Path::new("/"))?;
     }
     for (to, from) in &image.files {
-        let to = inside(tree, to)?;
-        std::fs::copy(from, &to).context(|| format!("cannot copy {} into the image", from.display()))?;
+        overlay(from, root, Path::new(to))?;
     }
     for (to, size) in &image.generate {
-        let path = inside(tree, to)?;
-        std::fs::write(&path, text(*size)).context(|| format!("cannot write {}", path.display()))?;
+        root.file(Path::new(to), Rights::of(0o644), &mut &text(*size)[..])?;
     }
     Ok(())
 }
 
-/// Returns the host's path of an absolute path in the image, with its folder made; any file already there is removed first,
-/// so that a link out of the tree is replaced and not followed.
-fn inside(tree: &Path, path: &str) -> Result<PathBuf> {
-    let relative = path.trim_start_matches('/');
-    let full = tree.join(relative);
-    if relative.split('/').any(|part| part == "..") || full == tree {
-        return Err(Failure::new(format!("`{path}` is not a path of a file in an image")));
+/// Downloads packages and what they depend on, and unpacks them.
+///
+/// # Errors
+/// When packages cannot be had, or the user interrupts.
+pub fn unpack(project: &Project, root: &Root, names: &[String], exclude: &[String], step: &Step) -> Result<()> {
+    for package in packages::fetch(project, names, exclude, step)? {
+        stop::check()?;
+        step.detail(&format!("unpacking {}", package.file_name().unwrap_or_default().to_string_lossy()));
+        packages::unpack(&package, root)?;
     }
-    if let Some(folder) = full.parent() {
-        std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
+    Ok(())
+}
+
+/// Whether files can be given to other users: root can. What others make belongs to them.
+pub fn may_give_away() -> bool {
+    nix::unistd::geteuid().is_root() && std::env::var_os(namespace::INSIDE).is_none()
+}
+
+/// Copies a file or a folder of the host to a path of the image. Links are copied as they are; folders that are there stay.
+fn overlay(from: &Path, root: &Root, to: &Path) -> Result<()> {
+    // What is named may be a link; what is in a folder that is named is copied as it is.
+    let data = std::fs::metadata(from).context(|| format!("cannot read {}", from.display()))?;
+    let mut seen: BTreeMap<(u64, u64), PathBuf> = BTreeMap::new();
+    put(from, &data, root, to, &mut seen)?;
+    if !data.is_dir() {
+        return Ok(());
     }
-    let _ = std::fs::remove_file(&full);
-    Ok(full)
+    walk(from, &mut |path, data| {
+        stop::check()?;
+        let to = to.join(path.strip_prefix(from).unwrap_or(path));
+        put(path, data, root, &to, &mut seen)
+    })
+}
+
+/// Copies one thing; `seen` are the paths in the image of files with several names.
+fn put(
+    from: &Path,
+    data: &std::fs::Metadata,
+    root: &Root,
+    to: &Path,
+    seen: &mut BTreeMap<(u64, u64), PathBuf>,
+) -> Result<()> {
+    let reading = || format!("cannot read {}", from.display());
+    let owner = may_give_away().then_some((data.uid(), data.gid()));
+    let rights = Rights { mode: data.mode() & 0o7777, owner, changed_s: Some(data.mtime()) };
+    let kind = data.file_type();
+    match () {
+        () if kind.is_dir() => root.folder(to, rights),
+        () if kind.is_symlink() => root.link(to, &std::fs::read_link(from).context(reading)?, owner),
+        () if kind.is_file() => {
+            let identity = (data.dev(), data.ino());
+            if let Some(first) = seen.get(&identity) {
+                return root.second_name(to, first);
+            }
+            if data.nlink() > 1 {
+                seen.insert(identity, to.to_owned());
+            }
+            root.file(to, rights, &mut File::open(from).context(reading)?)
+        }
+        // A socket is of its program, devices are of the host: the machine has its own.
+        () if kind.is_fifo() => root.special(to, FileType::Fifo, rights, 0),
+        () => Ok(()),
+    }
 }
 
 /// Text of a given length: numbered lines, so that a wrong byte in a download can be located.
@@ -81,16 +137,23 @@ pub fn bytes(tree: &Path) -> Result<u64> {
     Ok(sum)
 }
 
-/// Hashes names, permissions and contents of a tree.
+/// Hashes a file, or names, permissions, links and contents of a folder.
 ///
 /// # Errors
 /// When something cannot be read.
-pub fn hash(tree: &Path, hash: &mut Sha256) -> Result<()> {
-    walk(tree, &mut |path, data| {
+pub fn hash(path: &Path, hash: &mut Sha256) -> Result<()> {
+    if !path.is_dir() {
+        hash.update(std::fs::read(path).context(|| format!("cannot read {}", path.display()))?);
+        return Ok(());
+    }
+    walk(path, &mut |path, data| {
         hash.update(path.as_os_str().as_encoded_bytes());
         hash.update(data.permissions().mode().to_le_bytes());
-        if data.is_file() {
-            hash.update(std::fs::read(path).context(|| format!("cannot read {}", path.display()))?);
+        let reading = || format!("cannot read {}", path.display());
+        match () {
+            () if data.is_file() => hash.update(std::fs::read(path).context(reading)?),
+            () if data.is_symlink() => hash.update(std::fs::read_link(path).context(reading)?.as_os_str().as_bytes()),
+            () => {}
         }
         Ok(())
     })
@@ -126,13 +189,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_replaces_a_link_that_leads_out_of_the_tree() {
-        let tree = tempfile::tempdir().unwrap();
-        let outside = tempfile::NamedTempFile::new().unwrap();
-        std::os::unix::fs::symlink(outside.path(), tree.path().join("link")).unwrap();
-        std::fs::write(inside(tree.path(), "/link").unwrap(), "new").unwrap();
-        assert_eq!(std::fs::read(outside.path()).unwrap(), b"");
-        assert!(inside(tree.path(), "/../x").is_err());
-        assert!(inside(tree.path(), "/").is_err());
+    fn a_folder_is_copied_with_its_links_and_names_and_keeps_links_of_the_image_to_folders() {
+        let host = tempfile::tempdir().unwrap();
+        let from = host.path().join("from");
+        std::fs::create_dir_all(from.join("bin/deep")).unwrap();
+        std::fs::write(from.join("bin/one"), "1").unwrap();
+        std::fs::hard_link(from.join("bin/one"), from.join("bin/two")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("bin/link")).unwrap();
+        std::fs::create_dir(host.path().join("tree")).unwrap();
+        let root = Root::open(&host.path().join("tree")).unwrap();
+        system_files::folders(&root).unwrap();
+        overlay(&from, &root, Path::new("/")).unwrap();
+        let at = |path: &str| root.path().join(path).symlink_metadata().unwrap();
+        assert!(at("bin").is_symlink() && at("usr/bin/deep").is_dir() && at("usr/bin/link").is_symlink());
+        assert_eq!((at("usr/bin/one").ino(), at("usr/bin/one").nlink()), (at("usr/bin/two").ino(), 2));
+        overlay(&from.join("bin/one"), &root, Path::new("/srv/file")).unwrap();
+        overlay(&from.join("bin"), &root, Path::new("/srv/folder")).unwrap();
+        assert_eq!(
+            (root.read("srv/file").unwrap(), root.read("srv/folder/two").unwrap()),
+            (b"1".to_vec(), b"1".to_vec())
+        );
     }
 }

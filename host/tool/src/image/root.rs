@@ -1,0 +1,290 @@
+//! The folder that becomes an image, as its own root: whatever links it holds, nothing outside of it is read, written or removed.
+//!
+//! Each path is resolved by the host's kernel with `RESOLVE_IN_ROOT` (openat2(2)): absolute links and `..` begin and end at this folder. The last name
+//! of a path is never followed: what is there is replaced.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{self, AtFlags, CWD, Dev, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid},
+    io::Errno,
+};
+
+use crate::failure::{Failure, Result};
+
+/// Links that are followed on the way to one folder, as in Linux (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+/// Of folders that a path needs and nobody described.
+const FOLDER_MODE: u32 = 0o755;
+
+/// A folder as the root of all paths.
+pub struct Root {
+    folder: OwnedFd,
+    path: PathBuf,
+}
+
+/// Rights, owner and age of what is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Rights {
+    /// Permission bits.
+    pub mode: u32,
+    /// User and group; who makes it where there are none.
+    pub owner: Option<(u32, u32)>,
+    /// Seconds since 1970 when a file was changed; now, where there are none.
+    pub changed_s: Option<i64>,
+}
+
+impl Rights {
+    /// Permission bits, whoever makes it as the owner, and now.
+    pub fn of(mode: u32) -> Self {
+        Self { mode, owner: None, changed_s: None }
+    }
+}
+
+impl Root {
+    /// Makes a folder and opens it.
+    ///
+    /// # Errors
+    /// When it is there already, or cannot be made.
+    pub fn make(path: &Path) -> Result<Self> {
+        std::fs::create_dir(path).map_err(|error| failed("make", path, &error))?;
+        Self::open(path)
+    }
+
+    /// Opens a folder that is there.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = fs::openat(CWD, path, flags, Mode::empty());
+        let folder = opened.map_err(|error| failed("open", path, &error.into()))?;
+        Ok(Self { folder, path: path.to_owned() })
+    }
+
+    /// Where it is on the host.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is something, behind links of this root too.
+    pub fn has(&self, path: &str) -> bool {
+        self.resolve(Path::new(path), OFlags::PATH).is_ok()
+    }
+
+    /// Whether there is such a name, be it a link that leads nowhere.
+    pub fn holds(&self, path: &str) -> bool {
+        self.resolve(Path::new(path), OFlags::PATH | OFlags::NOFOLLOW).is_ok()
+    }
+
+    /// Reads a file, behind links of this root too.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let mut bytes = vec![];
+        let opened = self.resolve(Path::new(path), OFlags::RDONLY | OFlags::NONBLOCK);
+        let read = opened.map_err(io::Error::from).and_then(|file| File::from(file).read_to_end(&mut bytes));
+        read.map(|_| bytes).map_err(|error| self.failed("read", Path::new(path), &error))
+    }
+
+    /// Makes a folder and those above it. One that is there stays, as does a link to one; anything else that is there is replaced.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the path climbs.
+    pub fn folder(&self, path: &Path, rights: Rights) -> Result<()> {
+        let Some((parent, name)) = self.place(path)? else { return Ok(()) };
+        let done = match fs::openat(&parent, &name, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(folder) => give(&folder, rights),
+            Err(_) if self.resolve(path, OFlags::PATH | OFlags::DIRECTORY).is_ok() => Ok(()),
+            Err(_) => clear(&parent, &name).and_then(|()| {
+                fs::mkdirat(&parent, &name, Mode::from_raw_mode(FOLDER_MODE))?;
+                give(&fs::openat(&parent, &name, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?, rights)
+            }),
+        };
+        done.map_err(|error| self.failed("make", path, &error.into()))
+    }
+
+    /// Writes a file in place of what was there.
+    ///
+    /// # Errors
+    /// When it cannot be written, a folder is there, or the path climbs.
+    pub fn file(&self, path: &Path, rights: Rights, contents: &mut impl Read) -> Result<()> {
+        let (parent, name) = self.place(path)?.ok_or_else(|| self.no_file(path))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = clear(&parent, &name).and_then(|()| fs::openat(&parent, &name, flags, Mode::RUSR | Mode::WUSR));
+        let written = made.map_err(io::Error::from).and_then(|file| {
+            let mut file = File::from(file);
+            io::copy(contents, &mut file)?;
+            give(&file, rights)?;
+            Ok(rights.changed_s.map_or(Ok(()), |seconds| date(&file, seconds))?)
+        });
+        written.map_err(|error| self.failed("write", path, &error))
+    }
+
+    /// Makes a symbolic link in place of what was there; `to` is kept as it is written.
+    ///
+    /// # Errors
+    /// As [`Root::file`].
+    pub fn link(&self, path: &Path, to: &Path, owner: Option<(u32, u32)>) -> Result<()> {
+        let (parent, name) = self.place(path)?.ok_or_else(|| self.no_file(path))?;
+        let made = clear(&parent, &name).and_then(|()| fs::symlinkat(to, &parent, &name));
+        let owned = made.and_then(|()| match owner {
+            Some((user, group)) => {
+                let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+                fs::chownat(&parent, &name, user, group, AtFlags::SYMLINK_NOFOLLOW)
+            }
+            None => Ok(()),
+        });
+        owned.map_err(|error| self.failed("make the link", path, &error.into()))
+    }
+
+    /// Makes a second name for a file of this root, in place of what was there.
+    ///
+    /// # Errors
+    /// When there is no such file; as [`Root::file`].
+    pub fn second_name(&self, path: &Path, of: &Path) -> Result<()> {
+        let (from, old) = self.place(of)?.ok_or_else(|| self.no_file(of))?;
+        let (parent, name) = self.place(path)?.ok_or_else(|| self.no_file(path))?;
+        let made = clear(&parent, &name).and_then(|()| fs::linkat(&from, &old, &parent, &name, AtFlags::empty()));
+        made.map_err(|error| self.failed("make the name", path, &error.into()))
+    }
+
+    /// Makes a device, a pipe or a socket in place of what was there.
+    ///
+    /// # Errors
+    /// Where the host does not let us; as [`Root::file`].
+    pub fn special(&self, path: &Path, kind: FileType, rights: Rights, device: Dev) -> Result<()> {
+        let (parent, name) = self.place(path)?.ok_or_else(|| self.no_file(path))?;
+        let mode = Mode::from_raw_mode(rights.mode);
+        let made = clear(&parent, &name).and_then(|()| fs::mknodat(&parent, &name, kind, mode, device));
+        made.map_err(|error| self.failed("make the device", path, &error.into()))
+    }
+
+    /// Opens the folder in which a path's last name stands, made where it is missing; none for the root itself.
+    fn place(&self, path: &Path) -> Result<Option<(OwnedFd, OsString)>> {
+        let mut names: Vec<&OsStr> = vec![];
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => names.push(name),
+                Component::RootDir | Component::CurDir => {}
+                Component::ParentDir | Component::Prefix(_) => {
+                    return Err(Failure::new(format!("`{}` is not a path in an image", path.display())));
+                }
+            }
+        }
+        let Some(last) = names.pop() else { return Ok(None) };
+        let parent: PathBuf = names.iter().collect();
+        let opened = self.opened_or_made(&parent).map_err(|error| self.failed("make", &parent, &error.into()))?;
+        Ok(Some((opened, last.to_owned())))
+    }
+
+    /// Opens a folder. Those on the way that are missing are made, also where a link leads to what is not there.
+    fn opened_or_made(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let mut rest = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            match self.resolve(&rest, OFlags::PATH | OFlags::DIRECTORY) {
+                Err(Errno::NOENT) => {}
+                resolved => return resolved,
+            }
+            if let Some(other) = self.make_missing(&rest)? {
+                rest = other;
+            }
+        }
+        Err(Errno::LOOP)
+    }
+
+    /// Makes the folders of a path, up to the first link that leads nowhere; answers the path with what that link says in its place.
+    fn make_missing(&self, path: &Path) -> Result<Option<PathBuf>, Errno> {
+        let mut done = PathBuf::new();
+        let parts: Vec<Component> = path.components().collect();
+        for (at, part) in parts.iter().enumerate() {
+            let above = self.resolve(&done, OFlags::PATH | OFlags::DIRECTORY)?;
+            let next = done.join(part);
+            match self.resolve(&next, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(_) => {}
+                Err(Errno::NOENT) => match fs::mkdirat(&above, part.as_os_str(), Mode::from_raw_mode(FOLDER_MODE)) {
+                    Ok(()) => {}
+                    Err(Errno::EXIST) => {
+                        let target = fs::readlinkat(&above, part.as_os_str(), vec![])?;
+                        let target = done.join(OsStr::from_bytes(target.as_bytes()));
+                        return Ok(Some(parts.iter().skip(at + 1).fold(target, |path, part| path.join(part))));
+                    }
+                    Err(error) => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+            done = next;
+        }
+        Ok(None)
+    }
+
+    /// Opens what a path leads to, with this folder as the root.
+    fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            // EAGAIN: something was renamed meanwhile, and the kernel cannot tell whether `..` stays inside (openat2(2)).
+            match fs::openat2(self.folder.as_fd(), path, flags | OFlags::CLOEXEC, Mode::empty(), how) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    fn failed(&self, what: &str, path: &Path, error: &io::Error) -> Failure {
+        let help = match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::ISDIR | Errno::EXIST) => Some("a folder of that name is in the image already"),
+            Some(Errno::NOTDIR) => Some("something on the way to it is a file, not a folder"),
+            Some(Errno::LOOP) => Some("links on the way to it lead in a circle"),
+            Some(Errno::NOSYS) => Some("images are made with openat2, which Linux has since 5.6"),
+            Some(Errno::NOSPC) => Some("the host's disk is full"),
+            _ => None,
+        };
+        let shown = Path::new("/").join(path);
+        let message = format!("cannot {what} {} in the image: {error}", shown.display());
+        help.map_or_else(|| Failure::new(message.clone()), |help| Failure::with_help(message.clone(), help))
+    }
+
+    fn no_file(&self, path: &Path) -> Failure {
+        Failure::new(format!("`{}` is not a path of a file in an image", path.display()))
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot {what} the folder {}: {error}", path.display()))
+}
+
+/// Removes a name that is there, whatever it is but a folder.
+fn clear(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    match fs::unlinkat(parent, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// Gives an open file its owner, then its permissions: a change of the owner takes setuid away.
+fn give(file: &impl std::os::fd::AsFd, rights: Rights) -> Result<(), Errno> {
+    if let Some((user, group)) = rights.owner {
+        fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+    }
+    fs::fchmod(file, Mode::from_raw_mode(rights.mode & 0o7777))
+}
+
+/// Sets when an open file was read and changed last.
+fn date(file: &File, seconds: i64) -> Result<(), Errno> {
+    let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    fs::futimens(file, &Timestamps { last_access: time, last_modification: time })
+}
+
+#[cfg(test)]
+mod tests;
