@@ -1,6 +1,7 @@
 //! What the host and the machine tell each other.
 //!
 //! * [`boot`]: the machine as the kernel receives it, a boot module in postcard form behind a checked header.
+//! * [`bounds`]: what quantities may be.
 //! * [`policy`]: the schedulers and their parameters, part of the machine.
 //! * [`address`]: the addresses of the guest network.
 //! * [`monitor`]: the figures that come back: a snapshot of every record in the machine.
@@ -19,6 +20,7 @@ extern crate alloc;
 pub mod address;
 pub mod bill;
 pub mod boot;
+pub mod bounds;
 pub mod figures;
 #[cfg(feature = "std")]
 pub mod file;

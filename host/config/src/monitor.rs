@@ -8,7 +8,7 @@ use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 /// The version of [`Snapshot`] that this code reads.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +171,113 @@ pub struct Activity {
     pub written_bytes: u64,
     /// Whether it still runs.
     pub alive: bool,
+    /// Of a tenant: what has become of its first program.
+    pub state: State,
+    /// Of a tenant: requests that its disk has not carried out, with which something was lost or could not be read.
+    pub disk_failures: u64,
+    /// Of a tenant: its file system takes no changes; a failure of its disk has made it so.
+    pub is_read_only: bool,
+}
+
+/// What has become of a tenant's first program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Its file system is mounted, its program loaded.
+    Starting,
+    /// The program runs, or there is none: programs come by `gyre exec`. Also of what is no tenant.
+    #[default]
+    Running,
+    /// The program has ended by itself.
+    Ended {
+        /// Its exit code.
+        code: u8,
+    },
+    /// A signal has ended the program.
+    Killed {
+        /// The signal's number (signal(7)).
+        signal: u8,
+    },
+    /// The tenant does not run.
+    Failed {
+        /// Why, as the end of a sentence.
+        why: String,
+    },
+}
+
+impl State {
+    /// The state that follows from a status as `wait4` gives it: exit code in bits 8 to 15, signal in bits 0 to 6.
+    #[must_use]
+    pub fn of_status(status: i32) -> Self {
+        match (status & 0x7f) as u8 {
+            0 => Self::Ended { code: (status >> 8 & 0xff) as u8 },
+            signal => Self::Killed { signal },
+        }
+    }
+
+    /// True where the tenant has never run, and will not.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+}
+
+/// Names of signals that end programs, by number (signal(7), x86-64).
+const SIGNALS: &[(u8, &str)] = &[
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+    (24, "SIGXCPU"),
+    (25, "SIGXFSZ"),
+    (31, "SIGSYS"),
+];
+
+impl core::fmt::Display for State {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Starting => f.write_str("starting"),
+            Self::Running => f.write_str("running"),
+            Self::Ended { code } => write!(f, "ended with code {code}"),
+            Self::Killed { signal } => match SIGNALS.iter().find(|(number, _)| number == signal) {
+                Some((_, name)) => write!(f, "ended by {name}"),
+                None => write!(f, "ended by signal {signal}"),
+            },
+            Self::Failed { why } => write!(f, "failed: {why}"),
+        }
+    }
+}
+
+impl Activity {
+    /// What a tenant's owner should know, each a whole sentence without a dot; nothing where all is well.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        let name = &self.name;
+        let state = match &self.state {
+            State::Starting | State::Running => None,
+            State::Failed { why } => Some(alloc::format!("tenant {name} does not run: {why}")),
+            ended => Some(alloc::format!("the first program of tenant {name} has {ended}")),
+        };
+        let disk = match (self.disk_failures, self.is_read_only) {
+            (0, _) => None,
+            (count, false) => Some(alloc::format!(
+                "the disk of tenant {name} fails ({count} requests): what was written may be lost, programs get EIO"
+            )),
+            (count, true) => Some(alloc::format!(
+                "the disk of tenant {name} fails ({count} requests): its file system takes no changes any more"
+            )),
+        };
+        state.into_iter().chain(disk).collect()
+    }
 }
 
 /// A resource as a whole.
@@ -286,4 +393,30 @@ pub struct MissingCall {
     pub name: String,
     /// Times it was made.
     pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_an_exit_code_or_a_signal() {
+        assert_eq!(State::of_status(7 << 8), State::Ended { code: 7 });
+        assert_eq!(State::of_status(0), State::Ended { code: 0 });
+        assert_eq!(State::of_status(11 | 0x80), State::Killed { signal: 11 });
+        let texts = [State::of_status(7 << 8), State::of_status(9), State::of_status(64)]
+            .map(|state| alloc::format!("{state}"));
+        assert_eq!(texts, ["ended with code 7", "ended by SIGKILL", "ended by signal 64"]);
+    }
+
+    #[test]
+    fn troubles_name_the_tenant_and_what_it_means() {
+        let mut gold = Activity { name: "gold".into(), ..Activity::default() };
+        assert!(gold.troubles().is_empty());
+        gold.state = State::Failed { why: "its disk is not there".into() };
+        (gold.disk_failures, gold.is_read_only) = (3, true);
+        let told = gold.troubles();
+        assert_eq!(told[0], "tenant gold does not run: its disk is not there");
+        assert!(told[1].contains("gold fails (3 requests)") && told[1].contains("no changes"), "{told:?}");
+    }
 }

@@ -5,7 +5,7 @@
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Policy;
+use crate::{bounds::Floor, policy::Policy};
 
 /// `snapshot(buffer, length) -> bytes`: writes the postcard form of [`crate::monitor::Snapshot`].
 ///
@@ -36,7 +36,8 @@ pub const TERMINATE: u64 = 0x1004;
 /// `set(request, length)`: changes the running machine; `request` is the postcard form of [`Change`].
 ///
 /// Errors: EPERM (not the system tenant), ENOENT (no such tenant or resource), EINVAL (does not decode, or a value that makes no
-/// sense), EOPNOTSUPP (a policy for a resource that has none of its own: it is part of the CPU's), ENODEV (no such core).
+/// sense), EBUSY (a limit below what is held now, see [`Floor`]), EDOM (one below what is reserved), ERANGE (one above what the machine has),
+/// EOPNOTSUPP (a policy for a resource that has none of its own: it is part of the CPU's), ENODEV (no such core).
 pub const SET: u64 = 0x1005;
 
 /// `end(grace_ms)`: ends the machine in order. Programs get SIGTERM, after the grace time (at most [`END_GRACE_MS_MAX`]) SIGKILL; all
@@ -81,6 +82,9 @@ pub enum Change {
         process_memory_bytes: Option<u64>,
         /// Processes and threads.
         processes: Option<u32>,
+        /// How low the limits may be.
+        #[serde(default)]
+        floor: Floor,
     },
     /// Share and limit of a group of tenants.
     Group {
@@ -90,6 +94,9 @@ pub enum Change {
         share: Option<u32>,
         /// Memory of all its tenants in bytes; `u64::MAX` takes the limit away.
         memory_bytes: Option<u64>,
+        /// How low the limit may be.
+        #[serde(default)]
+        floor: Floor,
     },
     /// A resource's scheduler and cores.
     Resource {

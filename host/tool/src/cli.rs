@@ -81,6 +81,7 @@ const SET_EXAMPLES: &str = "\
 Tenants: share WEIGHT or \"60 %\" · memory SIZE · process-memory SIZE or none · processes COUNT
 Groups: share WEIGHT · memory SIZE or none
 Resources: policy NAME [inner NAME] [rate R burst B] · batch COUNT · cores 0,1 · weight WEIGHT
+SIZE has a unit (64 MiB). A limit is at least what is held now (or --force), at most what the machine has.
 A percentage is what the tenant gets while all its siblings want more; they keep their shares among each other.
 
 Examples:
@@ -212,6 +213,9 @@ pub struct Set {
     /// Keys and values in turn
     #[arg(required = true, num_args = 2.., value_name = "KEY VALUE")]
     pub pairs: Vec<String>,
+    /// Set limits also below what is held now: programs that want more are ended or refused then
+    #[arg(long)]
+    pub force: bool,
     /// Write what holds now as JSON
     #[arg(long)]
     pub json: bool,

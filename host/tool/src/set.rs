@@ -1,11 +1,14 @@
 //! `gyre set`: changes a machine while it runs.
 
+mod bounds;
 mod group;
 mod percent;
 
 use std::process::ExitCode;
 
+use bounds::Bounds;
 use gyre_config::{
+    bounds::{BATCH_MAX, Floor, SHARE_MAX},
     file::{closest, policy_by_name, units},
     monitor::{Activity, ActivityKind, Snapshot},
     native::Change,
@@ -54,9 +57,11 @@ struct TenantNow {
 pub fn set(arguments: &cli::Set) -> Result<ExitCode> {
     let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
     let snapshot = agent.snapshot()?;
+    let floor = if arguments.force { Floor::Least } else { Floor::Held };
+    let bounds = Bounds { snapshot: &snapshot, floor };
     let change = match arguments.what {
-        cli::Subject::Tenant => tenant(&snapshot, &arguments.name, &arguments.pairs)?,
-        cli::Subject::Group => group::change(&snapshot, &arguments.name, &arguments.pairs)?,
+        cli::Subject::Tenant => tenant(&bounds, &arguments.name, &arguments.pairs)?,
+        cli::Subject::Group => group::change(&bounds, &arguments.name, &arguments.pairs)?,
         cli::Subject::Resource => resource(&snapshot, &arguments.name, &arguments.pairs)?,
     };
     let followers = percent::followers(&snapshot, &change);
@@ -153,34 +158,35 @@ fn wrong(key: &str, value: &str, expected: &str) -> Failure {
     Failure::with_help(format!("`{value}` makes no sense as {key}"), expected)
 }
 
-fn tenant(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change> {
+fn tenant(bounds: &Bounds, name: &str, words: &[String]) -> Result<Change> {
+    let (snapshot, floor) = (bounds.snapshot, bounds.floor);
     let is_tenant = |one: &&Activity| matches!(one.kind, ActivityKind::Tenant | ActivityKind::System);
     let tenants = || snapshot.activities.iter().filter(is_tenant);
     let own = tenants().find(|tenant| tenant.name == name);
     let own = own.ok_or_else(|| unknown("tenant", name, tenants().map(|tenant| tenant.name.as_str())))?;
-    let (mut share, mut memory_bytes, mut process_memory_bytes, mut processes) = (None, None, None, None);
+    let (mut share, mut memory_bytes, mut each, mut processes) = (None, None, None, None);
     for (key, value) in pairs(words, TENANT_KEYS)? {
         match key {
             "share" => share = Some(weight(snapshot, own, value)?),
-            "memory" => {
-                memory_bytes = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?);
-            }
-            "process-memory" if value == NONE => process_memory_bytes = Some(u64::MAX),
-            "process-memory" => {
-                process_memory_bytes = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?);
-            }
-            _ => processes = Some(number(key, value, 32768)? as u32),
+            "memory" => memory_bytes = Some(bounds.memory(own, value)?),
+            "process-memory" => each = Some(value),
+            _ => processes = Some(bounds.processes(own, value)?),
         }
     }
-    Ok(Change::Tenant { name: name.into(), share, memory_bytes, process_memory_bytes, processes })
+    let limit = memory_bytes.unwrap_or(own.memory_bytes_limit);
+    let process_memory_bytes = match each {
+        Some(NONE) => Some(u64::MAX),
+        Some(value) => Some(bounds.process_memory(own, limit, value)?),
+        None => None,
+    };
+    Ok(Change::Tenant { name: name.into(), share, memory_bytes, process_memory_bytes, processes, floor })
 }
 
 /// The weight that a share means: a number is what it is in the machine file, a weight or a percentage.
 fn weight(snapshot: &Snapshot, own: &Activity, value: &str) -> Result<u32> {
-    const WEIGHT_MAX: u64 = 1_000_000;
     let is_percent = value.contains('%');
     if !is_percent && !snapshot.has_percent_shares {
-        return Ok(number("share", value, WEIGHT_MAX)? as u32);
+        return Ok(number("share", value, SHARE_MAX.into())? as u32);
     }
     let text = if is_percent { value.to_owned() } else { format!("{value} %") };
     let part = units::percent(&text).map_err(|expected| wrong("share", value, &expected))?;
@@ -194,7 +200,7 @@ fn weight(snapshot: &Snapshot, own: &Activity, value: &str) -> Result<u32> {
     let others: u64 = siblings.map(|other| u64::from(other.share)).sum();
     // The others keep their weights, and so their shares among each other.
     let weight = (others * part + (percent::WHOLE - part) / 2) / (percent::WHOLE - part);
-    u32::try_from(weight.clamp(1, WEIGHT_MAX)).context(|| "a weight that does not fit".into())
+    u32::try_from(weight.clamp(1, SHARE_MAX.into())).context(|| "a weight that does not fit".into())
 }
 
 /// Whether two activities hang below the same one.
@@ -230,10 +236,10 @@ fn resource(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change>
             "inner" => inner = Some(value),
             "rate" => rate = Some(units::rate(value).map_err(|expected| wrong(key, value, &expected))?),
             "burst" => burst = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?),
-            "batch" => batch = Some(number(key, value, 1024)? as u16),
+            "batch" => batch = Some(number(key, value, BATCH_MAX.into())? as u16),
             "cores" => cores = Some(mask(snapshot, value)?),
             "priority" => priority = Some(digit(key, value)?),
-            _ => weight = Some(number(key, value, 1_000_000)? as u32),
+            _ => weight = Some(number(key, value, SHARE_MAX.into())? as u32),
         }
     }
     let policy = match outer {
@@ -296,12 +302,17 @@ mod tests {
         }
     }
 
+    /// What is asked without --force.
+    pub(super) fn held(snapshot: &Snapshot) -> Bounds<'_> {
+        Bounds { snapshot, floor: Floor::Held }
+    }
+
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
     }
 
     fn share_of(shares: &[u32], value: &str) -> u32 {
-        match tenant(&machine(shares), "tenant-1", &words(&format!("share {value}"))).unwrap() {
+        match tenant(&held(&machine(shares)), "tenant-1", &words(&format!("share {value}"))).unwrap() {
             Change::Tenant { share, .. } => share.unwrap(),
             Change::Group { .. } | Change::Resource { .. } => panic!("a tenant was meant"),
         }
@@ -321,11 +332,11 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_advice() {
         let machine = machine(&[3, 1]);
-        assert!(message(tenant(&machine, "tennant-1", &words("share 1"))).contains("did you mean `tenant-1`?"));
-        assert!(message(tenant(&machine, "tenant-1", &words("shares 1"))).contains("did you mean `share`?"));
-        assert!(message(tenant(&machine, "tenant-1", &words("share"))).contains("has no value"));
-        assert!(message(tenant(&machine, "tenant-1", &words("share 0"))).contains("makes no sense"));
-        assert!(message(tenant(&machine, "tenant-1", &words("memory lots"))).contains("makes no sense"));
+        assert!(message(tenant(&held(&machine), "tennant-1", &words("share 1"))).contains("did you mean `tenant-1`?"));
+        assert!(message(tenant(&held(&machine), "tenant-1", &words("shares 1"))).contains("did you mean `share`?"));
+        assert!(message(tenant(&held(&machine), "tenant-1", &words("share"))).contains("has no value"));
+        assert!(message(tenant(&held(&machine), "tenant-1", &words("share 0"))).contains("makes no sense"));
+        assert!(message(tenant(&held(&machine), "tenant-1", &words("memory lots"))).contains("makes no sense"));
         let resource = |name, text| message(resource(&machine, name, &words(text)));
         assert!(resource("blok", "batch 2").contains("did you mean `block`?"));
         assert!(resource("block", "policy wieghted-fair").contains("did you mean `weighted-fair`?"));

@@ -21,7 +21,7 @@
 
 use crate::Ext2;
 use crate::allocate::Freed;
-use crate::metadata::{Class, Metadata, from_block};
+use crate::metadata::{Class, Metadata};
 use crate::node::Node;
 use crate::shared::in_name_of;
 use alloc::collections::BTreeSet;
@@ -82,7 +82,7 @@ impl Ext2 {
         if send().await.is_ok() {
             return Ok(());
         }
-        send().await.map_err(from_block)
+        send().await.map_err(|error| self.failed(error))
     }
 }
 
@@ -110,7 +110,7 @@ impl Commit {
 
     async fn run(&mut self) -> Result<(), FileError> {
         if self.since.is_none() {
-            return self.file_system.disk.flush().await.map_err(from_block);
+            return self.file_system.disk.flush().await.map_err(|error| self.file_system.failed(error));
         }
         self.gather().await?;
         self.mark_unclean().await?;
@@ -130,7 +130,7 @@ impl Commit {
         self.groups.clear();
         self.reap().await?;
         // Even where nothing of this was written: who syncs has written contents before.
-        self.file_system.disk.flush().await.map_err(from_block)?;
+        self.file_system.disk.flush().await.map_err(|error| self.file_system.failed(error))?;
         self.release().await?;
         self.since = None;
         Ok(())
@@ -211,7 +211,7 @@ impl Commit {
 
     pub(crate) async fn flush(&mut self) -> Result<(), FileError> {
         if core::mem::take(&mut self.unflushed) {
-            self.file_system.disk.flush().await.map_err(from_block)?;
+            self.file_system.disk.flush().await.map_err(|error| self.file_system.failed(error))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Writing what a commit has copied: classes one after the other, directories by the order of their sectors.
 
 use crate::commit::Commit;
-use crate::metadata::{Class, from_block};
+use crate::metadata::Class;
 use crate::read::{Run, Runs};
 use crate::shared::in_name_of;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ impl Commit {
         let calls: Vec<_> = runs.0.into_iter().map(|run| (send(&run), run)).collect();
         for (call, run) in calls {
             if call.await.is_err() {
-                send(&run).await.map_err(from_block)?;
+                send(&run).await.map_err(|error| file_system.failed(error))?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
+use gyre_interface::block::BlockError;
 use gyre_interface::files::*;
 use gyre_message::{sleep_ns, spawn_on};
 
@@ -229,6 +230,24 @@ impl Ext2 {
             false
         });
         nameless.into_iter().for_each(|node| self.doom(node));
+    }
+
+    /// Requests that the disk has not carried out: files and tables that could not be read or written.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// True where nothing can be changed: it was mounted so, or a failure of the disk has made it so.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// The file error of a block error, counted where the disk is to blame.
+    pub(crate) fn failed(&self, error: BlockError) -> FileError {
+        if error == BlockError::Io {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        from_block(error)
     }
 
     pub(crate) fn statistics_now(&self) -> FileSystemStatistics {

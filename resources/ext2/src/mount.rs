@@ -68,6 +68,8 @@ pub struct Ext2 {
     pub(crate) read_only: AtomicBool,
     /// Contents of some file were lost since somebody synced everything.
     pub(crate) write_failed: AtomicBool,
+    /// Requests that the device did not carry out, with which something of a file was lost or could not be read.
+    pub(crate) failures: AtomicU64,
     pub(crate) nodes: Shelf<u64, Arc<Node>>,
     pub(crate) names: Names,
     pub(crate) metadata: SpinLock<Metadata>,
@@ -132,6 +134,7 @@ impl Ext2 {
             geometry,
             read_only: AtomicBool::new(read_only),
             write_failed: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
             nodes: Shelf::new(options.nodes),
             names: Names::new(options.names),
             metadata: SpinLock::default(),

@@ -1,7 +1,6 @@
 //! Reading files through the cache: misses of one reader are read together, sequential readers ahead of time.
 
 use crate::Ext2;
-use crate::metadata::from_block;
 use crate::node::Node;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -165,7 +164,7 @@ impl Ext2 {
             clear(&view);
         } else {
             fetch.note_placed();
-            self.disk.read(self.sector(block), Vec::from([view])).await.map_err(from_block)?;
+            self.disk.read(self.sector(block), Vec::from([view])).await.map_err(|error| self.failed(error))?;
         }
         clear_behind(fetch.page(), index, size);
         fetch.done();
@@ -199,7 +198,7 @@ impl Ext2 {
         let mut fetches = cluster.into_iter().zip(needed).peekable();
         show(&mut fetches, 0, size);
         for (number, call) in calls.into_iter().enumerate() {
-            call.await.map_err(from_block)?;
+            call.await.map_err(|error| self.failed(error))?;
             show(&mut fetches, number + 1, size);
         }
         Ok(())

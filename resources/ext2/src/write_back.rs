@@ -2,7 +2,6 @@
 
 use crate::Ext2;
 use crate::map::Blocks;
-use crate::metadata::from_block;
 use crate::node::Node;
 use crate::read::{CLUSTER_PAGES, Run, Runs};
 use crate::shared::in_name_of;
@@ -148,7 +147,9 @@ impl Ext2 {
         };
         let calls: Vec<_> = runs.0.into_iter().map(start).collect();
         for ((run, call), owners) in calls.into_iter().zip(owners) {
-            if call.await.is_ok() || self.disk.write(run.sector, run.views).await.map_err(from_block).is_ok() {
+            if call.await.is_ok()
+                || self.disk.write(run.sector, run.views).await.map_err(|error| self.failed(error)).is_ok()
+            {
                 continue;
             }
             owners.iter().filter_map(|owner| nodes.get(*owner)).for_each(|node| self.note_write_failure(node));
@@ -158,7 +159,9 @@ impl Ext2 {
     /// Contents are lost: who syncs the file hears of it, and who syncs the file system.
     fn note_write_failure(&self, node: &Node) {
         node.write_failed.store(true, Ordering::Release);
-        self.write_failed.store(true, Ordering::Release);
+        if !self.write_failed.swap(true, Ordering::AcqRel) {
+            log::error!("ext2 {}: the disk does not take what was written, who syncs it gets EIO", self.file_system);
+        }
     }
 
     /// The nodes of dirty pages in the order of their numbers, but those to which nothing on the disk leads any more, or ever did.

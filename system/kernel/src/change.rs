@@ -2,9 +2,10 @@
 
 use crate::assembly::System;
 use crate::tenants;
-use crate::{entitlements, memory, storage};
+use crate::{bounds, entitlements, memory, storage};
 use gyre_account::{ActivityParams, ResourceId};
 use gyre_assembly::grid;
+use gyre_config::bounds::{BATCH_MAX, Floor};
 use gyre_config::native::Change;
 use gyre_config::policy::{CPU, Policy};
 use gyre_engine::{COMPUTE, Engine, GridError};
@@ -19,13 +20,13 @@ use gyre_schedulers::policy::WEIGHT_MAX;
 /// Those of the native call `set`.
 pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
     match wish {
-        Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes } => {
+        Change::Tenant { name, .. } => {
             let index = system.machine.tenants.iter().position(|tenant| tenant.name == *name).ok_or(Errno::ENOENT)?;
-            tenant(system, index, *share, (*memory_bytes, *process_memory_bytes), *processes)
+            tenant(system, index, wish)
         }
-        Change::Group { name, share, memory_bytes } => {
+        Change::Group { name, share, memory_bytes, floor } => {
             let index = system.machine.activities.iter().position(|group| group.name == *name).ok_or(Errno::ENOENT)?;
-            group(system, index, *share, *memory_bytes)
+            group(system, index, *share, memory_bytes.map(|bytes| (bytes, *floor)))
         }
         Change::Resource { name, policy, batch, cores, weight, priority } => {
             let id = match name == CPU {
@@ -33,7 +34,9 @@ pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
                 false => system.engine.resource(name).ok_or(Errno::ENOENT)?,
             };
             let mask = cores.map(|cores| checked_cores(system.engine, cores)).transpose()?;
-            if *batch == Some(0) || weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight)) {
+            if batch.is_some_and(|batch| !(1..=BATCH_MAX).contains(&batch))
+                || weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight))
+            {
                 return Err(Errno::EINVAL);
             }
             if let Some(policy) = policy {
@@ -45,23 +48,11 @@ pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
     }
 }
 
-fn tenant(
-    system: &'static System,
-    index: usize,
-    share: Option<u32>,
-    (memory_bytes, process_memory_bytes): (Option<u64>, Option<u64>),
-    processes: Option<u32>,
-) -> Result<(), Errno> {
-    let activity = *system.activities.get(index).ok_or(Errno::ENOENT)?;
-    let is_nothing = memory_bytes == Some(0) || process_memory_bytes == Some(0) || processes == Some(0);
-    if is_nothing || share.is_some_and(|share| !(1..=WEIGHT_MAX).contains(&share)) {
+fn tenant(system: &'static System, index: usize, wish: &Change) -> Result<(), Errno> {
+    let Change::Tenant { share, memory_bytes, process_memory_bytes, processes, floor, .. } = wish else {
         return Err(Errno::EINVAL);
-    }
-    if let Some(processes) = processes {
-        let running = tenants::running(index).ok_or(Errno::ENOENT)?;
-        let most = processes as usize;
-        *running.tenant.limits.lock() = TenantLimits { processes: most, threads: most };
-    }
+    };
+    let activity = *system.activities.get(index).ok_or(Errno::ENOENT)?;
     let now = system.engine.accounts().activities.params(activity);
     let params = ActivityParams {
         weight: share.unwrap_or(now.weight),
@@ -69,19 +60,40 @@ fn tenant(
         member_bytes_max: process_memory_bytes.unwrap_or(now.member_bytes_max),
         ..now
     };
+    bounds::share(system, *share)?;
+    memory_bytes.map_or(Ok(()), |bytes| bounds::memory(system.engine, activity, bytes, *floor))?;
+    let reserved = system.machine.tenants.get(index).map_or(0, |tenant| tenant.limits.memory_reservation_bytes);
+    if memory_bytes.is_some_and(|bytes| bytes < reserved) {
+        return Err(Errno::EDOM);
+    }
+    if let Some(bytes) = process_memory_bytes.filter(|bytes| *bytes != u64::MAX) {
+        bounds::process_memory(system.engine, index, bytes, params.memory_bytes_max, *floor)?;
+    }
+    if let Some(count) = *processes {
+        bounds::processes(index, count, *floor)?;
+        let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+        let most = count as usize;
+        *running.tenant.limits.lock() = TenantLimits { processes: most, threads: most };
+    }
     system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;
     memory::set_limit(activity, params.memory_bytes_max);
     storage::set_limit(activity, params.memory_bytes_max);
     Ok(())
 }
 
-fn group(system: &'static System, index: usize, share: Option<u32>, memory_bytes: Option<u64>) -> Result<(), Errno> {
+fn group(
+    system: &'static System,
+    index: usize,
+    share: Option<u32>,
+    memory_bytes: Option<(u64, Floor)>,
+) -> Result<(), Errno> {
     let activity = *system.groups.get(index).ok_or(Errno::ENOENT)?;
-    if memory_bytes == Some(0) || share.is_some_and(|share| !(1..=WEIGHT_MAX).contains(&share)) {
-        return Err(Errno::EINVAL);
-    }
-    if let Some(bytes) = memory_bytes {
-        memory::set_group_limit(activity, bytes).map_err(|_| Errno::EINVAL)?;
+    bounds::share(system, share)?;
+    if let Some((bytes, floor)) = memory_bytes {
+        if bytes != u64::MAX {
+            bounds::memory(system.engine, activity, bytes, floor)?;
+        }
+        memory::set_group_limit(activity, bytes).map_err(|_| Errno::EDOM)?;
     }
     let now = system.engine.accounts().activities.params(activity);
     let params = ActivityParams { weight: share.unwrap_or(now.weight), ..now };

@@ -43,6 +43,15 @@ pub fn remember(tenant: ActivityId, server: &'static Ext2, tables: Option<Activi
     FILE_SYSTEMS.lock().push(Mounted { tenant, server, tables });
 }
 
+/// The file system on a tenant's disk: requests that the disk has not carried out, and whether it takes no changes any more.
+pub fn disk_health(tenant: ActivityId) -> (u64, bool) {
+    let found = FILE_SYSTEMS.lock().iter().find(|mounted| mounted.tenant == tenant).copied();
+    found.map_or((0, false), |mounted| {
+        let failures = mounted.server.failures();
+        (failures, failures > 0 && mounted.server.is_read_only())
+    })
+}
+
 /// Starts the end; false where it has begun before.
 pub fn begin(system: &'static System, grace_ms: u64) -> bool {
     if ENDING.swap(true, Ordering::AcqRel) {

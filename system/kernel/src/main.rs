@@ -12,6 +12,8 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod assembly;
 #[cfg(target_os = "none")]
+mod bounds;
+#[cfg(target_os = "none")]
 mod change;
 #[cfg(target_os = "none")]
 mod ending;

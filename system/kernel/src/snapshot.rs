@@ -1,7 +1,7 @@
 //! The engine's figures in the form that the monitor exports.
 
 use crate::assembly::System;
-use crate::{memory as memory_resource, network, storage, tables, tenants};
+use crate::{ending, memory as memory_resource, network, storage, tables, tenants};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -155,6 +155,7 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
     let cache = storage::cache_usage(info.id);
     let pages = |count: usize| (count as u64).saturating_mul(gyre_machine::PAGE_BYTES as u64);
     let budget = memory_resource::figures(info.id).unwrap_or_default();
+    let (disk_failures, is_read_only) = ending::disk_health(info.id);
     let (threads, started) = index.and_then(tenants::running).map_or((0, 0), |running| {
         let tree = running.tenant.tree.lock();
         (tree.thread_count() as u32, tree.processes_started())
@@ -186,6 +187,9 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         read_bytes: disk.0,
         written_bytes: disk.1,
         alive: info.alive,
+        state: index.map(tenants::state).unwrap_or_default(),
+        disk_failures,
+        is_read_only,
         ..Activity::default()
     }
 }

@@ -16,6 +16,7 @@ use gyre_assembly::network::Network;
 use gyre_assembly::{grid, reporter};
 use gyre_async_io::AsyncIo;
 use gyre_config::boot::{EmbeddedFile, Program, Root, Tenant as Description, TenantKind};
+use gyre_config::monitor::State;
 use gyre_ext2::MountOptions;
 use gyre_file_cache::ShelfOptions;
 use gyre_interface::async_io::async_io;
@@ -29,9 +30,9 @@ use gyre_linux::file::tenant_files::{Setup, TenantFiles};
 use gyre_linux::task::launch::Launch;
 use gyre_linux::task::limits::ResourceLimits;
 use gyre_linux::tenant::TenantLimits;
-use gyre_linux::{Errno, Tenant};
+use gyre_linux::{Errno, Process, Tenant};
 use gyre_message::Link;
-use gyre_object::{Bytes, SetOnce};
+use gyre_object::{Bytes, SetOnce, SpinLock};
 use gyre_schedulers::Metric;
 use gyre_tmpfs::{Limits, Tmpfs};
 use gyre_volumes::VolumeError;
@@ -67,6 +68,21 @@ pub fn of_activity(activity: ActivityId) -> Option<&'static Running> {
     all.iter().filter_map(SetOnce::get).find(|running| running.tenant.activity() == activity)
 }
 
+/// What has become of each tenant's first program, in the description's order.
+static STATES: SetOnce<&'static [SpinLock<State>]> = SetOnce::new();
+
+/// What has become of a tenant's first program, by the tenant's index in the description.
+pub fn state(index: usize) -> State {
+    let slot = STATES.get().and_then(|all| all.get(index));
+    slot.map_or(State::Starting, |state| state.lock().clone())
+}
+
+fn set_state(index: usize, state: State) {
+    if let Some(slot) = STATES.get().and_then(|all| all.get(index)) {
+        *slot.lock() = state;
+    }
+}
+
 /// Why a tenant could not start.
 enum StartError {
     NoDisk,
@@ -82,7 +98,10 @@ impl core::fmt::Display for StartError {
             StartError::NoDisk => f.write_str("its disk is not there"),
             StartError::Volume(error) => write!(f, "its partition cannot be opened ({error:?})"),
             StartError::Files(error) => write!(f, "its disk holds no ext2 file system that can be mounted ({error:?})"),
-            StartError::Linux(error) => write!(f, "its program cannot start: {error:?}"),
+            StartError::Linux(Errno::ENOENT) => f.write_str("its program is not there (ENOENT)"),
+            StartError::Linux(Errno::EACCES) => f.write_str("its program is not executable (EACCES)"),
+            StartError::Linux(Errno::ENOEXEC) => f.write_str("its program is not one that can run here (ENOEXEC)"),
+            StartError::Linux(error) => write!(f, "its program cannot start ({error:?})"),
             StartError::OutOfMemory => f.write_str("there is not enough memory for it"),
         }
     }
@@ -105,6 +124,8 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     let disks: &'static Disks = Box::leak(Box::new(disks));
     let slots: Vec<SetOnce<&'static Running>> = system.machine.tenants.iter().map(|_| SetOnce::new()).collect();
     RUNNING.set(slots.leak());
+    let states: Vec<SpinLock<State>> = system.machine.tenants.iter().map(|_| SpinLock::new(State::Starting)).collect();
+    STATES.set(states.leak());
     let resource = system.engine.resource("process").unwrap_or(ResourceId(0));
     let (engine, async_io, passage) = (system.engine, async_io_client(system), passage(system));
     let divides_async_io = grid::has_gate(system.machine, "async_io");
@@ -112,17 +133,30 @@ pub fn start(system: &'static System, disks: Disks, net: Option<Network>) {
     let host: &'static Personality = Box::leak(Box::new(personality));
     for (index, activity) in system.activities.iter().enumerate() {
         let task = async move {
-            if let Err(error) = start_tenant(system, disks, net, host, index).await {
-                let tenant = system.machine.tenants.get(index);
-                let name = tenant.map_or("?", |tenant| tenant.name.as_str());
-                let program = tenant
-                    .and_then(|tenant| tenant.program.as_ref()?.argv.first())
-                    .map_or("none", |path| path.as_str());
-                log::error!("tenant {name} (program {program}) does not run: {error}");
+            let tenant = system.machine.tenants.get(index);
+            let name = tenant.map_or("?", |tenant| tenant.name.as_str());
+            let program =
+                tenant.and_then(|tenant| tenant.program.as_ref()?.argv.first()).map_or("none", |path| path.as_str());
+            match start_tenant(system, disks, net, host, index).await {
+                Ok(first) => watch(index, name, first).await,
+                Err(error) => {
+                    log::error!("tenant {name} (program {program}) does not run: {error}");
+                    set_state(index, State::Failed { why: alloc::format!("{error} (program {program})") });
+                }
             }
         };
         system.engine.spawn_for(resource, *activity, task);
     }
+}
+
+/// Keeps a tenant's state until its first program has ended; without one it runs what comes by `gyre exec`.
+async fn watch(index: usize, name: &str, first: Option<Arc<Process>>) {
+    set_state(index, State::Running);
+    let Some(process) = first else { return };
+    let status = process.ended.until(|| process.end_status().filter(|_| process.is_over())).await;
+    let state = State::of_status(status);
+    log::info!("{name}: the first program has {state}");
+    set_state(index, state);
 }
 
 /// The resource for work that programs do not wait for.
@@ -148,9 +182,9 @@ async fn start_tenant(
     net: Option<Network>,
     host: &'static Personality,
     index: usize,
-) -> Result<(), StartError> {
+) -> Result<Option<Arc<Process>>, StartError> {
     let (Some(description), Some(activity)) = (system.machine.tenants.get(index), system.activities.get(index)) else {
-        return Ok(());
+        return Ok(None);
     };
     let files = open_files(system, disks, net, host.passage, index).await?;
     let limits = TenantLimits {
@@ -166,10 +200,10 @@ async fn start_tenant(
         gyre_object::register_lock(name("futexes"), running.tenant.futexes.lock());
         slot.set(running);
     }
-    let Some(program) = &description.program else { return Ok(()) };
+    let Some(program) = &description.program else { return Ok(None) };
     let process = tenant.launch(launch(description, program, FileContext::new(&files)?)).await?;
     log::info!("{}: {} runs as process {}", description.name, program_name(program), process.id());
-    Ok(())
+    Ok(Some(process))
 }
 
 fn program_name(program: &Program) -> &str {

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use gyre_config::monitor::{Activity, ActivityKind};
+
 use crate::{
     http::{self, Request},
     source::Source,
@@ -25,6 +27,11 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
     let mut offset = 0;
     let mut part = match source.log(tenant, offset) {
         Ok(part) => part,
+        // It has no log: it could not even begin.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !troubles(source, tenant)?.is_empty() => {
+            http::start_stream(&mut stream, "text/plain; charset=utf-8")?;
+            return tell(stream, &troubles(source, tenant)?, &mut vec![]);
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return http::refuse(&mut stream, "404 Not Found", &error.to_string());
         }
@@ -33,6 +40,7 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
         }
     };
     http::start_stream(&mut stream, "text/plain; charset=utf-8")?;
+    let mut told = vec![];
     loop {
         let (first, bytes) = part;
         if first > offset && offset > 0 {
@@ -41,6 +49,7 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
         stream.write_all(&bytes)?;
         offset = first + bytes.len() as u64;
         if bytes.is_empty() {
+            tell(stream, &troubles(source, tenant)?, &mut told)?;
             if !follow {
                 return Ok(());
             }
@@ -48,4 +57,20 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
         }
         part = source.log(tenant, offset)?;
     }
+}
+
+/// What the owner should know of a tenant beside what it wrote.
+fn troubles(source: &Arc<dyn Source>, tenant: &str) -> io::Result<Vec<String>> {
+    let snapshot = source.snapshot()?;
+    let is_it = |one: &&Activity| one.name == tenant && matches!(one.kind, ActivityKind::Tenant | ActivityKind::System);
+    Ok(snapshot.activities.iter().find(is_it).map(Activity::troubles).unwrap_or_default())
+}
+
+/// Writes what has not been told yet, each a line that no program of the tenant wrote.
+fn tell(mut stream: &TcpStream, troubles: &[String], told: &mut Vec<String>) -> io::Result<()> {
+    for trouble in troubles.iter().filter(|trouble| !told.contains(trouble)) {
+        writeln!(stream, "[gyre: {trouble}]")?;
+    }
+    *told = troubles.to_vec();
+    Ok(())
 }

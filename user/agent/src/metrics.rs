@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use gyre_config::{
     bill::{self, Bill, ProcessLine},
-    monitor::{Activity, ActivityKind, Snapshot},
+    monitor::{Activity, ActivityKind, Snapshot, State},
 };
 
 /// Processes that get samples of their own, those that used most: a page must not grow with what tenants start.
@@ -85,7 +85,27 @@ impl Page {
             "Bytes written to the disk.",
             lines().map(|line| (tenant(&line.tenant), line.written_bytes as f64)),
         );
+        self.health(snapshot);
         self.memory(snapshot);
+    }
+
+    /// Whether tenants run, and what their disks have not carried out.
+    fn health(&mut self, snapshot: &Snapshot) {
+        let is_tenant = |one: &&Activity| matches!(one.kind, ActivityKind::Tenant | ActivityKind::System);
+        let tenants = || snapshot.activities.iter().filter(is_tenant);
+        let label = |one: &Activity| vec![("name", one.name.clone())];
+        self.family(
+            "gyre_tenant_running",
+            "gauge",
+            "1 while the tenant's first program runs, or none is described; 0 before, and when it has ended or failed.",
+            tenants().map(|one| (label(one), f64::from(u8::from(one.state == State::Running)))),
+        );
+        self.family(
+            "gyre_tenant_disk_failures_total",
+            "counter",
+            "Requests that the tenant's disk has not carried out.",
+            tenants().map(|one| (label(one), one.disk_failures as f64)),
+        );
     }
 
     fn processes(&mut self, snapshot: &Snapshot) {

@@ -126,6 +126,8 @@ fn wrong_requests_are_refused_with_a_reason() {
     assert!(agent.get("/nonsense").starts_with("HTTP/1.1 404 "));
     assert!(agent.get("/logs/nobody").starts_with("HTTP/1.1 404 "));
     assert!(agent.get("/logs/gold").contains("gold: second 000000"));
+    assert!(!agent.get("/logs/gold").contains("[gyre:"));
+    assert!(agent.get("/logs/bronze").ends_with("[gyre: the first program of tenant bronze has ended with code 7]\n"));
     let mut stream = agent.send("POST /exec HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}");
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut text = String::new();

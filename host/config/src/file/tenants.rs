@@ -12,6 +12,7 @@ use super::{
 use crate::{
     address::{self, Address},
     boot::{Activity, Entitlement, Limits, Program, Root, Tenant, TenantKind},
+    bounds::MEMORY_BYTES_MIN,
     policy::Rate,
 };
 
@@ -188,6 +189,14 @@ fn root(index: usize, shared: bool) -> Root {
 
 fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
     let memory_bytes = checker.unit(raw.memory.as_ref(), Limits::default().memory_bytes, units::bytes);
+    if let Some(text) = raw.memory.as_ref().filter(|_| memory_bytes < MEMORY_BYTES_MIN) {
+        let message = format!("a tenant cannot be limited to {}", units::show_bytes(memory_bytes));
+        checker.wrong(Problem::new(
+            text.span(),
+            message,
+            format!("expected {} or more", units::show_bytes(MEMORY_BYTES_MIN)),
+        ));
+    }
     let reservation = checker.unit(raw.memory_reservation.as_ref(), 0, units::bytes);
     if let Some(text) = raw.memory_reservation.as_ref().filter(|_| reservation > memory_bytes) {
         let message = format!("{} cannot be reserved", units::show_bytes(reservation));
@@ -204,16 +213,13 @@ fn limits(checker: &mut Checker, raw: &raw::Tenant) -> Limits {
     }
 }
 
-/// Less does not even hold the tables of a process.
-const PROCESS_BYTES_MIN: u64 = 1 << 20;
-
 /// The most that each process may hold. Above the tenant's own limit it would mean nothing: that was not what was wanted.
 fn process_memory(checker: &mut Checker, raw: &raw::Tenant, memory_bytes: u64) -> Option<u64> {
     let text = raw.process_memory.as_ref()?;
     let bytes = checker.unit(Some(text), memory_bytes, units::bytes);
-    if !(PROCESS_BYTES_MIN..=memory_bytes).contains(&bytes) {
+    if !(MEMORY_BYTES_MIN..=memory_bytes).contains(&bytes) {
         let message = format!("a process cannot be limited to {}", units::show_bytes(bytes));
-        let (least, most) = (units::show_bytes(PROCESS_BYTES_MIN), units::show_bytes(memory_bytes));
+        let (least, most) = (units::show_bytes(MEMORY_BYTES_MIN), units::show_bytes(memory_bytes));
         let problem = Problem::new(text.span(), message, format!("expected {least} to {most}, the tenant's limit"));
         checker.wrong(problem.help("`memory` limits all processes of the tenant together"));
     }

@@ -1,17 +1,17 @@
 //! Groups of tenants: their weight among their siblings, and what their tenants may hold together.
 
 use gyre_config::{
+    bounds::SHARE_MAX,
     file::units,
     monitor::{Activity, ActivityKind, Snapshot},
     native::Change,
 };
 use serde::Serialize;
 
-use super::{NONE, number, pairs, unknown, wrong};
+use super::{Bounds, NONE, number, pairs, unknown};
 use crate::{failure::Result, ui};
 
 const KEYS: &[&str] = &["share", "memory"];
-const WEIGHT_MAX: u64 = 1_000_000;
 
 /// A group after the change.
 #[derive(Serialize)]
@@ -31,19 +31,19 @@ fn groups(snapshot: &Snapshot) -> impl Iterator<Item = &Activity> + Clone {
 ///
 /// # Errors
 /// Where there is no such group, or a value makes no sense.
-pub(super) fn change(snapshot: &Snapshot, name: &str, words: &[String]) -> Result<Change> {
-    if !groups(snapshot).any(|group| group.name == name) {
-        return Err(unknown("group", name, groups(snapshot).map(|group| group.name.as_str())));
-    }
+pub(super) fn change(bounds: &Bounds, name: &str, words: &[String]) -> Result<Change> {
+    let all = groups(bounds.snapshot);
+    let own = all.clone().find(|group| group.name == name);
+    let own = own.ok_or_else(|| unknown("group", name, all.map(|group| group.name.as_str())))?;
     let (mut share, mut memory_bytes) = (None, None);
     for (key, value) in pairs(words, KEYS)? {
         match key {
-            "share" => share = Some(number(key, value, WEIGHT_MAX)? as u32),
+            "share" => share = Some(number(key, value, SHARE_MAX.into())? as u32),
             _ if value == NONE => memory_bytes = Some(u64::MAX),
-            _ => memory_bytes = Some(units::bytes(value).map_err(|expected| wrong(key, value, &expected))?),
+            _ => memory_bytes = Some(bounds.memory(own, value)?),
         }
     }
-    Ok(Change::Group { name: name.into(), share, memory_bytes })
+    Ok(Change::Group { name: name.into(), share, memory_bytes, floor: bounds.floor })
 }
 
 /// All groups as they are.
@@ -69,7 +69,9 @@ pub(super) fn table(groups: &[GroupNow]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use gyre_config::bounds::Floor;
+
+    use super::{super::tests::held, *};
 
     fn machine() -> Snapshot {
         let activity = |kind, name: &str| Activity { name: name.into(), kind, ..Activity::default() };
@@ -83,15 +85,15 @@ mod tests {
 
     #[test]
     fn a_group_has_a_weight_and_a_limit_that_can_be_taken_away() {
-        let group = |share, memory_bytes| Change::Group { name: "web".into(), share, memory_bytes };
-        let change = |text| change(&machine(), "web", &words(text)).unwrap();
+        let group = |share, memory_bytes| Change::Group { name: "web".into(), share, memory_bytes, floor: Floor::Held };
+        let change = |text| change(&held(&machine()), "web", &words(text)).unwrap();
         assert_eq!(change("memory 64MiB share 3"), group(Some(3), Some(64 << 20)));
         assert_eq!(change("memory none"), group(None, Some(u64::MAX)));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_with_advice() {
-        let message = |name, text| format!("{:?}", change(&machine(), name, &words(text)).unwrap_err().report);
+        let message = |name, text| format!("{:?}", change(&held(&machine()), name, &words(text)).unwrap_err().report);
         assert!(message("wep", "share 1").contains("did you mean `web`?"));
         assert!(message("shop", "share 1").contains("there is no group"));
         assert!(message("web", "processes 1").contains("there is no key"));

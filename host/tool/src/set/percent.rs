@@ -1,6 +1,7 @@
 //! Shares that are percentages: they sum to 100, so what one tenant gets the others give, each in proportion to what it has.
 
 use gyre_config::{
+    bounds::Floor,
     monitor::{Activity, ActivityKind, Snapshot},
     native::Change,
 };
@@ -24,6 +25,7 @@ pub fn followers(snapshot: &Snapshot, change: &Change) -> Vec<Change> {
         memory_bytes: None,
         process_memory_bytes: None,
         processes: None,
+        floor: Floor::Held,
     };
     others.iter().zip(divided).map(set).collect()
 }
@@ -54,6 +56,7 @@ mod tests {
             memory_bytes: None,
             process_memory_bytes: None,
             processes: None,
+            floor: Floor::Held,
         };
         for change in followers(&machine, &wish).into_iter().chain([wish]) {
             let Change::Tenant { name, share: Some(share), .. } = change else { panic!("shares") };
@@ -92,6 +95,7 @@ mod tests {
             memory_bytes: None,
             process_memory_bytes: None,
             processes: None,
+            floor: Floor::Held,
         };
         assert!(followers(&machine, &wish).is_empty());
     }

@@ -75,9 +75,9 @@ impl Native {
                 self.index(name).err().unwrap_or_else(|| because(format!("the tenant `{name}` has not started yet")))
             }
             (Some(libc::ENOENT), Change::Group { .. }) => because(format!("there is no group `{name}`")),
-            (Some(libc::EINVAL), Change::Group { memory_bytes: Some(_), .. }) => {
-                because(format!("the tenants of `{name}` have more memory reserved than that"))
-            }
+            (Some(libc::EDOM), _) => because(format!("`{name}` has more memory reserved than that")),
+            (Some(libc::EBUSY), _) => because(format!("`{name}` holds more than that now: wait, or force it")),
+            (Some(libc::ERANGE), _) => because(format!("that is more than the machine has for `{name}`")),
             (Some(libc::ENOENT), Change::Resource { .. }) => because(format!("there is no resource `{name}`")),
             (Some(libc::EOPNOTSUPP), _) => because(format!(
                 "`{name}` has no policy of its own: the CPU's decides; change that of `cpu`, or its weight"
