@@ -9,7 +9,8 @@ use gyre_config::file::CORES_MAX;
 
 const AFTER: &str = "\
 Exit codes: 0 done · 1 failed · 2 wrong command line · 3 the machine file is wrong · 4 the host lacks something
-(gyre doctor says what) · 5 the machine stopped by itself.
+(gyre doctor says what) · 5 the machine stopped by itself · 6 a tenant did not run, or its disk failed ·
+7 the machine no longer answered · 130 interrupted. docs/guide/when-something-fails.md has all messages.
 
 Examples:
   ./gyre run examples/three-tenants.toml --for 30s   boot, serve, show shares, end with the bill
@@ -141,6 +142,12 @@ pub struct Run {
     /// Write the result as JSON to standard output
     #[arg(long)]
     pub json: bool,
+    /// End a machine that has not answered for so long, with exit code 7; 0s for never
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    pub patience: std::time::Duration,
+    /// Start also where the host's disk may become full: tenants that write get EIO then
+    #[arg(long)]
+    pub small_disk: bool,
     /// Keep the bill in results/bill.txt and show it in README.md
     #[arg(long)]
     pub record: bool,

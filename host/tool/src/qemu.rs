@@ -1,5 +1,7 @@
 //! QEMU: how it is called, and that it never outlives us.
 
+mod end;
+
 use std::{
     fs::File,
     os::{
@@ -10,7 +12,8 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use gyre_config::{address, file::Bus, native};
+pub use end::End;
+use gyre_config::{address, file::Bus};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::{
@@ -19,13 +22,8 @@ use crate::{
     symbols::Symbols,
 };
 
-/// The debug-exit device makes QEMU end with twice the kernel's code plus one: 0 becomes 1.
-const EXIT_CLEAN: i32 = 1;
-/// The kernel's code 101, as of a Rust program that panicked.
-const EXIT_PANIC: i32 = 203;
-
-/// The kernel's code 3: it says on the console what it lacks.
-const EXIT_NO_START: i32 = 7;
+/// What the host's disk does not carry out is an error of the tenant's disk: by default QEMU stops the whole machine where the host's disk is full.
+const ERRORS: &str = ",werror=report,rerror=report";
 
 /// Lines of the console that a failure shows: a dump of registers, the longest trace and a few lines before them.
 const LINES_SHOWN: usize = 44;
@@ -135,15 +133,11 @@ impl Qemu {
         let log = Symbols::of(&self.kernel).pass_text(&command::last_lines(&log.unwrap_or_default(), LINES_SHOWN));
         let errors = std::fs::read_to_string(self.console.with_extension("qemu")).unwrap_or_default();
         let tail = [log.trim_end(), &command::last_lines(&errors, 5)].join("\n");
-        let how = match status.code() {
-            // QEMU's own failures end with 1 too, but with words.
-            Some(EXIT_CLEAN) if errors.trim().is_empty() => "the machine switched itself off".to_owned(),
-            Some(EXIT_PANIC) => "the machine's kernel panicked".to_owned(),
-            Some(EXIT_NO_START) => "the machine's kernel could not start".to_owned(),
-            _ => format!("QEMU ended ({status})"),
-        };
-        Failure::with_help(how, format!("The console's last lines ({}):\n{}", self.console.display(), tail.trim()))
-            .kind(Kind::Machine)
+        Failure::with_help(
+            End::of(status, &errors).sentence(),
+            format!("The console's last lines ({}):\n{}", self.console.display(), tail.trim()),
+        )
+        .kind(Kind::Machine)
     }
 }
 
@@ -155,6 +149,30 @@ impl Qemu {
         let rest = stat.rsplit(')').next().unwrap_or_default();
         let ticks: f64 = rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
         ticks / 100.0
+    }
+}
+
+impl Qemu {
+    /// Whether one of its threads has something to do, whether or not it gets time (proc(5): state R).
+    pub fn wants_to_run(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let is_ready = |path: PathBuf| {
+            let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('R'))
+        };
+        tasks.is_ok_and(|mut tasks| tasks.any(|task| task.is_ok_and(|task| is_ready(task.path()))))
+    }
+
+    /// Whether somebody has stopped it (proc(5): state T, SIGSTOP).
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    }
+
+    /// The sentence of an end.
+    pub fn end(&self, status: ExitStatus) -> End {
+        let errors = std::fs::read_to_string(self.console.with_extension("qemu")).unwrap_or_default();
+        End::of(status, &errors)
     }
 }
 
@@ -176,7 +194,7 @@ fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
     for (index, disk) in machine.disks.iter().enumerate() {
         let file = escaped(disk);
         qemu.arg("-drive")
-            .arg(format!("if=none,id=disk{index},format=raw,cache=writeback,file={file}{}", machine.throttle));
+            .arg(format!("if=none,id=disk{index},format=raw,cache=writeback{ERRORS},file={file}{}", machine.throttle));
         attach(qemu, machine, index);
     }
     if let Some(wire) = &machine.wire {
@@ -219,5 +237,5 @@ fn keep_open(socket: &UnixStream) -> Result<()> {
 
 /// Whether the machine has ended itself, in order and with its disks written back.
 pub fn is_orderly(status: ExitStatus) -> bool {
-    status.code() == Some(2 * i32::from(native::EXIT_ENDED) + 1)
+    End::of(status, "") == End::Orderly
 }

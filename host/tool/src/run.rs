@@ -2,7 +2,9 @@
 
 mod end;
 mod plain;
+mod pulse;
 mod result;
+mod space;
 mod start;
 
 use std::{
@@ -13,15 +15,20 @@ use std::{
 
 use crate::{
     check, cli,
-    failure::Result,
+    failure::{Failure, Kind, Result},
     namespace,
     project::Project,
     qemu,
     record::{self, Watch},
     stop::Stop,
     ui,
-    view::{Sampler, page, sampler::Sources, terminal},
+    view::{
+        Sampler, page,
+        sampler::Sources,
+        terminal::{self, Leaving},
+    },
 };
+use pulse::{Pulse, Silence};
 pub use result::Outcome;
 pub use start::{Running, start, start_with_clock};
 
@@ -44,7 +51,8 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     let watched = watch(&mut running, arguments, &stop, &sampler);
     let outcome = Outcome::of(&mut running, &sampler);
     drop(sampler);
-    if arguments.on == cli::Kernel::Gyre {
+    let is_silent = watched.as_ref().is_err_and(|failure| failure.kind == Kind::Silent);
+    if arguments.on == cli::Kernel::Gyre && !is_silent {
         running.end();
     }
     if let Some(copying) = &running.copying {
@@ -84,12 +92,42 @@ pub fn sources(running: &Running) -> Sources {
 fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc<Sampler>) -> Result<()> {
     let started = Instant::now();
     let name = running.description.machine.name.clone();
-    let mut over = || is_over(running, started, arguments.duration, stop);
+    let patience = Some(arguments.patience).filter(|patience| !patience.is_zero());
+    let mut pulse = Pulse::new(patience);
+    let mut over = || {
+        let is_over = is_over(running, started, arguments.duration, stop)?;
+        if !is_over {
+            answers(running, &mut pulse, sampler)?;
+        }
+        Ok(is_over)
+    };
     match () {
-        () if arguments.console => plain::wait(&mut over),
-        () if terminal::is_possible() && !arguments.json => terminal::watch(sampler, &name, over),
+        () if arguments.console => plain::wait(sampler, &mut over),
+        () if terminal::is_possible() && !arguments.json => terminal::watch(sampler, &name, Leaving::Machine, over),
         () => plain::watch(sampler, &mut over),
     }
+}
+
+/// Tells of a machine that does not answer.
+///
+/// # Errors
+/// When it has not answered for longer than its owner waits.
+fn answers(running: &Running, pulse: &mut Pulse, sampler: &Sampler) -> Result<()> {
+    let silent = |time: Duration| format!("the machine has not answered for {} s", time.as_secs());
+    match pulse.look(sampler.answers(), &running.qemu) {
+        Silence::Nothing => {}
+        Silence::Long(time) => sampler.tell(&format!("{}{}", silent(time), running.why_silent())),
+        Silence::TooLong(time) => {
+            let message = format!("{}, so QEMU is ended; its disks stay as they are", silent(time));
+            let help = format!(
+                "{}\nThe console's last lines:\n{}",
+                running.why_silent().trim_start_matches(": "),
+                running.last_words()
+            );
+            return Err(Failure::with_help(message, help).kind(Kind::Silent));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a run is to end: by signal, by time, or because the machine has ended.

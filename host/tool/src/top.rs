@@ -39,7 +39,7 @@ pub fn top(arguments: &cli::Top) -> Result<ExitCode> {
     let sources =
         Sources { machine: name.clone(), shares: shares(&snapshot), link_bits_per_second: None, wire: None, agent };
     let sampler = Sampler::start(sources)?;
-    terminal::watch(&sampler, &name, || Ok(stop.is_set()))?;
+    terminal::watch(&sampler, &name, terminal::Leaving::View, || Ok(stop.is_set()))?;
     Ok(ExitCode::SUCCESS)
 }
 

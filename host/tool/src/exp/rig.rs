@@ -192,5 +192,7 @@ fn arguments(file: PathBuf, on: cli::Kernel) -> cli::Run {
         append: String::new(),
         json: false,
         record: false,
+        patience: Duration::ZERO,
+        small_disk: false,
     }
 }

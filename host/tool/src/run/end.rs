@@ -26,12 +26,23 @@ impl Running {
         }
         let step = Step::start("ending");
         let started = Instant::now();
-        if let Err(failure) = self.agent.end(GRACE) {
-            drop(step);
-            return ui::warn(&format!("the machine is killed, its file systems stay in use: {}", failure.report));
-        }
-        while started.elapsed() < LIMIT && !self.has_ended() {
+        // In a thread: a machine of one core may end before it has answered, and what counts is its end.
+        let agent = self.agent.clone();
+        let asked = std::thread::spawn(move || agent.end(GRACE));
+        let mut answer = None;
+        let mut asked = Some(asked);
+        while started.elapsed() < LIMIT && !self.has_ended() && !matches!(answer, Some(Err(_))) {
+            if asked.as_ref().is_some_and(std::thread::JoinHandle::is_finished) {
+                answer = asked.take().and_then(|asked| asked.join().ok());
+            }
             std::thread::sleep(STEP);
+        }
+        if let (Some(Err(failure)), false) = (&answer, self.has_ended()) {
+            drop(step);
+            let why = &failure.report;
+            return ui::warn(&format!(
+                "the machine does not end in order, so QEMU is ended; its file systems stay in use: {why}"
+            ));
         }
         match self.qemu.ended() {
             Ok(Some(status)) if qemu::is_orderly(status) => step.done(),
@@ -42,7 +53,9 @@ impl Running {
             _ => {
                 drop(step);
                 let limit = LIMIT.as_secs();
-                ui::warn(&format!("the machine did not end in {limit} s: it is killed, its file systems stay in use"));
+                ui::warn(&format!(
+                    "the machine did not end in {limit} s, so QEMU is ended; its file systems stay in use"
+                ));
             }
         }
     }
@@ -53,5 +66,6 @@ impl Running {
 }
 
 fn odd_end(status: ExitStatus, running: &Running) -> String {
-    format!("the machine ended, but not in order ({status}); its console's log is {}", running.console.display())
+    let sentence = running.qemu.end(status).sentence();
+    format!("while it was to end: {sentence}; its console's log is {}", running.console.display())
 }

@@ -29,13 +29,26 @@ const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 /// What `over` says.
 pub fn watch(sampler: &Sampler, over: &mut impl FnMut() -> Result<bool>) -> Result<()> {
     let mut samples = sampler.subscribe();
+    let mut told = vec![];
     while !over()? {
         while let Ok(sample) = samples.try_recv() {
             ui::say(&line(&sample));
+            tell(&sample.troubles, &mut told);
         }
         std::thread::sleep(STEP);
     }
     Ok(())
+}
+
+/// Warns of what has not been said yet. Of a disk that goes on failing only the first time: the number changes each second.
+pub fn tell(troubles: &[String], told: &mut Vec<String>) {
+    let head = |text: &String| text.split('(').next().unwrap_or_default().to_owned();
+    for trouble in troubles {
+        if !told.contains(&head(trouble)) {
+            ui::warn(trouble);
+            told.push(head(trouble));
+        }
+    }
 }
 
 fn line(sample: &Sample) -> String {
@@ -93,8 +106,10 @@ pub fn console(path: &Path, mut symbols: Symbols) -> Result<Copying> {
 ///
 /// # Errors
 /// What `over` says.
-pub fn wait(over: &mut impl FnMut() -> Result<bool>) -> Result<()> {
+pub fn wait(sampler: &Sampler, over: &mut impl FnMut() -> Result<bool>) -> Result<()> {
+    let mut told = vec![];
     while !over()? {
+        tell(&sampler.troubles(), &mut told);
         std::thread::sleep(STEP);
     }
     Ok(())

@@ -9,9 +9,9 @@ use super::Running;
 use crate::{
     bill,
     check::print_json,
-    failure::{Failure, Result},
+    failure::{Failure, Kind, Result},
     ui::{self, Paint, paint},
-    view::{Sample, Sampler},
+    view::{Sample, Sampler, sample::troubles},
     wire::Figures,
 };
 
@@ -34,6 +34,10 @@ pub struct Outcome {
     pub clients: BTreeMap<String, String>,
     /// The bill, where the machine's agent answers.
     pub bill: Option<Bill>,
+    /// What went wrong, each a sentence.
+    pub troubles: Vec<String>,
+    /// Every tenant has run, and no disk has failed.
+    pub is_whole: bool,
     /// Every second.
     pub samples: Vec<Sample>,
 }
@@ -42,7 +46,11 @@ impl Outcome {
     /// Ends the clients and takes stock.
     pub fn of(running: &mut Running, sampler: &Sampler) -> Self {
         // The figures first: without the clients the machine is idle, and the bill would show that.
-        let snapshot = running.agent.snapshot().ok().or_else(|| sampler.latest());
+        let snapshot = running.agent.snapshot().ok().or_else(|| sampler.last());
+        let troubles = [sampler.told(), snapshot.as_ref().map(troubles).unwrap_or_default()].concat();
+        let is_whole = snapshot.as_ref().is_none_or(|snapshot| {
+            snapshot.activities.iter().all(|one| !one.state.has_failed() && one.disk_failures == 0)
+        });
         let wire = running.wire.counters.read();
         let samples = sampler.history();
         Self {
@@ -54,6 +62,8 @@ impl Outcome {
             link_used_percent: mean_used(&samples),
             clients: running.stop_clients().into_iter().collect(),
             bill: snapshot.as_ref().map(Bill::of),
+            troubles,
+            is_whole,
             samples,
         }
     }
@@ -103,7 +113,13 @@ impl Outcome {
     /// # Errors
     /// When it does not.
     pub fn check(&self) -> Result<()> {
-        self.bill.as_ref().map_or(Ok(()), bill::check)
+        self.bill.as_ref().map_or(Ok(()), bill::check)?;
+        if self.is_whole {
+            return Ok(());
+        }
+        let help = "docs/guide/when-something-fails.md says what to do";
+        let text = self.troubles.join("; ");
+        Err(Failure::with_help(text, help).kind(Kind::Tenant))
     }
 
     fn rows(&self) -> Vec<Vec<String>> {

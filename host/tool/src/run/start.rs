@@ -16,7 +16,7 @@ use gyre_config::{
     policy::Rate,
 };
 
-use super::plain;
+use super::{plain, space};
 use crate::{
     agent::Agent,
     build, cli,
@@ -115,6 +115,7 @@ pub fn start_with_clock(
     let lock = lock(&folder, &description.machine.name)?;
     let boot = boot(project, &description, arguments, &folder)?;
     let disks = disks(project, &description, &folder)?;
+    space::check(&disks, arguments.small_disk)?;
     let console = folder.join("console.log");
     // What the last run said must not be taken for this one's.
     let _ = std::fs::remove_file(&console);
@@ -294,6 +295,20 @@ impl Running {
         let note = self.first_page.map(|time| format!("first page after {:.2} s", time.as_secs_f64()));
         step.done_with(&note.unwrap_or_default());
         Ok(())
+    }
+
+    /// Why the machine may be silent, as the end of a sentence, as far as the host can tell.
+    pub fn why_silent(&self) -> &'static str {
+        match () {
+            () if self.qemu.is_stopped() => ": its QEMU is stopped (SIGSTOP; kill -CONT lets it go on)",
+            () if self.qemu.wants_to_run() => ": it computes, and its agent does not come to answer",
+            () => ": its cores wait for something",
+        }
+    }
+
+    /// What the console said last.
+    pub fn last_words(&self) -> String {
+        last_lines(&self.log(), 12)
     }
 
     fn log(&self) -> String {

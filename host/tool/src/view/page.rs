@@ -4,10 +4,11 @@ use std::{convert::Infallible, net::Ipv4Addr, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::State,
-    http::{StatusCode, header},
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{self, Next},
     response::{
-        Html, IntoResponse,
+        Html, IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
     },
     routing::get,
@@ -41,7 +42,7 @@ pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
     let run = move || {
         runtime.block_on(async {
             if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                let _ = axum::serve(listener, routes(sampler)).await;
+                let _ = axum::serve(listener, routes(sampler, port)).await;
             }
         });
     };
@@ -49,7 +50,26 @@ pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
     Ok(())
 }
 
-fn routes(sampler: Arc<Sampler>) -> Router {
+/// Whether a request is meant for this page: a name that another server has pointed here (DNS rebinding), or a page of another origin, is not.
+fn is_ours(headers: &HeaderMap, port: u16) -> bool {
+    let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_host = |host: &str| hosts.iter().any(|own| own == host);
+    let is_origin = |origin: &str| origin.strip_prefix("http://").is_some_and(is_host);
+    let is_site = |site: &str| matches!(site, "same-origin" | "none");
+    text("host").is_some_and(is_host)
+        && text("origin").is_none_or(is_origin)
+        && text("sec-fetch-site").is_none_or(is_site)
+}
+
+async fn guard(State(port): State<u16>, request: Request, next: Next) -> Response {
+    match is_ours(request.headers(), port) {
+        true => next.run(request).await,
+        false => (StatusCode::FORBIDDEN, "this page is for http://127.0.0.1 on this host only\n").into_response(),
+    }
+}
+
+fn routes(sampler: Arc<Sampler>, port: u16) -> Router {
     Router::new()
         .route(
             "/",
@@ -60,6 +80,7 @@ fn routes(sampler: Arc<Sampler>) -> Router {
         .route("/bill.json", get(bill_json))
         .route("/bill.csv", get(bill_csv))
         .with_state(sampler)
+        .layer(middleware::from_fn_with_state(port, guard))
 }
 
 #[derive(serde::Serialize)]
@@ -96,6 +117,23 @@ async fn bill_csv(State(sampler): State<Arc<Sampler>>) -> impl IntoResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_hosts_and_origins_are_refused() {
+        let asked = |list: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            list.iter().for_each(|(name, value)| drop(headers.insert(*name, value.parse().unwrap())));
+            is_ours(&headers, 8077)
+        };
+        let own = ("host", "127.0.0.1:8077");
+        assert!(asked(&[own]) && asked(&[("host", "localhost:8077")]));
+        assert!(asked(&[own, ("origin", "http://127.0.0.1:8077"), ("sec-fetch-site", "same-origin")]));
+        for other in ["evil.example:8077", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8077.evil.example", ""] {
+            assert!(!asked(&[("host", other)]), "{other}");
+        }
+        assert!(!asked(&[]) && !asked(&[own, ("origin", "http://evil.example")]) && !asked(&[own, ("origin", "null")]));
+        assert!(!asked(&[own, ("sec-fetch-site", "cross-site")]));
+    }
 
     #[test]
     fn the_page_links_nowhere() {

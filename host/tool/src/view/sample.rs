@@ -25,6 +25,13 @@ pub struct Sample {
     pub cores: Vec<Core>,
     /// The bill since the start.
     pub bill: Option<Bill>,
+    /// What is wrong, each a sentence.
+    pub troubles: Vec<String>,
+}
+
+/// What is wrong with the tenants of a machine, each a sentence.
+pub fn troubles(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.activities.iter().flat_map(gyre_config::monitor::Activity::troubles).collect()
 }
 
 /// One tenant in one second.
@@ -40,6 +47,8 @@ pub struct Tenant {
     pub sent_bits_per_second: f64,
     /// What it received.
     pub received_bits_per_second: f64,
+    /// What has become of its first program; empty where the machine has not said.
+    pub state: String,
     /// Its part of the machine's cores, in percent of all of them.
     pub cpu_percent: f64,
     /// Memory now.
@@ -137,6 +146,7 @@ impl Sample {
             tenant.received_bits_per_second = line.received_bytes as f64 * 8.0 / seconds;
             let limit = now.activities.iter().find(|activity| activity.name == line.tenant);
             tenant.memory_limit_bytes = limit.map_or(0, |activity| activity.memory_bytes_limit);
+            tenant.state = limit.map_or_else(String::new, |activity| activity.state.to_string());
         }
         self.cores = window.cores.iter().map(|core| parts(core, window)).collect();
         self.bill = Some(Bill::of(now));

@@ -2,14 +2,17 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use gyre_config::monitor::Snapshot;
 use tokio::sync::broadcast;
 
-use super::sample::{Sample, Window};
+use super::sample::{self, Sample, Window};
 use crate::{
     agent::Agent,
     failure::{Context as _, Result},
@@ -40,6 +43,11 @@ pub struct Sampler {
     pub machine: String,
     history: Mutex<VecDeque<Sample>>,
     latest: Mutex<Option<Snapshot>>,
+    /// The newest figures that there were, also of a machine that does not answer any more.
+    last: Mutex<Option<Snapshot>>,
+    answers: AtomicU64,
+    /// What is wrong beside what the figures say.
+    told: Mutex<Vec<String>>,
     news: broadcast::Sender<Sample>,
 }
 
@@ -59,6 +67,9 @@ impl Sampler {
             machine: sources.machine.clone(),
             history: Mutex::default(),
             latest: Mutex::default(),
+            last: Mutex::default(),
+            answers: AtomicU64::new(0),
+            told: Mutex::default(),
             news: broadcast::channel(16).0,
         });
         let (samples, figures) = (sampler.clone(), sampler.clone());
@@ -81,6 +92,35 @@ impl Sampler {
         self.latest.lock().ok().and_then(|latest| latest.clone())
     }
 
+    /// Returns the newest figures that there were: a bill needs them also when the machine does not answer any more.
+    pub fn last(&self) -> Option<Snapshot> {
+        self.last.lock().ok().and_then(|last| last.clone())
+    }
+
+    /// How often the machine has answered.
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Says something of the whole machine to everybody who watches.
+    pub fn tell(&self, text: &str) {
+        if let Ok(mut told) = self.told.lock() {
+            told.push(text.to_owned());
+        }
+    }
+
+    /// What was said of the whole machine.
+    pub fn told(&self) -> Vec<String> {
+        self.told.lock().map_or_else(|_| vec![], |told| told.clone())
+    }
+
+    /// What is wrong: of the machine, then of each tenant.
+    pub fn troubles(&self) -> Vec<String> {
+        let told = self.told();
+        let tenants = self.last().map(|snapshot| sample::troubles(&snapshot)).unwrap_or_default();
+        told.into_iter().chain(tenants).collect()
+    }
+
     /// Gets every sample from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Sample> {
         self.news.subscribe()
@@ -94,7 +134,7 @@ impl Sampler {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             next = (next + PERIOD).max(Instant::now());
             let now = self.look(sources);
-            self.publish(sample(sources, started, &before, &now));
+            self.publish(Sample { troubles: self.troubles(), ..sample(sources, started, &before, &now) });
             before = now;
         }
     }
@@ -108,6 +148,10 @@ impl Sampler {
         let mut next = Instant::now();
         loop {
             let answer = agent.snapshot().ok();
+            if let (Some(_), Ok(mut last)) = (&answer, self.last.lock()) {
+                last.clone_from(&answer);
+                self.answers.fetch_add(1, Ordering::Relaxed);
+            }
             if let Ok(mut latest) = self.latest.lock() {
                 *latest = answer;
             }

@@ -5,7 +5,7 @@ use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 use gyre_config::file::units::{show_bits_per_second, show_bytes};
 use ratatui::{
     DefaultTerminal, Frame,
-    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
     layout::{Constraint, Layout, Rect},
     style::{Color, Modifier, Style},
     symbols::Marker,
@@ -49,10 +49,15 @@ pub fn is_possible() -> bool {
 ///
 /// # Errors
 /// What `over` says, or the terminal.
-pub fn watch(sampler: &Arc<Sampler>, title: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()> {
+pub fn watch(
+    sampler: &Arc<Sampler>,
+    title: &str,
+    leaving: Leaving,
+    mut over: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     let mut terminal = ratatui::try_init().context(|| "the terminal does not work".into())?;
     let cleared = terminal.clear().context(|| "the terminal does not work".into());
-    let ended = cleared.and_then(|()| run(&mut terminal, sampler, title, &mut over));
+    let ended = cleared.and_then(|()| run(&mut terminal, sampler, title, leaving, &mut over));
     ratatui::restore();
     ended
 }
@@ -61,31 +66,69 @@ fn run(
     terminal: &mut DefaultTerminal,
     sampler: &Sampler,
     title: &str,
+    leaving: Leaving,
     over: &mut impl FnMut() -> Result<bool>,
 ) -> Result<()> {
+    let mut question = Question::None;
     loop {
         let history = sampler.history();
-        terminal.draw(|frame| draw(frame, title, &history)).context(|| "the terminal does not work".into())?;
-        if over()? || wish()? == Wish::Leave {
+        terminal
+            .draw(|frame| draw(frame, title, &history, question))
+            .context(|| "the terminal does not work".into())?;
+        if over()? {
+            return Ok(());
+        }
+        let (wish, next) = answered(question, leaving, key()?);
+        question = next;
+        if wish == Wish::Leave {
             return Ok(());
         }
     }
 }
 
-fn wish() -> Result<Wish> {
-    let failed = || "the terminal does not work".to_owned();
-    if !event::poll(STEP).context(failed)? {
-        return Ok(Wish::Stay);
-    }
-    let Event::Key(key) = event::read().context(failed)? else {
-        return Ok(Wish::Stay);
-    };
-    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-    let leave = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || control_c;
-    Ok(if leave && key.kind == KeyEventKind::Press { Wish::Leave } else { Wish::Stay })
+/// What is asked on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// Nothing.
+    None,
+    /// Whether the machine is to end.
+    End,
 }
 
-fn draw(frame: &mut Frame, title: &str, history: &[Sample]) {
+/// What leaving the view means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The view ends and nothing else.
+    View,
+    /// The machine ends for all its tenants: it is asked for.
+    Machine,
+}
+
+/// What a key means; Ctrl-C is clear by itself.
+fn answered(question: Question, leaving: Leaving, key: Option<KeyEvent>) -> (Wish, Question) {
+    let Some(key) = key else { return (Wish::Stay, question) };
+    let is_control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    let is_leave = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
+    match (question, key.code) {
+        _ if is_control_c => (Wish::Leave, Question::None),
+        (Question::End, KeyCode::Char('y' | 'Y')) => (Wish::Leave, Question::None),
+        (Question::End, _) => (Wish::Stay, Question::None),
+        (Question::None, _) if is_leave && leaving == Leaving::View => (Wish::Leave, Question::None),
+        (Question::None, _) if is_leave => (Wish::Stay, Question::End),
+        _ => (Wish::Stay, Question::None),
+    }
+}
+
+fn key() -> Result<Option<KeyEvent>> {
+    let failed = || "the terminal does not work".to_owned();
+    if !event::poll(STEP).context(failed)? {
+        return Ok(None);
+    }
+    let Event::Key(key) = event::read().context(failed)? else { return Ok(None) };
+    Ok(Some(key).filter(|key| key.kind == KeyEventKind::Press))
+}
+
+fn draw(frame: &mut Frame, title: &str, history: &[Sample], question: Question) {
     let Some(last) = history.last() else {
         frame.render_widget(Paragraph::new("waiting for the first second ..."), frame.area());
         return;
@@ -104,8 +147,19 @@ fn draw(frame: &mut Frame, title: &str, history: &[Sample]) {
     frame.render_widget(tenant_table(last), table);
     draw_chart(frame, chart, history);
     frame.render_widget(core_bars(last, partition), partition);
-    let help = "q or Ctrl-C: end";
-    frame.render_widget(Paragraph::new(help).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    frame.render_widget(footer(last, question), foot);
+}
+
+/// The question, else what is wrong, else the keys.
+fn footer(last: &Sample, question: Question) -> Paragraph<'static> {
+    let bad = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+    match (question, last.troubles.is_empty()) {
+        (Question::End, _) => {
+            Paragraph::new("End the machine for all its tenants? y: end it, any other key: go on").style(bad)
+        }
+        (Question::None, false) => Paragraph::new(last.troubles.join(" · ")).style(bad),
+        (Question::None, true) => Paragraph::new("q or Ctrl-C: end").style(Style::new().add_modifier(Modifier::DIM)),
+    }
 }
 
 fn headline<'a>(title: &'a str, last: &Sample) -> Paragraph<'a> {
@@ -262,13 +316,26 @@ mod tests {
         for (width, height) in [(120, 30), (80, 24), (20, 5), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             let history: Vec<Sample> = (0..5).map(|at| sample(f64::from(at))).collect();
-            terminal.draw(|frame| draw(frame, "three", &history)).unwrap();
+            terminal.draw(|frame| draw(frame, "three", &history, Question::None)).unwrap();
             let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
             assert!(
                 width < 100 || (text.contains("gold") && text.contains("60.0 %") && text.contains("99.5 %")),
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn q_asks_before_it_ends_a_machine_and_leaves_a_view_at_once() {
+        let key = |code| Some(KeyEvent::new(code, KeyModifiers::NONE));
+        let q = key(KeyCode::Char('q'));
+        assert_eq!(answered(Question::None, Leaving::View, q), (Wish::Leave, Question::None));
+        assert_eq!(answered(Question::None, Leaving::Machine, q), (Wish::Stay, Question::End));
+        assert_eq!(answered(Question::End, Leaving::Machine, None), (Wish::Stay, Question::End));
+        assert_eq!(answered(Question::End, Leaving::Machine, key(KeyCode::Char('n'))), (Wish::Stay, Question::None));
+        assert_eq!(answered(Question::End, Leaving::Machine, key(KeyCode::Char('y'))), (Wish::Leave, Question::None));
+        let control_c = Some(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert_eq!(answered(Question::None, Leaving::Machine, control_c), (Wish::Leave, Question::None));
     }
 
     #[test]
