@@ -20,6 +20,8 @@ const WRITE_PROTECTED: u8 = 1 << 7;
 /// A unit that starts may take its time: so many tries, so far apart.
 const READY_TRIES: usize = 50;
 const READY_PAUSE_NS: u64 = 100_000_000;
+/// How long that is, s.
+const READY_S: u64 = READY_TRIES as u64 * READY_PAUSE_NS / 1_000_000_000;
 
 /// Finds out what the unit is.
 ///
@@ -73,7 +75,7 @@ async fn until_ready(unit: &Unit) -> Result<(), BlockError> {
             refused => return Err(refused.error()),
         }
     }
-    log::error!("a SCSI disk was not ready after {} s", READY_TRIES as u64 * READY_PAUSE_NS / 1_000_000_000);
+    log::error!("a SCSI disk was not ready after {} s", READY_S);
     Err(BlockError::Io)
 }
 

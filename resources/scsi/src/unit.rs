@@ -67,7 +67,7 @@ impl Unit {
                 Verdict::Again => {}
                 Verdict::Later => {
                     sleep_ns(pause_ns).await;
-                    pause_ns *= 2;
+                    pause_ns = pause_ns.saturating_mul(2);
                 }
                 refused => return Err(refused.error()),
             }

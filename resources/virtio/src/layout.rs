@@ -63,11 +63,34 @@ pub(crate) struct Offsets {
     pub(crate) bytes: usize,
 }
 
+/// Offsets of the parts of a ring.
+#[expect(clippy::arithmetic_side_effects, reason = "a ring has at most 0xffff entries: no sum here passes 2 MiB")]
 impl Offsets {
     pub(crate) fn of(size: u16) -> Offsets {
         let size = usize::from(size);
         let available = size * DESCRIPTOR_BYTES;
         let used = (available + 6 + 2 * size).next_multiple_of(64);
         Offsets { available, used, bytes: used + 6 + 8 * size }
+    }
+
+    /// Entry `index` of the available ring; behind the last one, the driver's wish to be told.
+    pub(crate) fn available_entry(&self, index: u16) -> usize {
+        self.available + 4 + 2 * usize::from(index)
+    }
+
+    /// The index of the available ring.
+    pub(crate) fn available_index(&self) -> usize {
+        self.available + 2
+    }
+
+    /// Entry `index` of the used ring, a chain and its length; behind the last one, the device's wish to be told.
+    pub(crate) fn used_entry(&self, index: u16) -> (usize, usize) {
+        let entry = self.used + 4 + 8 * usize::from(index);
+        (entry, entry + 4)
+    }
+
+    /// The index of the used ring.
+    pub(crate) fn used_index(&self) -> usize {
+        self.used + 2
     }
 }

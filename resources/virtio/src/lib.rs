@@ -15,6 +15,7 @@
 //! Left out: legacy devices, packed rings, MMIO transport, shared memory regions.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::arithmetic_side_effects)]
 extern crate alloc;
 
 #[cfg(any(test, feature = "fake"))]

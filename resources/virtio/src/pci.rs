@@ -40,6 +40,15 @@ mod common {
     pub(super) const BYTES: usize = 56;
 }
 
+/// Offsets in a capability (§4.1.4).
+mod capability {
+    pub(super) const KIND: usize = 3;
+    pub(super) const BAR: usize = 4;
+    pub(super) const START: usize = 8;
+    pub(super) const BYTES: usize = 12;
+    pub(super) const MULTIPLIER: usize = 16;
+}
+
 /// A PCI function: configuration space and what the platform does with it.
 pub trait PciFunction: Send + Sync {
     /// Its memory regions.
@@ -87,7 +96,7 @@ struct Region<R> {
 
 impl<R: Registers> Region<R> {
     fn at(&self, offset: usize, width: usize) -> Option<usize> {
-        (offset.checked_add(width)? <= self.bytes).then_some(self.start + offset)
+        self.start.checked_add(offset).filter(|_| offset.checked_add(width).is_some_and(|end| end <= self.bytes))
     }
     fn read8(&self, offset: usize) -> u8 {
         self.at(offset, 1).map_or(0, |at| self.registers.read8(at))
@@ -115,7 +124,7 @@ impl<R: Registers> Region<R> {
     }
     fn write_address(&self, offset: usize, address: Pa) {
         self.write32(offset, address.0 as u32);
-        self.write32(offset + 4, (address.0 >> 32) as u32);
+        self.write32(offset.saturating_add(4), (address.0 >> 32) as u32);
     }
 }
 
@@ -145,7 +154,7 @@ impl<F: PciFunction> PciTransport<F> {
             return Err(DeviceError::Protocol);
         }
         let device = find(&function, KIND_DEVICE)?.map(|(region, _)| region);
-        let notify_multiplier = function.read32(capability + 16) as usize;
+        let notify_multiplier = function.read32(capability.saturating_add(capability::MULTIPLIER)) as usize;
         Ok(PciTransport { function, common: SpinLock::new(common), notify, notify_multiplier, device })
     }
 }
@@ -159,8 +168,8 @@ fn find<F: PciFunction>(function: &F, kind: u8) -> Result<Found<F::Registers>, D
     function.each_capability(&mut |id, offset| {
         if id == CAPABILITY_VENDOR
             && found.is_none()
-            && function.read8(offset + 3) == kind
-            && function.read8(offset + 4) < 6
+            && function.read8(offset.saturating_add(capability::KIND)) == kind
+            && function.read8(offset.saturating_add(capability::BAR)) < 6
         {
             found = Some(offset);
         }
@@ -168,9 +177,10 @@ fn find<F: PciFunction>(function: &F, kind: u8) -> Result<Found<F::Registers>, D
     let Some(capability) = found else {
         return Ok(None);
     };
-    let registers = function.bar(function.read8(capability + 4))?;
-    let start = function.read32(capability + 8) as usize;
-    let bytes = function.read32(capability + 12) as usize;
+    let at = |offset: usize| capability.saturating_add(offset);
+    let registers = function.bar(function.read8(at(capability::BAR)))?;
+    let start = function.read32(at(capability::START)) as usize;
+    let bytes = function.read32(at(capability::BYTES)) as usize;
     if start.checked_add(bytes).is_none_or(|end| end > registers.bytes()) {
         return Err(DeviceError::Protocol);
     }
@@ -192,17 +202,18 @@ impl<F: PciFunction> Transport for PciTransport<F> {
 
     fn device_features(&self) -> u64 {
         let common = self.common.lock();
-        (0..2).fold(0, |features, half| {
-            common.write32(common::DEVICE_FEATURE_SELECT, half);
-            features | u64::from(common.read32(common::DEVICE_FEATURE)) << (32 * half)
-        })
+        let half = |number| {
+            common.write32(common::DEVICE_FEATURE_SELECT, number);
+            u64::from(common.read32(common::DEVICE_FEATURE))
+        };
+        half(0) | half(1) << 32
     }
 
     fn set_driver_features(&self, features: u64) {
         let common = self.common.lock();
-        for half in 0..2 {
-            common.write32(common::DRIVER_FEATURE_SELECT, half);
-            common.write32(common::DRIVER_FEATURE, (features >> (32 * half)) as u32);
+        for (number, half) in [(0, features as u32), (1, (features >> 32) as u32)] {
+            common.write32(common::DRIVER_FEATURE_SELECT, number);
+            common.write32(common::DRIVER_FEATURE, half);
         }
     }
 
@@ -230,10 +241,8 @@ impl<F: PciFunction> Transport for PciTransport<F> {
         common.write_address(common::QUEUE_DESCRIPTORS, layout.descriptors);
         common.write_address(common::QUEUE_AVAILABLE, layout.available);
         common.write_address(common::QUEUE_USED, layout.used);
-        let offset = usize::from(common.read16(common::QUEUE_NOTIFY_OFFSET)) * self.notify_multiplier;
-        if offset + 2 > self.notify.bytes {
-            return Err(DeviceError::Protocol);
-        }
+        let offset = usize::from(common.read16(common::QUEUE_NOTIFY_OFFSET)).checked_mul(self.notify_multiplier);
+        let offset = offset.filter(|offset| self.notify.at(*offset, 2).is_some()).ok_or(DeviceError::Protocol)?;
         common.write16(common::QUEUE_ENABLE, 1);
         Ok(Doorbell { queue, offset })
     }

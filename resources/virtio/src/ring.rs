@@ -55,6 +55,8 @@ pub struct Ring<T> {
     available_index: u16,
     published_index: u16,
     used_index: u16,
+    /// The device's index was seen ahead of ours: it does not move back.
+    seen_ahead: bool,
     /// The device interrupts when its index passes this one, where the event index was agreed on.
     event: u16,
 }
@@ -72,7 +74,7 @@ impl<T> Ring<T> {
         let offsets = Offsets::of(size);
         let allocate = |bytes| DmaBuffer::allocate(bytes).map_err(|_| DeviceError::OutOfMemory);
         let tables = (options.indirect && options.pieces_max > 1)
-            .then(|| allocate(usize::from(size) * usize::from(options.pieces_max) * DESCRIPTOR_BYTES))
+            .then(|| allocate(table_start(size, options.pieces_max)))
             .transpose()?;
         let mut ring = Ring {
             memory: allocate(offsets.bytes)?,
@@ -88,6 +90,7 @@ impl<T> Ring<T> {
             available_index: 0,
             published_index: 0,
             used_index: 0,
+            seen_ahead: false,
             event: 0,
         };
         ring.listen();
@@ -96,12 +99,11 @@ impl<T> Ring<T> {
 
     /// Where it lies, for [`crate::Transport::enable_queue`].
     pub fn layout(&self) -> QueueLayout {
-        let at = |offset| Pa(self.memory.pa().0 + offset as u64);
         QueueLayout {
             size: self.size,
-            descriptors: at(0),
-            available: at(self.offsets.available),
-            used: at(self.offsets.used),
+            descriptors: place(&self.memory, 0),
+            available: place(&self.memory, self.offsets.available),
+            used: place(&self.memory, self.offsets.used),
         }
     }
 
@@ -145,38 +147,43 @@ impl<T> Ring<T> {
         let writable = |piece: &Piece| if piece.device_writes { piece.bytes } else { 0 };
         let writable_bytes = pieces.iter().fold(0, |sum: u32, piece| sum.saturating_add(writable(piece)));
         let chain = Chain { token, descriptors, writable_bytes };
-        let slot = self.offsets.available + 4 + 2 * usize::from(self.available_index % self.size);
+        let slot = self.offsets.available_entry(self.slot_of(self.available_index));
         self.memory.write_u16(slot, head);
         if let Some(entry) = self.chains.get_mut(usize::from(head)) {
             *entry = Some(chain);
         }
         self.available_index = self.available_index.wrapping_add(1);
-        self.in_flight += 1;
+        self.in_flight = self.in_flight.saturating_add(1);
         Ok(())
+    }
+
+    /// The slot of an index in a ring: the size is a power of two.
+    fn slot_of(&self, index: u16) -> u16 {
+        index & self.size.wrapping_sub(1)
     }
 
     /// Writes the pieces into free descriptors, linked; returns how many.
     fn write_chain(&mut self, pieces: &[Piece]) -> u16 {
-        for (position, piece) in pieces.iter().enumerate() {
+        let Some((last, others)) = pieces.split_last() else { return 0 };
+        for piece in others {
             let index = self.take_free();
-            let last = position + 1 == pieces.len();
-            let next = if last { 0 } else { self.free_head };
-            write_descriptor(&self.memory, 0, index, *piece, next_flag(last), next);
+            write_descriptor(&self.memory, 0, index, *piece, FLAG_NEXT, self.free_head);
         }
+        let index = self.take_free();
+        write_descriptor(&self.memory, 0, index, *last, 0, 0);
         pieces.len() as u16
     }
 
     /// Writes the pieces into the indirect table of descriptor `head`; one descriptor.
     fn write_table(&mut self, head: u16, pieces: &[Piece]) -> u16 {
         let Some(tables) = &self.tables else { return 0 };
-        let start = usize::from(head) * usize::from(self.options.pieces_max) * DESCRIPTOR_BYTES;
-        let (Some((last, others)), mut position) = (pieces.split_last(), 0) else { return 0 };
-        for piece in others {
-            write_descriptor(tables, start, position, *piece, FLAG_NEXT, position + 1);
-            position += 1;
+        let start = table_start(head, self.options.pieces_max);
+        let Some((last, others)) = pieces.split_last() else { return 0 };
+        for ((piece, position), next) in others.iter().zip(0..).zip(1..) {
+            write_descriptor(tables, start, position, *piece, FLAG_NEXT, next);
         }
-        write_descriptor(tables, start, position, *last, 0, 0);
-        let table = Piece::read(Pa(tables.pa().0 + start as u64), (pieces.len() * DESCRIPTOR_BYTES) as u32);
+        write_descriptor(tables, start, others.len() as u16, *last, 0, 0);
+        let table = Piece::read(place(tables, start), pieces.len().saturating_mul(DESCRIPTOR_BYTES) as u32);
         write_descriptor(&self.memory, 0, head, table, FLAG_INDIRECT, 0);
         self.take_free();
         1
@@ -185,7 +192,7 @@ impl<T> Ring<T> {
     fn take_free(&mut self) -> u16 {
         let index = self.free_head;
         self.free_head = self.next.get(usize::from(index)).copied().unwrap_or(0);
-        self.free_count -= 1;
+        self.free_count = self.free_count.saturating_sub(1);
         index
     }
 
@@ -197,12 +204,12 @@ impl<T> Ring<T> {
             return false;
         }
         dma_fence();
-        self.memory.write_u16(self.offsets.available + 2, self.available_index);
+        self.memory.write_u16(self.offsets.available_index(), self.available_index);
         self.published_index = self.available_index;
         // The index must be visible before the device's wish is read (virtio 1.2 §2.7.13.4.1).
         dma_fence();
         if self.options.event_index {
-            let event = self.memory.read_u16(self.offsets.used + 4 + 8 * usize::from(self.size));
+            let event = self.memory.read_u16(self.offsets.used_entry(self.size).0);
             return passed(event, self.available_index, before);
         }
         self.memory.read_u16(self.offsets.used) & FLAG_QUIET == 0
@@ -212,20 +219,21 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     /// [`DeviceError::Protocol`] where the device names a chain it does not have, claims to have written more than it may, or
-    /// moves its index beyond what it was given. It must be reset; see [`Ring::clear`].
+    /// moves its index beyond what it was given, or back. It must be reset; see [`Ring::clear`].
     pub fn pop(&mut self) -> Result<Option<Used<T>>, DeviceError> {
-        let index = self.memory.read_u16(self.offsets.used + 2);
-        let ready = index.wrapping_sub(self.used_index);
-        let published = self.in_flight - self.available_index.wrapping_sub(self.published_index);
+        let ready = self.used();
+        let published = self.in_flight.saturating_sub(self.available_index.wrapping_sub(self.published_index));
         if ready == 0 {
-            return Ok(None);
+            // an honest device's index only grows: else who looks until nothing is there would look for ever
+            return if self.seen_ahead { Err(DeviceError::Protocol) } else { Ok(None) };
         }
+        self.seen_ahead = false;
         if ready > published {
             return Err(DeviceError::Protocol);
         }
         dma_fence();
-        let slot = self.offsets.used + 4 + 8 * usize::from(self.used_index % self.size);
-        let (id, bytes) = (self.memory.read_u32(slot), self.memory.read_u32(slot + 4));
+        let slot = self.offsets.used_entry(self.slot_of(self.used_index));
+        let (id, bytes) = (self.memory.read_u32(slot.0), self.memory.read_u32(slot.1));
         let entry = usize::try_from(id).ok().and_then(|id| self.chains.get_mut(id)).ok_or(DeviceError::Protocol)?;
         let counts_all = self.options.counts_all;
         if entry.as_ref().is_none_or(|chain| bytes > chain.writable_bytes && !counts_all) {
@@ -235,7 +243,7 @@ impl<T> Ring<T> {
         let bytes = bytes.min(chain.writable_bytes);
         self.release(id as u16, chain.descriptors);
         self.used_index = self.used_index.wrapping_add(1);
-        self.in_flight -= 1;
+        self.in_flight = self.in_flight.saturating_sub(1);
         Ok(Some(Used { token: chain.token, bytes }))
     }
 
@@ -249,7 +257,7 @@ impl<T> Ring<T> {
             *link = self.free_head;
         }
         self.free_head = head;
-        self.free_count += descriptors;
+        self.free_count = self.free_count.saturating_add(descriptors);
     }
 
     /// Asks for an interrupt at the next used chain; true where there is one already, which may not interrupt any more: pop again.
@@ -260,7 +268,8 @@ impl<T> Ring<T> {
             self.memory.write_u16(self.offsets.available, 0);
         }
         dma_fence();
-        self.memory.read_u16(self.offsets.used + 2) != self.used_index
+        self.seen_ahead = self.used() != 0;
+        self.seen_ahead
     }
 
     /// Asks for an interrupt once `chains` more are used, where the event index was agreed on (else at the next one); true where
@@ -270,9 +279,10 @@ impl<T> Ring<T> {
             return self.listen();
         }
         let more = chains.clamp(1, self.in_flight.max(1));
-        self.write_used_event(self.used_index.wrapping_add(more - 1));
+        self.write_used_event(self.used_index.wrapping_add(more).wrapping_sub(1));
         dma_fence();
-        self.used() >= more
+        self.seen_ahead = self.used() >= more;
+        self.seen_ahead
     }
 
     /// True where a chain is used and not taken yet.
@@ -282,7 +292,7 @@ impl<T> Ring<T> {
 
     /// Chains that are used and not taken yet, as the device says: [`Ring::pop`] checks it.
     pub fn used(&self) -> u16 {
-        self.memory.read_u16(self.offsets.used + 2).wrapping_sub(self.used_index)
+        self.memory.read_u16(self.offsets.used_index()).wrapping_sub(self.used_index)
     }
 
     /// Asks for no interrupts until [`Ring::listen`]. A hint: the device may interrupt once more.
@@ -304,7 +314,7 @@ impl<T> Ring<T> {
 
     fn write_used_event(&mut self, index: u16) {
         self.event = index;
-        self.memory.write_u16(self.offsets.available + 4 + 2 * usize::from(self.size), index);
+        self.memory.write_u16(self.offsets.available_entry(self.size), index);
     }
 
     /// Empties the ring after the device was reset and returns the tokens of all chains that it had.
@@ -314,17 +324,26 @@ impl<T> Ring<T> {
         self.next = (1..=self.size).collect();
         (self.free_head, self.free_count, self.in_flight) = (0, self.size, 0);
         (self.available_index, self.published_index, self.used_index) = (0, 0, 0);
+        self.seen_ahead = false;
         for offset in [self.offsets.available, self.offsets.used] {
             self.memory.write_u32(offset, 0);
         }
-        self.memory.write_u16(self.offsets.used + 4 + 8 * usize::from(self.size), 0);
+        self.memory.write_u16(self.offsets.used_entry(self.size).0, 0);
         self.listen();
         tokens
     }
 }
 
-fn next_flag(last: bool) -> u16 {
-    if last { 0 } else { FLAG_NEXT }
+/// Where the indirect table of a descriptor begins.
+#[expect(clippy::arithmetic_side_effects, reason = "two numbers of 16 bits times 16")]
+fn table_start(descriptor: u16, pieces_max: u16) -> usize {
+    usize::from(descriptor) * usize::from(pieces_max) * DESCRIPTOR_BYTES
+}
+
+/// The address of a byte of the driver's own memory.
+#[expect(clippy::arithmetic_side_effects, reason = "the byte lies in the buffer, which lies in memory")]
+fn place(buffer: &DmaBuffer, offset: usize) -> Pa {
+    Pa(buffer.pa().0 + offset as u64)
 }
 
 /// True where going from `before` to `after` passes `event` (virtio 1.2 §2.7.10.2).
@@ -337,7 +356,8 @@ fn write_descriptor(memory: &DmaBuffer, start: usize, index: u16, piece: Piece, 
     let write = if piece.device_writes { FLAG_WRITE } else { 0 };
     // address, length, flags and next in one (virtio 1.2 §2.7.5: little-endian, as this machine)
     let rest = u64::from(piece.bytes) | u64::from(flags | write) << 32 | u64::from(next) << 48;
-    memory.write_u128(start + usize::from(index) * DESCRIPTOR_BYTES, u128::from(piece.pa.0) | u128::from(rest) << 64);
+    let at = start.saturating_add(table_start(index, 1));
+    memory.write_u128(at, u128::from(piece.pa.0) | u128::from(rest) << 64);
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub fn reset(transport: &dyn Transport) -> Result<(), DeviceError> {
     let deadline = now().saturating_add(cycles_per_ms().saturating_mul(RESET_MS_MAX));
     let mut polls = 0_u32;
     while transport.status() != 0 {
-        polls += 1;
+        polls = polls.saturating_add(1);
         // The count bounds the wait where time stands still (host tests).
         if now() > deadline || polls > 1_000_000 {
             return Err(DeviceError::Protocol);

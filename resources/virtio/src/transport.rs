@@ -50,7 +50,7 @@ pub trait Transport: Send + Sync {
 
     /// Reads 64 bits of the configuration, of one generation. A device that changes them for ever gives the last value.
     fn config_u64(&self, offset: usize) -> u64 {
-        let read = || u64::from(self.config_u32(offset)) | u64::from(self.config_u32(offset + 4)) << 32;
+        let read = || u64::from(self.config_u32(offset)) | u64::from(self.config_u32(offset.saturating_add(4))) << 32;
         let mut value = read();
         for _ in 0..16 {
             let before = self.config_generation();

@@ -58,9 +58,9 @@ impl Bus {
         }
     }
 
-    /// The number of the first request queue. SCSI has one for control and one for events before (§5.6.2).
-    pub(crate) fn first_queue(self) -> u16 {
-        if self == Bus::Scsi { 2 } else { 0 }
+    /// The device's number for a request queue. SCSI has one for control and one for events before (§5.6.2).
+    pub(crate) fn queue(self, number: u16) -> u16 {
+        number.saturating_add(if self == Bus::Scsi { 2 } else { 0 })
     }
 
     pub(crate) fn header_bytes(self) -> usize {
@@ -112,7 +112,7 @@ impl Bus {
                 wire::parse(answer, kind.device_writes(), data_bytes, written).map_or(Verdict::Failed, Verdict::Said)
             }
             Bus::Block => {
-                let expected = if kind.device_writes() { data_bytes + 1 } else { 1 };
+                let expected = if kind.device_writes() { data_bytes.saturating_add(1) } else { 1 };
                 match answer.first() {
                     // Status 0 ok, 1 error, 2 unsupported (virtio 1.2 §5.2.6).
                     Some(0) if written as usize >= expected => Verdict::Done,

@@ -1,7 +1,7 @@
 //! The device: its queues, its interrupts, its failures.
 
 use crate::bus::Bus;
-use crate::queue::Queue;
+use crate::queue::{CHAIN_PIECES_MAX, Queue, add};
 use crate::request::{Answered, DATA_PIECES_MAX, Done, Kind, Pending, Then, total_bytes};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -107,7 +107,7 @@ impl VirtioDisk {
         let mut lanes = Vec::new();
         for (number, core) in (0..offered).zip(cores) {
             let line = transport.attach_interrupt(number, *core)?;
-            let queue = Queue::new(&*transport, bus, bus.first_queue() + number, (features, options.depth), number)?;
+            let queue = Queue::new(&*transport, bus, bus.queue(number), (features, options.depth), number)?;
             lanes.push(Lane { queue: SpinLock::new(queue), core: *core, line });
         }
         if lanes.is_empty() {
@@ -165,10 +165,10 @@ impl VirtioDisk {
         };
         for lane in &self.lanes {
             let counts = lane.queue.lock().counts;
-            sum.completed += counts.completed;
-            sum.read_bytes += counts.read_bytes;
-            sum.written_bytes += counts.written_bytes;
-            sum.flushes += counts.flushes;
+            add(&mut sum.completed, counts.completed);
+            add(&mut sum.read_bytes, counts.read_bytes);
+            add(&mut sum.written_bytes, counts.written_bytes);
+            add(&mut sum.flushes, counts.flushes);
         }
         sum
     }
@@ -195,7 +195,7 @@ impl VirtioDisk {
 
     /// Watches over the device for ever: a task of the infrastructure. Sleeps while nothing is at the device.
     pub async fn watch(&'static self, go_on: impl Fn()) {
-        let period = self.timeout_cycles() / 4 + 1;
+        let period = (self.timeout_cycles() / 4).saturating_add(1);
         loop {
             self.busy.until(|| (self.in_flight.load(Ordering::Acquire) > 0).then_some(())).await;
             sleep_until(now().saturating_add(period)).await;
@@ -242,7 +242,7 @@ impl VirtioDisk {
     fn lane(&self) -> Option<&Lane> {
         let core = core_index();
         let own = self.lanes.iter().find(|lane| lane.core == core);
-        own.or_else(|| self.lanes.get(core % self.lanes.len().max(1)))
+        own.or_else(|| self.lanes.get(core.checked_rem(self.lanes.len())?))
     }
 
     /// Gives a request to the device; gives it back where there is no room now.
@@ -254,7 +254,7 @@ impl VirtioDisk {
             pending.fail();
             return None;
         }
-        let more = |count: u16| (count < self.options.depth.max(1)).then_some(count + 1);
+        let more = |count: u16| count.checked_add(1).filter(|more| *more <= self.options.depth.max(1));
         let Ok(before) = self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) else {
             return Some(pending);
         };
@@ -283,7 +283,7 @@ impl VirtioDisk {
         let works = alive && begin(&*self.transport, wanted(self.bus)).is_ok() && {
             let mut numbered = queues.iter_mut().zip(0..);
             let again = |(queue, number): (&mut _, u16)| {
-                Queue::enable_again(queue, &*self.transport, self.bus.first_queue() + number, number).is_ok()
+                Queue::enable_again(queue, &*self.transport, self.bus.queue(number), number).is_ok()
             };
             numbered.all(|(queue, number)| again((&mut **queue, number)))
         };
@@ -329,7 +329,7 @@ fn offered_queues(transport: &dyn Transport, bus: Bus, features: u64) -> Result<
         }
     };
     // Of a SCSI host's limit, the descriptors of request and answer are a part.
-    let needed = DATA_PIECES_MAX as u32 + if bus == Bus::Scsi { 2 } else { 0 };
+    let needed = if bus == Bus::Scsi { u32::from(CHAIN_PIECES_MAX) } else { DATA_PIECES_MAX as u32 };
     if segments < needed || queues == 0 {
         return Err(DeviceError::Protocol);
     }

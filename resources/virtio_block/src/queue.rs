@@ -11,6 +11,9 @@ use gyre_virtio::features::{EVENT_INDEX, INDIRECT_DESCRIPTORS};
 use gyre_virtio::{Doorbell, Full, Ring, RingOptions, Transport};
 use smallvec::SmallVec;
 
+/// Most pieces of a chain: the data's, request and answer.
+pub(crate) const CHAIN_PIECES_MAX: u16 = DATA_PIECES_MAX as u16 + 2;
+
 /// What a queue has seen.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Counts {
@@ -20,14 +23,19 @@ pub(crate) struct Counts {
     pub(crate) flushes: u64,
 }
 
+/// Adds to a figure, which stays at its end.
+pub(crate) fn add(figure: &mut u64, more: u64) {
+    *figure = figure.saturating_add(more);
+}
+
 impl Counts {
     fn count(&mut self, pending: &Pending) {
-        self.completed += 1;
+        add(&mut self.completed, 1);
         let bytes = total_bytes(&pending.data) as u64;
         match pending.kind {
-            Kind::Read | Kind::Command(_, Direction::FromUnit) => self.read_bytes += bytes,
-            Kind::Write | Kind::Command(_, Direction::ToUnit) => self.written_bytes += bytes,
-            Kind::Flush => self.flushes += 1,
+            Kind::Read | Kind::Command(_, Direction::FromUnit) => add(&mut self.read_bytes, bytes),
+            Kind::Write | Kind::Command(_, Direction::ToUnit) => add(&mut self.written_bytes, bytes),
+            Kind::Flush => add(&mut self.flushes, 1),
             Kind::Command(_, Direction::Nowhere) => {}
         }
     }
@@ -135,7 +143,7 @@ fn make_ring(
     (features, depth): (u64, u16),
 ) -> Result<Ring<Pending>, DeviceError> {
     let indirect = features & INDIRECT_DESCRIPTORS != 0;
-    let pieces_max = DATA_PIECES_MAX as u16 + 2;
+    let pieces_max = CHAIN_PIECES_MAX;
     let wanted = if indirect { depth.max(1) } else { depth.max(1).saturating_mul(pieces_max) };
     let size = transport.queue_size_max(number).min(wanted.checked_next_power_of_two().unwrap_or(0x8000));
     if size == 0 || (!indirect && size < pieces_max) {

@@ -107,10 +107,10 @@ pub(crate) fn add_data(pieces: &mut Pieces, data: &[Bytes], device_writes: bool)
     let mut data = data.iter().map(|view| Piece { pa: view.pa(), bytes: view.len() as u32, device_writes });
     let Some(mut last) = data.next() else { return };
     for piece in data {
-        if last.pa.0 + u64::from(last.bytes) == piece.pa.0 {
-            last.bytes += piece.bytes;
-        } else {
-            pieces.push(core::mem::replace(&mut last, piece));
+        let is_next = last.pa.checked_add(u64::from(last.bytes)) == Some(piece.pa);
+        match last.bytes.checked_add(piece.bytes).filter(|_| is_next) {
+            Some(bytes) => last.bytes = bytes,
+            None => pieces.push(core::mem::replace(&mut last, piece)),
         }
     }
     pieces.push(last);

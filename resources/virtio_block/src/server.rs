@@ -13,6 +13,7 @@ use gyre_object::Bytes;
 /// An answer, and what it took of the device's time, ns: the time from its submission, or from the answer before, to its own.
 pub type Timed<T> = (Result<T, BlockError>, u64);
 
+#[expect(clippy::arithmetic_side_effects, reason = "64 bits times 20 fit; the divisor is at least 1")]
 pub(crate) fn ns(cycles: u64) -> u64 {
     let ns = u128::from(cycles) * 1_000_000 / u128::from(cycles_per_ms().max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)

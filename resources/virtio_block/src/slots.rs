@@ -37,10 +37,8 @@ impl Slots {
     /// Takes a slot, writes the header and fills the answer with `unwritten`, which no device answers.
     pub(crate) fn take(&mut self, header: &[u8], unwritten: u8) -> Option<u16> {
         let slot = self.free.pop()?;
-        let at = usize::from(slot) * SLOT_BYTES;
-        self.memory.write_bytes(at, header.get(..self.header_bytes).unwrap_or(header));
-        let answer = at + ANSWER_OFFSET;
-        (0..self.answer_bytes).for_each(|offset| self.memory.write_u8(answer + offset, unwritten));
+        self.memory.write_bytes(offset_of(slot, 0), header.get(..self.header_bytes).unwrap_or(header));
+        self.answer_bytes_of(slot).for_each(|at| self.memory.write_u8(at, unwritten));
         Some(slot)
     }
 
@@ -58,16 +56,25 @@ impl Slots {
 
     /// A copy of what the device wrote: it may go on writing.
     pub(crate) fn answer(&self, slot: u16) -> [u8; ANSWER_BYTES_MAX] {
-        let at = usize::from(slot) * SLOT_BYTES + ANSWER_OFFSET;
         let mut copy = [0; ANSWER_BYTES_MAX];
-        copy.iter_mut()
-            .take(self.answer_bytes)
-            .enumerate()
-            .for_each(|(offset, byte)| *byte = self.memory.read_u8(at + offset));
+        copy.iter_mut().zip(self.answer_bytes_of(slot)).for_each(|(byte, at)| *byte = self.memory.read_u8(at));
         copy
     }
 
-    fn at(&self, slot: u16, offset: usize) -> Pa {
-        Pa(self.memory.pa().0 + (usize::from(slot) * SLOT_BYTES + offset) as u64)
+    /// The offsets of the bytes of an answer.
+    fn answer_bytes_of(&self, slot: u16) -> core::ops::Range<usize> {
+        let start = offset_of(slot, ANSWER_OFFSET);
+        start..start.saturating_add(self.answer_bytes)
     }
+
+    #[expect(clippy::arithmetic_side_effects, reason = "the byte lies in the buffer, which lies in memory")]
+    fn at(&self, slot: u16, offset: usize) -> Pa {
+        Pa(self.memory.pa().0 + offset_of(slot, offset) as u64)
+    }
+}
+
+/// Where a byte of a slot lies in the memory of all.
+#[expect(clippy::arithmetic_side_effects, reason = "a number of 16 bits times 256, and an offset in a slot")]
+fn offset_of(slot: u16, offset: usize) -> usize {
+    usize::from(slot) * SLOT_BYTES + offset
 }

@@ -42,7 +42,7 @@ pub(crate) fn write_request(header: &mut [u8], command: &[u8; COMMAND_BYTES]) {
 /// no sense. A host that was reset or is busy is told as a busy unit: the command was not done and may be sent again.
 pub(crate) fn parse(answer: &[u8], device_writes: bool, data_bytes: usize, written: u32) -> Option<Said> {
     let answer = answer.get(..ANSWER_BYTES)?;
-    let word = |offset: usize| Some(u32::from_le_bytes(answer.get(offset..offset + 4)?.try_into().ok()?) as usize);
+    let word = |offset: usize| Some(u32::from_le_bytes(*answer.get(offset..)?.first_chunk()?) as usize);
     let (sense_bytes, residual) = (word(0)?, word(4)?);
     let (status, response) = (Status(*answer.get(10)?), *answer.get(11)?);
     let data_written = (written as usize).checked_sub(ANSWER_BYTES)?;
@@ -57,10 +57,10 @@ pub(crate) fn parse(answer: &[u8], device_writes: bool, data_bytes: usize, writt
     let moved = data_bytes.checked_sub(residual)?;
     let moved = if device_writes { moved.min(data_written) } else { moved };
     let sense = match status {
-        Status::CHECK_CONDITION => answer.get(SENSE_OFFSET..SENSE_OFFSET + sense_bytes.min(SENSE_BYTES_MAX))?.to_vec(),
+        Status::CHECK_CONDITION => answer.get(SENSE_OFFSET..)?.get(..sense_bytes.min(SENSE_BYTES_MAX))?.to_vec(),
         _ => Vec::new(),
     };
-    Some(Said { status, sense, residual_bytes: data_bytes - moved })
+    Some(Said { status, sense, residual_bytes: data_bytes.saturating_sub(moved) })
 }
 
 #[cfg(test)]

@@ -15,13 +15,14 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Where the device writes.
+    #[expect(clippy::arithmetic_side_effects, reason = "the start lies in the page, which lies in memory")]
     pub(crate) fn pa(&self) -> Pa {
         Pa(self.page.pa().0 + self.start as u64)
     }
 
     /// A view of what the device wrote.
     pub(crate) fn view(&self, from: usize, to: usize) -> Bytes {
-        Bytes::new(self.page.clone(), self.start + from, to.saturating_sub(from))
+        Bytes::new(self.page.clone(), self.start.saturating_add(from), to.saturating_sub(from))
     }
 }
 

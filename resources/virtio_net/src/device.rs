@@ -143,7 +143,7 @@ impl VirtioNet {
     /// that `wants_room` or frames wait here; else an interrupt follows when there is. Takes no memory and sends nothing: for interrupt
     /// handlers.
     pub fn acknowledge(&self, wants_room: bool) -> bool {
-        self.general.lock().interrupts += 1;
+        count(&mut self.general.lock().interrupts, 1);
         let mut sender = self.sender.lock();
         let is_wanted = wants_room || sender.is_waited_for();
         is_wanted && (sender.is_dead || sender.has_sent_half(self.options.send_frames / 2))
@@ -163,7 +163,7 @@ impl VirtioNet {
         loop {
             self.busy.until(|| (self.sender.lock().ring.in_flight() > 0).then_some(())).await;
             let period = (timeout / 4).min(cycles_per_ms().saturating_mul(LOOK_EVERY_MS));
-            sleep_until(now().saturating_add(period + 1)).await;
+            sleep_until(now().saturating_add(period).saturating_add(1)).await;
             // a lost interrupt costs time, not the frame
             self.go_on_sending();
             let limit = now().saturating_sub(timeout);
@@ -193,7 +193,7 @@ impl VirtioNet {
 
     /// Resets the device and gives it buffers to receive into.
     pub(crate) fn reset(&self) {
-        self.general.lock().resets += 1;
+        count(&mut self.general.lock().resets, 1);
         let mut receiver = self.receiver.lock();
         let mut sender = self.sender.lock();
         let alive = startup::reset(&*self.transport).is_ok();
@@ -214,6 +214,11 @@ impl VirtioNet {
         finish(&*self.transport);
         Ok(())
     }
+}
+
+/// Adds to a figure, which stays at its end.
+pub(crate) fn count(figure: &mut u64, more: u64) {
+    *figure = figure.saturating_add(more);
 }
 
 fn properties(transport: &dyn Transport, features: u64) -> LinkProperties {

@@ -10,7 +10,9 @@ const SEGMENT_TCP4: u8 = 1;
 /// The header of a frame to send: what the device must sum, and how it must cut it.
 pub(crate) fn header_of(checksum: Option<(u16, u16)>, segment: Option<(u16, u16)>) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
-    let mut put = |at: usize, value: u16| header[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    let mut put = |at: usize, value: u16| {
+        header.iter_mut().skip(at).zip(value.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+    };
     if let Some((payload, headers)) = segment {
         put(2, headers);
         put(4, payload);

@@ -1,7 +1,7 @@
 //! The receiving half.
 
 use crate::buffers::{BUFFER_BYTES, Buffer, Buffers};
-use crate::device::{LinkStatistics, NetOptions, VirtioNet};
+use crate::device::{LinkStatistics, NetOptions, VirtioNet, count};
 use crate::header::HEADER_BYTES;
 use alloc::vec::Vec;
 use gyre_machine::DeviceError;
@@ -50,7 +50,7 @@ impl Receiver {
 
     /// True where enough buffers are missing to be worth telling the device.
     fn lacks_buffers(&self) -> bool {
-        self.ring.size() - self.ring.in_flight() >= (self.ring.size() / POST_PART).max(1)
+        self.ring.size().saturating_sub(self.ring.in_flight()) >= (self.ring.size() / POST_PART).max(1)
     }
 
     /// Posts buffers until the ring is full or memory is short; true where the device wants to be told.
@@ -97,11 +97,11 @@ impl Receiver {
             let end = used.bytes as usize;
             if end > HEADER_BYTES {
                 let frame = used.token.view(HEADER_BYTES, end);
-                self.frames += 1;
-                self.bytes += frame.len() as u64;
+                count(&mut self.frames, 1);
+                count(&mut self.bytes, frame.len() as u64);
                 frames.push(frame);
             } else {
-                self.malformed += 1;
+                count(&mut self.malformed, 1);
             }
             self.buffers.rest(used.token);
         }

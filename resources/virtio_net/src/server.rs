@@ -14,12 +14,12 @@ impl VirtioNet {
     /// Refuses what the device could not do.
     fn check(&self, frame: &OutFrame) -> Result<(), LinkError> {
         let bytes = frame.bytes();
-        let frame_bytes_max = self.properties.mtu_bytes + ETHERNET_BYTES;
+        let frame_bytes_max = self.properties.mtu_bytes.saturating_add(ETHERNET_BYTES);
         let bytes_max = match frame.segment {
-            Some((step, headers)) if usize::from(step) + usize::from(headers) > frame_bytes_max => {
+            Some((step, headers)) if usize::from(step).saturating_add(usize::from(headers)) > frame_bytes_max => {
                 return Err(LinkError::TooLong);
             }
-            Some(_) => self.properties.segmentation_bytes_max + 256,
+            Some(_) => self.properties.segmentation_bytes_max.saturating_add(256),
             None => frame_bytes_max,
         };
         if bytes < ETHERNET_BYTES

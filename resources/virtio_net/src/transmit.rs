@@ -1,6 +1,6 @@
 //! The sending half.
 
-use crate::device::{LinkStatistics, NetOptions, VirtioNet};
+use crate::device::{LinkStatistics, NetOptions, VirtioNet, count};
 use crate::header::{HEADER_BYTES, header_of};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -16,6 +16,8 @@ use gyre_virtio::{Doorbell, Full, Piece, Ring, RingOptions};
 
 /// Pieces of a frame besides the device's header, as many as pages of the longest segment; frames of more are copied together.
 const PIECES_MAX: usize = 17;
+/// With the device's header.
+const CHAIN_PIECES_MAX: u16 = PIECES_MAX as u16 + 1;
 /// Bytes between two headers: the device's, and behind it the headers of a frame that was cut here.
 const HEADER_STEP: usize = 128;
 
@@ -73,7 +75,7 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn new(size_max: u16, features: u64, options: &NetOptions) -> Result<Sender, DeviceError> {
         let indirect = features & INDIRECT_DESCRIPTORS != 0;
-        let pieces_max = PIECES_MAX as u16 + 1;
+        let pieces_max = CHAIN_PIECES_MAX;
         let frames = options.send_frames.clamp(1, 1024);
         let entries = if indirect { frames } else { frames.saturating_mul(pieces_max) };
         let size = size_max.min(entries.checked_next_power_of_two().unwrap_or(0x8000));
@@ -120,12 +122,13 @@ impl Sender {
     }
 
     fn push_whole(&mut self, frame: OutFrame) -> Result<Option<Receipt>, OutFrame> {
-        let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(frame.pieces.len() + 1)) else {
+        let chain_pieces = frame.pieces.len().saturating_add(1);
+        let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(chain_pieces)) else {
             return Err(frame);
         };
         let at = usize::from(slot) * HEADER_STEP;
         self.headers.write_bytes(at, &header_of(frame.checksum, frame.segment));
-        let mut chain = Chain::new(self.header_piece(at, HEADER_BYTES), frame.pieces.len() + 1);
+        let mut chain = Chain::new(self.header_piece(at, HEADER_BYTES), chain_pieces);
         let data = frame.pieces.iter().filter(|piece| !piece.is_empty());
         data.for_each(|piece| chain.add(Piece::read(piece.pa(), piece.len() as u32)));
         let (frames, bytes) = (frame.frames(), frame.link_bytes());
@@ -135,11 +138,12 @@ impl Sender {
             return Err(OutFrame { pieces, checksum, segment, receipt });
         }
         self.free.pop();
-        self.frames += frames as u64;
-        self.bytes += bytes as u64;
+        count(&mut self.frames, frames as u64);
+        count(&mut self.bytes, bytes as u64);
         Ok(receipt)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "the header lies in the buffer, which lies in memory")]
     fn header_piece(&self, at: usize, bytes: usize) -> Piece {
         Piece::read(Pa(self.headers.pa().0 + at as u64), bytes as u32)
     }
@@ -163,21 +167,21 @@ impl Sender {
         let pieces = cutter.next_pieces();
         // many small pieces are more than a chain takes: they are copied
         let fits = pieces <= PIECES_MAX;
-        let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(if fits { pieces + 1 } else { 2 }))
-        else {
+        let chain_pieces = if fits { pieces.saturating_add(1) } else { 2 };
+        let Some(slot) = self.free.last().copied().filter(|_| self.ring.has_room(chain_pieces)) else {
             return false;
         };
         let at = usize::from(slot) * HEADER_STEP;
         let headers_bytes = cutter.headers().len();
-        let header = self.header_piece(at, HEADER_BYTES + headers_bytes);
-        let mut chain = Chain::new(header, if fits { pieces + 1 } else { 2 });
+        let header = self.header_piece(at, HEADER_BYTES.saturating_add(headers_bytes));
+        let mut chain = Chain::new(header, chain_pieces);
         let mut copy = Vec::new();
         let payload_bytes = cutter.cut(|piece, from, to| match fits {
-            true => chain.add(Piece::read(Pa(piece.pa().0 + from as u64), (to - from) as u32)),
+            true => chain.add(part_of(piece, from, to)),
             false => copy.extend_from_slice(piece.as_slice().get(from..to).unwrap_or(&[])),
         });
         self.headers.write_bytes(at, &header_of(cutter.checksum(), None));
-        self.headers.write_bytes(at + HEADER_BYTES, cutter.headers());
+        self.headers.write_bytes(at.saturating_add(HEADER_BYTES), cutter.headers());
         let mut held = Held::Part(cutter.payload());
         if !fits {
             // lost like a frame on the way where there is no memory
@@ -187,8 +191,8 @@ impl Sender {
         }
         if self.ring.push(chain.pieces(), Sending { slot, since_cycles, held }).is_ok() {
             self.free.pop();
-            self.frames += 1;
-            self.bytes += (headers_bytes + payload_bytes) as u64;
+            count(&mut self.frames, 1);
+            count(&mut self.bytes, headers_bytes.saturating_add(payload_bytes) as u64);
         }
         true
     }
@@ -202,7 +206,7 @@ impl Sender {
     pub(crate) fn has_sent_half(&mut self, half: u16) -> bool {
         let used = self.ring.used();
         let excess = self.ring.in_flight().saturating_sub(used).saturating_sub(half);
-        excess == 0 || self.ring.listen_after(used + excess)
+        excess == 0 || self.ring.listen_after(used.saturating_add(excess))
     }
 
     /// Asks to be told once half of what the device has is sent: an interrupt is worth many frames, and the device never runs dry.
@@ -386,7 +390,7 @@ impl VirtioNet {
         frame: OutFrame,
     ) -> Call<Result<(), LinkError>> {
         let (reply, call) = reply_pair();
-        sender.waits += 1;
+        count(&mut sender.waits, 1);
         sender.waiting.push_back((frame, reply));
         let is_ready = sender.listen_for_half();
         drop(sender);
@@ -454,6 +458,12 @@ enum Chain {
     Long(Vec<Piece>),
 }
 
+/// Bytes `from` to `to` of a piece of payload.
+#[expect(clippy::arithmetic_side_effects, reason = "both lie in the piece, which lies in memory")]
+fn part_of(piece: &Bytes, from: usize, to: usize) -> Piece {
+    Piece::read(Pa(piece.pa().0 + from as u64), to.saturating_sub(from) as u32)
+}
+
 /// Header and payload of a frame of whole pages.
 const SHORT: usize = 4;
 
@@ -473,7 +483,7 @@ impl Chain {
             Chain::Short(pieces, count) => {
                 if let Some(place) = pieces.get_mut(*count) {
                     *place = piece;
-                    *count += 1;
+                    *count = count.saturating_add(1);
                 }
             }
         }

@@ -221,3 +221,75 @@ fn an_interrupt_is_to_come_until_the_device_passes_its_chain() {
         assert!(!rig.ring.will_interrupt());
     }
 }
+
+#[test]
+fn an_index_that_moves_back_is_a_lie() {
+    for features in ALL {
+        let mut rig = rig(features, 8);
+        rig.push(1, 7).unwrap();
+        rig.publish();
+        rig.device.advance_used(0, 1);
+        assert!(rig.ring.listen());
+        rig.device.advance_used(0, 1_u16.wrapping_neg());
+        assert_eq!(rig.ring.pop(), Err(DeviceError::Protocol), "who pops until nothing is there would go on for ever");
+        crate::startup::reset(&rig.device).unwrap();
+        assert_eq!(rig.ring.clear(), [7]);
+        assert_eq!(rig.ring.pop(), Ok(None));
+    }
+}
+
+/// Numbers that a device may say by chance.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn extreme(&mut self) -> u32 {
+        [0, 1, 7, 8, 0x7fff, 0x8000, 0xffff, 0x1_0000, u32::MAX][self.roll(9) as usize]
+    }
+}
+
+#[test]
+fn whatever_a_device_says_each_token_comes_back_once() {
+    for features in ALL {
+        let (mut rig, mut dice) = (rig(features, 8), Dice(features));
+        let (mut pushed, mut back) = (0, Vec::new());
+        for _ in 0..20_000 {
+            match dice.roll(8) {
+                0..3 => pushed += u32::from(rig.push(1 + dice.roll(4) as usize, pushed).is_ok()),
+                3 | 4 => {
+                    rig.publish();
+                    if let Some(chain) = rig.device.take(0) {
+                        rig.device.complete(0, chain.head, dice.extreme().min(64));
+                    }
+                }
+                5 => _ = rig.device.complete_unchecked(0, dice.extreme(), dice.extreme()),
+                6 => _ = rig.device.advance_used(0, dice.extreme() as u16),
+                _ => _ = rig.ring.listen() || rig.ring.listen_after(dice.extreme() as u16),
+            }
+            // at most what the device has, then nothing or an error
+            let mut looks = 0;
+            let verdict = loop {
+                looks += 1;
+                assert!(looks <= 10, "more answers than chains");
+                match rig.ring.pop() {
+                    Ok(Some(used)) => back.push(used.token),
+                    verdict => break verdict,
+                }
+            };
+            if verdict.is_err() {
+                crate::startup::reset(&rig.device).unwrap();
+                back.extend(rig.ring.clear());
+                begin(&rig.device, features).unwrap();
+                rig.device.enable_queue(0, rig.ring.layout(), 0).unwrap();
+                finish(&rig.device);
+            }
+        }
+        back.extend(rig.ring.clear());
+        back.sort_unstable();
+        assert!(pushed > 1000 && back.iter().copied().eq(0..pushed), "{pushed} were pushed");
+    }
+}
