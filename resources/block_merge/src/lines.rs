@@ -42,7 +42,7 @@ impl Lines {
             line.waiting.push_back(ticket);
             return None;
         }
-        line.under_way += 1;
+        line.under_way = line.under_way.saturating_add(1);
         Some((ticket, Place { lines: self, activity, is_left: false }))
     }
 

@@ -60,19 +60,24 @@ impl Entry {
         self.first < end && first < self.end
     }
 
+    fn sectors(&self) -> u64 {
+        self.end.saturating_sub(self.first)
+    }
+
     /// True where it is found by its place: no longer than a request may be.
     fn is_placed(&self) -> bool {
-        self.end - self.first <= SECTORS_MAX
+        self.sectors() <= SECTORS_MAX
     }
 
     fn may_take(&self, request: &Arriving, end: u64, is_write: bool) -> bool {
-        let bytes = (self.end - self.first + (end - request.first)).saturating_mul(SECTOR_BYTES as u64);
+        let sectors = self.sectors().saturating_add(end.saturating_sub(request.first));
+        let bytes = sectors.saturating_mul(SECTOR_BYTES as u64);
         self.activity == request.activity
             && self.labels == request.labels
             && self.is_write == is_write
             && (self.end == request.first || self.first == end)
             && bytes <= MERGED_BYTES_MAX as u64
-            && self.views + request.views.len() <= REQUEST_VIEWS_MAX
+            && self.views.saturating_add(request.views.len()) <= REQUEST_VIEWS_MAX
     }
 }
 
@@ -101,7 +106,7 @@ impl Table {
 
     fn insert(&mut self, entry: Entry) -> u64 {
         let number = self.next;
-        self.next += 1;
+        self.next = self.next.wrapping_add(1);
         if self.only.is_none() && self.entries.is_empty() {
             self.only = Some((number, entry));
             return number;
@@ -140,7 +145,7 @@ impl Table {
     /// Puts a request that fits to its end of an entry.
     fn join(&mut self, number: u64, request: Arriving, end: u64) {
         let Some(entry) = self.entry(number) else { return };
-        entry.views += request.views.len();
+        entry.views = entry.views.saturating_add(request.views.len());
         if entry.end == request.first {
             entry.end = end;
             return entry.parts.push(request.into_part());
@@ -206,7 +211,7 @@ impl Waiting {
     /// Batches that wait.
     pub fn len(&self) -> usize {
         let table = self.table.lock();
-        table.entries.len() + usize::from(table.only.is_some())
+        table.entries.len().saturating_add(usize::from(table.only.is_some()))
     }
 
     /// True where none waits.

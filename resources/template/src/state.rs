@@ -26,7 +26,7 @@ impl Counters {
         if new && *held == COUNTERS_MAX {
             return Err(TallyError::TooMany);
         }
-        *held += usize::from(new);
+        *held = held.saturating_add(usize::from(new));
         self.values.insert((payer, counter), sum);
         Ok(sum)
     }

@@ -47,11 +47,11 @@ pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    bytes.get(offset..offset + 4).and_then(|part| part.try_into().ok()).map_or(0, u32::from_le_bytes)
+    bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().map_or(0, u32::from_le_bytes)
 }
 
 fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    bytes.get(offset..offset + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_le_bytes)
+    bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().map_or(0, u64::from_le_bytes)
 }
 
 /// Where the entries are.
@@ -72,23 +72,31 @@ impl Table {
         let (before, after) = (header.get(..16).unwrap_or(&[]), header.get(20..).unwrap_or(&[]));
         let table =
             Table { entries_sector: u64_at(raw, 72), entries: u32_at(raw, 80) as usize, checksum: u32_at(raw, 88) };
-        let end = table.entries_sector.saturating_add((table.entries * ENTRY_BYTES / SECTOR_BYTES) as u64);
         let sound = checksum(&[before, &[0; 4], after]) == u32_at(raw, 16)
             && u32_at(raw, 84) as usize == ENTRY_BYTES
             && (1..=ENTRIES_MAX).contains(&table.entries)
             && table.entries_sector > HEADER_SECTOR
-            && end <= sectors;
+            && table.end_sector().is_some_and(|end| end <= sectors);
         if sound { Ok(table) } else { Err(VolumeError::Damaged) }
     }
 
     /// Sectors that the entries fill.
     pub(crate) fn sectors(&self) -> usize {
-        (self.entries * ENTRY_BYTES).div_ceil(SECTOR_BYTES)
+        self.bytes().div_ceil(SECTOR_BYTES)
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.saturating_mul(ENTRY_BYTES)
+    }
+
+    /// The first sector behind the entries.
+    fn end_sector(&self) -> Option<u64> {
+        self.entries_sector.checked_add(self.sectors() as u64)
     }
 
     /// First sector and sectors of partition `number`, counted from 1.
     pub(crate) fn partition(&self, entries: &[u8], number: u16, sectors: u64) -> Result<(u64, u64), VolumeError> {
-        let entries = entries.get(..self.entries * ENTRY_BYTES).ok_or(VolumeError::Damaged)?;
+        let entries = entries.get(..self.bytes()).ok_or(VolumeError::Damaged)?;
         if checksum(&[entries]) != self.checksum {
             return Err(VolumeError::Damaged);
         }
@@ -98,7 +106,8 @@ impl Table {
             return Err(VolumeError::Missing);
         }
         let (first, last) = (u64_at(entry, 32), u64_at(entry, 40));
-        let inside = first >= self.entries_sector + self.sectors() as u64 && first <= last && last < sectors;
-        if inside { Ok((first, last - first + 1)) } else { Err(VolumeError::Damaged) }
+        let inside = self.end_sector().is_some_and(|end| first >= end) && last < sectors;
+        let length = last.checked_sub(first).and_then(|length| length.checked_add(1));
+        length.filter(|_| inside).map(|length| (first, length)).ok_or(VolumeError::Damaged)
     }
 }

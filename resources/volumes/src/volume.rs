@@ -58,21 +58,22 @@ impl Volume {
     fn place(&self, sector: u64, views: &[Bytes]) -> Result<(u64, u64), BlockError> {
         let bytes: u64 = views.iter().map(|view| view.len() as u64).sum();
         let end = sector.checked_add(bytes.div_ceil(SECTOR_BYTES as u64)).ok_or(BlockError::OutOfRange)?;
-        if end > self.geometry.sectors { Err(BlockError::OutOfRange) } else { Ok((self.first + sector, bytes)) }
+        let place = self.first.checked_add(sector).filter(|_| end <= self.geometry.sectors);
+        place.map(|sector| (sector, bytes)).ok_or(BlockError::OutOfRange)
     }
 }
 
 /// Sectors of the table, read page by page.
 async fn read(disk: block::Client, first: u64, count: usize) -> Result<Vec<u8>, VolumeError> {
     let mut found = Vec::new();
-    while found.len() < count * SECTOR_BYTES {
-        let done = found.len() / SECTOR_BYTES;
-        let sectors = (count - done).min(SECTORS_PER_PAGE);
+    for done in (0..count).step_by(SECTORS_PER_PAGE) {
+        let bytes = count.saturating_sub(done).min(SECTORS_PER_PAGE).saturating_mul(SECTOR_BYTES);
         let page = Page::zeroed().map_err(|_| VolumeError::Disk(BlockError::OutOfMemory))?;
-        let view = Bytes::new(page, 0, sectors * SECTOR_BYTES);
-        let views = disk.read(first + done as u64, vec![view]).await?;
+        let sector = first.checked_add(done as u64).ok_or(VolumeError::Damaged)?;
+        let views = disk.read(sector, vec![Bytes::new(page, 0, bytes)]).await?;
+        let before = found.len();
         found.extend(views.iter().flat_map(|view| view.as_slice().iter().copied()));
-        if views.is_empty() {
+        if found.len().checked_sub(before) != Some(bytes) {
             return Err(VolumeError::Disk(BlockError::Io));
         }
     }

@@ -116,3 +116,15 @@ fn tables_that_make_no_sense_are_refused() {
         assert!(open(disk, 1).is_err(), "byte {at}");
     }
 }
+
+#[test]
+fn entries_at_the_end_of_all_sectors_are_refused() {
+    for first in [u64::MAX, u64::MAX - 1, u64::MAX - 31] {
+        let mut header = partitioned(300, &[(40, 99)]).split_off(SECTOR_BYTES);
+        header[16..20].fill(0);
+        header[72..80].copy_from_slice(&first.to_le_bytes());
+        let sum = checksum(&[&header[..92]]);
+        header[16..20].copy_from_slice(&sum.to_le_bytes());
+        assert!(matches!(Table::parse(&header, u64::MAX), Err(VolumeError::Damaged)), "{first:x}");
+    }
+}
