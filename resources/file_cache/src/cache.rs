@@ -60,8 +60,8 @@ pub struct CacheOptions {
 /// Of what it may hold a payer's dirty pages may be one in so many.
 const DIRTY_PARTS: usize = 5;
 
-/// Pages whose room is asked for at once.
-const ROOM_PAGES: u64 = 8;
+/// Room that is asked for at once, bytes.
+const ROOM_BYTES: u64 = 8 * PAGE_BYTES as u64;
 
 /// The memory resource, as the cache knows it.
 #[derive(Clone, Copy)]
@@ -155,8 +155,7 @@ impl FileCache {
     /// [`OutOfMemory`] where there is none to be had.
     pub async fn wait_for_room(&self) -> Result<(), OutOfMemory> {
         let room = self.room.get().ok_or(OutOfMemory)?;
-        let bytes = ROOM_PAGES * PAGE_BYTES as u64;
-        room.client.reserve(gyre_account::current_activity(), bytes).await.map_err(|_| OutOfMemory)
+        room.client.reserve(gyre_account::current_activity(), ROOM_BYTES).await.map_err(|_| OutOfMemory)
     }
 
     /// The page, if it is here. One lock, one hash; never waits.
@@ -485,7 +484,7 @@ impl FileCache {
         self.shelf.remove_all(|key, slot| {
             let goes =
                 key.file_system == file_system && key.node == node && (from..to).contains(&key.index) && slot.may_go();
-            evicted += usize::from(goes);
+            evicted = usize::from(goes).saturating_add(evicted);
             goes
         });
         evicted
@@ -500,7 +499,8 @@ impl FileCache {
 impl reclaim::Server for FileCache {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
         let pages = bytes.div_ceil(PAGE_BYTES as u64);
-        Ok((FileCache::reclaim(self, activity, pages as usize) * PAGE_BYTES) as u64)
+        let pages = FileCache::reclaim(self, activity, pages as usize);
+        Ok(pages.saturating_mul(PAGE_BYTES) as u64)
     }
 }
 

@@ -86,7 +86,7 @@ impl Contents {
             return Ok(pieces);
         }
         let files = Client::new(self.files);
-        let (from, left) = (offset.saturating_add(done as u64), bytes - done);
+        let (from, left) = (offset.saturating_add(done as u64), bytes.saturating_sub(done));
         let rest = if alone { files.read_alone(node, from, left) } else { files.read(node, from, left) };
         let rest = rest.await?;
         self.moved(rest.iter().map(Bytes::len).sum());
@@ -106,14 +106,15 @@ impl Contents {
         while done < bytes {
             let at = offset.saturating_add(done as u64);
             let start = (at % PAGE_BYTES as u64) as usize;
-            let wanted = (PAGE_BYTES - start).min(bytes - done);
+            let wanted = PAGE_BYTES.saturating_sub(start).min(bytes.saturating_sub(done));
             let mut page = [None];
             let Some(count) = self.shown.read(node, at, wanted, &mut page) else { return Ok((done, false)) };
             let count = count?;
             let [page] = page;
             pieces.extend(page.filter(|_| count > 0).map(|page| Bytes::new(page, start, count)));
-            done += count;
-            if count < wanted {
+            done = count.saturating_add(done);
+            // nothing more, or an answer that cannot be
+            if count != wanted {
                 break;
             }
         }

@@ -33,7 +33,7 @@ struct Written {
 impl Dirty {
     pub(crate) fn add(&mut self, key: PageKey, activity: ActivityId, now: u64) {
         let mark = Mark { activity, since_cycles: now, sequence: self.next };
-        self.next += 1;
+        self.next = self.next.wrapping_add(1);
         let before = self.nodes.entry((key.file_system, key.node)).or_default().insert(key.index, mark);
         if let Some(before) = before {
             self.forget_age(before);
@@ -54,14 +54,15 @@ impl Dirty {
 
     /// A page that was dirty is being written.
     pub(crate) fn begin_writing(&mut self, payer: ActivityId) {
-        self.written.entry(payer).or_default().under_way += 1;
+        let written = self.written.entry(payer).or_default();
+        written.under_way = written.under_way.saturating_add(1);
     }
 
     /// It was, or was given up.
     pub(crate) fn end_writing(&mut self, payer: ActivityId) {
         let Some(written) = self.written.get_mut(&payer) else { return };
         written.under_way = written.under_way.saturating_sub(1);
-        written.ended += 1;
+        written.ended = written.ended.saturating_add(1);
     }
 
     /// How many pages of a payer were written so far, where some are being written.

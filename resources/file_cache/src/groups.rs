@@ -29,7 +29,7 @@ impl<K> Groups<K> {
 
     fn count(&self, group: u64) -> &AtomicU32 {
         // A power of two, not 0: the index exists.
-        &self.counts[group as usize & (self.counts.len() - 1)]
+        &self.counts[group as usize & self.counts.len().wrapping_sub(1)]
     }
 
     /// One more.

@@ -32,6 +32,7 @@ pub(crate) struct Mixer {
     key: u64,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "128 bits hold every product of two numbers of 64 bits")]
 fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b);
     (wide as u64) ^ (wide >> 64) as u64

@@ -17,6 +17,7 @@
 //! its owner gave the file cache a scheduler.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

@@ -40,7 +40,7 @@ impl Queue {
             links(last, &mut |before| before.next = index);
         }
         self.last = index;
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
     }
 
     /// Takes `index` out, wherever it is.
@@ -57,6 +57,6 @@ impl Queue {
         } else {
             links(own.next, &mut |after| after.previous = own.previous);
         }
-        self.count -= 1;
+        self.count = self.count.saturating_sub(1);
     }
 }

@@ -139,7 +139,7 @@ impl Priorities {
         self.remove(index, items);
         if let Some(used) = items.used(index).filter(|used| used.moments >= USES_TO_RISE) {
             used.moments = 0;
-            used.level = (used.level + 1).min(LEVELS as u8 - 1);
+            used.level = used.level.saturating_add(1).min(LEVELS as u8 - 1);
         }
         self.add(index, items);
     }
@@ -151,7 +151,7 @@ impl Priorities {
     /// Lets one of the highest priority fall where too few are of the lowest; false where all that it looked at were used, which does not
     /// count any more.
     fn let_fall(&mut self, items: &mut impl Items) -> bool {
-        if self.0.first().is_some_and(|lowest| lowest.count * LOWEST_PARTS >= self.count()) {
+        if self.0.first().is_some_and(|lowest| lowest.count.saturating_mul(LOWEST_PARTS) >= self.count()) {
             return true;
         }
         let Some(level) = (1..LEVELS).rev().find(|level| self.first(*level) != NONE) else { return true };

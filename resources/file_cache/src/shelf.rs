@@ -87,7 +87,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             Some(position) => position,
             None => {
                 self.queues.push((activity, Priorities::default()));
-                self.queues.len() - 1
+                self.queues.len().saturating_sub(1)
             }
         }
     }
@@ -115,12 +115,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     fn add(&mut self, entry: Entry<K, V>) {
         let (hash, activity) = (entry.hash, entry.account.activity());
         entry.account.add_held();
-        self.made += 1;
+        self.made = self.made.wrapping_add(1);
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
                 self.entries.push(None);
-                self.entries.len() as u32 - 1
+                (self.entries.len() as u32).saturating_sub(1)
             }
         };
         if let Some(slot) = self.entries.get_mut(index as usize) {
@@ -331,7 +331,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     }
 
     fn count_one(&self, key: &K) {
-        let total = self.total.fetch_add(1, Ordering::Relaxed) + 1;
+        let total = self.total.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if total > self.most.load(Ordering::Relaxed) {
             self.most.fetch_max(total, Ordering::Relaxed);
         }
@@ -433,20 +433,20 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
         may_go: &dyn Fn(&V) -> bool,
     ) -> bool {
         let longest = || self.shards.iter().map(|shard| shard.lock().held_by(activity)).max().unwrap_or(0);
-        let rounds = if is_brief { 1 } else { ROUNDS_MAX + longest() / LOOKS_MAX };
+        let rounds = if is_brief { 1 } else { ROUNDS_MAX.saturating_add(longest() / LOOKS_MAX) };
         self.evict_wish(activity, &Wish { is_meant, may_go }, rounds)
     }
 
     fn evict_wish(&self, activity: ActivityId, wish: &Wish<'_, V>, rounds: usize) -> bool {
         let start = self.fuller(activity);
-        let (mut nothing, mut spared) = (0, 0);
+        let (mut nothing, mut spared) = (0_usize, 0_usize);
         // Several times around: a round may only have passed what was used, or what stays.
-        while nothing < rounds * SHARDS && spared < SPARED_MAX {
-            let Some(shard) = self.shards.get(start.wrapping_add(nothing + spared) % SHARDS) else { break };
+        while nothing < rounds.saturating_mul(SHARDS) && spared < SPARED_MAX {
+            let Some(shard) = self.shards.get(start.wrapping_add(nothing).wrapping_add(spared) % SHARDS) else { break };
             let mut shard = shard.lock();
             match shard.victim(activity, wish) {
-                Search::Spared => spared += 1,
-                Search::Nothing => nothing += 1,
+                Search::Spared => spared = spared.saturating_add(1),
+                Search::Nothing => nothing = nothing.saturating_add(1),
                 Search::Found(index) => {
                     let value = self.take(&mut shard, index);
                     drop(shard);
@@ -462,7 +462,7 @@ impl<K: Hash + Eq, V> Shelf<K, V> {
     /// that gives as often as others would be empty some day, with what is used again and again in it.
     fn fuller(&self, activity: ActivityId) -> usize {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let other = turn.wrapping_add(1 + turn / SHARDS % (SHARDS - 1));
+        let other = turn.wrapping_add(1).wrapping_add(turn / SHARDS % (SHARDS - 1));
         let count = |index: usize| self.shards.get(index % SHARDS).map_or(0, |shard| shard.lock().held_by(activity));
         if count(other) > count(turn) { other } else { turn }
     }

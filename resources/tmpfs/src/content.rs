@@ -29,6 +29,11 @@ impl Content {
         self.pages.len() as u64
     }
 
+    /// What they are in units of 512 bytes.
+    pub fn blocks_512(&self) -> u64 {
+        self.page_count().saturating_mul(PAGE / 512)
+    }
+
     /// The page at `index`, made where there is a hole.
     pub fn page(&mut self, index: u64, room: &mut Room) -> Result<Page, FileError> {
         if let Some(page) = self.pages.get(&index) {
@@ -47,29 +52,28 @@ impl Content {
 
     /// Views of the bytes from `offset` to `end`; holes are views of `zeroes`.
     pub fn read(&self, offset: u64, end: u64, zeroes: &Page) -> Vec<Bytes> {
-        let mut views = Vec::with_capacity((end.saturating_sub(offset) / PAGE + 2) as usize);
-        let mut at = offset;
-        while at < end {
-            let start = (at % PAGE) as usize;
-            let count = (end - at).min(PAGE - at % PAGE) as usize;
-            let page = self.pages.get(&(at / PAGE)).unwrap_or(zeroes);
-            views.push(Bytes::new(page.clone(), start, count));
-            at += count as u64;
-        }
-        views
+        let mut start = (offset % PAGE) as usize;
+        let mut left = end.saturating_sub(offset);
+        let view = |page: &Page| {
+            let count = left.min(PAGE.saturating_sub(start as u64));
+            let view = Bytes::new(page.clone(), start, count as usize);
+            (start, left) = (0, left.saturating_sub(count));
+            view
+        };
+        self.pages_from(offset, end.max(offset), zeroes).map(view).collect()
     }
 
     /// Writes `data` at `offset`; returns the bytes written and why it stopped early, if it did.
     pub fn write(&mut self, offset: u64, data: &[Bytes], room: &mut Room) -> (usize, Option<FileError>) {
-        let mut written = 0;
+        let mut written = 0_usize;
         for piece in data {
             let mut from = 0;
             while from < piece.len() {
-                let at = offset + written as u64;
+                let at = offset.saturating_add(written as u64);
                 match self.write_page(at, piece, from, room) {
                     Ok(count) => {
-                        from += count;
-                        written += count;
+                        from = count.saturating_add(from);
+                        written = count.saturating_add(written);
                     }
                     Err(error) => return (written, Some(error)),
                 }
@@ -81,16 +85,16 @@ impl Content {
     /// Writes what lies in the page at `at`, taking over a whole page that nobody else holds instead of copying it.
     fn write_page(&mut self, at: u64, piece: &Bytes, from: usize, room: &mut Room) -> Result<usize, FileError> {
         let start = (at % PAGE) as usize;
-        let count = (piece.len() - from).min(PAGE_BYTES - start);
+        let count = piece.len().saturating_sub(from).min(PAGE_BYTES.saturating_sub(start));
         let (source, source_start) = piece.location();
-        let whole = count == PAGE_BYTES && source_start + from == 0 && source.len() == PAGE_BYTES;
+        let whole = count == PAGE_BYTES && (source_start, from) == (0, 0) && source.len() == PAGE_BYTES;
         if whole && !source.is_shared() && !self.pages.contains_key(&(at / PAGE)) {
             room.take()?;
             self.pages.insert(at / PAGE, source.clone());
             return Ok(count);
         }
         let page = self.page(at / PAGE, room)?;
-        let view = piece.as_slice().get(from..from + count).unwrap_or(&[]);
+        let view = piece.as_slice().get(from..).and_then(|rest| rest.get(..count)).unwrap_or(&[]);
         page.write(start, view);
         Ok(count)
     }
@@ -100,9 +104,10 @@ impl Content {
         let (first, last) = (start.div_ceil(PAGE), end / PAGE);
         let gone: Vec<u64> = self.pages.range(first..last.max(first)).map(|(index, _)| *index).collect();
         gone.iter().for_each(|index| _ = self.pages.remove(index));
-        for (from, to) in [(start, (first * PAGE).min(end)), ((last * PAGE).max(start), end)] {
+        let (first, last) = (first.saturating_mul(PAGE).min(end), last.saturating_mul(PAGE).max(start));
+        for (from, to) in [(start, first), (last, end)] {
             if let Some(page) = self.pages.get(&(from / PAGE)).filter(|_| from < to) {
-                clear(page, (from % PAGE) as usize, (to - from) as usize);
+                clear(page, (from % PAGE) as usize, to.saturating_sub(from) as usize);
             }
         }
         gone.len() as u64
@@ -114,7 +119,7 @@ impl Content {
             return self.pages.range(index..).next().map(|(index, _)| *index);
         }
         let run = self.pages.range(index..).zip(index..).take_while(|((page, _), at)| **page == *at).count();
-        Some(index + run as u64)
+        Some(index.saturating_add(run as u64))
     }
 
     /// Forgets everything from `size` on; returns the pages given up. The rest of the last page becomes zero.
@@ -123,17 +128,18 @@ impl Content {
         if !size.is_multiple_of(PAGE)
             && let Some(page) = self.pages.get(&(size / PAGE))
         {
-            clear(page, (size % PAGE) as usize, PAGE_BYTES - (size % PAGE) as usize);
+            clear(page, (size % PAGE) as usize, PAGE_BYTES);
         }
         gone.len() as u64
     }
 }
 
+/// Writes zeroes, to the end of the page at most.
 fn clear(page: &Page, start: usize, bytes: usize) {
     let zeroes = [0u8; 256];
-    let mut at = start;
-    while at < (start + bytes).min(PAGE_BYTES) {
-        let count = zeroes.len().min(start + bytes - at);
-        at += page.write(at, zeroes.get(..count).unwrap_or(&[])).max(1);
+    let end = start.saturating_add(bytes).min(PAGE_BYTES);
+    for at in (start..end).step_by(zeroes.len()) {
+        let count = zeroes.len().min(end.saturating_sub(at));
+        page.write(at, zeroes.get(..count).unwrap_or(&[]));
     }
 }

@@ -40,7 +40,7 @@ impl Directory {
     pub fn insert(&mut self, name: Name, node: NodeId, kind: NodeKind) {
         self.remove(&name);
         let position = self.next;
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         self.order.insert(position, name.clone());
         let entry = Entry { node, kind, position };
         self.names.insert(name, entry);
@@ -60,17 +60,22 @@ impl Directory {
             name: name.to_vec(),
             number: node.0,
             kind: NodeKind::Directory,
-            next: position + 1,
+            next: position.saturating_add(1),
         });
         let named = self.order.range(from.max(FIRST)..);
         let named = named.filter_map(|(position, name)| {
             let entry = self.names.get(name)?;
-            Some(DirectoryEntry { name: name.clone(), number: entry.node.0, kind: entry.kind, next: position + 1 })
+            Some(DirectoryEntry {
+                name: name.clone(),
+                number: entry.node.0,
+                kind: entry.kind,
+                next: position.saturating_add(1),
+            })
         });
-        let mut bytes = 0;
+        let mut bytes = 0_usize;
         let fits = |entry: &DirectoryEntry| {
             let before = bytes;
-            bytes += entry.name.len() + 24;
+            bytes = bytes.saturating_add(entry.name.len()).saturating_add(24);
             before < bytes_max.max(1)
         };
         dots.chain(named).take_while(fits).collect()

@@ -9,6 +9,7 @@
 //! Left out: extended attributes, quotas per user, access times on reads (mounted as if with `noatime`).
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

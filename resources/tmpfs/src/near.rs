@@ -32,7 +32,7 @@ impl Near for Tmpfs {
         if node.opens == 0 || (node.opens == 1 && node.attributes.links == 0) {
             return false;
         }
-        node.opens -= 1;
+        node.opens = node.opens.saturating_sub(1);
         true
     }
 
@@ -52,6 +52,6 @@ impl Near for Tmpfs {
             return Some(Ok(0));
         }
         content.pages_from(offset, end, &zeroes).zip(into).for_each(|(page, place)| *place = Some(page.clone()));
-        Some(Ok((end - offset) as usize))
+        Some(Ok(end.saturating_sub(offset) as usize))
     }
 }

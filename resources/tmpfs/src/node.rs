@@ -64,6 +64,11 @@ impl Node {
         self.attributes.changed_ns = now;
     }
 
+    /// Counts a name more; nobody gives one more than the most.
+    pub fn add_link(&mut self) {
+        self.attributes.links = self.attributes.links.saturating_add(1);
+    }
+
     /// Notes that the node changed now.
     pub fn touch(&mut self) {
         self.attributes.changed_ns = gyre_machine::wall_clock_ns();

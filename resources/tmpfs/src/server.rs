@@ -12,6 +12,7 @@ use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 
 /// What statfs gives for tmpfs (Linux, magic.h).
+const PAGE: u64 = PAGE_BYTES as u64;
 const MAGIC: u64 = 0x0102_1994;
 
 impl files::Server for Tmpfs {
@@ -93,7 +94,7 @@ impl files::Server for Tmpfs {
         // Behind the end there is nothing to keep: the last page goes as a whole.
         let end = if end >= size { size.next_multiple_of(PAGE_BYTES as u64) } else { end };
         let freed = if offset < end { content.punch(offset, end) } else { 0 };
-        node.attributes.blocks_512 = content.page_count() * 8;
+        node.attributes.blocks_512 = content.blocks_512();
         node.touch_contents();
         tree.pages_used = tree.pages_used.saturating_sub(freed);
         Ok(())
@@ -106,8 +107,8 @@ impl files::Server for Tmpfs {
         let Body::File(content) = &node.body else {
             return Err(FileError::Invalid);
         };
-        let page = PAGE_BYTES as u64;
-        let found = content.next(offset / page, sought == Sought::Data).map(|index| (index * page).max(offset));
+        let found = content.next(offset / PAGE, sought == Sought::Data);
+        let found = found.map(|index| index.saturating_mul(PAGE).max(offset));
         match (found.filter(|at| *at < size), sought) {
             _ if offset >= size => Err(FileError::NotFound),
             (Some(at), _) => Ok(at),
@@ -177,8 +178,8 @@ impl files::Server for Tmpfs {
             return Err(FileError::Invalid);
         };
         let page = content.page(index, &mut room);
-        node.attributes.blocks_512 = content.page_count() * 8;
-        tree.pages_used += before - room.0;
+        node.attributes.blocks_512 = content.blocks_512();
+        tree.count_pages(before, &room);
         page
     }
 
@@ -287,7 +288,7 @@ fn resize(tree: &mut Tree, id: NodeId, size: u64) -> Result<(), FileError> {
         return Err(FileError::Invalid);
     };
     let freed = content.truncate(size);
-    node.attributes.blocks_512 = content.page_count() * 8;
+    node.attributes.blocks_512 = content.blocks_512();
     node.attributes.size_bytes = size;
     node.touch_contents();
     tree.pages_used = tree.pages_used.saturating_sub(freed);
@@ -299,21 +300,21 @@ fn allocate(tree: &mut Tree, id: NodeId, offset: u64, bytes: u64) -> Result<(), 
     let end = offset.checked_add(bytes).filter(|end| *end <= FILE_BYTES_MAX).ok_or(FileError::TooLarge)?;
     let mut room = tree.room();
     let before = room.0;
-    if (end - offset) / PAGE_BYTES as u64 > before {
+    if bytes / PAGE > before {
         return Err(FileError::NoSpace);
     }
     let node = tree.node_mut(id)?;
     let Body::File(content) = &mut node.body else {
         return Err(FileError::Invalid);
     };
-    let pages = offset / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64);
+    let pages = offset / PAGE..end.div_ceil(PAGE);
     let result = pages.into_iter().try_for_each(|index| content.page(index, &mut room).map(drop));
-    node.attributes.blocks_512 = content.page_count() * 8;
+    node.attributes.blocks_512 = content.blocks_512();
     if result.is_ok() {
         node.attributes.size_bytes = node.attributes.size_bytes.max(end);
         node.touch_contents();
     }
-    tree.pages_used += before - room.0;
+    tree.count_pages(before, &room);
     result
 }
 
@@ -330,13 +331,13 @@ fn write(tree: &mut Tree, id: NodeId, offset: u64, data: &[Bytes]) -> Result<usi
         return Err(FileError::Invalid);
     };
     let (written, stopped) = content.write(offset, data, &mut room);
-    node.attributes.blocks_512 = content.page_count() * 8;
+    node.attributes.blocks_512 = content.blocks_512();
     if written > 0 {
-        let end = offset + written as u64;
+        let end = offset.saturating_add(written as u64);
         node.attributes.size_bytes = node.attributes.size_bytes.max(end);
         node.touch_contents();
     }
-    tree.pages_used += before - room.0;
+    tree.count_pages(before, &room);
     match stopped {
         Some(error) if written == 0 => Err(error),
         _ => Ok(written),

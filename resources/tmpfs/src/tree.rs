@@ -47,6 +47,11 @@ impl Tree {
         Room(self.limits.pages_max.saturating_sub(self.pages_used))
     }
 
+    /// Counts the pages that were taken of a room which was so large before.
+    pub fn count_pages(&mut self, before: u64, room: &Room) {
+        self.pages_used = self.pages_used.saturating_add(before.saturating_sub(room.0));
+    }
+
     /// The page that stands for every hole.
     pub fn zeroes(&mut self) -> Result<Page, FileError> {
         if self.zeroes.is_none() {
@@ -109,14 +114,14 @@ impl Tree {
             return Err(FileError::TooManyLinks);
         }
         let id = NodeId(self.next);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         let kind = new.kind;
         let node = Node::new(id, parent, new);
         let attributes = node.attributes;
         self.nodes.insert(id, node);
         self.change_directory(parent)?.insert(name, id, kind);
         if is_directory {
-            self.node_mut(parent)?.attributes.links += 1;
+            self.node_mut(parent)?.add_link();
         }
         Ok(attributes)
     }
@@ -132,7 +137,7 @@ impl Tree {
             return Err(FileError::NoSpace);
         }
         let id = NodeId(self.next);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         let mut node = Node::new(id, parent, new);
         (node.attributes.links, node.opens, node.nameless) = (0, 1, true);
         let attributes = node.attributes;
@@ -154,7 +159,7 @@ impl Tree {
             return Err(FileError::NotFound);
         }
         node.nameless = false;
-        node.attributes.links += 1;
+        node.add_link();
         node.touch();
         self.change_directory(directory)?.insert(name, id, kind);
         Ok(())
@@ -293,7 +298,7 @@ impl Tree {
         }
         let before = self.node_mut(from)?;
         before.attributes.links = before.attributes.links.saturating_sub(1);
-        self.node_mut(to)?.attributes.links += 1;
+        self.node_mut(to)?.add_link();
         Ok(())
     }
 
