@@ -50,7 +50,7 @@ impl Fragments {
         let partial = self.0.remove(&name).ok_or(())?;
         let body = partial.join()?;
         let whole = ipv4::Header {
-            total_bytes: header.header_bytes + body.len(),
+            total_bytes: header.header_bytes.checked_add(body.len()).ok_or(())?,
             fragment_offset: 0,
             more_fragments: false,
             ..*header
@@ -61,15 +61,16 @@ impl Fragments {
 
 impl Partial {
     fn add(&mut self, header: &ipv4::Header, data: Bytes) -> Result<(), ()> {
-        let (start, end) = (header.fragment_offset, header.fragment_offset + data.len());
+        let start = header.fragment_offset;
+        let end = start.checked_add(data.len()).ok_or(())?;
         let ragged = header.more_fragments && !data.len().is_multiple_of(8);
         let beyond = end > PAYLOAD_BYTES_MAX || self.total.is_some_and(|total| end > total);
         if data.is_empty() || ragged || beyond || self.parts.len() >= FRAGMENTS_MAX {
             return Err(());
         }
         if !header.more_fragments {
-            let shorter = self.total.is_some_and(|total| total != end)
-                || self.parts.iter().any(|part| part.0 + part.1.len() > end);
+            let shorter =
+                self.total.is_some_and(|total| total != end) || self.parts.iter().any(|part| end_of(part) > end);
             if shorter {
                 return Err(());
             }
@@ -81,8 +82,8 @@ impl Partial {
             return Ok(());
         }
         let before = index.checked_sub(1).and_then(|index| self.parts.get(index));
-        let overlaps = before.is_some_and(|part| part.0 + part.1.len() > start)
-            || self.parts.get(index).is_some_and(|part| part.0 < end);
+        let overlaps =
+            before.is_some_and(|part| end_of(part) > start) || self.parts.get(index).is_some_and(|part| part.0 < end);
         if overlaps {
             return Err(());
         }
@@ -100,6 +101,11 @@ impl Partial {
         self.parts.iter().for_each(|part| flat.extend_from_slice(part.1.as_slice()));
         Bytes::copy_from(&flat).map_err(|_| ())
     }
+}
+
+/// The first byte behind a part, which lies within the longest packet.
+fn end_of(part: &(usize, Bytes)) -> usize {
+    part.0.saturating_add(part.1.len())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Key {
             compress(&mut state, *word);
         }
         // the last word of the definition holds the length in bytes
-        compress(&mut state, (words.len() as u64 * 8) << 56);
+        compress(&mut state, (words.len() as u64).wrapping_mul(8) << 56);
         state[2] ^= 0xff;
         (0..3).for_each(|_| round(&mut state));
         state[0] ^ state[1] ^ state[2] ^ state[3]

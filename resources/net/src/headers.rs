@@ -22,31 +22,36 @@ impl Headers {
         if bytes.len() > SLOT_BYTES {
             return None;
         }
-        let full = self.pages.get(self.current).is_none_or(|page| self.used + SLOT_BYTES > page.len());
+        let full = self.pages.get(self.current).is_none_or(|page| self.used.saturating_add(SLOT_BYTES) > page.len());
         if full {
             self.next_page()?;
         }
         let page = self.pages.get(self.current)?;
         page.write(self.used, bytes);
         let slot = Bytes::new(page.clone(), self.used, bytes.len());
-        self.used += SLOT_BYTES;
+        self.used = self.used.saturating_add(SLOT_BYTES);
         Some(slot)
+    }
+
+    /// The place behind the current one; the first behind the last.
+    fn after_current(&self) -> usize {
+        self.current.saturating_add(1).checked_rem(self.pages.len()).unwrap_or(0)
     }
 
     fn next_page(&mut self) -> Option<()> {
         self.used = 0;
         if self.pages.len() < PAGES_MAX {
             // grow only while the oldest is still in use
-            let next = (self.current + 1) % self.pages.len().max(1);
+            let next = self.after_current();
             if self.pages.get(next).is_none_or(Page::is_shared) {
                 self.pages.push(Page::zeroed().ok()?);
-                self.current = self.pages.len() - 1;
+                self.current = self.pages.len().saturating_sub(1);
                 return Some(());
             }
             self.current = next;
             return Some(());
         }
-        self.current = (self.current + 1) % self.pages.len();
+        self.current = self.after_current();
         let page = self.pages.get_mut(self.current)?;
         if page.is_shared() {
             *page = Page::zeroed().ok()?;

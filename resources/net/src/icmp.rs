@@ -140,8 +140,8 @@ impl Shared {
         sum.add(&head);
         payload.iter().for_each(|piece| sum.add(piece.as_slice()));
         put(&mut head, 2, &sum.finish());
-        let bytes = HEADER_BYTES + payload.iter().map(Bytes::len).sum::<usize>();
-        if ipv4::HEADER_BYTES + bytes > self.packet_bytes_max(to) {
+        let bytes = HEADER_BYTES.saturating_add(payload.iter().map(Bytes::len).sum());
+        if ipv4::HEADER_BYTES.saturating_add(bytes) > self.packet_bytes_max(to) {
             return tenant.counters.drop(DropReason::Fragment);
         }
         let ip = ipv4::Header::new(from, to, ipv4::PROTOCOL_ICMP, bytes);

@@ -20,6 +20,7 @@
 //! Left out: IPv6, IP options (skipped), path MTU discovery, multicast, raw sockets.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![warn(missing_docs)]
 extern crate alloc;
 #[cfg(test)]

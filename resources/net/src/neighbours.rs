@@ -47,12 +47,12 @@ impl Table {
                 if !waits && *waiters >= waiters_max {
                     return Step::Absent;
                 }
-                *waiters += usize::from(!waits);
+                *waiters = waiters.saturating_add(usize::from(!waits));
                 if now_ns.saturating_sub(*at_ns) < ASK_EVERY_NS {
                     return Step::Wait;
                 }
                 if *questions < QUESTIONS_MAX {
-                    (*at_ns, *questions) = (now_ns, *questions + 1);
+                    (*at_ns, *questions) = (now_ns, questions.saturating_add(1));
                     return Step::Ask;
                 }
                 self.0.remove(&ip);
@@ -85,7 +85,7 @@ impl Table {
         if known.is_none() && !(to_us && self.make_room(now_ns)) {
             return false;
         }
-        self.0.insert(ip, Entry::Known { mac, until_ns: now_ns + BELIEVED_NS });
+        self.0.insert(ip, Entry::Known { mac, until_ns: now_ns.saturating_add(BELIEVED_NS) });
         matches!(known, Some(Entry::Asked { .. }))
     }
 

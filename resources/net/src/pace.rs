@@ -29,7 +29,7 @@ impl Default for Pace {
 impl Pace {
     /// The device has taken so many bytes.
     pub(crate) fn on_taken(&self, bytes: usize, now_ns: u64) {
-        let sum = self.bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        let sum = self.bytes.fetch_add(bytes as u64, Ordering::Relaxed).saturating_add(bytes as u64);
         let Some(mut since_ns) = self.window.try_lock() else {
             return;
         };
@@ -40,7 +40,7 @@ impl Pace {
         *since_ns = now_ns;
         self.bytes.fetch_sub(sum, Ordering::Relaxed);
         if elapsed_ns < PAUSE_NS {
-            let wanted = sum.saturating_mul(SEGMENT_US * 1000) / elapsed_ns;
+            let wanted = sum.saturating_mul(SEGMENT_US * 1000).checked_div(elapsed_ns).unwrap_or(u64::MAX);
             self.segment_bytes.store(smoothed(self.segment_bytes(), wanted), Ordering::Relaxed);
         }
     }

@@ -35,7 +35,7 @@ impl Packet {
 
     /// Bytes behind the IP header.
     pub fn body_bytes(&self) -> usize {
-        self.body.len() + self.more.iter().map(Bytes::len).sum::<usize>()
+        self.body.len().saturating_add(self.more.iter().map(Bytes::len).sum())
     }
 }
 
@@ -83,7 +83,7 @@ impl OutPacket {
     /// Bytes from the IP header on.
     pub fn bytes(&self) -> usize {
         let payload: usize = self.payload.iter().map(Bytes::len).sum();
-        self.head.len().saturating_sub(crate::wire::ethernet::HEADER_BYTES) + payload
+        self.head.len().saturating_sub(crate::wire::ethernet::HEADER_BYTES).saturating_add(payload)
     }
 
     /// Packets on the link and their bytes, where it is cut on the way.
@@ -94,6 +94,6 @@ impl OutPacket {
             0 => 1,
             step => self.bytes().saturating_sub(headers).div_ceil(usize::from(step)).max(1),
         };
-        (packets, self.bytes() + (packets - 1) * headers)
+        (packets, self.bytes().saturating_add(packets.saturating_sub(1).saturating_mul(headers)))
     }
 }

@@ -23,7 +23,7 @@ impl Shared {
         loop {
             match device.next().await {
                 Ok(frames) => {
-                    turn += frames.len();
+                    turn = frames.len().saturating_add(turn);
                     self.on_frames(frames, &mut batch);
                     // under a flood there is always another frame: others get their turn
                     if turn >= TURN_FRAMES {

@@ -67,7 +67,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: NetConfig) -> Shared {
         let tenant = |(index, (activity, address)): (usize, &(ActivityId, Ip))| -> &'static Tenant {
-            Box::leak(Box::new(Tenant::new(*activity, *address, index as u16 + 1, config.limits)))
+            Box::leak(Box::new(Tenant::new(*activity, *address, (index as u16).saturating_add(1), config.limits)))
         };
         let tenants: Vec<&'static Tenant> = config.addresses.iter().enumerate().map(tenant).collect();
         let unowned = Box::leak(Box::new(Tenant::new(config.unowned, [0; 4], 0, config.limits)));
@@ -138,7 +138,7 @@ impl Shared {
     /// Whom to give a packet for `destination` to.
     pub(crate) fn next_hop(&self, destination: Ip) -> Option<Ip> {
         let bits = u32::from(self.config.prefix.min(32));
-        let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+        let mask = u32::MAX.checked_shl(32_u32.saturating_sub(bits)).unwrap_or(0);
         let ours = self.by_address.first().map_or(self.config.gateway, |entry| entry.0);
         let same = (u32::from_be_bytes(destination) ^ u32::from_be_bytes(ours)) & mask == 0;
         if same {
@@ -176,6 +176,7 @@ pub(crate) fn labels(label: u64) -> Labels {
 }
 
 /// The clock of the path, ns.
+#[expect(clippy::arithmetic_side_effects, reason = "the divisor is at least 1, the product one of two words")]
 pub(crate) fn now_ns() -> u64 {
     // one division of 64 bits and a product: a division of 128 bits would be a call
     let ns_per_cycle = (1_000_000u64 << 32) / gyre_machine::cycles_per_ms().max(1);

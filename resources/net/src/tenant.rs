@@ -151,7 +151,7 @@ impl Tenant {
         if complaints.second != second {
             *complaints = Complaints { second, count: 0 };
         }
-        complaints.count += 1;
+        complaints.count = complaints.count.saturating_add(1);
         complaints.count <= COMPLAINTS_PER_SECOND
     }
 

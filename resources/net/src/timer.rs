@@ -72,7 +72,7 @@ impl Deadlines {
             && let Some((look_at_ns, socket)) = self.order.first().copied()
             && look_at_ns <= now_ns
         {
-            looks += 1;
+            looks = looks.saturating_add(1);
             self.order.pop_first();
             let Some(armed) = self.armed.remove(&socket) else { continue };
             set_current_activity(armed.owner);
@@ -114,7 +114,7 @@ impl TcpTimer {
             match next {
                 Some(_) if is_batch => gyre_message::yield_now().await,
                 Some(next) => {
-                    select(changed, sleep_ns(next.saturating_sub(now_ns()) + ROUNDING_NS)).await;
+                    select(changed, sleep_ns(next.saturating_sub(now_ns()).saturating_add(ROUNDING_NS))).await;
                 }
                 None => changed.await,
             }

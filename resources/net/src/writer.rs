@@ -55,7 +55,7 @@ impl Shared {
             ethernet::Header { destination: mac, source: self.config.properties.mac, kind: ethernet::TYPE_IPV4 };
         let (page, start) = packet.head.location();
         page.write(start, &header.bytes());
-        let mut pieces = Vec::with_capacity(1 + packet.payload.len());
+        let mut pieces = Vec::with_capacity(packet.payload.len().saturating_add(1));
         pieces.push(packet.head);
         pieces.extend(packet.payload);
         let receipt: Option<link::Receipt> = Some(Box::new(packet.receipt));
@@ -103,7 +103,8 @@ impl Shared {
             return;
         };
         let bytes = packet.bytes();
-        let mut header = ipv4::Header::new(packet.source, packet.destination, 0, bytes - ipv4::HEADER_BYTES);
+        let mut header =
+            ipv4::Header::new(packet.source, packet.destination, 0, bytes.saturating_sub(ipv4::HEADER_BYTES));
         let head = packet.head.as_slice();
         let Some(protocol) = head.get(ethernet::HEADER_BYTES + 9) else {
             return;
@@ -137,6 +138,6 @@ pub(crate) fn place_headers(tenant: &Tenant, ip: &ipv4::Header, transport: &[u8]
     let start = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
     put(&mut bytes, ethernet::HEADER_BYTES, &ip.bytes());
     put(&mut bytes, start, transport);
-    let used = bytes.get(..start + transport.len()).unwrap_or(&[]);
+    let used = bytes.get(..start.saturating_add(transport.len())).unwrap_or(&[]);
     tenant.header(used).filter(|head| head.len() >= start).ok_or(NetError::OutOfMemory)
 }

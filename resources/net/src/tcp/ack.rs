@@ -91,7 +91,7 @@ impl Machine {
         self.measure(header, now_ns);
         self.round_trip.progressed();
         self.progress_congestion(bytes, flight, now_ns);
-        self.timers.retransmit = (self.send.una != self.send.nxt).then(|| now_ns + self.round_trip.timeout_ns());
+        self.timers.retransmit = (self.send.una != self.send.nxt).then(|| self.retransmit_at(now_ns));
         self.send.tail_point = self.send.tail_point.filter(|point| ack.before(*point));
         self.arm_tail(now_ns);
         self.on_fin_acknowledged(now_ns);
@@ -121,8 +121,9 @@ impl Machine {
             self.send.recovery = None;
         }
         // RFC 7661: a window that was not used says nothing about the path
-        let limited = flight.saturating_add(2 * self.send.segment_bytes_max) >= self.congestion.window()
-            || self.congestion.window() < self.congestion.threshold() && 2 * flight > self.congestion.window();
+        let limited = flight.saturating_add(self.send.segment_bytes_max.saturating_mul(2)) >= self.congestion.window()
+            || self.congestion.window() < self.congestion.threshold()
+                && flight.saturating_mul(2) > self.congestion.window();
         match recovery {
             Some(Recovery { cause: Cause::Acknowledgments, .. }) => {
                 // partial acknowledgment without SACK: the next hole is lost too (RFC 6582)
@@ -142,7 +143,7 @@ impl Machine {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.orphaned {
-                    self.timers.end = Some(now_ns + super::input::TIME_WAIT_NS);
+                    self.timers.end = Some(now_ns.saturating_add(super::input::TIME_WAIT_NS));
                 }
             }
             State::Closing => self.enter_time_wait(now_ns),

@@ -31,7 +31,7 @@ struct Cubic {
     friendly: u32,
 }
 
-/// The congestion window of one connection.
+/// The congestion window of one connection: at most [`WINDOW_BYTES_MAX`] and a few segments, which are at most 64 KiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
     algorithm: Algorithm,
@@ -50,7 +50,7 @@ impl Congestion {
         Congestion {
             algorithm,
             segment,
-            window: segment * INITIAL_SEGMENTS,
+            window: segment.saturating_mul(INITIAL_SEGMENTS),
             threshold: WINDOW_BYTES_MAX,
             credit: 0,
             cubic: Cubic::default(),
@@ -82,15 +82,15 @@ impl Congestion {
 
     /// RFC 5681 equation 2, with the limit of RFC 3465 at two segments.
     fn slow_start(&mut self, bytes: u32) {
-        self.window += bytes.min(2 * self.segment);
+        self.window = self.window.saturating_add(bytes.min(self.segment.saturating_mul(2)));
     }
 
     /// One segment per window acknowledged (RFC 5681 section 3.1).
     fn avoid(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes);
         if self.credit >= self.window {
-            self.credit -= self.window;
-            self.window += self.segment;
+            self.credit = self.credit.saturating_sub(self.window);
+            self.window = self.window.saturating_add(self.segment);
         }
     }
 
@@ -101,16 +101,17 @@ impl Congestion {
             self.start_epoch();
         }
         let age_ms = now_ns.saturating_sub(epoch_ns) / 1_000_000;
-        let target = self.cubic_window(age_ms + round_trip_ns / 1_000_000);
+        let target = self.cubic_window(age_ms.saturating_add(round_trip_ns / 1_000_000));
         self.grow_friendly(bytes);
         if self.cubic_window(age_ms) < self.cubic.friendly {
             self.window = self.window.max(self.cubic.friendly);
             return;
         }
-        let target = target.clamp(self.window, self.window + self.window / 2);
-        let step = u64::from(target - self.window) * u64::from(bytes) + u64::from(self.credit);
-        self.credit = (step % u64::from(self.window)) as u32;
-        self.window += (step / u64::from(self.window)) as u32;
+        let target = target.clamp(self.window, self.window.saturating_add(self.window / 2));
+        let step = product(target.saturating_sub(self.window), bytes).saturating_add(self.credit.into());
+        let Some(window) = core::num::NonZero::new(u64::from(self.window)) else { return };
+        self.credit = (step % window) as u32;
+        self.window = self.window.saturating_add((step / window) as u32);
     }
 
     fn start_epoch(&mut self) {
@@ -119,29 +120,30 @@ impl Congestion {
         self.cubic.friendly = self.window;
         self.cubic.window_max = self.cubic.window_max.max(self.window);
         // K = cbrt((W_max - cwnd) / C) in seconds, with C = 0.4 segments per s^3
-        let missing = u64::from(self.cubic.window_max - self.window) * 10 / 4;
-        self.cubic.rise_ms = cube_root(missing * 1_000_000_000 / u64::from(self.segment));
+        let missing = product(self.cubic.window_max.saturating_sub(self.window), 10) / 4;
+        let cube = missing.saturating_mul(1_000_000_000).checked_div(self.segment.into()).unwrap_or(0);
+        self.cubic.rise_ms = cube_root(cube);
     }
 
     /// W_cubic(t) in bytes, t in ms since the epoch began.
     fn cubic_window(&self, age_ms: u64) -> u32 {
         let (age, rise) = (age_ms.min(AGE_MS_MAX), self.cubic.rise_ms.min(AGE_MS_MAX));
         let distance = age.abs_diff(rise);
-        let cube = distance * distance * distance / 1_000_000;
-        let bytes = cube.saturating_mul(u64::from(self.segment) * 4) / 10_000;
+        let cube = distance.saturating_pow(3) / 1_000_000;
+        let bytes = cube.saturating_mul(product(self.segment, 4)) / 10_000;
         let bytes = u32::try_from(bytes).unwrap_or(WINDOW_BYTES_MAX).min(WINDOW_BYTES_MAX);
         if age < rise {
             self.cubic.window_max.saturating_sub(bytes).max(self.segment)
         } else {
-            (self.cubic.window_max + bytes).min(WINDOW_BYTES_MAX)
+            self.cubic.window_max.saturating_add(bytes).min(WINDOW_BYTES_MAX)
         }
     }
 
     /// Grows the estimate of NewReno's window: alpha = 3 (1 - 0.7) / (1 + 0.7) = 9/17 segments per window until W_max, then 1.
     fn grow_friendly(&mut self, bytes: u32) {
         let friendly = self.cubic.friendly;
-        let step = u64::from(bytes) * u64::from(self.segment) / u64::from(friendly.max(1));
-        let step = if friendly < self.cubic.window_max { step * 9 / 17 } else { step };
+        let step = product(bytes, self.segment).checked_div(friendly.into()).unwrap_or(0);
+        let step = if friendly < self.cubic.window_max { step.saturating_mul(9) / 17 } else { step };
         self.cubic.friendly = friendly.saturating_add(step as u32).min(WINDOW_BYTES_MAX);
     }
 
@@ -159,29 +161,35 @@ impl Congestion {
 
     fn reduce(&mut self, flight: u32) {
         self.credit = 0;
-        let floor = 2 * self.segment;
+        let floor = self.segment.saturating_mul(2);
         match self.algorithm {
             Algorithm::NewReno => self.threshold = (flight / 2).max(floor),
             Algorithm::Cubic => {
                 // fast convergence (RFC 9438 section 4.7): leave room for newcomers
                 self.cubic.window_max = if self.window < self.cubic.window_max {
-                    (u64::from(self.window) * 17 / 20) as u32
+                    (product(self.window, 17) / 20) as u32
                 } else {
                     self.window
                 };
                 self.cubic.epoch_ns = None;
-                let base = u64::from(self.window.min(flight.max(floor)));
-                self.threshold = ((base * 7 / 10) as u32).max(floor);
+                let base = self.window.min(flight.max(floor));
+                self.threshold = ((product(base, 7) / 10) as u32).max(floor);
             }
         }
     }
 
     /// Nothing was sent for longer than a timeout: start again from the initial window (RFC 5681 section 4.1).
     pub fn idled(&mut self) {
-        self.threshold = self.threshold.max(self.window / 4 * 3);
-        self.window = self.window.min(self.segment * INITIAL_SEGMENTS);
+        self.threshold = self.threshold.max((self.window / 4).saturating_mul(3));
+        self.window = self.window.min(self.segment.saturating_mul(INITIAL_SEGMENTS));
         self.cubic.epoch_ns = None;
     }
+}
+
+/// Two numbers of 32 bits.
+#[expect(clippy::arithmetic_side_effects, reason = "64 bits hold every product of two numbers of 32 bits")]
+fn product(a: u32, b: u32) -> u64 {
+    u64::from(a) * u64::from(b)
 }
 
 /// The integer cube root.
@@ -189,7 +197,7 @@ fn cube_root(value: u64) -> u64 {
     let mut root = 0u64;
     for shift in (0..22).rev() {
         let candidate = root | 1 << shift;
-        if candidate * candidate * candidate <= value {
+        if candidate.checked_pow(3).is_some_and(|cube| cube <= value) {
             root = candidate;
         }
     }

@@ -46,6 +46,11 @@ impl Machine {
         }
     }
 
+    /// When what is sent now, or asked for, is sent again.
+    pub(super) fn retransmit_at(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.round_trip.timeout_ns())
+    }
+
     fn on_retransmit_timeout(&mut self, now_ns: u64) {
         if self.send.una == self.send.nxt {
             return;
@@ -55,7 +60,7 @@ impl Machine {
             _ if self.orphaned => ORPHAN_RETRIES_MAX,
             _ => RETRIES_MAX,
         };
-        self.send.retries += 1;
+        self.send.retries = self.send.retries.saturating_add(1);
         if self.send.retries > retries_max {
             self.fail(NetError::TimedOut);
             return;
@@ -63,7 +68,7 @@ impl Machine {
         self.figures.timeouts = self.figures.timeouts.saturating_add(1);
         self.round_trip.back_off();
         self.send.timed = None;
-        self.timers.retransmit = Some(now_ns + self.round_trip.timeout_ns());
+        self.timers.retransmit = Some(self.retransmit_at(now_ns));
         if matches!(self.state, State::SynSent | State::SynReceived) {
             self.syn_sent = false;
             return;
@@ -96,7 +101,7 @@ impl Machine {
         }
         self.send.tail_due = true;
         self.send.tail_point = Some(self.send.nxt);
-        self.timers.retransmit = Some(now_ns + self.round_trip.timeout_ns());
+        self.timers.retransmit = Some(self.retransmit_at(now_ns));
     }
 
     /// Sets the time for it: two round trips, and what they vary by, after the last news.
@@ -108,7 +113,7 @@ impl Machine {
             && self.send.tail_point.is_none()
             && self.flight() > self.payload_bytes_max()
             && quiet_ns < self.round_trip.timeout_ns();
-        self.timers.tail = useful.then_some(now_ns + quiet_ns);
+        self.timers.tail = useful.then_some(now_ns.saturating_add(quiet_ns));
     }
 
     fn on_persist(&mut self, now_ns: u64) {
@@ -116,7 +121,7 @@ impl Machine {
         if !waits || self.flight() > 0 {
             return;
         }
-        self.send.retries += 1;
+        self.send.retries = self.send.retries.saturating_add(1);
         if self.send.retries > RETRIES_MAX {
             self.fail(NetError::TimedOut);
             return;
@@ -127,7 +132,7 @@ impl Machine {
             self.send.probe_due = true;
         }
         self.round_trip.back_off();
-        self.timers.persist = Some(now_ns + self.round_trip.timeout_ns());
+        self.timers.persist = Some(self.retransmit_at(now_ns));
     }
 
     fn on_keep_alive(&mut self, now_ns: u64) {
@@ -135,21 +140,21 @@ impl Machine {
             return;
         }
         if self.flight() > 0 {
-            self.timers.keep_alive = Some(now_ns + KEEP_ALIVE_IDLE_NS);
+            self.timers.keep_alive = Some(now_ns.saturating_add(KEEP_ALIVE_IDLE_NS));
             return;
         }
-        self.keep_alive_probes += 1;
+        self.keep_alive_probes = self.keep_alive_probes.saturating_add(1);
         if self.keep_alive_probes > KEEP_ALIVE_PROBES_MAX {
             self.fail(NetError::TimedOut);
             return;
         }
         self.send.probe_due = true;
-        self.timers.keep_alive = Some(now_ns + KEEP_ALIVE_STEP_NS);
+        self.timers.keep_alive = Some(now_ns.saturating_add(KEEP_ALIVE_STEP_NS));
     }
 
     /// The peer was heard: keep-alive begins anew.
     pub(super) fn rearm_keep_alive(&mut self, now_ns: u64) {
         self.keep_alive_probes = 0;
-        self.timers.keep_alive = self.keep_alive.then_some(now_ns + KEEP_ALIVE_IDLE_NS);
+        self.timers.keep_alive = self.keep_alive.then_some(now_ns.saturating_add(KEEP_ALIVE_IDLE_NS));
     }
 }

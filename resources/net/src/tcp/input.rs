@@ -133,8 +133,7 @@ impl Machine {
     /// RFC 9293 table 6, with SYN and FIN counted.
     fn is_acceptable(&self, header: &Header, bytes: u32) -> bool {
         let (start, nxt) = (header.sequence, self.receive.nxt);
-        let length =
-            bytes + u32::from(header.flags.contains(Flags::FIN)) + u32::from(header.flags.contains(Flags::SYN));
+        let length = header.length(bytes);
         let edge = self.receive.edge;
         let inside = |at: Seq| nxt.until(at) && at.before(edge);
         if length == 0 {
@@ -142,7 +141,7 @@ impl Machine {
         }
         // with a closed window, the acknowledgment in a segment that begins where it should still counts
         inside(start)
-            || inside(start + (length - 1))
+            || inside(start + length - 1)
             || (start.before(nxt) && (start + length).after(edge))
             || start == nxt
     }
@@ -170,7 +169,7 @@ impl Machine {
     fn answer_unacceptable(&mut self, bytes: usize, flags: Flags, now_ns: u64) {
         // a repeated FIN in TIME-WAIT starts the wait again (section 3.10.7.4)
         if self.state == State::TimeWait && flags.contains(Flags::FIN) {
-            self.timers.end = Some(now_ns + TIME_WAIT_NS);
+            self.timers.end = Some(now_ns.saturating_add(TIME_WAIT_NS));
         }
         if bytes > 0 || flags.contains(Flags::FIN) {
             self.receive.ack_due = AckDue::Now;
@@ -186,7 +185,7 @@ impl Machine {
             self.challenges.count = 0;
         }
         if self.challenges.count < CHALLENGES_MAX {
-            self.challenges.count += 1;
+            self.challenges.count = self.challenges.count.saturating_add(1);
             self.figures.challenges = self.figures.challenges.saturating_add(1);
             self.receive.ack_due = AckDue::Now;
         }
@@ -260,18 +259,19 @@ impl Machine {
                 receive.accept(part);
             }
         }
-        self.figures.copied_bytes += self.receive.queue.take_copied_bytes();
+        let copied = self.receive.queue.take_copied_bytes();
+        self.figures.copied_bytes = self.figures.copied_bytes.saturating_add(copied);
     }
 
     /// Every second full segment is acknowledged at once, others after a while (RFC 5681 section 4.2).
     fn schedule_ack(&mut self, now_ns: u64) {
         let pending = self.receive.nxt.since(self.receive.acked);
-        if pending >= 2 * self.send.segment_bytes_max.saturating_sub(12) {
+        if pending >= self.send.segment_bytes_max.saturating_sub(12).saturating_mul(2) {
             self.receive.ack_due = AckDue::Now;
         }
         if self.receive.ack_due == AckDue::No && pending > 0 {
             self.receive.ack_due = AckDue::Later;
-            self.timers.delayed_ack = Some(now_ns + DELAYED_ACK_NS);
+            self.timers.delayed_ack = Some(now_ns.saturating_add(DELAYED_ACK_NS));
         }
     }
 
@@ -298,7 +298,7 @@ impl Machine {
         self.timers.retransmit = None;
         self.timers.persist = None;
         self.timers.keep_alive = None;
-        self.timers.end = Some(now_ns + TIME_WAIT_NS);
+        self.timers.end = Some(now_ns.saturating_add(TIME_WAIT_NS));
     }
 }
 

@@ -171,7 +171,7 @@ impl Machine {
         self.send.push = false;
         self.timers.cork = None;
         self.send.timed.get_or_insert((self.send.nxt, now_ns));
-        let mut segment = self.segment(start, length + u32::from(fin), now_ns);
+        let mut segment = self.segment(start, length.saturating_add(u32::from(fin)), now_ns);
         if length > payload_max {
             segment.cut_bytes = payload_max as usize;
         }
@@ -186,8 +186,8 @@ impl Machine {
         let window = (self.send.una + self.send.window).since(self.send.nxt);
         let congestion = self.congestion.window().saturating_sub(self.pipe());
         // rounded up, so that a turn is not a large segment and a frame
-        let whole = self.send.burst_bytes.div_ceil(segment) * segment;
-        let burst = whole.min(self.settings.offload_bytes_max as u32 / segment * segment).max(segment);
+        let whole = full_segments(self.send.burst_bytes.saturating_add(segment).saturating_sub(1), segment);
+        let burst = whole.min(full_segments(self.settings.offload_bytes_max as u32, segment)).max(segment);
         let wanted = unsent.min(burst);
         let length = wanted.min(window).min(congestion);
         if length < unsent.min(segment) {
@@ -195,7 +195,7 @@ impl Machine {
                 return 0;
             }
             // silly window (RFC 9293 section 3.8.6.2.1): a partial segment only where it is half of what the peer ever offered
-            let enough = length > 0 && (self.send.push || length * 2 >= self.send.window_max);
+            let enough = length > 0 && (self.send.push || length >= self.send.window_max.div_ceil(2));
             if !enough {
                 self.arm_persist(now_ns);
                 return 0;
@@ -207,10 +207,10 @@ impl Machine {
                 return length;
             }
             // a corked end and the full segments before it go together: they are one when the cork is drawn, as it is soon
-            let is_short = length <= CORKED_SEGMENTS * segment;
-            return if self.send.cork && is_short { 0 } else { length / segment * segment };
+            let is_short = length <= CORKED_SEGMENTS.saturating_mul(segment);
+            return if self.send.cork && is_short { 0 } else { full_segments(length, segment) };
         }
-        length / segment * segment
+        full_segments(length, segment)
     }
 
     /// Nagle's rule (RFC 9293 section 3.7.4) in Minshall's form, TCP_NODELAY and TCP_CORK, for the last partial segment.
@@ -219,7 +219,7 @@ impl Machine {
             return true;
         }
         if self.send.cork {
-            self.timers.cork.get_or_insert(now_ns + CORK_NS);
+            self.timers.cork.get_or_insert(now_ns.saturating_add(CORK_NS));
             return false;
         }
         self.send.no_delay || self.send.small_end.until(self.send.una)
@@ -297,12 +297,14 @@ impl Machine {
 
     pub(super) fn arm_retransmit(&mut self, now_ns: u64) {
         self.timers.persist = None;
-        self.timers.retransmit.get_or_insert(now_ns + self.round_trip.timeout_ns());
+        let at_ns = self.retransmit_at(now_ns);
+        self.timers.retransmit.get_or_insert(at_ns);
     }
 
     fn arm_persist(&mut self, now_ns: u64) {
         if self.flight() == 0 {
-            self.timers.persist.get_or_insert(now_ns + self.round_trip.timeout_ns());
+            let at_ns = self.retransmit_at(now_ns);
+            self.timers.persist.get_or_insert(at_ns);
         }
     }
 }
@@ -318,6 +320,11 @@ impl super::machine::Receiver {
         let step = (self.bytes_max as u32 / 2).min(2048);
         if free >= announced.saturating_add(step) { free } else { announced }
     }
+}
+
+/// Bytes of the full segments in so many bytes.
+fn full_segments(bytes: u32, segment: u32) -> u32 {
+    bytes.saturating_sub(bytes.checked_rem(segment).unwrap_or(bytes))
 }
 
 /// Joins pieces where there are more than a device likes; copies only then.

@@ -43,10 +43,10 @@ impl Reassembly {
                 }
                 let part = data.slice(from.since(start) as usize, stop.since(start) as usize);
                 self.pieces.insert(index, (from, part));
-                index += 1;
+                index = index.saturating_add(1);
             }
             from = next.map_or(end, |next| next.1);
-            index += 1;
+            index = index.saturating_add(1);
         }
         true
     }
@@ -66,7 +66,7 @@ impl Reassembly {
         let mut add = |block: (Seq, Seq)| {
             if let Some(place) = into.get_mut(count) {
                 *place = block;
-                count += 1;
+                count = count.saturating_add(1);
             }
         };
         let latest = self.latest.and_then(|at| self.ranges().find(|range| range.0.until(at) && at.before(range.1)));

@@ -9,8 +9,7 @@ pub fn reset_for(header: &Header, bytes: usize) -> Option<Outgoing> {
         return None;
     }
     let with_ack = header.flags.contains(Flags::ACK);
-    let length =
-        bytes as u32 + u32::from(header.flags.contains(Flags::SYN)) + u32::from(header.flags.contains(Flags::FIN));
+    let length = header.length(bytes as u32);
     let (sequence, acknowledgment, flags) = if with_ack {
         (header.acknowledgment, Seq(0), Flags::RST)
     } else {

@@ -34,13 +34,13 @@ impl RoundTrip {
                 sample_ns
             }
             Some(smoothed) => {
-                self.variation_ns = (3 * self.variation_ns + smoothed.abs_diff(sample_ns)) / 4;
-                (7 * smoothed + sample_ns) / 8
+                self.variation_ns = weighted(3, self.variation_ns, smoothed.abs_diff(sample_ns));
+                weighted(7, smoothed, sample_ns)
             }
         };
         self.smoothed_ns = Some(smoothed);
-        let spread = (4 * self.variation_ns).max(GRANULARITY_NS);
-        self.timeout_ns = (smoothed + spread).clamp(TIMEOUT_MIN_NS, TIMEOUT_MAX_NS);
+        let spread = self.variation_ns.saturating_mul(4).max(GRANULARITY_NS);
+        self.timeout_ns = smoothed.saturating_add(spread).clamp(TIMEOUT_MIN_NS, TIMEOUT_MAX_NS);
         self.backoff = 0;
     }
 
@@ -51,7 +51,7 @@ impl RoundTrip {
 
     /// Doubles the timeout (RFC 6298 rule 5.5).
     pub fn back_off(&mut self) {
-        self.backoff = (self.backoff + 1).min(16);
+        self.backoff = self.backoff.saturating_add(1).min(16);
     }
 
     /// New data was acknowledged: the next timeout is not doubled any more.
@@ -61,13 +61,18 @@ impl RoundTrip {
 
     /// How long silence after the last segment is normal, ns: two round trips and what they vary by.
     pub fn quiet_ns(&self) -> u64 {
-        2 * self.smoothed_ns() + 4 * self.variation_ns
+        self.smoothed_ns().saturating_mul(2).saturating_add(self.variation_ns.saturating_mul(4))
     }
 
     /// Smoothed round trip, ns; zero before the first measurement.
     pub fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns.unwrap_or(0)
     }
+}
+
+/// What was known, `parts` times, and a new sample once.
+fn weighted(parts: u64, before_ns: u64, sample_ns: u64) -> u64 {
+    before_ns.saturating_mul(parts).saturating_add(sample_ns).checked_div(parts.saturating_add(1)).unwrap_or(before_ns)
 }
 
 #[cfg(test)]

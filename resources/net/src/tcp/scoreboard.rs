@@ -36,7 +36,7 @@ impl Scoreboard {
         let before: u32 = touched.iter().map(|range| range.1.since(range.0)).sum();
         self.ranges.splice(first..last, [merged]);
         let after = merged.1.since(merged.0);
-        self.bytes = self.bytes - before + after;
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
         after > before
     }
 
@@ -83,11 +83,11 @@ impl Scoreboard {
 
     /// Up to where holes count as lost: three segments or three ranges lie above (RFC 6675 IsLost). `una` where nothing is lost.
     pub fn lost_edge(&self, una: Seq, segment_bytes: u32) -> Seq {
-        let mut above_bytes = 0;
+        let mut above_bytes = 0_u32;
         for (count, range) in self.ranges.iter().rev().enumerate() {
-            above_bytes += range.1.since(range.0);
-            let ranges = u32::try_from(count + 1).unwrap_or(u32::MAX);
-            if ranges >= THRESHOLD || above_bytes > (THRESHOLD - 1) * segment_bytes {
+            above_bytes = above_bytes.saturating_add(range.1.since(range.0));
+            let ranges = u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
+            if ranges >= THRESHOLD || above_bytes > segment_bytes.saturating_mul(THRESHOLD - 1) {
                 return range.0.max(una);
             }
         }

@@ -48,7 +48,7 @@ impl Store {
         if piece.is_empty() {
             return;
         }
-        self.bytes += piece.len();
+        self.bytes = self.bytes.saturating_add(piece.len());
         if piece.len() > COPY_BYTES_MAX || !self.copy_in(&piece) {
             self.pieces.push_back(piece);
         }
@@ -56,7 +56,7 @@ impl Store {
 
     /// Copies a small piece behind the last one; false where there is no memory (then the reference is kept).
     fn copy_in(&mut self, piece: &Bytes) -> bool {
-        let room = self.tail.as_ref().is_some_and(|tail| tail.used + piece.len() <= tail.page.len());
+        let room = self.tail.as_ref().is_some_and(|tail| piece.len() <= tail.page.len().saturating_sub(tail.used));
         if !room {
             let Ok(page) = Page::zeroed() else {
                 return false;
@@ -68,13 +68,13 @@ impl Store {
         };
         let start = tail.used;
         tail.page.write(start, piece.as_slice());
-        tail.used += piece.len();
-        self.copied_bytes += piece.len() as u64;
+        tail.used = tail.used.saturating_add(piece.len());
+        self.copied_bytes = self.copied_bytes.saturating_add(piece.len() as u64);
         let extended = self.pieces.back_mut().is_some_and(|last| {
             let (page, from) = last.location();
-            let behind = page.same(&tail.page) && from + last.len() == start;
+            let behind = page.same(&tail.page) && from.checked_add(last.len()) == Some(start);
             if behind {
-                *last = Bytes::new(tail.page.clone(), from, last.len() + piece.len());
+                *last = Bytes::new(tail.page.clone(), from, last.len().saturating_add(piece.len()));
             }
             behind
         });
@@ -87,7 +87,7 @@ impl Store {
     /// Drops up to `bytes` from the front.
     pub fn advance(&mut self, bytes: usize) {
         let mut left = bytes.min(self.bytes);
-        self.bytes -= left;
+        self.bytes = self.bytes.saturating_sub(left);
         self.cursor = (0, 0);
         while left > 0 {
             let Some(first) = self.pieces.front_mut() else {
@@ -97,7 +97,7 @@ impl Store {
                 *first = first.slice(left, first.len());
                 return;
             }
-            left -= first.len();
+            left = left.saturating_sub(first.len());
             self.pieces.pop_front();
         }
     }
@@ -121,12 +121,13 @@ impl Store {
             if start >= end {
                 break;
             }
-            if start + piece.len() > offset {
+            let behind = start.saturating_add(piece.len());
+            if behind > offset {
                 self.cursor = (index, start);
-                views.push(piece.slice(offset.saturating_sub(start), end - start));
+                views.push(piece.slice(offset.saturating_sub(start), end.saturating_sub(start)));
             }
-            start += piece.len();
-            index += 1;
+            start = behind;
+            index = index.saturating_add(1);
         }
         views
     }

@@ -31,10 +31,10 @@ impl Machine {
         let before = room;
         for piece in data {
             let part = piece.slice(0, room);
-            room -= part.len();
+            room = room.saturating_sub(part.len());
             self.send.queue.push(part);
         }
-        Ok(before - room)
+        Ok(before.saturating_sub(room))
     }
 
     /// Takes up to `bytes_max` received bytes; nothing at the end of the stream.
@@ -73,7 +73,7 @@ impl Machine {
         let open = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
         let shown = self.receive.edge.since(self.receive.nxt);
         let wanted = self.receive.window_to_show();
-        let step = (self.receive.bytes_max as u32 / 4).min(2 * self.payload_bytes_max());
+        let step = (self.receive.bytes_max as u32 / 4).min(self.payload_bytes_max().saturating_mul(2));
         if open && wanted >= shown.saturating_add(step.max(1)) {
             self.acknowledge_now();
         }
@@ -117,7 +117,7 @@ impl Machine {
                 self.receive.closed = true;
                 self.end_sending();
                 if state == State::FinWait2 {
-                    self.timers.end = Some(now_ns + super::input::TIME_WAIT_NS);
+                    self.timers.end = Some(now_ns.saturating_add(super::input::TIME_WAIT_NS));
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Machine {
         ready.set(Ready::READ, ended || !self.receive.queue.is_empty());
         ready.set(Ready::READ_HANG_UP, ended);
         // a third of the buffer free: a writer woken for less would come back at once
-        let room = self.send.queue.len() <= self.send.bytes_max / 3 * 2;
+        let room = self.send.queue.len() <= (self.send.bytes_max / 3).saturating_mul(2);
         let closed = self.state == State::Closed;
         ready.set(Ready::WRITE, open && (room || self.send.fin_queued || closed));
         ready.set(Ready::ERROR, self.error.is_some());

@@ -47,7 +47,7 @@ impl Tcp {
         let listeners = ports.listeners.get(&ends.local.port)?;
         let fits = |listener: &&Arc<Listener>| listener.takes(ends.local.address);
         let count = listeners.iter().filter(fits).count();
-        let chosen = ends.label as usize % count.max(1);
+        let chosen = (ends.label as usize).checked_rem(count)?;
         listeners.iter().filter(fits).nth(chosen).cloned()
     }
 
@@ -75,7 +75,7 @@ impl Tcp {
         };
         // else the old connection's end would answer the rest of the handshake, with a reset
         self.table.forget(flow);
-        let is_early = listener.alarm.set_earlier(now + RETRY_NS);
+        let is_early = listener.alarm.set_earlier(now.saturating_add(RETRY_NS));
         drop(state);
         if is_early {
             self.arm(listener.id, listener.label, &listener.alarm);

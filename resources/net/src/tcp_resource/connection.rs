@@ -154,7 +154,7 @@ impl Connection {
             return;
         }
         // half of the room, so that a resumption is worth its message
-        let room = self.outstanding.load(Ordering::Acquire) * 2 <= self.limit_bytes(shared);
+        let room = self.outstanding.load(Ordering::Acquire) <= self.limit_bytes(shared) / 2;
         if room && self.tenant.may_send(shared) && !self.tenant.is_waited_for() {
             self.resume(shared);
         } else if room {
@@ -178,7 +178,7 @@ impl Connection {
 
     /// Takes bits away; called under the machine's lock, so that no [`Connection::tell`] for newer state is lost.
     pub(crate) fn untell(&self, machine: &Machine) {
-        let gone = self.readiness.now() - machine.ready();
+        let gone = self.readiness.now().difference(machine.ready());
         if !gone.is_empty() {
             self.readiness.clear(gone);
         }
@@ -186,7 +186,7 @@ impl Connection {
 
     /// Tells those who wait; called without the lock. `again` names bits that are news although they were set.
     pub(crate) fn tell(&self, ready: Ready, again: Ready) {
-        let news = (ready - self.readiness.now()) | (ready & again);
+        let news = ready.difference(self.readiness.now()) | (ready & again);
         if !news.is_empty() {
             self.readiness.set(news);
         }

@@ -168,7 +168,7 @@ fn checked(packet: Packet) -> Option<Segment> {
 fn take_apart(packet: Packet) -> Option<Segment> {
     let (header, header_bytes) = Header::read(packet.body.as_slice())?;
     let first = packet.body.slice(header_bytes, packet.body.len());
-    let mut payload = Vec::with_capacity(usize::from(!first.is_empty()) + packet.more.len());
+    let mut payload = Vec::with_capacity(packet.more.len().saturating_add(usize::from(!first.is_empty())));
     if !first.is_empty() {
         payload.push(first);
     }

@@ -50,7 +50,7 @@ impl HalfOpen {
             remote,
             local,
             answered_ns: now_ns,
-            retry_ns: now_ns + RETRY_NS,
+            retry_ns: now_ns.saturating_add(RETRY_NS),
             retries: 0,
         }
     }
@@ -99,8 +99,8 @@ impl ListenerState {
             if half.retry_ns > now_ns {
                 return true;
             }
-            half.retries += 1;
-            half.retry_ns = now_ns + (RETRY_NS << half.retries.min(8));
+            half.retries = half.retries.saturating_add(1);
+            half.retry_ns = now_ns.saturating_add(RETRY_NS << half.retries.min(8));
             if half.retries <= RETRIES_MAX {
                 due.push((*flow, *half));
             }

@@ -17,7 +17,9 @@ use gyre_object::SpinLock;
 /// Ports that a connection may get when its user does not choose (as Linux).
 const EPHEMERAL: (u16, u16) = (32768, 60999);
 /// Ports tried before there is none.
-const TRIES_MAX: u32 = 2048;
+const TRIES_MAX: usize = 2048;
+/// How many they are.
+const PORTS: usize = (EPHEMERAL.1 - EPHEMERAL.0) as usize + 1;
 
 impl Tcp {
     pub(super) fn open_listener(
@@ -169,8 +171,9 @@ impl Tcp {
         for connection in waiting {
             self.close_connection(&connection, true);
         }
-        self.table.remove_handle(listener.id);
-        listener.tenant.give_socket();
+        if self.table.remove_handle(listener.id) {
+            listener.tenant.give_socket();
+        }
         if let Some(ports) = self.shared.ports.get() {
             drop(ports.tcp_timer.disarm(listener.id));
         }
@@ -196,6 +199,7 @@ pub(crate) fn check_local(tenant: &Tenant, address: Ip) -> Result<(), NetError> 
 
 /// Searches from a random port on.
 pub(crate) fn free_port(start: u32, mut is_free: impl FnMut(u16) -> bool) -> Option<u16> {
-    let count = u32::from(EPHEMERAL.1 - EPHEMERAL.0) + 1;
-    (0..TRIES_MAX).map(|step| EPHEMERAL.0 + ((start % count + step) % count) as u16).find(|port| is_free(*port))
+    let ports = EPHEMERAL.0..=EPHEMERAL.1;
+    let first = start as usize % PORTS;
+    ports.cycle().skip(first).take(TRIES_MAX).find(|port| is_free(*port))
 }

@@ -1,6 +1,5 @@
 //! From the machine to the writer: segments become packets, one request each, as long as there is room on the way down.
 
-use super::table::Handle;
 use super::{Connection, Tcp};
 use crate::alarm::{Alarm, NEVER};
 use crate::flow::Flow;
@@ -91,8 +90,8 @@ impl Tcp {
                 drop(ports.tcp_timer.disarm(connection.id));
             }
         }
-        if is_orphan && matches!(self.table.handle(connection.id), Some(Handle::Connection(_))) {
-            self.table.remove_handle(connection.id);
+        // its user and what arrives for it may both come here, on two cores: its place is given back once
+        if is_orphan && self.table.remove_handle(connection.id) {
             connection.tenant.give_socket();
         }
     }
@@ -138,7 +137,7 @@ impl Tcp {
         };
         let mut bytes = [0; HEADER_BYTES_MAX];
         let length = header.write(&mut bytes);
-        let total = length + segment.payload_bytes;
+        let total = length.checked_add(segment.payload_bytes).ok_or(NetError::TooLong)?;
         if total > IP_PAYLOAD_MAX {
             return Err(NetError::TooLong);
         }

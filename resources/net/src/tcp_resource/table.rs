@@ -96,9 +96,10 @@ impl Table {
         self.names(id).lock().insert(id.0, handle);
     }
 
-    pub(crate) fn remove_handle(&self, id: SocketId) {
+    /// Removes a name; true for the one of several at once whose call removed it.
+    pub(crate) fn remove_handle(&self, id: SocketId) -> bool {
         let gone = self.names(id).lock().remove(&id.0);
-        drop(gone);
+        gone.is_some()
     }
 
     /// Enters a connection; false where its ends are in use.
@@ -135,11 +136,11 @@ impl Table {
 
     /// Connections, sockets and remembered ends.
     pub(crate) fn sizes(&self) -> (usize, usize, usize) {
-        let mut sizes = (0, 0, 0);
+        let mut sizes = (0_usize, 0, 0_usize);
         for shard in &self.shards {
             let shard = shard.lock();
-            sizes.0 += shard.connections.len();
-            sizes.2 += shard.time_waits.len();
+            sizes.0 = shard.connections.len().saturating_add(sizes.0);
+            sizes.2 = shard.time_waits.len().saturating_add(sizes.2);
         }
         sizes.1 = self.names.iter().map(|names| names.lock().len()).sum();
         sizes
@@ -154,7 +155,7 @@ impl Shard {
             tenant.time_waits.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let until_ns = now_ns + TIME_WAIT_NS;
+        let until_ns = now_ns.saturating_add(TIME_WAIT_NS);
         self.time_waits.insert(connection.flow, Remembered { end, until_ns, tenant });
         self.order.push_back((until_ns, connection.flow));
     }

@@ -60,7 +60,7 @@ fn find(tenant: &Tenant, address: Ip, port: u16, from: Endpoint) -> Option<Arc<U
     let fits = |socket: &&Arc<UdpSocket>| socket.takes(address);
     let count = sockets.iter().filter(fits).count();
     let spread = u32::from_be_bytes(from.address).wrapping_add(u32::from(from.port)).wrapping_mul(0x9e37_79b9) >> 8;
-    sockets.iter().filter(fits).nth(spread as usize % count.max(1)).cloned()
+    sockets.iter().filter(fits).nth((spread as usize).checked_rem(count)?).cloned()
 }
 
 fn is_intact(packet: &Packet, header: &udp::Header) -> bool {

@@ -26,7 +26,7 @@ impl Udp {
             [0, 0, 0, 0] => self.shared.source_for(socket.tenant, to.address),
             address => address,
         };
-        let total = udp::HEADER_BYTES + data.len();
+        let total = udp::HEADER_BYTES.checked_add(data.len()).ok_or(NetError::TooLong)?;
         let header = udp::Header {
             source_port: socket.local.port,
             destination_port: to.port,
@@ -38,7 +38,7 @@ impl Udp {
             let checksum = checksum(source, to.address, &header, &data);
             put(&mut header, CHECKSUM_AT, &checksum);
         }
-        if ipv4::HEADER_BYTES + total <= self.shared.packet_bytes_max(to.address) {
+        if ipv4::HEADER_BYTES.saturating_add(total) <= self.shared.packet_bytes_max(to.address) {
             let ip = ipv4::Header::new(source, to.address, ipv4::PROTOCOL_UDP, total);
             return self.send_packet(socket, &ip, &header, data);
         }
@@ -53,26 +53,26 @@ impl Udp {
         header: &[u8; udp::HEADER_BYTES],
         data: &Bytes,
     ) -> Result<(), NetError> {
-        let room = self.shared.packet_bytes_max(destination).saturating_sub(ipv4::HEADER_BYTES) / 8 * 8;
+        let room = self.shared.packet_bytes_max(destination).saturating_sub(ipv4::HEADER_BYTES);
+        // every fragment but the last is full, and so many times eight bytes long
+        let room = room.saturating_sub(room % 8);
         if room <= udp::HEADER_BYTES {
             return Err(NetError::TooLong);
         }
         let identification = self.identification.fetch_add(1, Ordering::Relaxed);
-        let total = udp::HEADER_BYTES + data.len();
-        let mut offset = 0;
-        while offset < total {
-            let bytes = room.min(total - offset);
+        let total = udp::HEADER_BYTES.saturating_add(data.len());
+        for offset in (0..total).step_by(room) {
+            let end = offset.saturating_add(room).min(total);
             let transport = if offset == 0 { &header[..] } else { &[] };
-            let part = data.slice(offset.saturating_sub(udp::HEADER_BYTES), offset + bytes - udp::HEADER_BYTES);
+            let of_data = |at: usize| at.saturating_sub(udp::HEADER_BYTES);
             let ip = ipv4::Header {
                 identification,
                 fragment_offset: offset,
-                more_fragments: offset + bytes < total,
+                more_fragments: end < total,
                 whole_only: false,
-                ..ipv4::Header::new(source, destination, ipv4::PROTOCOL_UDP, bytes)
+                ..ipv4::Header::new(source, destination, ipv4::PROTOCOL_UDP, end.saturating_sub(offset))
             };
-            self.send_packet(socket, &ip, transport, part)?;
-            offset += bytes;
+            self.send_packet(socket, &ip, transport, data.slice(of_data(offset), of_data(end)))?;
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Udp {
 }
 
 fn checksum(source: Ip, destination: Ip, header: &[u8], data: &Bytes) -> [u8; 2] {
-    let mut sum = Sum::pseudo(source, destination, ipv4::PROTOCOL_UDP, header.len() + data.len());
+    let mut sum = Sum::pseudo(source, destination, ipv4::PROTOCOL_UDP, header.len().saturating_add(data.len()));
     sum.add(header);
     sum.add(data.as_slice());
     // zero means that there is none (RFC 768)

@@ -78,11 +78,11 @@ impl UdpSocket {
     /// Queues a datagram; false where the queue is full.
     pub(crate) fn put(&self, from: Endpoint, data: Bytes) -> bool {
         let mut inbox = self.inbox.lock();
-        let cost = data.len() + DATAGRAM_COST_BYTES;
-        if inbox.cost_bytes + cost > self.tenant.limits.datagram_bytes_max {
+        let cost_bytes = inbox.cost_bytes.saturating_add(cost_of(&data));
+        if cost_bytes > self.tenant.limits.datagram_bytes_max {
             return false;
         }
-        inbox.cost_bytes += cost;
+        inbox.cost_bytes = cost_bytes;
         let data = inbox.kept(data);
         inbox.waiting.push_back((from, data));
         true
@@ -100,7 +100,7 @@ impl UdpSocket {
             false => inbox.waiting.front().cloned(),
         };
         if let (Some((_, data)), true) = (&next, take) {
-            inbox.cost_bytes -= data.len() + DATAGRAM_COST_BYTES;
+            inbox.cost_bytes = inbox.cost_bytes.saturating_sub(cost_of(data));
         }
         if inbox.waiting.is_empty() {
             self.readiness.clear(Ready::READ);
@@ -143,11 +143,16 @@ impl UdpSocket {
 
     /// The device has taken a datagram of this socket.
     pub(crate) fn on_room(&self) {
-        let room = self.outstanding.load(Ordering::Acquire) * 2 <= self.tenant.limits.connection_sent_bytes_max;
+        let room = self.outstanding.load(Ordering::Acquire) <= self.tenant.limits.connection_sent_bytes_max / 2;
         if room && self.blocked.swap(false, Ordering::AcqRel) {
             self.readiness.set(Ready::WRITE);
         }
     }
+}
+
+/// What a datagram counts in the queue, bytes.
+fn cost_of(data: &Bytes) -> usize {
+    data.len().saturating_add(DATAGRAM_COST_BYTES)
 }
 
 impl Inbox {

@@ -38,12 +38,13 @@ impl Quoted {
         let first = *data.first()?;
         let header_bytes = usize::from(first & 15) * 4;
         (first >> 4 == 4 && header_bytes >= super::ipv4::HEADER_BYTES).then_some(())?;
+        let behind = data.get(header_bytes..)?;
         Some(Quoted {
             source: data.get(12..16)?.try_into().ok()?,
             destination: data.get(16..20)?.try_into().ok()?,
             protocol: *data.get(9)?,
-            ports: (be16(data, header_bytes)?, be16(data, header_bytes + 2)?),
-            sequence: super::be32(data, header_bytes + 4)?,
+            ports: (be16(behind, 0)?, be16(behind, 2)?),
+            sequence: super::be32(behind, 4)?,
         })
     }
 }

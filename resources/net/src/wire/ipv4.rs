@@ -47,7 +47,7 @@ impl Header {
             destination,
             protocol,
             header_bytes: HEADER_BYTES,
-            total_bytes: HEADER_BYTES + payload_bytes,
+            total_bytes: HEADER_BYTES.saturating_add(payload_bytes),
             identification: 0,
             fragment_offset: 0,
             more_fragments: false,

@@ -19,18 +19,17 @@ pub const BROADCAST_MAC: Mac = [0xff; 6];
 
 /// Reads two bytes, most significant first.
 pub(crate) fn be16(data: &[u8], at: usize) -> Option<u16> {
-    let bytes = data.get(at..at + 2)?;
-    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+    data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
 /// Reads four bytes, most significant first.
 pub(crate) fn be32(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
+    data.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
 /// Copies `from` to `at` where it fits.
 pub(crate) fn put(into: &mut [u8], at: usize, from: &[u8]) {
-    if let Some(place) = into.get_mut(at..at + from.len()) {
+    if let Some(place) = into.get_mut(at..).and_then(|rest| rest.get_mut(..from.len())) {
         place.copy_from_slice(from);
     }
 }

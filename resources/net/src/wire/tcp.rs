@@ -7,6 +7,8 @@ use crate::tcp::Seq;
 pub const HEADER_BYTES: usize = 20;
 /// Bytes of the longest header.
 pub const HEADER_BYTES_MAX: usize = 60;
+/// Bytes of the longest options.
+const OPTIONS_BYTES_MAX: usize = HEADER_BYTES_MAX - HEADER_BYTES;
 /// Most blocks that fit beside a timestamp.
 pub const SACK_BLOCKS_MAX: usize = 4;
 
@@ -90,7 +92,7 @@ impl Options {
         for (place, block) in self.sack.iter_mut().zip(blocks) {
             let edges = be32(block, 0).zip(be32(block, 4)).unwrap_or_default();
             *place = (Seq(edges.0), Seq(edges.1));
-            self.sack_count += 1;
+            self.sack_count = self.sack_count.saturating_add(1);
         }
     }
 
@@ -99,7 +101,7 @@ impl Options {
         let mut at = 0;
         let mut add = |bytes: &[u8]| {
             put(into, at, bytes);
-            at += bytes.len();
+            at = bytes.len().saturating_add(at);
         };
         if let Some(bytes) = self.segment_bytes_max {
             let [high, low] = bytes.to_be_bytes();
@@ -116,18 +118,24 @@ impl Options {
             add(&value.to_be_bytes());
             add(&echo.to_be_bytes());
         }
-        let room = (40 - at.min(40)).saturating_sub(4) / 8;
-        let count = self.sack_count.min(room).min(SACK_BLOCKS_MAX);
+        let count = if self.sack_count > 0 { self.sack_count.min(self.blocks_max()) } else { 0 };
         if count > 0 {
-            put(into, at, &[1, 1, 5, 2 + 8 * count as u8]);
-            at += 4;
-            for (start, end) in &self.sack_blocks()[..count] {
-                put(into, at, &start.0.to_be_bytes());
-                put(into, at + 4, &end.0.to_be_bytes());
-                at += 8;
+            add(&[1, 1, 5, (count as u8).saturating_mul(8).saturating_add(2)]);
+            for (start, end) in self.sack_blocks().iter().take(count) {
+                add(&start.0.to_be_bytes());
+                add(&end.0.to_be_bytes());
             }
         }
         at
+    }
+
+    /// Blocks that fit beside the others, which take four bytes each and the timestamp twelve.
+    fn blocks_max(&self) -> usize {
+        let others = [self.segment_bytes_max.is_some(), self.window_scale.is_some(), self.sack_permitted];
+        let others = others.iter().filter(|is_there| **is_there).count().saturating_mul(4);
+        let stamps = if self.timestamps.is_some() { 12 } else { 0 };
+        let room = OPTIONS_BYTES_MAX.saturating_sub(others).saturating_sub(stamps);
+        (room.saturating_sub(4) / 8).min(SACK_BLOCKS_MAX)
     }
 
     /// Bytes that they take in a header.
@@ -173,15 +181,21 @@ impl Header {
         Some((header, header_bytes))
     }
 
+    /// Sequence numbers that a segment with so many bytes of payload takes: SYN and FIN have one each.
+    pub fn length(&self, payload_bytes: u32) -> u32 {
+        let ends = (self.flags & (Flags::SYN | Flags::FIN)).bits().count_ones();
+        payload_bytes.saturating_add(ends)
+    }
+
     /// Writes it with a checksum of zero and returns its length in bytes.
     pub fn write(&self, into: &mut [u8; HEADER_BYTES_MAX]) -> usize {
         let mut options = [0; 40];
-        let length = HEADER_BYTES + self.options.write(&mut options);
+        let length = HEADER_BYTES.saturating_add(self.options.write(&mut options));
         put(into, 0, &self.source_port.to_be_bytes());
         put(into, 2, &self.destination_port.to_be_bytes());
         put(into, 4, &self.sequence.0.to_be_bytes());
         put(into, 8, &self.acknowledgment.0.to_be_bytes());
-        put(into, 12, &[(length / 4) as u8 * 16, self.flags.bits()]);
+        put(into, 12, &[((length / 4) as u8) << 4, self.flags.bits()]);
         put(into, 14, &self.window.to_be_bytes());
         put(into, 16, &[0; 4]);
         put(into, HEADER_BYTES, &options);
