@@ -78,6 +78,7 @@ impl Allocator {
         Allocator { groups: geometry.groups.iter().map(state).collect(), freed: Freed::default(), doomed: Vec::new() }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "of a geometry that was checked at mount")]
     fn take_block(&mut self, geometry: &Geometry, goal: u32) -> Search {
         let first = geometry.group_of_block(goal.clamp(geometry.first_data_block, geometry.blocks - 1));
         for step in 0..geometry.group_count {
@@ -95,13 +96,14 @@ impl Allocator {
                 continue;
             };
             bitmaps.blocks.put(bit, true);
-            group.blocks_free -= 1;
+            group.blocks_free = group.blocks_free.saturating_sub(1);
             group.dirty = true;
             return Search::Found(start + bit);
         }
         Search::Full
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "of a geometry that was checked at mount")]
     fn take_inode(&mut self, geometry: &Geometry, first: u32, directory: bool) -> Search {
         for step in 0..geometry.group_count {
             let number = (first + step) % geometry.group_count;
@@ -116,8 +118,8 @@ impl Allocator {
                 continue;
             };
             bitmaps.inodes.put(bit, true);
-            group.inodes_free -= 1;
-            group.directories += u32::from(directory);
+            group.inodes_free = group.inodes_free.saturating_sub(1);
+            group.directories = group.directories.saturating_add(u32::from(directory));
             group.dirty = true;
             return Search::Found(number * geometry.inodes_per_group + bit + 1);
         }
@@ -140,12 +142,16 @@ impl Allocator {
         let Some(bitmaps) = &mut group.bitmaps else {
             return false;
         };
-        let was_taken = bitmaps.blocks.put(block - start, false);
-        group.blocks_free += u32::from(was_taken);
+        let Some(bit) = block.checked_sub(start) else {
+            return false;
+        };
+        let was_taken = bitmaps.blocks.put(bit, false);
+        group.blocks_free = group.blocks_free.saturating_add(u32::from(was_taken));
         group.dirty = true;
         was_taken
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "of a geometry that was checked at mount")]
     pub(crate) fn release_inode(&mut self, geometry: &Geometry, inode: u32, directory: bool) -> bool {
         let index = inode.saturating_sub(1);
         let Some(group) = self.groups.get_mut((index / geometry.inodes_per_group) as usize) else {
@@ -155,7 +161,7 @@ impl Allocator {
             return false;
         };
         let was_taken = bitmaps.inodes.put(index % geometry.inodes_per_group, false);
-        group.inodes_free += u32::from(was_taken);
+        group.inodes_free = group.inodes_free.saturating_add(u32::from(was_taken));
         group.directories = group.directories.saturating_sub(u32::from(directory));
         group.dirty = true;
         was_taken
@@ -180,8 +186,7 @@ impl Ext2 {
 
     /// Takes a free inode: of a file near its directory, of a directory where there is most room.
     pub(crate) async fn take_inode(&'static self, parent: u64, directory: bool) -> Result<Taken, FileError> {
-        let near =
-            (parent.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32 % self.geometry.group_count;
+        let near = self.geometry.group_of_inode(parent as u32);
         loop {
             let search = {
                 let mut allocator = self.allocator.lock();
@@ -200,6 +205,7 @@ impl Ext2 {
     }
 
     /// Reads the bitmaps of a group. Bits of the group's own parts count as taken, whatever the disk says.
+    #[expect(clippy::arithmetic_side_effects, reason = "of a geometry that was checked at mount")]
     pub(crate) async fn load_group(&'static self, number: u32) -> Result<(), FileError> {
         let group = *self.geometry.groups.get(number as usize).ok_or(FileError::Damaged)?;
         if self.allocator.lock().groups.get(number as usize).is_some_and(|state| state.bitmaps.is_some()) {

@@ -49,6 +49,7 @@ impl Bitmap {
         found
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "bits of one group")]
     fn clear_in(&self, start: u32, end: u32) -> Option<u32> {
         let mut at = start;
         while at < end {

@@ -50,7 +50,7 @@ pub(crate) struct Commit {
 impl Ext2 {
     /// Makes all changes of metadata durable that were made before the call.
     pub(crate) async fn commit(&'static self) -> Result<(), FileError> {
-        let wanted = self.commits_begun.load(Ordering::Acquire) + 1;
+        let wanted = self.commits_begun.load(Ordering::Acquire).saturating_add(1);
         let _pass = self.commit_gate.exclusive().await;
         if self.commits_done.load(Ordering::Acquire) >= wanted {
             return Ok(());
@@ -58,7 +58,7 @@ impl Ext2 {
         if self.unmounted.load(Ordering::Acquire) {
             return Err(FileError::ReadOnly);
         }
-        let number = self.commits_begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let number = self.commits_begun.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         let mut commit = Commit::new(self);
         commit.run().await.inspect_err(|error| self.commit_failed(*error))?;
         self.commits_done.store(number, Ordering::Release);
@@ -266,7 +266,7 @@ impl Commit {
             file_system.load_group(group).await?;
         }
         for (inode, _) in &self.freed.inodes {
-            file_system.load_group((inode - 1) / file_system.geometry.inodes_per_group).await?;
+            file_system.load_group(file_system.geometry.group_of_inode(*inode)).await?;
         }
         let freed = core::mem::take(&mut self.freed);
         if !freed.is_empty() {

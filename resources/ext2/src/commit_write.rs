@@ -74,6 +74,7 @@ impl Commit {
     }
 
     /// A block of names, sector by sector where one of them has an order.
+    #[expect(clippy::arithmetic_side_effects, reason = "sectors of a block of a geometry that was checked at mount")]
     fn parts(&self, block: u32, page: &Page, ordered: &BTreeSet<u64>) -> Vec<(u64, Bytes)> {
         let (first, count) = (self.file_system.sector(block), self.file_system.geometry.sectors_per_block());
         if ordered.range(first..first + count).next().is_none() {

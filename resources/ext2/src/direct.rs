@@ -61,6 +61,7 @@ impl<'a> Pieces<'a> {
 impl Pieces<'_> {
     /// The next one, which ends at a place in the file at the latest and is no longer than a page; `None` there.
     #[inline(always)]
+    #[expect(clippy::arithmetic_side_effects, reason = "a piece lies in its view and ends at the end of the range")]
     fn next_until(&mut self, until: u64) -> Option<Piece> {
         while self.views.first()?.len() <= self.within {
             (self.views, self.within) = (self.views.get(1..)?, 0);
@@ -77,7 +78,8 @@ impl Pieces<'_> {
 impl Iterator for Pieces<'_> {
     type Item = Piece;
     fn next(&mut self) -> Option<Piece> {
-        self.next_until(self.at - self.at % self.block_bytes + self.block_bytes)
+        let border = self.at.checked_next_multiple_of(self.block_bytes).filter(|border| *border > self.at);
+        self.next_until(border.unwrap_or_else(|| self.at.saturating_add(self.block_bytes)))
     }
 }
 
@@ -93,12 +95,13 @@ impl Ext2 {
         if count == 0 {
             return Ok(0);
         }
-        let end = (offset + count).next_multiple_of(SECTOR);
+        let until = offset.saturating_add(count);
+        let end = until.checked_next_multiple_of(SECTOR).ok_or(FileError::TooLarge)?;
         let (first, blocks) = self.blocks_of(node, offset, end).await?;
         let runs = self.to_read_past(node, (offset, end), into, (first, &blocks));
         all_done(runs.0.into_iter().map(|run| self.disk.read(run.sector, run.views))).await?;
-        if end > offset + count {
-            clear_part(into, count as usize, (end - offset) as usize);
+        if end > until {
+            clear_part(into, count as usize, end.saturating_sub(offset) as usize);
         }
         self.moved(count as usize);
         Ok(count as usize)
@@ -114,9 +117,10 @@ impl Ext2 {
         if count == 0 || !count.is_multiple_of(SECTOR) {
             return None;
         }
-        let (first, blocks_wanted) = self.blocks_between(offset, offset + count);
+        let end = offset.checked_add(count)?;
+        let (first, blocks_wanted) = self.blocks_between(offset, end);
         let blocks = self.map_run_now(node, first, blocks_wanted).ok()?;
-        let runs = self.to_read_past(node, (offset, offset + count), into, (first, &blocks));
+        let runs = self.to_read_past(node, (offset, end), into, (first, &blocks));
         self.moved(count as usize);
         let parts = runs.0.into_iter().map(|run| Part::Read(self.disk.read(run.sector, run.views)));
         Some(Begun::new(count as usize, parts, held))
@@ -131,7 +135,7 @@ impl Ext2 {
         (first, blocks): (u64, &[u32]),
     ) -> Runs {
         let payer = gyre_account::current_activity();
-        let mut runs = Runs::of_call(end - offset);
+        let mut runs = Runs::of_call(end.saturating_sub(offset));
         let knows_none = self.cache.has_none_of(self.file_system, node.id);
         if knows_none && self.add_whole(&mut runs, into, (offset, end), (first, blocks)) {
             return runs;
@@ -167,7 +171,7 @@ impl Ext2 {
             && runs.add_whole(
                 self.sector_of(offset, first, blocks),
                 views,
-                end - offset,
+                end.saturating_sub(offset),
                 gyre_account::current_activity(),
             )
     }
@@ -175,6 +179,7 @@ impl Ext2 {
     /// Cuts views, which stand for a file between two places, where its blocks do not follow each other on the disk; tells the sector of each
     /// piece, 0 in a hole. `first` is the number of the first of `blocks`.
     #[inline(always)]
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a file lie below the largest file")]
     pub(crate) fn cut(
         &self,
         views: &[Bytes],
@@ -209,6 +214,10 @@ impl Ext2 {
     }
 
     /// The number of the block of a file at `offset`, and how many there are from there to `end`.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a block has at least 1024 bytes; sectors of a geometry that was checked at mount"
+    )]
     pub(crate) fn blocks_between(&self, offset: u64, end: u64) -> (u64, usize) {
         let block_bytes = self.geometry.block_bytes as u64;
         let first = offset / block_bytes;
@@ -216,6 +225,10 @@ impl Ext2 {
     }
 
     /// The sector of the device at a place of a file whose block `first` is the first of `blocks`; 0 in a hole.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a block has at least 1024 bytes; sectors of a geometry that was checked at mount"
+    )]
     pub(crate) fn sector_of(&self, at: u64, first: u64, blocks: &[u32]) -> u64 {
         let block_bytes = self.geometry.block_bytes as u64;
         let index = (at / block_bytes).saturating_sub(first) as usize;
@@ -229,10 +242,16 @@ impl Ext2 {
 /// How many blocks, from the first one on, follow each other on the disk, or are holes as it is.
 fn run_blocks(blocks: &[u32]) -> usize {
     let is_next = |pair: &&[u32]| match **pair {
-        [before, after] => after == if before == 0 { 0 } else { before + 1 },
+        [before, after] => {
+            if before == 0 {
+                after == 0
+            } else {
+                before.checked_add(1) == Some(after)
+            }
+        }
         _ => false,
     };
-    1 + blocks.windows(2).take_while(is_next).count()
+    blocks.windows(2).take_while(is_next).count().saturating_add(1)
 }
 
 /// Waits until the device has answered all requests, which are made first; also where one fails: it writes to the views, or reads them, until it
@@ -248,12 +267,13 @@ pub(crate) async fn all_done<T>(requests: impl Iterator<Item = Call<Result<T, Bl
 
 /// Zeroes bytes `start..end` of views.
 fn clear_part(views: &[Bytes], start: usize, end: usize) {
-    let mut at = 0;
+    let mut at = 0_usize;
     for view in views {
-        let (from, to) = (start.clamp(at, at + view.len()), end.clamp(at, at + view.len()));
+        let within = |place: usize| place.saturating_sub(at).min(view.len());
+        let (from, to) = (within(start), within(end));
         if from < to {
-            clear(&view.slice(from - at, to - at));
+            clear(&view.slice(from, to));
         }
-        at += view.len();
+        at = at.saturating_add(view.len());
     }
 }

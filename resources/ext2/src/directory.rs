@@ -31,6 +31,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Bytes that an entry with a name of this length needs.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn entry_bytes(name_bytes: usize) -> usize {
     (HEADER_BYTES + name_bytes).next_multiple_of(4)
 }
@@ -60,6 +61,7 @@ pub(crate) fn kind_of_code(code: u8) -> Option<NodeKind> {
 ///
 /// # Errors
 /// [`FileError::Damaged`].
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn entry_at(block: &[u8], offset: usize) -> Result<Entry<'_>, FileError> {
     let raw = block.get(offset..).filter(|raw| raw.len() >= HEADER_BYTES).ok_or(FileError::Damaged)?;
     let (inode, bytes, name_bytes) =
@@ -74,6 +76,7 @@ pub(crate) fn entry_at(block: &[u8], offset: usize) -> Result<Entry<'_>, FileErr
 }
 
 /// All entries of a block; ends after the first error.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn entries(block: &[u8]) -> impl Iterator<Item = Result<Entry<'_>, FileError>> {
     let mut offset = 0;
     core::iter::from_fn(move || {
@@ -109,6 +112,7 @@ pub(crate) fn find<'a>(block: &'a [u8], name: &[u8]) -> Result<Option<Entry<'a>>
 }
 
 /// Writes an entry's header and name.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn write_entry(block: &mut [u8], offset: usize, bytes: usize, inode: u32, code: u8, name: &[u8]) {
     put_u32(block, offset, inode);
     put_u16(block, offset + 4, bytes as u16);
@@ -128,17 +132,20 @@ pub(crate) fn sector_of(offset: usize) -> usize {
 }
 
 /// The field by which a name behind this entry, or in its place, becomes visible.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn shown_by(entry: &Entry<'_>) -> usize {
     if entry.inode == 0 { entry.offset } else { entry.offset + LENGTH_OFFSET }
 }
 
 /// Bytes for a new entry in the sector in which it becomes visible.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn room(entry: &Entry<'_>) -> usize {
     let end = (sector_of(shown_by(entry)) + 1) * SECTOR_BYTES;
     entry.bytes.min(end - entry.offset).saturating_sub(used_bytes(entry))
 }
 
 /// True where a new entry of so many bytes has room; most have none at all.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn fits(entry: &Entry<'_>, needed: usize) -> bool {
     entry.bytes >= used_bytes(entry) + needed && room(entry) >= needed
 }
@@ -161,6 +168,7 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
 ///
 /// # Errors
 /// [`FileError::Damaged`].
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
     let mut largest = 0;
     for entry in entries(block) {
@@ -176,6 +184,7 @@ pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn redirect(block: &mut [u8], name: &[u8], inode: u32, code: u8) -> Result<usize, FileError> {
     let offset = find(block, name)?.ok_or(FileError::NotFound)?.offset;
     put_u32(block, offset, inode);
@@ -192,6 +201,7 @@ pub(crate) fn empty_block(block: &mut [u8]) {
 }
 
 /// Free entries from a sector's start to the end of the block, one in each sector.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn free_from(block: &mut [u8], start: usize) {
     for offset in (start..block.len()).step_by(SECTOR_BYTES) {
         write_entry(block, offset, SECTOR_BYTES.min(block.len() - offset), 0, 0, &[]);
@@ -202,6 +212,7 @@ fn free_from(block: &mut [u8], start: usize) {
 ///
 /// # Errors
 /// [`FileError::Damaged`]; nothing has changed then.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Result<Option<usize>, FileError> {
     let needed = entry_bytes(name.len());
     let mut place = None;
@@ -235,6 +246,7 @@ pub(crate) struct Removed {
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<Removed, FileError> {
     let mut before: Option<(usize, usize)> = None;
     let mut found = None;
@@ -274,6 +286,7 @@ pub(crate) struct Split {
 ///
 /// # Errors
 /// [`FileError::Damaged`].
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn split(block: &mut [u8]) -> Result<Option<Split>, FileError> {
     let mut found = None;
     for entry in entries(block) {
@@ -300,6 +313,7 @@ pub(crate) fn split(block: &mut [u8]) -> Result<Option<Split>, FileError> {
 }
 
 /// The first block of a new directory.
+#[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn first_block(block: &mut [u8], own: u32, parent: u32, code: u8) {
     let first_sector = SECTOR_BYTES.min(block.len());
     write_entry(block, 0, 12, own, code, b".");

@@ -118,12 +118,12 @@ impl Ext2 {
         } else {
             let (block, offset) = self.geometry.inode_place(node.id).ok_or(FileError::Damaged)?;
             let page = self.block(block).await?;
-            u16_at(self.contents(&page), offset + INODE_BYTES_MIN)
+            u16_at(self.contents(&page), offset.saturating_add(INODE_BYTES_MIN))
         };
         // As `Inode::encode` has it: without fields of its own an inode from an older system keeps its attributes in a block.
-        let start = INODE_BYTES_MIN + usize::from(extra);
-        let sound = extra >= 4 && start.is_multiple_of(4) && start + 8 <= bytes;
-        Ok(if sound { bytes - start } else { 0 })
+        let start = INODE_BYTES_MIN.saturating_add(usize::from(extra));
+        let sound = extra >= 4 && start.is_multiple_of(4);
+        Ok(bytes.checked_sub(start).filter(|room| sound && *room >= 8).unwrap_or(0))
     }
 
     /// Says in the superblock that inodes may have attributes, before the first one has any: e2fsck removes them otherwise.

@@ -37,13 +37,18 @@ impl Attribute {
         Some([prefix, &self.name[..]].concat())
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "a name has at most 255 bytes")]
     fn entry_bytes(&self) -> usize {
         ENTRY_BYTES + self.name.len().next_multiple_of(4)
     }
 
     /// Bytes that it takes.
     fn bytes(&self) -> usize {
-        self.entry_bytes() + self.value.len().next_multiple_of(4)
+        self.value
+            .len()
+            .checked_next_multiple_of(4)
+            .and_then(|value| value.checked_add(self.entry_bytes()))
+            .unwrap_or(usize::MAX)
     }
 
     /// The hash that e2fsck compares (e2fsprogs `ext2fs_ext_attr_hash_entry`): of the name, then of the value in words.
@@ -72,19 +77,21 @@ fn decode(raw: &[u8], start: usize, base: usize) -> Result<Vec<Attribute>, FileE
     let mut found = Vec::new();
     let mut at = start;
     while u32_at(raw, at) != 0 {
-        let entry = raw.get(at..at + ENTRY_BYTES).ok_or(FileError::Damaged)?;
+        let rest = raw.get(at..).unwrap_or(&[]);
+        let (entry, rest) = rest.split_at_checked(ENTRY_BYTES).ok_or(FileError::Damaged)?;
         let name_bytes = usize::from(entry.first().copied().unwrap_or(0));
         let prefix = entry.get(1).copied().unwrap_or(0);
         let (offset, bytes) = (usize::from(u16_at(entry, 2)), u32_at(entry, 8) as usize);
-        let name = raw.get(at + ENTRY_BYTES..at + ENTRY_BYTES + name_bytes).ok_or(FileError::Damaged)?;
-        let value_end = (base + offset).checked_add(bytes).ok_or(FileError::Damaged)?;
+        let name = rest.get(..name_bytes).ok_or(FileError::Damaged)?;
+        let values = base.checked_add(offset).and_then(|start| raw.get(start..)).unwrap_or(&[]);
         // Values in inodes of their own belong to a format that is refused at mount.
         if u32_at(entry, 4) != 0 {
             return Err(FileError::Damaged);
         }
-        let value = if bytes == 0 { &[][..] } else { raw.get(base + offset..value_end).ok_or(FileError::Damaged)? };
-        found.push(Attribute { prefix, name: name.to_vec(), value: value.to_vec() });
-        at += ENTRY_BYTES + name_bytes.next_multiple_of(4);
+        let value = values.get(..bytes).ok_or(FileError::Damaged)?;
+        let attribute = Attribute { prefix, name: name.to_vec(), value: value.to_vec() };
+        at = at.saturating_add(attribute.entry_bytes());
+        found.push(attribute);
     }
     Ok(found)
 }
@@ -108,6 +115,7 @@ pub(crate) fn decode_block(block: &[u8]) -> Result<Vec<Attribute>, FileError> {
     decode(block, BLOCK_HEADER_BYTES, 0)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "all attributes have room: `encode_all` has counted their bytes")]
 fn encode(raw: &mut [u8], start: usize, base: usize, attributes: &[Attribute]) {
     let mut at = start;
     let mut value_start = raw.len();
@@ -150,7 +158,8 @@ pub(crate) fn encode_all(
             None => outside.push(attribute),
         }
     }
-    if outside.iter().map(Attribute::bytes).sum::<usize>() > block_bytes - BLOCK_HEADER_BYTES - 4 {
+    let needed = outside.iter().map(Attribute::bytes).fold(BLOCK_HEADER_BYTES + 4, usize::saturating_add);
+    if needed > block_bytes {
         return Err(FileError::TooMuch);
     }
     let inode = (!inside.is_empty()).then(|| {

@@ -17,6 +17,8 @@ use gyre_message::{ending, reply_pair};
 use gyre_object::Bytes;
 use smallvec::SmallVec;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 type Parts = SmallVec<[Part; 2]>;
 
 impl Ext2 {
@@ -31,14 +33,13 @@ impl Ext2 {
     ) -> Option<Begun> {
         node.expect(NodeKind::File).ok().filter(|()| self.blocks_per_page() == 1)?;
         let held = Node::hold(node)?;
-        let page_bytes = PAGE_BYTES as u64;
         let end = pages(node.size().min(offset.saturating_add(bytes as u64)));
-        let fetch = match self.first_absent(node, offset / page_bytes, end)? {
+        let fetch = match self.first_absent(node, offset / PAGE, end)? {
             Begin::Lead(fetch) => fetch,
             Begin::Wait(waiting) => return Some(Begun::of_another(waiting.done())),
             Begin::Here(_) => return None,
         };
-        let wanted = Wanted { pages: end - fetch.key().index, may_guess };
+        let wanted = Wanted { pages: end.saturating_sub(fetch.key().index), may_guess };
         let (cluster, behind) = self.led(node, fetch, wanted);
         let parts = self.begin_fill(node, cluster)?;
         if let Some(behind) = behind {
@@ -74,7 +75,7 @@ impl Ext2 {
         let (size, payer) = (node.size(), gyre_account::current_activity());
         let blocks = self.map_run_now(node, start, cluster.len()).ok()?;
         let count = cluster.len();
-        let mut runs = Runs::of_call((count * PAGE_BYTES) as u64);
+        let mut runs = Runs::of_call(count.saturating_mul(PAGE_BYTES) as u64);
         let mut brought: SmallVec<[Cluster; 2]> = SmallVec::new();
         for (number, (mut fetch, block)) in cluster.into_iter().zip(blocks).enumerate() {
             let view = Bytes::new(fetch.page().clone(), 0, PAGE_BYTES);
@@ -85,7 +86,7 @@ impl Ext2 {
             }
             fetch.note_placed();
             runs.add(self.sector(block), view, payer);
-            let room = (count - number).min(REQUEST_BYTES_MAX / PAGE_BYTES);
+            let room = count.saturating_sub(number).min(REQUEST_BYTES_MAX / PAGE_BYTES);
             brought.resize_with(runs.0.len(), || Cluster::with_capacity(room));
             brought.last_mut()?.push(fetch);
         }

@@ -37,7 +37,7 @@ impl State {
         let free = !self.writer && (!exclusive || self.readers == 0);
         if free {
             self.writer = exclusive;
-            self.readers += u32::from(!exclusive);
+            self.readers = self.readers.saturating_add(u32::from(!exclusive));
         }
         free
     }
@@ -93,7 +93,7 @@ impl Gate {
         if exclusive {
             state.writer = false;
         } else {
-            state.readers -= 1;
+            state.readers = state.readers.saturating_sub(1);
         }
         let next = state.first();
         drop(state);
@@ -146,7 +146,7 @@ impl<'a> Future for Entry<'a> {
             }
             None => {
                 let ticket = state.next_ticket;
-                state.next_ticket += 1;
+                state.next_ticket = state.next_ticket.wrapping_add(1);
                 state.queue.push_back((ticket, waker));
                 drop(state);
                 self.ticket = Some(ticket);

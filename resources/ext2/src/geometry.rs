@@ -120,7 +120,7 @@ impl Geometry {
     }
 
     fn check(&mut self, device_sectors: u64) -> Result<(), FileError> {
-        let bits = self.block_bytes as u32 * 8;
+        let bits = (self.block_bytes as u32).saturating_mul(8);
         let sound = self.first_data_block == u32::from(self.block_bytes == 1024)
             && self.blocks > self.first_data_block
             && (BLOCKS_PER_GROUP_MIN..=bits).contains(&self.blocks_per_group)
@@ -128,13 +128,13 @@ impl Geometry {
             && self.inode_bytes.is_power_of_two()
             && (128..=self.block_bytes).contains(&self.inode_bytes)
             && (11..=self.inodes).contains(&self.first_inode)
-            && u64::from(self.blocks) * self.sectors_per_block() <= device_sectors;
+            && u64::from(self.blocks).checked_mul(self.sectors_per_block()).is_some_and(|end| end <= device_sectors);
         if !sound {
             return Err(FileError::Damaged);
         }
-        self.group_count = (self.blocks - self.first_data_block).div_ceil(self.blocks_per_group);
-        let inodes = u64::from(self.group_count) * u64::from(self.inodes_per_group);
-        if self.group_count > GROUPS_MAX || u64::from(self.inodes) != inodes {
+        self.group_count = self.data_blocks().div_ceil(self.blocks_per_group);
+        let inodes = self.group_count.checked_mul(self.inodes_per_group);
+        if self.group_count > GROUPS_MAX || inodes != Some(self.inodes) {
             return Err(FileError::Damaged);
         }
         Ok(())
@@ -155,6 +155,7 @@ impl Geometry {
         let (start, end) = self.group_blocks(number);
         let free_from = start.saturating_add(self.header_blocks(number));
         let table_end = group.inode_table.checked_add(self.table_blocks()).ok_or(FileError::Damaged)?;
+        let behind = |block: u32| block.checked_add(1).ok_or(FileError::Damaged);
         let in_table = |block| (group.inode_table..table_end).contains(&block);
         let sound = [group.block_bitmap, group.inode_bitmap]
             .iter()
@@ -165,7 +166,7 @@ impl Geometry {
         if !sound {
             return Err(FileError::Damaged);
         }
-        group.data_from = table_end.max(free_from).max(group.block_bitmap + 1).max(group.inode_bitmap + 1);
+        group.data_from = table_end.max(free_from).max(behind(group.block_bitmap)?).max(behind(group.inode_bitmap)?);
         self.groups.push(group);
         Ok(())
     }
@@ -175,28 +176,56 @@ impl Geometry {
     }
 
     /// First block of a group, and the one behind its last.
+    #[expect(clippy::arithmetic_side_effects, reason = "products and sums of numbers of 32 bits in 64")]
     pub(crate) fn group_blocks(&self, group: u32) -> (u32, u32) {
         let start = u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group);
         let end = (start + u64::from(self.blocks_per_group)).min(u64::from(self.blocks));
         (start.min(end) as u32, end as u32)
     }
 
+    /// Blocks from the first one that belongs to a group on.
+    pub(crate) fn data_blocks(&self) -> u32 {
+        self.blocks.saturating_sub(self.first_data_block)
+    }
+
+    /// The group of an inode.
+    #[expect(clippy::arithmetic_side_effects, reason = "a group has inodes: checked at mount")]
+    pub(crate) fn group_of_inode(&self, inode: u32) -> u32 {
+        inode.saturating_sub(1) / self.inodes_per_group
+    }
+
     /// Blocks of a group's inode table.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn table_blocks(&self) -> u32 {
         (self.inodes_per_group as usize * self.inode_bytes).div_ceil(self.block_bytes) as u32
     }
 
     /// Blocks of the group descriptors.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn descriptor_blocks(&self) -> u32 {
         (self.group_count as usize * DESCRIPTOR_BYTES).div_ceil(self.block_bytes) as u32
     }
 
     /// The first block of the group descriptors.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn descriptors_start(&self) -> u32 {
         self.first_data_block + 1
     }
 
     /// Blocks at a group's start that hold copies of the superblock and the descriptors.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn header_blocks(&self, group: u32) -> u32 {
         let power_of = |base: u32| {
             let mut power = base;
@@ -210,11 +239,19 @@ impl Geometry {
     }
 
     /// The group of a block.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn group_of_block(&self, block: u32) -> u32 {
         block.saturating_sub(self.first_data_block) / self.blocks_per_group
     }
 
     /// True for blocks that files and directories may own.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn is_data_block(&self, block: u32) -> bool {
         if block < self.first_data_block || block >= self.blocks {
             return false;
@@ -247,6 +284,10 @@ impl Geometry {
     }
 
     /// Block and offset in it of an inode; `None` for numbers that do not exist.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "at most 65,536 groups, with inodes and blocks for a bitmap of one block: checked at mount"
+    )]
     pub(crate) fn inode_place(&self, inode: u64) -> Option<(u32, usize)> {
         let index = u32::try_from(inode).ok()?.checked_sub(1).filter(|_| inode <= u64::from(self.inodes))?;
         let group = self.groups.get((index / self.inodes_per_group) as usize)?;

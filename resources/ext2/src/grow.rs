@@ -27,10 +27,10 @@ impl Ext2 {
     /// Where to look for a free block for a node: behind its last one, or in its group.
     fn goal(&self, node: &Node, before: u32) -> u32 {
         if before != 0 {
-            return before + 1;
+            return before.saturating_add(1);
         }
-        let group = (node.id.saturating_sub(1) / u64::from(self.geometry.inodes_per_group)) as u32;
-        self.geometry.group_blocks(group.min(self.geometry.group_count - 1)).0
+        let group = self.geometry.group_of_inode(node.id as u32);
+        self.geometry.group_blocks(group.min(self.geometry.group_count.saturating_sub(1))).0
     }
 
     /// The block behind a block of a node, taken if it is a hole; true where it was. `pointing` is called right before something points to
@@ -102,7 +102,10 @@ impl Ext2 {
 
     /// Where to look for a block of a node: behind the one before it.
     async fn goal_of(&'static self, node: &Node, index: u64) -> Result<u32, FileError> {
-        let before = if index > 0 { self.map(node, index - 1).await? } else { 0 };
+        let before = match index.checked_sub(1) {
+            Some(before) => self.map(node, before).await?,
+            None => 0,
+        };
         Ok(self.goal(node, before))
     }
 
@@ -117,7 +120,7 @@ impl Ext2 {
     /// Makes a pointer, in the inode or in an indirect block.
     fn point(&self, node: &Node, parent: Option<&(u32, Page)>, slot: usize, block: u32) {
         if let Some((parent, page)) = parent {
-            page.write(slot * 4, &block.to_le_bytes());
+            page.write(crate::map::place_of(slot), &block.to_le_bytes());
             self.touch(*parent, page, Class::Early);
         }
         let sectors = self.geometry.sectors_per_block() as u32;
@@ -139,9 +142,9 @@ impl Ext2 {
 }
 
 fn slot(path: &Path, level: usize) -> usize {
-    match level {
-        0 => path.root,
-        _ => path.steps().get(level - 1).copied().unwrap_or(0),
+    match level.checked_sub(1) {
+        None => path.root,
+        Some(step) => path.steps().get(step).copied().unwrap_or(0),
     }
 }
 

@@ -73,7 +73,7 @@ impl Index {
         let room = directory::largest_room(contents)?.min(usize::from(u16::MAX)) as u16;
         let index = index as usize;
         if index >= self.room.len() {
-            self.room.resize(index + 1, 0);
+            self.room.resize(index.saturating_add(1), 0);
         }
         self.room.get_mut(index).into_iter().for_each(|place| *place = room);
         Ok(())

@@ -42,9 +42,9 @@ pub(crate) const ATTRIBUTES_MAGIC: u32 = 0xea02_0000;
 
 /// Where extended attributes begin in a raw inode, if it has room for any.
 fn attributes_start(raw: &[u8]) -> Option<usize> {
-    let start = INODE_BYTES_MIN + usize::from(u16_at(raw, INODE_BYTES_MIN));
-    (raw.len() > INODE_BYTES_MIN && start >= INODE_BYTES_MIN + 4 && start.is_multiple_of(4) && start + 8 <= raw.len())
-        .then_some(start)
+    let start = INODE_BYTES_MIN.saturating_add(usize::from(u16_at(raw, INODE_BYTES_MIN)));
+    let has_room = start >= INODE_BYTES_MIN + 4 && raw.len().saturating_sub(start) >= 8;
+    (raw.len() > INODE_BYTES_MIN && has_room && start.is_multiple_of(4)).then_some(start)
 }
 
 /// The type bits of a mode.
@@ -68,11 +68,13 @@ fn kind_of(mode: u16) -> Option<NodeKind> {
 }
 
 /// Seconds, and nanoseconds with two more bits of seconds (ext4's layout of the extra field).
+#[expect(clippy::arithmetic_side_effects, reason = "34 bits of seconds and a second in 64")]
 fn time_ns(seconds: u32, extra: u32) -> u64 {
     let seconds = i64::from(seconds as i32) + (i64::from(extra & 3) << 32);
     u64::try_from(seconds).unwrap_or(0) * SECOND_NS + u64::from(extra >> 2).min(SECOND_NS - 1)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "34 bits of seconds and a second in 64")]
 fn split_time(ns: u64) -> (u32, u32) {
     let seconds = (ns / SECOND_NS) as i64;
     let epoch = (seconds - i64::from(seconds as i32)) >> 32;
@@ -119,7 +121,7 @@ impl Inode {
             if has_extra(end) { u32_at(raw, offset) } else { 0 }
         };
         let mut pointers = [0; POINTERS];
-        pointers.iter_mut().enumerate().for_each(|(index, pointer)| *pointer = u32_at(raw, 40 + 4 * index));
+        pointers.iter_mut().zip((40..).step_by(4)).for_each(|(pointer, at)| *pointer = u32_at(raw, at));
         Ok(Inode {
             kind,
             permissions: mode & 0xfff,
@@ -157,7 +159,7 @@ impl Inode {
         put_u16(raw, 26, self.links);
         put_u32(raw, 28, self.sectors);
         put_u32(raw, 32, self.flags);
-        self.pointers.iter().enumerate().for_each(|(index, pointer)| put_u32(raw, 40 + 4 * index, *pointer));
+        self.pointers.iter().zip((40..).step_by(4)).for_each(|(pointer, at)| put_u32(raw, at, *pointer));
         put_u32(raw, 100, self.generation);
         put_u32(raw, 104, self.attributes_block);
         if let Some(area) = attributes_start(raw).and_then(|start| raw.get_mut(start..)) {

@@ -27,6 +27,7 @@
 //! changed), blocks kept behind a file's end, access times (as mounted with `noatime`), fragments, quotas.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 extern crate alloc;
 
 mod allocate;

@@ -41,7 +41,7 @@ impl Ext2 {
 
     /// Waits for room in the cache, a few times; the caller holds no gate.
     pub(crate) async fn wait_for_room(&self, waits: &mut u32) -> Result<(), FileError> {
-        *waits += 1;
+        *waits = waits.saturating_add(1);
         if *waits > WAITS_MAX {
             return Err(FileError::OutOfMemory);
         }
@@ -60,7 +60,7 @@ impl Ext2 {
             if state.deleted && state.opens == 0 {
                 return Err(FileError::Stale);
             }
-            state.opens += 1;
+            state.opens = state.opens.checked_add(1).ok_or(FileError::TooMuch)?;
         }
         Ok(node.attributes())
     }
@@ -72,7 +72,7 @@ impl Ext2 {
             if state.opens == 0 {
                 return Err(FileError::Invalid);
             }
-            state.opens -= 1;
+            state.opens = state.opens.saturating_sub(1);
             state.opens == 0 && state.deleted
         };
         if unused {
@@ -147,7 +147,7 @@ impl Ext2 {
             self.metadata_changed.until(|| self.has_changes().then_some(())).await;
             sleep_ns(self.age_ns).await;
             self.clean_in_their_names(self.time_ago(self.age_ns / 2));
-            self.clean_overdue(self.time_ago(OVERDUE_AGES * self.age_ns)).await;
+            self.clean_overdue(self.time_ago(self.age_ns.saturating_mul(OVERDUE_AGES))).await;
             if self.read_only.load(Ordering::Relaxed) {
                 return;
             }
@@ -155,7 +155,7 @@ impl Ext2 {
     }
 
     fn time_ago(&self, ns: u64) -> u64 {
-        gyre_machine::now().saturating_sub(ns / 1_000_000 * gyre_machine::cycles_per_ms())
+        gyre_machine::now().saturating_sub((ns / 1_000_000).saturating_mul(gyre_machine::cycles_per_ms()))
     }
 
     /// Starts tasks of those who dirtied something before that time.
@@ -254,7 +254,7 @@ impl Ext2 {
         let (blocks_free, inodes_free) = self.free_counts();
         FileSystemStatistics {
             block_bytes: self.geometry.block_bytes as u32,
-            blocks: u64::from(self.geometry.blocks - self.geometry.first_data_block),
+            blocks: u64::from(self.geometry.data_blocks()),
             blocks_free: u64::from(blocks_free),
             nodes: u64::from(self.geometry.inodes),
             nodes_free: u64::from(inodes_free),

@@ -11,6 +11,12 @@ use smallvec::SmallVec;
 const POINTER_BYTES: usize = 4;
 /// Pointers that are copied from an indirect block at once.
 const POINTERS_AT_ONCE: usize = 32;
+/// Where a pointer lies in a block of pointers.
+#[expect(clippy::arithmetic_side_effects, reason = "a block has at most 1024 pointers")]
+pub(crate) fn place_of(slot: usize) -> usize {
+    slot * POINTER_BYTES
+}
+
 /// Direct pointers.
 pub(crate) const DIRECT: usize = 12;
 
@@ -27,6 +33,10 @@ pub(crate) struct Path {
 
 impl Path {
     /// The path of a block; `None` beyond the largest file.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the rest was compared before; the largest span is that of three levels"
+    )]
     pub(crate) fn of(index: u64, pointers_per_block: u64) -> Option<Path> {
         let mut rest = index;
         if rest < DIRECT as u64 {
@@ -50,6 +60,7 @@ impl Path {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a block has at least 256 pointers")]
 fn split(mut rest: u64, depth: usize, base: u64) -> [usize; 3] {
     let mut indices = [0; 3];
     for index in indices.iter_mut().take(depth).rev() {
@@ -113,6 +124,7 @@ impl Ext2 {
     }
 
     /// The same without waiting.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a file lie below the largest file")]
     pub(crate) fn map_run_now(&self, node: &Node, first: u64, count: usize) -> Result<Blocks, Unmapped> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
         let mut blocks = Blocks::with_capacity(count);
@@ -137,6 +149,7 @@ impl Ext2 {
     }
 
     /// Adds the blocks behind `count` pointers of an indirect block, from `first` on.
+    #[expect(clippy::arithmetic_side_effects, reason = "pointers of one block")]
     fn add_pointers(&self, page: &Page, first: usize, count: usize, blocks: &mut Blocks) -> Result<(), FileError> {
         let mut raw = [0; POINTERS_AT_ONCE * POINTER_BYTES];
         // Neighbours are mostly of one group: what was found out of one holds for them.

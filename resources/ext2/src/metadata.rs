@@ -110,9 +110,10 @@ impl Ext2 {
 
     /// The sector of the device that holds a byte of a block.
     pub(crate) fn sector_at(&self, block: u32, offset: usize) -> u64 {
-        self.sector(block) + crate::directory::sector_of(offset) as u64
+        self.sector(block).saturating_add(crate::directory::sector_of(offset) as u64)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "32 bits of blocks of at most 8 sectors")]
     pub(crate) fn sector(&self, block: u32) -> u64 {
         u64::from(block) * self.geometry.sectors_per_block()
     }
@@ -142,7 +143,7 @@ impl Ext2 {
     /// A number in a block of metadata.
     pub(crate) fn pointer(&self, page: &Page, index: usize) -> u32 {
         let mut raw = [0; 4];
-        page.read(index * 4, &mut raw);
+        page.read(crate::map::place_of(index), &mut raw);
         u32::from_le_bytes(raw)
     }
 }

@@ -177,11 +177,11 @@ impl Ext2 {
         for index in 0..self.geometry.descriptor_blocks() {
             let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
             let view = Bytes::new(page, 0, self.geometry.block_bytes);
-            let sector = self.sector(self.geometry.descriptors_start() + index);
+            let sector = self.sector(self.geometry.descriptors_start().saturating_add(index));
             let call = in_name_of(self.tables_payer(), || self.disk.read(sector, vec![view]));
             let views = call.await.map_err(from_block)?;
             let raw = views.first().map_or(&[][..], Bytes::as_slice);
-            let missing = self.geometry.group_count as usize - self.geometry.groups.len();
+            let missing = (self.geometry.group_count as usize).saturating_sub(self.geometry.groups.len());
             for descriptor in raw.chunks(DESCRIPTOR_BYTES).take(per_block.min(missing)) {
                 self.geometry.add_group(descriptor)?;
             }

@@ -63,7 +63,7 @@ impl Names {
         // The boxed name and the places in the table and in the list of entries.
         const NAME_BYTES: u64 = (size_of::<Key>() + size_of::<Known>() + 64) as u64;
         let count = (0..bytes.div_ceil(NAME_BYTES)).take_while(|_| self.0.evict(activity, &|_| true)).count();
-        count as u64 * NAME_BYTES
+        (count as u64).saturating_mul(NAME_BYTES)
     }
 
     /// Forgets everything about a directory that is removed.

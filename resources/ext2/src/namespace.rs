@@ -109,7 +109,7 @@ impl Ext2 {
         let mut contents = self.copy_of(&page);
         directory::empty_block(&mut contents);
         page.write(0, &contents);
-        let bytes = (index + 1) * self.geometry.block_bytes as u64;
+        let bytes = index.saturating_add(1).saturating_mul(self.geometry.block_bytes as u64);
         let block = DirectoryBlock { index, block: claimed.block, page };
         self.ensure_with(directory, index, claimed, || {
             self.touch(block.block, &block.page, Class::FreshDirectories);
@@ -303,7 +303,7 @@ impl Ext2 {
             0 if !nameless => Err(FileError::NotFound),
             LINKS_MAX.. => Err(FileError::TooManyLinks),
             _ => {
-                inode.links += 1;
+                inode.links = inode.links.saturating_add(1);
                 inode.changed_ns = now;
                 Ok(())
             }

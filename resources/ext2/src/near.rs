@@ -13,6 +13,8 @@ use gyre_interface::near::{FEW_PAGES, Fill, NEAR_BYTES_MAX, NEAR_PAGES_MAX, Near
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 impl Near for Ext2 {
     fn attributes(&'static self, node: NodeId) -> Option<Result<Attributes, FileError>> {
         self.near_node(node, |node| node.seen())
@@ -59,9 +61,8 @@ impl Near for Ext2 {
         if offset >= end {
             return Some(Ok(0));
         }
-        let first = offset / PAGE_BYTES as u64;
-        let last = (end - 1) / PAGE_BYTES as u64;
-        for (place, index) in into.iter_mut().zip(first..last + 1) {
+        let first = offset / PAGE;
+        for (place, index) in into.iter_mut().zip(first..end.div_ceil(PAGE)) {
             let (page, is_marked) = self.cache.read(self.page_key(node.id, index))?;
             *place = Some(page);
             if is_marked {
@@ -72,8 +73,8 @@ impl Near for Ext2 {
             return None;
         }
         // What the caller has room for, if that is less.
-        let most = (first + into.len() as u64) * PAGE_BYTES as u64 - offset;
-        let count = (end - offset).min(most) as usize;
+        let room = into.len().saturating_mul(PAGE_BYTES).saturating_sub((offset % PAGE) as usize);
+        let count = end.saturating_sub(offset).min(room as u64) as usize;
         self.moved(count);
         Some(Ok(count))
     }
@@ -119,8 +120,8 @@ impl Ext2 {
     /// Lets `fill` write to pages that are here and have their places on the disk; `None` where not all are.
     fn overwrite_in<const PAGES: usize>(&self, node: u64, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<bool> {
         let mut pages: [Option<Page>; PAGES] = [const { None }; PAGES];
-        let (first, start) = (offset / PAGE_BYTES as u64, (offset % PAGE_BYTES as u64) as usize);
-        let count = (start + bytes).div_ceil(PAGE_BYTES);
+        let (first, start) = (offset / PAGE, (offset % PAGE) as usize);
+        let count = start.saturating_add(bytes).div_ceil(PAGE_BYTES);
         for (place, index) in pages.iter_mut().take(count).zip(first..) {
             *place = Some(self.cache.overwrite(self.page_key(node, index))?);
         }
@@ -141,7 +142,7 @@ impl Node {
         if state.deleted && state.opens == 0 {
             return Err(FileError::Stale);
         }
-        state.opens += 1;
+        state.opens = state.opens.checked_add(1).ok_or(FileError::TooMuch)?;
         Ok(self.attributes_in(&state))
     }
 
@@ -151,7 +152,7 @@ impl Node {
         if state.opens == 0 || (state.opens == 1 && state.deleted) {
             return false;
         }
-        state.opens -= 1;
+        state.opens = state.opens.saturating_sub(1);
         true
     }
 }

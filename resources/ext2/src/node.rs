@@ -215,6 +215,8 @@ impl Ext2 {
             let raw = raw.get_mut(..self.geometry.inode_bytes.min(1024)).unwrap_or(&mut []);
             page.read(offset, raw);
             match Inode::decode(raw) {
+                // So that sums of places in it are none that could fail.
+                Ok(inode) if inode.size > self.size_max() => (None, Err(FileError::Damaged)),
                 Ok(inode) => {
                     let node = Node::new(id, inode);
                     (Some(node.clone()), Ok(node))

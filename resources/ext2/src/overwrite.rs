@@ -41,7 +41,7 @@ impl Ext2 {
         from: &[Bytes],
     ) -> Result<usize, FileError> {
         let wanted = offset.checked_add(aligned_bytes(offset, from)?).ok_or(FileError::TooLarge)?;
-        let end_in = |node: &Node| wanted.min(node.size() / SECTOR * SECTOR);
+        let end_in = |node: &Node| wanted.min(node.size() & !(SECTOR - 1));
         {
             let _pass = node.to_read().await?;
             let end = end_in(node);
@@ -73,16 +73,16 @@ impl Ext2 {
         self.wrote_until(node, end);
         let parts = self.to_write_past((offset, end), from, (first, &blocks)).0;
         let parts = parts.into_iter().map(|run| Part::Write(self.disk.write(run.sector, run.views)));
-        self.moved((end - offset) as usize);
+        self.moved(end.saturating_sub(offset) as usize);
         let (node, from) = (node.clone(), from.to_vec());
         let overwriting = Overwriting { file_system: self, node, offset, end, from, _held: held };
-        Some(Begun::new((end - offset) as usize, parts, Held::new(Arc::new(overwriting))))
+        Some(Begun::new(end.saturating_sub(offset) as usize, parts, Held::new(Arc::new(overwriting))))
     }
 
     /// What the disk is to write of a range that has blocks.
     fn to_write_past(&self, (offset, end): (u64, u64), from: &[Bytes], (first, blocks): (u64, &[u32])) -> Runs {
         let payer = gyre_account::current_activity();
-        let mut runs = Runs::of_call(end - offset);
+        let mut runs = Runs::of_call(end.saturating_sub(offset));
         if self.add_whole(&mut runs, from, (offset, end), (first, blocks)) {
             return runs;
         }
@@ -104,9 +104,9 @@ impl Ext2 {
         let first_dirty = |from| self.cache.dirty_pages(self.page_key(node.id, from), 1).first().copied();
         let (mut from, end) = (offset / PAGE, end.div_ceil(PAGE));
         while let Some(index) = first_dirty(from).filter(|index| *index < end) {
-            let count = (end - index).min(BATCH_PAGES as u64);
+            let count = end.saturating_sub(index).min(BATCH_PAGES as u64);
             self.write_some_held(slice::from_ref(node), index, count as usize).await?;
-            from = index + 1;
+            from = index.saturating_add(1);
         }
         Ok(())
     }
@@ -114,7 +114,8 @@ impl Ext2 {
     /// Writes what has blocks. The caller holds the gate, and no page of the range is dirty.
     async fn overwrite(&'static self, node: &Node, offset: u64, end: u64, from: &[Bytes]) -> Result<usize, FileError> {
         let (first, blocks) = self.blocks_of(node, offset, end).await?;
-        let hole = blocks.iter().position(|block| *block == 0).map_or(u64::MAX, |index| first + index as u64);
+        let hole =
+            blocks.iter().position(|block| *block == 0).map_or(u64::MAX, |index| first.saturating_add(index as u64));
         let end = end.min(hole.saturating_mul(self.geometry.block_bytes as u64));
         if end <= offset {
             return Ok(0);
@@ -124,8 +125,9 @@ impl Ext2 {
         let written = all_done(runs.0.into_iter().map(|run| self.disk.write(run.sector, run.views))).await;
         self.agree(node, offset, end, from, written.is_ok()).await;
         written?;
-        self.moved((end - offset) as usize);
-        Ok((end - offset) as usize)
+        let count = end.saturating_sub(offset) as usize;
+        self.moved(count);
+        Ok(count)
     }
 
     /// Makes the cache agree with what is on the disk now: pages that came while it was written may be old. Those that others hold get

@@ -14,6 +14,8 @@ use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 use smallvec::SmallVec;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// Pages that are written with one request, where merging ends (V19), and the fewest that are fetched for who reads on.
 pub(crate) const CLUSTER_PAGES: u64 = (MERGED_BYTES_MAX / PAGE_BYTES) as u64;
 /// Pages that are read ahead of a sequential reader.
@@ -81,7 +83,7 @@ impl Ext2 {
     pub(crate) fn led(&'static self, node: &Node, first: Fetch, wanted: Wanted) -> (Cluster, Option<u64>) {
         let index = first.key().index;
         let (mut cluster, is_stream) = self.cluster(node, first, wanted);
-        let behind = index + cluster.len() as u64;
+        let behind = index.saturating_add(cluster.len() as u64);
         match cluster.get_mut(wanted.pages as usize).filter(|_| is_stream) {
             // Who comes to what nobody asked for yet reads on.
             Some(first_guess) => first_guess.set_mark(),
@@ -93,19 +95,22 @@ impl Ext2 {
     /// The fetch with the absent pages that follow it, as far as they are wanted; true where somebody seems to read one after the other.
     fn cluster(&'static self, node: &Node, first: Fetch, wanted: Wanted) -> (Cluster, bool) {
         let index = first.key().index;
-        let is_known = |back: u64| index >= back && self.cache.knows(self.page_key(node.id, index - back));
+        let is_known =
+            |back: u64| index.checked_sub(back).is_some_and(|before| self.cache.knows(self.page_key(node.id, before)));
         let is_stream = wanted.may_guess && (1..=index.min(HISTORY_PAGES)).all(is_known);
         let least = if is_stream { CLUSTER_PAGES } else { 1 };
-        let end = (index + wanted.pages.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
+        let end = index.saturating_add(wanted.pages.clamp(least, AHEAD_PAGES)).min(pages(node.size()));
         let mut cluster = Cluster::with_capacity(end.saturating_sub(index) as usize);
         cluster.push(first);
-        cluster.extend((index + 1..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))));
+        cluster.extend(
+            (index.saturating_add(1)..end).map_while(|next| self.cache.begin_absent(self.page_key(node.id, next))),
+        );
         (cluster, is_stream)
     }
 
     /// A page with the mark was read: what follows those that were read with it is fetched.
     pub(crate) fn read_on(&'static self, node: &Arc<Node>, index: u64) {
-        self.read_behind(node, index + 1);
+        self.read_behind(node, index.saturating_add(1));
     }
 
     /// Fetches the next pages that are absent from `from` on; by a task of its own where that must wait.
@@ -130,8 +135,9 @@ impl Ext2 {
     pub(crate) fn behind(&'static self, node: &Node, from: u64) -> Cluster {
         // What the marked page was read with is here or on its way.
         let known = |index: &u64| self.cache.knows(self.page_key(node.id, *index));
-        let start = from + (from..from + AHEAD_PAGES).take_while(known).count() as u64;
-        let end = (start + AHEAD_PAGES).min(pages(node.size()));
+        let ahead = |start: u64| start.saturating_add(AHEAD_PAGES);
+        let start = from.saturating_add((from..ahead(from)).take_while(known).count() as u64);
+        let end = ahead(start).min(pages(node.size()));
         let absent = (start..end).map_while(|index| self.cache.begin_absent(self.page_key(node.id, index)));
         let mut cluster = Cluster::with_capacity(end.saturating_sub(start) as usize);
         cluster.extend(absent);
@@ -176,14 +182,14 @@ impl Ext2 {
         let (size, payer) = (node.size(), gyre_account::current_activity());
         let start = cluster.first().map_or(0, |fetch| fetch.key().index);
         let used = self.blocks_until(start, cluster.len(), size);
-        let mut blocks = self.map_run(node, start * self.blocks_per_page(), used).await?.into_iter();
-        let mut runs = Runs::of_call((cluster.len() * PAGE_BYTES) as u64);
+        let mut blocks = self.map_run(node, self.first_block_of(start), used).await?.into_iter();
+        let mut runs = Runs::of_call(cluster.len().saturating_mul(PAGE_BYTES) as u64);
         // How many requests bring the pages up to each.
         let mut needed: SmallVec<[usize; AHEAD_PAGES as usize]> = SmallVec::new();
         for fetch in &mut cluster {
-            let mut placed = 0;
+            let mut placed = 0_u64;
             for (view, block) in self.parts(fetch.page()).zip(&mut blocks) {
-                placed += u64::from(block != 0);
+                placed = placed.saturating_add(u64::from(block != 0));
                 if block == 0 {
                     clear(&view);
                 }
@@ -199,11 +205,17 @@ impl Ext2 {
         show(&mut fetches, 0, size);
         for (number, call) in calls.into_iter().enumerate() {
             call.await.map_err(|error| self.failed(error))?;
-            show(&mut fetches, number + 1, size);
+            show(&mut fetches, number.saturating_add(1), size);
         }
         Ok(())
     }
 
+    /// The first block of a page of a file; behind all blocks for pages that no file reaches.
+    pub(crate) fn first_block_of(&self, page: u64) -> u64 {
+        page.saturating_mul(self.blocks_per_page())
+    }
+
+    #[expect(clippy::arithmetic_side_effects, reason = "a block has at least 1024 bytes")]
     pub(crate) fn blocks_per_page(&self) -> u64 {
         (PAGE_BYTES / self.geometry.block_bytes) as u64
     }
@@ -211,12 +223,13 @@ impl Ext2 {
     /// Blocks of `count` pages from page `start` on that lie before the end of the file.
     pub(crate) fn blocks_until(&self, start: u64, count: usize, size: u64) -> usize {
         let block_bytes = self.geometry.block_bytes as u64;
-        let first = start * self.blocks_per_page();
-        let end = size.div_ceil(block_bytes).min(first + count as u64 * self.blocks_per_page());
+        let first = self.first_block_of(start);
+        let end = size.div_ceil(block_bytes).min(self.first_block_of(start.saturating_add(count as u64)));
         end.saturating_sub(first) as usize
     }
 
     /// A page in parts of a block.
+    #[expect(clippy::arithmetic_side_effects, reason = "a block has at least 1024 bytes")]
     pub(crate) fn parts(&self, page: &Page) -> impl Iterator<Item = Bytes> + use<> {
         let (page, bytes) = (page.clone(), self.geometry.block_bytes);
         (0..PAGE_BYTES / bytes).map(move |part| Bytes::new(page.clone(), part * bytes, bytes))
@@ -233,7 +246,7 @@ fn show(fetches: &mut Peekable<impl Iterator<Item = (Fetch, usize)>>, requests: 
 
 /// How many pages a file of that size has.
 pub(crate) fn pages(size: u64) -> u64 {
-    size.div_ceil(PAGE_BYTES as u64)
+    size.div_ceil(PAGE)
 }
 
 /// Zeroes what lies behind the end of the file in a page of it.
@@ -261,7 +274,7 @@ pub(crate) struct Run {
 
 impl Run {
     fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
-        self.bytes + bytes <= bytes_max && self.views.len() < REQUEST_VIEWS_MAX
+        self.bytes.saturating_add(bytes) <= bytes_max && self.views.len() < REQUEST_VIEWS_MAX
     }
 }
 
@@ -286,10 +299,7 @@ impl Runs {
     /// [`REQUEST_BYTES_MAX`].
     pub(crate) fn of_call(bytes: u64) -> Runs {
         let bytes_max = REQUEST_BYTES_MAX;
-        Runs(
-            SmallVec::new(),
-            Bounds { bytes_max, views: bytes.min(bytes_max as u64).div_ceil(PAGE_BYTES as u64) as usize },
-        )
+        Runs(SmallVec::new(), Bounds { bytes_max, views: bytes.min(bytes_max as u64).div_ceil(PAGE) as usize })
     }
 
     /// Adds all of a call at once: views that are so many bytes, from a sector on. False where they are no single request.
@@ -297,7 +307,7 @@ impl Runs {
         let given: u64 = views.iter().map(|view| view.len() as u64).sum();
         let is_one = given == bytes && bytes <= self.1.bytes_max as u64 && views.len() <= REQUEST_VIEWS_MAX;
         if is_one && views.iter().all(|view| !view.is_empty()) {
-            let next = sector + bytes / SECTOR_BYTES as u64;
+            let next = sector.saturating_add((bytes as usize / SECTOR_BYTES) as u64);
             self.0.push(Run { sector, next, bytes: bytes as usize, payer, views: views.to_vec() });
             return true;
         }
@@ -315,11 +325,11 @@ impl Runs {
     #[inline]
     pub(crate) fn add_any(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         let bytes = view.len();
-        let next = sector + (bytes / SECTOR_BYTES) as u64;
+        let next = sector.saturating_add((bytes / SECTOR_BYTES) as u64);
         match self.0.last_mut() {
             Some(run) if run.payer == payer && run.next == sector && run.has_room(bytes, self.1.bytes_max) => {
                 run.next = next;
-                run.bytes += bytes;
+                run.bytes = run.bytes.saturating_add(bytes);
                 run.views.push(view);
             }
             _ => {

@@ -11,6 +11,8 @@ use gyre_interface::memory::{MemoryError, reclaim};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Counted;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// Pages that one round writes back.
 const BATCH_PAGES: usize = 2 * CLUSTER_PAGES as usize;
 
@@ -29,9 +31,9 @@ impl Ext2 {
         let first_dirty = |from| self.cache.dirty_pages(self.page_key(node.id, from), 1).first().copied();
         let mut from = first;
         while let Some(index) = first_dirty(from).filter(|index| *index < end) {
-            let count = (end - index).min(BATCH_PAGES as u64);
+            let count = end.saturating_sub(index).min(BATCH_PAGES as u64);
             self.write_back(node.id, index, count as usize).await?;
-            from = index + 1;
+            from = index.saturating_add(1);
         }
         drop(node.gate.exclusive().await);
         // Told, and kept for who syncs.
@@ -40,10 +42,10 @@ impl Ext2 {
 
     pub(crate) fn evict_range(&self, node: &Node, offset: u64, bytes: u64) -> u64 {
         // A page that is cut by the range stays: the rest of it was not meant.
-        let first = offset.div_ceil(PAGE_BYTES as u64);
-        let end = offset.saturating_add(bytes) / PAGE_BYTES as u64;
+        let first = offset.div_ceil(PAGE);
+        let end = offset.saturating_add(bytes) / PAGE;
         let end = if bytes == 0 || offset.checked_add(bytes).is_none() { u64::MAX } else { end };
-        (self.cache.evict_node(self.file_system, node.id, first, end) * PAGE_BYTES) as u64
+        self.cache.evict_node(self.file_system, node.id, first, end).saturating_mul(PAGE_BYTES) as u64
     }
 }
 
@@ -53,26 +55,25 @@ impl Ext2 {
     fn reclaim_objects(&self, activity: ActivityId, bytes: u64) -> u64 {
         const NODE_BYTES: u64 = size_of::<Node>() as u64;
         let nodes = (0..bytes.div_ceil(NODE_BYTES)).take_while(|_| self.nodes.evict(activity, &Node::may_go)).count();
-        let given = nodes as u64 * NODE_BYTES;
-        given + self.names.reclaim(activity, bytes.saturating_sub(given))
+        let given = (nodes as u64).saturating_mul(NODE_BYTES);
+        given.saturating_add(self.names.reclaim(activity, bytes.saturating_sub(given)))
     }
 }
 
 /// The pages of a range of bytes; 0 bytes reach to the end.
 fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
-    let page = PAGE_BYTES as u64;
     match offset.checked_add(bytes) {
-        Some(end) if bytes > 0 => (offset / page, end.div_ceil(page)),
-        _ => (offset / page, u64::MAX),
+        Some(end) if bytes > 0 => (offset / PAGE, end.div_ceil(PAGE)),
+        _ => (offset / PAGE, u64::MAX),
     }
 }
 
 impl reclaim::Server for Ext2 {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
-        let wanted = bytes.div_ceil(PAGE_BYTES as u64) as usize;
+        let wanted = bytes.div_ceil(PAGE) as usize;
         // For a process what is its tenant's is written back, and nodes and names that nobody uses are forgotten, until that helps.
         let payer = self.cache.payer_of(activity);
-        let mut given = 0;
+        let mut given = 0_usize;
         while given < wanted {
             let written = match self.cache.oldest_dirty(self.file_system, payer) {
                 // A failure is kept with the node for who syncs it.
@@ -84,12 +85,12 @@ impl reclaim::Server for Ext2 {
                 Ok(is_some) => is_some || self.cache.until_one_is_written(payer).await,
                 Err(_) => false,
             };
-            given += self.cache.reclaim(activity, wanted - given);
+            given = self.cache.reclaim(activity, wanted.saturating_sub(given)).saturating_add(given);
             if !goes_on {
                 break;
             }
         }
-        let given = (given * PAGE_BYTES) as u64;
-        Ok(given + self.reclaim_objects(payer, bytes.saturating_sub(given)))
+        let given = given.saturating_mul(PAGE_BYTES) as u64;
+        Ok(given.saturating_add(self.reclaim_objects(payer, bytes.saturating_sub(given))))
     }
 }

@@ -263,21 +263,21 @@ impl Ext2 {
     ) -> Result<Vec<Bytes>, FileError> {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
-        let page_bytes = PAGE_BYTES as u64;
+        const PAGE: u64 = PAGE_BYTES as u64;
         // A writer makes the file longer before its pages have all of the contents: what it is at is not read.
         let pass = node.to_read().await?;
         let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
         drop(pass);
-        let mut views =
-            Vec::with_capacity((end.saturating_sub(offset) + offset % page_bytes).div_ceil(page_bytes) as usize);
+        let behind = end.div_ceil(PAGE);
+        let mut views = Vec::with_capacity(behind.saturating_sub(offset / PAGE) as usize);
         let mut at = offset;
         while at < end {
-            let (index, start) = (at / page_bytes, at % page_bytes);
-            let count = (page_bytes - start).min(end - at);
-            let pages = (end - at + start).div_ceil(page_bytes);
+            let (index, start) = (at / PAGE, at % PAGE);
+            let count = PAGE.saturating_sub(start).min(end.saturating_sub(at));
+            let pages = behind.saturating_sub(index);
             let page = self.page_at(&node, index, Wanted { pages, may_guess }).await?;
             views.push(Bytes::new(page, start as usize, count as usize));
-            at += count;
+            at = at.saturating_add(count);
         }
         self.moved(at.saturating_sub(offset) as usize);
         Ok(views)

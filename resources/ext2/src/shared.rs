@@ -31,6 +31,7 @@ impl Ext2 {
     }
 
     /// Who pays for moving what lies at a sector of the device.
+    #[expect(clippy::arithmetic_side_effects, reason = "a block has at least two sectors")]
     pub(crate) fn payer_at(&self, sector: u64) -> ActivityId {
         u32::try_from(sector / self.geometry.sectors_per_block())
             .map_or_else(|_| current_activity(), |block| self.payer_of(block))

@@ -15,6 +15,11 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Pages after which a long walk lets others go first.
 const PAGES_PER_TURN: u64 = 64;
 
+/// Where a page ends.
+fn page_end(index: u64) -> u64 {
+    index.saturating_add(1).saturating_mul(PAGE)
+}
+
 impl Ext2 {
     /// Takes blocks for the holes of a range, which stay zeroes; the file grows to the range's end.
     pub(crate) async fn allocate_range(&'static self, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
@@ -28,9 +33,9 @@ impl Ext2 {
             if at > node.size() {
                 self.clear_tail(&node, node.size()).await?;
             }
-            let stop = end.min((at / PAGE + PAGES_PER_TURN) * PAGE);
+            let stop = end.min(at.saturating_add(PAGES_PER_TURN * PAGE) & !(PAGE - 1));
             while at < stop {
-                let part_end = ((at / PAGE + 1) * PAGE).min(stop);
+                let part_end = page_end(at / PAGE).min(stop);
                 self.fill_holes(&node, at, part_end).await?;
                 at = part_end;
             }
@@ -40,9 +45,8 @@ impl Ext2 {
 
     /// Blocks for the holes of a part of a page. New blocks are zeroes in memory and dirty: what was on the disk there is never shown.
     async fn fill_holes(&'static self, node: &Arc<Node>, start: u64, end: u64) -> Result<(), FileError> {
-        let first = start / self.geometry.block_bytes as u64;
-        let count = end.div_ceil(self.geometry.block_bytes as u64) - first;
-        let mapped = self.map_run(node, first, count as usize).await?;
+        let (first, count) = self.blocks_between(start, end);
+        let mapped = self.map_run(node, first, count).await?;
         if mapped.iter().all(|block| *block != 0) && end <= node.size() {
             return Ok(());
         }
@@ -76,10 +80,10 @@ impl Ext2 {
             let _cut = self.begin_cut(&node).await?;
             let now = now_ns();
             self.change(&node, |inode| (inode.modified_ns, inode.changed_ns) = (now, now));
-            let mut steps = 0;
+            let mut steps = 0_u64;
             while at < end && steps < PAGES_PER_TURN {
-                steps += 1;
-                let page_end = (at / PAGE + 1) * PAGE;
+                steps = steps.saturating_add(1);
+                let page_end = page_end(at / PAGE);
                 // The last page of the file counts as whole: behind the end there is nothing to keep.
                 let whole = at.is_multiple_of(PAGE) && (page_end <= end || end == node.size());
                 at = if whole {
@@ -95,35 +99,36 @@ impl Ext2 {
     /// Zeroes a part of a page, if it is not a hole.
     async fn zero_part(&'static self, node: &Arc<Node>, start: u64, end: u64) -> Result<(), FileError> {
         let index = start / PAGE;
-        let mapped = self.map_run(node, index * self.blocks_per_page(), self.blocks_per_page() as usize).await?;
+        let mapped = self.map_run(node, self.first_block_of(index), self.blocks_per_page() as usize).await?;
         if mapped.iter().all(|block| *block == 0) {
             return Ok(());
         }
         let page = self.page_to_change(node, index).await?;
         let zeroes = [0; PAGE_BYTES];
-        page.write((start % PAGE) as usize, zeroes.get(..(end - start) as usize).unwrap_or(&[]));
+        page.write((start % PAGE) as usize, zeroes.get(..end.saturating_sub(start) as usize).unwrap_or(&[]));
         self.cache.mark_dirty(self.page_key(node.id, index));
         Ok(())
     }
 
     /// Frees the blocks of a page; answers the position where to go on: far behind it where nothing is there for long.
     async fn punch_page(&'static self, node: &Arc<Node>, index: u64) -> Result<u64, FileError> {
-        let first = index * self.blocks_per_page();
-        let path = self.path(first)?;
+        let blocks = self.blocks_per_page() as usize;
+        let path = self.path(self.first_block_of(index))?;
         let Some((slot, _)) = path.steps().split_last() else {
             self.forget_page(node, index);
-            for slot in path.root..(path.root + self.blocks_per_page() as usize).min(crate::map::DIRECT) {
+            for slot in (path.root..crate::map::DIRECT).take(blocks) {
                 self.free_root(node, slot)?;
             }
-            return Ok((index + 1) * PAGE);
+            return Ok(page_end(index));
         };
         let Some((block, page)) = self.leaf_of(node, path).await? else {
-            let left = self.pointers_per_block() - *slot as u64;
-            return Ok((index + (left / self.blocks_per_page()).max(1)) * PAGE);
+            let left = self.pointers_per_block().saturating_sub(*slot as u64);
+            let pages = left.checked_div(self.blocks_per_page()).unwrap_or(1);
+            return Ok(index.saturating_add(pages.max(1)).saturating_mul(PAGE));
         };
         // All blocks of a page have their pointers in one block: the numbers of direct pointers and of pointers in a block are multiples of 4.
         self.forget_page(node, index);
-        for slot in *slot..(*slot + self.blocks_per_page() as usize) {
+        for slot in (*slot..).take(blocks) {
             let child = self.checked(self.pointer(&page, slot))?;
             if child != 0 {
                 self.clear_pointer(node, (block, &page), slot);
@@ -132,11 +137,11 @@ impl Ext2 {
                 }
             }
         }
-        Ok((index + 1) * PAGE)
+        Ok(page_end(index))
     }
 
     fn forget_page(&self, node: &Node, index: u64) {
-        self.cache.forget(self.file_system, node.id, index, index + 1);
+        self.cache.forget(self.file_system, node.id, index, index.saturating_add(1));
     }
 
     /// The last indirect block of a path with its number.
@@ -159,8 +164,8 @@ impl Ext2 {
         let node = self.node(id).await?;
         let block_bytes = self.geometry.block_bytes as u64;
         let wants_data = sought == Sought::Data;
-        let mut index = offset / block_bytes;
-        let mut turns = 0;
+        let mut index = self.blocks_between(offset, offset).0;
+        let mut turns = 0_u64;
         loop {
             let _pass = node.to_read().await?;
             let size = node.size();
@@ -169,8 +174,8 @@ impl Ext2 {
                 return end.ok_or(FileError::NotFound);
             }
             let path = self.path(index)?;
-            turns += 1;
-            if turns % PAGES_PER_TURN == 0 {
+            turns = turns.saturating_add(1);
+            if turns.is_multiple_of(PAGES_PER_TURN) {
                 gyre_message::yield_now().await;
             }
             if let Some((slot, _)) = path.steps().split_last()
@@ -178,17 +183,18 @@ impl Ext2 {
             {
                 // A whole block of pointers is missing.
                 if !wants_data {
-                    return Ok((index * block_bytes).max(offset));
+                    return Ok(index.saturating_mul(block_bytes).max(offset));
                 }
-                index += self.pointers_per_block() - *slot as u64;
+                index = index.saturating_add(self.pointers_per_block().saturating_sub(*slot as u64));
                 continue;
             }
-            let count = 64.min(pages(size) * self.blocks_per_page() - index) as usize;
+            let count = self.first_block_of(pages(size)).saturating_sub(index).min(64) as usize;
             let mapped = self.map_run(&node, index, count).await?;
             if let Some(at) = mapped.iter().position(|block| (*block != 0) == wants_data) {
-                return Ok(((index + at as u64) * block_bytes).max(offset).min(size));
+                let found = index.saturating_add(at as u64).saturating_mul(block_bytes);
+                return Ok(found.max(offset).min(size));
             }
-            index += count as u64;
+            index = index.saturating_add(count as u64);
         }
     }
 }

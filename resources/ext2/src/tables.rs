@@ -39,7 +39,7 @@ impl Ext2 {
             let Some((id, node)) = next else {
                 return Ok(());
             };
-            from = id + 1;
+            from = id.saturating_add(1);
             let (block, offset) = self.geometry.inode_place(id).ok_or(FileError::Damaged)?;
             let page = self.block(block).await?;
             self.metadata.lock().nodes.remove(&id);
@@ -116,8 +116,8 @@ impl Ext2 {
         if self.pointer(&page, 0) != ATTRIBUTES_MAGIC {
             return Err(FileError::Damaged);
         }
-        if users > 1 {
-            page.write(4, &(users - 1).to_le_bytes());
+        if let Some(left) = users.checked_sub(1).filter(|left| *left > 0) {
+            page.write(4, &left.to_le_bytes());
             self.touch(block, &page, Class::Early);
             return Ok(());
         }
@@ -164,10 +164,10 @@ impl Ext2 {
     pub(crate) async fn write_descriptors(&'static self) -> Result<(), FileError> {
         let per_block = self.geometry.block_bytes / DESCRIPTOR_BYTES;
         for index in 0..self.geometry.descriptor_blocks() {
-            let block = self.geometry.descriptors_start() + index;
+            let block = self.geometry.descriptors_start().saturating_add(index);
             let page = self.block(block).await?;
             let mut raw = self.copy_of(&page);
-            let changed = self.encode_descriptors(&mut raw, index as usize * per_block);
+            let changed = self.encode_descriptors(&mut raw, (index as usize).saturating_mul(per_block));
             if changed {
                 page.write(0, &raw);
                 self.write_page(block, &page).await?;
@@ -193,7 +193,7 @@ impl Ext2 {
     /// Writes the counts and the state of the file system.
     pub(crate) async fn write_superblock(&'static self, valid: bool) -> Result<(), FileError> {
         let block = self.geometry.first_data_block;
-        let offset = SUPERBLOCK_OFFSET % self.geometry.block_bytes;
+        let offset = if self.geometry.first_data_block == 0 { SUPERBLOCK_OFFSET } else { 0 };
         let page = self.block(block).await?;
         let mut raw = self.copy_of(&page);
         let (blocks_free, inodes_free) = self.free_counts();

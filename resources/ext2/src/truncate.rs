@@ -20,6 +20,8 @@ use gyre_interface::files::FileError;
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Page;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// Indirect blocks after which a long walk lets others go first.
 const BLOCKS_PER_TURN: u32 = 16;
 
@@ -38,7 +40,7 @@ impl Walk {
 
     /// One more indirect block; true where others should go first.
     fn enter(&mut self) -> bool {
-        self.blocks += 1;
+        self.blocks = self.blocks.wrapping_add(1);
         self.blocks.is_multiple_of(BLOCKS_PER_TURN)
     }
 }
@@ -87,6 +89,7 @@ impl Ext2 {
     }
 
     /// The largest file: what the pointers reach and the count of sectors can say.
+    #[expect(clippy::arithmetic_side_effects, reason = "three levels of at most 1024 pointers")]
     pub(crate) fn size_max(&self) -> u64 {
         let base = self.pointers_per_block();
         let blocks = DIRECT as u64 + base + base * base + base * base * base;
@@ -99,10 +102,10 @@ impl Ext2 {
         if end.is_multiple_of(PAGE_BYTES as u64) {
             return Ok(());
         }
-        let index = end / PAGE_BYTES as u64;
+        let index = end / PAGE;
         let page = self.page_to_change(node, index).await?;
         clear_behind(&page, index, end);
-        let first = index * self.blocks_per_page();
+        let first = self.first_block_of(index);
         let mapped = self.map_run(node, first, self.blocks_per_page() as usize).await?;
         if mapped.iter().any(|block| *block != 0) {
             self.cache.mark_dirty(self.page_key(node.id, index));
@@ -175,6 +178,7 @@ impl Ext2 {
     }
 
     /// Frees the blocks of a node from `first` on.
+    #[expect(clippy::arithmetic_side_effects, reason = "three levels of at most 1024 pointers")]
     pub(crate) async fn free_from(&'static self, node: &Node, first: u64) -> Result<(), FileError> {
         let mut walk = Walk { pointers_left: self.geometry.blocks, blocks: 0 };
         let base = self.pointers_per_block();
@@ -216,6 +220,7 @@ impl Ext2 {
 
     /// Frees the blocks from `from` on below an indirect block whose pointers lead `depth` levels down; true where nothing is left of it.
     // recursion: at most 3, because the inode's last pointer is triply indirect and `depth` falls
+    #[expect(clippy::arithmetic_side_effects, reason = "three levels of at most 1024 pointers")]
     fn prune<'a>(
         &'static self,
         node: &'a Node,
@@ -252,7 +257,7 @@ impl Ext2 {
 
     pub(crate) fn clear_pointer(&self, node: &Node, (block, page): (u32, &Page), slot: usize) {
         let sectors = self.geometry.sectors_per_block() as u32;
-        page.write(slot * 4, &[0; 4]);
+        page.write(crate::map::place_of(slot), &[0; 4]);
         self.touch(block, page, Class::Early);
         self.change(node, |inode| inode.sectors = inode.sectors.saturating_sub(sectors));
     }

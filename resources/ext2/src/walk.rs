@@ -22,6 +22,7 @@ pub(crate) struct DirectoryBlock {
 
 impl Ext2 {
     /// How many blocks a directory has; its size is a multiple of a block and less than the device.
+    #[expect(clippy::arithmetic_side_effects, reason = "a block has at least 1024 bytes")]
     pub(crate) fn directory_blocks(&self, node: &Node) -> Result<u64, FileError> {
         let (size, block_bytes) = (node.size(), self.geometry.block_bytes as u64);
         let blocks = size / block_bytes;
@@ -83,24 +84,24 @@ impl Ext2 {
     ) -> Result<Vec<DirectoryEntry>, FileError> {
         let block_bytes = self.geometry.block_bytes as u64;
         let mut found = Vec::new();
-        let mut bytes = 0;
-        'walk: for index in from / block_bytes..self.directory_blocks(node)? {
+        let mut bytes = 0_usize;
+        'walk: for index in self.blocks_between(from, from).0..self.directory_blocks(node)? {
             let block = self.directory_block(node, index).await?;
-            let start = index * block_bytes;
+            let start = index.saturating_mul(block_bytes);
             for entry in directory::entries(self.contents(&block.page)) {
                 let entry = entry?;
-                if entry.inode == 0 || start + (entry.offset as u64) < from {
+                if entry.inode == 0 || start.saturating_add(entry.offset as u64) < from {
                     continue;
                 }
                 if bytes >= bytes_max.max(1) {
                     break 'walk;
                 }
-                bytes += entry.name.len();
+                bytes = bytes.saturating_add(entry.name.len());
                 found.push((
                     entry.inode,
                     entry.kind_code,
                     directory::shown_name(&entry)?.to_vec(),
-                    start + (entry.offset + entry.bytes) as u64,
+                    start.saturating_add(entry.offset as u64).saturating_add(entry.bytes as u64),
                 ));
             }
             if bytes >= bytes_max {

@@ -10,6 +10,8 @@ use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_machine::PAGE_BYTES;
 use gyre_object::Bytes;
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 impl Ext2 {
     /// Lets a writer go on when its activity has few enough dirty pages; it writes its oldest ones back itself. Usually there is nothing
     /// to do, and nothing is taken from the heap for it.
@@ -53,9 +55,9 @@ impl Ext2 {
         let mut source = Source { views: data, within: 0 };
         let mut at = offset;
         while at < end {
-            let count = (PAGE_BYTES as u64 - at % PAGE_BYTES as u64).min(end - at);
+            let count = page_rest(at).min(end.saturating_sub(at));
             match self.write_part(node, at, count, &mut source).await {
-                Ok(written) => at += written,
+                Ok(written) => at = at.saturating_add(written),
                 Err(error) if at == offset => return Err(error),
                 Err(_) => break,
             }
@@ -63,7 +65,7 @@ impl Ext2 {
                 break;
             }
         }
-        Ok((at - offset) as usize)
+        Ok(at.saturating_sub(offset) as usize)
     }
 
     /// Writes `count` bytes that lie in one page; answers how many, fewer where space ran out.
@@ -74,7 +76,7 @@ impl Ext2 {
         count: u64,
         source: &mut Source<'_>,
     ) -> Result<u64, FileError> {
-        let index = at / PAGE_BYTES as u64;
+        let index = at / PAGE;
         let key = self.page_key(node.id, index);
         if count == PAGE_BYTES as u64
             && self.geometry.block_bytes == PAGE_BYTES
@@ -83,18 +85,18 @@ impl Ext2 {
             return self.write_whole(node, at, fetch, source).await;
         }
         let page = self.page_to_change(node, index).await?;
-        let count = match self.ensure_range(node, at, at + count).await {
+        let count = match self.ensure_range(node, at, at.saturating_add(count)).await {
             (_, Ok(())) => count,
             (end, Err(error)) if end <= at => return Err(error),
-            (end, Err(_)) => end - at,
+            (end, Err(_)) => end.saturating_sub(at),
         };
-        let mut within = (at % PAGE_BYTES as u64) as usize;
-        source.take(count as usize, |part| within += page.write(within, part));
+        let mut within = (at % PAGE) as usize;
+        source.take(count as usize, |part| within = page.write(within, part).saturating_add(within));
         self.cache.mark_dirty(key);
         if self.geometry.block_bytes == PAGE_BYTES {
             self.cache.note_placed(key);
         }
-        self.wrote_until(node, at + count);
+        self.wrote_until(node, at.saturating_add(count));
         Ok(count)
     }
 
@@ -106,14 +108,14 @@ impl Ext2 {
         fetch: Fetch,
         source: &mut Source<'_>,
     ) -> Result<u64, FileError> {
-        let (key, page, mut within) = (fetch.key(), fetch.page().clone(), 0);
-        source.take(PAGE_BYTES, |part| within += page.write(within, part));
+        let (key, page, mut within) = (fetch.key(), fetch.page().clone(), 0_usize);
+        source.take(PAGE_BYTES, |part| within = page.write(within, part).saturating_add(within));
         // What the page held before is nobody's to see.
         page.write(within, [0; PAGE_BYTES].get(within..).unwrap_or_default());
         drop(page);
         fetch.done();
         let mut unsure = Unsure { file_system: self, key, kept: false };
-        let end = at + PAGE_BYTES as u64;
+        let end = at.saturating_add(PAGE_BYTES as u64);
         self.ensure_range(node, at, end).await.1?;
         unsure.kept = true;
         self.cache.mark_dirty(key);
@@ -138,16 +140,18 @@ impl Ext2 {
     /// Takes blocks for the holes among `start..end`, which lie in one page that is in the cache; answers how far it came, too.
     pub(crate) async fn ensure_range(&'static self, node: &Node, start: u64, end: u64) -> (u64, Result<(), FileError>) {
         let block_bytes = self.geometry.block_bytes as u64;
-        let key = self.page_key(node.id, start / PAGE_BYTES as u64);
-        for index in start / block_bytes..end.div_ceil(block_bytes) {
-            let block_end = ((index + 1) * block_bytes).min(end);
+        let key = self.page_key(node.id, start / PAGE);
+        let (first, count) = self.blocks_between(start, end);
+        for index in (first..).take(count) {
+            let block_start = index.saturating_mul(block_bytes);
+            let block_end = block_start.saturating_add(block_bytes).min(end);
             let pointing = || {
                 self.cache.mark_dirty(key);
                 self.note_ordered(node.id);
                 self.change(node, |inode| inode.size = inode.size.max(block_end));
             };
             if let Err(error) = self.ensure(node, index, pointing).await {
-                return ((index * block_bytes).max(start), Err(error));
+                return (block_start.max(start), Err(error));
             }
         }
         (end, Ok(()))
@@ -189,9 +193,14 @@ impl Drop for Unsure {
     fn drop(&mut self) {
         if !self.kept {
             let PageKey { file_system, node, index } = self.key;
-            self.file_system.cache.forget(file_system, node, index, index + 1);
+            self.file_system.cache.forget(file_system, node, index, index.saturating_add(1));
         }
     }
+}
+
+/// Bytes from a place in a file to the end of its page.
+fn page_rest(at: u64) -> u64 {
+    (PAGE_BYTES as u64).saturating_sub(at % PAGE)
 }
 
 /// Data to write, taken in pieces.
@@ -206,10 +215,11 @@ impl Source<'_> {
             let Some(view) = self.views.first() else {
                 return;
             };
-            let chunk = count.min(view.len() - self.within);
-            give(view.as_slice().get(self.within..self.within + chunk).unwrap_or(&[]));
-            self.within += chunk;
-            count -= chunk;
+            let rest = view.as_slice().get(self.within..).unwrap_or(&[]);
+            let part = rest.get(..count).unwrap_or(rest);
+            give(part);
+            self.within = self.within.saturating_add(part.len());
+            count = count.saturating_sub(part.len());
             if self.within >= view.len() {
                 self.views = self.views.get(1..).unwrap_or(&[]);
                 self.within = 0;

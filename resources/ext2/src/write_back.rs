@@ -110,7 +110,7 @@ impl Ext2 {
             let count = rest.iter().zip(start..).take_while(|pair| follows(*pair)).count();
             let (together, others) = rest.split_at(count);
             let used = self.blocks_until(start, count, node.size());
-            let blocks = match self.map_run(node, start * self.blocks_per_page(), used).await {
+            let blocks = match self.map_run(node, self.first_block_of(start), used).await {
                 Ok(blocks) => blocks,
                 Err(FileError::OutOfMemory) => return Err(FileError::OutOfMemory),
                 Err(_) => {

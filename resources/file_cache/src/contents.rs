@@ -18,6 +18,8 @@ use gyre_machine::PAGE_BYTES;
 use gyre_message::{Labels, Link, Port};
 use gyre_object::{Bytes, Page, SetOnce};
 
+const PAGE: u64 = PAGE_BYTES as u64;
+
 /// What stands between programs and the contents of a file system's files. Lives as long as the instance.
 pub struct Contents {
     /// What the file system has in memory. It tells the bytes that it shows to whoever looks.
@@ -105,7 +107,7 @@ impl Contents {
         let mut done = 0;
         while done < bytes {
             let at = offset.saturating_add(done as u64);
-            let start = (at % PAGE_BYTES as u64) as usize;
+            let start = (at % PAGE) as usize;
             let wanted = PAGE_BYTES.saturating_sub(start).min(bytes.saturating_sub(done));
             let mut page = [None];
             let Some(count) = self.shown.read(node, at, wanted, &mut page) else { return Ok((done, false)) };

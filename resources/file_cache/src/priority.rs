@@ -15,6 +15,8 @@ use crate::list::{Links, NONE, Queue};
 
 /// Priorities that there are.
 const LEVELS: usize = 3;
+/// The highest one.
+const LEVEL_MAX: u8 = LEVELS as u8 - 1;
 /// Entries of a queue that one search looks at, so that it is short.
 pub(crate) const LOOKS_MAX: usize = 64;
 /// Uses at different moments by which an entry rises.
@@ -139,7 +141,7 @@ impl Priorities {
         self.remove(index, items);
         if let Some(used) = items.used(index).filter(|used| used.moments >= USES_TO_RISE) {
             used.moments = 0;
-            used.level = used.level.saturating_add(1).min(LEVELS as u8 - 1);
+            used.level = used.level.saturating_add(1).min(LEVEL_MAX);
         }
         self.add(index, items);
     }

@@ -2,6 +2,7 @@
 mod base;
 mod corpus;
 mod exercise;
+mod extremes;
 mod mutant;
 #[path = "../support/mod.rs"]
 mod support;
