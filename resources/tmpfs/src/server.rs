@@ -11,8 +11,8 @@ use gyre_interface::files::{
 use gyre_machine::PAGE_BYTES;
 use gyre_object::{Bytes, Page};
 
-/// What statfs gives for tmpfs (Linux, magic.h).
 const PAGE: u64 = PAGE_BYTES as u64;
+/// What statfs gives for tmpfs (Linux, magic.h).
 const MAGIC: u64 = 0x0102_1994;
 
 impl files::Server for Tmpfs {

@@ -23,7 +23,7 @@ use table::Table;
 /// Serves `interface::tcp` and [`crate::protocols::tcp_input`].
 pub struct Tcp {
     pub(crate) shared: &'static Shared,
-    table: Table,
+    pub(crate) table: Table,
 }
 
 impl Tcp {

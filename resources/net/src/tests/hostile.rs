@@ -89,6 +89,38 @@ fn a_syn_flood_takes_no_memory_and_shuts_nobody_out() {
 }
 
 #[test]
+fn connections_of_others_are_made_at_once_under_20_000_syn_a_second() {
+    let rig = Rig::new(CLEAN);
+    let peer = Peer::new(rig.wire);
+    block_on(async {
+        rig.start();
+        Peer::start(peer);
+        rig.introduce_peer();
+        act_as(GOLD);
+        let listener = rig.tcp.listen(at(GOLD_IP, 80), 128, false).await.unwrap();
+        gyre_message::spawn(async move {
+            for index in 0u32..40_000 {
+                rig.wire.inject(&syn([10, 0, 0, 100 + (index % 100) as u8], 1024 + (index / 100) as u16, index));
+                if index % 20 == 19 {
+                    sleep_ns(MS).await;
+                }
+            }
+        });
+        sleep_ns(500 * MS).await;
+        for _ in 0..20 {
+            let begun = crate::shared::now_ns();
+            let job = peer.lock().connect(GOLD_IP, 80, 3000);
+            let socket = accept(rig, &listener).await;
+            assert_eq!(super::streams::read_all(rig, &socket).await, 3000);
+            let took_ns = crate::shared::now_ns() - begun;
+            assert!(took_ns < 500 * MS, "no segment of it was sent twice: {} ms", took_ns / MS);
+            rig.tcp.close(socket.id).await.unwrap();
+            let _ = job;
+        }
+    });
+}
+
+#[test]
 fn a_frame_from_our_own_address_is_dropped() {
     let rig = Rig::new(CLEAN);
     block_on(async {

@@ -72,3 +72,21 @@ fn a_client_that_uses_its_port_again_within_time_wait_is_served() {
         }
     });
 }
+
+#[test]
+fn a_name_is_removed_once_however_many_cores_find_its_end() {
+    let rig = Rig::new(CLEAN);
+    block_on(async {
+        rig.start();
+        act_as(GOLD);
+        for port in 1..200 {
+            let listener = rig.tcp.listen(at(GOLD_IP, port), 4, false).await.unwrap();
+            let table = &rig.net.tcp.table;
+            let removed = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(|| table.remove_handle(listener.id))).collect();
+                all.into_iter().filter_map(|one| one.join().ok()).filter(|removed| *removed).count()
+            });
+            assert_eq!(removed, 1, "so the place of the socket is given back once");
+        }
+    });
+}
