@@ -15,6 +15,7 @@ const UNSAFE_CRATES: &[&str] = &[
     "runtime/engine",
     "platform/boot_test",
     "user/native",
+    "user/fuzz",
     "tests",
 ];
 /// Words of unsafe code, and of what lets it in again.
