@@ -78,3 +78,16 @@ fn a_lying_length_is_refused_without_overflow() {
     bytes[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
     assert_eq!(Module::decode(&bytes).unwrap_err(), ModuleError::Truncated);
 }
+
+#[test]
+fn random_modules_are_refused_or_decoded() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/boot_corpus");
+    let good = encode(&machine(), &[("/agent", 0o755, b"program"), ("/b", 0o644, b"text")]).unwrap();
+    gyre_mutate::run("boot-module", &corpus, &good, |input| {
+        if let Ok(module) = Module::decode(input) {
+            for file in &module.machine.files {
+                let _ = (module.contents(file), module.file(&file.path));
+            }
+        }
+    });
+}

@@ -37,6 +37,14 @@ pub fn agent(project: &Project) -> Result<PathBuf> {
     cargo(project, "the agent", "gyre-agent", "x86_64-unknown-linux-musl", "gyre-agent", STRIPPED)
 }
 
+/// Builds the program that makes calls at random and returns its path.
+///
+/// # Errors
+/// When it does not compile.
+pub fn fuzzer(project: &Project) -> Result<PathBuf> {
+    cargo(project, "the fuzzer", "gyre-fuzz", "x86_64-unknown-linux-musl", "gyre-fuzz", &[])
+}
+
 fn cargo(project: &Project, what: &str, package: &str, target: &str, binary: &str, extra: &[&str]) -> Result<PathBuf> {
     let step = Step::start(format!("building {what}"));
     let mut cargo = cargo_command()?;

@@ -333,6 +333,12 @@ pub struct Exp {
     /// Seconds of measurement, in place of the experiment's own
     #[arg(long)]
     pub seconds: Option<u32>,
+    /// The same in minutes
+    #[arg(long, conflicts_with = "seconds")]
+    pub minutes: Option<u32>,
+    /// Where chance begins, in place of the experiment's own number
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Crashes and the like, in place of the experiment's own number
     #[arg(long)]
     pub count: Option<u32>,

@@ -9,6 +9,7 @@ mod crash;
 mod disk;
 mod files;
 mod flood;
+mod fuzz;
 mod hop;
 mod html;
 mod marks;
@@ -65,6 +66,7 @@ const EXPERIMENTS: &[Experiment] = &[
         title: "A packet flood at a neighbour, beside Linux with control groups",
         run: flood::run,
     },
+    Experiment { name: "fuzz", title: "Calls at random beside a neighbour", run: fuzz::run },
     Experiment { name: "disk-shares", title: "Three readers of a throttled disk (Figs 15, 16)", run: disk::shares },
     Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: storm::run },
     Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
@@ -118,7 +120,8 @@ fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
     let rig = Rig {
         project,
         stop: Stop::on_signals()?,
-        seconds: arguments.seconds,
+        seconds: arguments.seconds.or(arguments.minutes.map(|minutes| minutes.saturating_mul(60))),
+        seed: arguments.seed,
         count: arguments.count,
         kernel: arguments.kernel.clone(),
     };

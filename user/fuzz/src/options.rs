@@ -20,6 +20,7 @@ gyre-fuzz: makes system calls at random, from one seed
   --window A-B    of each thread only the calls from A to B are made: to find those that matter
   --user root     always as root; `nobody`: never; else in turn
   --folder PATH   where its files are (/tmp/fuzz)
+  --rest          stays at the end, without a file and without what is kept of files
   --quiet         no table at the end
   --list          the calls that there are
   --read FILE     the last calls of each thread in a picture of the machine's memory
@@ -63,6 +64,8 @@ pub struct Options {
     pub folder: String,
     /// How long a round may take.
     pub round: Duration,
+    /// Stays at the end.
+    pub rest: bool,
     /// No table at the end.
     pub quiet: bool,
 }
@@ -88,6 +91,7 @@ impl Options {
             user: words.opt_value_from_fn("--user", user)?.unwrap_or(User::Both),
             folder: words.opt_value_from_str("--folder")?.unwrap_or_else(|| "/tmp/fuzz".into()),
             round: Duration::from_secs(if is_replay { seconds } else { 4 }),
+            rest: words.contains("--rest"),
             quiet: words.contains("--quiet"),
         };
         match words.finish().first() {

@@ -20,6 +20,11 @@ pub fn get(kind: usize, index: usize) -> u64 {
     slot(kind, index).map_or(u64::MAX, |slot| slot.load(Relaxed))
 }
 
+/// What the next slot that holds something has, all ones where there is none.
+pub fn after(kind: usize, index: usize) -> u64 {
+    (index..index + SLOTS).map(|index| get(kind, index % SLOTS)).find(|held| *held != u64::MAX).unwrap_or(u64::MAX)
+}
+
 /// Puts something in and closes the descriptor that was there.
 pub fn put(kind: Kind, index: usize, value: u64) {
     let Some(slot) = slot(kind as usize, index) else { return };

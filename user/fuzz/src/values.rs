@@ -212,8 +212,8 @@ impl Maker {
     fn descriptor(&mut self, kind: usize) -> u64 {
         let (is_other, index, extreme) = (self.one_in(40), self.random.usize(0..slots::SLOTS), self.number());
         let held = slots::get(kind, index);
-        // An empty slot: one that was there at first.
-        let held = if held == u64::MAX { slots::get(kind, index % 2) } else { held };
+        // An empty slot: the next one that is not.
+        let held = if held == u64::MAX { slots::after(kind, index) } else { held };
         if is_other { extreme } else { held }
     }
 

@@ -16,7 +16,9 @@ use crate::{
 };
 
 /// How long a thread may wait in a call before it is signalled.
-const PATIENCE: Duration = Duration::from_millis(15);
+const PATIENCE: Duration = Duration::from_millis(4);
+/// How long signals may not help (it blocks them) before its worker ends for another one.
+const LOST: Duration = Duration::from_millis(300);
 /// How long a child may take.
 const CHILD_TRIES: u32 = 30;
 
@@ -70,7 +72,7 @@ pub fn work(round: &Round, worker: u64, life: u64) -> ! {
             .collect();
         let mut seen: Vec<(u64, Instant)> = trails.iter().map(|trail| (trail.count(), Instant::now())).collect();
         while !running.iter().all(|(handle, _)| handle.is_finished()) {
-            std::thread::sleep(PATIENCE / 3);
+            std::thread::sleep(PATIENCE / 2);
             for ((seen, trail), (_, thread)) in seen.iter_mut().zip(&trails).zip(&running) {
                 poke(seen, *trail, *thread);
             }
@@ -83,6 +85,8 @@ pub fn work(round: &Round, worker: u64, life: u64) -> ! {
 fn poke(seen: &mut (u64, Instant), trail: Trail, thread: i64) {
     if seen.0 != trail.count() {
         *seen = (trail.count(), Instant::now());
+    } else if seen.1.elapsed() > LOST {
+        end(1);
     } else if seen.1.elapsed() > PATIENCE {
         let own = sys::short(libc::SYS_getpid as u64, []) as u64;
         sys::short(libc::SYS_tgkill as u64, [own, thread as u64, sys::POKE as u64]);

@@ -33,6 +33,8 @@ pub struct Rig {
     pub stop: Stop,
     /// Seconds of measurement, where the user chose them.
     pub seconds: Option<u32>,
+    /// Where chance begins, where the user chose it.
+    pub seed: Option<u64>,
     /// Crashes and the like, where the user chose how many.
     pub count: Option<u32>,
     /// The kernel, where the user chose one.

@@ -4,6 +4,7 @@
 mod families;
 mod futexes;
 mod programs;
+mod random;
 mod script;
 mod shortage;
 mod signals;

@@ -9,13 +9,15 @@ use crate::kinds::{
 };
 
 const RIGHTS: &[u64] = &[1, 2, 4];
-const MAP: &[u64] = &[1, 2, 0x10, 0x20, 0x20, 0x100, 0x4000, 0x8000, 0x2_0000, 0x10_0000];
+/// Private and shared, of files and of nothing, at a place and anywhere, filled at once, locked, without promise of memory.
+const MAP: &[u64] =
+    &[1, 2, 0x11, 0x12, 0x21, 0x22, 0x31, 0x32, 0x8012, 0x8032, 0x2032, 0x4032, 0x10_0012, 0x132, 3, 0x13];
 const ADVICE: &[u64] = &[0, 1, 2, 3, 4, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 21, 100];
 const KEYS: &[u64] = &[0, 1, 2, 3];
 
 /// Calls on memory.
 pub const CALLS: &[Call] = &[
-    call(9, "mmap", &[Page, Length, Flags(RIGHTS), Flags(MAP), AnyFd, Offset]).gives(Mapping),
+    call(9, "mmap", &[Page, Length, Flags(RIGHTS), OneOf(MAP), AnyFd, Offset]).gives(Mapping),
     call(10, "mprotect", &[Page, Length, Flags(RIGHTS)]),
     call(11, "munmap", &[Page, Length]),
     call(12, "brk", &[Either(&[Fixed(0), Number, Page])]).in_child(),
