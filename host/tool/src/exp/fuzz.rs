@@ -45,6 +45,7 @@ const KEPT_BYTES_MAX: f64 = 4.0 * 1048576.0;
 const KNOWN: &[&str] = &[
     "timerfd_settime",
     "timer_settime",
+    "setitimer",
     "many_timers",
     "mremap",
     "gyre_flow_source",
