@@ -27,7 +27,8 @@ fn main() -> ExitCode {
     if words.contains("--nothing") {
         return ExitCode::SUCCESS;
     }
-    if words.contains("--help") {
+    // Calls execute this very program with other words: then it does nothing.
+    if words.contains("--help") || std::env::args().len() < 2 {
         print!("{}", options::HELP);
         return ExitCode::SUCCESS;
     }

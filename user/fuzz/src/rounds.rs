@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         let chosen = chosen(options, seed);
         let (calls, window, threads) = (options.calls, options.window, options.threads);
         let round = Round { number, seed, chosen, calls, window, threads, trails: &trails, counts };
-        one(options, &round, user)?;
+        one(options, &round, user).inspect_err(|wrong| println!("fuzz gave up: {wrong}"))?;
         number += 1;
     }
     if !options.quiet {

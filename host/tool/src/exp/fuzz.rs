@@ -148,7 +148,7 @@ fn watch(
         if let Some(wrong) = neighbour.wrong() {
             return Err(Failure::new(wrong));
         }
-        if seen.log.contains("gyre-fuzz: ") {
+        if seen.log.contains("fuzz gave up: ") {
             return Err(Failure::with_help("the fuzzer gave up", last_line(&seen.log)));
         }
         if seen.log.contains("fuzz ended: ") {
