@@ -5,7 +5,7 @@
 //!
 //! ```sh
 //! RUSTFLAGS="-C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=3 -C llvm-args=-sanitizer-coverage-inline-8bit-counters" \
-//!     FUZZ_SECONDS=600 FUZZ_KEEP=1 cargo test --target-dir target/fuzz -p gyre-linux random
+//!     FUZZ_SECONDS=600 FUZZ_KEEP=1 cargo test --target x86_64-unknown-linux-gnu --target-dir target/fuzz -p gyre-linux random
 //! ```
 //!
 //! `FUZZ_SECONDS` is how long inputs are changed (2), `FUZZ_SEED` where chance begins (1), `FUZZ_KEEP=1` writes inputs that reached new

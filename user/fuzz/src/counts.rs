@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn answers_are_counted_by_call_and_error() {
         let counts = Counts::map().unwrap();
-        [5, -9, -9, -14].map(|answer| counts.add(0, answer));
+        [5, -9, -9, -14].into_iter().for_each(|answer| counts.add(0, answer));
         counts.add(1, -22);
         let table = counts.table();
         assert_eq!(counts.sum(), 5);

@@ -173,7 +173,7 @@ fn start(round: &Round, worker: u64, life: u64) -> i64 {
 fn limits() {
     for (resource, value) in [(libc::RLIMIT_NOFILE, 4096u64), (libc::RLIMIT_CORE, 0)] {
         let limit = [value, value];
-        sys::short(libc::SYS_setrlimit as u64, [u64::from(resource as u32), limit.as_ptr() as u64]);
+        sys::short(libc::SYS_setrlimit as u64, [resource as u64, limit.as_ptr() as u64]);
     }
 }
 
@@ -202,7 +202,7 @@ fn become_first() -> Result<(), String> {
     if first == 0 {
         sys::short(libc::SYS_prctl as u64, [libc::PR_SET_PDEATHSIG as u64, 9]);
         let limit = [64u64 << 20; 2];
-        sys::short(libc::SYS_setrlimit as u64, [u64::from(libc::RLIMIT_FSIZE as u32), limit.as_ptr() as u64]);
+        sys::short(libc::SYS_setrlimit as u64, [libc::RLIMIT_FSIZE as u64, limit.as_ptr() as u64]);
         loopback();
         return Ok(());
     }

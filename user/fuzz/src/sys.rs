@@ -125,14 +125,13 @@ impl Window {
         }
     }
 
-    /// Reads a word of 4 bytes.
+    /// Reads a word of 4 bytes, 0 outside of it.
     pub fn read(self, offset: u64) -> u32 {
-        // SAFETY: as for `write`.
-        if offset.saturating_add(4) <= self.bytes {
-            unsafe { std::ptr::read_volatile((self.base + (offset & !3)) as *const u32) }
-        } else {
-            0
+        if offset.saturating_add(4) > self.bytes {
+            return 0;
         }
+        // SAFETY: as for `write`.
+        unsafe { std::ptr::read_volatile((self.base + (offset & !3)) as *const u32) }
     }
 }
 
