@@ -19,6 +19,7 @@ pub mod physical;
 pub mod random;
 pub mod time;
 mod user;
+pub mod watch;
 pub mod wire;
 
 pub use console::console_write;
@@ -34,3 +35,7 @@ pub use time::{
     set_virtual_time, timer_arms, virtual_clock, wall_clock_ns,
 };
 pub use user::{UserContext, enter_user};
+pub use watch::{
+    ask_to_end, asked_to_end, end_unreachable, forget_asked, mark_work, safe_point, set_end_hook, show_stuck,
+    work_mark, work_mark_of,
+};

@@ -18,6 +18,10 @@ pub(crate) struct CoreState {
     pub(crate) timer_arms: AtomicU64,
     /// The core's own clock in virtual time, ns.
     pub(crate) clock_ns: AtomicU64,
+    /// When its piece of work began, in cycles.
+    pub(crate) work_mark: AtomicU64,
+    /// The mark of the work that another core asks it to end; 0 for none.
+    pub(crate) asked_to_end: AtomicU64,
     /// Set by whoever wants the core to leave [`crate::idle`].
     woken: Mutex<bool>,
     bell: Condvar,
@@ -30,6 +34,8 @@ impl CoreState {
             timer: AtomicU64::new(DISARMED),
             timer_arms: AtomicU64::new(0),
             clock_ns: AtomicU64::new(0),
+            work_mark: AtomicU64::new(0),
+            asked_to_end: AtomicU64::new(0),
             woken: Mutex::new(false),
             bell: Condvar::new(),
         }
@@ -62,6 +68,7 @@ pub struct Machine {
     /// Virtual nanoseconds that pass at each look at the clock.
     pub(crate) tick_ns: AtomicU64,
     pub(crate) meter: OnceLock<&'static dyn MemoryMeter>,
+    pub(crate) end_hook: OnceLock<fn()>,
 }
 
 thread_local! {
@@ -78,6 +85,7 @@ impl Machine {
             virtual_time: AtomicBool::new(false),
             tick_ns: AtomicU64::new(0),
             meter: OnceLock::new(),
+            end_hook: OnceLock::new(),
         }
     }
 

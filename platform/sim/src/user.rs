@@ -71,5 +71,7 @@ pub fn enter_user(context: &mut UserContext, _table: &crate::TableRoot) -> Exit 
             Trap::Interrupt
         }
     };
-    Exit { trap, entered_at_cycles: crate::now() }
+    let entered_at_cycles = crate::now();
+    crate::mark_work(entered_at_cycles);
+    Exit { trap, entered_at_cycles }
 }

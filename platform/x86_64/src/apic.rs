@@ -190,12 +190,17 @@ pub(crate) fn send_startup(apic_id: u32, page: u64) {
     command(apic_id, 0x4600 | (page >> 12) as u32 & 0xff);
 }
 
+/// Sends a core an NMI.
+pub(crate) fn send_nmi(core: usize) {
+    command(block_of(core).apic_id.load(Ordering::Relaxed), 0x4400);
+}
+
 /// Stops all other cores of this instance by NMI. For a core that dies.
 pub(crate) fn stop_other_cores() {
     if this_core().end_of_interrupt.get() == 0 && REGISTERS.load(Ordering::Relaxed) != 0 {
         return; // Too early: there are no others.
     }
     for core in (0..core_count()).filter(|core| *core != core_index()) {
-        command(block_of(core).apic_id.load(Ordering::Relaxed), 0x4400);
+        send_nmi(core);
     }
 }

@@ -24,13 +24,19 @@ pub(crate) struct CoreBlock {
     /// Error code of that exception.
     pub(crate) exit_code: Cell<u64>,
     /// Time stamp taken on entry.
-    pub(crate) exit_cycles: Cell<u64>,
+    pub(crate) exit_cycles: AtomicU64,
     /// The event word: written by interrupt entries, taken by the core's loop.
     pub(crate) events: Cell<u64>,
     /// Address of the interrupt controller's end-of-interrupt register; 0 where it is a model-specific register.
     pub(crate) end_of_interrupt: Cell<u64>,
     /// Not 0 where SMAP is on and CLAC exists.
     pub(crate) has_smap: Cell<u64>,
+    /// When its piece of work began, in cycles; see `watch.rs`.
+    pub(crate) work_mark: AtomicU64,
+    /// The mark of the work that another core asks it to end; 0 for none.
+    pub(crate) asked_to_end: AtomicU64,
+    /// The mark of the work for which another core sends an NMI; 0 for none.
+    pub(crate) stuck_mark: AtomicU64,
     /// Task state; its `rsp0` is also the stack pointer that a system call continues on.
     pub(crate) task_state: UnsafeCell<TaskState>,
     /// Descriptors.
@@ -72,10 +78,13 @@ impl CoreBlock {
             user_registers: Cell::new(0),
             exit_vector: Cell::new(0),
             exit_code: Cell::new(0),
-            exit_cycles: Cell::new(0),
+            exit_cycles: AtomicU64::new(0),
             events: Cell::new(0),
             end_of_interrupt: Cell::new(0),
             has_smap: Cell::new(0),
+            work_mark: AtomicU64::new(0),
+            asked_to_end: AtomicU64::new(0),
+            stuck_mark: AtomicU64::new(0),
             task_state: UnsafeCell::new(TaskState::new()),
             descriptors: UnsafeCell::new(GlobalDescriptors::new()),
             apic_id: AtomicU32::new(0),

@@ -49,6 +49,9 @@ extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
     if frame.vector == 2 && dying() {
         halt_forever();
     }
+    if frame.vector == 2 {
+        crate::watch::on_nmi(frame);
+    }
     // A debug trap at the first instruction of an entry was caused by a program: it must not end the machine.
     if frame.vector == 2 || frame.vector == 1 {
         return;
@@ -57,10 +60,28 @@ extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
     stop_machine()
 }
 
+impl KernelFrame {
+    /// True where kernel code was interrupted.
+    pub(crate) fn is_kernels(&self) -> bool {
+        self.cs & 3 == 0
+    }
+}
+
+/// Says where a core hangs.
+pub(crate) fn dump_stuck(frame: &KernelFrame, ms: u64) {
+    crate::panic::begin_dying();
+    error!(target: "watch", "core {} has been in one piece of work for {ms} ms", crate::core_index());
+    print_registers(frame);
+}
+
 fn dump(frame: &KernelFrame) {
     let name = NAMES.get(frame.vector as usize).copied().unwrap_or("exception");
     crate::panic::begin_dying();
     error!(target: "exception", "{name} (vector {}, code {:#x}) in the kernel, cr2 {:#x}", frame.vector, frame.code, read_cr2());
+    print_registers(frame);
+}
+
+fn print_registers(frame: &KernelFrame) {
     error!(target: "exception", "rip {:#018x} cs {:#x} rflags {:#x} rsp {:#018x} ss {:#x}", frame.rip, frame.cs, frame.rflags, frame.rsp, frame.ss);
     error!(target: "exception", "rax {:#018x} rbx {:#018x} rcx {:#018x} rdx {:#018x}", frame.rax, frame.rbx, frame.rcx, frame.rdx);
     error!(target: "exception", "rsi {:#018x} rdi {:#018x} rbp {:#018x} r8  {:#018x}", frame.rsi, frame.rdi, frame.rbp, frame.r8);

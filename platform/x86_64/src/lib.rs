@@ -53,6 +53,7 @@ machine_modules! {
     mod time;
     mod user;
     mod user_entry;
+    mod watch;
 }
 
 #[cfg(target_os = "none")]
@@ -77,6 +78,10 @@ pub use self::{
     smp::start_cores,
     time::{boot_cycles, clock_scale, cycles_per_ms, now, set_wall_clock_ns, wall_clock_ns},
     user::{UserContext, enter_user},
+    watch::{
+        STUCK_CODE, ask_to_end, asked_to_end, end_unreachable, forget_asked, mark_work, safe_point, set_end_hook,
+        show_stuck, work_mark, work_mark_of,
+    },
 };
 pub use memory::MemoryStatistics;
 

@@ -161,7 +161,7 @@ pub fn enter_user(context: &mut UserContext, table: &TableRoot) -> Exit {
     context.load_segments(core);
     // SAFETY: rip is canonical and below the last page, flags and selectors are constants or masked, the table is loaded.
     unsafe { gyre_enter_user(&raw mut context.registers, u64::from(fast)) };
-    Exit { trap: decode(core, table), entered_at_cycles: core.exit_cycles.get() }
+    Exit { trap: decode(core, table), entered_at_cycles: core.exit_cycles.load(Ordering::Relaxed) }
 }
 
 /// What a jump to an address outside of user space means: non-canonical ones raise a general protection fault, others find no page.

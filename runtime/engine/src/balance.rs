@@ -95,6 +95,7 @@ impl Engine {
             hot.balance_at.set(now.saturating_add(self.balance_cycles * self.balance_periods(now)));
             self.balance(now);
             self.spread_threads(now);
+            self.watch_when_due(now);
         }
     }
 

@@ -184,7 +184,7 @@ impl Engine {
             _ => None,
         };
         let share_at = self.may_share(&state).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
-        let look_at = [end, due_at, gate_at, share_at, state.timers.next()].into_iter().flatten().min();
+        let look_at = [end, due_at, gate_at, share_at, state.timers.next(), self.next_watch(now)].into_iter().flatten().min();
         state.calm_until = match waiting.has_gates() {
             // Their policy may decide by the clock.
             true => 0,
@@ -252,6 +252,7 @@ impl Engine {
             self.drain();
         }
         self.share_threads();
+        self.watch_when_due(line.last());
         let now = line.stamp(Span::Handling(activity, COMPUTE));
         self.hot.here().mark.set(now);
         self.state.here().borrow_mut().calm_until = 0;

@@ -52,6 +52,7 @@ impl Engine {
         self.look_around();
         let line = self.line();
         let now = line.last();
+        gyre_object::budget::begin(now);
         self.balance_when_due(now);
         let chosen = self.state.here().borrow_mut().choose(now, self.ns(now), &self.facts());
         self.do_late_of_turn();
@@ -70,15 +71,13 @@ impl Engine {
         let now = self.line().stamp(Span::Scheduling);
         self.sweep(now);
         self.expire_timers(now);
+        self.watch_when_due(now);
         let (timer, hold_ns) = {
             let state = self.state.here().borrow();
             (state.timers.next(), state.hold_until_ns)
         };
         let hold = (hold_ns != u64::MAX).then(|| self.cycles(hold_ns).saturating_add(1));
-        let until_cycles = match (timer, hold) {
-            (Some(timer), Some(hold)) => Some(timer.min(hold)),
-            (timer, hold) => timer.or(hold),
-        };
+        let until_cycles = timer.into_iter().chain(hold).chain(self.next_watch(now)).min();
         let is_ready = self.state.here().borrow().has_work(self.ns(now));
         match is_ready || until_cycles.is_some_and(|until| until <= now) {
             true => Step::Worked,
@@ -171,6 +170,7 @@ impl Engine {
                 Some(next) => job = next,
                 None => break,
             }
+            gyre_object::budget::begin(line.last());
             cell = line.table().cell(job.activity, job.resource);
             // What follows in the batch is paid by the same activity or another member of it, whatever this one found out.
             self.pay_as(job.activity);

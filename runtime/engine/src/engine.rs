@@ -168,6 +168,7 @@ impl Engine {
         CURRENT.set(Some(self));
         gyre_message::set_runtime(self);
         gyre_account::current::set_switch_hook(crate::hot::on_switch);
+        gyre_machine::set_end_hook(crate::watch::end_work);
     }
 
     /// Shows the engine's locks in the profile.

@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::late::LateWork;
 use crate::limits::INLINE_STACK_BYTES;
 use crate::task::NIL;
+use crate::watch::Watch;
 use core::cell::Cell;
 use gyre_account::{ActivityId, Span, TimeLine, current_resource};
 
@@ -45,6 +46,8 @@ pub(crate) struct Hot {
     pub(crate) balanced: Cell<(u64, u64)>,
     /// Messages started inline.
     pub(crate) inline: Cell<u64>,
+    /// What is known of the other cores.
+    pub(crate) watch: Watch,
     /// What is done at the end of the turn.
     pub(crate) late: LateWork,
 }
@@ -70,6 +73,7 @@ impl Hot {
             balance_at: Cell::new(0),
             balanced: Cell::new((0, 0)),
             inline: Cell::new(0),
+            watch: Watch::new(),
             late: LateWork::new(),
         }
     }

@@ -58,6 +58,7 @@ mod turn;
 mod vtable;
 mod wake;
 mod waker;
+mod watch;
 
 pub use compute::{Run, ThreadParams};
 pub use dispatch::Step;

@@ -39,6 +39,17 @@ pub const CREDIT_NS: u64 = 10_000_000;
 /// Time slice of a user thread, ns, where the configuration says nothing.
 pub const SLICE_NS: u64 = 2_000_000;
 
+/// How often a core looks at the others while one of them works, ns.
+pub const LOOK_NS: u64 = 500_000_000;
+/// How often it does while all others idle: one may wake up, and hang. Seldom, so that an idle machine stays idle.
+pub const GUARD_NS: u64 = 4_000_000_000;
+/// A core that has been in one piece of work for so long is asked to end it, ns.
+pub const ASK_NS: u64 = 1_000_000_000;
+/// One that has been for so long says where it is and ends the machine, ns.
+pub const SHOW_NS: u64 = 5_000_000_000;
+/// One that does not say ends the machine unheard, ns.
+pub const UNREACHABLE_NS: u64 = 8_000_000_000;
+
 /// Weight of a queue of a resource of weight 1 within its activity: that of a process of nice value 0, so that lower ones have room.
 pub const WEIGHT_UNIT: u32 = 1024;
 

@@ -35,6 +35,11 @@ impl Sleeper {
         self.away.load(Ordering::Relaxed)
     }
 
+    /// For whoever looks now and then: true while it idles or runs a program, be it a little out of date.
+    pub(crate) fn seems_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
     /// For a sender, after publishing: true where it must interrupt the receiver. Of several senders one does.
     #[inline]
     pub(crate) fn must_interrupt(&self) -> bool {

@@ -120,6 +120,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
         if flag.0.swap(false, Ordering::SeqCst) {
             progress = true;
             let waker = Waker::from(flag.clone());
+            gyre_object::budget::begin(gyre_machine::now());
             if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 WORLD.with(|world| world.borrow_mut().fresh.extend(tasks));
                 return value;
@@ -155,6 +156,7 @@ fn poll_task(task: &mut Task) -> Option<bool> {
     }
     let before = set_current_activity(task.activity);
     let waker = Waker::from(task.flag.clone());
+    gyre_object::budget::begin(gyre_machine::now());
     let done = Pin::as_mut(&mut task.future).poll(&mut Context::from_waker(&waker)).is_ready();
     set_current_activity(before);
     Some(done)

@@ -5,7 +5,7 @@ use alloc::task::Wake;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use gyre_object::SpinLock;
+use gyre_object::{SpinLock, budget};
 
 /// Does `then` with what a future comes to, in the turn of who wakes it last, or now where it waits for nothing. For futures that wait for
 /// answers and do nothing else: whoever answers polls it, in the name of whoever that is done for. `then` is short and never waits.
@@ -30,7 +30,9 @@ where
         let waker = Waker::from(self.clone());
         let mut left = self.left.lock();
         let Some((future, _)) = left.as_mut() else { return };
-        let Poll::Ready(output) = Pin::new(future).poll(&mut Context::from_waker(&waker)) else { return };
+        // It is not the work of whose turn this is; and refused a turn, it would wake itself while `left` is held.
+        let polled = budget::apart(|| Pin::new(future).poll(&mut Context::from_waker(&waker)));
+        let Poll::Ready(output) = polled else { return };
         let ended = left.take();
         drop(left);
         if let Some((future, then)) = ended {
@@ -77,6 +79,23 @@ mod tests {
         let (seen, then) = told();
         ending(call, then);
         assert_eq!(*seen.lock(), [Ok(5)]);
+    }
+
+    /// It would wake itself under its own lock.
+    #[test]
+    fn it_ends_also_in_a_turn_that_is_spent() {
+        gyre_machine::set_virtual_time(0);
+        budget::begin(1);
+        while budget::take_turn() {}
+        let queue = Arc::new(crate::WaitQueue::new());
+        let waiting = queue.clone();
+        let wait = alloc::boxed::Box::pin(async move { waiting.wait().await });
+        let ended = Arc::new(SpinLock::new(false));
+        let seen = ended.clone();
+        ending(wait, move |()| *seen.lock() = true);
+        gyre_machine::advance(10_000_000);
+        queue.wake_all();
+        assert!(*ended.lock());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use gyre_object::budget;
 use gyre_object::oneshot::{Receiver, Sender, oneshot};
 
 /// Who should have answered is gone: it was killed, its queue was full or it dropped the request.
@@ -29,7 +30,7 @@ impl Answer for () {
 #[inline]
 pub fn reply_pair<T: Answer>() -> (Reply<T>, Call<T>) {
     let (sender, receiver) = oneshot();
-    (Reply { sender: Some(sender) }, Call { receiver })
+    (Reply { sender: Some(sender) }, Call { receiver, is_put_off: false })
 }
 
 /// The server's duty to answer once. Dropped unsent it answers [`Gone`].
@@ -66,12 +67,20 @@ impl<T: Answer> Drop for Reply<T> {
 #[must_use = "a call that is not awaited is abandoned"]
 pub struct Call<T> {
     receiver: Receiver<T>,
+    /// The answer was there, and the poll had no turn left: the next one takes it.
+    is_put_off: bool,
 }
 
 impl<T> Future for Call<T> {
     type Output = T;
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if self.receiver.is_sent() && !budget::take_turn() && !self.is_put_off {
+            self.is_put_off = true;
+            // This poll has had its turns: the task comes again by a message, behind others.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         Pin::new(&mut self.receiver).poll(context)
     }
 }

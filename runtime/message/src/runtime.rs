@@ -6,6 +6,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use gyre_account::ActivityId;
+use gyre_object::budget;
 
 /// A task of its own, bound to the core that polls it.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
@@ -83,7 +84,7 @@ pub fn at_end_of_turn(work: &'static dyn Late) {
 
 /// Waits until the time stamp counter reaches `deadline_cycles`.
 pub fn sleep_until(deadline_cycles: u64) -> Sleep {
-    Sleep { deadline_cycles, timer: None }
+    Sleep { deadline_cycles, timer: None, is_put_off: false }
 }
 
 /// Waits for `ns` nanoseconds.
@@ -97,13 +98,22 @@ pub fn sleep_ns(ns: u64) -> Sleep {
 pub struct Sleep {
     deadline_cycles: u64,
     timer: Option<u64>,
+    /// Its time has come, and its poll had no turn left: the next one ends it, so that no other future of the task is always before it.
+    is_put_off: bool,
 }
 
 impl Future for Sleep {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if gyre_machine::now() >= self.deadline_cycles {
-            return Poll::Ready(());
+        let now = gyre_machine::now();
+        if now >= self.deadline_cycles {
+            if budget::take_turn_at(now) || self.is_put_off {
+                return Poll::Ready(());
+            }
+            self.is_put_off = true;
+            // This poll has had its turns: the task comes again by a message, behind others.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
         }
         if let Some(timer) = self.timer.take() {
             with_runtime(|runtime| runtime.cancel_wake(timer));

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use gyre_object::SpinLock;
+use gyre_object::{SpinLock, budget};
 
 #[derive(Default)]
 struct State {
@@ -70,7 +70,7 @@ impl WaitQueue {
     /// A future that completes at the next wake-up after this call.
     pub fn wait(&self) -> Wait<'_> {
         let seen = self.state.lock().generation;
-        Wait { queue: self, seen, ticket: None }
+        Wait { queue: self, seen, ticket: None, is_put_off: false }
     }
 
     /// Wakes all who wait, and all who have taken [`WaitQueue::wait`] but not awaited it yet.
@@ -105,6 +105,8 @@ pub struct Wait<'a> {
     queue: &'a WaitQueue,
     seen: u64,
     ticket: Option<u64>,
+    /// It was woken, and its poll had no turn left: the next one ends it, so that no other future of the task is always before it.
+    is_put_off: bool,
 }
 
 impl Future for Wait<'_> {
@@ -113,8 +115,8 @@ impl Future for Wait<'_> {
         let queue = self.queue;
         let mut state = queue.state.lock();
         if state.generation != self.seen {
-            self.ticket = None;
-            return Poll::Ready(());
+            drop(state);
+            return self.end(context);
         }
         let waker = context.waker().clone();
         match self.ticket {
@@ -129,6 +131,19 @@ impl Future for Wait<'_> {
             }
         }
         Poll::Pending
+    }
+}
+
+impl Wait<'_> {
+    /// Somebody has woken: true, unless this poll has had its turns. Then the task comes again by a message, behind others.
+    fn end(&mut self, context: &Context<'_>) -> Poll<()> {
+        self.ticket = None;
+        if !budget::take_turn_at(gyre_machine::now()) && !self.is_put_off {
+            self.is_put_off = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
     }
 }
 

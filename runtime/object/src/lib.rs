@@ -5,6 +5,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod block;
+pub mod budget;
 pub mod buffer;
 pub mod byte_queue;
 pub mod census;

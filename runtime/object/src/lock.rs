@@ -48,6 +48,7 @@ impl<T: ?Sized> SpinLock<T> {
     /// Waits until the lock is free and takes it. Never call while holding a guard of the same lock.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
+        gyre_machine::safe_point();
         crate::held::enter();
         if !self.try_take() {
             self.wait();

@@ -157,6 +157,12 @@ impl<T> Receiver<T> {
         unsafe { &(*self.slot.as_ptr()).state }
     }
 
+    /// True where the value is there.
+    #[inline]
+    pub fn is_sent(&self) -> bool {
+        !self.is_done && self.state().load(Ordering::Acquire) == SENT
+    }
+
     /// Takes the value out of a slot in the state SENT and frees it.
     #[inline]
     fn take(&mut self) -> T {

@@ -101,6 +101,7 @@ pub(crate) const fn slab_bytes(class: usize) -> usize {
 unsafe impl GlobalAlloc for GyreHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        crate::watch::safe_point();
         match class_of(layout) {
             Some(class) => take_small(class),
             None => take_large(layout),
