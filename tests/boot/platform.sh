@@ -104,10 +104,10 @@ case $typed in
     ;;
 esac
 
-# crash NAME WANTED FUNCTION_IN_THE_TRACE
+# crash NAME WANTED FUNCTION_IN_THE_TRACE [EXIT_CODE]
 crash() {
     wanted=$2
-    boot 203 "crash: $1" q35 $usual 2 128 "crash=$1"
+    boot "${4:-203}" "crash: $1" q35 $usual 2 128 "crash=$1"
     if named | grep -q "^        .*$3 at platform/boot_test/src/[a-z]*\.rs:[0-9]"; then
         echo "test boot: crash: $1: the trace names $3 ... ok"
     else
@@ -123,6 +123,9 @@ crash data 'page fault (vector 14, code 0x11)' suite::main
 crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000' touch_user_page
 crash stack 'double fault' crash::deepen
 crash elsewhere 'core 1 as asked at ' 'crash::die_elsewhere.*'
+# A core that hangs with interrupts off says where; QEMU makes 205 of the kernel's code 102.
+crash hang 'core 1 has been in one piece of work for [0-9]* ms' 'crash::spin' 205
+crash asked 'core 1 ends its work at ' 'crash::end_elsewhere.*'
 crash undefined 'invalid opcode' crash::run
 
 if [ -s "$failures" ]; then

@@ -22,6 +22,8 @@ pub fn run(name: &str) -> ! {
         // SAFETY: none: an undefined instruction.
         "undefined" => unsafe { asm!("ud2") },
         "elsewhere" => die_elsewhere(),
+        "hang" => hang_elsewhere(),
+        "asked" => end_elsewhere(),
         _ => {}
     }
     log::error!("nothing stopped it");
@@ -37,6 +39,48 @@ fn die_elsewhere() {
     });
     let mut process = Process::new(crate::program::endless());
     enter_user(&mut process.context, &process.table.root());
+}
+
+/// A core spins for ever in a piece of work, with interrupts off; the boot core makes it say where.
+fn hang_elsewhere() {
+    gyre_x86_64::start_cores(|_| {
+        gyre_x86_64::mark_work(now());
+        spin()
+    });
+    wait_ms(300);
+    // That of another piece of work means nothing.
+    gyre_x86_64::show_stuck(1, gyre_x86_64::work_mark_of(1) - 1);
+    wait_ms(100);
+    gyre_x86_64::show_stuck(1, gyre_x86_64::work_mark_of(1));
+    wait_ms(2000);
+}
+
+#[inline(never)]
+fn spin() -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// A core is asked to end its work, and does at the next allocation.
+fn end_elsewhere() {
+    gyre_x86_64::set_end_hook(|| panic!("core {} ends its work", gyre_x86_64::core_index()));
+    gyre_x86_64::start_cores(|_| {
+        gyre_x86_64::mark_work(now());
+        loop {
+            core::hint::black_box(alloc::boxed::Box::new(0u64));
+        }
+    });
+    wait_ms(100);
+    gyre_x86_64::ask_to_end(1, gyre_x86_64::work_mark_of(1));
+    wait_ms(2000);
+}
+
+fn wait_ms(ms: u64) {
+    let end = now() + ms * cycles_per_ms();
+    while now() < end {
+        core::hint::spin_loop();
+    }
 }
 
 /// Runs what is no code.
