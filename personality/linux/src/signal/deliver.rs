@@ -79,7 +79,8 @@ fn next(thread: &Thread) -> Option<(SignalInfo, Action)> {
     if caught && action.has(raw::SA_RESETHAND) {
         process.actions.set(info.signal, Action::default());
     }
-    Some((info, action))
+    drop((own, process));
+    Some((thread.process().count_taken(info), action))
 }
 
 async fn act(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Flow {

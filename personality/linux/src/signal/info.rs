@@ -64,6 +64,16 @@ impl SignalInfo {
         SignalInfo::new(signal, SI_TIMER).with(&[pair(timer as u32, overrun as u32), value])
     }
 
+    /// The number of the timer that sent it, where one did.
+    pub fn timer_id(&self) -> Option<i32> {
+        (self.code == SI_TIMER).then_some(self.detail[0] as u32 as i32)
+    }
+
+    /// The same with the number of expiries that were missed.
+    pub fn with_overrun(self, overrun: i32) -> SignalInfo {
+        self.with(&[pair(self.detail[0] as u32, overrun as u32)])
+    }
+
     /// The sending process, for codes that have one.
     pub fn sender(&self) -> i32 {
         self.detail[0] as u32 as i32

@@ -23,16 +23,24 @@ impl Pending {
 
     /// Adds a signal. False where a real-time signal finds no room.
     pub fn push(&mut self, info: SignalInfo) -> bool {
+        // Each timer has one signal on its way at most, also beside another one of the same number.
+        let is_timers = info.timer_id().is_some();
         let standard = info.signal < SIGNAL_REALTIME;
-        if standard && self.set.has(info.signal) {
+        if self.set.has(info.signal) && if is_timers { self.has_timer(&info) } else { standard } {
             return true;
         }
-        if !standard && self.queue.len() >= QUEUED_MAX {
+        if (!standard || is_timers) && self.queue.len() >= QUEUED_MAX {
             return false;
         }
         self.set = self.set.and(SignalSet::of(info.signal));
         self.queue.push_back(info);
         true
+    }
+
+    /// True while the signal of this timer waits.
+    pub fn has_timer(&self, info: &SignalInfo) -> bool {
+        let is_it = |other: &SignalInfo| other.signal == info.signal && other.timer_id() == info.timer_id();
+        self.set.has(info.signal) && self.queue.iter().any(is_it)
     }
 
     /// Takes the next signal of `wanted`: those caused by instructions first, then by number.

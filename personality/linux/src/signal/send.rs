@@ -40,6 +40,19 @@ impl Process {
         Ok(())
     }
 
+    /// A signal was taken from those that wait: the timer that sent it counts on. Answers the signal with what its timer missed.
+    pub(crate) fn count_taken(&self, info: SignalInfo) -> SignalInfo {
+        match info.timer_id() {
+            Some(id) => info.with_overrun(self.timers.taken(id)),
+            None => {
+                if info.signal == number::SIGALRM {
+                    self.interval_timers.taken();
+                }
+                info
+            }
+        }
+    }
+
     /// What a signal does at once: continuing forgets stops, stopping forgets continues, whatever is blocked.
     fn prepare(&self, signal: i32, threads: &[Arc<Thread>]) {
         let forgotten = match signal {
@@ -196,6 +209,8 @@ impl Thread {
     pub fn take_signal(&self, wanted: SignalSet) -> Option<SignalInfo> {
         let mut process = self.process().signals.lock();
         let mut own = self.signals.lock();
-        own.pending.take(wanted).or_else(|| process.pending.take(wanted))
+        let info = own.pending.take(wanted).or_else(|| process.pending.take(wanted))?;
+        drop((own, process));
+        Some(self.process().count_taken(info))
     }
 }

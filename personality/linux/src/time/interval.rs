@@ -1,11 +1,11 @@
 //! Interval timers: setitimer, getitimer, alarm. The real-time one only; those that count processor time are refused.
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, Told};
 use super::{TimeVal, cycles_from_now, cycles_to_ns, ns_to_cycles};
 use crate::signal::info::SI_KERNEL;
 use crate::signal::{SignalInfo, number};
 use crate::{Arguments, Errno, Outcome, Process, Thread};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const ITIMER_REAL: u32 = 0;
@@ -20,6 +20,11 @@ impl IntervalTimers {
     /// Stops them.
     pub fn stop(&self) {
         self.real.stop();
+    }
+
+    /// A SIGALRM was taken: the timer counts on.
+    pub fn taken(&self) {
+        self.real.taken();
     }
 }
 
@@ -44,15 +49,24 @@ fn set(process: &Arc<Process>, value_ns: u64, interval_ns: u64) {
         process.interval_timers.real.stop();
         return;
     }
-    let target = Arc::downgrade(process);
-    let on_expiry = move |_times| {
-        if let Some(process) = target.upgrade() {
+    let deadline = cycles_from_now(value_ns);
+    process.interval_timers.real.set(deadline, ns_to_cycles(interval_ns), Alarmed(Arc::downgrade(process)));
+}
+
+/// The process that gets SIGALRM.
+struct Alarmed(Weak<Process>);
+
+impl Told for Alarmed {
+    fn tell(&self) {
+        if let Some(process) = self.0.upgrade() {
             // A SIGALRM that waits already says the same.
             let _ = process.send(SignalInfo::new(number::SIGALRM, SI_KERNEL));
         }
-    };
-    let deadline = cycles_from_now(value_ns);
-    process.interval_timers.real.set(deadline, ns_to_cycles(interval_ns), on_expiry);
+    }
+
+    fn waits(&self) -> bool {
+        self.0.upgrade().is_some_and(|process| process.signals.lock().pending.set().has(number::SIGALRM))
+    }
 }
 
 /// `setitimer(which, new, old)`.

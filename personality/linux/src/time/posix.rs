@@ -1,9 +1,9 @@
 //! Timers of timer_create.
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, Told};
 use super::{TimeSpec, clock, cycles_from_now, cycles_to_ns, ns_to_cycles};
 use crate::signal::{SIGNAL_MAX, SignalInfo, number};
-use crate::{Arguments, Errno, Outcome, Thread};
+use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -43,7 +43,7 @@ struct Timer {
     /// The thread that gets the signal; the process where there is none.
     target: Option<Weak<Thread>>,
     alarm: Arc<Alarm>,
-    overrun: Arc<AtomicI32>,
+    overrun: AtomicI32,
 }
 
 /// The timers of a process.
@@ -57,6 +57,16 @@ impl PosixTimers {
     pub fn stop(&self) {
         let timers = core::mem::take(&mut *self.timers.lock());
         timers.values().for_each(|timer| timer.alarm.stop());
+    }
+
+    /// The signal of a timer was taken: it counts on. Answers how often it has expired meanwhile.
+    pub fn taken(&self, id: i32) -> i32 {
+        let missed = |timer: &Timer| {
+            let missed = i32::try_from(timer.alarm.taken()).unwrap_or(i32::MAX);
+            timer.overrun.store(missed, Ordering::Relaxed);
+            missed
+        };
+        self.timers.lock().get(&id).map_or(0, missed)
     }
 
     fn with<T>(&self, id: i32, look: impl FnOnce(&Timer) -> T) -> Result<T, Errno> {
@@ -109,7 +119,7 @@ fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>) -> Resu
             Some(Arc::downgrade(target.ok_or(Errno::EINVAL)?))
         }
     };
-    Ok(Timer { clock, signal, value: event.value, target, alarm: Arc::default(), overrun: Arc::default() })
+    Ok(Timer { clock, signal, value: event.value, target, alarm: Arc::default(), overrun: AtomicI32::new(0) })
 }
 
 fn show(timer: &Timer) -> Interval {
@@ -120,26 +130,40 @@ fn show(timer: &Timer) -> Interval {
     }
 }
 
-/// What an expiry does.
-fn on_expiry(thread: &Arc<Thread>, id: i32, timer: &Timer) -> impl Fn(u64) + 'static {
-    let process = Arc::downgrade(thread.process());
-    let (signal, value, target) = (timer.signal, timer.value, timer.target.clone());
-    let overrun = timer.overrun.clone();
-    move |times| {
-        let missed = i32::try_from(times.saturating_sub(1)).unwrap_or(i32::MAX);
-        overrun.store(missed, Ordering::Relaxed);
-        let Some(signal) = signal else {
-            return;
+/// Who gets the signal of a timer, and which.
+struct Signalled {
+    process: Weak<Process>,
+    target: Option<Weak<Thread>>,
+    info: SignalInfo,
+}
+
+impl Told for Signalled {
+    fn tell(&self) {
+        // One that waits already says the same; where too many wait it is told later.
+        let _ = match (&self.target, self.process.upgrade()) {
+            (Some(target), _) => target.upgrade().map_or(Ok(()), |target| target.send(self.info)),
+            (None, Some(process)) => process.send(self.info),
+            (None, None) => Ok(()),
         };
-        let info = SignalInfo::timer(signal, id, missed, value);
-        match (&target, process.upgrade()) {
-            (Some(target), _) => {
-                let _ = target.upgrade().map(|target| target.send(info));
-            }
-            (None, Some(process)) => {
-                let _ = process.send(info);
-            }
-            (None, None) => {}
+    }
+
+    fn waits(&self) -> bool {
+        match (&self.target, self.process.upgrade()) {
+            (Some(target), _) => target.upgrade().is_some_and(|it| it.signals.lock().pending.has_timer(&self.info)),
+            (None, Some(process)) => process.signals.lock().pending.has_timer(&self.info),
+            (None, None) => false,
+        }
+    }
+}
+
+/// Arms a timer.
+fn arm(thread: &Arc<Thread>, id: i32, timer: &Timer, deadline: u64, interval: u64) {
+    match timer.signal {
+        None => timer.alarm.set_silent(deadline, interval),
+        Some(signal) => {
+            let info = SignalInfo::timer(signal, id, 0, timer.value);
+            let told = Signalled { process: Arc::downgrade(thread.process()), target: timer.target.clone(), info };
+            timer.alarm.set(deadline, interval, told);
         }
     }
 }
@@ -157,11 +181,7 @@ pub async fn timer_settime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         let before = show(timer);
         match value {
             0 => timer.alarm.stop(),
-            _ => timer.alarm.set(
-                cycles_from_now(value.saturating_sub(now)),
-                ns_to_cycles(interval),
-                on_expiry(thread, id, timer),
-            ),
+            _ => arm(thread, id, timer, cycles_from_now(value.saturating_sub(now)), ns_to_cycles(interval)),
         }
         before
     })?;
