@@ -266,6 +266,18 @@ impl Thread {
         }
     }
 
+    /// A place in the middle of a long call: gives the core back where the call has had its time.
+    ///
+    /// # Errors
+    /// ERESTARTSYS where a signal has come: the call answers what it has done so far, where that is something.
+    #[inline]
+    pub async fn breathe(&self) -> Result<(), Errno> {
+        if gyre_object::budget::is_spent() {
+            gyre_message::yield_now().await;
+        }
+        if self.has_signal() && self.must_act() { Err(Errno::ERESTARTSYS) } else { Ok(()) }
+    }
+
     /// Completes when there is a signal that this thread must act on.
     pub(crate) async fn signal_arrival(&self) {
         self.arrived.until(|| (self.has_signal() && self.must_act()).then_some(())).await;

@@ -66,7 +66,9 @@ impl Device {
             // Nothing here waits: without this one read of many MiB would keep the core to the end.
             if buffer.done() >= turn_end {
                 turn_end = buffer.done().saturating_add(TURN_BYTES);
-                gyre_message::yield_now().await;
+                if buffer.thread().breathe().await.is_err() {
+                    break;
+                }
             }
         }
         Ok(buffer.done_since(before))

@@ -2,7 +2,7 @@
 
 use super::read_write::deadline_of;
 use super::socket::{put_address, read_address, resolve, socket_of};
-use super::{Patience, install, may_wait, usable_file, wait_ready};
+use super::{Attempts, install, may_wait, usable_file};
 use crate::credentials::Capability;
 use crate::file::open_file::OpenFile;
 use crate::file::socket::{Address, Ancillary, Incoming, PeerCredentials, Receive, Socket};
@@ -147,18 +147,17 @@ pub(super) async fn send(
         None => None,
     };
     let deadline = deadline_of(file, Ready::WRITE);
-    let mut patience = Patience::default();
+    let mut attempts = Attempts::default();
     loop {
         let outcome = match socket.send_buffer(&mut buffer, to.clone(), along.clone()).await {
             Ok(_) if buffer.left() == 0 || socket.keeps_borders() => return Ok(buffer.done() as u64),
             Ok(_) => {
                 along.rights.clear();
-                patience = Patience::default();
+                attempts.renew();
                 Ok(())
             }
             Err(Errno::EAGAIN) if !nonblocking(thread, file, flags) => {
-                patience.again().await;
-                wait_ready(thread, file, Ready::WRITE, deadline).await
+                attempts.wait(thread, file, Ready::WRITE, deadline).await
             }
             Err(error) => Err(error),
         };
@@ -179,12 +178,11 @@ async fn receive(thread: &Thread, file: &OpenFile, bytes: usize, flags: u32) -> 
     let socket = socket_of(file)?;
     let how = if flags & net::MSG_PEEK != 0 { Receive::Peek } else { Receive::Take };
     let deadline = deadline_of(file, Ready::READ);
-    let mut patience = Patience::default();
+    let mut attempts = Attempts::default();
     loop {
         match socket.receive(bytes, how).await {
             Err(Errno::EAGAIN) if !nonblocking(thread, file, flags) => {
-                patience.again().await;
-                wait_ready(thread, file, Ready::READ, deadline).await?;
+                attempts.wait(thread, file, Ready::READ, deadline).await?;
             }
             outcome => return outcome,
         }

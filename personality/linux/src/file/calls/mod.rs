@@ -1,6 +1,7 @@
 //! The calls on descriptors and names, a file per family.
 
 pub mod aio;
+mod attempts;
 pub mod attributes;
 pub mod descriptors;
 pub mod directories;
@@ -26,10 +27,10 @@ pub mod sync;
 pub mod timer;
 pub mod uring;
 
+use self::attempts::Attempts;
 use super::open_file::OpenFile;
 use crate::{Errno, Outcome, Thread};
 use alloc::sync::Arc;
-use gyre_interface::Ready;
 use linux_raw_sys::general as raw;
 
 /// The open file of a descriptor.
@@ -57,29 +58,4 @@ fn answer(descriptor: i32) -> Outcome {
 /// True where a call of this thread may wait for this file.
 fn may_wait(thread: &Thread, file: &OpenFile) -> bool {
     !file.is_nonblocking() || thread.is_worker()
-}
-
-/// Waits until a file may be ready for `wanted`, a signal comes, or the time is over (EAGAIN).
-async fn wait_ready(
-    thread: &Thread,
-    file: &OpenFile,
-    wanted: Ready,
-    deadline_cycles: Option<u64>,
-) -> Result<(), Errno> {
-    let readiness = file.readiness().ok_or(Errno::EAGAIN)?;
-    let waited = thread.interruptible_until(deadline_cycles, readiness.wait(wanted)).await?;
-    waited.map(|_| ()).ok_or(Errno::EAGAIN)
-}
-
-/// Counts attempts that ended with EAGAIN although the readiness had promised more: from the second on others go first.
-#[derive(Default)]
-struct Patience(u32);
-
-impl Patience {
-    async fn again(&mut self) {
-        self.0 = self.0.saturating_add(1);
-        if self.0 > 1 {
-            gyre_message::yield_now().await;
-        }
-    }
 }

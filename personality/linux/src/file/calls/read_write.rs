@@ -1,6 +1,6 @@
 //! read, write and their vectored and positioned forms.
 
-use super::{Patience, may_wait, usable_file, wait_ready};
+use super::{Attempts, may_wait, usable_file};
 use crate::file::device::Device;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
@@ -250,12 +250,11 @@ pub(in crate::file) async fn read_file(
     at: Option<u64>,
 ) -> Outcome {
     let deadline = deadline_of(file, Ready::READ);
-    let mut patience = Patience::default();
+    let mut attempts = Attempts::default();
     loop {
         match file.read(buffer, at).await {
             Err(Errno::EAGAIN) if may_wait(thread, file) => {
-                patience.again().await;
-                match wait_ready(thread, file, Ready::READ, deadline).await {
+                match attempts.wait(thread, file, Ready::READ, deadline).await {
                     // Nothing was typed in time.
                     Err(Errno::EAGAIN) if matches!(file.object(), Object::Terminal(_)) => return Ok(0),
                     waited => waited?,
@@ -282,7 +281,7 @@ pub(super) async fn write_file(
 
 async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Outcome {
     let deadline = deadline_of(file, Ready::WRITE);
-    let mut patience = Patience::default();
+    let mut attempts = Attempts::default();
     let mut refusals = 0;
     loop {
         let at = at.map(|at| at.saturating_add(buffer.done() as u64));
@@ -290,13 +289,11 @@ async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_
             Ok(0) => return Ok(buffer.done() as u64),
             Ok(_) if buffer.left() == 0 || !goes_on(file) => return Ok(buffer.done() as u64),
             Ok(_) => {
-                (patience, refusals) = (Patience::default(), 0);
+                attempts.renew();
+                refusals = 0;
                 continue;
             }
-            Err(Errno::EAGAIN) if may_wait(thread, file) => {
-                patience.again().await;
-                wait_ready(thread, file, Ready::WRITE, deadline).await
-            }
+            Err(Errno::EAGAIN) if may_wait(thread, file) => attempts.wait(thread, file, Ready::WRITE, deadline).await,
             // Programs hardly look whether a message went out: it waits for memory as it waits for room.
             Err(Errno::ENOMEM) if goes_on(file) && refusals < REFUSALS_MAX => {
                 refusals = usize::saturating_add(refusals, 1);

@@ -2,7 +2,7 @@
 
 use super::descriptors::put_pair;
 use super::names::make_node;
-use super::{Patience, answer, install, may_wait, usable_file, wait_ready};
+use super::{Attempts, answer, install, may_wait, usable_file};
 use crate::credentials::Capability;
 use crate::file::credentials_of;
 use crate::file::object::Object;
@@ -190,12 +190,11 @@ pub(super) async fn accept_on(thread: &Thread, file: &OpenFile, (to, length): (u
     }
     let socket = socket_of(file)?;
     let deadline = super::read_write::deadline_of(file, Ready::READ);
-    let mut patience = Patience::default();
+    let mut attempts = Attempts::default();
     let (accepted, address) = loop {
         match socket.accept().await {
             Err(Errno::EAGAIN) if !file.is_nonblocking() => {
-                patience.again().await;
-                wait_ready(thread, file, Ready::READ, deadline).await?;
+                attempts.wait(thread, file, Ready::READ, deadline).await?;
             }
             outcome => break outcome?,
         }
@@ -222,14 +221,14 @@ pub(super) async fn connect_to(thread: &Thread, file: &OpenFile, address: Addres
     let address = resolve(thread, address).await?;
     let sender = credentials_of(thread);
     let deadline = super::read_write::deadline_of(file, Ready::WRITE);
-    let mut under_way = false;
+    let (mut under_way, mut attempts) = (false, Attempts::default());
     loop {
         let listener = socket.listener(&address);
         let room = listener.as_ref().map(|listener| listener.room());
         match socket.connect(address.clone(), sender).await {
             Err(Errno::EINPROGRESS | Errno::EALREADY) if may_wait(thread, file) => {
                 under_way = true;
-                let waited = wait_ready(thread, file, Ready::WRITE, deadline).await;
+                let waited = attempts.wait(thread, file, Ready::WRITE, deadline).await;
                 waited.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })?;
             }
             // A local listener whose backlog is full.

@@ -40,6 +40,12 @@ impl FileMove<'_> {
     pub(super) async fn run(&self) -> Moved {
         let mut moved = 0;
         while moved < self.bytes {
+            // Before its first part a signal ends nothing: the call would never come to anything where they come fast.
+            if moved > 0
+                && let Err(error) = self.thread.breathe().await
+            {
+                return Moved { bytes: moved, error: Some(error) };
+            }
             match self.part(moved).await {
                 Step::Arrived(count) => moved = moved.saturating_add(count),
                 Step::Over(count, error) => return Moved { bytes: moved.saturating_add(count), error },

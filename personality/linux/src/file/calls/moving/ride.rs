@@ -3,8 +3,8 @@
 
 use super::Moved;
 use super::file_move::FileMove;
+use crate::file::calls::Attempts;
 use crate::file::calls::read_write::deadline_of;
-use crate::file::calls::{Patience, wait_ready};
 use crate::file::flow::{End, number};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
@@ -12,6 +12,7 @@ use crate::{Errno, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_flow::{Reading, Sink, Source, Transfer, Writing};
 use gyre_interface::{Position, Ready};
 use gyre_object::{Bytes, SpinLock};
@@ -24,18 +25,22 @@ struct Patient {
     thread: Arc<Thread>,
     out: Arc<OpenFile>,
     has_place: bool,
+    /// Something has been written: a signal ends the call.
+    has_begun: AtomicBool,
 }
 
 impl Patient {
     async fn write(&self, offset: u64, data: Vec<Bytes>) -> Result<usize, Errno> {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            self.thread.breathe().await?;
+        }
         let at = self.has_place.then_some(offset);
         let deadline = deadline_of(&self.out, Ready::WRITE);
-        let mut patience = Patience::default();
+        let mut attempts = Attempts::default();
         loop {
             match self.out.tenant().passage.give(&self.out, at, data.clone()).await {
                 Err(Errno::EAGAIN) => {
-                    patience.again().await;
-                    wait_ready(&self.thread, &self.out, Ready::WRITE, deadline).await?;
+                    attempts.wait(&self.thread, &self.out, Ready::WRITE, deadline).await?;
                 }
                 result => return result,
             }
@@ -91,8 +96,12 @@ async fn transfer(
     mut done: u64,
 ) -> Moved {
     let has_place = to.is_some() && matches!(out.object(), Object::Regular);
-    let sink: Arc<dyn Sink> =
-        Arc::new(PatientSink(Arc::new(Patient { thread: thread.clone(), out: out.clone(), has_place })));
+    let sink: Arc<dyn Sink> = Arc::new(PatientSink(Arc::new(Patient {
+        thread: thread.clone(),
+        out: out.clone(),
+        has_place,
+        has_begun: AtomicBool::new(false),
+    })));
     let membership = Arc::new(thread.process().flow_shares.join(SHARE));
     let transfer =
         Transfer { source, sink: &sink, membership: &membership, next, end, sink_offset: to.unwrap_or_default() };

@@ -2,7 +2,7 @@
 
 use super::{Moved, is_pipe, length, read_offset, ride, sendfile};
 use crate::file::calls::read_write::{broken_pipe, deadline_of};
-use crate::file::calls::{Patience, usable_file, wait_ready};
+use crate::file::calls::{Attempts, usable_file};
 use crate::file::object::{Object, TURN_BYTES};
 use crate::file::open_file::OpenFile;
 use crate::file::pipe::PipeEnd;
@@ -20,17 +20,21 @@ use linux_raw_sys::general as raw;
 /// # Errors
 /// EBADF, EINVAL, ESPIPE, EFAULT, EAGAIN; those of both ends where nothing was moved.
 pub async fn splice(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (source, out) = (usable_file(thread, a.int(0))?, usable_file(thread, a.int(2))?);
-    let (from_pipe, to_pipe) = (is_pipe(&source), is_pipe(&out));
-    if !from_pipe && !to_pipe {
-        return Err(Errno::EINVAL);
-    }
-    if from_pipe && a.word(1) != 0 || to_pipe && a.word(3) != 0 {
-        return Err(Errno::ESPIPE);
-    }
     let bytes = a.size(4).min(TURN_BYTES);
     if bytes == 0 {
         return Ok(0);
+    }
+    if a.unsigned(5) & !FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (source, out) = (usable_file(thread, a.int(0))?, usable_file(thread, a.int(2))?);
+    let (from_pipe, to_pipe) = (is_pipe(&source), is_pipe(&out));
+    if from_pipe && a.word(1) != 0 || to_pipe && a.word(3) != 0 {
+        return Err(Errno::ESPIPE);
+    }
+    check_ends(&source, &out)?;
+    if !from_pipe && !to_pipe {
+        return Err(Errno::EINVAL);
     }
     let nonblocking = a.unsigned(5) & raw::SPLICE_F_NONBLOCK != 0;
     match out.object() {
@@ -39,6 +43,23 @@ pub async fn splice(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             to_pipe_end(thread, &source, a.word(1), &out, end, bytes, nonblocking).await
         }
         _ => from_pipe_end(thread, &source, &out, a.word(3), bytes, nonblocking).await,
+    }
+}
+
+/// What splice and tee know.
+pub(super) const FLAGS: u32 = raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
+
+/// Checks that the one may be read, the other written, and that they are not the same pipe.
+///
+/// # Errors
+/// EBADF, EINVAL.
+pub(super) fn check_ends(source: &OpenFile, out: &OpenFile) -> Result<(), Errno> {
+    if !source.is_readable() || !out.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    match (source.object(), out.object()) {
+        (Object::Pipe(from), Object::Pipe(to)) if Arc::ptr_eq(from.pipe(), to.pipe()) => Err(Errno::EINVAL),
+        _ => Ok(()),
     }
 }
 
@@ -168,9 +189,10 @@ pub(super) async fn wait_room(
     end: &PipeEnd,
     nonblocking: bool,
 ) -> Result<usize, Errno> {
+    let mut attempts = Attempts::default();
     loop {
         match end.check_room(TURN_BYTES) {
-            Err(Errno::EAGAIN) if !nonblocking => wait_ready(thread, file, Ready::WRITE, None).await?,
+            Err(Errno::EAGAIN) if !nonblocking => attempts.wait(thread, file, Ready::WRITE, None).await?,
             Err(error) => return Err(broken_pipe(thread, error)),
             Ok(room) => return Ok(room),
         }
@@ -185,12 +207,11 @@ async fn take_some<'a>(
     nonblocking: bool,
 ) -> Result<Taken<'a>, Errno> {
     let nonblocking = nonblocking || source.is_nonblocking();
-    let mut patience = Patience::default();
+    let mut attempts = Attempts::default();
     loop {
         match source.tenant().passage.take(source, 0, bytes).await {
             Err(Errno::EAGAIN) if !nonblocking => {
-                patience.again().await;
-                wait_ready(thread, source, Ready::READ, deadline_of(source, Ready::READ)).await?;
+                attempts.wait(thread, source, Ready::READ, deadline_of(source, Ready::READ)).await?;
             }
             outcome => return outcome.map(|pieces| Taken { pieces, from: source }),
         }

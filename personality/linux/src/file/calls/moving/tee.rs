@@ -1,8 +1,8 @@
 //! `tee` and `vmsplice`: what copies into or out of pipes.
 
-use super::splice::wait_room;
+use super::splice::{FLAGS, check_ends, wait_room};
 use super::{Moved, is_pipe};
-use crate::file::calls::{read_write, usable_file, wait_ready};
+use crate::file::calls::{Attempts, read_write, usable_file};
 use crate::file::object::Object;
 use crate::file::transfer::UserBuffer;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -13,21 +13,36 @@ use linux_raw_sys::general as raw;
 /// `tee(in, out, bytes, flags)`: both are pipes; what is copied stays in the first.
 ///
 /// # Errors
-/// EINVAL for what is no pipe, or one pipe; EAGAIN, EPIPE.
+/// EINVAL for unknown flags, what is no pipe, or one pipe; EBADF for an end of the wrong side; EAGAIN, EPIPE.
 pub async fn tee(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if a.unsigned(3) & !FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if a.size(2) == 0 {
+        return Ok(0);
+    }
     let (source, out) = (usable_file(thread, a.int(0))?, usable_file(thread, a.int(1))?);
+    check_ends(&source, &out)?;
     let (Object::Pipe(from), Object::Pipe(to)) = (source.object(), out.object()) else {
         return Err(Errno::EINVAL);
     };
-    if Arc::ptr_eq(from.pipe(), to.pipe()) {
-        return Err(Errno::EINVAL);
-    }
-    let nonblocking = a.unsigned(3) & raw::SPLICE_F_NONBLOCK != 0;
-    let room = wait_room(thread, &out, to, nonblocking).await?;
-    let bytes = a.size(2).min(room);
+    let asked = a.unsigned(3) & raw::SPLICE_F_NONBLOCK != 0;
+    let nonblocking = asked || source.is_nonblocking() || out.is_nonblocking();
+    let mut attempts = Attempts::default();
     let pieces = loop {
-        match from.peek(bytes) {
-            Err(Errno::EAGAIN) if !nonblocking => wait_ready(thread, &source, Ready::READ, None).await?,
+        match from.peek(1) {
+            Ok(none) if none.is_empty() => return Ok(0),
+            Ok(_) => {}
+            Err(Errno::EAGAIN) if !nonblocking => {
+                attempts.wait(thread, &source, Ready::READ, None).await?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        let room = wait_room(thread, &out, to, nonblocking).await?;
+        match from.peek(a.size(2).min(room)) {
+            // Somebody else has taken it while this call waited for room.
+            Err(Errno::EAGAIN) if !nonblocking => {}
             outcome => break outcome?,
         }
     };
