@@ -44,6 +44,26 @@ impl AddressSpace {
     /// [`SpaceError::NotMapped`] for a hole; the parts before and behind it are done.
     pub async fn discard(&self, address: u64, bytes: u64) -> Result<(), SpaceError> {
         let (start, end) = checked(address, bytes)?;
+        let rest = self.thin_out(start, end).await;
+        let covered = self.discard_piece(rest, end).await;
+        let covered = covered && self.state.lock().regions.covers(start, end);
+        covered.then_some(()).ok_or(SpaceError::NotMapped)
+    }
+
+    /// Forgets the pages of a range in pieces, but for the last: no lock is held, and no core kept, for as long as the program chooses.
+    /// Answers where that begins.
+    pub(crate) async fn thin_out(&self, start: u64, end: u64) -> u64 {
+        let mut at = start;
+        loop {
+            let Some(border) = self.state.lock().pages.end_of_piece(at, end) else { return at };
+            self.discard_piece(at, border).await;
+            at = border;
+            gyre_message::yield_now().await;
+        }
+    }
+
+    /// Forgets the pages of a range; false where it has a hole.
+    async fn discard_piece(&self, start: u64, end: u64) -> bool {
         let mut shrunk = Shrunk::default();
         let (covered, dirtied) = {
             let mut guard = self.state.lock();
@@ -54,7 +74,7 @@ impl AddressSpace {
         };
         self.settle(shrunk).await;
         tell(dirtied).await;
-        covered.then_some(()).ok_or(SpaceError::NotMapped)
+        covered
     }
 
     /// Sets or clears an option of all mappings in the range.

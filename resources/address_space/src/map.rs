@@ -141,6 +141,7 @@ impl AddressSpace {
         if start == end {
             return Err(SpaceError::Invalid);
         }
+        self.thin_out(start, end).await;
         let (shrunk, dirtied) = self.state.lock().remove(start, end);
         self.settle(shrunk).await;
         tell(dirtied).await;
@@ -149,6 +150,7 @@ impl AddressSpace {
 
     /// Removes everything: the end of a program.
     pub async fn clear(&self) {
+        self.thin_out(0, USER_END).await;
         let (shrunk, dirtied) = self.state.lock().remove(0, USER_END);
         self.settle(shrunk).await;
         tell(dirtied).await;

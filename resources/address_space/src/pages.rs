@@ -14,6 +14,8 @@ use gyre_object::Page;
 /// Small enough that a block with few pages costs little to make and to look through at fork and exit.
 const BLOCK_PAGES: u64 = 64;
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Blocks that are removed under one lock at most; then others have their turn.
+const PIECE_BLOCKS: usize = 16;
 
 struct Block {
     /// A bit for each place where a page is.
@@ -309,6 +311,11 @@ impl PageMap {
             let at = |place: usize| number_of(*block, place).saturating_mul(PAGE);
             (at(range.start), at(range.end))
         })
+    }
+
+    /// Where a removal of the range from `start` to `end` makes a pause: behind its first [`PIECE_BLOCKS`] blocks, if there are more.
+    pub(crate) fn end_of_piece(&self, start: u64, end: u64) -> Option<u64> {
+        self.spans(start, end).nth(PIECE_BLOCKS).map(|(from, _)| from)
     }
 
     /// Gives all pages from `start` to `end` to the program `other` too, which has none there and whose `viewing` it is.

@@ -233,8 +233,22 @@ pub async fn msync(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `mincore(address, bytes, vector)`.
 pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let residency = thread.space().residency(a.word(0), a.word(1))?;
-    thread.copy_out(a.word(2), &residency).await?;
+    let (bytes, space) = (a.word(1), thread.space());
+    let mut done = 0;
+    while done < bytes {
+        let address = a.word(0).checked_add(done).ok_or(Errno::ENOMEM)?;
+        let piece = bytes.saturating_sub(done).min(MINCORE_BYTES);
+        let residency = space.residency(address, piece)?;
+        thread.copy_out(a.word(2).saturating_add(done / PAGE), &residency).await?;
+        done = done.saturating_add(piece);
+        if gyre_object::budget::is_spent() {
+            gyre_message::yield_now().await;
+        }
+    }
+    // Of nothing, too, the address is checked.
+    if bytes == 0 {
+        space.residency(a.word(0), 0)?;
+    }
     Ok(0)
 }
 
@@ -243,6 +257,9 @@ fn from_page(address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
     let inside = address % PAGE;
     Ok((address & !(PAGE - 1), bytes.checked_add(inside).ok_or(Errno::EINVAL)?))
 }
+
+/// What mincore looks at under one lock.
+const MINCORE_BYTES: u64 = 4 << 20;
 
 /// `mlock(address, bytes)` and `mlock2`: makes the pages resident; they stay anyway, nothing is ever swapped.
 pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {

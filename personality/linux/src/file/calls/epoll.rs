@@ -98,8 +98,7 @@ pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome>
             put(&bytes);
         })
     };
-    let found =
-        thread.with_space(|space| space.edit_at_once(a.word(1), count.saturating_mul(EVENT_BYTES), take))?;
+    let found = thread.with_space(|space| space.edit_at_once(a.word(1), count.saturating_mul(EVENT_BYTES), take))?;
     (found > 0).then_some(Ok(found as u64))
 }
 
