@@ -23,6 +23,8 @@ const LIVES: u64 = 30;
 /// How long the processes of a round may take to be gone once they are killed.
 const END_LIMIT: Duration = Duration::from_secs(20);
 const NOBODY: u64 = 65534;
+/// The answer of wait4 where there is nobody to wait for.
+const NO_CHILD: i64 = -(libc::ECHILD as i64);
 
 /// Makes rounds.
 ///
@@ -107,19 +109,29 @@ fn one(options: &Options, round: &Round, user: &str) -> Result<(), String> {
 /// Waits for a leader's end or the end of its time; then nobody is left.
 fn follow(leader: i64, limit: Duration) -> Result<(), String> {
     let started = Instant::now();
-    while started.elapsed() < limit && sys::short(libc::SYS_wait4 as u64, [leader as u64, 0, 1, 0]) == 0 {
+    while started.elapsed() < limit && !reap(leader) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let ending = Instant::now();
     loop {
         sys::short(libc::SYS_kill as u64, [u64::MAX, 9]);
-        if sys::short(libc::SYS_wait4 as u64, [u64::MAX, 0, 1, 0]) == -i64::from(libc::ECHILD) {
+        if reap(NO_CHILD) {
             return Ok(());
         }
         if ending.elapsed() > END_LIMIT {
             return Err(format!("processes of the round do not end: {}", living()));
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Takes the ends of all that have ended, orphans among them; says whether `awaited` was one of them.
+fn reap(awaited: i64) -> bool {
+    loop {
+        let ended = sys::short(libc::SYS_wait4 as u64, [u64::MAX, 0, 1, 0]);
+        if ended == awaited || ended <= 0 {
+            return ended == awaited;
+        }
     }
 }
 
