@@ -22,8 +22,9 @@ fn names_attributes_and_bitmaps_with_wild_numbers_are_refused_or_survived() {
         let block_bytes = 1024 << number(1024 + 24);
         let descriptor = if block_bytes == 1024 { 2048 } else { block_bytes };
         // The entries of a directory, the entries of attributes, and the bitmaps.
-        let mut ranges: Vec<(usize, usize)> = places_of(&image, b"name1").iter().map(|at| (at - 8, 16)).collect();
-        ranges.extend(places_of(&image, &0xea02_0000_u32.to_le_bytes()).iter().map(|at| (*at, 64)));
+        let mut ranges: Vec<(usize, usize)> =
+            places_of(&image, b"name1").iter().take(1).map(|at| (at - 8, 16)).collect();
+        ranges.extend(places_of(&image, &0xea02_0000_u32.to_le_bytes()).iter().take(2).map(|at| (*at, 40)));
         ranges.extend([0, 4].map(|field| (number(descriptor + field) * block_bytes, 16)));
         assert!(ranges.len() >= 4, "{ranges:?}");
         for (start, bytes) in ranges {
