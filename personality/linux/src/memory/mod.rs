@@ -177,6 +177,7 @@ async fn will_need(space: &AddressSpace, address: u64, bytes: u64) -> Result<(),
 /// `madvise(address, bytes, advice)`.
 pub async fn madvise(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (address, bytes) = (a.word(0), a.word(1));
+    bytes.checked_next_multiple_of(PAGE).and_then(|bytes| address.checked_add(bytes)).ok_or(Errno::EINVAL)?;
     let space = thread.space();
     let set = |set, clear| space.set_options(address, bytes, set, clear);
     match a.unsigned(2) {
