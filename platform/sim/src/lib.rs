@@ -13,6 +13,7 @@ pub mod disk;
 pub mod dma;
 pub mod entropy;
 pub mod frame;
+mod guard;
 pub mod machine;
 pub mod page_table;
 pub mod physical;
@@ -27,6 +28,7 @@ pub use core::{events_pending, idle, interrupt_window, post_event, shut_down, ta
 pub use dma::{DmaBuffer, dma_fence};
 pub use entropy::{fill_random, seed_random};
 pub use frame::{Frame, set_memory_meter, viewing};
+pub use guard::{check_stack, guarded, last_failure, set_judge};
 pub use machine::{Machine, core_count, core_index, select_core, set_core_count};
 pub use page_table::{PageTable, TableRoot, flush_all_local, flush_page_local};
 pub use physical::{device_read, device_write, live_frame_bytes};

@@ -51,6 +51,16 @@ pub(crate) struct CoreBlock {
     pub(crate) extended_owner: AtomicU64,
     /// The context whose segments are loaded, and the bases of FS and GS that were loaded for it.
     pub(crate) user_segments: Cell<(u64, u64, u64)>,
+    /// Locks and core-local values of this layer that the core has open.
+    pub(crate) open: Cell<u64>,
+    /// The heap is not entered with a stack pointer below this; see `guard.rs`.
+    pub(crate) heap_floor: Cell<u64>,
+    /// No lock of the runtime is taken with a stack pointer below this.
+    pub(crate) lock_floor: Cell<u64>,
+    /// Where the core returns to when it gives up the work in hand; 0 outside of any.
+    pub(crate) resume_point: Cell<u64>,
+    /// A failure is being dealt with.
+    pub(crate) is_failing: Cell<bool>,
 }
 
 /// Offsets into [`CoreBlock`] for the entry code.
@@ -64,6 +74,9 @@ pub(crate) mod offset {
     pub(crate) const EVENTS: usize = offset_of!(CoreBlock, events);
     pub(crate) const END_OF_INTERRUPT: usize = offset_of!(CoreBlock, end_of_interrupt);
     pub(crate) const HAS_SMAP: usize = offset_of!(CoreBlock, has_smap);
+    pub(crate) const OPEN: usize = offset_of!(CoreBlock, open);
+    pub(crate) const HEAP_FLOOR: usize = offset_of!(CoreBlock, heap_floor);
+    pub(crate) const LOCK_FLOOR: usize = offset_of!(CoreBlock, lock_floor);
     pub(crate) const RSP0: usize = offset_of!(CoreBlock, task_state) + offset_of!(TaskState, rsp0);
 }
 
@@ -92,6 +105,11 @@ impl CoreBlock {
             entering_root: AtomicU64::new(0),
             extended_owner: AtomicU64::new(0),
             user_segments: Cell::new((0, 0, 0)),
+            open: Cell::new(0),
+            heap_floor: Cell::new(0),
+            lock_floor: Cell::new(0),
+            resume_point: Cell::new(0),
+            is_failing: Cell::new(false),
         }
     }
 }
@@ -118,6 +136,20 @@ pub fn core_index() -> usize {
     unsafe { asm!("mov {}, gs:[{}]", out(reg) index, const offset::INDEX, options(pure, readonly, nostack, preserves_flags)) };
     // The mask lets the compiler drop bounds checks of arrays of CORES_MAX elements.
     index as usize & (CORES_MAX - 1)
+}
+
+/// Counts something of this layer that the core opens: work that fails meanwhile cannot be given up.
+#[inline(always)]
+pub(crate) fn note_opened() {
+    // SAFETY: the counter is this core's own.
+    unsafe { asm!("inc qword ptr gs:[{}]", const offset::OPEN, options(nostack)) };
+}
+
+/// Counts it closed.
+#[inline(always)]
+pub(crate) fn note_closed() {
+    // SAFETY: the counter is this core's own.
+    unsafe { asm!("dec qword ptr gs:[{}]", const offset::OPEN, options(nostack)) };
 }
 
 /// How many cores this instance has; grows while [`crate::start_cores`] runs.
@@ -178,9 +210,11 @@ impl<T> CoreLocal<T> {
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         let slot = &self.0[core_index()];
         assert!(!slot.busy.replace(true), "core-local value opened twice");
+        note_opened();
         // SAFETY: only this core comes here, and `busy` says that it is not inside already.
         let result = action(unsafe { &mut *slot.value.get() });
         slot.busy.set(false);
+        note_closed();
         result
     }
 }

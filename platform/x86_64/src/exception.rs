@@ -1,7 +1,9 @@
 //! Exceptions of the kernel itself: each ends the machine with a dump. An NMI is how a dying core stops the others.
 
+use crate::guard;
 use crate::instructions::{halt_forever, read_cr2};
 use crate::panic::{dying, print_trace, stop_machine};
+use gyre_platform::{FailedAt, Verdict};
 use log::error;
 
 /// What the entry code pushes; lowest address first.
@@ -56,6 +58,9 @@ extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
     if frame.vector == 2 || frame.vector == 1 {
         return;
     }
+    if frame.vector == DOUBLE_FAULT && overflowed_stack(frame) && guard::judge(FailedAt::Anywhere) == Verdict::Contain {
+        guard::give_up(&format_args!("the stack has overflowed"), frame.rip, frame.rbp);
+    }
     dump(frame);
     stop_machine()
 }
@@ -72,6 +77,13 @@ pub(crate) fn dump_stuck(frame: &KernelFrame, ms: u64) {
     crate::panic::begin_dying();
     error!(target: "watch", "core {} has been in one piece of work for {ms} ms", crate::core_index());
     print_registers(frame);
+}
+
+const DOUBLE_FAULT: u64 = 8;
+
+/// True where a double fault came from a push into the guard below this core's stack.
+fn overflowed_stack(frame: &KernelFrame) -> bool {
+    guard::is_below_stack(frame.rsp) && guard::is_below_stack(read_cr2())
 }
 
 fn dump(frame: &KernelFrame) {

@@ -35,6 +35,7 @@ machine_modules! {
     mod entropy;
     mod exception;
     mod extended;
+    mod guard;
     mod instructions;
     pub mod interrupts;
     mod io_apic;
@@ -64,6 +65,7 @@ pub use self::{
     core_local::{core_count, core_index, take_events},
     dma::{DmaBuffer, dma_fence},
     entropy::{add_random, fill_random},
+    guard::{check_stack, guarded, last_failure, set_judge},
     interrupts::{idle, interrupt_window},
     kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
     memory::frame::{Frame, set_memory_meter, viewing},

@@ -21,12 +21,14 @@ impl<T> SpinLock<T> {
 
     /// Runs `action` alone with the value.
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        crate::core_local::note_opened();
         while self.locked.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spin_loop();
         }
         // SAFETY: `locked` was ours to set.
         let result = action(unsafe { &mut *self.value.get() });
         self.locked.store(false, Ordering::Release);
+        crate::core_local::note_closed();
         result
     }
 

@@ -183,6 +183,7 @@ extern "C" fn gyre_core_main() -> ! {
     unsafe { descriptors::load_descriptors(number, tops) };
     descriptors::protect_core();
     page_table::load_root(kernel_map::root());
+    crate::guard::watch_stack(STACK.load(Ordering::Relaxed));
     apic::start();
     user::prepare_core();
     count_core();

@@ -128,6 +128,7 @@ extern "C" fn gyre_boot_main(start_info: u64, delta: u64) -> ! {
     // SAFETY: the stacks were just mapped for this core.
     unsafe { descriptors::set_interrupt_stacks(crate::core_local::this_core(), interrupt_stacks) };
     hand_over_memory(supply);
+    crate::guard::watch_stack(stack);
     // SAFETY: a fresh stack; nothing of the old one is needed.
     unsafe { continue_on(stack, after_memory) }
 }

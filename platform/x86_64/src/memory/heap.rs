@@ -14,6 +14,7 @@ use super::frame::{charge_object, credit};
 use super::raw;
 use super::slab::{CoreHeap, Slab, free_remotely};
 use crate::core_local::{CoreLocal, core_index};
+use crate::guard::check_heap_stack;
 use crate::paging::{DIRECT_MAP, reach};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::null_mut;
@@ -102,6 +103,7 @@ unsafe impl GlobalAlloc for GyreHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         crate::watch::safe_point();
+        check_heap_stack();
         match class_of(layout) {
             Some(class) => take_small(class),
             None => take_large(layout),
@@ -110,6 +112,7 @@ unsafe impl GlobalAlloc for GyreHeap {
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        check_heap_stack();
         match class_of(layout) {
             // SAFETY: the caller gives what `alloc` gave for this layout.
             Some(class) => unsafe { give_small(class, memory) },
