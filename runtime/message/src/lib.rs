@@ -24,6 +24,7 @@ pub mod wait;
 
 pub use boxed::boxed;
 pub use ending::ending;
+pub use gyre_object::promise::keep;
 pub use link::{Labels, Link, Port};
 pub use reply::{Answer, Call, Gone, Reply, reply_pair};
 pub use runtime::{Late, Runtime, at_end_of_turn, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, yield_now};

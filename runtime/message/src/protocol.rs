@@ -79,10 +79,10 @@ macro_rules! protocol {
                 )*
             }
 
-            /// Handles one request: runs the server's method and sends its answer.
+            /// Handles one request: runs the server's method and sends its answer, [`crate::Gone`] where that is given up.
             pub async fn serve<S: Server>(server: &'static S, request: Request) {
                 match request {
-                    $(Request::$method { $($arg,)* reply } => reply.send(server.$method($($arg),*).await),)*
+                    $(Request::$method { $($arg,)* reply } => $crate::keep(reply, server.$method($($arg),*)).await,)*
                 }
             }
 

@@ -5,6 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use gyre_object::budget;
 use gyre_object::oneshot::{Receiver, Sender, oneshot};
+use gyre_object::promise::Promise;
 
 /// Who should have answered is gone: it was killed, its queue was full or it dropped the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +52,14 @@ impl<T: Answer> Reply<T> {
     /// True where the caller has given up; work for it may be dropped.
     pub fn is_abandoned(&self) -> bool {
         self.sender.as_ref().is_none_or(Sender::is_closed)
+    }
+}
+
+impl<T: Answer> Promise for Reply<T> {
+    type Value = T;
+    #[inline]
+    fn keep(self, value: T) {
+        self.send(value);
     }
 }
 

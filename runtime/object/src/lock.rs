@@ -2,9 +2,11 @@
 //!
 //! Kernel code runs with interrupts off and handlers never suspend while holding a guard, so a holder is always running.
 
+use crate::held::{Class, OfMachine, OfObject, OfTenant};
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How often a lock was taken, and how often somebody had to wait for it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -17,9 +19,21 @@ pub struct LockProfile {
     pub waited_cycles: u64,
 }
 
+/// The word of an open lock.
+const OPEN: u32 = 0;
+
+/// A lock for data of the machine: a failure under it ends the machine.
+pub type SpinLock<T> = Lock<T, OfMachine>;
+/// A lock for what all programs of a tenant share: a failure under it ends the tenant.
+pub type TenantLock<T> = Lock<T, OfTenant>;
+/// A lock for an object of a tenant: a failure under it ends the process it was made for, and the object stays closed.
+pub type ObjectLock<T> = Lock<T, OfObject>;
+
 /// A value that one core at a time may touch.
-pub struct SpinLock<T: ?Sized> {
-    locked: AtomicBool,
+pub struct Lock<T: ?Sized, C: Class> {
+    /// [`OPEN`], or who holds it (see [`crate::held`]).
+    holder: AtomicU32,
+    class: PhantomData<fn() -> C>,
     taken: AtomicU64,
     contended: AtomicU64,
     waited_cycles: AtomicU64,
@@ -27,15 +41,16 @@ pub struct SpinLock<T: ?Sized> {
 }
 
 // SAFETY: the lock hands out one exclusive reference at a time, so moving the value between cores is all that happens.
-unsafe impl<T: ?Sized + Send> Sync for SpinLock<T> {}
+unsafe impl<T: ?Sized + Send, C: Class> Sync for Lock<T, C> {}
 // SAFETY: owning the lock owns the value.
-unsafe impl<T: ?Sized + Send> Send for SpinLock<T> {}
+unsafe impl<T: ?Sized + Send, C: Class> Send for Lock<T, C> {}
 
-impl<T> SpinLock<T> {
+impl<T, C: Class> Lock<T, C> {
     /// Makes an open lock.
-    pub const fn new(value: T) -> SpinLock<T> {
-        SpinLock {
-            locked: AtomicBool::new(false),
+    pub const fn new(value: T) -> Lock<T, C> {
+        Lock {
+            holder: AtomicU32::new(OPEN),
+            class: PhantomData,
             taken: AtomicU64::new(0),
             contended: AtomicU64::new(0),
             waited_cycles: AtomicU64::new(0),
@@ -44,47 +59,77 @@ impl<T> SpinLock<T> {
     }
 }
 
-impl<T: ?Sized> SpinLock<T> {
+impl<T: ?Sized, C: Class> Lock<T, C> {
     /// Waits until the lock is free and takes it. Never call while holding a guard of the same lock.
+    ///
+    /// # Panics
+    /// Where the work that held it was given up: then who wants it is given up too.
     #[inline]
-    pub fn lock(&self) -> LockGuard<'_, T> {
+    pub fn lock(&self) -> LockGuard<'_, T, C> {
         gyre_machine::safe_point();
-        crate::held::enter();
-        if !self.try_take() {
-            self.wait();
+        gyre_machine::check_stack();
+        crate::held::enter::<C>();
+        if !self.try_take() && self.wait().is_err() {
+            crate::held::leave::<C>();
+            lost::<T>();
         }
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.note_taken();
         LockGuard { lock: self }
     }
 
+    /// The same for who must go on; `None` where the work that held it was given up.
+    pub fn lock_unless_lost(&self) -> Option<LockGuard<'_, T, C>> {
+        crate::held::enter::<C>();
+        if !self.try_take() && self.wait().is_err() {
+            crate::held::leave::<C>();
+            return None;
+        }
+        self.note_taken();
+        Some(LockGuard { lock: self })
+    }
+
+    #[inline]
+    fn note_taken(&self) {
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     #[cold]
-    fn wait(&self) {
+    fn wait(&self) -> Result<(), Lost> {
         let since = gyre_machine::now();
         while !self.try_take() {
-            // Only a look, which takes the line from nobody, until it is free.
-            while self.locked.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
-            }
+            self.wait_until_open()?;
         }
         // The lock is ours now: nobody else writes these.
         let waited = gyre_machine::now().wrapping_sub(since);
         crate::contention::count::<T>(waited);
         self.contended.store(self.contended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.waited_cycles.store(self.waited_cycles.load(Ordering::Relaxed).wrapping_add(waited), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Only looks, which takes the line from nobody, until the lock is open.
+    fn wait_until_open(&self) -> Result<(), Lost> {
+        loop {
+            match self.holder.load(Ordering::Relaxed) {
+                OPEN => return Ok(()),
+                holder if crate::held::is_over(holder) => return Err(Lost),
+                _ => core::hint::spin_loop(),
+            }
+        }
     }
 
     /// Takes the lock if it is free.
-    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T, C>> {
         if !self.try_take() {
             return None;
         }
-        crate::held::enter();
+        crate::held::enter::<C>();
         Some(LockGuard { lock: self })
     }
 
     #[inline]
     fn try_take(&self) -> bool {
-        self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.holder.compare_exchange(OPEN, crate::held::word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// How often it was taken and waited for.
@@ -102,30 +147,39 @@ impl<T: ?Sized> SpinLock<T> {
     }
 }
 
+/// The work that held a lock was given up.
+struct Lost;
+
+#[cold]
+#[inline(never)]
+fn lost<T: ?Sized>() -> ! {
+    panic!("work that failed held a lock of {} that is wanted now", core::any::type_name::<T>())
+}
+
 /// A lock that can tell how often it was taken, whatever it protects.
 pub trait Profiled: Sync {
     /// How often it was taken and waited for.
     fn lock_profile(&self) -> LockProfile;
 }
 
-impl<T: ?Sized + Send> Profiled for SpinLock<T> {
+impl<T: ?Sized + Send, C: Class> Profiled for Lock<T, C> {
     fn lock_profile(&self) -> LockProfile {
         self.profile()
     }
 }
 
-impl<T: Default> Default for SpinLock<T> {
+impl<T: Default, C: Class> Default for Lock<T, C> {
     fn default() -> Self {
-        SpinLock::new(T::default())
+        Lock::new(T::default())
     }
 }
 
-/// Holds a [`SpinLock`] until dropped. Must not live across an `.await`.
-pub struct LockGuard<'a, T: ?Sized> {
-    lock: &'a SpinLock<T>,
+/// Holds a [`Lock`] until dropped. Must not live across an `.await`.
+pub struct LockGuard<'a, T: ?Sized, C: Class = OfMachine> {
+    lock: &'a Lock<T, C>,
 }
 
-impl<T: ?Sized> Deref for LockGuard<'_, T> {
+impl<T: ?Sized, C: Class> Deref for LockGuard<'_, T, C> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: this guard holds the lock, so nobody else has a reference.
@@ -133,18 +187,18 @@ impl<T: ?Sized> Deref for LockGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> DerefMut for LockGuard<'_, T> {
+impl<T: ?Sized, C: Class> DerefMut for LockGuard<'_, T, C> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard holds the lock, so nobody else has a reference.
         unsafe { &mut *self.lock.value.get() }
     }
 }
 
-impl<T: ?Sized> Drop for LockGuard<'_, T> {
+impl<T: ?Sized, C: Class> Drop for LockGuard<'_, T, C> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.locked.store(false, Ordering::Release);
-        crate::held::leave();
+        self.lock.holder.store(OPEN, Ordering::Release);
+        crate::held::leave::<C>();
     }
 }
 
