@@ -6,9 +6,9 @@ use crate::vtable::Vtable;
 use crate::waker::waker;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
-use core::task::Context;
+use core::task::{Context, Poll};
 use gyre_account::{ActivityId, Cell, Column, ResourceId, Span, set_current};
-use gyre_machine::core_index;
+use gyre_machine::{GivenUp, core_index};
 
 /// What a step of a core came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -288,10 +288,16 @@ impl Engine {
         let hot = self.hot.here();
         let outer = hot.running.replace(job.task);
         let waker = waker(job.name);
-        // SAFETY: the task's header is in the state Running, which this call alone holds, so that the future is valid and ours.
-        let answer = unsafe { (job.vtable.poll)(job.memory, &mut Context::from_waker(&waker)) };
+        let mut answer = Poll::Pending;
+        let polled = self.guarded(job.task, || {
+            // SAFETY: the task's header is in the state Running, which this call alone holds, so that the future is valid and ours.
+            answer = unsafe { (job.vtable.poll)(job.memory, &mut Context::from_waker(&waker)) };
+        });
         debug_assert_eq!(gyre_object::locks_held(), 0, "a handler suspended while it held a lock");
         hot.running.set(outer);
+        if polled.is_err() {
+            return self.mourn(job.task);
+        }
         if answer.is_ready() || !self.suspend_task(job.task) {
             self.finish(job.task, job.memory, job.vtable);
         }
@@ -327,8 +333,18 @@ impl Engine {
 
     /// Drops the future of a task that is marked running and frees everything.
     pub(crate) fn finish(&'static self, task: u32, memory: NonNull<u8>, vtable: &'static Vtable) {
-        // SAFETY: the state Running is held by the caller; after this the memory is not touched as a future again.
-        unsafe { (vtable.drop)(memory) };
+        let dropped = self.guarded(task, || {
+            // SAFETY: the state Running is held by the caller; after this the memory is not touched as a future again.
+            unsafe { (vtable.drop)(memory) }
+        });
+        match dropped {
+            Ok(()) => self.release(task),
+            Err(GivenUp) => self.mourn(task),
+        }
+    }
+
+    /// Frees everything that belonged to a task whose future is gone.
+    pub(crate) fn release(&'static self, task: u32) {
         let (label, thread, was_killed) = {
             let mut state = self.state.here().borrow_mut();
             let Some(header) = state.tasks.get(task) else {

@@ -1,6 +1,7 @@
 //! The engine of an instance: what its cores share, and each core's own.
 
 use crate::balance::Served;
+use crate::containment::{Mourner, Reach};
 use crate::entitlement::EntitlementTable;
 use crate::event::Handlers;
 use crate::grid::{GridConfig, ResourceConfig, as_tree};
@@ -23,7 +24,7 @@ use gyre_account::limits::RESOURCES_MAX;
 use gyre_account::{Accounts, ResourceId, TimeLine};
 use gyre_machine::CORES_MAX;
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::{SetOnce, SpinLock};
 use gyre_schedulers::{CoreLoad, Metric, Policy, PolicyError};
 
 /// The resource that user threads' own cycles belong to.
@@ -76,6 +77,8 @@ pub struct Engine {
     pub(crate) moves: Moves,
     /// Changes when placements must be asked for again.
     pub(crate) placement_epoch: AtomicU64,
+    /// Who is told of work that was given up.
+    pub(crate) mourner: SetOnce<Mourner>,
     pub(crate) quantum_cycles: u64,
     /// One thread plays all cores: a program must not keep it.
     pub(crate) is_simulated: AtomicBool,
@@ -142,6 +145,7 @@ impl Engine {
             homes: Placements::new(),
             moves: Moves::new(),
             placement_epoch: AtomicU64::new(0),
+            mourner: SetOnce::new(),
             quantum_cycles: cycles(config.quantum_ns),
             is_simulated: AtomicBool::new(false),
             has_turns: config.has_turns,
@@ -153,6 +157,7 @@ impl Engine {
             resources,
         });
         let engine: &'static Engine = Box::leak(engine);
+        engine.set_reach(COMPUTE, Reach::Process);
         engine.install();
         engine.list_locks();
         let now = gyre_machine::now();
@@ -323,6 +328,7 @@ fn make_resource(
         suspensions: AtomicU64::new(0),
         placements: Placements::new(),
         labels: SpinLock::new(LabelTable::new()),
+        reach: (Reach::Machine as u8).into(),
     })
 }
 

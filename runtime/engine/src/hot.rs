@@ -1,12 +1,13 @@
 //! What a core is doing right now. Cells, because handlers are called inside of handlers.
 
+use crate::containment::Reach;
 use crate::engine::Engine;
 use crate::late::LateWork;
 use crate::limits::INLINE_STACK_BYTES;
 use crate::task::NIL;
 use crate::watch::Watch;
 use core::cell::Cell;
-use gyre_account::{ActivityId, Span, TimeLine, current_resource};
+use gyre_account::{ActivityId, ResourceId, Span, TimeLine, current_resource};
 
 /// The turn that a core is in.
 pub(crate) struct Hot {
@@ -48,6 +49,12 @@ pub(crate) struct Hot {
     pub(crate) inline: Cell<u64>,
     /// What is known of the other cores.
     pub(crate) watch: Watch,
+    /// The task that is given up if the core fails now: the innermost that is polled or dropped.
+    pub(crate) guarded: Cell<u32>,
+    /// What the last failure reaches.
+    pub(crate) reach: Cell<Reach>,
+    /// The resource in which it was.
+    pub(crate) failed_in: Cell<ResourceId>,
     /// What is done at the end of the turn.
     pub(crate) late: LateWork,
 }
@@ -74,6 +81,9 @@ impl Hot {
             balanced: Cell::new((0, 0)),
             inline: Cell::new(0),
             watch: Watch::new(),
+            guarded: Cell::new(NIL),
+            reach: Cell::new(Reach::Machine),
+            failed_in: Cell::new(ResourceId::RUNTIME),
             late: LateWork::new(),
         }
     }

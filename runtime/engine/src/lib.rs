@@ -16,6 +16,7 @@ extern crate std;
 mod balance;
 mod bits;
 pub mod compute;
+pub mod containment;
 pub mod control;
 mod dispatch;
 mod engine;
@@ -61,6 +62,7 @@ mod waker;
 mod watch;
 
 pub use compute::{Run, ThreadParams};
+pub use containment::{Lost, Mourner, Obituary, Reach};
 pub use dispatch::Step;
 pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
 pub use entitlement::Entitlement;

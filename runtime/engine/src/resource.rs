@@ -5,7 +5,7 @@ use crate::limits::WEIGHT_UNIT;
 use crate::placement::Placements;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use gyre_object::SpinLock;
 use gyre_schedulers::policy::WEIGHT_MAX;
 use gyre_schedulers::{ClientParams, Metric, Policy};
@@ -30,6 +30,8 @@ pub(crate) struct Resource {
     pub(crate) suspensions: AtomicU64,
     pub(crate) placements: Placements,
     pub(crate) labels: SpinLock<LabelTable>,
+    /// A [`crate::containment::Reach`].
+    pub(crate) reach: AtomicU8,
 }
 
 impl Resource {
