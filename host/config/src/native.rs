@@ -66,6 +66,23 @@ pub const FIGURES: u64 = 0x1010;
 /// Errors: as [`FIGURES`]; ENOMEM, also for more pages than a tenant may have.
 pub const FIGURES_MAP: u64 = 0x1011;
 
+/// `fail(kind, resource, after)`: has a step of the work for the calling process fail: `kind` is a position in [`FAIL_KINDS`], `resource` one
+/// in [`FAIL_RESOURCES`], `after` the steps of it that succeed before. Only kernels that are built for tests of containment have it.
+///
+/// Errors: ENOSYS (all other kernels), EINVAL.
+pub const FAIL: u64 = 0x10f0;
+/// How a step fails.
+pub const FAIL_KINDS: [&str; 6] = [
+    "panic",
+    "stack used up",
+    "stack overflow",
+    "under an object's lock",
+    "under a tenant's lock",
+    "under a machine's lock",
+];
+/// Of whose work; the first means any resource.
+pub const FAIL_RESOURCES: [&str; 8] = ["", "process", "ext2", "tmpfs", "async_io", "io_stream", "file_cache", "tcp"];
+
 /// Argument of [`SET`]: what is `None` stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -20,7 +20,7 @@ use gyre_account::ActivityId;
 use gyre_address_space::AddressSpace;
 use gyre_message::WaitQueue;
 use gyre_object::Counter;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 use linux_raw_sys::general as raw;
 
 /// Signals as all threads of a process see them.
@@ -52,21 +52,21 @@ pub struct Process {
     id: i32,
     tenant: Arc<Tenant>,
     activity: ActivityId,
-    space: SpinLock<Arc<AddressSpace>>,
-    files: SpinLock<Arc<FileContext>>,
-    credentials: SpinLock<Credentials>,
-    limits: SpinLock<ResourceLimits>,
+    space: TenantLock<Arc<AddressSpace>>,
+    files: TenantLock<Arc<FileContext>>,
+    credentials: TenantLock<Credentials>,
+    limits: TenantLock<ResourceLimits>,
     /// The soft RLIMIT_FSIZE, which each write asks for.
     file_bytes_max: AtomicU64,
     /// Its signals; see [`Thread::signals`] for the lock order.
-    pub signals: SpinLock<ProcessSignals>,
+    pub signals: TenantLock<ProcessSignals>,
     births: Births,
     /// Descriptors that read its signals.
     pub signal_files: SignalWatch,
     /// Woken when a stopped process goes on.
     pub continued: WaitQueue,
     /// Its threads.
-    pub threads: SpinLock<Vec<Arc<Thread>>>,
+    pub threads: TenantLock<Vec<Arc<Thread>>>,
     /// Threads that have not begun to leave.
     pub(crate) alive_threads: AtomicUsize,
     /// Woken when a thread has ended.
@@ -76,13 +76,13 @@ pub struct Process {
     /// Woken when it has left its parent's memory (vfork), by execve or its end.
     pub left_parent: WaitQueue,
     borrows_memory: AtomicBool,
-    ending: SpinLock<Option<i32>>,
+    ending: TenantLock<Option<i32>>,
     is_ending: AtomicBool,
     is_over: AtomicBool,
     /// Woken once it has ended and is a zombie or gone.
     pub ended: WaitQueue,
     /// What it runs.
-    pub program: SpinLock<Program>,
+    pub program: TenantLock<Program>,
     /// Interval timers (setitimer).
     pub interval_timers: IntervalTimers,
     /// Who watches RLIMIT_CPU.
@@ -92,7 +92,7 @@ pub struct Process {
     /// Its nice value, -20 to 19.
     pub nice: AtomicI32,
     /// What it had used when it ended.
-    used_at_end: SpinLock<Option<Consumption>>,
+    used_at_end: TenantLock<Option<Consumption>>,
     /// PR_SET_DUMPABLE.
     pub dumpable: AtomicU8,
     /// Sent to it when its parent ends (PR_SET_PDEATHSIG).
@@ -108,7 +108,7 @@ pub struct Process {
     /// Contexts of io_setup.
     pub(crate) asynchronous: crate::file::calls::aio::Contexts,
     /// What reaped children have used.
-    pub children_used: SpinLock<crate::tenant::Consumption>,
+    pub children_used: TenantLock<crate::tenant::Consumption>,
 }
 
 /// What a new process begins with.
@@ -140,39 +140,39 @@ impl Process {
             id,
             tenant,
             activity: new.activity,
-            space: SpinLock::new(new.space),
-            files: SpinLock::new(new.files),
-            credentials: SpinLock::new(new.credentials),
-            limits: SpinLock::new(new.limits),
+            space: TenantLock::new(new.space),
+            files: TenantLock::new(new.files),
+            credentials: TenantLock::new(new.credentials),
+            limits: TenantLock::new(new.limits),
             file_bytes_max: AtomicU64::new(new.limits.get(raw::RLIMIT_FSIZE).soft),
-            signals: SpinLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
+            signals: TenantLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
             births: Births::default(),
             signal_files: SignalWatch::default(),
             continued: WaitQueue::new(),
-            threads: SpinLock::default(),
+            threads: TenantLock::default(),
             alive_threads: AtomicUsize::new(0),
             threads_changed: WaitQueue::new(),
             children_changed: WaitQueue::new(),
             left_parent: WaitQueue::new(),
             borrows_memory: AtomicBool::new(new.borrows_memory),
-            ending: SpinLock::new(None),
+            ending: TenantLock::new(None),
             is_ending: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             ended: WaitQueue::new(),
-            program: SpinLock::new(new.program),
+            program: TenantLock::new(new.program),
             interval_timers: IntervalTimers::default(),
             cpu_watch: CpuWatch::default(),
             timers: PosixTimers::default(),
             nice: AtomicI32::new(0),
-            used_at_end: SpinLock::new(None),
+            used_at_end: TenantLock::new(None),
             dumpable: AtomicU8::new(1),
             parent_death_signal: AtomicI32::new(0),
             is_subreaper: AtomicBool::new(false),
             no_new_privileges: AtomicBool::new(false),
             started_cycles: gyre_machine::now(),
             flow_shares: Arc::default(),
-            asynchronous: SpinLock::default(),
-            children_used: SpinLock::default(),
+            asynchronous: Default::default(),
+            children_used: TenantLock::default(),
         })
     }
 

@@ -19,7 +19,7 @@ use gyre_account::ActivityId;
 use gyre_address_space::{AddressSpace, Flush};
 use gyre_interface::async_io::async_io;
 use gyre_machine::{OutOfMemory, UserContext};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// What an activity has used so far, for getrusage and times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -138,13 +138,13 @@ const CALLS_WATCHED: u64 = 512;
 pub struct Tenant {
     name: String,
     /// What uname gives as node name.
-    pub host_name: SpinLock<Vec<u8>>,
+    pub host_name: TenantLock<Vec<u8>>,
     activity: ActivityId,
     host: &'static dyn Host,
     /// What it may have; may change while it runs.
-    pub limits: SpinLock<TenantLimits>,
+    pub limits: TenantLock<TenantLimits>,
     /// Its processes and threads.
-    pub tree: SpinLock<Tree>,
+    pub tree: TenantLock<Tree>,
     /// Who waits for words of memory.
     pub futexes: Futexes,
     /// Shared memory by number.
@@ -154,9 +154,9 @@ pub struct Tenant {
     /// The memory of processes that have ended: none.
     void: Arc<AddressSpace>,
     missed: Box<[AtomicU32]>,
-    load: SpinLock<LoadAverages>,
+    load: TenantLock<LoadAverages>,
     /// What was shown last of what all have used.
-    used: SpinLock<Consumption>,
+    used: TenantLock<Consumption>,
     /// What its programs read clocks by.
     pub(crate) vdso: Vdso,
     /// Transfers for which no task waits.
@@ -178,17 +178,17 @@ impl Tenant {
         let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0 };
         let tenant = Arc::new(Tenant {
             name: name.into(),
-            host_name: SpinLock::new(name.into()),
+            host_name: TenantLock::new(name.into()),
             activity,
             host,
-            limits: SpinLock::new(limits),
-            tree: SpinLock::default(),
+            limits: TenantLock::new(limits),
+            tree: TenantLock::default(),
             futexes: Futexes::default(),
             segments: Segments::default(),
             files,
             void: AddressSpace::new(host.flush(), nothing, activity)?,
-            load: SpinLock::default(),
-            used: SpinLock::default(),
+            load: TenantLock::default(),
+            used: TenantLock::default(),
             missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
             vdso: Vdso::new()?,
             under_way: UnderWay::default(),

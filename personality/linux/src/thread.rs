@@ -12,7 +12,7 @@ use gyre_address_space::AddressSpace;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, select, sleep_until};
 use gyre_object::Counter;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// Signals as one thread sees them.
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub struct Thread {
     /// True once the thread must end, whatever it does.
     dying: AtomicBool,
     /// Its signals. Lock order: tree, process' signals, thread's signals.
-    pub signals: SpinLock<ThreadSignals>,
+    pub signals: TenantLock<ThreadSignals>,
     /// True while [`ThreadSignals::saved`] may hold a mask; only its own task asks.
     pub(crate) has_temporary_mask: AtomicBool,
     /// Cleared and woken at its end (set_tid_address).
@@ -64,10 +64,10 @@ pub struct Thread {
     /// Head of the list of robust futexes.
     pub robust_list: AtomicU64,
     /// See [`RestartBlock`].
-    pub restart: SpinLock<Option<RestartBlock>>,
+    pub restart: TenantLock<Option<RestartBlock>>,
     /// Its name (PR_SET_NAME), NUL-padded.
-    pub name: SpinLock<[u8; 16]>,
-    credentials: SpinLock<Credentials>,
+    pub name: TenantLock<[u8; 16]>,
+    credentials: TenantLock<Credentials>,
     /// PR_SET_TIMERSLACK, ns.
     pub(crate) timer_slack_ns: AtomicU64,
     /// Cores it may run on, a bit each.
@@ -76,7 +76,7 @@ pub struct Thread {
     pub(crate) is_in_call: AtomicBool,
     /// The memory that it works in: its process's as long as it runs there, so that its calls take no lock that other threads take. A worker
     /// keeps to the one with which it was made, whatever its process executes meanwhile.
-    space: SpinLock<Arc<AddressSpace>>,
+    space: TenantLock<Arc<AddressSpace>>,
     /// It waits for files with O_NONBLOCK, too: nobody waits for it (io_uring).
     is_worker: bool,
 }
@@ -89,7 +89,7 @@ impl Thread {
     }
 
     fn make(id: i32, process: Arc<Process>, space: Arc<AddressSpace>, is_worker: bool) -> Arc<Thread> {
-        let credentials = SpinLock::new(process.credentials());
+        let credentials = TenantLock::new(process.credentials());
         Arc::new(Thread {
             _count: THREADS.count(),
             id: AtomicI32::new(id),
@@ -98,16 +98,16 @@ impl Thread {
             is_in_call: AtomicBool::new(true),
             arrived: WaitQueue::new(),
             dying: AtomicBool::new(false),
-            signals: SpinLock::default(),
+            signals: TenantLock::default(),
             has_temporary_mask: AtomicBool::new(false),
             clear_at_end: AtomicU64::new(0),
             robust_list: AtomicU64::new(0),
-            restart: SpinLock::new(None),
-            name: SpinLock::new([0; 16]),
+            restart: TenantLock::new(None),
+            name: TenantLock::new([0; 16]),
             credentials,
             timer_slack_ns: AtomicU64::new(TIMER_SLACK_NS),
             cores: AtomicU64::new(u64::MAX),
-            space: SpinLock::new(space),
+            space: TenantLock::new(space),
             is_worker,
         })
     }

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 use gyre_machine::PAGE_BYTES;
-use gyre_object::{Page, SpinLock};
+use gyre_object::{Page, TenantLock};
 
 /// A page of 2 MiB.
 pub(crate) enum HugePage {
@@ -20,7 +20,7 @@ pub(crate) enum HugePage {
 
 /// One of those who share a page.
 pub(crate) struct Holder {
-    shared: Arc<SpinLock<Shared>>,
+    shared: Arc<TenantLock<Shared>>,
     /// Who pays its part.
     viewer: ActivityId,
 }
@@ -43,7 +43,7 @@ impl HugePage {
         let holder = match self {
             HugePage::Own(page) => {
                 page.enter_now(viewer.0);
-                Holder { shared: Arc::new(SpinLock::new(Shared { holders: 1, form: Form::Whole(page) })), viewer }
+                Holder { shared: Arc::new(TenantLock::new(Shared { holders: 1, form: Form::Whole(page) })), viewer }
             }
             HugePage::Shared(holder) => holder,
         };

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_interface::files::{NodeId, files};
 use gyre_interface::io_stream::io_stream;
 use gyre_machine::{Access, MapFlags, PAGE_BYTES};
-use gyre_object::{Page, SpinLock};
+use gyre_object::{Page, TenantLock};
 
 use crate::page_index::PageIndex;
 use crate::pages::PageMap;
@@ -58,7 +58,7 @@ bitflags::bitflags! {
 /// Pages that several address spaces share without a file.
 #[derive(Default)]
 pub struct SharedMemory {
-    pub(crate) pages: SpinLock<PageMap>,
+    pub(crate) pages: TenantLock<PageMap>,
 }
 
 impl SharedMemory {

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_account::ActivityId;
 use gyre_machine::{Access, OutOfMemory, PageTable, TableRoot, Va};
 use gyre_object::{Census, Counter};
-use gyre_object::{Page, SpinLock};
+use gyre_object::{Page, TenantLock};
 
 /// Regions that one address space may have (Linux's default max_map_count).
 pub const REGIONS_MAX: usize = 65_530;
@@ -69,7 +69,7 @@ pub(crate) struct State {
 /// The memory of a program.
 pub struct AddressSpace {
     _count: Counter,
-    pub(crate) state: SpinLock<State>,
+    pub(crate) state: TenantLock<State>,
     root: TableRoot,
     pub(crate) flush: &'static dyn Flush,
     pub(crate) layout: Layout,
@@ -102,7 +102,7 @@ impl AddressSpace {
         let root = table.root();
         Ok(Arc::new(AddressSpace {
             _count: SPACES.count(),
-            state: SpinLock::new(State {
+            state: TenantLock::new(State {
                 table,
                 pages: PageMap::of_program(viewer),
                 regions: Regions::default(),

@@ -8,7 +8,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use core::task::{Context, Poll, Waker};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 #[derive(Default)]
 struct State {
@@ -21,7 +21,7 @@ struct State {
 /// The lock.
 #[derive(Default)]
 pub(crate) struct Gate {
-    state: SpinLock<State>,
+    state: TenantLock<State>,
     /// Counts the times that somebody got or gave back the right to change: odd while somebody has it.
     turns: AtomicU64,
 }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_writer_waits_for_readers_and_later_readers_wait_for_it() {
         let gate = Arc::new(Gate::default());
-        let log = Arc::new(SpinLock::new(alloc::vec::Vec::new()));
+        let log = Arc::new(TenantLock::new(alloc::vec::Vec::new()));
         block_on(async {
             let first = gate.shared().await;
             for (name, exclusive) in [("writer", true), ("reader", false), ("reader", false)] {

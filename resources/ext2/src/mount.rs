@@ -18,7 +18,7 @@ use gyre_interface::BytesReport;
 use gyre_interface::block::{SECTOR_BYTES, block};
 use gyre_interface::files::FileError;
 use gyre_message::WaitQueue;
-use gyre_object::{Bytes, Page, SpinLock};
+use gyre_object::{Bytes, Page, TenantLock};
 
 /// How to mount.
 #[derive(Clone, Copy)]
@@ -72,11 +72,11 @@ pub struct Ext2 {
     pub(crate) failures: AtomicU64,
     pub(crate) nodes: Shelf<u64, Arc<Node>>,
     pub(crate) names: Names,
-    pub(crate) metadata: SpinLock<Metadata>,
+    pub(crate) metadata: TenantLock<Metadata>,
     pub(crate) metadata_changed: WaitQueue,
-    pub(crate) allocator: SpinLock<Allocator>,
+    pub(crate) allocator: TenantLock<Allocator>,
     /// Blocks of nodes that the running commit has reaped.
-    pub(crate) reaped: SpinLock<BTreeSet<u32>>,
+    pub(crate) reaped: TenantLock<BTreeSet<u32>>,
     pub(crate) rename_gate: Gate,
     pub(crate) commit_gate: Gate,
     /// Shared by who takes blocks away from files; exclusive while a commit copies what leads to them.
@@ -137,10 +137,10 @@ impl Ext2 {
             failures: AtomicU64::new(0),
             nodes: Shelf::new(options.nodes),
             names: Names::new(options.names),
-            metadata: SpinLock::default(),
+            metadata: TenantLock::default(),
             metadata_changed: WaitQueue::new(),
-            allocator: SpinLock::new(Allocator::default()),
-            reaped: SpinLock::default(),
+            allocator: TenantLock::new(Allocator::default()),
+            reaped: TenantLock::default(),
             rename_gate: Gate::default(),
             commit_gate: Gate::default(),
             cut_gate: Gate::default(),

@@ -10,7 +10,7 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_interface::begun::{Held, Hold};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// What others call a node: its number in the low half, which is used again soon, and its generation in the high half. The root keeps
 /// its number for ever.
@@ -45,9 +45,9 @@ pub(crate) struct Node {
     pub(crate) kind: NodeKind,
     /// Held while contents are read from the disk (shared) or changed (exclusive).
     pub(crate) gate: Gate,
-    pub(crate) state: SpinLock<State>,
+    pub(crate) state: TenantLock<State>,
     /// Of a large directory: where its names are.
-    pub(crate) index: SpinLock<Option<Index>>,
+    pub(crate) index: TenantLock<Option<Index>>,
     /// The size, for who looks without the lock. What is read ahead of the lock is checked by the gate's turns.
     pub(crate) size_now: AtomicU64,
     /// No name leads here and nobody has it open: the next commit frees it.
@@ -76,8 +76,8 @@ impl Node {
             name: name_of(id, inode.generation),
             kind: inode.kind,
             gate: Gate::default(),
-            state: SpinLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
-            index: SpinLock::default(),
+            state: TenantLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
+            index: TenantLock::default(),
             write_failed: AtomicBool::new(false),
         })
     }

@@ -6,7 +6,7 @@ use gyre_ext2::{Ext2, MountOptions};
 use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
 use gyre_interface::files::{NewNode, NodeId, NodeKind, files};
 use gyre_message::direct::{block_on, direct_link};
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{Bytes, TenantLock};
 use std::collections::BTreeSet;
 use support::*;
 
@@ -28,12 +28,12 @@ type Seen = (Kind, ActivityId, Vec<u64>);
 /// A disk that notes who asks.
 struct Witness {
     disk: &'static RamDisk,
-    seen: SpinLock<Vec<Seen>>,
+    seen: TenantLock<Vec<Seen>>,
 }
 
 impl Witness {
     fn leak(disk: &'static RamDisk) -> &'static Witness {
-        Box::leak(Box::new(Witness { disk, seen: SpinLock::new(Vec::new()) }))
+        Box::leak(Box::new(Witness { disk, seen: TenantLock::new(Vec::new()) }))
     }
 
     fn client(&'static self) -> block::Client {

@@ -8,7 +8,7 @@ use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_interface::{Position, Readiness, Ready};
 use gyre_message::{WaitQueue, select};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// What a read, a write or a flow ends with; the error is its user's number for it.
 pub type Result<T> = core::result::Result<T, i32>;
@@ -48,7 +48,7 @@ struct State {
 pub struct Flow {
     sink: Arc<dyn Sink>,
     membership: Arc<Membership>,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     changed: WaitQueue,
     moved_bytes: AtomicU64,
     cookie: u64,
@@ -62,7 +62,7 @@ impl Flow {
         Arc::new(Flow {
             sink,
             membership: Arc::new(shares.join(share)),
-            state: SpinLock::default(),
+            state: ObjectLock::default(),
             changed: WaitQueue::new(),
             moved_bytes: AtomicU64::new(0),
             cookie,

@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// A flow's time goes on by this for each byte, divided by its share.
 const SCALE: u64 = 1 << 16;
@@ -28,7 +28,7 @@ struct State {
 /// The shares of a program.
 #[derive(Default)]
 pub struct Shares {
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     changed: WaitQueue,
 }
 

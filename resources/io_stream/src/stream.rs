@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use gyre_interface::io_stream::{Endpoint, Giving, STREAM_BYTES_MAX, StreamEnds, StreamError, Taken, Taking};
 use gyre_interface::{Readiness, Ready};
 use gyre_machine::PAGE_BYTES;
-use gyre_object::{ByteQueue, Bytes, SpinLock};
+use gyre_object::{ByteQueue, Bytes, ObjectLock};
 
 #[derive(Default)]
 struct State {
@@ -24,7 +24,7 @@ impl State {
 }
 
 struct Stream {
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     readable: Arc<Readiness>,
     writable: Arc<Readiness>,
 }
@@ -56,7 +56,7 @@ fn renew(readiness: &Readiness, bits: Ready) {
 /// An empty stream.
 pub(crate) fn open() -> StreamEnds {
     let stream = Arc::new(Stream {
-        state: SpinLock::default(),
+        state: ObjectLock::default(),
         readable: Readiness::new(Ready::empty()),
         writable: Readiness::new(Ready::WRITE),
     });

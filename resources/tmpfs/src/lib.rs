@@ -26,7 +26,7 @@ mod tests;
 
 pub use node::NODES;
 
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// What an instance may hold.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +44,12 @@ pub const LINKS_MAX: u32 = 32_000;
 
 /// One file system in memory.
 pub struct Tmpfs {
-    tree: SpinLock<tree::Tree>,
+    tree: TenantLock<tree::Tree>,
 }
 
 impl Tmpfs {
     /// An empty file system whose root has the permission bits `mode` and belongs to user and group 0.
     pub fn new(limits: Limits, mode: u16) -> Tmpfs {
-        Tmpfs { tree: SpinLock::new(tree::Tree::new(limits, mode)) }
+        Tmpfs { tree: TenantLock::new(tree::Tree::new(limits, mode)) }
     }
 }

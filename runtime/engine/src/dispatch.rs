@@ -290,6 +290,8 @@ impl Engine {
         let waker = waker(job.name);
         let mut answer = Poll::Pending;
         let polled = self.guarded(job.task, || {
+            #[cfg(feature = "fault-injection")]
+            self.fail_when_due(job.task);
             // SAFETY: the task's header is in the state Running, which this call alone holds, so that the future is valid and ours.
             answer = unsafe { (job.vtable.poll)(job.memory, &mut Context::from_waker(&waker)) };
         });

@@ -79,6 +79,8 @@ pub struct Engine {
     pub(crate) placement_epoch: AtomicU64,
     /// Who is told of work that was given up.
     pub(crate) mourner: SetOnce<Mourner>,
+    #[cfg(feature = "fault-injection")]
+    pub(crate) faults: crate::fault::Faults,
     pub(crate) quantum_cycles: u64,
     /// One thread plays all cores: a program must not keep it.
     pub(crate) is_simulated: AtomicBool,
@@ -146,6 +148,8 @@ impl Engine {
             moves: Moves::new(),
             placement_epoch: AtomicU64::new(0),
             mourner: SetOnce::new(),
+            #[cfg(feature = "fault-injection")]
+            faults: crate::fault::Faults::default(),
             quantum_cycles: cycles(config.quantum_ns),
             is_simulated: AtomicBool::new(false),
             has_turns: config.has_turns,

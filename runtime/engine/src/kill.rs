@@ -48,7 +48,34 @@ impl Engine {
         call
     }
 
+    /// Ends all work for an activity and all below it, as [`Engine::kill`] does, and keeps their books: what they used and what they
+    /// still hold stays theirs.
+    ///
+    /// # Errors
+    /// [`KillError`].
+    pub async fn halt(&'static self, activity: ActivityId) -> Result<(), KillError> {
+        self.drop_work(activity).await.map(|_| ())
+    }
+
     async fn end(&'static self, activity: ActivityId) -> Result<(), KillError> {
+        let members = self.drop_work(activity).await?;
+        let activities = &self.accounts.activities;
+        for core in 0..self.cores {
+            self.close_on(core, members.clone()).await?;
+        }
+        for &member in members.iter() {
+            self.entitlements.forget(member);
+            self.threads.forget_root(member);
+            match activities.close(member) {
+                Ok(()) | Err(ActivityError::Unknown) => {}
+                Err(error) => return Err(KillError::Activity(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets nobody work for an activity any more, and drops what is under way; answers whose that was.
+    async fn drop_work(&'static self, activity: ActivityId) -> Result<Arc<[ActivityId]>, KillError> {
         let activities = &self.accounts.activities;
         if activity == ActivityId::INFRASTRUCTURE {
             return Err(KillError::Activity(ActivityError::Infrastructure));
@@ -73,18 +100,7 @@ impl Engine {
                 yield_now().await;
             }
         }
-        for core in 0..self.cores {
-            self.close_on(core, members.clone()).await?;
-        }
-        for &member in members.iter() {
-            self.entitlements.forget(member);
-            self.threads.forget_root(member);
-            match activities.close(member) {
-                Ok(()) | Err(ActivityError::Unknown) => {}
-                Err(error) => return Err(KillError::Activity(error)),
-            }
-        }
-        Ok(())
+        Ok(members)
     }
 
     /// Drops what there is on a core, again where a task that was running then has left.

@@ -22,6 +22,8 @@ mod dispatch;
 mod engine;
 mod entitlement;
 mod event;
+#[cfg(feature = "fault-injection")]
+pub mod fault;
 pub mod grid;
 mod hot;
 mod inbox;

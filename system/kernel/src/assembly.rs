@@ -1,6 +1,6 @@
 //! What happens at boot, in order.
 
-use crate::{entitlements, host, memory, network, processes, storage, tenants, tree};
+use crate::{containment, entitlements, host, memory, network, processes, storage, tenants, tree};
 use alloc::boxed::Box;
 use gyre_account::{Accounts, ActivityId};
 use gyre_assembly::grid;
@@ -55,6 +55,7 @@ fn start() -> Result<&'static Engine, &'static str> {
     let system: &'static System = Box::leak(Box::new(System { engine, machine, module, activities, groups }));
     entitlements::grant(system);
     host::remember_tenants(system.activities);
+    containment::start(system);
     log::info!("{}: {cores} cores, {} tenants", machine.name, machine.tenants.len());
     processes::start(system);
     let disks = storage::start(system);

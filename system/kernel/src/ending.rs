@@ -14,6 +14,7 @@ use gyre_account::{ActivityId, ResourceId};
 use gyre_config::boot::TenantKind;
 use gyre_config::native::{END_GRACE_MS_MAX, EXIT_ENDED, EXIT_NOT_WRITTEN};
 use gyre_ext2::Ext2;
+use gyre_interface::files::FileError;
 use gyre_linux::Process;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::signal::number::{SIGKILL, SIGTERM};
@@ -28,7 +29,7 @@ const WRITE_BACK_NS_MAX: u64 = 30_000_000_000;
 
 /// A file system on a disk.
 #[derive(Clone, Copy)]
-struct Mounted {
+pub struct Mounted {
     tenant: ActivityId,
     server: &'static Ext2,
     /// Who pays for its tables.
@@ -50,6 +51,25 @@ pub fn disk_health(tenant: ActivityId) -> (u64, bool) {
         let failures = mounted.server.failures();
         (failures, failures > 0 && mounted.server.is_read_only())
     })
+}
+
+/// A tenant ends before the machine: its file system is no longer the machine's to unmount.
+pub fn forget(tenant: ActivityId) -> Option<Mounted> {
+    let mut all = FILE_SYSTEMS.lock();
+    let position = all.iter().position(|mounted| mounted.tenant == tenant)?;
+    Some(all.swap_remove(position))
+}
+
+impl Mounted {
+    /// Writes everything back and says so on the disk.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub async fn unmount(self, system: &'static System) -> Result<(), FileError> {
+        let unmounted = self.server.unmount().await;
+        tables::close(system.engine, self.tables);
+        unmounted
+    }
 }
 
 /// Starts the end; false where it has begun before.
@@ -139,9 +159,7 @@ fn unmount(
     unmounts: &'static Unmounts,
 ) -> impl Future<Output = ()> + 'static {
     async move {
-        let unmounted = mounted.server.unmount().await;
-        tables::close(system.engine, mounted.tables);
-        match unmounted {
+        match mounted.unmount(system).await {
             Ok(()) => drop(unmounts.written.fetch_add(1, Ordering::AcqRel)),
             Err(error) => log::error!("a file system cannot be unmounted: {error:?}"),
         }

@@ -16,9 +16,14 @@ mod bounds;
 #[cfg(target_os = "none")]
 mod change;
 #[cfg(target_os = "none")]
+mod containment;
+#[cfg(target_os = "none")]
 mod ending;
 #[cfg(target_os = "none")]
 mod entitlements;
+#[cfg(all(target_os = "none", feature = "fault-injection"))]
+mod fault;
+#[cfg(target_os = "none")]
 mod figures;
 #[cfg(target_os = "none")]
 mod host;

@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_account::ActivityId;
 use gyre_config::boot::TenantKind;
 use gyre_config::native::{
     CHECKPOINT, Change, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SET,
@@ -18,10 +19,14 @@ use gyre_config::native::{
 use gyre_linux::file::FileContext;
 use gyre_linux::file::calls::flow;
 use gyre_linux::signal::info::SignalInfo;
+use gyre_linux::signal::number::SIGKILL;
 use gyre_linux::task::launch::Launch;
 use gyre_linux::task::limits::ResourceLimits;
 use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
 use gyre_object::SpinLock;
+
+#[cfg(feature = "fault-injection")]
+use gyre_config::native::FAIL;
 
 /// Longest argument of a spawn call, bytes.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -45,6 +50,8 @@ pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arg
     match number {
         FIGURES => return figures::read(system, &thread, arguments).await,
         FIGURES_MAP => return figures::map(system, &thread, arguments).await,
+        #[cfg(feature = "fault-injection")]
+        FAIL => return crate::fault::inject(system, &thread, arguments),
         CHECKPOINT | EVICT => return keep(system, &thread, number, arguments).await,
         _ if !is_system(system, &thread) => return Err(Errno::EPERM),
         _ => {}
@@ -200,15 +207,28 @@ fn started(number: u64) -> Result<Arc<Process>, Errno> {
 async fn wait(thread: &Thread, arguments: Arguments) -> Outcome {
     let number = arguments.word(0);
     let process = started(number)?;
-    let status =
-        thread.interruptible(process.ended.until(|| process.end_status().filter(|_| process.is_over()))).await?;
+    let status = thread.interruptible(process.ended.until(|| status_of(&process))).await?;
     STARTED.lock().remove(&number);
     Ok(u64::from(status.unsigned_abs()))
 }
 
+/// How a program ended; as by SIGKILL where its tenant did as a whole.
+fn status_of(process: &Process) -> Option<i32> {
+    match tenants::of_activity(process.tenant().activity()) {
+        Some(_) => process.is_over().then(|| process.end_status()).flatten(),
+        None => Some(SIGKILL),
+    }
+}
+
+/// A tenant was ended as a whole: who waits for its programs hears of it.
+pub fn note_end_of(tenant: ActivityId) {
+    let started: Vec<Arc<Process>> = STARTED.lock().values().cloned().collect();
+    started.iter().filter(|process| process.tenant().activity() == tenant).for_each(|process| process.ended.wake_all());
+}
+
 async fn read_log(thread: &Thread, arguments: Arguments) -> Outcome {
     let index = arguments.size(0);
-    let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+    let running = tenants::begun(index).ok_or(Errno::ENOENT)?;
     let room = arguments.size(3).checked_sub(8).ok_or(Errno::EINVAL)?.min(LOG_BYTES_MAX);
     let (position, bytes) = running.files.log.read(arguments.word(1), room);
     let mut answer = Vec::from(position.to_le_bytes());
@@ -228,6 +248,7 @@ async fn set(system: &'static System, thread: &Thread, arguments: Arguments) -> 
 
 fn terminate(arguments: Arguments) -> Outcome {
     let process = started(arguments.word(0))?;
+    tenants::of_activity(process.tenant().activity()).ok_or(Errno::ESRCH)?;
     process.send(SignalInfo::sent(arguments.int(1), 0, 0, 0))?;
     Ok(0)
 }

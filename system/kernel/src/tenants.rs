@@ -1,6 +1,7 @@
 //! What each tenant gets: a root file system, memory file systems, a console, its first program.
 
 use crate::assembly::System;
+use crate::containment::Failures;
 use crate::ending;
 use crate::host::{Personality, tenant_of};
 use crate::memory;
@@ -52,20 +53,28 @@ pub struct Running {
     pub tenant: Arc<Tenant>,
     /// Its files.
     pub files: Arc<TenantFiles>,
+    /// Kernel failures in work for it.
+    pub failures: Failures,
 }
 
 /// The tenants, in the description's order; each is set when it runs.
 static RUNNING: SetOnce<&'static [SetOnce<&'static Running>]> = SetOnce::new();
 
-/// A tenant by its index in the description, once it runs.
+/// A tenant by its index in the description, once it runs and until it was ended as a whole.
 pub fn running(index: usize) -> Option<&'static Running> {
+    begun(index).filter(|running| !running.failures.has_ended())
+}
+
+/// The same, also after its end: its log and its figures stay.
+pub fn begun(index: usize) -> Option<&'static Running> {
     RUNNING.get().and_then(|all| all.get(index)).and_then(|slot| slot.get())
 }
 
-/// A tenant by its activity, once it runs.
+/// A tenant by its activity, once it runs and until it was ended as a whole.
 pub fn of_activity(activity: ActivityId) -> Option<&'static Running> {
     let all = RUNNING.get()?;
-    all.iter().filter_map(SetOnce::get).find(|running| running.tenant.activity() == activity)
+    let running = all.iter().filter_map(SetOnce::get).find(|running| running.tenant.activity() == activity);
+    running.filter(|running| !running.failures.has_ended())
 }
 
 /// What has become of each tenant's first program, in the description's order.
@@ -194,7 +203,11 @@ async fn start_tenant(
     let bare = FileContext::bare(&files)?;
     let tenant = Tenant::new(&description.name, *activity, host, bare, limits).map_err(|_| StartError::OutOfMemory)?;
     if let Some(slot) = RUNNING.get().and_then(|all| all.get(index)) {
-        let running: &'static Running = Box::leak(Box::new(Running { tenant: tenant.clone(), files: files.clone() }));
+        let running: &'static Running = Box::leak(Box::new(Running {
+            tenant: tenant.clone(),
+            files: files.clone(),
+            failures: Failures::default(),
+        }));
         let name = |what: &str| &*alloc::format!("{}: {what}", description.name).leak();
         gyre_object::register_lock(name("processes"), &running.tenant.tree);
         gyre_object::register_lock(name("futexes"), running.tenant.futexes.lock());

@@ -3,20 +3,20 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::Position;
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// A value that one task at a time works with, for as long as it takes.
 #[derive(Default)]
 pub struct AsyncLock<T> {
     held: AtomicBool,
     free: WaitQueue,
-    value: SpinLock<T>,
+    value: ObjectLock<T>,
 }
 
 impl<T: Copy> AsyncLock<T> {
     /// An open lock.
     pub const fn new(value: T) -> AsyncLock<T> {
-        AsyncLock { held: AtomicBool::new(false), free: WaitQueue::new(), value: SpinLock::new(value) }
+        AsyncLock { held: AtomicBool::new(false), free: WaitQueue::new(), value: ObjectLock::new(value) }
     }
 
     /// Waits until nobody holds it. Dropping the answer, also in a killed task, frees it.

@@ -17,7 +17,7 @@ use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::files::{Attributes, NodeId, NodeKind, files};
 use gyre_interface::io_stream::io_stream;
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 use linux_raw_sys::general as raw;
 
 /// A program file that execve may read.
@@ -54,7 +54,7 @@ pub struct FileMapping {
 
 /// Root, current directory and mask, shared by CLONE_FS.
 pub struct Directories {
-    state: SpinLock<DirectoryState>,
+    state: ObjectLock<DirectoryState>,
     mask: AtomicU32,
 }
 
@@ -102,7 +102,7 @@ impl FileContext {
             tenant: tenant.clone(),
             table: Arc::new(DescriptorTable::default()),
             directories: Arc::new(Directories {
-                state: SpinLock::new(DirectoryState { root, current }),
+                state: ObjectLock::new(DirectoryState { root, current }),
                 mask: AtomicU32::new(0o022),
             }),
             lock_owner: AtomicI32::new(0),
@@ -135,7 +135,7 @@ impl FileContext {
             self.directories.clone()
         } else {
             Arc::new(Directories {
-                state: SpinLock::new(self.directories.state.lock().clone()),
+                state: ObjectLock::new(self.directories.state.lock().clone()),
                 mask: AtomicU32::new(self.mask()),
             })
         };

@@ -5,7 +5,7 @@ use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// Descriptors of a process, whatever its limit says (Linux: nr_open).
 pub const DESCRIPTORS_MAX: usize = 1 << 20;
@@ -18,14 +18,14 @@ struct Slot {
 
 /// A table of descriptors, shared by threads and CLONE_FILES.
 pub struct DescriptorTable {
-    slots: SpinLock<Vec<Option<Slot>>>,
+    slots: ObjectLock<Vec<Option<Slot>>>,
     /// Contexts that use it; the last to leave closes everything.
     users: AtomicUsize,
 }
 
 impl Default for DescriptorTable {
     fn default() -> DescriptorTable {
-        DescriptorTable { slots: SpinLock::default(), users: AtomicUsize::new(1) }
+        DescriptorTable { slots: ObjectLock::default(), users: AtomicUsize::new(1) }
     }
 }
 
@@ -184,7 +184,7 @@ impl DescriptorTable {
 
     /// A copy, as fork makes it.
     pub fn copy(&self) -> DescriptorTable {
-        DescriptorTable { slots: SpinLock::new(self.slots.lock().clone()), users: AtomicUsize::new(1) }
+        DescriptorTable { slots: ObjectLock::new(self.slots.lock().clone()), users: AtomicUsize::new(1) }
     }
 
     /// Takes out what execve closes.

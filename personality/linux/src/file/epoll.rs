@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use gyre_interface::readiness::{Crowded, Source};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::Counter;
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 use item::Key;
 use linux_raw_sys::general as raw;
 use nests::ListId;
@@ -96,7 +96,7 @@ impl Items {
 pub struct Epoll {
     _count: Counter,
     id: ListId,
-    items: SpinLock<Items>,
+    items: ObjectLock<Items>,
     readiness: Arc<Readiness>,
 }
 
@@ -106,7 +106,7 @@ impl Epoll {
         Arc::new(Epoll {
             _count: EPOLLS.count(),
             id: tenant.nests.name(),
-            items: SpinLock::default(),
+            items: ObjectLock::default(),
             readiness: Readiness::new(Ready::empty()),
         })
     }

@@ -3,14 +3,14 @@
 use crate::Errno;
 use alloc::sync::Arc;
 use gyre_interface::{Readiness, Ready};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// Largest value that the counter holds.
 const VALUE_MAX: u64 = u64::MAX - 1;
 
 /// An event counter.
 pub struct EventCounter {
-    value: SpinLock<u64>,
+    value: ObjectLock<u64>,
     is_semaphore: bool,
     readiness: Arc<Readiness>,
 }
@@ -19,7 +19,7 @@ impl EventCounter {
     /// A counter; a semaphore gives one at a time.
     pub fn new(value: u64, is_semaphore: bool) -> EventCounter {
         let counter =
-            EventCounter { value: SpinLock::new(value), is_semaphore, readiness: Readiness::new(Ready::empty()) };
+            EventCounter { value: ObjectLock::new(value), is_semaphore, readiness: Readiness::new(Ready::empty()) };
         counter.publish(value);
         counter
     }

@@ -15,7 +15,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 mod rings;
 
@@ -41,7 +41,7 @@ struct Table {
 /// All files of a tenant that are in flight.
 #[derive(Default)]
 pub struct InFlight {
-    table: SpinLock<Table>,
+    table: TenantLock<Table>,
     /// Somebody is to look for rings.
     wanted: AtomicBool,
 }

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 use linux_raw_sys::general as raw;
 
 /// Events that wait at most (Linux: /proc/sys/fs/inotify/max_queued_events).
@@ -60,7 +60,7 @@ struct State {
 
 /// Events of one descriptor, and the numbers of its watches.
 pub struct Queue {
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     readiness: Arc<Readiness>,
     /// Whose limits it counts against.
     pub(super) user: u32,
@@ -69,7 +69,7 @@ pub struct Queue {
 impl Queue {
     /// An empty one.
     pub fn new(user: u32) -> Arc<Queue> {
-        Arc::new(Queue { state: SpinLock::default(), readiness: Readiness::new(Ready::empty()), user })
+        Arc::new(Queue { state: ObjectLock::default(), readiness: Readiness::new(Ready::empty()), user })
     }
 
     /// Adds an event. One like the last is that one; of what does not fit only the fact is kept.

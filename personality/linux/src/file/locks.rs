@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use gyre_interface::files::NodeId;
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// Locks of one file.
 const LOCKS_MAX: usize = 4096;
@@ -71,7 +71,7 @@ type File = (u32, NodeId);
 /// All locks of a tenant.
 #[derive(Default)]
 pub struct LockTable {
-    files: SpinLock<BTreeMap<File, Vec<Lock>>>,
+    files: TenantLock<BTreeMap<File, Vec<Lock>>>,
     released: WaitQueue,
 }
 

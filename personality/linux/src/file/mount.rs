@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use gyre_interface::files::{FileError, NodeId};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// An attached file system.
 // recursion: at most as many as a tenant has file systems, because only the assembler mounts, one time each
@@ -57,7 +57,7 @@ impl Place {
 
 /// All mounts of a tenant, the root first.
 pub struct MountTable {
-    mounts: SpinLock<Vec<Arc<Mount>>>,
+    mounts: TenantLock<Vec<Arc<Mount>>>,
     next: AtomicU32,
 }
 
@@ -68,7 +68,7 @@ impl MountTable {
     /// Those of asking the file system for its root.
     pub async fn new(system: FileSystem, kind: &'static str) -> Result<MountTable, FileError> {
         let root = Mount { id: 1, root: system.root().await?, system, covers: None, path: b"/".to_vec(), kind };
-        Ok(MountTable { mounts: SpinLock::new(alloc::vec![Arc::new(root)]), next: AtomicU32::new(2) })
+        Ok(MountTable { mounts: TenantLock::new(alloc::vec![Arc::new(root)]), next: AtomicU32::new(2) })
     }
 
     /// The tenant's root directory.

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use gyre_interface::files::NodeId;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 use linux_raw_sys::general as raw;
 
 /// A node: the number of its mount and its own.
@@ -51,7 +51,7 @@ struct Table {
 /// The watches of a tenant.
 #[derive(Default)]
 pub struct Notices {
-    table: SpinLock<Table>,
+    table: TenantLock<Table>,
     /// Nodes that are watched: where there are none, telling costs one look.
     watched: AtomicUsize,
     cookies: AtomicU32,

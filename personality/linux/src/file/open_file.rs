@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::Counter;
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 use linux_raw_sys::general as raw;
 
 /// Flags that F_SETFL may change.
@@ -42,7 +42,7 @@ pub struct OpenFile {
     pub direct_offer: DirectOffer,
     /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
     pub owner: AtomicI32,
-    watchers: SpinLock<Watchers>,
+    watchers: ObjectLock<Watchers>,
     /// True once its resource was told that it is closed.
     closed: AtomicBool,
     tenant: Arc<TenantFiles>,
@@ -84,7 +84,7 @@ impl OpenFile {
             is_random: AtomicBool::new(false),
             direct_offer: DirectOffer::default(),
             owner: AtomicI32::new(0),
-            watchers: SpinLock::default(),
+            watchers: ObjectLock::default(),
             closed: AtomicBool::new(false),
             tenant: tenant.clone(),
             _count: count,

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
-use gyre_object::{ByteQueue, Bytes, Counter, SpinLock};
+use gyre_object::{ByteQueue, Bytes, Counter, ObjectLock};
 
 /// Writes up to here are atomic (POSIX PIPE_BUF on Linux), bytes.
 pub const ATOMIC_BYTES: usize = 4096;
@@ -50,7 +50,7 @@ impl State {
 /// The pipe itself, shared by its ends.
 pub struct Pipe {
     _count: Counter,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     readable: Arc<Readiness>,
     writable: Arc<Readiness>,
     both: Arc<Readiness>,
@@ -62,7 +62,7 @@ impl Pipe {
     pub fn new() -> Arc<Pipe> {
         Arc::new(Pipe {
             _count: PIPES.count(),
-            state: SpinLock::new(State {
+            state: ObjectLock::new(State {
                 queue: ByteQueue::default(),
                 capacity: CAPACITY_BYTES,
                 readers: 0,

@@ -13,7 +13,7 @@ use super::tenant_files::TenantFiles;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// A thing to be taken apart.
 pub(super) enum Remain {
@@ -47,7 +47,7 @@ struct State {
 
 /// The queue of a tenant.
 #[derive(Default)]
-pub(super) struct Remains(SpinLock<State>);
+pub(super) struct Remains(TenantLock<State>);
 
 impl Remains {
     fn push(&self, remain: Remain) {

@@ -5,19 +5,19 @@ use crate::{Errno, Process, Thread};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use gyre_interface::{Readiness, Ready};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// Bytes of `struct signalfd_siginfo`.
 const RECORD_BYTES: usize = 128;
 
 struct Shared {
-    wanted: SpinLock<SignalSet>,
+    wanted: TenantLock<SignalSet>,
     readiness: Arc<Readiness>,
 }
 
 /// Who is told of signals that a process receives.
 #[derive(Default)]
-pub struct SignalWatch(SpinLock<Vec<Weak<Shared>>>);
+pub struct SignalWatch(TenantLock<Vec<Weak<Shared>>>);
 
 impl SignalWatch {
     /// A signal has become pending. Not to be called with signals locked.
@@ -43,7 +43,7 @@ pub struct SignalFile {
 impl SignalFile {
     /// A descriptor for the signals of a set.
     pub fn new(thread: &Thread, wanted: SignalSet) -> SignalFile {
-        let shared = Arc::new(Shared { wanted: SpinLock::new(wanted), readiness: Readiness::new(Ready::empty()) });
+        let shared = Arc::new(Shared { wanted: TenantLock::new(wanted), readiness: Readiness::new(Ready::empty()) });
         watch_of(thread.process()).0.lock().push(Arc::downgrade(&shared));
         let file = SignalFile { shared };
         file.look(thread);

@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_interface::files::{FileError, NewNode, NodeId, NodeKind, files};
 use gyre_interface::tcp::tcp;
 use gyre_interface::udp::udp;
-use gyre_object::{SmallCopies, SpinLock};
+use gyre_object::{SmallCopies, TenantLock};
 
 /// Open file descriptions of a tenant (Linux: file-max).
 pub const OPEN_MAX: usize = 65_536;
@@ -52,7 +52,7 @@ pub struct Setup {
 
 /// Sends terminals' signals to the tenant's process groups, once somebody is there to do it.
 #[derive(Default)]
-pub struct SignalRoute(SpinLock<Option<Weak<dyn GroupSignals>>>);
+pub struct SignalRoute(TenantLock<Option<Weak<dyn GroupSignals>>>);
 
 impl SignalRoute {
     /// Sets who does it.
@@ -84,7 +84,7 @@ pub struct TenantFiles {
     /// TCP, where there is a network.
     pub tcp: Option<tcp::Client>,
     /// Few bytes to send by TCP, copied.
-    pub small_sends: Arc<SpinLock<SmallCopies>>,
+    pub small_sends: Arc<TenantLock<SmallCopies>>,
     /// UDP, where there is a network.
     pub udp: Option<udp::Client>,
     /// Where memfd_create makes files.
@@ -99,8 +99,8 @@ pub struct TenantFiles {
     pub signals: Arc<SignalRoute>,
     /// /proc.
     pub proc: Arc<ProcFs>,
-    fifos: SpinLock<BTreeMap<(u32, NodeId), Weak<Pipe>>>,
-    terminals: SpinLock<BTreeMap<u32, Weak<Terminal>>>,
+    fifos: TenantLock<BTreeMap<(u32, NodeId), Weak<Pipe>>>,
+    terminals: TenantLock<BTreeMap<u32, Weak<Terminal>>>,
     open: AtomicUsize,
     /// Open files that lie in local sockets.
     pub in_flight: InFlight,
@@ -135,8 +135,8 @@ impl TenantFiles {
             console,
             signals,
             proc: proc.clone(),
-            fifos: SpinLock::default(),
-            terminals: SpinLock::default(),
+            fifos: TenantLock::default(),
+            terminals: TenantLock::default(),
             open: AtomicUsize::new(0),
             in_flight: InFlight::default(),
             remains: Remains::default(),

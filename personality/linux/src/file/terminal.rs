@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_machine::OutOfMemory;
-use gyre_object::{ByteQueue, SpinLock};
+use gyre_object::{ByteQueue, ObjectLock};
 use linux_raw_sys::general as raw;
 
 /// Bytes queued in either direction.
@@ -61,7 +61,7 @@ struct State {
 pub struct Terminal {
     /// Number in /dev/pts; the console has none.
     pub number: Option<u32>,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     slave: Arc<Readiness>,
     master: Arc<Readiness>,
     /// Foreground process group; 0 without one.
@@ -75,7 +75,7 @@ impl Terminal {
     fn new(number: Option<u32>, output: Output, signals: Arc<dyn GroupSignals>) -> Arc<Terminal> {
         Arc::new(Terminal {
             number,
-            state: SpinLock::new(State {
+            state: ObjectLock::new(State {
                 termios: Termios::default(),
                 window: [24, 80, 0, 0],
                 line: Vec::new(),

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, select, sleep_until};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// Which clock a timer goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ struct State {
 }
 
 struct Shared {
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     changed: WaitQueue,
     readiness: Arc<Readiness>,
 }
@@ -64,7 +64,7 @@ impl TimerFile {
         TimerFile {
             clock,
             shared: Arc::new(Shared {
-                state: SpinLock::default(),
+                state: ObjectLock::default(),
                 changed: WaitQueue::new(),
                 readiness: Readiness::new(Ready::empty()),
             }),

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_address_space::{AddressSpace, WordName};
 use gyre_machine::Access;
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// Matches every waiter.
 pub const BITS_ALL: u32 = u32::MAX;
@@ -28,7 +28,7 @@ struct Waiter {
 /// Who waits, by the word's name.
 #[derive(Default)]
 pub struct Futexes {
-    queues: SpinLock<BTreeMap<WordName, VecDeque<Arc<Waiter>>>>,
+    queues: TenantLock<BTreeMap<WordName, VecDeque<Arc<Waiter>>>>,
 }
 
 /// A waiter in the table: taken out when dropped, whatever name it was moved to.

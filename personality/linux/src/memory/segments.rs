@@ -9,7 +9,7 @@ use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 use linux_raw_sys::general as raw;
 
 const CREATE: u32 = 0o1000;
@@ -54,7 +54,7 @@ struct Table {
 
 /// The segments of a tenant.
 #[derive(Default)]
-pub struct Segments(SpinLock<Table>);
+pub struct Segments(TenantLock<Table>);
 
 impl Segment {
     /// The rights that the mode gives: 4 to read, 2 to write.

@@ -49,6 +49,23 @@ async fn release_space(process: &Arc<Process>) {
     former.leave().await;
 }
 
+/// Closes what a process has open whose threads are lost.
+pub async fn close_files(process: &Process) {
+    process.files().ended().await;
+}
+
+/// Gives up the memory of a process whose threads are lost.
+pub async fn give_up_memory(process: &Arc<Process>) {
+    release_space(process).await;
+}
+
+/// Removes the threads that a process has left, which are lost: it becomes a zombie.
+pub fn remove_all(process: &Arc<Process>) {
+    process.set_over();
+    let left = process.threads.lock().clone();
+    left.iter().for_each(remove);
+}
+
 /// Removes a thread from its process and tenant; with the last one the process becomes a zombie. Never waits.
 pub(crate) fn remove(thread: &Arc<Thread>) {
     let process = thread.process();

@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, select, sleep_until};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// How often it looks whether what it told waits still to be taken, ns. One that was ignored is told again then.
 const LOOK_NS: u64 = 100_000_000;
@@ -42,7 +42,7 @@ impl State {
 /// A timer.
 #[derive(Default)]
 pub struct Alarm {
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     changed: WaitQueue,
 }
 

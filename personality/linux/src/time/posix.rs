@@ -7,7 +7,7 @@ use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicI32, Ordering};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 use linux_raw_sys::general as raw;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -49,7 +49,7 @@ struct Timer {
 /// The timers of a process.
 #[derive(Default)]
 pub struct PosixTimers {
-    timers: SpinLock<BTreeMap<i32, Timer>>,
+    timers: ObjectLock<BTreeMap<i32, Timer>>,
 }
 
 impl PosixTimers {

@@ -8,7 +8,7 @@ use gyre_interface::files::{FileError, NodeId, files};
 use gyre_machine::disk::Medium;
 use gyre_message::direct::direct_link;
 use gyre_message::sleep_ns;
-use gyre_object::{Bytes, Page, SpinLock};
+use gyre_object::{Bytes, Page, TenantLock};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -51,13 +51,13 @@ impl DiskState {
 }
 
 /// A disk in memory with a volatile cache.
-pub struct RamDisk(pub SpinLock<DiskState>);
+pub struct RamDisk(pub TenantLock<DiskState>);
 
 impl RamDisk {
     pub fn leak(image: Vec<u8>) -> &'static RamDisk {
         let state =
             DiskState { medium: Medium::new(image), requests: 0, fail_at: None, latency_ns: 1000, largest_read: 0 };
-        Box::leak(Box::new(RamDisk(SpinLock::new(state))))
+        Box::leak(Box::new(RamDisk(TenantLock::new(state))))
     }
 
     pub fn client(&'static self) -> block::Client {

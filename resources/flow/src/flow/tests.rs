@@ -100,7 +100,7 @@ impl Sink for Void {
 /// Keeps what arrives; slow.
 #[derive(Default)]
 struct Store {
-    data: Arc<SpinLock<Vec<u8>>>,
+    data: Arc<ObjectLock<Vec<u8>>>,
     turns: usize,
     /// Bytes that it takes at once; 0 for all.
     room: usize,

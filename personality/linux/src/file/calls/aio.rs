@@ -19,7 +19,7 @@ use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights
 use gyre_machine::PAGE_BYTES;
 use gyre_message::wait::Either;
 use gyre_message::{WaitQueue, boxed, select};
-use gyre_object::{Page, SpinLock};
+use gyre_object::{ObjectLock, Page};
 use linux_raw_sys::general as raw;
 
 /// Most operations of a context.
@@ -41,7 +41,7 @@ const WRITE_PIECES: u16 = 8;
 const FLAG_EVENT: u32 = 1;
 
 /// The contexts of a process, by number.
-pub type Contexts = SpinLock<BTreeMap<u64, Arc<Context>>>;
+pub type Contexts = ObjectLock<BTreeMap<u64, Arc<Context>>>;
 
 #[derive(Default)]
 struct State {
@@ -54,7 +54,7 @@ struct State {
 /// A context: what is under way, and what is done and not yet taken.
 pub struct Context {
     most: usize,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     changed: WaitQueue,
 }
 
@@ -162,7 +162,7 @@ pub async fn io_setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         first_index: PageIndex::FIRST,
     };
     let number = thread.space().map(request).await?;
-    let context = Context { most: most as usize, state: SpinLock::default(), changed: WaitQueue::new() };
+    let context = Context { most: most as usize, state: ObjectLock::default(), changed: WaitQueue::new() };
     thread.process().asynchronous.lock().insert(number, Arc::new(context));
     if let Err(error) = thread.copy_out(a.word(1), &number.to_le_bytes()).await {
         thread.process().asynchronous.lock().remove(&number);

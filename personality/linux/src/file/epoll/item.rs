@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::readiness::{Source, Subscriber};
 use gyre_interface::{Readiness, Ready};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// Items that are interested in one file, at most.
 const WATCHERS_MAX: usize = 4096;
@@ -22,11 +22,11 @@ pub struct Item {
     pub(super) file: Weak<OpenFile>,
     list: Weak<Epoll>,
     pub(super) key: Key,
-    pub(super) wanted: SpinLock<Event>,
+    pub(super) wanted: ObjectLock<Event>,
     pub(super) queued: AtomicBool,
     pub(super) disarmed: AtomicBool,
     removed: AtomicBool,
-    nest: SpinLock<Option<Nest>>,
+    nest: ObjectLock<Option<Nest>>,
     this: Weak<Item>,
 }
 
@@ -69,11 +69,11 @@ impl Item {
             file: Arc::downgrade(file),
             list: Arc::downgrade(list),
             key,
-            wanted: SpinLock::new(event),
+            wanted: ObjectLock::new(event),
             queued: AtomicBool::new(false),
             disarmed: AtomicBool::new(false),
             removed: AtomicBool::new(false),
-            nest: SpinLock::new(nest),
+            nest: ObjectLock::new(nest),
             this: this.clone(),
         }))
     }

@@ -3,7 +3,7 @@
 
 use crate::Errno;
 use alloc::collections::{BTreeMap, BTreeSet};
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 /// Lists one in another below a list, at most (Linux: EP_MAX_NESTS).
 pub const NESTING_MAX: usize = 4;
@@ -27,7 +27,7 @@ struct Graph {
 
 /// The nests of a tenant.
 #[derive(Default)]
-pub struct Nests(SpinLock<Graph>);
+pub struct Nests(TenantLock<Graph>);
 
 impl Nests {
     /// A name for a new list.

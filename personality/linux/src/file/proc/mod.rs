@@ -24,7 +24,7 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind};
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{Bytes, TenantLock};
 use process_files::Kind;
 
 /// What statfs gives for proc.
@@ -59,10 +59,10 @@ impl Node {
 /// The proc file system of a tenant.
 #[derive(Default)]
 pub struct ProcFs {
-    processes: SpinLock<Option<Weak<dyn Processes>>>,
-    files: SpinLock<Weak<TenantFiles>>,
+    processes: TenantLock<Option<Weak<dyn Processes>>>,
+    files: TenantLock<Weak<TenantFiles>>,
     /// Drawn once for the tenant's life.
-    boot_id: SpinLock<Option<String>>,
+    boot_id: TenantLock<Option<String>>,
 }
 
 type Answer<T> = Result<T, FileError>;

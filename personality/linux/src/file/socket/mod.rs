@@ -18,7 +18,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::Readiness;
 use gyre_interface::tcp::Direction;
-use gyre_object::{Bytes, SmallCopies, SpinLock};
+use gyre_object::{Bytes, SmallCopies, TenantLock};
 use tcp::TcpSocket;
 use udp::UdpSocket;
 use unix::UnixSocket;
@@ -65,7 +65,7 @@ impl Data<'_> {
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn into_pieces_of(self, small: &SpinLock<SmallCopies>) -> Result<Vec<Bytes>, Errno> {
+    pub fn into_pieces_of(self, small: &TenantLock<SmallCopies>) -> Result<Vec<Bytes>, Errno> {
         match self {
             Data::Small(bytes) => Ok(alloc::vec![small.lock().copy(bytes)?]),
             Data::Pieces(pieces) => Ok(pieces),

@@ -26,7 +26,7 @@ pub struct Options {
     /// SO_RCVTIMEO in ns; 0 waits for ever.
     pub receive_timeout_ns: AtomicU64,
     /// SO_RCVLOWAT, SO_PRIORITY, SO_MARK, IP_TOS, IP_TTL and the like: kept and told, without effect.
-    pub kept: gyre_object::SpinLock<alloc::collections::BTreeMap<(u32, u32), u32>>,
+    pub kept: gyre_object::ObjectLock<alloc::collections::BTreeMap<(u32, u32), u32>>,
 }
 
 impl Options {

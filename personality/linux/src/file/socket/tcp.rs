@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use gyre_interface::tcp::{self, Direction, Endpoint, NetError, TcpOption, TcpStatus};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::Labels;
-use gyre_object::{Bytes, SmallCopies, SpinLock};
+use gyre_object::{Bytes, ObjectLock, SmallCopies, TenantLock};
 
 /// Any address and port.
 pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
@@ -35,28 +35,28 @@ struct State {
 // recursion: at most 1, because the socket that it names is the network path's own
 pub struct TcpSocket {
     client: tcp::tcp::Client,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     fresh: Arc<Readiness>,
     options: Options,
     /// Where few bytes to send are copied, all of a tenant's sockets.
-    small: Arc<SpinLock<SmallCopies>>,
+    small: Arc<TenantLock<SmallCopies>>,
 }
 
 impl TcpSocket {
     /// A socket without an address.
-    pub fn new(client: tcp::tcp::Client, small: Arc<SpinLock<SmallCopies>>) -> TcpSocket {
+    pub fn new(client: tcp::tcp::Client, small: Arc<TenantLock<SmallCopies>>) -> TcpSocket {
         TcpSocket::in_phase(client, small, Phase::Fresh, ANY)
     }
 
     fn in_phase(
         client: tcp::tcp::Client,
-        small: Arc<SpinLock<SmallCopies>>,
+        small: Arc<TenantLock<SmallCopies>>,
         phase: Phase,
         local: Endpoint,
     ) -> TcpSocket {
         TcpSocket {
             client,
-            state: SpinLock::new(State { phase, local, wanted: alloc::vec::Vec::new() }),
+            state: ObjectLock::new(State { phase, local, wanted: alloc::vec::Vec::new() }),
             fresh: Readiness::new(Ready::WRITE | Ready::HANG_UP),
             options: Options::default(),
             small,

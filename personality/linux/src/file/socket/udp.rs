@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use gyre_interface::tcp::{self, Direction, Endpoint, NetError};
 use gyre_interface::udp::{DATAGRAM_BYTES_MAX, udp};
 use gyre_interface::{Readiness, Ready};
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 #[derive(Default)]
 struct State {
@@ -20,7 +20,7 @@ struct State {
 /// A UDP socket.
 pub struct UdpSocket {
     client: udp::Client,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     fresh: Arc<Readiness>,
     options: Options,
 }
@@ -30,7 +30,7 @@ impl UdpSocket {
     pub fn new(client: udp::Client) -> UdpSocket {
         UdpSocket {
             client,
-            state: SpinLock::default(),
+            state: ObjectLock::default(),
             fresh: Readiness::new(Ready::WRITE),
             options: Options::default(),
         }

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_interface::tcp::Direction;
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
-use gyre_object::SpinLock;
+use gyre_object::ObjectLock;
 
 /// SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ struct State {
 // recursion: at most 2, because what waits in a backlog has never listened
 pub struct Endpoint {
     kind: UnixKind,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     readiness: Arc<Readiness>,
     /// The listener in whose backlog it waits, by address; 0 for none.
     listener: AtomicUsize,
@@ -76,7 +76,7 @@ impl Endpoint {
         };
         Arc::new(Endpoint {
             kind,
-            state: SpinLock::new(State {
+            state: ObjectLock::new(State {
                 phase: Phase::Fresh,
                 name: UnixName::Unnamed,
                 inbox: Inbox::default(),

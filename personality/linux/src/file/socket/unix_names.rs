@@ -6,7 +6,7 @@ use crate::Errno;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use gyre_object::SpinLock;
+use gyre_object::TenantLock;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
@@ -24,7 +24,7 @@ fn key_of(name: &UnixName) -> Option<Key> {
 
 /// The names of one tenant: no other tenant's sockets can be reached.
 #[derive(Default)]
-pub struct UnixNames(SpinLock<BTreeMap<Key, Weak<Endpoint>>>);
+pub struct UnixNames(TenantLock<BTreeMap<Key, Weak<Endpoint>>>);
 
 impl UnixNames {
     /// Gives a name to a socket.

@@ -11,7 +11,7 @@ use gyre_interface::block::BlockError;
 use gyre_interface::files::{Attributes, FileError, NodeId, files};
 use gyre_interface::near::Near;
 use gyre_message::{Reply, reply_pair, sleep_ns, spawn};
-use gyre_object::{Bytes, Page, SpinLock};
+use gyre_object::{Bytes, ObjectLock, Page};
 use linux_raw_sys::general as raw;
 use std::boxed::Box;
 use std::vec;
@@ -29,7 +29,7 @@ struct Slow {
     is_here: AtomicBool,
     /// False: a message has to ask.
     may_fetch: AtomicBool,
-    asked: SpinLock<Vec<Answer>>,
+    asked: ObjectLock<Vec<Answer>>,
 }
 
 impl Slow {
@@ -37,7 +37,7 @@ impl Slow {
         let root = tmpfs();
         let inner = root.visit(|near| near).unwrap();
         let (is_here, may_fetch) = (AtomicBool::new(true), AtomicBool::new(true));
-        let slow: &'static Slow = Box::leak(Box::new(Slow { inner, is_here, may_fetch, asked: SpinLock::default() }));
+        let slow: &'static Slow = Box::leak(Box::new(Slow { inner, is_here, may_fetch, asked: ObjectLock::default() }));
         (slow, root.with_near(slow))
     }
 
@@ -84,7 +84,7 @@ impl Near for Slow {
 /// Reads by a ring; answers the pieces of work that it took. The thread waits for the answer in the call, or looks later.
 fn works(result: Result<(), BlockError>, is_here: bool, waits: bool) -> u64 {
     let (slow, root) = Slow::leak();
-    let told = Arc::new(SpinLock::new(0));
+    let told = Arc::new(ObjectLock::new(0));
     let count = told.clone();
     run_at(root, |user, counts| async move {
         user.file("/file", &vec![3; 9000]).await;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_flow::{Reading, Sink, Source, Transfer, Writing};
 use gyre_interface::{Position, Ready};
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{Bytes, ObjectLock};
 
 /// A call's share among the flows of its program.
 const SHARE: u32 = 1;
@@ -59,7 +59,7 @@ impl Sink for PatientSink {
 }
 
 /// What was taken from a stream and has not been written.
-struct Held(SpinLock<Vec<Bytes>>);
+struct Held(ObjectLock<Vec<Bytes>>);
 
 impl Source for Held {
     fn read(&self, _offset: u64, _bytes: usize) -> Reading {
@@ -83,7 +83,7 @@ pub(super) async fn rest(of: &FileMove<'_>, moved: usize) -> Moved {
 /// Writes what was taken from a stream, waiting for room.
 pub(super) async fn held(thread: &Arc<Thread>, data: Vec<Bytes>, out: &Arc<OpenFile>, to: Option<Position>) -> Moved {
     let end = Position::START.advanced(super::length(&data) as u64);
-    let source: Arc<dyn Source> = Arc::new(Held(SpinLock::new(data)));
+    let source: Arc<dyn Source> = Arc::new(Held(ObjectLock::new(data)));
     transfer(thread, &source, out, (Position::START, end), to, 0).await
 }
 

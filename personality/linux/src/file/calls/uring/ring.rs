@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::WaitQueue;
-use gyre_object::{LockGuard, SpinLock};
+use gyre_object::held::OfObject;
+use gyre_object::{LockGuard, ObjectLock};
 
 /// The program must enter the kernel to get completions that found no room (IORING_SQ_CQ_OVERFLOW).
 const FLAG_OVERFLOW: u32 = 1 << 1;
@@ -109,9 +110,9 @@ struct State {
 pub struct Ring {
     /// What it shares with its program.
     pub memory: RingMemory,
-    state: SpinLock<State>,
+    state: ObjectLock<State>,
     /// What its program has registered.
-    pub registered: SpinLock<Registered>,
+    pub registered: ObjectLock<Registered>,
     readiness: Arc<Readiness>,
     /// Woken with each completion.
     pub changed: WaitQueue,
@@ -122,8 +123,8 @@ impl Ring {
     pub fn new(memory: RingMemory) -> Ring {
         Ring {
             memory,
-            state: SpinLock::default(),
-            registered: SpinLock::default(),
+            state: ObjectLock::default(),
+            registered: ObjectLock::default(),
             readiness: Readiness::new(Ready::WRITE),
             changed: WaitQueue::new(),
         }
@@ -260,7 +261,7 @@ impl Ring {
         self.tell(state, is_told.then_some(Completion { user_data, result }), true);
     }
 
-    fn tell(&self, mut state: LockGuard<'_, State>, completion: Option<Completion>, is_at_once: bool) {
+    fn tell(&self, mut state: LockGuard<'_, State, OfObject>, completion: Option<Completion>, is_at_once: bool) {
         // Who registers one later, having seen this completion, is not told of it.
         let event = completion.and_then(|_| self.event(is_at_once));
         if let Some(completion) = completion {
