@@ -25,6 +25,8 @@ const OVERFLOW_BYTES: u64 = 64 << 10;
 
 global_asm!(
     r#"
+.balign 16
+.globl gyre_guarded
 gyre_guarded:
     push rbp
     mov rbp, rsp
@@ -47,6 +49,7 @@ gyre_guarded:
     pop rbx
     pop rbp
     ret
+.globl gyre_resume
 gyre_resume:
     cld
     mov rsp, rdi
