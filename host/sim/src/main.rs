@@ -78,7 +78,7 @@ fn tell_failure(seed: u64, world: &str, what: &str) {
         eprintln!("{}", whole::describe(seed));
     }
     eprintln!(
-        "seed {seed} {what} (world: {world}); run it again with `cargo run --release -p gyre-sim-runner -- --seed {seed} --only {world}`"
+        "seed {seed} {what} (world: {world}); run it again with `cargo run -p gyre-sim-runner -- --seed {seed} --only {world}`"
     );
 }
 
@@ -89,8 +89,10 @@ trait Summary {
 
 impl Summary for stages::Outcome {
     fn summary(&self) -> String {
-        let stages::Outcome { trace, steps, requests, cut_short } = self;
-        format!("trace {trace:016x}  {steps:>7} turns  {requests:>6} requests, {cut_short} cut short")
+        let stages::Outcome { trace, steps, requests, cut_short, failures } = self;
+        format!(
+            "trace {trace:016x}  {steps:>7} turns  {requests:>6} requests, {cut_short} cut short, {failures} failures"
+        )
     }
 }
 

@@ -124,7 +124,7 @@ fn use_up_stack(depth: u64) -> u64 {
     if cfg!(not(target_os = "none")) && depth > HOST_DEPTH {
         fail_now();
     }
-    let held = Box::new(core::hint::black_box(depth));
+    let held = core::hint::black_box(Box::new(depth));
     match depth {
         u64::MAX => 0,
         _ => use_up_stack(depth + 1).wrapping_add(*held),

@@ -54,38 +54,58 @@ mod place {
     #[repr(align(64))]
     struct PerCore {
         held: AtomicU32,
-        /// Counts up by [`CORES_MAX`]; the core's index is added to it in the locks' words.
-        generation: AtomicU32,
+        /// The core's index and, above it, its generation, which is not zero.
+        word: AtomicU32,
     }
-    static HERE: [PerCore; CORES_MAX] =
-        [const { PerCore { held: AtomicU32::new(0), generation: AtomicU32::new(CORES_MAX as u32) } }; CORES_MAX];
+
+    const GENERATION: u32 = CORES_MAX as u32;
+    static CORES: [PerCore; CORES_MAX] = {
+        let mut cores = [const { PerCore { held: AtomicU32::new(0), word: AtomicU32::new(0) } }; CORES_MAX];
+        let mut core = 0;
+        while core < CORES_MAX {
+            cores[core] = PerCore { held: AtomicU32::new(0), word: AtomicU32::new(GENERATION | core as u32) };
+            core += 1;
+        }
+        cores
+    };
+
+    #[inline]
+    fn here() -> &'static PerCore {
+        &CORES[core_index()]
+    }
 
     #[inline]
     pub(super) fn get() -> u32 {
-        HERE[core_index()].held.load(Ordering::Relaxed)
+        here().held.load(Ordering::Relaxed)
     }
 
-    /// Only this core writes its counter, so a load and a store will do.
     #[inline]
-    pub(super) fn set(held: u32) {
-        HERE[core_index()].held.store(held, Ordering::Relaxed);
+    pub(super) fn clear() {
+        here().held.store(0, Ordering::Relaxed);
+    }
+
+    /// Changes the count and answers the word. Only this core writes its counter, so a load and a store will do.
+    #[inline]
+    pub(super) fn add(weight: u32) -> u32 {
+        let here = here();
+        here.held.store(here.held.load(Ordering::Relaxed).wrapping_add(weight), Ordering::Relaxed);
+        here.word.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(super) fn word() -> u32 {
-        HERE[core_index()].generation.load(Ordering::Relaxed) | core_index() as u32
+        here().word.load(Ordering::Relaxed)
     }
 
     pub(super) fn next_generation() {
-        let generation = &HERE[core_index()].generation;
-        let next = generation.load(Ordering::Relaxed).wrapping_add(CORES_MAX as u32);
-        // Zero would be the word of an open lock.
-        generation.store(if next == 0 { CORES_MAX as u32 } else { next }, Ordering::Release);
+        let core = core_index() as u32;
+        let next = here().word.load(Ordering::Relaxed).wrapping_add(GENERATION);
+        // Generation zero would make the first core's word that of an open lock.
+        here().word.store(if next == core { GENERATION | core } else { next }, Ordering::Release);
     }
 
     pub(super) fn is_over(word: u32) -> bool {
-        let core = word as usize & (CORES_MAX - 1);
-        HERE[core].generation.load(Ordering::Acquire) | core as u32 != word
+        CORES[word as usize & (CORES_MAX - 1)].word.load(Ordering::Acquire) != word
     }
 }
 
@@ -110,8 +130,14 @@ mod place {
     }
 
     #[inline]
-    pub(super) fn set(held: u32) {
-        HELD.set(held);
+    pub(super) fn clear() {
+        HELD.set(0);
+    }
+
+    #[inline]
+    pub(super) fn add(weight: u32) -> u32 {
+        HELD.set(HELD.get().wrapping_add(weight));
+        WORD.get()
     }
 
     #[inline]
@@ -129,16 +155,16 @@ mod place {
     }
 }
 
-/// Counts a lock taken.
+/// Counts a lock taken; answers the word that it gets.
 #[inline]
-pub(crate) fn enter<C: Class>() {
-    place::set(place::get().wrapping_add(C::WEIGHT));
+pub(crate) fn enter<C: Class>() -> u32 {
+    place::add(C::WEIGHT)
 }
 
 /// Counts a lock released.
 #[inline]
 pub(crate) fn leave<C: Class>() {
-    place::set(place::get().wrapping_sub(C::WEIGHT));
+    place::add(C::WEIGHT.wrapping_neg());
 }
 
 /// The word of the locks that this core takes now; not zero.
@@ -156,7 +182,7 @@ pub(crate) fn is_over(word: u32) -> bool {
 /// it disturbs nobody else.
 #[inline]
 pub fn forget_locks_held() {
-    place::set(0);
+    place::clear();
 }
 
 /// How many locks this core holds now; exact only as to whether it is none.
@@ -174,7 +200,7 @@ pub fn locks_by_class() -> Held {
 /// The work of this core was given up: no guard of the locks that it holds is ever used or dropped. They stay closed for ever.
 pub fn give_up_locks() {
     if place::get() != 0 {
-        place::set(0);
+        place::clear();
         place::next_generation();
     }
 }

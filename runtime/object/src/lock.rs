@@ -68,8 +68,8 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
     pub fn lock(&self) -> LockGuard<'_, T, C> {
         gyre_machine::safe_point();
         gyre_machine::check_stack();
-        crate::held::enter::<C>();
-        if !self.try_take() && self.wait().is_err() {
+        let word = crate::held::enter::<C>();
+        if !self.try_take(word) && self.wait(word).is_err() {
             crate::held::leave::<C>();
             lost::<T>();
         }
@@ -79,8 +79,8 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
 
     /// The same for who must go on; `None` where the work that held it was given up.
     pub fn lock_unless_lost(&self) -> Option<LockGuard<'_, T, C>> {
-        crate::held::enter::<C>();
-        if !self.try_take() && self.wait().is_err() {
+        let word = crate::held::enter::<C>();
+        if !self.try_take(word) && self.wait(word).is_err() {
             crate::held::leave::<C>();
             return None;
         }
@@ -94,9 +94,9 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
     }
 
     #[cold]
-    fn wait(&self) -> Result<(), Lost> {
+    fn wait(&self, word: u32) -> Result<(), Lost> {
         let since = gyre_machine::now();
-        while !self.try_take() {
+        while !self.try_take(word) {
             self.wait_until_open()?;
         }
         // The lock is ours now: nobody else writes these.
@@ -120,7 +120,7 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
 
     /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<LockGuard<'_, T, C>> {
-        if !self.try_take() {
+        if !self.try_take(crate::held::word()) {
             return None;
         }
         crate::held::enter::<C>();
@@ -128,8 +128,8 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
     }
 
     #[inline]
-    fn try_take(&self) -> bool {
-        self.holder.compare_exchange(OPEN, crate::held::word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    fn try_take(&self, word: u32) -> bool {
+        self.holder.compare_exchange(OPEN, word, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// How often it was taken and waited for.

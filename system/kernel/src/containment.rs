@@ -30,6 +30,8 @@ const FAILURES_MAX: u32 = 100;
 const LOST_PART: u64 = 10;
 /// How long a step of an end may take, ns.
 const STEP_NS_MAX: u64 = 5_000_000_000;
+/// After this a payer's figures are what it holds, ns.
+const SETTLED_NS: u64 = 3_000_000;
 /// How long it may take to write a tenant's file system back, ns.
 const UNMOUNT_NS_MAX: u64 = 10_000_000_000;
 
@@ -138,37 +140,43 @@ fn end_process(system: &'static System, index: usize, process: Arc<Process>, kin
         ending.push((activity, lost));
     }
     system.engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, async move {
-        let has_ended = bury(system, &process).await;
-        let lost_bytes = system.engine.accounts().activities.held_bytes(activity);
+        let ended = bury(system, &process).await;
         ENDING.lock().retain(|(ended, _)| *ended != activity);
         let Some(running) = tenants::running(index) else { return };
-        let lost = running.failures.lost_bytes.fetch_add(lost_bytes, Ordering::Relaxed) + lost_bytes;
+        let bytes = ended.unwrap_or(0);
+        let lost = running.failures.lost_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        log::info!(target: "contained", "process {} of {} has ended; {bytes} bytes are lost", process.id(), running.tenant.name());
         let limit = system.engine.accounts().activities.memory_limit(running.tenant.activity());
-        match has_ended {
+        match ended {
             Err(Gone) => end_tenant(system, running, "the process cannot be ended alone"),
-            Ok(()) if lost > limit / LOST_PART => end_tenant(system, running, "too much of its memory is lost"),
-            Ok(()) => {}
+            Ok(_) if lost > limit / LOST_PART => end_tenant(system, running, "too much of its memory is lost"),
+            Ok(_) => {}
         }
     });
 }
 
-/// Ends a process from outside: all its threads are killed, those that are lost are removed.
-async fn bury(system: &'static System, process: &Arc<Process>) -> Result<(), Gone> {
+/// Ends a process from outside: all its threads are killed, those that are lost are removed. Answers what is lost with those, bytes; a
+/// process that ends by itself leaves nothing that could be told from what its tenant keeps.
+async fn bury(system: &'static System, process: &Arc<Process>) -> Result<u64, Gone> {
     let activity = process.activity();
     let killed = process.clone();
     step(system, activity, async move { killed.end(SIGKILL) }).await?;
     let left = process.clone();
     step(system, activity, async move { left.threads_changed.until(|| are_lost_alone(&left)).await }).await?;
     if process.is_over() {
-        return Ok(());
+        return Ok(0);
     }
     let held = process.clone();
     // Files and memory may hold what the failure has left closed: then they are lost, and the process ends all the same.
     let _ = step(system, activity, async move { exit::close_files(&held).await }).await;
     let held = process.clone();
     let _ = step(system, activity, async move { exit::give_up_memory(&held).await }).await;
+    // Cores pass on what they keep of a payer's figures within a millisecond.
+    sleep_ns(SETTLED_NS).await;
+    let lost_bytes = if activity.is_member() { system.engine.accounts().activities.held_bytes(activity) } else { 0 };
     let removed = process.clone();
-    step(system, activity, async move { exit::remove_all(&removed) }).await
+    step(system, activity, async move { exit::remove_all(&removed) }).await?;
+    Ok(lost_bytes)
 }
 
 /// Something once a process has no threads but lost ones.
@@ -187,15 +195,6 @@ async fn step(
     activity: ActivityId,
     work: impl Future<Output = ()> + 'static,
 ) -> Result<(), Gone> {
-    step_within(system, activity, STEP_NS_MAX, work).await
-}
-
-async fn step_within(
-    system: &'static System,
-    activity: ActivityId,
-    ns_max: u64,
-    work: impl Future<Output = ()> + 'static,
-) -> Result<(), Gone> {
     let (reply, call) = reply_pair::<Result<(), Gone>>();
     let resource = system.engine.resource("process").unwrap_or(ResourceId::RUNTIME);
     let work = async move {
@@ -203,7 +202,7 @@ async fn step_within(
         Ok(())
     };
     system.engine.spawn_for(resource, activity, keep(reply, work));
-    match select(call, sleep_ns(ns_max)).await {
+    match select(call, sleep_ns(STEP_NS_MAX)).await {
         Either::First(done) => done,
         Either::Second(()) => Err(Gone),
     }

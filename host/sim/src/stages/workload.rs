@@ -47,27 +47,37 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Starts the tenants and their tasks; returns all activities that will be killed on the way.
-pub fn start(grid: &Grid, seed: u64, counts: &Rc<Counts>) -> Vec<ActivityId> {
+/// The activities of a seed.
+#[derive(Default)]
+pub struct Started {
+    /// Those at the top.
+    pub tenants: Vec<ActivityId>,
+    /// Those that will be killed on the way.
+    pub doomed: Vec<ActivityId>,
+}
+
+/// Starts the tenants and their tasks.
+pub fn start(grid: &Grid, seed: u64, counts: &Rc<Counts>) -> Started {
     let mut random = Random::new(seed, 2);
     let activities = &grid.engine.accounts().activities;
-    let mut doomed = Vec::new();
+    let mut started = Started::default();
     for _ in 0..1 + random.below(4) {
         let params = ActivityParams { weight: 1 + random.below(50) as u32, ..ActivityParams::default() };
         let Ok(tenant) = activities.create(None, "tenant", params) else { continue };
+        started.tenants.push(tenant);
         for _ in 0..random.below(3) {
             let Ok(process) = activities.create(Some(tenant), "process", ActivityParams::default()) else { continue };
             clients(grid, process, &mut random, counts);
             if random.once_in(2) {
-                doomed.push(process);
+                started.doomed.push(process);
             }
         }
         clients(grid, tenant, &mut random, counts);
         if random.once_in(4) {
-            doomed.push(tenant);
+            started.doomed.push(tenant);
         }
     }
-    doomed
+    started
 }
 
 fn clients(grid: &Grid, activity: ActivityId, random: &mut Random, counts: &Rc<Counts>) {

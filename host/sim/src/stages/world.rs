@@ -1,7 +1,8 @@
 //! One seed: chaos, then everything must end; then the checks.
 
+use crate::stages::failures::Failures;
 use crate::stages::grid::{Grid, Held, Order, build};
-use crate::stages::workload::{Counts, start};
+use crate::stages::workload::{Counts, Started, start};
 use gyre_account::{ActivityId, ResourceId};
 use gyre_engine::simulate::{Simulator, Stop};
 use gyre_machine::random::Random;
@@ -21,6 +22,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Of these answered that nobody answers, or given up.
     pub cut_short: u64,
+    /// Kernel failures in work for one of the tenants.
+    pub failures: usize,
 }
 
 const CHAOS_NS: u64 = 20_000_000;
@@ -33,20 +36,22 @@ const STEPS_MAX: u64 = 3_000_000;
 pub fn run(seed: u64) -> Outcome {
     let grid = build(seed);
     let counts = Rc::new(Counts::default());
-    let doomed = start(&grid, seed, &counts);
+    let Started { tenants, doomed } = start(&grid, seed, &counts);
     let killed = kill_them(&grid, seed, &doomed);
+    let failures = Failures::plan(&grid, seed, &tenants);
     let mut simulator = Simulator::new(grid.engine, seed);
     assert_ne!(simulator.run_for(CHAOS_NS, STEPS_MAX), Stop::Exhausted, "chaos takes too many turns");
     *grid.is_over.lock() = true;
     let stop = simulator.run(STEPS_MAX, || false);
     assert_eq!(stop, Stop::Quiet, "what was begun does not end");
     assert_eq!(killed.get(), doomed.len(), "not all kills were answered");
-    check(&grid, &counts);
+    check(&grid, &counts, &failures);
     Outcome {
         trace: simulator.trace_hash(),
         steps: simulator.steps(),
         requests: counts.sent.get(),
         cut_short: counts.gone.get() + counts.abandoned.get(),
+        failures: failures.count(),
     }
 }
 
@@ -65,7 +70,7 @@ fn kill_them(grid: &Grid, seed: u64, doomed: &[ActivityId]) -> Rc<Cell<usize>> {
     killed
 }
 
-fn check(grid: &Grid, counts: &Counts) {
+fn check(grid: &Grid, counts: &Counts, failures: &Failures) {
     let engine = grid.engine;
     for core in 0..engine.cores() {
         let partition = engine.accounts().line(core).partition();
@@ -77,12 +82,16 @@ fn check(grid: &Grid, counts: &Counts) {
         let device = usize::from(core == 0);
         assert_eq!(left, (device, 0, 0), "tasks, queued messages and timers left on core {core}");
     }
-    assert_eq!(Held::count(), 0, "objects are still held");
+    // A failure leaves the future of one task as it lies.
+    let lost = failures.count();
+    assert!(Held::count() <= lost, "{} objects are still held, {lost} may be lost", Held::count());
     let ended = counts.answered.get() + counts.gone.get() + counts.abandoned.get();
-    assert_eq!(ended, counts.sent.get(), "requests sent and ended");
+    assert!(ended <= counts.sent.get() && counts.sent.get() - ended <= lost as u64, "requests sent and ended");
     let (accepted, sent) = (grid.driver.accepted.load(Ordering::Relaxed), grid.driver.sent.load(Ordering::Relaxed));
     assert_eq!(sent, accepted, "frames that left the device, and requests that it took");
-    check_order(&grid.head.log.lock());
+    let mut log = grid.head.log.lock();
+    log.retain(|(order, _)| failures.tenant.is_none_or(|tenant| tenant.0 != order.activity));
+    check_order(&log);
 }
 
 /// Requests of one activity with one label: one at a time, in the order made.
