@@ -2,7 +2,7 @@
 //!
 //! A process ends as by SIGKILL. What its end needs is done in steps, each work of the process itself, so that a step that meets what the
 //! failure left behind fails for itself. A tenant as a whole ends where the failure may have hurt what its processes share, where it
-//! fails too often, or where what was lost is much of its memory. What is lost stays on its bill.
+//! fails too often, or where one of its processes cannot be ended alone. What is lost stays on its bill.
 
 use crate::assembly::System;
 use crate::host::tenant_of;
@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use gyre_account::{ActivityId, ResourceId};
 use gyre_engine::{Lost, Obituary, Reach};
 use gyre_linux::Process;
@@ -26,12 +26,8 @@ use gyre_object::SpinLock;
 
 /// Failures after which a tenant ends as a whole.
 const FAILURES_MAX: u32 = 100;
-/// The part of a tenant's memory that may be lost before it ends as a whole.
-const LOST_PART: u64 = 10;
 /// How long a step of an end may take, ns.
 const STEP_NS_MAX: u64 = 5_000_000_000;
-/// After this a payer's figures are what it holds, ns.
-const SETTLED_NS: u64 = 3_000_000;
 /// How long it may take to write a tenant's file system back, ns.
 const UNMOUNT_NS_MAX: u64 = 10_000_000_000;
 
@@ -44,7 +40,6 @@ const OF_TENANTS: [&str; 1] = ["ext2"];
 #[derive(Default)]
 pub struct Failures {
     count: AtomicU32,
-    lost_bytes: AtomicU64,
     has_ended: AtomicBool,
 }
 
@@ -143,40 +138,29 @@ fn end_process(system: &'static System, index: usize, process: Arc<Process>, kin
         let ended = bury(system, &process).await;
         ENDING.lock().retain(|(ended, _)| *ended != activity);
         let Some(running) = tenants::running(index) else { return };
-        let bytes = ended.unwrap_or(0);
-        let lost = running.failures.lost_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        log::info!(target: "contained", "process {} of {} has ended; {bytes} bytes are lost", process.id(), running.tenant.name());
-        let limit = system.engine.accounts().activities.memory_limit(running.tenant.activity());
-        match ended {
-            Err(Gone) => end_tenant(system, running, "the process cannot be ended alone"),
-            Ok(_) if lost > limit / LOST_PART => end_tenant(system, running, "too much of its memory is lost"),
-            Ok(_) => {}
+        if ended.is_err() {
+            end_tenant(system, running, "the process cannot be ended alone");
         }
     });
 }
 
-/// Ends a process from outside: all its threads are killed, those that are lost are removed. Answers what is lost with those, bytes; a
-/// process that ends by itself leaves nothing that could be told from what its tenant keeps.
-async fn bury(system: &'static System, process: &Arc<Process>) -> Result<u64, Gone> {
+/// Ends a process from outside: all its threads are killed, those that are lost are removed.
+async fn bury(system: &'static System, process: &Arc<Process>) -> Result<(), Gone> {
     let activity = process.activity();
     let killed = process.clone();
     step(system, activity, async move { killed.end(SIGKILL) }).await?;
     let left = process.clone();
     step(system, activity, async move { left.threads_changed.until(|| are_lost_alone(&left)).await }).await?;
     if process.is_over() {
-        return Ok(0);
+        return Ok(());
     }
     let held = process.clone();
     // Files and memory may hold what the failure has left closed: then they are lost, and the process ends all the same.
     let _ = step(system, activity, async move { exit::close_files(&held).await }).await;
     let held = process.clone();
     let _ = step(system, activity, async move { exit::give_up_memory(&held).await }).await;
-    // Cores pass on what they keep of a payer's figures within a millisecond.
-    sleep_ns(SETTLED_NS).await;
-    let lost_bytes = if activity.is_member() { system.engine.accounts().activities.held_bytes(activity) } else { 0 };
     let removed = process.clone();
-    step(system, activity, async move { exit::remove_all(&removed) }).await?;
-    Ok(lost_bytes)
+    step(system, activity, async move { exit::remove_all(&removed) }).await
 }
 
 /// Something once a process has no threads but lost ones.
