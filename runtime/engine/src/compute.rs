@@ -184,7 +184,8 @@ impl Engine {
             _ => None,
         };
         let share_at = self.may_share(&state).then(|| now.saturating_add(self.granularity_cycles).min(slice_end));
-        let look_at = [end, due_at, gate_at, share_at, state.timers.next(), self.next_watch(now)].into_iter().flatten().min();
+        let look_at =
+            [end, due_at, gate_at, share_at, state.timers.next(), self.next_watch(now)].into_iter().flatten().min();
         state.calm_until = match waiting.has_gates() {
             // Their policy may decide by the clock.
             true => 0,
