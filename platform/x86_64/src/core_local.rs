@@ -77,6 +77,7 @@ pub(crate) mod offset {
     pub(crate) const OPEN: usize = offset_of!(CoreBlock, open);
     pub(crate) const HEAP_FLOOR: usize = offset_of!(CoreBlock, heap_floor);
     pub(crate) const LOCK_FLOOR: usize = offset_of!(CoreBlock, lock_floor);
+    pub(crate) const ASKED_TO_END: usize = offset_of!(CoreBlock, asked_to_end);
     pub(crate) const RSP0: usize = offset_of!(CoreBlock, task_state) + offset_of!(TaskState, rsp0);
 }
 
