@@ -45,10 +45,12 @@ pub const LOOK_NS: u64 = 500_000_000;
 pub const GUARD_NS: u64 = 4_000_000_000;
 /// A core that has been in one piece of work for so long is asked to end it, ns.
 pub const ASK_NS: u64 = 1_000_000_000;
+/// For so long it may go on after it has seen the question, ns: a core whose hypervisor let it stand still comes to its end by itself.
+pub const GRACE_NS: u64 = 200_000_000;
 /// One that has been for so long says where it is and ends the machine, ns.
-pub const SHOW_NS: u64 = 5_000_000_000;
+pub const SHOW_NS: u64 = 10_000_000_000;
 /// One that does not say ends the machine unheard, ns.
-pub const UNREACHABLE_NS: u64 = 8_000_000_000;
+pub const UNREACHABLE_NS: u64 = 15_000_000_000;
 
 /// Weight of a queue of a resource of weight 1 within its activity: that of a process of nice value 0, so that lower ones have room.
 pub const WEIGHT_UNIT: u32 = 1024;

@@ -2,11 +2,11 @@
 //!
 //! A core that idles or runs a program is well however long that takes: whoever wants it interrupts it. In the kernel interrupts are off, so
 //! each core notes where a piece of work began (`gyre_machine::work_mark`), and the others look at the notes twice a second, idle ones too.
-//! After [`ASK_NS`] a core is asked: at the next safe point (a lock that is taken, a wait, an allocation) with no lock held the work ends by
-//! a panic. After [`SHOW_NS`] it gets an NMI, prints its trace and ends the machine. On a machine of one core nobody watches.
+//! After [`ASK_NS`] a core is asked: [`GRACE_NS`] after it has seen that at a safe point (a lock that is taken, a wait, an allocation), the
+//! work ends by a panic at the next one with no lock held. A core that a hypervisor let stand still ends its work within that time. After [`SHOW_NS`] it gets an NMI, prints its trace and ends the machine. On a machine of one core nobody watches.
 
 use crate::engine::Engine;
-use crate::limits::{ASK_NS, GUARD_NS, LOOK_NS, SHOW_NS, UNREACHABLE_NS};
+use crate::limits::{ASK_NS, GRACE_NS, GUARD_NS, LOOK_NS, SHOW_NS, UNREACHABLE_NS};
 use alloc::string::String;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -58,6 +58,8 @@ pub(crate) struct Watch {
     /// When it looks next, cycles.
     pub(crate) at: Cell<u64>,
     looked_at: Cell<u64>,
+    /// The mark of this core's own work that it was asked to end, and when it saw that, cycles.
+    seen: Cell<(u64, u64)>,
     sights: [Cell<Sight>; CORES_MAX],
 }
 
@@ -66,8 +68,19 @@ impl Watch {
         Watch {
             at: Cell::new(0),
             looked_at: Cell::new(0),
+            seen: Cell::new((0, 0)),
             sights: [const { Cell::new(Sight { mark: 0, stuck_ns: 0 }) }; CORES_MAX],
         }
+    }
+
+    /// True once the work with this mark has seen for so long that it shall end.
+    fn is_grace_over(&self, mark: u64, now: u64, grace_cycles: u64) -> bool {
+        let (of, since) = self.seen.get();
+        if of != mark {
+            self.seen.set((mark, now));
+            return false;
+        }
+        now.saturating_sub(since) >= grace_cycles
     }
 }
 
@@ -124,8 +137,12 @@ pub(crate) fn end_work() {
     if gyre_object::locks_held() > 0 || engine.state.here().try_borrow_mut().is_err() {
         return;
     }
+    let now = gyre_machine::now();
+    if !hot.watch.is_grace_over(mark, now, engine.cycles(GRACE_NS)) {
+        return;
+    }
     gyre_machine::forget_asked();
-    let ms = engine.ns(gyre_machine::now().saturating_sub(mark)) / 1_000_000;
+    let ms = engine.ns(now.saturating_sub(mark)) / 1_000_000;
     let (activity, resource) = current();
     let (at, task) = (engine.resource_name(resource), hot.running.get());
     if activity == ActivityId::INFRASTRUCTURE {
@@ -162,6 +179,15 @@ mod tests {
         let mut sight = Sight::default();
         assert!((0..1000).all(|_| sight.look(7, true, LOOK_NS) == Verdict::Well));
         assert!((1..1000).all(|mark| sight.look(mark, false, LOOK_NS) == Verdict::Well));
+    }
+
+    #[test]
+    fn work_that_goes_on_after_it_was_asked_has_a_grace() {
+        let watch = Watch::new();
+        assert!(!watch.is_grace_over(7, 100, 50), "a core that stood still sees the question for the first time");
+        assert!(!watch.is_grace_over(7, 149, 50));
+        assert!(watch.is_grace_over(7, 150, 50));
+        assert!(!watch.is_grace_over(8, 200, 50), "another piece of work");
     }
 
     #[test]

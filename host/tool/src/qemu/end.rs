@@ -15,6 +15,8 @@ pub enum End {
     SwitchedOff,
     /// The kernel panicked.
     Panicked,
+    /// A core hung in the kernel.
+    Hung,
     /// The kernel said what it lacks.
     NotStarted,
     /// The kernel ended with a code of its own.
@@ -29,6 +31,8 @@ pub enum End {
 
 /// The kernel's code 101, as of a Rust program that panicked.
 const CODE_PANIC: i32 = 101;
+/// The kernel's code where a core did not come back from a piece of work.
+const CODE_HUNG: i32 = 102;
 /// The kernel's code where it says on the console what it lacks.
 const CODE_NO_START: i32 = 3;
 
@@ -44,6 +48,7 @@ impl End {
             (1, _) if !said.trim().is_empty() => Self::Qemu(code),
             (1, _) => Self::SwitchedOff,
             (_, CODE_PANIC) if code % 2 == 1 => Self::Panicked,
+            (_, CODE_HUNG) if code % 2 == 1 => Self::Hung,
             (_, CODE_NO_START) if code % 2 == 1 => Self::NotStarted,
             (_, own) if code % 2 == 1 => match u8::try_from(own).unwrap_or(u8::MAX) {
                 native::EXIT_ENDED => Self::Orderly,
@@ -61,6 +66,7 @@ impl End {
             Self::NotWritten => "the machine has ended, but a file system could not be written back".into(),
             Self::SwitchedOff => "the machine switched itself off".into(),
             Self::Panicked => "the machine's kernel panicked".into(),
+            Self::Hung => "a core hung in the machine's kernel for seconds; the console says where".into(),
             Self::NotStarted => "the machine's kernel could not start".into(),
             Self::Code(code) => format!("the machine's kernel ended with code {code}"),
             Self::Reset => "the machine was reset (a triple fault), or QEMU was asked to end it".into(),
@@ -83,6 +89,7 @@ mod tests {
             (exit(1, ""), End::SwitchedOff),
             (exit(1, "cannot open"), End::Qemu(1)),
             (exit(203, ""), End::Panicked),
+            (exit(205, ""), End::Hung),
             (exit(7, ""), End::NotStarted),
             (exit(13, ""), End::Code(6)),
             (exit(0, ""), End::Reset),
