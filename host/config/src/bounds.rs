@@ -15,7 +15,7 @@ pub const BATCH_MAX: u16 = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Floor {
-    /// Not below what is held now and cannot be given back.
+    /// Not below what is held now, cached pages of files included.
     #[default]
     Held,
     /// As low as makes sense at all: who holds more loses programs.

@@ -1,12 +1,11 @@
 //! Whether a limit that the owner wishes for makes sense: at least what is held now, at most what the machine has.
 
 use crate::assembly::System;
-use crate::{storage, tenants};
+use crate::tenants;
 use gyre_account::ActivityId;
 use gyre_config::bounds::{Floor, MEMORY_BYTES_MIN, PROCESSES_MAX, SHARE_MAX};
 use gyre_engine::Engine;
 use gyre_linux::Errno;
-use gyre_machine::PAGE_BYTES;
 
 /// A percentage of everything, in thousandths: where shares are percentages nobody can have it all.
 const WHOLE: u32 = 100_000;
@@ -26,7 +25,11 @@ pub fn share(system: &System, share: Option<u32>) -> Result<(), Errno> {
 /// EINVAL for less than any program needs, ERANGE for more than the machine has, EBUSY for less than is held.
 pub fn memory(engine: &Engine, activity: ActivityId, bytes: u64, floor: Floor) -> Result<(), Errno> {
     range(bytes, gyre_x86_64::memory_statistics().total_bytes as u64)?;
-    if floor == Floor::Held && bytes < kept_bytes(engine, activity) { Err(Errno::EBUSY) } else { Ok(()) }
+    if floor == Floor::Held && bytes < engine.accounts().activities.held_bytes(activity) {
+        Err(Errno::EBUSY)
+    } else {
+        Ok(())
+    }
 }
 
 /// Checks a limit of each process' memory.
@@ -53,14 +56,6 @@ pub fn processes(index: usize, count: u32, floor: Floor) -> Result<(), Errno> {
         _ if floor == Floor::Held && (count as usize) < running.tenant.tree.lock().thread_count() => Err(Errno::EBUSY),
         _ => Ok(()),
     }
-}
-
-/// What an activity and those below it hold and cannot give back: all but the pages of files that the disk has, too.
-fn kept_bytes(engine: &Engine, activity: ActivityId) -> u64 {
-    let activities = &engine.accounts().activities;
-    let below = |payer: &ActivityId| activities.ancestors(*payer).any(|above| above == activity);
-    let clean = storage::clean_pages(below) as u64 * PAGE_BYTES as u64;
-    activities.held_bytes(activity).saturating_sub(clean)
 }
 
 fn range(bytes: u64, most: u64) -> Result<(), Errno> {

@@ -74,12 +74,6 @@ pub fn cache_usage(activity: ActivityId) -> Option<Usage> {
     CACHE.get()?.usage().into_iter().find(|usage| usage.activity == activity)
 }
 
-/// Pages of files that the disk has too, of all whom `is_meant` names.
-pub fn clean_pages(is_meant: impl Fn(&ActivityId) -> bool) -> usize {
-    let usage = CACHE.get().map(|cache| cache.usage()).unwrap_or_default();
-    usage.iter().filter(|usage| is_meant(&usage.activity)).map(|usage| usage.held.saturating_sub(usage.dirty)).sum()
-}
-
 /// Starts all block devices. One that fails is reported and left out.
 pub fn start(system: &'static System) -> Disks {
     let devices: Vec<Option<&'static VirtioDisk>> = virtio_devices(BLOCK_KIND)

@@ -23,9 +23,8 @@ impl Bounds<'_> {
     pub(super) fn memory(&self, whose: &Activity, value: &str) -> Result<u64> {
         let bytes = size("memory", value)?;
         let machine = self.snapshot.memory.total_bytes;
-        let held = kept_bytes(whose);
         within("memory", value, bytes, (machine, "the machine's memory"))?;
-        self.holds(&whose.name, value, bytes, held)?;
+        self.holds(&whose.name, value, bytes, whose.memory_bytes)?;
         Ok(bytes)
     }
 
@@ -67,14 +66,12 @@ impl Bounds<'_> {
             return Ok(());
         }
         let message = format!("{whose} holds {} now, more than {value}", show_bytes(held));
-        let help = format!("at least {}, or --force: programs that want more are ended then", show_bytes(held));
+        let help = format!(
+            "at least {} (gyre evict drops what is cached of files), or --force: programs that want more are ended then",
+            show_bytes(held)
+        );
         Err(Failure::with_help(message, help))
     }
-}
-
-/// What an activity cannot give back: all but the pages of files that the disk has, too.
-fn kept_bytes(whose: &Activity) -> u64 {
-    whose.memory_bytes.saturating_sub(whose.cache_bytes.saturating_sub(whose.cache_dirty_bytes))
 }
 
 /// A number of bytes, with its unit: a bare number is more often a mistake than a number of bytes.
@@ -108,8 +105,6 @@ mod tests {
             name: "gold".into(),
             kind: ActivityKind::Tenant,
             memory_bytes: 40 << 20,
-            cache_bytes: 12 << 20,
-            cache_dirty_bytes: 2 << 20,
             processes: 3,
             ..Activity::default()
         };
@@ -137,8 +132,8 @@ mod tests {
         assert!(told(bounds.memory(gold, "1")).contains("`1` has no unit"));
         assert!(told(bounds.memory(gold, "1 B")).contains("1.00 MiB to 512 MiB, the machine's memory"));
         assert!(told(bounds.memory(gold, "900 GiB")).contains("512 MiB, the machine's memory"));
-        assert!(told(bounds.memory(gold, "29 MiB")).contains("gold holds 30.0 MiB now, more than 29 MiB"));
-        assert_eq!(bounds.memory(gold, "30 MiB").unwrap(), 30 << 20);
+        assert!(told(bounds.memory(gold, "39 MiB")).contains("gold holds 40.0 MiB now, more than 39 MiB"));
+        assert_eq!(bounds.memory(gold, "40 MiB").unwrap(), 40 << 20);
         assert!(told(bounds.process_memory(gold, 64 << 20, "65 MiB")).contains("the tenant's limit"));
         assert!(told(bounds.process_memory(gold, 64 << 20, "8 MiB")).contains("(nginx) of gold holds 9.00 MiB"));
         assert!(told(bounds.processes(gold, "2")).contains("3 processes and threads now"));
