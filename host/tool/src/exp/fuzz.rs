@@ -42,25 +42,7 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 /// What the attacker may hold more at its end than before its first call, in bytes: names that were looked at, its log.
 const KEPT_BYTES_MAX: f64 = 4.0 * 1048576.0;
 /// Calls that stop the machine for a reason that is known and not mended yet.
-const KNOWN: &[&str] = &[
-    "timerfd_settime",
-    "timer_settime",
-    "setitimer",
-    "many_timers",
-    "mremap",
-    "gyre_flow_source",
-    "sockets_in_flight",
-    "chain_of_epolls",
-    "many_epoll_members",
-    "tee",
-    "splice",
-    "poll",
-    "ppoll",
-    "select",
-    "pselect6",
-    "io_submit",
-    "ring_entry",
-];
+const KNOWN: &[&str] = &[];
 
 /// What a run has seen so far.
 struct Seen {
