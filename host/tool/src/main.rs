@@ -42,7 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command};
-use failure::{Failure, Result};
+use failure::{Failure, Kind, Result};
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
@@ -51,12 +51,7 @@ fn main() -> ExitCode {
         Ok(_) if out::has_failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(failure) => {
-            // What a program of ours says that the same Ctrl-C has ended is no news.
-            let failure = if stop::is_interrupted() && failure.kind != failure::Kind::Machine {
-                Failure::interrupted()
-            } else {
-                failure
-            };
+            let failure = if is_of_interruption(&failure) { Failure::interrupted() } else { failure };
             eprintln!("{:?}", failure.report);
             // What was to be read by a program is one document: the result, or else why there is none.
             if is_for_programs && !out::has_written() {
@@ -65,6 +60,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.kind as u8)
         }
     }
+}
+
+/// What a program of ours says that the same Ctrl-C has ended is no news. What is said of a machine that was ended so is.
+fn is_of_interruption(failure: &Failure) -> bool {
+    stop::is_interrupted() && matches!(failure.kind, Kind::Failed | Kind::Environment)
 }
 
 fn dispatch(command: Command) -> Result<ExitCode> {
