@@ -118,6 +118,7 @@ fn fail_now() {
 /// Steps below each other on a host, whose stack is not used up.
 const HOST_DEPTH: u64 = 100;
 
+// recursion: at most as deep as the stack, because it is made to use that up; it is built with fault injection only
 /// Calls itself until the heap finds too little stack.
 #[inline(never)]
 fn use_up_stack(depth: u64) -> u64 {
@@ -131,7 +132,8 @@ fn use_up_stack(depth: u64) -> u64 {
     }
 }
 
-/// The same without a look at what is left.
+// recursion: at most as deep as the stack, because it is made to overflow that; it is built with fault injection only
+/// Calls itself without a look at what is left of the stack.
 #[inline(never)]
 fn overflow_stack(depth: u64) -> u64 {
     if cfg!(not(target_os = "none")) && depth > HOST_DEPTH {

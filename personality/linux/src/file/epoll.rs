@@ -214,7 +214,7 @@ impl Epoll {
                 self.put_first(item);
                 break;
             }
-            *left -= 1;
+            *left = left.saturating_sub(1);
             if let Some((event, keep)) = seen {
                 tell(event);
                 count = usize::saturating_add(count, 1);

@@ -29,7 +29,7 @@ impl State {
     /// Moves the deadline of an interval behind `now`; answers the expiries until then.
     fn forward(&mut self, now: u64) -> u64 {
         let Some(deadline) = self.deadline.filter(|deadline| *deadline <= now) else { return 0 };
-        let Some(more) = (now - deadline).checked_div(self.interval) else {
+        let Some(more) = now.saturating_sub(deadline).checked_div(self.interval) else {
             self.deadline = None;
             return 1;
         };
