@@ -75,7 +75,7 @@ fn mourn(system: &'static System, obituary: &Obituary) {
     let process = running.and_then(|running| process_of(running, obituary.activity));
     tell(system, obituary, index, process.as_deref());
     let (Some(index), Some(running)) = (index, running) else { return };
-    let count = running.failures.count.fetch_add(1, Ordering::Relaxed) + 1;
+    let count = running.failures.count.fetch_add(1, Ordering::Relaxed).saturating_add(1);
     let reason = match (obituary.reach, &process) {
         (Reach::Process, Some(_)) if count < FAILURES_MAX => None,
         (Reach::Process, Some(_)) => Some("it has failed too often"),
@@ -128,7 +128,7 @@ fn end_process(system: &'static System, index: usize, process: Arc<Process>, kin
     {
         let mut ending = ENDING.lock();
         if let Some((_, threads)) = ending.iter_mut().find(|(ended, _)| *ended == activity) {
-            *threads += lost;
+            *threads = threads.saturating_add(lost);
             drop(ending);
             return process.threads_changed.wake_all();
         }
