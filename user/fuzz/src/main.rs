@@ -6,6 +6,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod calls;
+mod clear;
 mod counts;
 mod deep;
 mod kinds;

@@ -9,6 +9,7 @@ use fastrand::Rng;
 
 use crate::{
     calls,
+    clear::clear,
     counts::Counts,
     options::{Options, User},
     slots,
@@ -58,7 +59,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 
 /// Leaves nothing behind, then stays: whoever looks at the tenant's memory sees what it still holds.
 fn rest(options: &Options) -> ! {
-    let _ = std::fs::remove_dir_all(&options.folder);
+    clear(Path::new(&options.folder));
     // What is kept of files: gyre_evict of the own tenant.
     sys::short(0x1029, [u64::MAX, 0, 0]);
     loop {
@@ -95,7 +96,7 @@ fn chosen(options: &Options, seed: u64) -> Vec<usize> {
 /// Makes one round in an empty folder.
 fn one(options: &Options, round: &Round, user: &str) -> Result<(), String> {
     let folder = Path::new(&options.folder);
-    let _ = std::fs::remove_dir_all(folder);
+    clear(folder);
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let _ = std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o777));
     let leader = sys::short(libc::SYS_fork as u64, []);
