@@ -1,20 +1,21 @@
-//! Asynchronous input and output: work that its asker does not wait for.
+//! Asynchronous input and output: pieces of work that run without a waiting caller.
 
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
 use gyre_message::{Gone, protocol};
 
-/// A piece of work: it does its requests one after the other, and tells whom it concerns itself. Answers how many bytes it moved.
+/// A piece of work. It makes its requests one after the other, tells its outcome to its owner itself, and answers how
+/// many bytes it moved.
 pub type Work = Pin<Box<dyn Future<Output = u64> + Send>>;
 
 /// Most pieces of work that one activity has under way.
 pub const UNDER_WAY_MAX: usize = 4096;
 
-/// Why work was not begun.
+/// The reason why work was not begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AsyncIoError {
-    /// The activity has as much under way as it may: later, when some of it is done.
+    /// The activity has [`UNDER_WAY_MAX`] pieces of work under way. Ask again when some of them are done.
     Full,
     /// The server is gone.
     Gone,
@@ -27,10 +28,10 @@ impl From<Gone> for AsyncIoError {
 }
 
 protocol! {
-    /// What the asynchronous I/O resource does for others.
+    /// The requests of the asynchronous I/O resource.
     pub mod async_io {
-        /// Does the work in the name of who asks, in the order of the resource's scheduler. Answers when it is done; the work goes on if
-        /// nobody waits for the answer.
+        /// Does the work in the name of the caller's activity, in the order of the resource's scheduler. Answers when
+        /// it is done. The work goes on if the caller drops the answer.
         async fn run(work: Work) -> Result<(), AsyncIoError>;
     }
 }

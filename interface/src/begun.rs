@@ -1,4 +1,13 @@
-//! A transfer that was begun while a file system was looked at: its requests are at the disk, and who looked waits for them.
+//! Transfers that a look at a file system begins: their requests are at the disk while the caller still runs.
+//!
+//! Protocol of use: a file system sends its requests, makes a [`Begun`] of their calls and a [`Hold`] of what must
+//! not change until the device has answered, and returns it from its near part ([`crate::near`]). The caller then
+//! either awaits [`Begun::done`] or leaves a closure with [`Begun::then`].
+//!
+//! States: under way (parts without an answer), finished ([`Hold::finish`] has been called, at most one more request
+//! follows), done. Dropping a `Begun` early keeps the hold until the device has answered.
+//!
+//! Left out: cancelling. A device's request cannot be taken back.
 
 use crate::block::BlockError;
 use crate::files::FileError;
@@ -12,11 +21,11 @@ use gyre_message::{Call, ending, spawn};
 use gyre_object::Bytes;
 use smallvec::SmallVec;
 
-/// A request to the disk for a part of it.
+/// One request to the disk, for a part of a transfer.
 pub enum Part {
-    /// One that reads.
+    /// A request that reads.
     Read(Call<Result<Vec<Bytes>, BlockError>>),
-    /// One that writes.
+    /// A request that writes.
     Write(Call<Result<(), BlockError>>),
 }
 
@@ -29,24 +38,24 @@ impl Part {
     }
 }
 
-/// Something that must stay as it is until the device has answered.
+/// Something that must stay unchanged until the device has answered.
 pub trait Hold: Send + Sync {
-    /// It may change from here on.
+    /// Ends the protection: the object may change from here on.
     fn let_go(&self);
-    /// The device has done all, or not all: has somebody do what is to be done then, and answers what must be waited for before anybody is
-    /// told. Never waits.
-    fn settle(self: Arc<Self>, is_done: bool) -> Option<Part> {
+    /// Tells that the device has answered every request; `is_done` says whether all succeeded. Starts what must
+    /// follow, and returns a further request that callers must wait for. Never waits.
+    fn finish(self: Arc<Self>, is_done: bool) -> Option<Part> {
         let _ = is_done;
         None
     }
 }
 
-/// Lets go when it is dropped.
+/// Lets go of its hold when it is dropped.
 // recursion: at most 2, because what is held for a device holds nothing that waits for one
 pub struct Held(Arc<dyn Hold>);
 
 impl Held {
-    /// Of something that is held from now on.
+    /// Holds `hold` from now on.
     pub fn new(hold: Arc<dyn Hold>) -> Held {
         Held(hold)
     }
@@ -58,21 +67,21 @@ impl Drop for Held {
     }
 }
 
-/// How far it has come.
+/// The progress of a transfer.
 struct Steps {
-    /// The bytes, or the first error.
+    /// The number of bytes, or the first error.
     result: Result<usize, FileError>,
-    /// What another one has begun.
+    /// A transfer that another caller has begun and that this one waits for.
     others: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Those without an answer yet.
+    /// The requests without an answer yet.
     parts: SmallVec<[Part; 2]>,
     held: Option<Held>,
-    is_settled: bool,
+    is_finished: bool,
 }
 
 impl Default for Steps {
     fn default() -> Steps {
-        Steps { result: Ok(0), others: None, parts: SmallVec::new(), held: None, is_settled: true }
+        Steps { result: Ok(0), others: None, parts: SmallVec::new(), held: None, is_finished: true }
     }
 }
 
@@ -84,7 +93,7 @@ impl Steps {
         }
         loop {
             ready!(self.poll_parts(context));
-            match self.settle() {
+            match self.finish() {
                 Some(part) => self.parts.push(part),
                 None => return Poll::Ready(self.result),
             }
@@ -102,47 +111,47 @@ impl Steps {
         Poll::Ready(())
     }
 
-    fn settle(&mut self) -> Option<Part> {
-        let is_settled = core::mem::replace(&mut self.is_settled, true);
-        let hold = self.held.as_ref().filter(|_| !is_settled)?.0.clone();
-        hold.settle(self.result.is_ok())
+    fn finish(&mut self) -> Option<Part> {
+        let is_finished = core::mem::replace(&mut self.is_finished, true);
+        let hold = self.held.as_ref().filter(|_| !is_finished)?.0.clone();
+        hold.finish(self.result.is_ok())
     }
 
-    /// Something is to be done yet, whoever wants to know.
+    /// Returns whether requests or the finish are still to come.
     fn is_under_way(&self) -> bool {
-        !self.is_settled || !self.parts.is_empty()
+        !self.is_finished || !self.parts.is_empty()
     }
 }
 
-/// The transfer. Where it is dropped before its end, what it holds is held until the device has answered all the same.
+/// A transfer under way. If it is dropped early, what it holds stays held until the device has answered.
 #[must_use = "the device transfers, whoever waits"]
 pub struct Begun {
     steps: Steps,
 }
 
 impl Begun {
-    /// A transfer of so many bytes.
+    /// Makes a transfer of `bytes` bytes out of its requests and its hold.
     pub fn new(bytes: usize, parts: impl Iterator<Item = Part>, held: Held) -> Begun {
         let steps =
-            Steps { result: Ok(bytes), parts: parts.collect(), held: Some(held), is_settled: false, others: None };
+            Steps { result: Ok(bytes), parts: parts.collect(), held: Some(held), is_finished: false, others: None };
         Begun { steps }
     }
 
-    /// What another one has begun, and this one waits for.
+    /// Waits for a transfer that another caller has begun.
     pub fn of_another(done: impl Future<Output = ()> + Send + 'static) -> Begun {
         Begun { steps: Steps { others: Some(Box::pin(done)), ..Steps::default() } }
     }
 
-    /// Waits for the device; answers the bytes. All of its requests are waited for, also where one fails.
+    /// Waits until the device has answered all requests, also if one fails, and returns the number of bytes.
     ///
     /// # Errors
-    /// That of the request that was waited for first among those that failed.
+    /// The error of the request that was waited for first among those that failed.
     pub async fn done(mut self) -> Result<usize, FileError> {
         poll_fn(|context| self.steps.poll_done(context)).await
     }
 
-    /// Does `then` with what [`Begun::done`] answers once the device has answered, in the turn of who answers: no task waits for it. `then`
-    /// is short and never waits.
+    /// Calls `then` with the result of [`Begun::done`] once the device has answered. `then` runs within the turn in
+    /// which the last answer comes, so no task waits; it must be short and never wait.
     pub fn then(self, then: impl FnOnce(Result<usize, FileError>) + Send + 'static) {
         let mut begun = self;
         ending(poll_fn(move |context| begun.steps.poll_done(context)), then);
@@ -154,7 +163,7 @@ impl Drop for Begun {
         if self.steps.is_under_way() {
             let mut steps = core::mem::take(&mut self.steps);
             spawn(async move {
-                // Who wanted to know is gone.
+                // The caller is gone, so the result is not needed.
                 let _ = poll_fn(|context| steps.poll_done(context)).await;
             });
         }

@@ -6,12 +6,13 @@ use gyre_object::Bytes;
 
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;
-/// Most bytes of one request: what one call reads or writes past the cache may be as much, and what one reader's
-/// pages are fetched with (docs/decisions/0013).
+/// Most bytes of one request. A call past the cache, or the pages fetched for one reader, may use that much
+/// (docs/decisions/0013).
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Most views of one request.
 pub const REQUEST_VIEWS_MAX: usize = MERGED_BYTES_MAX / SECTOR_BYTES;
-/// Adjacent requests, or changed pages of a file cache, are merged up to so many bytes, and only within an activity (V19).
+/// Most bytes that adjacent requests, or changed pages of a file cache, are merged into. Only those of one activity
+/// are merged.
 pub const MERGED_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a block request failed.
@@ -35,17 +36,17 @@ impl From<Gone> for BlockError {
     }
 }
 
-/// What a device is.
+/// Size and kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Size in sectors.
     pub sectors: u64,
-    /// True where it refuses writes.
+    /// True if it refuses writes.
     pub read_only: bool,
 }
 
 impl Geometry {
-    /// Says whether the device can do a read or write of these views: whole sectors, in bounds, not too many.
+    /// Checks that the device can read or write these views: whole sectors, in bounds, not too many.
     ///
     /// # Errors
     /// [`BlockError::OutOfRange`].
@@ -64,7 +65,7 @@ impl Geometry {
 }
 
 protocol! {
-    /// What a block device does for others.
+    /// The requests of a block device.
     pub mod block {
         /// Tells size and kind. Idempotent.
         async fn geometry() -> Result<Geometry, BlockError>;

@@ -1,4 +1,13 @@
-//! File systems: one protocol for ext2, tmpfs and whatever else holds files. Nodes are named by number.
+//! File systems: one protocol for ext2, tmpfs and every other holder of files. Nodes are named by number.
+//!
+//! Protocol of use: [`files::root`] gives the first node, [`files::lookup`] the others. A node lives as long as it
+//! has a name or is open; so [`files::open`] comes before reads and writes, and [`files::close`] after. The caller
+//! checks permissions and walks paths; the server knows neither users nor mount points.
+//!
+//! Contents move by reference ([`Bytes`], [`Page`]), never by copying into a message. Clients first look at the near
+//! part ([`Near`]), which answers at once what is in memory, and send the request if it answers `None`.
+//!
+//! Left out: waiting for locks of files, notices of changes and mapped pages; the personality keeps these.
 
 use alloc::vec::Vec;
 use gyre_message::{Gone, protocol};
@@ -7,8 +16,9 @@ use gyre_object::{Bytes, Page};
 use crate::block::BlockError;
 use crate::near::Near;
 
-/// Names a node of one file system for as long as that exists: what is made later never has the same name, whatever place it takes
-/// on the disk. Who acts on a node that is gone gets [`FileError::Stale`]. What programs see is [`Attributes::number`].
+/// Names a node of one file system for as long as that exists. A later node never has the same name, even if it takes
+/// the same place on the disk. Requests for a node that is gone answer [`FileError::Stale`]. Programs see
+/// [`Attributes::number`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u64);
 
@@ -60,6 +70,8 @@ pub enum FileError {
     TooMuch,
     /// The server is gone (EIO).
     Gone,
+    /// The asker may not (EACCES).
+    Denied,
 }
 
 impl From<BlockError> for FileError {
@@ -79,7 +91,7 @@ impl From<Gone> for FileError {
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
     /// A regular file.
@@ -98,7 +110,7 @@ pub enum NodeKind {
     Socket,
 }
 
-/// Everything `stat` tells.
+/// Everything that `stat` tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes {
     /// The node.
@@ -129,7 +141,7 @@ pub struct Attributes {
     pub changed_ns: u64,
 }
 
-/// What [`files::set_attributes`] changes; `None` leaves it.
+/// The changes of [`files::set_attributes`]; `None` leaves a value as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AttributeChange {
     /// Permission bits.
@@ -146,7 +158,7 @@ pub struct AttributeChange {
     pub modified_ns: Option<u64>,
 }
 
-/// What to create.
+/// A node to create.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewNode {
     /// Its kind.
@@ -163,19 +175,19 @@ pub struct NewNode {
     pub device: u64,
 }
 
-/// What a rename does about the new name.
+/// The way in which a rename treats the new name.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RenameMode {
-    /// Whatever it leads to is replaced.
+    /// The node that it leads to is replaced.
     #[default]
     Replace,
     /// It must be free, else [`FileError::Exists`].
     Keep,
-    /// It must lead to something, and both names exchange what they lead to.
+    /// It must lead to a node, and both names exchange their nodes.
     Exchange,
 }
 
-/// What setting an extended attribute demands of the one that is there.
+/// The demand of setting an extended attribute on the one that is there.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Presence {
     /// Nothing.
@@ -187,12 +199,12 @@ pub enum Presence {
     Present,
 }
 
-/// What is looked for in a sparse file.
+/// The thing to look for in a sparse file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sought {
     /// The next byte that is stored.
     Data,
-    /// The next byte that is not; the end of the file counts.
+    /// The next byte that is not stored; the end of the file counts.
     Hole,
 }
 
@@ -205,7 +217,7 @@ pub struct DirectoryEntry {
     pub number: u64,
     /// Its kind.
     pub kind: NodeKind,
-    /// Where to go on reading after this entry.
+    /// The position from which to read on after this entry.
     pub next: u64,
 }
 
@@ -227,13 +239,13 @@ pub struct FileSystemStatistics {
 }
 
 protocol! {
-    /// What a file system does for others. Permissions are checked by the caller.
+    /// The requests of a file system. The caller checks permissions.
     pub mod files near Near {
-        /// The root directory's node.
+        /// Returns the root directory's node.
         async fn root() -> Result<NodeId, FileError>;
         /// Finds a name ("." and ".." included, but not above the root).
         async fn lookup(directory: NodeId, name: Name) -> Result<Attributes, FileError>;
-        /// Attributes of a node.
+        /// Returns attributes of a node.
         async fn attributes(node: NodeId) -> Result<Attributes, FileError>;
         /// Changes attributes, size included (truncation).
         async fn set_attributes(node: NodeId, change: AttributeChange) -> Result<Attributes, FileError>;
@@ -241,66 +253,70 @@ protocol! {
         async fn read_directory(node: NodeId, from: u64, bytes_max: usize) -> Result<Vec<DirectoryEntry>, FileError>;
         /// Creates a node under a name.
         async fn create(directory: NodeId, name: Name, new: NewNode) -> Result<Attributes, FileError>;
-        /// Another name for a node that is not a directory.
+        /// Gives a node that is not a directory another name.
         async fn link(node: NodeId, directory: NodeId, name: Name) -> Result<(), FileError>;
-        /// Removes a name of something that is not a directory. The node lives on while it is open.
+        /// Removes a name of a node that is not a directory. The node lives on while it is open.
         async fn unlink(directory: NodeId, name: Name) -> Result<(), FileError>;
         /// Removes an empty directory.
         async fn remove_directory(directory: NodeId, name: Name) -> Result<(), FileError>;
-        /// Renames atomically; `mode` says what becomes of what the new name leads to.
+        /// Renames atomically; `mode` says how the node of the new name is treated.
         async fn rename(from: NodeId, from_name: Name, to: NodeId, to_name: Name, mode: RenameMode) -> Result<(), FileError>;
         /// Creates a file without a name near `directory`, open once; `link` gives it a name as long as it is open.
         async fn create_nameless(directory: NodeId, new: NewNode) -> Result<Attributes, FileError>;
-        /// The target of a symbolic link.
+        /// Returns the target of a symbolic link.
         async fn read_link(node: NodeId) -> Result<Vec<u8>, FileError>;
         /// Keeps a node alive while it is open, also without names.
         async fn open(node: NodeId) -> Result<Attributes, FileError>;
         /// Ends one `open`. Frees the node with its last name and user.
         async fn close(node: NodeId) -> Result<(), FileError>;
-        /// The cached page of a file, shared: read-only for the caller unless it maps it shared and writable and calls `page_dirtied`. Zeroes beyond the end.
+        /// Returns the cached page of a file, shared: read-only for the caller unless it maps it shared and writable
+        /// and calls `page_dirtied`. Bytes beyond the file's end are zeroes.
         async fn page(node: NodeId, index: u64) -> Result<Page, FileError>;
-        /// A page got from `page` was written through a mapping.
+        /// Tells that a page got from `page` was written through a mapping.
         async fn page_dirtied(node: NodeId, index: u64) -> Result<(), FileError>;
-        /// Reads by reference; fewer bytes at the end of the file, none beyond it.
+        /// Reads by reference. Answers fewer bytes at the end of the file, none beyond it.
         async fn read(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
-        /// The same for who reads here and there: nothing that is not asked for is brought from the disk.
-        async fn read_alone(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
-        /// Writes; extends the file. Answers the bytes written.
+        /// Reads as `read` does, without read-ahead: for callers with random access.
+        async fn read_random(node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError>;
+        /// Writes and extends the file. Answers the bytes written.
         async fn write(node: NodeId, offset: u64, data: Vec<Bytes>) -> Result<usize, FileError>;
-        /// Reads past the cache, straight from the device into the views, where the file system has one, else [`FileError::Unsupported`].
-        /// Offset, lengths and places in memory are multiples of a sector, else [`FileError::Invalid`]. Answers the bytes that the file
-        /// has there; fewer than asked for at its end, none beyond it, and of large requests. The views may have changed beside an error.
+        /// Reads past the cache, straight from the device into the views; file systems without a device answer
+        /// [`FileError::Unsupported`]. Offset, lengths and addresses must be multiples of a sector, else
+        /// [`FileError::Invalid`]. Answers the bytes that the file has there: fewer than asked for at its end and of
+        /// large requests, none beyond it. After an error the views may have changed.
         async fn read_direct(node: NodeId, offset: u64, into: Vec<Bytes>) -> Result<usize, FileError>;
-        /// Overwrites past the cache, straight from the views to the device; as `read_direct`. Answers the bytes written: what is left
-        /// begins where the file has no space on the device yet, and is for `write`. Nobody has it durable before `sync`.
+        /// Overwrites past the cache, straight from the views to the device, with the bounds of `read_direct`.
+        /// Answers the bytes written; the rest begins at a place for which the file has no space on the device yet,
+        /// and is for `write`. The bytes are durable only after `sync`.
         async fn write_direct(node: NodeId, offset: u64, from: Vec<Bytes>) -> Result<usize, FileError>;
-        /// Writes at the end of the file, whatever that is then; answers the offset where it was written.
+        /// Writes at the end that the file has then. Answers the offset at which it was written.
         async fn append(node: NodeId, data: Vec<Bytes>) -> Result<u64, FileError>;
-        /// Takes space for a range of a file, which reads as zeroes where it was a hole; the file grows to the end of the range.
+        /// Takes space for a range of a file, which reads as zeroes if it was a hole; the file grows to the end of the range.
         async fn allocate(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
         /// Gives a range of a file back: it reads as zeroes, whole blocks become holes, the size stays.
         async fn punch(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
-        /// The next position of data or of a hole from `offset` on, which lies in the file; [`FileError::NotFound`] where no data follows.
+        /// Returns the next position of data or of a hole from `offset` on, which lies in the file;
+        /// [`FileError::NotFound`] if no data follows.
         async fn seek(node: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError>;
-        /// The value of an extended attribute; names have their prefix ("user.").
+        /// Returns the value of an extended attribute; names have their prefix ("user.").
         async fn extended(node: NodeId, name: Name) -> Result<Vec<u8>, FileError>;
         /// Sets an extended attribute.
         async fn set_extended(node: NodeId, name: Name, value: Vec<u8>, demand: Presence) -> Result<(), FileError>;
         /// Removes an extended attribute.
         async fn remove_extended(node: NodeId, name: Name) -> Result<(), FileError>;
-        /// The names of all extended attributes.
+        /// Returns the names of all extended attributes.
         async fn list_extended(node: NodeId) -> Result<Vec<Name>, FileError>;
-        /// Brings the dirty pages of a node to the device without making them durable.
+        /// Writes the dirty pages of a node to the device without making them durable.
         async fn write_out(node: NodeId) -> Result<(), FileError>;
-        /// Makes a node's contents and what is needed to find it durable.
+        /// Makes a node's contents, and the metadata needed to find them, durable.
         async fn sync(node: NodeId) -> Result<(), FileError>;
         /// Makes everything durable that the current activity has written.
         async fn sync_all() -> Result<(), FileError>;
-        /// Writes the contents of a part of a file back, without what is needed to find it after a crash (sync_file_range).
+        /// Writes a part of a file back, without the metadata needed to find it after a crash (sync_file_range).
         async fn write_back(node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError>;
-        /// Drops what is cached of a part of a file and can be had again: clean pages that nobody holds. Answers their bytes.
+        /// Drops cached clean pages of a part of a file that are not in use. Answers their bytes.
         async fn evict(node: NodeId, offset: u64, bytes: u64) -> Result<u64, FileError>;
-        /// Space and names.
+        /// Returns the figures of space and names.
         async fn statistics() -> Result<FileSystemStatistics, FileError>;
     }
 }

@@ -1,7 +1,9 @@
-//! I/O streams (2013 paper, section IV-E): what programs and flows read and write by reference, as requests that cost their bytes.
+//! I/O streams (2013 paper, section IV-E): programs and flows read and write by reference, in requests that cost
+//! their bytes.
 //!
-//! The resource stands between who moves data and what holds them, so that its scheduler can divide bytes among activities also
-//! where the data are in memory. Besides it has byte streams of its own, whose ends programs write to and read from.
+//! The resource stands between those who move data and the objects that hold them, so that its scheduler can divide
+//! bytes among activities even if the data are in memory. It also has byte streams of its own, whose ends programs
+//! write to and read from.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,10 +19,10 @@ use crate::readiness::Readiness;
 /// Bytes that a stream holds at most: a writer waits beyond them.
 pub const STREAM_BYTES_MAX: usize = 256 << 10;
 
-/// Why nothing was moved.
+/// The reason why no bytes were moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamError {
-    /// Nothing is there yet, or there is no room: again when its readiness says so (EAGAIN).
+    /// Nothing is there yet, or there is no room. Ask again when the object's readiness says so (EAGAIN).
     Later,
     /// The other end is closed (EPIPE).
     Broken,
@@ -44,27 +46,29 @@ impl From<OutOfMemory> for StreamError {
     }
 }
 
-/// Bytes taken: fewer than asked for where there are no more now, none at the end.
+/// The bytes taken: fewer than asked for if there are no more now, none at the end.
 pub type Taken = Result<Vec<Bytes>, StreamError>;
 /// A reading under way.
 pub type Taking = Pin<Box<dyn Future<Output = Taken> + Send>>;
 /// A writing under way; how many bytes the object has taken.
 pub type Giving = Pin<Box<dyn Future<Output = Result<usize, StreamError>> + Send>>;
 
-/// What holds data: a file, a socket, an end of a stream. Waits for devices where it must, never for who is at the other end.
+/// An object that holds data: a file, a socket, an end of a stream. Its methods may wait for devices, never for the
+/// peer at the other end.
 pub trait Endpoint: Send + Sync {
-    /// Reads up to `bytes` from `offset` on by reference; without places of its own it ignores the offset.
+    /// Reads up to `bytes` from `offset` on by reference; an object without places ignores the offset.
     fn take(self: Arc<Self>, offset: u64, bytes: usize) -> Taking;
-    /// The same at once, without a message or memory for a future; `None`, and nothing taken, where that cannot be.
+    /// Reads at once as `take` does, without a message or memory for a future. Answers `None`, and takes nothing, if
+    /// that is not possible.
     fn take_near(&self, offset: u64, bytes: usize) -> Option<Taken>;
-    /// Writes what it has room for, at `offset` or, where there is none, where writing goes on.
+    /// Writes as much as there is room for, at `offset`, or with `None` at the object's own position.
     fn give(self: Arc<Self>, offset: Option<u64>, data: Vec<Bytes>) -> Giving;
-    /// The same at once; gives the data back where that cannot be.
+    /// Writes at once as `give` does.
     ///
     /// # Errors
-    /// The data, nothing of which was taken.
+    /// The data, if that is not possible; nothing of it was taken.
     fn give_near(&self, offset: Option<u64>, data: Vec<Bytes>) -> Result<Result<usize, StreamError>, Vec<Bytes>>;
-    /// What it is ready for; `None` where it never answers [`StreamError::Later`].
+    /// Returns the object's readiness; `None` if it never answers [`StreamError::Later`].
     fn readiness(&self) -> Option<Arc<Readiness>>;
 }
 
@@ -76,22 +80,25 @@ pub struct StreamEnds {
     pub writer: Arc<dyn Endpoint>,
 }
 
-/// The near part: for who looks at an object itself, in a visit of this resource.
+/// The near part: for callers that look at an object themselves, in a visit of this resource.
 pub trait Meter: Sync {
-    /// So many bytes were moved in this visit: what it costs.
+    /// Counts the bytes that this visit has moved; they are its cost.
     fn passed(&'static self, bytes: usize);
 }
 
 protocol! {
-    /// What the I/O stream resource does for others. All of it is bytes of who asks, counted when they have been moved.
+    /// The requests of the I/O stream resource. They move bytes of the caller's activity, which are counted when they
+    /// have been moved.
     pub mod io_stream near Meter {
-        /// An empty stream. Repeating it makes another one.
+        /// Opens an empty stream. Repeating it makes another one.
         async fn open() -> Result<StreamEnds, StreamError>;
-        /// Reads by reference, see [`Endpoint::take`]. Repeating it is harmless where the object has places, else it takes more.
+        /// Reads by reference, see [`Endpoint::take`]. Repeating it is harmless if the object has places, else it
+        /// takes more.
         async fn read(from: Arc<dyn Endpoint>, offset: u64, bytes: usize) -> Taken;
         /// Writes by reference, see [`Endpoint::give`]. Repeating it is harmless with an offset, else it writes again.
         async fn write(to: Arc<dyn Endpoint>, offset: Option<u64>, data: Vec<Bytes>) -> Result<usize, StreamError>;
-        /// Counts bytes that were moved by who has bounds and a queue of its own (a socket), and answers when it is their turn.
+        /// Counts bytes that an object with bounds and a queue of its own (a socket) has moved. Answers when the
+        /// scheduler grants them.
         async fn pass(bytes: usize) -> Result<(), StreamError>;
     }
 }

@@ -8,7 +8,9 @@ pub mod async_io;
 pub mod begun;
 pub mod block;
 pub mod files;
+pub mod icmp;
 pub mod io_stream;
+pub mod leases;
 pub mod link;
 pub mod memory;
 pub mod near;
@@ -17,9 +19,12 @@ pub mod readiness;
 pub mod scsi;
 pub mod tcp;
 pub mod udp;
+pub mod zone_messages;
+pub mod zones;
 
 pub use position::Position;
 pub use readiness::{Readiness, Ready};
 
-/// Tells the scheduler and the ledger of bytes that the request being handled has moved. To be called in its turn.
+/// Tells the scheduler and the ledger how many bytes the request being handled has moved. Call it in that request's
+/// turn.
 pub type BytesReport = &'static (dyn Fn(u64) + Send + Sync);

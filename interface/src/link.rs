@@ -6,7 +6,7 @@ use core::future::Future;
 use gyre_message::{Gone, protocol};
 use gyre_object::Bytes;
 
-/// Why a frame was not sent.
+/// The reason why a frame was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkError {
     /// Longer than the device takes.
@@ -25,39 +25,40 @@ impl From<Gone> for LinkError {
     }
 }
 
-/// What a network device is.
+/// The properties of a network device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkProperties {
     /// Hardware address.
     pub mac: [u8; 6],
     /// Largest payload of a frame, bytes.
     pub mtu_bytes: usize,
-    /// True where the device computes TCP and UDP checksums of frames to send.
+    /// True if the device computes TCP and UDP checksums of frames to send.
     pub checksum_offload: bool,
-    /// Largest TCP segment handed down in one frame, bytes: the device or its driver cuts it into frames; 0 where neither does.
+    /// Largest TCP segment in one frame, bytes, which the device or its driver cuts into frames; 0 if neither can.
     pub segmentation_bytes_max: usize,
 }
 
 /// A frame to send: the header block first, then payload by reference.
 pub struct OutFrame {
-    /// Pieces in order, Ethernet header first. The device reads them where they lie.
+    /// Pieces in order, Ethernet header first. The device reads them in place.
     pub pieces: Vec<Bytes>,
-    /// Where checksum offload is used: offset of the transport header and of its checksum field, bytes.
+    /// For checksum offload: offsets of the transport header and of its checksum field, bytes.
     pub checksum: Option<(u16, u16)>,
-    /// A large TCP segment to be cut into frames: payload bytes of each, and bytes of all headers, which lie in the first piece. Its
-    /// checksum field counts only where `checksum` is given, for devices that cut; drivers that cut compute it.
+    /// For a large TCP segment to be cut into frames: payload bytes of each frame, and bytes of all headers, which
+    /// lie in the first piece. Its checksum field counts only with `checksum`, for devices that cut; drivers that cut
+    /// compute it.
     pub segment: Option<(u16, u16)>,
-    /// Dropped once the device has taken the frame, or nobody will: what its sender holds for it.
+    /// State of the sender, dropped once the device has taken the frame or the frame is given up.
     pub receipt: Option<Receipt>,
 }
 
 impl OutFrame {
-    /// Bytes of memory that it has.
+    /// Returns the bytes of memory that it has.
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// Frames on the link: more than one for a large segment.
+    /// Returns the number of frames on the link: more than one for a large segment.
     pub fn frames(&self) -> usize {
         self.segment.map_or(1, |(step, headers)| {
             let payload = self.bytes().saturating_sub(usize::from(headers));
@@ -65,30 +66,60 @@ impl OutFrame {
         })
     }
 
-    /// Bytes on the link, the headers of all frames counted: what its sender used of it.
+    /// Returns the bytes that the frame takes on the link, with the headers of all its frames.
     pub fn link_bytes(&self) -> usize {
         let headers = self.segment.map_or(0, |(_, headers)| usize::from(headers));
         self.bytes().saturating_add(self.frames().saturating_sub(1).saturating_mul(headers))
     }
 }
 
-/// What a frame carries for its sender. Its drop must be short and may send messages; whoever drops it holds no lock.
+/// State that a frame carries for its sender. It is dropped without a lock held; its drop must be short and may send
+/// messages.
 pub type Receipt = Box<dyn Send>;
 
-/// Received frames as they come, in order, for the one reader of a device: part of its read resource, so that no request and no
-/// answer lie between an interrupt and the look at what has arrived.
+/// A received frame whose payload lies in memory that its sender may still change. Its headers are this instance's own.
+pub struct InFrame {
+    /// Its first bytes, with all headers.
+    pub head: Bytes,
+    /// Payload by reference.
+    pub more: Vec<Bytes>,
+}
+
+/// A frame that a device has received.
+pub trait ReceivedFrame {
+    /// Returns the piece with all headers, and further payload.
+    fn into_pieces(self) -> (Bytes, Vec<Bytes>);
+}
+
+impl ReceivedFrame for Bytes {
+    fn into_pieces(self) -> (Bytes, Vec<Bytes>) {
+        (self, Vec::new())
+    }
+}
+
+impl ReceivedFrame for InFrame {
+    fn into_pieces(self) -> (Bytes, Vec<Bytes>) {
+        (self.head, self.more)
+    }
+}
+
+/// Received frames in order, for the one reader of a device. The stream is part of the device's read resource, so no
+/// request and no answer lie between an interrupt and the look at what has arrived.
 pub trait FrameStream: Sync + 'static {
-    /// Waits for frames; answers at least one.
+    /// The form of its frames.
+    type Frame: ReceivedFrame;
+
+    /// Waits for frames and returns at least one.
     ///
     /// # Errors
-    /// [`LinkError::Device`] where the device failed and is being reset, [`LinkError::Gone`] where it is no more.
-    fn next(&'static self) -> impl Future<Output = Result<Vec<Bytes>, LinkError>>;
+    /// [`LinkError::Device`] if the device failed and is being reset, [`LinkError::Gone`] if its driver has ended.
+    fn next(&'static self) -> impl Future<Output = Result<Vec<Self::Frame>, LinkError>>;
 }
 
 protocol! {
-    /// What a network device does for others.
+    /// The requests of a network device.
     pub mod link {
-        /// Tells what it is. Idempotent.
+        /// Tells the device's properties. Idempotent.
         async fn properties() -> Result<LinkProperties, LinkError>;
         /// Sends a frame; answers when the device has taken it. A full ring suspends the device's resource, nothing is lost.
         async fn transmit(frame: OutFrame) -> Result<(), LinkError>;

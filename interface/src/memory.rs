@@ -1,17 +1,18 @@
-//! Memory: who may have how much, and who gives back what when there is too little.
+//! Memory: how much each activity may have, and which memory is given back when there is too little.
 //!
-//! Pages are taken where they are needed, and charged at once ([`gyre_account`]). Who is refused asks [`memory`] for room and waits; that
-//! asks those who keep memory for others ([`reclaim`]), in the order of the memory scheduler. 2013 paper, section IV-D.
+//! Pages are taken and charged at once by their user ([`gyre_account`]). A caller that is refused asks [`memory`] for
+//! room and waits. [`memory`] asks the resources that keep memory for others ([`reclaim`]), in the order of the
+//! memory scheduler (2013 paper, section IV-D).
 
 use gyre_account::ActivityId;
 use gyre_message::{Gone, protocol};
 
-/// Why there is no room.
+/// The reason why there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryError {
-    /// The activity, or one above it, holds all that it may, and nothing of it can be given back: give up something.
+    /// The activity, or one above it, holds all that it may, and none of it can be given back. Give something up.
     LimitReached,
-    /// The machine's memory is used by those who are entitled to it: give up something.
+    /// The machine's memory is used by activities that are entitled to it. Give something up.
     MachineFull,
     /// There is no such activity.
     Unknown,
@@ -27,23 +28,23 @@ impl From<Gone> for MemoryError {
     }
 }
 
-/// What an activity is entitled to.
+/// The entitlement of an activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Bytes that nobody takes from it, whatever happens.
+    /// Bytes that are never taken from it.
     pub reservation_bytes: u64,
     /// Bytes that it never exceeds.
     pub limit_bytes: u64,
-    /// Its part of what is left after all reservations, relative to others.
+    /// Its part of the memory beyond all reservations, relative to others.
     pub share: u32,
 }
 
-/// What an activity has of the memory.
+/// The memory figures of an activity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Figures {
     /// Bytes that it and all below it hold.
     pub held_bytes: u64,
-    /// Bytes that it could hold if everybody wanted all they may have.
+    /// Bytes that it could hold if every activity wanted all it may have.
     pub entitled_bytes: u64,
     /// [`Budget::reservation_bytes`].
     pub reservation_bytes: u64,
@@ -51,28 +52,29 @@ pub struct Figures {
     pub reclaimed_bytes: u64,
     /// Requests for room that it made.
     pub requests: u64,
-    /// Of these, those that found none.
+    /// Of these, the requests that found none.
     pub failures: u64,
 }
 
 protocol! {
-    /// What the memory resource does for others.
+    /// The requests of the memory resource.
     pub mod memory {
-        /// Waits until the activity can take `bytes` more, as far as reclaim can bring that about.
+        /// Waits until the activity can take `bytes` more, as far as reclaim can achieve that.
         async fn reserve(activity: ActivityId, bytes: u64) -> Result<(), MemoryError>;
-        /// Takes up to `bytes` from what others keep for an activity, and answers how many (evict). Repeating it is harmless.
+        /// Takes up to `bytes` from what resources keep for an activity (evict). Answers the bytes taken. Repeating
+        /// it is harmless.
         async fn take_back(activity: ActivityId, bytes: u64) -> Result<u64, MemoryError>;
-        /// Changes what a tenant is entitled to.
+        /// Changes the entitlement of a tenant.
         async fn set_budget(activity: ActivityId, budget: Budget) -> Result<(), MemoryError>;
-        /// The figures of a tenant.
+        /// Returns the figures of a tenant.
         async fn figures(activity: ActivityId) -> Result<Figures, MemoryError>;
     }
 }
 
 protocol! {
-    /// What a resource does that keeps memory for activities: the file cache, file systems, address spaces.
+    /// The requests to a resource that keeps memory for activities: the file cache, file systems, address spaces.
     pub mod reclaim {
-        /// Gives up to about `bytes` of an activity's memory back, what it needs least first, and answers how many.
+        /// Gives up to about `bytes` of an activity's memory back, least needed first. Answers the bytes given back.
         async fn reclaim(activity: ActivityId, bytes: u64) -> Result<u64, MemoryError>;
     }
 }

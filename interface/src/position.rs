@@ -1,27 +1,27 @@
-//! Where a byte is in a file.
+//! The place of a byte in a file.
 
-/// A byte's place in a file, from 0 to 2^63-1 (`loff_t`, lseek(2)). A number that a program chose becomes one by [`Position::new`] at the
-/// entry of a call; sums after that answer where they leave the range, so that no arithmetic on it can overflow.
+/// A byte's place in a file, from 0 to 2^63-1 (`loff_t`, lseek(2)). A program's number becomes a `Position` at the
+/// entry of a call; later sums answer `None` beyond the range, so no arithmetic on it can overflow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Position(u64);
 
 impl Position {
     /// The first byte.
     pub const START: Position = Position(0);
-    /// The last place that there is. No file has a byte there: reading finds its end, writing is refused (EFBIG).
+    /// The last place. No file has a byte there: a read finds its end, a write is refused (EFBIG).
     pub const LAST: Position = Position(i64::MAX as u64);
 
-    /// A place by its number; `None` beyond [`Position::LAST`], which is what negative numbers are.
+    /// Returns the place with this number; `None` beyond [`Position::LAST`], as for negative numbers.
     pub const fn new(at: u64) -> Option<Position> {
         if at <= Position::LAST.0 { Some(Position(at)) } else { None }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The place so many bytes on; `None` where there is none.
+    /// Returns the place `bytes` further on; `None` beyond the range.
     pub const fn plus(self, bytes: u64) -> Option<Position> {
         match self.0.checked_add(bytes) {
             Some(at) => Position::new(at),
@@ -29,7 +29,7 @@ impl Position {
         }
     }
 
-    /// The place so many bytes on, or [`Position::LAST`] where there is none.
+    /// Returns the place `bytes` further on, or [`Position::LAST`] beyond the range.
     pub const fn advanced(self, bytes: u64) -> Position {
         match self.plus(bytes) {
             Some(at) => at,
@@ -37,7 +37,7 @@ impl Position {
         }
     }
 
-    /// Bytes from here to `end`; none where that lies before.
+    /// Returns the bytes from here to `end`; 0 if that lies before.
     pub const fn until(self, end: Position) -> u64 {
         end.0.saturating_sub(self.0)
     }

@@ -1,4 +1,5 @@
-//! What poll and epoll look at: whether something can be read, written or has ended, without asking a resource.
+//! Readiness, which poll and epoll look at: whether an object can be read, written or has ended, without asking a
+//! resource.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 
 bitflags::bitflags! {
-    /// What an object is ready for. The values are those of Linux's EPOLL constants.
+    /// The events that an object is ready for. The values are those of Linux's EPOLL constants.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Ready: u32 {
         /// There is something to read (or to accept), or the end.
@@ -25,33 +26,47 @@ bitflags::bitflags! {
     }
 }
 
-/// Told when an object becomes ready for more. Called by whoever changed it: must be short and never wait.
+/// An observer of an object's readiness. The thread that changes the object calls it: it must be short and never
+/// wait.
 pub trait Subscriber: Send + Sync {
-    /// The object is now ready for `now`; called at each new event, also when bits that were set are set again (edge-triggered users need it).
-    /// Answers what has become readable by that: its subscribers are told next, by who told this one.
+    /// Tells that the object is now ready for `now`; called at each new event, even if its bits were set before
+    /// (edge-triggered users need it). Returns the source that has become readable by that; the same caller tells its
+    /// subscribers next.
     fn changed(&self, now: Ready) -> Option<Arc<dyn Source>>;
 }
 
 /// Something that becomes readable when what it subscribes to does: an interest list.
 pub trait Source: Send + Sync {
-    /// What it is ready for.
+    /// Returns its own readiness.
     fn readiness(&self) -> &Readiness;
 }
 
-/// Subscribers of one object, at most: so many are told by whoever changes it.
+/// Most subscribers of one object; one change tells all of them.
 pub const SUBSCRIBERS_MAX: usize = 8192;
 
 /// An object has as many subscribers as it may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crowded;
 
-/// What has become readable by one change; most changes have at most one to tell of, which takes no memory.
+/// The sources that have become readable by one change. Most changes have at most one, which takes no memory.
+#[derive(Default)]
 struct Told {
     first: Option<Arc<dyn Source>>,
     others: Vec<Arc<dyn Source>>,
 }
 
-/// The readiness of one object, shared by the resource that sets it and those who wait.
+impl Told {
+    /// Tells the subscribers of these sources, and those that hear of it from them.
+    fn pass_on(mut self) {
+        let mut rest = Vec::new();
+        while let Some(source) = self.first.take().or_else(|| self.others.pop()).or_else(|| rest.pop()) {
+            rest.append(&mut self.others);
+            self = source.readiness().set_here(Ready::READ).unwrap_or_default();
+        }
+    }
+}
+
+/// The readiness of one object, shared by the resource that sets it and the tasks that wait for it.
 #[derive(Default)]
 pub struct Readiness {
     bits: AtomicU32,
@@ -60,47 +75,52 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// An object that is ready for `initial`.
+    /// Makes the readiness of an object that is ready for `initial`.
     pub fn new(initial: Ready) -> Arc<Readiness> {
         Arc::new(Readiness { bits: AtomicU32::new(initial.bits()), ..Readiness::default() })
     }
 
-    /// What it is ready for now.
+    /// Returns the events that it is ready for now.
     pub fn now(&self) -> Ready {
         Ready::from_bits_truncate(self.bits.load(Ordering::Acquire))
     }
 
-    /// Adds bits and tells everybody, and everybody who hears of it from them: in a loop, so that no depth follows from who is interested in
-    /// whom. An interest list is told once, however many ways lead to it.
+    /// Adds bits and tells all direct and indirect subscribers, in a loop, so that no chain of interest lists makes
+    /// it recurse. An interest list is told once, however many ways lead to it.
     pub fn set(&self, bits: Ready) {
-        let mut next = self.set_here(bits);
-        let mut rest = Vec::new();
-        while let Some(source) = next.first.take().or_else(|| next.others.pop()).or_else(|| rest.pop()) {
-            rest.append(&mut next.others);
-            next = source.readiness().set_here(Ready::READ);
+        if let Some(told) = self.set_here(bits) {
+            told.pass_on();
         }
     }
 
-    /// Adds bits and tells its own subscribers; answers what has become readable by that.
-    fn set_here(&self, bits: Ready) -> Told {
+    /// Adds bits and tells its own subscribers, if it has any; returns the sources that have become readable by that.
+    #[inline]
+    fn set_here(&self, bits: Ready) -> Option<Told> {
         self.bits.fetch_or(bits.bits(), Ordering::AcqRel);
         self.changed.wake_all();
-        // Told outside of the lock: they may subscribe elsewhere. Nearly always there is none or one.
-        let (first, others) = {
-            let subscribers = self.subscribers.lock();
-            let mut all = subscribers.iter().cloned();
-            (all.next(), all.collect::<Vec<_>>())
-        };
+        let subscribers = self.subscribers.lock();
+        if subscribers.is_empty() {
+            return None;
+        }
+        let mut all = subscribers.iter().cloned();
+        let (first, others) = (all.next(), all.collect::<Vec<_>>());
+        // Told outside of the lock: they may subscribe elsewhere.
+        drop(subscribers);
+        Some(self.tell(first, &others))
+    }
+
+    #[inline(never)]
+    fn tell(&self, first: Option<Arc<dyn Subscriber>>, others: &[Arc<dyn Subscriber>]) -> Told {
         let first = first.and_then(|subscriber| subscriber.changed(self.now()));
         Told { first, others: others.iter().filter_map(|subscriber| subscriber.changed(self.now())).collect() }
     }
 
-    /// Removes bits. The owner of the state does this under the lock under which it looked, so that no `set` is lost.
+    /// Removes bits. The owner calls this under the lock of the state it has looked at, so that no `set` is lost.
     pub fn clear(&self, bits: Ready) {
         self.bits.fetch_and(!bits.bits(), Ordering::AcqRel);
     }
 
-    /// Waits until one of `wanted` (or an error or hang-up) is there, and returns what is.
+    /// Waits until one of `wanted` (or an error or hang-up) is set, and returns those that are.
     pub async fn wait(&self, wanted: Ready) -> Ready {
         let wanted = wanted | Ready::ERROR | Ready::HANG_UP;
         self.changed.until(|| Some(self.now() & wanted).filter(|ready| !ready.is_empty())).await
@@ -119,8 +139,8 @@ impl Readiness {
         Ok(())
     }
 
-    /// Makes `next` the successor of this one (a socket that connects gets a new readiness): subscribers move there, and
-    /// those who wait here are woken to look there.
+    /// Makes `next` the successor of this object (a connecting socket gets a new readiness): its subscribers move
+    /// there, and waiting tasks are woken to look there.
     pub fn hand_over(&self, next: &Readiness) {
         let moved = core::mem::take(&mut *self.subscribers.lock());
         next.subscribers.lock().extend(moved);

@@ -1,4 +1,4 @@
-//! SCSI: command blocks for the unit behind a host adapter, and what comes back (SAM-5 §5).
+//! SCSI: command blocks for the unit behind a host adapter, and its answers (SAM-5 §5).
 
 use alloc::vec::Vec;
 use gyre_message::{Gone, protocol};
@@ -9,7 +9,7 @@ pub const COMMAND_BYTES: usize = 16;
 /// Most bytes of sense data (SPC-4 §4.5.1).
 pub const SENSE_BYTES_MAX: usize = 252;
 
-/// Which way a command's data go.
+/// The direction of a command's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// It has none.
@@ -24,14 +24,14 @@ pub enum Direction {
 pub struct Command {
     /// The command block, its numbers big endian.
     pub block: [u8; COMMAND_BYTES],
-    /// Which way the data go.
+    /// The direction of the data.
     pub direction: Direction,
-    /// Where they are, in order; none of the views is empty.
+    /// The memory of the data, in order; none of the views is empty.
     pub data: Vec<Bytes>,
 }
 
 impl Command {
-    /// Bytes that there is room for, or that there are.
+    /// Returns the bytes that the data's memory holds.
     pub fn data_bytes(&self) -> usize {
         self.data.iter().map(Bytes::len).sum()
     }
@@ -44,7 +44,7 @@ pub struct Status(pub u8);
 impl Status {
     /// It was done.
     pub const GOOD: Status = Status(0x00);
-    /// The sense data say why it was not, or how.
+    /// The sense data say why it failed, or how it was done.
     pub const CHECK_CONDITION: Status = Status(0x02);
     /// The unit or its host cannot now.
     pub const BUSY: Status = Status(0x08);
@@ -52,19 +52,20 @@ impl Status {
     pub const TASK_SET_FULL: Status = Status(0x28);
 }
 
-/// What the unit said. All of it is the device's and may be anything, but that the host adapter lets no more be moved than there was room for.
+/// The answer of the unit. All of it comes from the device and may be anything, except that the host adapter never
+/// moves more bytes than there was room for.
 pub struct Answer {
     /// The status.
     pub status: Status,
-    /// Sense data, up to [`SENSE_BYTES_MAX`]; empty where there are none.
+    /// Sense data, up to [`SENSE_BYTES_MAX`]; may be empty.
     pub sense: Vec<u8>,
     /// Bytes of the data that were not moved, at the end.
     pub residual_bytes: usize,
-    /// The command's memory, filled where the data came from the unit.
+    /// The command's memory, filled if the data came from the unit.
     pub data: Vec<Bytes>,
 }
 
-/// Why there is no answer of the unit.
+/// The reason why the unit gave no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostError {
     /// The host adapter does not carry such a command: too much data, an empty view, data without a direction.
@@ -82,9 +83,10 @@ impl From<Gone> for HostError {
 }
 
 protocol! {
-    /// What a host adapter does for who speaks to the unit behind it.
+    /// The requests of a host adapter.
     pub mod scsi_host {
-        /// Has the unit do a command. Repeating it is what repeating the command is. Of commands under way any may be done first.
+        /// Has the unit execute a command. Repeating the request repeats the command. Commands under way may be
+        /// executed in any order.
         async fn execute(command: Command) -> Result<Answer, HostError>;
     }
 }

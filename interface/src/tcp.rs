@@ -1,4 +1,4 @@
-//! TCP for others. Blocking is the caller's matter: it waits on an object's readiness and asks again.
+//! The protocol of TCP. Its requests never block: the caller waits on a socket's readiness and asks again.
 
 use crate::Readiness;
 use alloc::sync::Arc;
@@ -8,7 +8,7 @@ use gyre_object::Bytes;
 
 /// An IPv4 address and a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Endpoint {
+pub struct SocketAddress {
     /// The address; 0.0.0.0 is any of the activity's own.
     pub address: [u8; 4],
     /// The port; 0 lets the resource choose.
@@ -19,7 +19,7 @@ pub struct Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SocketId(pub u64);
 
-/// Why a network request failed. The Linux personality maps each to one errno.
+/// The reason why a network request failed. The Linux personality maps each to one errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetError {
     /// Nothing there yet, or no room (EAGAIN): wait for readiness.
@@ -28,7 +28,7 @@ pub enum NetError {
     NotAvailable,
     /// The port is taken (EADDRINUSE).
     InUse,
-    /// Nobody listens there (ECONNREFUSED).
+    /// No socket listens there (ECONNREFUSED).
     Refused,
     /// The peer reset the connection (ECONNRESET).
     Reset,
@@ -58,27 +58,27 @@ impl From<Gone> for NetError {
     }
 }
 
-/// An open socket: its name, both ends and what it is ready for.
+/// An open socket: its name, both ends and its readiness.
 #[derive(Clone)]
 pub struct Socket {
     /// Its name in further requests.
     pub id: SocketId,
     /// This end.
-    pub local: Endpoint,
+    pub local: SocketAddress,
     /// The other end; zeros for listeners.
-    pub remote: Endpoint,
-    /// What it is ready for.
+    pub remote: SocketAddress,
+    /// The events that it is ready for.
     pub readiness: Arc<Readiness>,
     /// The affinity and dependency label of its whole path: requests about it carry it.
     pub label: u64,
 }
 
-/// Which direction to shut down.
+/// The direction to shut down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// No more receiving.
     Receive,
-    /// No more sending: FIN after what is queued.
+    /// No more sending: FIN after the queued data.
     Send,
     /// Both.
     Both,
@@ -101,7 +101,7 @@ pub enum TcpOption {
     Linger(Option<u16>),
 }
 
-/// What TCP_INFO and getsockopt want to know.
+/// The figures of TCP_INFO and getsockopt.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TcpStatus {
     /// The state's number in Linux's enumeration (1 established ... 10 listen).
@@ -125,17 +125,18 @@ pub struct TcpStatus {
 }
 
 protocol! {
-    /// What TCP does for others. None of these waits for the peer.
+    /// The requests of TCP. None of these waits for the peer.
     pub mod tcp {
         /// Opens a listener of the current activity; at most `backlog` connections wait to be accepted.
-        async fn listen(local: Endpoint, backlog: u32, share_port: bool) -> Result<Socket, NetError>;
+        async fn listen(local: SocketAddress, backlog: u32, share_port: bool) -> Result<Socket, NetError>;
         /// Takes a connection from the backlog, or `WouldBlock`.
         async fn accept(listener: SocketId) -> Result<Socket, NetError>;
         /// Starts to connect; readiness WRITE or ERROR follows.
-        async fn connect(local: Endpoint, remote: Endpoint) -> Result<Socket, NetError>;
-        /// Queues data by reference; answers how many bytes were taken, or `WouldBlock` where none.
+        async fn connect(local: SocketAddress, remote: SocketAddress) -> Result<Socket, NetError>;
+        /// Queues data by reference. Answers the bytes taken, or `WouldBlock` if there is no room.
         async fn send(socket: SocketId, data: Vec<Bytes>) -> Result<usize, NetError>;
-        /// Takes up to `bytes_max` received bytes; empty at the end of the stream; `WouldBlock` where there is nothing yet.
+        /// Takes up to `bytes_max` received bytes; none at the end of the stream; `WouldBlock` if nothing has arrived
+        /// yet.
         async fn receive(socket: SocketId, bytes_max: usize) -> Result<Vec<Bytes>, NetError>;
         /// Looks at received bytes without taking them.
         async fn peek(socket: SocketId, bytes_max: usize) -> Result<Vec<Bytes>, NetError>;
@@ -145,7 +146,7 @@ protocol! {
         async fn close(socket: SocketId) -> Result<(), NetError>;
         /// Sets an option.
         async fn set_option(socket: SocketId, option: TcpOption) -> Result<(), NetError>;
-        /// State and figures.
+        /// Returns state and figures.
         async fn status(socket: SocketId) -> Result<TcpStatus, NetError>;
     }
 }

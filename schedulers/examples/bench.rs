@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p gyre-schedulers --example bench`
 //! Best of 20 samples; the machine's other load only makes samples slower.
+use gyre_schedulers::tree::Tree;
 use gyre_schedulers::{
-    ClientParams, CorePolicy, Metric, PolicyConfig, Record, build, earliest_deadline, reservation, round_robin,
-    strict_priority, token_bucket, weighted_fair, worst_case_fair,
+    ClientParams, CorePolicy, Listed, Metric, POLICIES, Policy, Record, Setup, round_robin, strict_priority,
+    weighted_fair,
 };
 use std::time::Instant;
 
@@ -13,41 +14,27 @@ const SAMPLES: u32 = 20;
 
 fn main() {
     println!("{:<34}{:>8}{:>8}{:>8}", "ns per choice and charge, n =", 3, 30, 3000);
-    for (name, config, nodes) in policies() {
-        let cells = [3, 30, 3000].map(|clients| format!("{:>8.1}", measure(&config, clients, nodes)));
+    for (name, policy, nodes) in policies() {
+        let cells = [3, 30, 3000].map(|clients| format!("{:>8.1}", measure(&*policy, clients, nodes)));
         println!("{name:<34}{}", cells.concat());
     }
 }
 
-/// Every policy, with the number of nodes the clients are spread over.
-fn policies() -> Vec<(&'static str, PolicyConfig, u32)> {
-    let fair = PolicyConfig::WeightedFair(weighted_fair::Params::default());
-    let turns = PolicyConfig::RoundRobin(round_robin::Params::default());
-    let urgent = PolicyConfig::StrictPriority(strict_priority::Params::default());
-    let tree = |default: &PolicyConfig| PolicyConfig::Tree {
-        root: Box::new(fair.clone()),
-        default: Box::new(default.clone()),
-        nodes: vec![],
+/// Every policy of the list and three trees, with the number of nodes the clients are spread over.
+fn policies() -> Vec<(String, Box<dyn Policy>, u32)> {
+    let made = |listed: &Listed| (listed.build)(&Setup::default());
+    let tree = |below: &Listed| -> Box<dyn Policy> {
+        Box::new(Tree::new(made(&weighted_fair::LISTED), made(below).into(), vec![]).expect("a tree without nodes"))
     };
-    vec![
-        ("round robin", turns.clone(), 0),
-        ("strict priority", urgent.clone(), 0),
-        ("weighted fair", fair.clone(), 0),
-        ("worst-case fair", PolicyConfig::WorstCaseFair(worst_case_fair::Params::default()), 0),
-        ("earliest deadline", PolicyConfig::EarliestDeadline(earliest_deadline::Params::default()), 0),
-        ("token bucket", PolicyConfig::TokenBucket(token_bucket::Params::default()), 0),
-        ("reservation, limit and share", PolicyConfig::Reservation(reservation::Params::default()), 0),
-        ("tree: 3 fair nodes of turns", tree(&turns), 3),
-        ("tree: 3 fair nodes of priorities", tree(&urgent), 3),
-        ("tree: 3 fair nodes of fair", tree(&fair), 3),
-    ]
+    let mut all: Vec<_> = POLICIES.iter().map(|listed| (listed.name.to_owned(), made(listed), 0)).collect();
+    for below in [&round_robin::LISTED, &strict_priority::LISTED, &weighted_fair::LISTED] {
+        all.push((format!("tree: 3 fair nodes of {}", below.name), tree(below), 3));
+    }
+    all
 }
 
-fn measure(config: &PolicyConfig, clients: u32, nodes: u32) -> f64 {
-    let mut core = match build(config) {
-        Ok(policy) => policy.init_core(0),
-        Err(error) => panic!("{error}"),
-    };
+fn measure(policy: &dyn Policy, clients: u32, nodes: u32) -> f64 {
+    let mut core = policy.init_core(0);
     for node in 1..=nodes {
         core.add_node(node, &ClientParams::weighted(node), None, 0).expect("a node under the root fits");
     }

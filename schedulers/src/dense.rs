@@ -49,6 +49,11 @@ impl<T> Dense<T> {
         self.len
     }
 
+    /// Returns an index above those of all values.
+    pub fn bound(&self) -> ClientIndex {
+        self.slots.len() as ClientIndex
+    }
+
     /// Says whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.len == 0

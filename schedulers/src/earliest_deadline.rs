@@ -16,15 +16,30 @@
 use crate::dense::Dense;
 use crate::heap::FifoHeap;
 use crate::inline::Allowance;
+use crate::list::{Listed, Promise};
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "earliest-deadline",
+    short: &["edf"],
+    about: "the one whose deadline is nearest",
+    promise: "feasible sets meet their deadlines but for one charge",
+    starves: "nobody",
+    rests: "no",
+    source: "Liu, Layland 1973; Abeni, Buttazzo: Constant Bandwidth Server, 1998",
+    parameters: &[],
+    keeps: &[Promise::Deadline, Promise::Budget],
+    divide: None,
+    build: |setup| Box::new(policy(Params { metric: setup.metric, ..Params::default() })),
+};
+use alloc::boxed::Box;
+
 /// Parameters of earliest deadline first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What budgets and `slack` count.
+    /// The metric of budgets and `slack`.
     pub metric: Metric,
     /// Amount that may be served inline between two choices while others wait.
     pub slack: u64,
@@ -32,7 +47,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("earliest-deadline", params.metric, move || EarliestDeadline::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| EarliestDeadline::new(params))
 }
 
 #[derive(Debug)]

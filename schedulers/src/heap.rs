@@ -172,7 +172,7 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
 
-    /// Writes an entry at a position and remembers where it is.
+    /// Writes an entry at a position and remembers the position.
     #[inline]
     fn put(&mut self, at: usize, entry: Entry<K>) {
         if let Some(slot) = self.entries.get_mut(at) {

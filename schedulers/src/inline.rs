@@ -13,7 +13,7 @@ impl Allowance {
         Allowance { per_choice, left: per_choice }
     }
 
-    /// Counts an amount; what a chosen client itself consumes counts too.
+    /// Counts an amount; the consumption of a chosen client itself counts too.
     #[inline]
     pub fn spend(&mut self, amount: u64) {
         self.left = self.left.saturating_sub(amount);

@@ -1,8 +1,9 @@
-//! A rate and a burst that are never exceeded by more than one charge: a token bucket whose cost is known after service.
+//! A rate and a burst that are never exceeded by more than one charge: a token bucket whose cost is known after
+//! service.
 //!
-//! Service may begin while there are tokens or just none left; the charge may make them negative, and waiting pays back.
-//! No tokens come in while a bucket is full, so with a burst smaller than what flows in during one service the limit could
-//! never be reached. The bucket therefore holds at least the largest charge so far.
+//! Service may begin while there are tokens or just none left; the charge may make them negative, and waiting pays
+//! back. No tokens come in while a bucket is full. So with a burst smaller than the inflow during one service the
+//! limit could never be reached. The bucket therefore holds at least the largest charge so far.
 //!
 //! Over any interval of t seconds: charged <= max(burst, L) + limit * t + L, with L the largest charge.
 use crate::pace::Pace;

@@ -1,4 +1,4 @@
-//! What all flat policies share, so that a policy file holds only its idea.
+//! The common part of all flat policies, so that a policy's file holds only its idea.
 //!
 //! [`Core`] keeps the state of each client, its statistics and the metric that counts, and turns the calls of
 //! [`CorePolicy`] into the few events of an [`Order`]. Because of it an order may rely on:
@@ -42,7 +42,7 @@ pub trait Order: Send {
     /// Charges a client, in the ready set or not.
     fn charge(&mut self, client: ClientIndex, amount: u64, now_ns: u64);
 
-    /// Learns what a client got on other cores. A policy whose promise is about one core does nothing.
+    /// Learns how much a client got on other cores. A policy whose promise is about one core does nothing.
     fn charge_elsewhere(&mut self, _client: ClientIndex, _amount: u64, _now_ns: u64) {}
 
     /// Says when `take` can next choose.
@@ -212,8 +212,8 @@ pub struct Flat<M> {
     make_order: M,
 }
 
-impl<O: Order + 'static, M: Fn() -> O + Send + Sync> Flat<M> {
-    /// Makes a policy whose cores each get an order from `make_order`; placement is by the fewest clients.
+impl<O: Order + 'static, M: Fn(usize) -> O + Send + Sync> Flat<M> {
+    /// Makes a policy whose cores each get an order from `make_order`, which is told the core; placement is by the fewest clients.
     pub fn new(name: &'static str, metric: Metric, make_order: M) -> Self {
         Flat { name, metric, load_share: crate::placement::least_clients, make_order }
     }
@@ -224,13 +224,13 @@ impl<O: Order + 'static, M: Fn() -> O + Send + Sync> Flat<M> {
     }
 }
 
-impl<O: Order + 'static, M: Fn() -> O + Send + Sync> Policy for Flat<M> {
+impl<O: Order + 'static, M: Fn(usize) -> O + Send + Sync> Policy for Flat<M> {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn init_core(&self, _core: usize) -> Box<dyn CorePolicy> {
-        Box::new(Core::new((self.make_order)(), self.metric))
+    fn init_core(&self, core: usize) -> Box<dyn CorePolicy> {
+        Box::new(Core::new((self.make_order)(core), self.metric))
     }
 
     fn load_share(&self, affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {

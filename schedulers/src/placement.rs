@@ -1,11 +1,12 @@
-//! Where requests with an affinity label go: answers of `load_share`.
+//! Placement of requests with an affinity label: answers of `load_share`.
 use crate::policy::{CoreLoad, Placement};
 
 /// Lifetime of a placement that only follows the load, in microseconds; the load changes, so it is asked again.
 pub const LIFETIME_US_SHORT: u64 = 10_000;
 
-/// Places on the core with the fewest clients and keeps it there for ever, as the Vortex paper does for threads (section V-C).
-/// Ties are broken by the affinity label, or by the activity where there is no label, so that equal labels meet.
+/// Places on the core with the fewest clients and keeps it there for ever, as the Vortex paper does for threads
+/// (section V-C). Ties are broken by the affinity label, or by the activity if there is no label, so that equal
+/// labels meet.
 pub fn least_clients(affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {
     least(affinity, client_activity, cores, |load| load.clients, u64::MAX)
 }
@@ -15,7 +16,7 @@ pub fn least_busy(affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Pl
     least(affinity, client_activity, cores, |load| load.busy_permille, LIFETIME_US_SHORT)
 }
 
-/// Places by the label alone: equal labels always meet on one core, whatever the load.
+/// Places by the label alone: equal labels always meet on one core, at any load.
 pub fn by_affinity(affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {
     least(affinity, client_activity, cores, |_| 0, u64::MAX)
 }

@@ -15,8 +15,10 @@
 //!   is idle or suspended, or without `schedule` (inline service). Consumption is always charged.
 //! * When there is nothing left to serve, the engine calls `schedule` until it returns `None`: that ends a busy period.
 //! * No call but `add_client`, `update_client`, `add_node` and `init_core` allocates; none panics.
-//! * Calls that name an unknown client do nothing, or return [`PolicyError::UnknownClient`] where there is a result.
+//! * Calls that name an unknown client do nothing, or return [`PolicyError::UnknownClient`] if there is a result.
+use crate::multiplexer::Epoch;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 /// Names a request queue on one core; a small number given by the caller and reused after `remove_client`.
 pub type ClientIndex = u32;
@@ -24,15 +26,17 @@ pub type ClientIndex = u32;
 /// Names an inner node of a tree policy; a small number given by the caller. Node 0 is the root and always exists.
 pub type NodeIndex = u32;
 
+/// The `owner` of a client of which the caller says nothing.
+pub const NOBODY: u32 = u32::MAX;
+
 /// Clients and nodes must have an index below this, so that a table per core stays small.
 pub const CLIENTS_MAX: u32 = 1 << 20;
 
 /// Largest weight a client can have; the smallest is 1.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
-/// What a record counts.
+/// The quantity that a record counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Metric {
     /// Cycles of a core.
     #[default]
@@ -62,16 +66,14 @@ impl Metric {
 /// Consumption measured while a client was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What was measured.
+    /// The measured quantity.
     pub kind: Metric,
     /// How much of it.
     pub amount: u64,
 }
 
-/// What a policy is told about a client. Each policy reads the fields it needs and ignores the others.
+/// The parameters of a client. Each policy reads the fields it needs and ignores the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct ClientParams {
     /// Share relative to the others, 1 ..= [`WEIGHT_MAX`].
     pub weight: u32,
@@ -81,7 +83,7 @@ pub struct ClientParams {
     pub deadline_ns: u64,
     /// Least time between two releases in nanoseconds; 0 = no period (earliest deadline first).
     pub period_ns: u64,
-    /// Amount per second promised whatever others do; 0 = none.
+    /// Amount per second promised under any load; 0 = none.
     pub reservation_per_s: u64,
     /// Amount per second never exceeded; 0 = no limit.
     pub limit_per_s: u64,
@@ -89,6 +91,8 @@ pub struct ClientParams {
     pub burst: u64,
     /// Node of the tree policy the client (or node) hangs under; `None` = the root. Other policies ignore it.
     pub parent: Option<NodeIndex>,
+    /// The caller's name for who stands behind it, by which `cells` finds its plan; 0 goes before all cells. Other policies ignore it.
+    pub owner: u32,
 }
 
 impl Default for ClientParams {
@@ -102,6 +106,7 @@ impl Default for ClientParams {
             limit_per_s: 0,
             burst: 0,
             parent: None,
+            owner: NOBODY,
         }
     }
 }
@@ -157,15 +162,15 @@ pub struct Grace {
 impl Grace {
     /// It is not entitled now, or the policy cannot tell for how long it is.
     pub const NONE: Grace = Grace { amount: 0, until_ns: 0 };
-    /// Nobody else wants anything.
+    /// Without end: no other client wants anything.
     pub const FOR_EVER: Grace = Grace { amount: u64::MAX, until_ns: u64::MAX };
 
-    /// So much and no time.
+    /// Returns a grace of this amount, for any time.
     pub fn of_amount(amount: u64) -> Grace {
         Grace { amount, ..Grace::FOR_EVER }
     }
 
-    /// Until a point in time, whatever it consumes.
+    /// Returns a grace until a point in time, for any amount.
     pub fn until(until_ns: u64) -> Grace {
         Grace { until_ns, ..Grace::FOR_EVER }
     }
@@ -176,7 +181,7 @@ impl Grace {
     }
 }
 
-/// Answer to `load_share`: where requests with an affinity label go, and for how long.
+/// Answer to `load_share`: the core for requests with an affinity label, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Core whose queue takes the requests.
@@ -185,7 +190,7 @@ pub struct Placement {
     pub lifetime_us: u64,
 }
 
-/// What the engine tells about a core when it asks for a placement.
+/// The facts about a core with which the engine asks for a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CoreLoad {
     /// The core.
@@ -198,7 +203,7 @@ pub struct CoreLoad {
     pub busy_permille: u32,
 }
 
-/// What a core policy knows about a client.
+/// The figures of a client in a core's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ClientStatistics {
     /// Consumption per metric, indexed by `Metric as usize`; saturates.
@@ -231,7 +236,7 @@ pub enum PolicyError {
     DuplicateClient,
     /// The index is [`CLIENTS_MAX`] or more: use small dense numbers.
     IndexTooLarge,
-    /// A parameter is outside what the policy can promise: correct it.
+    /// A parameter is beyond the policy's promises: correct it.
     InvalidParams,
     /// The promises already made leave no room: ask for a smaller reservation.
     Overcommitted,
@@ -245,6 +250,8 @@ pub enum PolicyError {
     TooDeep,
     /// The policy has no nodes: use a tree.
     NotATree,
+    /// No policy of the list has this name: another version wrote it.
+    NoSuchPolicy,
 }
 
 impl core::fmt::Display for PolicyError {
@@ -260,6 +267,7 @@ impl core::fmt::Display for PolicyError {
             PolicyError::NodeBusy => "the node exists already or is not empty",
             PolicyError::TooDeep => "the tree would become too deep",
             PolicyError::NotATree => "the policy has no nodes",
+            PolicyError::NoSuchPolicy => "no policy has this name",
         })
     }
 }
@@ -283,6 +291,20 @@ pub trait Policy: Send + Sync {
     }
 }
 
+impl Policy for Arc<dyn Policy> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn init_core(&self, core: usize) -> Box<dyn CorePolicy> {
+        (**self).init_core(core)
+    }
+
+    fn load_share(&self, affinity: u64, client_activity: u32, cores: &[CoreLoad]) -> Placement {
+        (**self).load_share(affinity, client_activity, cores)
+    }
+}
+
 /// The state of a policy on one core; called in the context of that core only.
 // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that when they are built
 pub trait CorePolicy: Send {
@@ -298,7 +320,7 @@ pub trait CorePolicy: Send {
     /// `UnknownClient`, `InvalidParams`, `Overcommitted`.
     fn update_client(&mut self, client: ClientIndex, params: &ClientParams, now_ns: u64) -> Result<(), PolicyError>;
 
-    /// Unregisters a client in whatever state it is; the index is free afterwards.
+    /// Unregisters a client in any state; the index is free afterwards.
     ///
     /// # Errors
     /// `UnknownClient`.
@@ -323,11 +345,11 @@ pub trait CorePolicy: Send {
     /// Charges consumption to a client. Records of other metrics than the policy's own only enter the statistics.
     fn resource_record(&mut self, client: ClientIndex, record: Record, now_ns: u64);
 
-    /// Tells what a client got on other cores since this was last told; it does not enter the statistics. Policies that keep their
-    /// promise for each core alone do nothing.
+    /// Tells how much a client got on other cores since the last such call; it does not enter the statistics.
+    /// Policies that keep their promise for each core alone do nothing.
     fn record_elsewhere(&mut self, _client: ClientIndex, _record: Record, _now_ns: u64) {}
 
-    /// Returns what is known about a client, or `None` for an unknown one.
+    /// Returns the figures of a client, or `None` for an unknown one.
     fn client_statistics(&self, client: ClientIndex) -> Option<ClientStatistics>;
 
     /// Says whether the client may be served at once (inline, without `schedule`) without breaking a promise to others.
@@ -339,6 +361,20 @@ pub trait CorePolicy: Send {
     fn grace(&self, _client: ClientIndex, _now_ns: u64) -> Grace {
         Grace::NONE
     }
+
+    /// Says until when whoever is served may go on without another look, ns; a time that is not after `now_ns` says that it must stop now, whoever
+    /// waits. Only `cells` ever says so.
+    fn tenure(&self, _client: ClientIndex, _now_ns: u64) -> u64 {
+        u64::MAX
+    }
+
+    /// Says whether the core is kept from all but one client, so that more work is better brought elsewhere. Only `cells` ever says so.
+    fn is_held(&self, _now_ns: u64) -> bool {
+        false
+    }
+
+    /// Hands over a table of cells that holds from its time on. Allocates nothing; only `cells`, and a tree with it at the root, takes it.
+    fn set_cells(&mut self, _epoch: &Arc<Epoch>) {}
 
     /// Adds an inner node under `params.parent` (tree only). Its children are ordered by `children`, or by the tree's default. Allocates.
     ///
@@ -373,10 +409,10 @@ pub trait CorePolicy: Send {
     /// Charges a node and the nodes above it for consumption that no single client caused (tree only; elsewhere nothing happens).
     fn node_record(&mut self, _node: NodeIndex, _record: Record, _now_ns: u64) {}
 
-    /// Tells what a node's clients got on other cores (tree only): `record_elsewhere` at the node above.
+    /// Tells how much a node's clients got on other cores (tree only): `record_elsewhere` at the node above.
     fn node_elsewhere(&mut self, _node: NodeIndex, _record: Record, _now_ns: u64) {}
 
-    /// Returns what is known about a node, or `None` (tree only).
+    /// Returns the figures of a node, or `None` (tree only).
     fn node_statistics(&self, _node: NodeIndex) -> Option<ClientStatistics> {
         None
     }

@@ -13,32 +13,48 @@
 //! limit the burst must hold what flows in while the others have their turn, else waiting loses tokens):
 //! served >= reservation * (t - (sum of the others' L + the largest of them) / C) - 2 L.
 //! **Share**: without reservations and limits the bound of weighted fair queueing.
-//! **At a device** (metric device time): who has a limit and no reservation waits until those without a limit have been silent for 2 ms,
+//! **At a device** (metric device time): a client with a limit and no reservation waits until those without a limit have been silent for 2 ms,
 //! 20 ms at most; see [`pause`].
-//! **The highest priority** (255) goes before all reservations: it is for those whose work finds out whose turn it is.
+//! **The highest priority** (255) goes before all reservations: it is for work that finds out whose turn it is.
 //! **Starvation**: none while the sum of reservations is below the capacity; `capacity_per_s` makes `add_client` check that.
-//! **Several cores**: what a client got on others, by whatever tag, counts for its reservation, limit and share here.
+//! **Several cores**: a client's service on others, by any tag, counts for its reservation, limit and share here.
 //! **Work conserving**: but for limits and these pauses.
 mod pause;
 
 use crate::dense::Dense;
 use crate::heap::Heap;
 use crate::limit::Limit;
+use crate::list::{Listed, Promise};
 use crate::order::{Flat, Order};
 use crate::pace::Pace;
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{Tag, Weight};
+use alloc::boxed::Box;
 use pause::Pause;
 
-/// Service on other cores counts for a reservation until so far ahead: what they gave beyond it must not be missed here later, ns.
+/// Service on other cores counts for a reservation at most this far ahead, ns: their service beyond it must not be
+/// missed here later.
 const AHEAD_NS: u64 = 20_000_000;
+
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "reservation-limit-share",
+    short: &["mclock"],
+    about: "reservations first, then shares, each up to its limit",
+    promise: "W >= reservation (t - delay) - 2 L; limit as above",
+    starves: "nobody below capacity",
+    rests: "at limits; at a device for 2 to 20 ms",
+    source: "Gulati, Merchant, Varman: mClock, 2010; Iyer, Druschel: Anticipatory scheduling, 2001",
+    parameters: &[],
+    keeps: &[Promise::Limit, Promise::Reservation],
+    divide: None,
+    build: |setup| Box::new(policy(Params { metric: setup.metric, ..Params::default() })),
+};
 
 /// Parameters of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What is reserved, limited and shared.
+    /// The quantity that is reserved, limited and shared.
     pub metric: Metric,
     /// Amount per second that can be reserved altogether on a core; 0 = not checked.
     pub capacity_per_s: u64,
@@ -48,7 +64,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("reservation", params.metric, move || Reservation::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| Reservation::new(params))
 }
 
 #[derive(Debug)]
@@ -67,7 +83,7 @@ struct Client {
 }
 
 impl Client {
-    /// Since when its limit has allowed what it waits with, ns.
+    /// Returns the time since which its limit has allowed its waiting request, ns.
     fn due_ns(&self) -> u64 {
         self.limit.due_at_ns().max(self.ready_ns)
     }
@@ -89,7 +105,7 @@ pub struct Reservation {
     /// Other ready clients, by share.
     shared: Heap<Tag>,
     pause: Pause,
-    /// Those of `shared` who wait in a pause, by how long they may not do so any more (the latest first).
+    /// Clients of `shared` that wait in a pause, by the end of their waiting (the latest first).
     pausing: Heap<u64>,
 }
 
@@ -110,7 +126,7 @@ impl Reservation {
         }
     }
 
-    /// Checks parameters against each other and against what is promised to others than `before`.
+    /// Checks parameters against each other and against the promises to others than `before`.
     fn check(&self, params: &ClientParams, before: u64) -> Result<Client, PolicyError> {
         let limit_per_s = params.limit_per_s;
         if limit_per_s != 0 && params.reservation_per_s > limit_per_s {
@@ -133,7 +149,7 @@ impl Reservation {
         })
     }
 
-    /// Puts a ready client where its tags say.
+    /// Puts a ready client at the place of its tags.
     fn place(&mut self, client: ClientIndex, now_ns: u64) {
         let Some(known) = self.clients.get(client) else {
             return;
@@ -173,7 +189,7 @@ impl Reservation {
         }
     }
 
-    /// Begins a pause where somebody without a limit was served.
+    /// Begins a pause if the client that was served has no limit.
     fn pause(&mut self, served: ClientIndex, now_ns: u64) {
         let is_free = self.clients.get(served).is_some_and(|known| !known.limit.is_set());
         if !self.pause.is_on() || !is_free {
@@ -192,9 +208,11 @@ impl Reservation {
     /// Lets those go on whose limit allows it again.
     fn release(&mut self, now_ns: u64) {
         let is_due = |may_at_ns| may_at_ns <= now_ns;
-        while let Some((_, client)) = self.limited.take_least_if(is_due) {
+        while let Some((may_at_ns, client)) = self.limited.take_least_if(is_due) {
             if let Some(known) = self.clients.get_mut(client) {
                 known.share = known.share.max(self.virtual_time);
+                // At its limit it had no less than its reservation; a tag from before would take the others' turns.
+                known.reservation.catch_up(may_at_ns);
             }
             self.place(client, now_ns);
         }

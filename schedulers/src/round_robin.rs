@@ -1,19 +1,34 @@
-//! Round robin: ready clients take turns in the order of their numbers, whatever a turn costs.
+//! Round robin: ready clients take turns in the order of their numbers, at any cost of a turn.
 //!
 //! **Bound**: between two turns of a ready client every other client is served at most once.
 //! **Starvation**: none, by the bound. **Work conserving**: yes.
 //! The cheapest policy; for queues of one activity, where turns are about equal or shares do not matter.
 use crate::bitmap::Bitmap;
 use crate::inline::Allowance;
+use crate::list::Listed;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "round-robin",
+    short: &["rr"],
+    about: "each in turn, whatever a turn costs",
+    promise: "every other client once between two turns",
+    starves: "nobody",
+    rests: "no",
+    source: "-",
+    parameters: &[],
+    keeps: &[],
+    divide: None,
+    build: |setup| Box::new(policy(Params { metric: setup.metric, ..Params::default() })),
+};
+use alloc::boxed::Box;
+
 /// Parameters of round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What `slack` counts.
+    /// The metric of `slack`.
     pub metric: Metric,
     /// Amount that may be served inline between two choices while others wait.
     pub slack: u64,
@@ -21,7 +36,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("round-robin", params.metric, move || RoundRobin::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| RoundRobin::new(params))
 }
 
 /// The order of one core.

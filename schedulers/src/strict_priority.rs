@@ -6,15 +6,30 @@
 use crate::dense::Dense;
 use crate::heap::FifoHeap;
 use crate::inline::Allowance;
+use crate::list::{Listed, Promise};
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "strict-priority",
+    short: &["priority"],
+    about: "the most urgent one",
+    promise: "the chosen one is the most urgent",
+    starves: "the less urgent",
+    rests: "no",
+    source: "-",
+    parameters: &[],
+    keeps: &[Promise::Priority],
+    divide: None,
+    build: |setup| Box::new(policy(Params { metric: setup.metric, ..Params::default() })),
+};
+use alloc::boxed::Box;
+
 /// Parameters of strict priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What `slack` counts.
+    /// The metric of `slack`.
     pub metric: Metric,
     /// Amount that may be served inline between two choices while others of the same priority wait.
     pub slack: u64,
@@ -22,7 +37,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("strict-priority", params.metric, move || StrictPriority::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| StrictPriority::new(params))
 }
 
 /// The order of one core.

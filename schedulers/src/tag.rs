@@ -36,7 +36,8 @@ impl Weight {
         self.value
     }
 
-    /// Returns what moves a client of this weight by at most `distance`; rounded down, by a millionth at most.
+    /// Returns the amount that moves a client of this weight by at most `distance`; rounded down, by a millionth at
+    /// most.
     pub fn amount(self, distance: Tag) -> u64 {
         u64::try_from(distance.saturating_mul(u128::from(self.value)) >> FRACTION_BITS).unwrap_or(u64::MAX)
     }

@@ -44,7 +44,7 @@ impl Bench {
         Some(client)
     }
 
-    /// Serves backlogged clients until a time, resting where the policy says so.
+    /// Serves backlogged clients until a time, resting when the policy says so.
     pub fn run_until(&mut self, end_ns: u64, cost: impl Fn(ClientIndex) -> u64) {
         while self.now_ns < end_ns {
             if self.serve(&cost).is_none() {
@@ -60,7 +60,7 @@ impl Bench {
         self.used.get(&client).copied().unwrap_or(0)
     }
 
-    /// Share of a client of all that was used, in 1/10,000.
+    /// Returns a client's share of all that was used, in 1/10,000.
     pub fn share(&self, client: ClientIndex) -> u64 {
         self.used(client) * 10_000 / self.used.values().sum::<u64>()
     }

@@ -1,4 +1,4 @@
-//! Token bucket: each client has a rate and a burst; who may be served goes in the order of becoming so.
+//! Token bucket: each client has a rate and a burst; clients are served in the order in which they may be.
 //!
 //! The cost is taken after service, so tokens may go negative by one charge, which waiting pays back; see [`crate::limit`].
 //! `limit_per_s` = 0 is no limit.
@@ -14,15 +14,63 @@ use crate::dense::Dense;
 use crate::heap::FifoHeap;
 use crate::inline::Allowance;
 use crate::limit::Limit;
+use crate::list::{Fallback, Listed, Parameter, Part, Promise, Setup, Unit};
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 
+/// The parameter `rate`.
+pub const RATE: Parameter = Parameter {
+    name: "rate",
+    unit: Unit::Rate,
+    least: 1,
+    most: u64::MAX,
+    default: Fallback::Required("10 Mbit/s"),
+    about: "what all get together, divided by their shares",
+};
+
+/// The parameter `burst`.
+pub const BURST: Parameter = Parameter {
+    name: "burst",
+    unit: Unit::Amount,
+    least: 0,
+    most: u64::MAX,
+    default: Fallback::Value(0, "what 10 ms bring"),
+    about: "how much idle ones may save up together",
+};
+use alloc::boxed::Box;
+
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "token-bucket",
+    short: &[],
+    about: "the first to come of those within their part of the rate; the rest waits",
+    promise: "W <= max(burst, L) + limit t + L",
+    starves: "nobody",
+    rests: "yes",
+    source: "generic cell rate algorithm, ITU-T I.371",
+    parameters: &[RATE, BURST],
+    keeps: &[Promise::Limit],
+    divide: Some(divide),
+    build: |setup| Box::new(policy(Params { metric: setup.metric, ..Params::default() })),
+};
+
+/// The time whose inflow may be taken at once, for a rate without a burst: a hundredth of a second.
+const BURST_PARTS: u64 = 100;
+
+/// Gives a client its part of the rate as a limit.
+fn divide(setup: &Setup, part: Part) -> ClientParams {
+    let limit_per_s = part.of(setup.value(&RATE)).max(1);
+    let burst = match setup.value(&BURST) {
+        0 => limit_per_s / BURST_PARTS,
+        burst => part.of(burst),
+    };
+    ClientParams { limit_per_s, burst, ..ClientParams::default() }
+}
+
 /// Parameters of the token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What tokens count.
+    /// The metric of tokens.
     pub metric: Metric,
     /// Amount that may be served inline between two choices while others wait.
     pub slack: u64,
@@ -30,7 +78,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("token-bucket", params.metric, move || TokenBucket::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| TokenBucket::new(params))
 }
 
 /// The order of one core.
@@ -48,7 +96,7 @@ impl TokenBucket {
         TokenBucket { limits: Dense::default(), ready: FifoHeap::default(), inline: Allowance::new(params.slack) }
     }
 
-    /// Puts a ready client where its tokens say.
+    /// Puts a ready client at the place of its tokens.
     fn place(&mut self, client: ClientIndex) {
         if let (Some(limit), Some(key)) = (self.limits.get(client), self.ready.key(client)) {
             self.ready.change(client, limit.due_at_ns().max(key));

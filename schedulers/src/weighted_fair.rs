@@ -5,8 +5,8 @@
 //!
 //! * Virtual time V = start tag of the client chosen last. A client that becomes ready starts at max(V, its own finish tag):
 //!   sleeping earns no credit, and sleeping before the charge does not escape it, for the tag remembers.
-//! * A busy period ends when `take` finds nobody, or a client becomes ready while nobody else is ready or being served.
-//!   Then V = largest finish tag, so debts made while nobody competed are forgotten.
+//! * A busy period ends when `take` finds no client, or a client becomes ready while no other is ready or being served.
+//!   Then V = largest finish tag, so debts made without competition are forgotten.
 //! * A late charge moves the tag of its client wherever that client is.
 //!
 //! **Bound** (over any interval in which f and m are both backlogged, W = service, L = largest charge between two choices):
@@ -14,34 +14,56 @@
 //! **Starvation**: a ready client waits at most for one charge of each other client per unit of its own tag distance; none for ever.
 //! **Work conserving**: yes.
 //!
-//! **Debts.** A client that is only served when chosen is at most one charge ahead of V. One that is charged for work nobody asked this
-//! policy about (another scheduler's, an interrupt's) can run up any debt while others are backlogged, and would wait for as
+//! **Debts.** A client that is only served when chosen is at most one charge ahead of V. One that is charged for work outside this
+//! policy (another scheduler's, an interrupt's) can run up any debt while others are backlogged, and would wait for as
 //! long when it wakes. Two remedies, both off by default:
 //! * `reset_ns`: the Vortex paper resets finish times every so often for this reason (section V-A). Simple, but a client can time
 //!   its debts to be forgiven.
 //! * `debt_max`: on waking, a debt above this amount is forgiven; what is below is always paid. Cannot be timed; adds debt_max/w to
 //!   the bound once per waking.
 //!
-//! **Several cores.** One order serves one core. What a client got on the others is told with `charge_elsewhere`, so that tags count
-//! service of the whole machine and the core serves whoever has had least of it. A client that had a core for itself must not starve
+//! **Several cores.** One order serves one core. Service on the others is told with `charge_elsewhere`, so that tags count
+//! service of the whole machine and the core serves the client that has had least of it. A client that had a core for itself must not starve
 //! here for it: such a charge moves its tag at most `debt_max`/w beyond V. Nor may one that is served elsewhere lose here what it is
 //! behind: it never slept, so up to `debt_max` of that stays.
 //!
-//! **Credit.** With `credit_max` a waking client keeps what it is behind, up to this amount: one that waits a moment for another core
+//! **Credit.** With `credit_max` a waking client keeps what it is behind, up to this amount: one that waits a little for another core
 //! loses nothing. Its own service moved its tag as ever, so sleeping earns nothing beyond it. Adds credit_max/w to the bound.
 use crate::dense::Dense;
 use crate::elsewhere::{AWAKE_NS, after_service, floor};
 use crate::heap::Heap;
+use crate::list::Listed;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{Tag, Weight};
+use alloc::boxed::Box;
+
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "weighted-fair",
+    short: &["wfq"],
+    about: "the one that used least for its share",
+    promise: "abs(W_f/w_f - W_m/w_m) <= L_f/w_f + L_m/w_m",
+    starves: "nobody",
+    rests: "no",
+    source: "Goyal, Vin, Cheng: Start-time Fair Queueing, 1996",
+    parameters: &[],
+    keeps: &[],
+    divide: None,
+    build: |setup| {
+        Box::new(policy(Params {
+            metric: setup.metric,
+            debt_max: setup.debt_max,
+            credit_max: setup.credit_max,
+            ..Params::default()
+        }))
+    },
+};
 
 /// Parameters of weighted fair queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What is divided fairly.
+    /// The quantity that is divided fairly.
     pub metric: Metric,
     /// Forgets all tags every so many nanoseconds; 0 = never.
     pub reset_ns: u64,
@@ -55,7 +77,7 @@ pub struct Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("weighted-fair", params.metric, move || WeightedFair::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| WeightedFair::new(params))
 }
 
 #[derive(Debug)]

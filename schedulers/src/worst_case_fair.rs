@@ -2,7 +2,7 @@
 //!
 //! WF2Q+ (Bennett and Zhang: "Hierarchical Packet Fair Queueing Algorithms", 1996): among the clients whose service should have begun by
 //! virtual time V (start tag <= V), the one that should finish first is served. V moves with the service given to all, and jumps
-//! to the least start tag when nobody is eligible, so the policy never rests.
+//! to the least start tag when no client is eligible, so the policy never rests.
 //!
 //! The paper knows the length of a packet before sending it. Here the finish tag uses an *expected* cost: the last cost of the same
 //! client; start tags always use the true cost, so a wrong guess shifts when a client is served, never how much it gets.
@@ -20,16 +20,38 @@
 use crate::dense::Dense;
 use crate::elsewhere::{AWAKE_NS, after_service, floor};
 use crate::heap::Heap;
+use crate::list::Listed;
 use crate::order::{Flat, Order};
 use crate::policy::{ClientIndex, ClientParams, Grace, Metric, Policy, PolicyError, Readiness};
 use crate::tag::{FRACTION_BITS, Tag, Weight};
+use alloc::boxed::Box;
+
+/// The policy on the list.
+pub const LISTED: Listed = Listed {
+    name: "worst-case-fair",
+    short: &["wf2q+", "wf2q"],
+    about: "the same, and never far ahead of the ideal either",
+    promise: "ahead of the fluid share by at most L; behind by max L if costs are as expected",
+    starves: "nobody",
+    rests: "no",
+    source: "Bennett, Zhang: Hierarchical Packet Fair Queueing Algorithms (WF2Q+), 1996",
+    parameters: &[],
+    keeps: &[],
+    divide: None,
+    build: |setup| {
+        Box::new(policy(Params {
+            metric: setup.metric,
+            debt_max: setup.debt_max,
+            credit_max: setup.credit_max,
+            ..Params::default()
+        }))
+    },
+};
 
 /// Parameters of worst-case fair weighted queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Params {
-    /// What is divided fairly.
+    /// The quantity that is divided fairly.
     pub metric: Metric,
     /// Cost expected of a client that was never served.
     pub expected: u64,
@@ -49,7 +71,7 @@ impl Default for Params {
 
 /// Makes the policy.
 pub fn policy(params: Params) -> impl Policy {
-    Flat::new("worst-case-fair", params.metric, move || WorstCaseFair::new(params))
+    Flat::new(LISTED.name, params.metric, move |_| WorstCaseFair::new(params))
 }
 
 #[derive(Debug)]
@@ -107,7 +129,7 @@ impl WorstCaseFair {
         self.virtual_time = self.virtual_time.saturating_add(step);
     }
 
-    /// A ready client waits for virtual time to reach its new start.
+    /// Makes a ready client wait until virtual time reaches its new start.
     fn wait_until(&mut self, client: ClientIndex, start: Tag) {
         if self.eligible.contains(client) {
             self.eligible.remove(client);

@@ -1,9 +1,9 @@
 //! Every policy under random calls: none panics, chooses a client that is not ready, or loses one that is.
 mod common;
 
-use common::{configurations, parameters};
+use common::{parameters, policies};
 use gyre_schedulers::policy::CLIENTS_MAX;
-use gyre_schedulers::{ClientParams, CorePolicy, Metric, PolicyError, Readiness, Record, build};
+use gyre_schedulers::{ClientParams, CorePolicy, Metric, PolicyError, Readiness, Record};
 use proptest::prelude::*;
 
 const CLIENTS: u32 = 12;
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A core policy beside what its clients' states must be.
+/// A core policy beside the expected states of its clients.
 struct Checked {
     core: Box<dyn CorePolicy>,
     states: [State; CLIENTS as usize],
@@ -148,7 +148,7 @@ impl Checked {
         }
     }
 
-    /// Serves everybody who is ready, waiting where the policy says so.
+    /// Serves every ready client, waiting when the policy says so.
     fn drain(&mut self) {
         for _ in 0..10 * CLIENTS {
             if self.schedule().is_none() {
@@ -166,8 +166,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn no_policy_panics_invents_or_loses_a_client(steps in prop::collection::vec(step(), 1..300)) {
-        for (name, config) in configurations() {
-            let core = build(&config).unwrap().init_core(0);
+        for (name, policy) in policies() {
+            let core = policy.init_core(0);
             let (states, chosen) = ([State::Absent; CLIENTS as usize], [0; CLIENTS as usize]);
             let mut checked = Checked { core, states, chosen, now_ns: 0 };
             let run = || {
@@ -186,8 +186,8 @@ proptest! {
 
 #[test]
 fn the_index_of_a_client_has_a_limit_and_a_refused_one_leaves_nothing() {
-    for (name, config) in configurations() {
-        let mut core = build(&config).unwrap().init_core(0);
+    for (name, policy) in policies() {
+        let mut core = policy.init_core(0);
         let params = ClientParams::default();
         assert_eq!(core.add_client(CLIENTS_MAX, &params, 0), Err(PolicyError::IndexTooLarge), "{name}");
         assert_eq!(core.add_client(u32::MAX, &params, 0), Err(PolicyError::IndexTooLarge), "{name}");
@@ -202,8 +202,8 @@ fn the_index_of_a_client_has_a_limit_and_a_refused_one_leaves_nothing() {
 #[test]
 fn a_hundred_years_at_full_speed_overflow_nothing() {
     const CENTURY_NS: u64 = 3_155_760_000_000_000_000;
-    for (name, config) in configurations() {
-        let mut core = build(&config).unwrap().init_core(0);
+    for (name, policy) in policies() {
+        let mut core = policy.init_core(0);
         for client in 0..2 {
             core.add_client(client, &ClientParams::default(), 0).unwrap();
             core.client_ready(client, 0);
@@ -217,6 +217,8 @@ fn a_hundred_years_at_full_speed_overflow_nothing() {
             core.resource_record(client, Record { kind: Metric::Cycles, amount: step_ns * 5 }, (step + 1) * step_ns);
             core.client_ready(client, (step + 1) * step_ns);
         }
-        assert!(name.contains("priority") || used[0].abs_diff(used[1]) <= 2, "{name}: {used:?}");
+        // Four standard deviations of 1000 fair draws; a tree's own policy counts, not the one below it.
+        let most = if name == "lottery" { 127 } else { 2 };
+        assert!(name.contains("priority") || used[0].abs_diff(used[1]) <= most, "{name}: {used:?}");
     }
 }

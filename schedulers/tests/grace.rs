@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gyre_schedulers::{
-    ClientParams, CorePolicy, Grace, Metric, Policy, Record, earliest_deadline, reservation, round_robin,
+    ClientParams, CorePolicy, Grace, Metric, Policy, Record, earliest_deadline, lottery, reservation, round_robin,
     strict_priority, token_bucket, weighted_fair, worst_case_fair,
 };
 
@@ -29,6 +29,7 @@ fn policies() -> Vec<Box<dyn Policy>> {
         Box::new(earliest_deadline::policy(earliest_deadline::Params { slack: SLACK, ..Default::default() })),
         Box::new(token_bucket::policy(token_bucket::Params { slack: SLACK, ..Default::default() })),
         Box::new(reservation::policy(reservation::Params { slack: SLACK, ..Default::default() })),
+        Box::new(lottery::policy(lottery::Params { slack: SLACK, ..Default::default() })),
     ]
 }
 
@@ -47,7 +48,7 @@ fn charge(core: &mut dyn CorePolicy, client: u32, amount: u64, now_ns: u64) {
     core.resource_record(client, Record { kind: Metric::Cycles, amount }, now_ns);
 }
 
-/// The end of what was promised: all that may be charged, at the last moment.
+/// Consumes as much as the grace allows at most, up to its last nanosecond, and returns that time.
 fn spend(core: &mut dyn CorePolicy, client: u32, grace: Grace, now_ns: u64) -> u64 {
     let end_ns = grace.until_ns.min(now_ns + 100_000).max(now_ns);
     charge(core, client, grace.amount.min(1_000_000), end_ns);

@@ -1,8 +1,8 @@
 //! Only calls that add something may take memory.
 mod common;
 
-use common::configurations;
-use gyre_schedulers::{ClientParams, Metric, Record, build};
+use common::policies;
+use gyre_schedulers::{ClientParams, Metric, Record};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts what a thread takes.
+/// Counts the allocations of a thread.
 struct Counting;
 
 // SAFETY: every call is passed on unchanged to the system allocator.
@@ -32,8 +32,8 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn nothing_but_adding_takes_memory() {
-    for (name, config) in configurations() {
-        let mut core = build(&config).unwrap().init_core(0);
+    for (name, policy) in policies() {
+        let mut core = policy.init_core(0);
         for client in 0..300 {
             let params = ClientParams { limit_per_s: u64::from(client % 3) * 1000, ..ClientParams::default() };
             core.add_client(client, &params.under(client % 3), 0).unwrap();

@@ -11,7 +11,7 @@ static const unsigned long extremes[] = {0, 1, -1UL, 0x7fffffff, 0x80000000, 0xf
     -4096UL, -4095UL, (1UL << 63) - 4096, (1UL << 63) - 8192, USER_TOP, USER_TOP - 1, USER_TOP - 4096};
 #define EXTREMES (sizeof extremes / sizeof *extremes)
 
-/* What ends or stops this program, takes its timer or signals from it, takes space without bound, makes others of it, or could change who runs it. */
+/* Calls that end or stop this program, take its timer or signals from it, take space without bound, make others of it, or could change its user. */
 static const int left_out[] = {SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_fork, SYS_vfork, SYS_clone, SYS_clone3, SYS_kill, SYS_tkill, SYS_tgkill,
     SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_reboot, SYS_vhangup, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_alarm, SYS_setitimer,
     SYS_sigaltstack, SYS_fallocate, SYS_swapon, SYS_swapoff, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_sethostname, SYS_setdomainname,
@@ -27,7 +27,7 @@ static char *memory;
 
 static void nothing(int signal) { (void)signal; }
 
-/* Nobody, who can change only itself. */
+/* The user `nobody`, who can change only itself. */
 static void become_nobody(void) {
     CHECK(setsid() > 0);
     if (geteuid() == 0) CHECK(syscall(SYS_setgroups, 0, NULL) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
@@ -107,7 +107,7 @@ static long all_calls(void) {
             attack(number);
             _exit(0);
         }
-        /* Who closed its timer or waits for ever is ended from here. */
+        /* A process that closed its timer or waits for ever is ended from here. */
         int status = 0;
         for (int wait = 0; waitpid(child, &status, WNOHANG) == 0; wait++) {
             if (wait == 1500) {

@@ -1,4 +1,4 @@
-/* What the attacks share: TRY runs code that may raise a signal and says which one came, 0 for none. */
+/* Shared by the attacks: TRY runs code that may raise a signal and says which one came, 0 for none. */
 #ifndef ATTACK_H
 #define ATTACK_H
 #include "../linux/check.h"
@@ -38,7 +38,7 @@ static inline void attack_begin(void) {
         signal_;                                                                                  \
     })
 
-/* Runs code in a child and answers the signal that ended it, 0 where it ended by itself. */
+/* Runs code in a child and answers the signal that ended it, 0 if it ended by itself. */
 #define IN_CHILD(...)                                                                            \
     ({                                                                                            \
         pid_t child_ = fork();                                                                    \

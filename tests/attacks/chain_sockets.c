@@ -13,7 +13,7 @@ int main(void) {
         CHECK(hangs_up(ends[0], 20000));
         CHECK(close(ends[0]) == 0);
     }
-    /* Nobody closes it: its process ends, or is killed. */
+    /* It stays open until its process ends or is killed. */
     for (int round = 0; round < 6; round++) {
         int ends[2];
         CHECK(pipe(ends) == 0);

@@ -25,7 +25,7 @@ static struct iovec pieces[2] = {{text, 8}, {text + 8, 8}};
 
 static void nothing(int signal) { (void)signal; }
 
-/* Nobody, who can change only itself. */
+/* The user `nobody`, who can change only itself. */
 static void become_nobody(void) {
     CHECK(setsid() > 0);
     if (geteuid() == 0) CHECK(syscall(SYS_setgroups, 0, NULL) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
@@ -106,7 +106,7 @@ static void arms(void) {
 static timer_t posix;
 static void arms_posix(void) {
     struct itimerspec shown;
-    /* Others make sense only where the signals leave time for anything. */
+    /* Others make sense only if the signals leave time for anything. */
     if (spec.it_interval.tv_sec == 0 && spec.it_interval.tv_nsec < 1000000) return;
     for (int flags = 0; flags < 2; flags++) {
         timer_settime(posix, flags, &spec, NULL);
@@ -203,7 +203,7 @@ static void enters(void) {
     entries[*tail & 7] = entry;
     __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
     syscall(SYS_io_uring_enter, ring, 1, 0, IORING_ENTER_GETEVENTS, NULL, 0);
-    /* What has completed is taken. */
+    /* Completed requests are taken. */
     *(volatile uint32_t *)(ring_memory + parameters.cq_off.head) = *(volatile uint32_t *)(ring_memory + parameters.cq_off.tail);
 }
 

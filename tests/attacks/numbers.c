@@ -2,7 +2,7 @@
    that the machine goes on and this program with it. */
 #include "attack.h"
 
-/* What would end or stop this program, or the machine where it runs as root. */
+/* Calls that would end or stop this program, or the machine if it runs as root. */
 static const int left_out[] = {SYS_exit, SYS_exit_group, SYS_pause, SYS_rt_sigreturn, SYS_rt_sigsuspend, SYS_kill, SYS_tkill, SYS_tgkill,
     SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_reboot, SYS_vhangup, SYS_fork, SYS_vfork, SYS_clone, SYS_clone3, SYS_select, SYS_pselect6,
     SYS_poll, SYS_ppoll, SYS_epoll_wait, SYS_nanosleep, SYS_clock_nanosleep, SYS_futex, SYS_wait4, SYS_waitid, SYS_rt_sigtimedwait,

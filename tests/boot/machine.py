@@ -11,6 +11,8 @@ import traceback
 ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 GYRE = os.environ.get("GYRE", str(ROOT / "gyre"))
 WORK = ROOT / "target/boot-tests"
+# Time for kernel, agent and images to be made, if they are not there yet.
+BUILD_S = 900
 ENVIRONMENT = {**os.environ, "GYRE_ROOT": str(ROOT)}
 
 
@@ -28,29 +30,43 @@ def gyre(*arguments, timeout=60, **more):
 
 
 class Machine:
-    """A machine that runs from `with` to the end of the block, at most `limit_s` seconds."""
+    """A machine that runs from `with` to the end of the block, at most `limit_s` seconds. Its agent answers within `ready_s`."""
 
-    def __init__(self, file, name, limit_s=300, ready_s=150, more=()):
+    def __init__(self, file, name, limit_s=300, ready_s=150, more=(), disks=("--fresh",)):
         self.file, self.name, self.limit_s, self.ready_s, self.more = file, name, limit_s, ready_s, more
-        self.folder = ROOT / ".gyre/run" / name
+        self.disks, self.folder = disks, ROOT / ".gyre/run" / name
         self.console = self.folder / "console.log"
 
     def __enter__(self):
         WORK.mkdir(parents=True, exist_ok=True)
         self.said = WORK / f"{self.name}.said"
+        before = self._console_stamp()
         with open(self.said, "wb") as said:
             self.child = subprocess.Popen(
-                [GYRE, "run", str(self.file), "--no-load", "--page", "0", "--for", f"{self.limit_s}s", *kernel_arguments(), *self.more],
+                [GYRE, "run", str(self.file), "--no-load", *self.disks, "--page", "0", "--for", f"{self.limit_s}s", *kernel_arguments(), *self.more],
                 env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
-        end = time.time() + self.ready_s
+        # Building and making images may take as long as they take: the time to answer begins when the machine does.
+        self._wait(BUILD_S, lambda: self._console_stamp() not in (None, before), "the machine did not begin")
+        self._wait(self.ready_s, lambda: gyre("bill", "--machine", self.name, "--json", timeout=10).returncode == 0, "the agent did not answer")
+        return self
+
+    def _console_stamp(self):
+        """Tells one beginning of the machine from another: QEMU empties its console then."""
+        try:
+            return self.console.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
+    def _wait(self, limit_s, is_so, else_what):
+        end = time.time() + limit_s
         while time.time() < end:
             if self.child.poll() is not None:
                 raise AssertionError(f"the machine ended at once (code {self.child.returncode}):\n{self.output()}")
-            if gyre("bill", "--machine", self.name, "--json", timeout=10).returncode == 0:
-                return self
+            if is_so():
+                return
             time.sleep(0.3)
         self.stop()
-        raise AssertionError(f"the agent did not answer in {self.ready_s} s:\n{self.output()}\n{self.console_tail()}")
+        raise AssertionError(f"{else_what} in {limit_s} s:\n{self.output()}\n{self.console_tail()}")
 
     def __exit__(self, *_):
         self.stop()
@@ -131,10 +147,10 @@ class Report:
     def check(self, name, condition, why=""):
         self.result(name, None if condition else (str(why) or "not so"))
 
-    def run(self, name, function, *arguments):
+    def run(self, name, function, *arguments, **named):
         """Runs a function that raises AssertionError where something is wrong; any other error is a failure too."""
         try:
-            function(*arguments)
+            function(*arguments, **named)
             self.result(name)
         except AssertionError as wrong:
             self.result(name, str(wrong) or traceback.format_exc())

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Boots the platform's test kernel on several machines and checks that it passes, and that it dies as it should of each crash.
 # Speaks as `cargo test` does: a line for each check on each machine.
-# usage: tests/boot/platform.sh [quick]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120)
+# usage: tests/boot/platform.sh [quick | build]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 target=${CARGO_TARGET_DIR:-target}
@@ -9,12 +9,13 @@ if [ -z "${KERNEL:-}" ]; then
     cargo build --quiet -p gyre-boot-test --target x86_64-unknown-none || exit 2
     KERNEL=$target/x86_64-unknown-none/debug/gyre-boot-test
 fi
+[ "${1:-}" = build ] && exit
 log=$(mktemp) || exit 2
 failures=$(mktemp) || exit 2
 module=$(mktemp) || exit 2
 trap 'rm -f "$log" "$failures" "$module"' EXIT
 
-# What a kernel said, with names in the trace of its panic.
+# Prints a kernel's words, with names in the trace of its panic.
 named() {
     "${GYRE:-./gyre}" symbolise --kernel "$KERNEL" "$log" 2>&1
 }
@@ -47,7 +48,7 @@ boot 1 "q35, 4 cores" q35 $usual 4 256 "" -device virtio-rng-pci
 head -c 1000001 "$KERNEL" > "$module"
 sum=$(od -An -v -tu1 "$module" | awk '{ for (i = 1; i <= NF; i++) sum += $i } END { print sum }')
 boot 1 "q35, boot module" q35 $usual 2 128 "module_bytes=1000001 module_sum=$sum" -device virtio-rng-pci -initrd "$module"
-# A zone smaller than its machine: some cores, some memory, one of two devices. What is not in it keeps the pattern that was there before.
+# A zone smaller than its machine: some cores, some memory, one of two devices. Memory outside of it keeps the pattern that was there before.
 # (The firmware works below 1 MiB and in the last 32.)
 backing=$(mktemp) || exit 2
 zone='cores=2 memory=2M+64M,0x8000+4K devices=00:05.0,00:07.0'
@@ -60,7 +61,22 @@ if python3 tests/boot/outside.py check "$backing" 3 66 67 224 2>> "$failures"; t
 else
     echo "test boot: memory outside of the zone is not touched ... FAILED"
 fi
+# A supervisor and zones of this very kernel in the last 48 MiB: memory between the two keeps its pattern.
+python3 tests/boot/outside.py fill "$backing" 256 || exit 2
+# Exit code 1 says that no check has failed.
+wanted='supervisor of 3 more cores, 19[0-9]\{4\} KiB of memory in lots, [1-9]'
+boot 1 "supervisor with zones" q35,memory-backend=ram $usual 4 256 'supervisor cores=1 memory=2M+64M devices=none' \
+    -object memory-backend-file,id=ram,size=256M,share=on,mem-path="$backing" -device virtio-rng-pci,addr=5
+if python3 tests/boot/outside.py check "$backing" 208 254 67 206 2>> "$failures"; then
+    echo "test boot: memory between a supervisor and its zones is not touched ... ok"
+else
+    echo "test boot: memory between a supervisor and its zones is not touched ... FAILED"
+fi
 rm -f "$backing"
+wanted='supervisor of 1 more cores'
+boot 1 "supervisor of two cores, with one more" q35 $usual 3 256 'supervisor cores=2 memory=2M+64M'
+wanted='supervisor of 0 more cores, 0 KiB of memory in lots, 0 PCI functions'
+boot 1 "supervisor that keeps all" q35 $usual 1 128 'supervisor'
 wanted='devices= names 00:07.0, where there is no PCI function'
 boot 1 "a device that is not there" q35 $usual 1 128 "devices=00:07.0"
 wanted='INFO  0 platform: 1 cores listed, 1[0-9]\{4\} KiB of memory, .* 0 PCI functions'
@@ -93,7 +109,7 @@ if [ "${1:-}" != quick ]; then
     boot 1 "two cores of four wanted" q35 $usual 4 256 "cores=2" -device virtio-rng-pci
 fi
 
-# What is typed arrives as an event and comes back upper case, in order.
+# Typed letters arrive as an event and come back upper case, in order.
 typed=$( (sleep 2; echo 'gyre at your service.'; sleep 1) | timeout 60 qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
     -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1)
 case $typed in
@@ -123,7 +139,7 @@ crash data 'page fault (vector 14, code 0x11)' suite::main
 crash user 'page fault (vector 14, code 0x1) in the kernel, cr2 0x400000' touch_user_page
 crash stack 'double fault' crash::deepen
 crash elsewhere 'core 1 as asked at ' 'crash::die_elsewhere.*'
-# A core that hangs with interrupts off says where; QEMU makes 205 of the kernel's code 102.
+# A core that hangs with interrupts off says its place; QEMU makes 205 of the kernel's code 102.
 crash hang 'core 1 has been in one piece of work for [0-9]* ms' 'crash::spin' 205
 crash asked 'core 1 ends its work at ' 'crash::end_elsewhere.*'
 crash undefined 'invalid opcode' crash::run

@@ -88,7 +88,7 @@ int main(void) {
     CHECK(one(context, wish(IOCB_CMD_PWRITE, fd, data + 9, 5000, 1000, 1)) == 5000 && pread(fd, back, 5000, 1000) == 5000 && !memcmp(back, data + 9, 5000));
     CHECK(one(context, wish(IOCB_CMD_PWRITE, fd, data + 1000, 5000, 1000, 1)) == 5000);
     list[0] = &many[0];
-    /* What is wrong is refused at once; those before it are taken. */
+    /* Wrong requests are refused at once; those before them are taken. */
     CHECK(one(context, wish(IOCB_CMD_PREAD, 999, back, 1, 0, 1)) == -EBADF);
     CHECK(one(context, wish(99, fd, back, 1, 0, 1)) == -EINVAL);
     CHECK(one(context, wish(IOCB_CMD_PREAD, fd, back, -1, 0, 1)) == -EINVAL);

@@ -42,7 +42,7 @@ static void read_into(unsigned char *area, size_t area_bytes, int rounds) {
     }
 }
 
-/* A call keeps vector registers, whatever the kernel copies with. */
+/* A call keeps vector registers, with any way of copying in the kernel. */
 static void registers_are_kept(unsigned char *area) {
     unsigned char before[256], after[256];
     if (!__builtin_cpu_supports("avx")) return;
@@ -98,7 +98,7 @@ static void in(const char *path) {
     memset(large, 1, 6 << 20);
     read_into(large + (2 << 20) - 40 * PAGE + 8, bytes, 60);
 
-    /* What cannot be written ends the read there. */
+    /* A page that cannot be written ends the read there. */
     CHECK(mprotect(area + 4 * PAGE, PAGE, PROT_READ) == 0);
     CHECK(pread(file, area + 3 * PAGE, 3 * PAGE, 0) == PAGE);
     check(area + 3 * PAGE, 0, PAGE);

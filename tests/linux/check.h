@@ -1,4 +1,4 @@
-/* What the programs in this folder share: CHECK says where it failed and ends the program with code 1. */
+/* Shared by the programs in this folder: CHECK says the place of a failure and ends the program with code 1. */
 #ifndef CHECK_H
 #define CHECK_H
 #ifndef _GNU_SOURCE

@@ -13,7 +13,7 @@ static void chains(void) {
     }
 }
 
-/* What is in a chain comes out of it again, link by link. */
+/* Things in a chain come out of it again, link by link. */
 static void unpacked(void) {
     int ends[2];
     CHECK(pipe(ends) == 0);

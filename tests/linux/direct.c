@@ -283,7 +283,7 @@ static int is_memory(void) {
     return where.f_type == 0x01021994;
 }
 
-/* What has no such way refuses the flag, at open and later; pipes take it for something else. */
+/* A file without such a way refuses the flag, at open and later; pipes take it for something else. */
 static void refusals(void) {
     static const struct { const char *path; int flags; } refused[] = {{"/proc/version", 0}, {"/proc", O_DIRECTORY}, {"/", O_DIRECTORY}, {"/dev/null", O_RDWR}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

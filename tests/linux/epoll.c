@@ -1,6 +1,8 @@
 /* epoll: level, edge, one shot, timeouts, nesting, what is refused, what a closed descriptor does. */
 #include "check.h"
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -136,6 +138,50 @@ static void times(void)
     close(timer);
 }
 
+/* An event that cannot be written to the program is told again, also if it is told once only. */
+static void events_that_are_not_got(void)
+{
+    struct epoll_event event;
+    void *bad = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(bad != MAP_FAILED);
+    unsigned how[] = {EPOLLIN, EPOLLIN | EPOLLET, EPOLLIN | EPOLLONESHOT};
+    for (int i = 0; i < 3; i++) {
+        int fd = eventfd(1, 0);
+        CHECK(control(EPOLL_CTL_ADD, fd, how[i]) == 0);
+        FAILS(epoll_wait(list, bad, 1, 0), EFAULT);
+        FAILS(epoll_wait(list, bad, 8, -1), EFAULT);
+        CHECK(epoll_wait(list, &event, 1, 0) == 1 && event.data.fd == fd && event.events == EPOLLIN);
+        CHECK(epoll_wait(list, &event, 1, 0) == (i == 0));
+        close(fd);
+    }
+    munmap(bad, 4096);
+}
+
+/* One thread waits while another one closes what is waited for: the last one that looks at a file lets go of it. */
+static volatile int all_closed;
+
+static void *wait_all_the_time(void *unused)
+{
+    struct epoll_event events[8];
+    while (!all_closed)
+        CHECK(epoll_wait(list, events, 8, 0) >= 0);
+    return NULL;
+}
+
+static void closing_meanwhile(void)
+{
+    pthread_t waiter;
+    CHECK(pthread_create(&waiter, NULL, wait_all_the_time, NULL) == 0);
+    for (int i = 0; i < 3000; i++) {
+        int ends[2], fd = eventfd(1, 0);
+        CHECK(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
+        CHECK(control(EPOLL_CTL_ADD, fd, EPOLLIN) == 0 && control(EPOLL_CTL_ADD, ends[0], EPOLLIN) == 0);
+        close(fd), close(ends[0]), close(ends[1]);
+    }
+    all_closed = 1;
+    CHECK(pthread_join(waiter, NULL) == 0);
+}
+
 int main(void)
 {
     enter_directory();
@@ -146,6 +192,8 @@ int main(void)
     refusals();
     nesting();
     times();
+    events_that_are_not_got();
+    closing_meanwhile();
     puts("ok epoll");
     return 0;
 }

@@ -22,7 +22,7 @@ static int run(char **arguments, char **environment, const char *path) {
     return WEXITSTATUS(status);
 }
 
-/* What the started program checks. */
+/* The checks of the started program. */
 static int started(int count, char **arguments) {
     CHECK(count == 4 && !strcmp(arguments[2], "second") && !strcmp(arguments[3], "") && arguments[4] == NULL);
     CHECK(!strcmp(environ[0], "ONLY=this") && environ[1] == NULL);

@@ -13,7 +13,7 @@
 #define KTIME_MAX_NS 854775807L
 
 static int new_file(size_t bytes) {
-    /* In memory, where a file may be as long as there are numbers. */
+    /* In memory, because a file there may be as long as there are numbers. */
     char shared[] = "/dev/shm/extremes-XXXXXX", other[] = "/tmp/extremes-XXXXXX", *name = access("/dev/shm", W_OK) ? other : shared;
     int file = mkstemp(name);
     CHECK(file >= 0 && unlink(name) == 0 && ftruncate(file, bytes) == 0);

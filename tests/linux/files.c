@@ -123,7 +123,7 @@ static void durable(void)
     close(file);
 }
 
-/* What is sent into a file goes to its position, not to its end. */
+/* Data sent into a file goes to its position, not to its end. */
 static void sent(void)
 {
     char text[16] = "";

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define PAGE 4096UL
@@ -36,6 +37,33 @@ static void copies(void) {
     int reader = open(from, O_RDONLY);
     FAILS(gyre_flow(reader, 1, 0), EBADF);
     unlink(from), unlink(to), close(source), close(sink), close(reader);
+}
+
+static volatile int refused;
+static void refuse(int signal) { refused++; }
+
+/* A flow makes no file longer than RLIMIT_FSIZE of who made it. */
+static void limited(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        char from[] = "/tmp/fromXXXXXX", to[] = "/tmp/toXXXXXX";
+        int source = new_file(from, contents, SIZE), sink = new_file(to, "", 0);
+        unlink(from), unlink(to);
+        signal(SIGXFSZ, refuse);
+        struct rlimit limit = {100000, 100000};
+        CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        int flow = gyre_flow(sink, 1, 0);
+        CHECK(flow >= 0 && gyre_flow_source(flow, source, 0, 99000, 0) == 0 && gyre_flow_source(flow, source, 0, 5000, 99000) == 0);
+        FAILS(gyre_flow_close(flow, GYRE_FLOW_FINISH), EFBIG);
+        struct stat seen_now;
+        CHECK(fstat(sink, &seen_now) == 0 && seen_now.st_size == 100000 && refused == 1);
+        flow = gyre_flow(sink, 1, 0);
+        CHECK(flow >= 0 && gyre_flow_source(flow, source, 0, 10, 200000) == 0);
+        FAILS(gyre_flow_close(flow, GYRE_FLOW_FINISH), EFBIG);
+        CHECK(refused == 2);
+        _exit(0);
+    }
+    CHECK(status_of(child) == 0);
 }
 
 static void streams(void) {
@@ -80,6 +108,47 @@ static void streams(void) {
     unlink(path), unlink(target), close(file), close(sink), close(ends[0]);
 }
 
+/* What a program was shown stays as it is, whoever writes the file, by whatever way; a mapping goes on being the file. */
+static void views(char *path) {
+    const size_t span = 64 * 1024;
+    int file = new_file(path, contents, SIZE), ends[2];
+    const unsigned char *view = NULL, *mixed = NULL;
+    uint64_t bytes = span;
+    unsigned char byte = 0;
+    CHECK(lseek(file, 0, SEEK_SET) == 0 && gyre_stream_read(file, (const void **)&view, &bytes) == 0 && bytes == span);
+    memset(seen, 0xee, SIZE);
+    CHECK(pwrite(file, seen, 20000, 100) == 20000 && !memcmp(view, contents, span));
+    CHECK(pread(file, seen, span, 0) == (ssize_t)span && seen[99] == contents[99] && seen[100] == 0xee && seen[20100] == contents[20100]);
+    volatile unsigned char *map = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    CHECK(map != MAP_FAILED && map[100] == 0xee);
+    map[30000] = 0x11;
+    CHECK(pread(file, &byte, 1, 30000) == 1 && byte == 0x11 && !memcmp(view, contents, span));
+    /* Of a file that a program has mapped, the view is a copy. */
+    bytes = span;
+    CHECK(lseek(file, 0, SEEK_SET) == 0 && gyre_stream_read(file, (const void **)&mixed, &bytes) == 0 && bytes == span);
+    CHECK(mixed[100] == 0xee && mixed[30000] == 0x11 && mixed[40000] == contents[40000]);
+    map[100] = 0x22;
+    CHECK(pwrite(file, "\x33", 1, 40000) == 1);
+    CHECK(map[40000] == 0x33 && mixed[100] == 0xee && mixed[40000] == contents[40000]);
+    CHECK(munmap((void *)map, span) == 0);
+    /* So is what a flow has brought into a stream. */
+    CHECK(gyre_stream(ends) == 0);
+    int flow = gyre_flow(ends[1], 1, 0);
+    CHECK(flow >= 0 && gyre_flow_source(flow, file, 3 * span, span, 0) == 0);
+    CHECK(gyre_flow_close(flow, GYRE_FLOW_FINISH) == (int64_t)span && close(flow) == 0);
+    memset(seen, 0xdd, SIZE);
+    CHECK(pwrite(file, seen, SIZE, 0) == SIZE && ftruncate(file, 0) == 0);
+    for (size_t done = 0; done < span; done += bytes) {
+        const unsigned char *part = NULL;
+        bytes = span - done;
+        CHECK(gyre_stream_read(ends[0], (const void **)&part, &bytes) == 0 && bytes > 0);
+        CHECK(!memcmp(part, contents + 3 * span + done, bytes) && gyre_release(part, bytes) == 0);
+    }
+    CHECK(!memcmp(view, contents, span) && mixed[30000] == 0x11);
+    CHECK(gyre_release(view, span) == 0 && gyre_release(mixed, span) == 0);
+    unlink(path), close(file), close(ends[0]), close(ends[1]);
+}
+
 /* A native stream: small writes, bounds, ends. */
 static void stream_bounds(void) {
     int ends[2];
@@ -119,7 +188,7 @@ static void stream_bounds(void) {
     close(ends[1]);
 }
 
-/* What is passed to a flow comes back with its completion, whichever of several ends first. */
+/* The cookie of a flow comes back with its completion, in any order of several ends. */
 static void cookies(void) {
     char path[] = "/tmp/cookieXXXXXX";
     int file = new_file(path, contents, SIZE), ends[2], flows[3];
@@ -162,7 +231,7 @@ static void cookies(void) {
     unlink(path), close(file), close(full), close(flow);
 }
 
-/* Flows whose sources nobody writes do not keep the others from reading. */
+/* Flows whose sources have no data do not keep the others from reading. */
 static void idle_flows(void) {
     char path[] = "/tmp/idleXXXXXX";
     int file = new_file(path, contents, SIZE), null = open("/dev/null", O_WRONLY), ends[8][2], idle[8];
@@ -220,7 +289,11 @@ int main(void) {
     }
     for (size_t at = 0; at < SIZE; at++) contents[at] = (unsigned char)(at / PAGE * 7 + at % 253);
     copies();
+    limited();
     streams();
+    char on_disk[] = "/viewXXXXXX", in_memory[] = "/tmp/viewXXXXXX";
+    views(on_disk);
+    views(in_memory);
     stream_bounds();
     cookies();
     idle_flows();

@@ -28,7 +28,7 @@ static void breed(void) {
     }
 }
 
-// Waits for every descendant; their number, or -1 where one is alive after ten seconds.
+// Waits for every descendant; their number, or -1 if one is alive after ten seconds.
 static int reap_all(void) {
     int reaped = 0;
     for (int waited_ms = 0; waited_ms < 10000;) {

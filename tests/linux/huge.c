@@ -1,4 +1,4 @@
-/* Large anonymous memory: what programs see is the same whatever pages it is made of. Advice, holes, rights, fork, moving. */
+/* Large anonymous memory: programs see no difference between pages of different sizes. Advice, holes, rights, fork, moving. */
 #include "check.h"
 #include <pthread.h>
 #include <sys/mman.h>
@@ -79,7 +79,7 @@ static void piped(void) {
 #define MADV_COLLAPSE 25
 #endif
 
-/* Single pages become one at a program's wish, and where their last is touched; nobody sees a difference. */
+/* Single pages become one at a program's wish, and when their last is touched; no program sees a difference. */
 static void gathered(void) {
     char *memory = map(8 * HUGE), *block = aligned(memory);
     CHECK(madvise(block, 4 * HUGE, MADV_NOHUGEPAGE) == 0);
@@ -107,7 +107,7 @@ static void gathered(void) {
 static volatile int is_over;
 static size_t written[2];
 
-/* Counts in a word of each page of its half, and notices where one goes back. */
+/* Counts in a word of each page of its half, and notices if one goes back. */
 static void *count_up(void *half) {
     volatile size_t *word = half;
     size_t round = 0;
@@ -122,7 +122,7 @@ static void *count_up(void *half) {
     return NULL;
 }
 
-/* The same while threads write to it all the time. */
+/* Like above, while threads write to it all the time. */
 static void gathered_under_way(void) {
     char *memory = map(4 * HUGE), *block = aligned(memory);
     CHECK(madvise(block, HUGE, MADV_HUGEPAGE) == 0);
@@ -144,7 +144,7 @@ static void gathered_under_way(void) {
     munmap(memory, 4 * HUGE);
 }
 
-/* Processes that share large memory since a fork: each sees its own writes and nobody else's, whoever of them ends first. */
+/* Processes that share large memory since a fork: each sees only its own writes, in any order of their ends. */
 static void family(void) {
     char *memory = map(8 * HUGE), *block = aligned(memory);
     CHECK(madvise(block, 4 * HUGE, MADV_HUGEPAGE) == 0);

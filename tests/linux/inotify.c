@@ -7,7 +7,7 @@
 
 static int in;
 
-/* The next event; its name is "" where there is none. */
+/* The next event; its name is "" if there is none. */
 static struct inotify_event *next(void) {
     static char buffer[8192];
     static int at, end;

@@ -1,4 +1,4 @@
-/* What /proc says of who runs: the state of processes, times that never go back, load averages. */
+/* /proc about running tasks: the state of processes, times that never go back, load averages. */
 #include "check.h"
 #include <sys/sysinfo.h>
 

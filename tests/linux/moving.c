@@ -1,4 +1,4 @@
-/* Moving data by the kernel: what sendfile, splice, tee and copy_file_range answer where they must wait, may not, or are interrupted. */
+/* Moving data by the kernel: the answers of sendfile, splice, tee and copy_file_range if they must wait, may not, or are interrupted. */
 #include "check.h"
 #include <poll.h>
 #include <sys/sendfile.h>
@@ -38,7 +38,7 @@ static void alarm_ms(int ms) {
     CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 && timer_settime(timer, 0, &when, NULL) == 0);
 }
 
-/* All of a large file arrives although the reader is slow, and the offset is where it ended. */
+/* All of a large file arrives although the reader is slow, and the offset stands behind the last byte. */
 static void waits(int file) {
     int ends[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -100,7 +100,7 @@ static void interrupted(int file) {
     close(ends[1]);
 }
 
-/* What a full socket does not take stays in the pipe. */
+/* Bytes that a full socket does not take stay in the pipe. */
 static void pipe_keeps(void) {
     int ends[2], pair[2];
     CHECK(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
@@ -112,7 +112,7 @@ static void pipe_keeps(void) {
     FAILS(splice(ends[0], NULL, pair[0], NULL, 100, SPLICE_F_NONBLOCK), EAGAIN);
     char text[32];
     CHECK(read(ends[0], text, 5) == 5 && !memcmp(text, "kept ", 5));
-    /* The same where it waits and a signal comes. */
+    /* Like above, but it waits and a signal comes. */
     nonblocking(pair[0], 0);
     on_alarm_without_restart();
     alarm_ms(50);
@@ -142,7 +142,7 @@ static void pipes_wait_or_not(void) {
     close(ends[1]);
     drain(other[0], seen, 65536);
     CHECK(splice(ends[0], NULL, other[1], NULL, 3, 0) == 0);
-    /* Nobody reads. */
+    /* There is no reader. */
     signal(SIGPIPE, SIG_IGN);
     int zero = open("/dev/zero", O_RDONLY);
     close(other[0]);
@@ -187,7 +187,7 @@ static void copies(int file) {
     close(to), close(appends), close(reads);
 }
 
-/* Nobody reads any more: EPIPE where nothing was moved. */
+/* The reader is gone: EPIPE if nothing was moved. */
 static void broken(int file) {
     int ends[2];
     off_t offset = 0;

@@ -90,7 +90,7 @@ static void change(void) {
     }
 }
 
-/* What a name led to a moment ago does not count, whatever was looked up before. */
+/* An earlier target of a name does not count, also after a lookup. */
 static void one_after_the_other(void) {
     char path[128], other[128];
     struct stat status;

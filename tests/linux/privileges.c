@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/fsuid.h>
@@ -124,10 +125,15 @@ static void users(void) {
 }
 
 static void signals(void) {
+    // Who may not be killed ends with its parent: the pipe's other end is gone then.
+    int alive[2];
+    CHECK(pipe(alive) == 0);
     pid_t other = fork();
     if (other == 0) {
+        char none;
+        close(alive[1]);
         CHECK(setresuid(1234, 1234, 1234) == 0);
-        pause();
+        CHECK(read(alive[0], &none, 1) == 0);
         _exit(0);
     }
     while (kill(other, 0) == 0) {
@@ -144,6 +150,34 @@ static void signals(void) {
     struct rlimit limit = { 1, 1 };
     without(CAP_SYS_RESOURCE);
     CHECK(prlimit(other, RLIMIT_NOFILE, &limit, NULL) == -1 && errno == EPERM);
+}
+
+// A user cannot say when the processes of another user run, without the capability for it (sched(7)).
+static void order(void) {
+    pid_t parent = getpid();
+    int nice = getpriority(PRIO_PROCESS, 0);
+    pid_t others = fork();
+    if (others == 0) {
+        cpu_set_t cores;
+        CHECK(sched_getaffinity(parent, sizeof cores, &cores) == 0);
+        struct sched_param none = { 0 };
+        CHECK(setresuid(1234, 1234, 1234) == 0);
+        FAILS(sched_setaffinity(parent, sizeof cores, &cores), EPERM);
+        FAILS(sched_setscheduler(parent, SCHED_BATCH, &none), EPERM);
+        FAILS(setpriority(PRIO_PROCESS, parent, 19), EPERM);
+        FAILS(setpriority(PRIO_PGRP, getpgid(parent), 19), EPERM);
+        FAILS(sched_setaffinity(999999, sizeof cores, &cores), ESRCH);
+        pid_t own = fork();
+        if (own == 0)
+            pause();
+        CHECK(sched_setaffinity(0, sizeof cores, &cores) == 0 && sched_setaffinity(own, sizeof cores, &cores) == 0);
+        CHECK(sched_setscheduler(own, SCHED_BATCH, &none) == 0 && sched_setscheduler(own, SCHED_OTHER, &none) == 0);
+        CHECK(setpriority(PRIO_PROCESS, own, 19) == 0);
+        CHECK(kill(own, SIGKILL) == 0 && waitpid(own, NULL, 0) == own);
+        _exit(0);
+    }
+    CHECK(status_of(others) == 0);
+    CHECK(getpriority(PRIO_PROCESS, 0) == nice);
 }
 
 static void nothing(void) {
@@ -275,6 +309,7 @@ int main(int count, char **words) {
     IN_CHILD(files());
     IN_CHILD(users());
     IN_CHILD(signals());
+    IN_CHILD(order());
     IN_CHILD(nothing());
     IN_CHILD(resting());
     IN_CHILD(leaving());

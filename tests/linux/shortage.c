@@ -1,5 +1,5 @@
-/* What a small process does while a large one has taken all the memory there is: messages into pipes and terminals, handlers of signals,
- * reads into fresh memory. None of it is lost and none of it fails: somebody gives memory back, or the large process ends for it. With
+/* A small process works while a large one has taken all the memory there is: messages into pipes and terminals, handlers of signals,
+ * reads into fresh memory. None of it is lost and none of it fails: another process gives memory back, or the large process ends for it. With
  * the argument `limited`, which says that there is a limit below TAKEN bytes, the large process comes to the limit; else there is no want. */
 #include "check.h"
 #include <signal.h>
@@ -17,7 +17,7 @@
 #define REST (1UL << 20)
 
 static int limited, life[2];
-/* What begin() took for this process. */
+/* Memory that begin() took for this process. */
 static char *own;
 static pid_t large;
 static char out[FRESH], in[FRESH];
@@ -37,14 +37,14 @@ static int take(void) {
     return limited ? taken == -1 && errno == ENOMEM : taken == 0;
 }
 
-/* The same for a few pages, which are what happened to come free meanwhile. */
+/* Like above, for a few pages that came free meanwhile. */
 static int take_rest(void) {
     for (size_t at = 0; at < REST; at += PAGE)
         if (madvise(own + at, PAGE, MADV_POPULATE_WRITE) != 0) return errno == ENOMEM;
     return 0;
 }
 
-/* Starts the large one; true where it has all there is, and nobody else of this tenant needed a page meanwhile or gave some back. */
+/* Starts the large one; true if it has all there is, and no other process of this tenant needed a page meanwhile or gave some back. */
 static int begin_once(void) {
     int ready[2], status;
     char byte = 1;
@@ -70,7 +70,7 @@ static int begin_once(void) {
 }
 
 static void begin(void) {
-    /* Of five tries one meets nobody else in need: of twenty none did now and then. */
+    /* One of five tries meets no other process in need: of twenty none did now and then. */
     for (int tries = 0; tries < 150; tries++)
         if (begin_once()) return;
     CHECK(!"there is a limit, and the large process stays");

@@ -83,7 +83,7 @@ static void ends_by_signal(void) {
 }
 
 static void computes(void) {
-    // The soft limit sends SIGXCPU, the hard one kills. Linux counts ticks for it, and may be early where a hypervisor takes time away.
+    // The soft limit sends SIGXCPU, the hard one kills. Linux counts ticks for it, and may be early if a hypervisor takes time away.
     pid_t child = fork();
     if (child == 0) {
         signals = 0;

@@ -1,5 +1,5 @@
 /* Timer signals reach a program that computes and makes no calls. Of many intervals the one in the middle counts, with wide bounds, so that
- * what else the host does changes nothing: a kernel that looks at nobody until the end of a time slice is far beyond them. */
+ * other work of the host changes nothing: a kernel that looks at no timer until the end of a time slice is far beyond them. */
 #include "check.h"
 #include <sys/time.h>
 

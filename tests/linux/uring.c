@@ -1,4 +1,4 @@
-/* io_uring by its system calls alone. Where the kernel refuses rings altogether (ENOSYS, EPERM: a container), nothing is checked. */
+/* io_uring by its system calls alone. If the kernel refuses rings altogether (ENOSYS, EPERM: a container), nothing is checked. */
 #include "check.h"
 #include <linux/io_uring.h>
 #include <linux/time_types.h>
@@ -85,7 +85,7 @@ static int one(struct ring *r) {
     return take(r).res;
 }
 
-/* Takes so many completions, whatever their order, and puts each result where its data says. */
+/* Takes so many completions, in any order, and puts each result at the index in its data. */
 static void take_all(struct ring *r, int *results, int count) {
     for (int i = 0; i < count; i++) {
         struct io_uring_cqe cqe = take(r);
@@ -125,7 +125,7 @@ static void files(void) {
     CHECK(take(&r).res == 1050);
     get(&r, IORING_OP_READ, fd, back, 100, sizeof big, 6);
     CHECK(one(&r) == 11 && !memcmp(back, "hello world", 11));
-    /* The position of the file, where the offset is -1. */
+    /* The position of the file, if the offset is -1. */
     CHECK(lseek(fd, 10, SEEK_SET) == 10);
     get(&r, IORING_OP_READ, fd, back, 5, -1, 7);
     CHECK(one(&r) == 5 && lseek(fd, 0, SEEK_CUR) == 15 && !memcmp(back, big + 10, 5));
@@ -268,7 +268,7 @@ static void in_memory(void) {
         struct io_uring_cqe cqe = take(&r);
         CHECK(cqe.user_data == i && cqe.res == sizes[i] && cqe.flags == 0 && !memcmp(back + i, big + 4095 * i, sizes[i]) && back[i + sizes[i]] == 0);
     }
-    /* Some of many are there when the call returns, though nobody waited for them. */
+    /* Some of many are there when the call returns, though the program did not wait for them. */
     int there = 0;
     for (int i = 0; i < 100; i++) {
         get(&r, i % 2 ? IORING_OP_READ : IORING_OP_WRITE, fd, big + 4096, 4096, 4096, 1);
@@ -290,7 +290,7 @@ static void in_memory(void) {
     take_all(&r, results, 4);
     CHECK(results[2] == 10 && results[3] == 0 && results[4] == 1500 && results[5] == 0);
     CHECK(!memcmp(back, big + BYTES - 1500, 1000) && !memcmp(back + 8000, big + BYTES - 500, 500));
-    /* The position goes on, also by a list, and is where it was when a read fails. */
+    /* The position goes on, also by a list, and stays if a read fails. */
     CHECK(lseek(fd, 100, SEEK_SET) == 100);
     get(&r, IORING_OP_READV, fd, pieces, 4, -1, 1);
     CHECK(one(&r) == 61003 && lseek(fd, 0, SEEK_CUR) == 61103);
@@ -576,7 +576,7 @@ static void overflow(void) {
     close_ring(&r);
 }
 
-/* Whatever the program writes into what it shares, it gets answers. */
+/* The program may write anything into the memory that it shares; it still gets answers. */
 static void wild(void) {
     struct ring r;
     struct io_uring_params p;
@@ -678,13 +678,13 @@ static void read_many(int fd, char *into, unsigned step) {
     close_ring(&r);
 }
 
-/* What is read while others change their mind about its memory, its file and its ring. */
+/* Reads while other threads change its memory, its file and its ring. */
 static void read_and_go(int fd, unsigned step) {
     struct ring r;
     open_ring(&r, 16, 0, 0);
     forget(fd);
     char *part = mmap(0, PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    /* Memory that nobody has touched yet, and memory that is not there. */
+    /* Memory that was never touched, and memory that is not there. */
     get(&r, IORING_OP_READ, fd, part, PART, 0, 0);
     CHECK(one(&r) == PART && !memcmp(part, big, PART));
     forget(fd);

@@ -1,11 +1,11 @@
-/* What /proc/PID/smaps_rollup says of memory that processes share: each page is divided among those who show it. */
+/* /proc/PID/smaps_rollup about memory that processes share: each page is divided among those who show it. */
 #include "check.h"
 #include <sys/mman.h>
 
 #define PAGE 4096UL
 #define HUGE (2UL << 20)
 #define REGION_KB 2048L
-/* What a process may have touched beside, kB. */
+/* Memory that a process may have touched beside, kB. */
 #define NOISE_KB 120L
 
 #ifndef MADV_COLLAPSE
@@ -89,7 +89,7 @@ static void of_one_page(void) {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* What is only needed or read of a private mapping of a file stays the file's. */
+/* Pages of a private mapping of a file that are only needed or read stay the file's. */
 static void of_a_file(void) {
     pid_t self = getpid();
     int file = open("usage.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -123,7 +123,7 @@ static long after_mapping(int flags) {
     return more;
 }
 
-/* What is mapped after mlockall(MCL_FUTURE) is resident at once, with MCL_ONFAULT when it is used, and not after munlockall. */
+/* Memory that is mapped after mlockall(MCL_FUTURE) is resident at once, with MCL_ONFAULT when it is used, and not after munlockall. */
 static void of_what_comes(void) {
     CHECK(after_mapping(MCL_FUTURE) >= REGION_KB);
     CHECK(after_mapping(MCL_FUTURE | MCL_ONFAULT) < REGION_KB / 2);

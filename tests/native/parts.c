@@ -1,5 +1,5 @@
 /* Memory that processes show together is divided among them in their own figures (those of `gyre bill --processes`): a quarter for each
- * of four, more where one writes, ends, is killed or unmaps it, all for the last one. On Linux the call is missing, and the test says so. */
+ * of four, more if one writes, ends, is killed or unmaps it, all for the last one. On Linux the call is missing, and the test says so. */
 #include "check.h"
 #include "gyre.h"
 #include <sys/mman.h>
@@ -57,7 +57,7 @@ static void divided(const char *how, char *memory, long base) {
         CHECK(children[i] > 0);
         answered();
     }
-    /* What each child has beside. */
+    /* Memory that each child has beside. */
     long own[CHILDREN];
     snprintf(what, sizeof what, "%s: a quarter", how);
     expect(what, self, base - BYTES + quarter);

@@ -7,10 +7,22 @@ use std::{
 
 use crate::{Record, Wrong, section};
 
-/// Where results are, below the project's root.
+/// The folder of results, below the project's root.
 pub const FOLDER: &str = "results";
 /// The recorded bill, below the project's root.
 pub const BILL: &str = "results/bill.txt";
+
+/// Paths of the documents that results make, below the project's root.
+pub const MADE: [&str; 3] = [FIGURES, GOALS, README];
+const FIGURES: &str = "docs/performance/FIGURES.md";
+const GOALS: &str = "docs/performance.md";
+const README: &str = "README.md";
+
+/// A part of a document: the text that belongs between the markers of a name.
+struct Part {
+    name: &'static str,
+    content: String,
+}
 
 /// A document with what lies between its markers, as it is and as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,20 +36,21 @@ pub struct Document {
 }
 
 impl Document {
-    fn read(root: &Path, path: &str, name: &str, content: &str) -> Result<Self, Wrong> {
+    fn read(root: &Path, path: &str, parts: &[Part]) -> Result<Self, Wrong> {
         let path = PathBuf::from(path);
         let text = fs::read_to_string(root.join(&path)).map_err(|error| Wrong::of(&path, error))?;
-        let wanted = replaced(&text, name, content).map_err(|fault| Wrong::of(&path, fault))?;
+        let filled = parts.iter().try_fold(text.clone(), |text, part| replaced(&text, part.name, &part.content));
+        let wanted = filled.map_err(|fault| Wrong::of(&path, fault))?;
         Ok(Self { path, text, wanted })
     }
 
-    /// Whether it says what the results give.
+    /// Returns whether it says what the results give.
     pub fn is_true(&self) -> bool {
         self.text == self.wanted
     }
 }
 
-/// Every document of which a part is made from results.
+/// Returns every document of which a part is made from results.
 ///
 /// # Errors
 /// All files that are malformed, and documents that lack their markers.
@@ -45,8 +58,16 @@ pub fn documents(root: &Path) -> Result<Vec<Document>, Vec<Wrong>> {
     let records = records(root)?;
     let bill = fs::read_to_string(root.join(BILL)).ok();
     let made = [
-        Document::read(root, "docs/performance.md", "figures", &section::figures(&records)),
-        Document::read(root, "README.md", "bill", &section::bill(bill.as_deref())),
+        Document::read(root, FIGURES, &[Part { name: "figures", content: section::figures(&records) }]),
+        Document::read(root, GOALS, &[Part { name: "goals", content: section::goals(&records) }]),
+        Document::read(
+            root,
+            README,
+            &[
+                Part { name: "attribution", content: section::one(&records, "attribution") },
+                Part { name: "bill", content: section::bill(bill.as_deref()) },
+            ],
+        ),
     ];
     let (good, bad): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
     match bad.is_empty() {
@@ -55,7 +76,7 @@ pub fn documents(root: &Path) -> Result<Vec<Document>, Vec<Wrong>> {
     }
 }
 
-/// All result files, by name. Beside one may lie the lines of what it sums up, as comma-separated values.
+/// Returns all result files, by name. Beside one may lie the lines of what it sums up, as comma-separated values.
 fn records(root: &Path) -> Result<Vec<Record>, Vec<Wrong>> {
     let entries = fs::read_dir(root.join(FOLDER)).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
@@ -80,7 +101,7 @@ fn read(root: &Path, path: &Path) -> Result<Record, Wrong> {
     Record::parse(path, &text)
 }
 
-/// A text with other content between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+/// Returns a text with other content between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 fn replaced(text: &str, name: &str, content: &str) -> Result<String, String> {
     let (begin, end) = (format!("<!-- {name}: begin"), format!("<!-- {name}: end"));
     let missing = |mark: &str| format!("lacks the marker `{mark} -->`");
@@ -95,15 +116,16 @@ mod tests {
     use super::*;
     use crate::record::tests::record;
 
-    /// A tree with empty documents.
+    /// Returns a tree with empty documents.
     fn tree() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for folder in ["docs", "results"] {
-            fs::create_dir(root.path().join(folder)).unwrap();
+        for folder in ["docs/performance", "results"] {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         let text = |name: &str| format!("before\n<!-- {name}: begin (made) -->\nold\n<!-- {name}: end -->\nafter\n");
-        fs::write(root.path().join("docs/performance.md"), text("figures")).unwrap();
-        fs::write(root.path().join("README.md"), text("bill")).unwrap();
+        fs::write(root.path().join(FIGURES), text("figures")).unwrap();
+        fs::write(root.path().join(GOALS), text("goals")).unwrap();
+        fs::write(root.path().join(README), text("attribution") + &text("bill")).unwrap();
         root
     }
 
@@ -120,7 +142,7 @@ mod tests {
         assert!(documents(root.path()).unwrap().iter().all(|document| !document.is_true()));
         write_all(root.path());
         assert!(documents(root.path()).unwrap().iter().all(Document::is_true));
-        let text = fs::read_to_string(root.path().join("docs/performance.md")).unwrap();
+        let text = fs::read_to_string(root.path().join(FIGURES)).unwrap();
         assert!(text.starts_with("before\n<!-- figures: begin (made) -->\n\n### speed"), "{text}");
         assert!(text.ends_with("<!-- figures: end -->\nafter\n") && !text.contains("old"), "{text}");
     }
@@ -128,7 +150,7 @@ mod tests {
     #[test]
     fn a_number_changed_by_hand_on_either_side_is_found() {
         let root = tree();
-        let (file, document) = (root.path().join("results/speed.json"), root.path().join("docs/performance.md"));
+        let (file, document) = (root.path().join("results/speed.json"), root.path().join(FIGURES));
         fs::write(&file, record().text().unwrap()).unwrap();
         write_all(root.path());
         let made = fs::read_to_string(&document).unwrap();
@@ -144,7 +166,7 @@ mod tests {
         let root = tree();
         fs::write(root.path().join(BILL), "gold  2 s\n").unwrap();
         let documents = documents(root.path()).unwrap();
-        assert!(documents[1].wanted.contains("\n\n    gold  2 s\n\n<!-- bill: end -->"), "{}", documents[1].wanted);
+        assert!(documents[2].wanted.contains("\n\n    gold  2 s\n\n<!-- bill: end -->"), "{}", documents[2].wanted);
     }
 
     #[test]
@@ -156,7 +178,8 @@ mod tests {
         let wrong = documents(root.path()).unwrap_err();
         assert!(wrong.len() == 2 && wrong[0].0.starts_with("results/a.json: "), "{wrong:?}");
         let root = tree();
-        fs::write(root.path().join("README.md"), "<!-- bill: begin -->\n").unwrap();
+        let attribution = "<!-- attribution: begin -->\n<!-- attribution: end -->\n";
+        fs::write(root.path().join(README), format!("{attribution}<!-- bill: begin -->\n")).unwrap();
         assert!(documents(root.path()).unwrap_err()[0].0.contains("README.md: lacks the marker `<!-- bill: end -->`"));
     }
 }

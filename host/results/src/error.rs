@@ -1,4 +1,4 @@
-//! What is wrong with a result file or a document.
+//! Errors of a result file or a document.
 
 use std::{fmt, path::Path};
 

@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What was measured.
+    /// The measured thing.
     pub name: String,
-    /// What we measured; none where there was nothing to measure.
+    /// Our measurement; none if there was nothing to measure.
     pub value: Option<f64>,
     /// Digits behind the point that mean something.
     pub decimals: u8,
     /// The unit, empty for a count.
     pub unit: String,
-    /// What Linux has in the same run, in the same unit.
+    /// Linux' measurement in the same run, in the same unit.
     pub linux: Option<f64>,
-    /// What the paper has, in its words.
+    /// The paper's value, in its words.
     pub paper: String,
-    /// What we promise, in words.
+    /// Our promise, in words.
     pub goal: String,
-    /// Whether the promise holds; none where nothing is promised.
+    /// True if the promise holds; none if nothing is promised.
     pub is_met: Option<bool>,
 }
 
@@ -67,12 +67,12 @@ impl Figure {
         self.show(self.value).unwrap_or_else(|| "not measured".into())
     }
 
-    /// Linux's number for people, empty where there is none.
+    /// Returns Linux's number for people, empty if there is none.
     pub fn theirs(&self) -> String {
         self.show(self.linux).unwrap_or_default()
     }
 
-    /// Our number divided by Linux's, empty where there is none.
+    /// Returns our number divided by Linux's, empty if there is none.
     pub fn ratio(&self) -> String {
         match (self.value, self.linux) {
             (Some(ours), Some(linux)) if linux != 0.0 => format!("{:.2}", ours / linux),
@@ -80,7 +80,7 @@ impl Figure {
         }
     }
 
-    /// The promise's state as a mark.
+    /// Returns the promise's state as a mark.
     pub fn mark(&self) -> &'static str {
         match self.is_met {
             Some(true) => "✓",
@@ -89,7 +89,7 @@ impl Figure {
         }
     }
 
-    /// What is wrong with a figure that was read from a file.
+    /// Returns the fault of a figure that was read from a file.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
             () if self.name.trim().is_empty() => Some("a figure has no name"),
@@ -106,7 +106,7 @@ impl Figure {
     }
 }
 
-/// A number as the digits that mean something say it.
+/// Returns a number as the digits that mean something say it.
 fn rounded(value: f64, decimals: u8) -> Option<f64> {
     let text = format!("{value:.*}", usize::from(decimals));
     text.parse().ok().filter(|value: &f64| value.is_finite())

@@ -1,4 +1,4 @@
-//! A result file: what an experiment found, when, where and by which source.
+//! A result file: an experiment's findings, with their time, place and source.
 
 use std::{fmt, path::Path};
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Figure, Wrong};
 
-/// What must be known of a run to judge its figures.
+/// Facts of a run that are needed to judge its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
-    /// What was called.
+    /// The command.
     pub command: String,
     /// The day it began, YYYY-MM-DD.
     pub date: String,
-    /// The source's commit; ends with `+` where the tree had changes.
+    /// The source's commit; ends with `+` if the tree had changes.
     pub commit: String,
     /// The host's processor.
     pub processor: String,
@@ -42,11 +42,11 @@ pub struct Record {
     pub experiment: String,
     /// Its title.
     pub title: String,
-    /// When, where, by which source.
+    /// Time, place and source.
     pub conditions: Conditions,
-    /// What was found.
+    /// The findings.
     pub figures: Vec<Figure>,
-    /// What one must know to read it.
+    /// Facts that a reader of them must know.
     pub notes: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Record {
         }
     }
 
-    /// The file's text.
+    /// Returns the file's text.
     ///
     /// # Errors
     /// When it cannot be written as JSON.

@@ -6,7 +6,7 @@ const HEAD: [&str; 7] = ["", "paper", "Linux", "here", "of Linux", "goal", ""];
 /// Columns that are there with nothing in them.
 const ALWAYS: [usize; 2] = [0, 3];
 
-/// A head and a row for each figure; columns in which nothing stands are left out.
+/// Returns a head and a row for each figure; columns in which nothing stands are left out.
 pub fn table(figures: &[Figure]) -> Vec<Vec<String>> {
     let rows: Vec<[String; 7]> = figures.iter().map(cells).collect();
     let is_shown = |column: &usize| ALWAYS.contains(column) || rows.iter().any(|row| !row[*column].is_empty());

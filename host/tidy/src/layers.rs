@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders in order: whoever is later may use whoever is earlier.
+/// Folders in order: a later one may use an earlier one.
 const LAYERS: &[&str] = &[
+    "platform/line",
     "platform/api",
     "platform/x86_64",
     "platform/sim",
@@ -15,20 +16,18 @@ const LAYERS: &[&str] = &[
     "runtime/account",
     "runtime/message",
     "runtime/engine",
-    "host/config",
+    "contract",
+    "user/cell_abi",
+    "broker",
     "interface",
+    "parts",
+    "drivers",
     "resources",
     "personality",
     "system",
+    "simulation",
     "user",
     "host",
-];
-
-/// Resources that are mechanisms for others (rings, cached pages), with who may use them.
-const SHARED_RESOURCES: &[(&str, &[&str])] = &[
-    ("gyre-virtio", &["gyre-virtio-block", "gyre-virtio-net"]),
-    ("gyre-file-cache", &["gyre-ext2"]),
-    ("gyre-segments", &["gyre-net", "gyre-virtio-net"]),
 ];
 
 struct Crate {
@@ -37,7 +36,7 @@ struct Crate {
     uses: Vec<String>,
 }
 
-/// Every arrow that points the wrong way.
+/// Returns every arrow that points the wrong way.
 pub fn faults(root: &Path) -> Vec<String> {
     let crates = read_crates(root);
     let folders: BTreeMap<_, _> = crates.iter().map(|c| (c.name.as_str(), c.folder.as_path())).collect();
@@ -59,8 +58,7 @@ fn arrow_fault(user: &Crate, used: &str, used_folder: &Path) -> Option<String> {
         return Some(format!("{}: uses {used}, which lies in a later layer", user.folder.display()));
     }
     let between_resources = user.folder.starts_with("resources") && used_folder.starts_with("resources");
-    let allowed = SHARED_RESOURCES.iter().any(|(name, users)| *name == used && users.contains(&user.name.as_str()));
-    (between_resources && !allowed).then(|| format!("{}: a resource uses another one, {used}", user.folder.display()))
+    between_resources.then(|| format!("{}: a resource uses another one, {used}", user.folder.display()))
 }
 
 fn layer(folder: &Path) -> Option<usize> {
@@ -68,8 +66,10 @@ fn layer(folder: &Path) -> Option<usize> {
 }
 
 fn read_crates(root: &Path) -> Vec<Crate> {
-    let groups = ["platform", "runtime", "resources", "personality", "system", "host", "user"];
-    let mut folders: Vec<PathBuf> = ["schedulers", "interface"].iter().map(PathBuf::from).collect();
+    let groups =
+        ["platform", "runtime", "parts", "drivers", "resources", "personality", "system", "simulation", "user", "host"];
+    let mut folders: Vec<PathBuf> =
+        ["schedulers", "contract", "broker", "interface"].iter().map(PathBuf::from).collect();
     for group in groups {
         let Ok(entries) = fs::read_dir(root.join(group)) else {
             continue;

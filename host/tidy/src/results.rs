@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Every result file that is malformed, and every document that says something else than the results.
+/// Returns every result file that is malformed, and every document that says something else than the results.
 pub fn faults(root: &Path) -> Vec<String> {
     match gyre_results::documents(root) {
         Err(wrong) => wrong.iter().map(ToString::to_string).collect(),
@@ -23,12 +23,13 @@ mod tests {
     #[test]
     fn a_document_that_says_something_else_and_a_malformed_file_are_faults() {
         let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("docs")).unwrap();
-        for (path, name) in [("docs/performance.md", "figures"), ("README.md", "bill")] {
-            fs::write(root.path().join(path), format!("<!-- {name}: begin -->\n99 %\n<!-- {name}: end -->\n")).unwrap();
-        }
+        fs::create_dir_all(root.path().join("docs/performance")).unwrap();
+        let part = |name: &str| format!("<!-- {name}: begin -->\n99 %\n<!-- {name}: end -->\n");
+        fs::write(root.path().join("docs/performance/FIGURES.md"), part("figures")).unwrap();
+        fs::write(root.path().join("docs/performance.md"), part("goals")).unwrap();
+        fs::write(root.path().join("README.md"), part("attribution") + &part("bill")).unwrap();
         let said = faults(root.path());
-        assert!(said.len() == 2 && said[0].starts_with("docs/performance.md: is not what results/ gives"), "{said:?}");
+        assert!(said.len() == 3 && said[1].starts_with("docs/performance.md: is not what results/ gives"), "{said:?}");
         for document in gyre_results::documents(root.path()).unwrap() {
             fs::write(root.path().join(&document.path), document.wanted).unwrap();
         }

@@ -1,4 +1,11 @@
 //! The agent of a running machine, over the Unix socket that `gyre run` keeps.
+//!
+//! * [`Agent`] is a client of one kernel instance. A machine with zones has several: [`crate::instances`] finds them.
+//! * Each request shows the key of the run, which lies beside the socket under the same name.
+//! * A request has a connection of its own: the machine may end at any time, and nothing is to be kept open for it.
+//! * [`Agent::get`] waits some seconds, [`Agent::post`] and [`Agent::control`] as long as the machine works on it.
+//!
+//! The paths are listed in `user/agent/src/lib.rs`.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -8,7 +15,14 @@ use std::{
     time::Duration,
 };
 
-use gyre_config::monitor::Snapshot;
+use gyre_contract::{
+    cells,
+    goals::{BrokerWish, Shown},
+    monitor::Snapshot,
+    promise::{Record as Change, Together},
+    seats::{self, Revoke, Seats},
+    zones::{self, Answer, Record, Zones},
+};
 
 use crate::{
     failure::{Context as _, Failure, Result},
@@ -17,41 +31,20 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The agent refuses a change with the reason as JSON.
+const STATUS_CONFLICT: u16 = 409;
 
 /// A client of one machine's agent.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Agent {
     socket: PathBuf,
 }
 
 impl Agent {
-    /// Finds the agent of the machine with this name, or of the only one that runs.
-    ///
-    /// # Errors
-    /// When none runs, or several and no name is given.
-    pub fn find(project: &Project, name: Option<&str>) -> Result<Self> {
-        let folder = project.cache("run")?;
-        let running: Vec<(String, PathBuf)> = std::fs::read_dir(&folder)
-            .context(|| format!("cannot read {}", folder.display()))?
-            .filter_map(|entry| entry.ok())
-            .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path().join("agent.sock")))
-            .filter(|(_, socket)| UnixStream::connect(socket).is_ok())
-            .collect();
-        let names = || running.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-        let wanted: Vec<_> = running.iter().filter(|(other, _)| name.is_none_or(|name| name == other)).collect();
-        match (&wanted[..], name) {
-            ([(_, socket)], _) => Ok(Self::at(socket)),
-            ([], None) => {
-                Err(Failure::with_help("no machine is running", "start one with ./gyre run FILE, in another terminal"))
-            }
-            ([], Some(name)) => {
-                Err(Failure::with_help(format!("no machine `{name}` is running"), format!("running: {}", names())))
-            }
-            _ => Err(Failure::with_help(
-                "several machines are running",
-                format!("choose one with --machine: {}", names()),
-            )),
-        }
+    /// Returns the name of its socket.
+    #[cfg(test)]
+    pub fn name(&self) -> String {
+        self.socket.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Makes a client for a socket.
@@ -64,24 +57,151 @@ impl Agent {
     /// # Errors
     /// When the machine does not answer.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let text = self.get("/snapshot")?;
-        serde_json::from_str(&text)
-            .context(|| "the agent's figures cannot be read (tool and kernel from one source?)".into())
+        read_json(&self.get("/snapshot")?)
     }
 
-    /// Gets a whole text.
+    /// Reads the zones; a supervisor's agent knows them.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or has no zones.
+    pub fn zones(&self) -> Result<Zones> {
+        read_json(&self.get("/zones")?)
+    }
+
+    /// Reads the log of the zones' changes from a number on; an empty list if there is none yet.
+    ///
+    /// # Errors
+    /// As [`Agent::zones`].
+    pub fn zone_log(&self, from: u64) -> Result<Vec<Record>> {
+        read_json(&self.get(&format!("/zones/log?from={from}"))?)
+    }
+
+    /// Asks for changes of the zones, all of them or none, and waits until they are done.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or does not understand; a refusal is an answer.
+    pub fn control(&self, commands: &[zones::Command]) -> Result<Answer> {
+        let body = serde_json::to_string(commands).context(|| "cannot write JSON".into())?;
+        let (reader, head) = self.ask("/zones", &body)?;
+        if head.status != STATUS_CONFLICT {
+            return refused(reader, head).map(|_| Ok(()));
+        }
+        let mut text = String::new();
+        reader.take(head.length.unwrap_or(0)).read_to_string(&mut text).context(|| silent("/zones"))?;
+        Ok(Err(read_json(&text)?))
+    }
+
+    /// Has a zone's agent hand parts of its zone to another one, and waits until that is done.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or does not understand; a refusal is an answer.
+    pub fn wish(&self, wish: &zones::Wish) -> Result<zones::WishAnswer> {
+        let answer: std::result::Result<serde_json::Value, String> = self.ask_or_refused("/zones/wish", wish)?;
+        Ok(answer.map(|_| ()))
+    }
+
+    /// Changes the cells of tenants, all of the request or nothing, and reads how all cells are; an empty request only reads.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or does not understand; a refusal is an answer.
+    pub fn cells(&self, request: &cells::Request) -> Result<cells::Answer> {
+        self.ask_or_refused("/cells", request)
+    }
+
+    /// Reads the cells that own cores and memory.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or keeps no memory for cells.
+    pub fn seats(&self) -> Result<Seats> {
+        read_json(&self.get("/seats")?)
+    }
+
+    /// Reads records of their log, from a number on.
+    ///
+    /// # Errors
+    /// As [`Agent::seats`].
+    pub fn seat_log(&self, from: u64) -> Result<Vec<seats::Record>> {
+        read_json(&self.get(&format!("/seats/log?from={from}"))?)
+    }
+
+    /// Keeps so many bytes for cells; returns how many are kept now.
+    ///
+    /// # Errors
+    /// As [`Agent::seats`], and for bytes that are no whole lots.
+    pub fn pool(&self, bytes: u64) -> Result<u64> {
+        self.ask_or_refused::<u64, String>("/seats/pool", &bytes)?.map_err(Failure::new)
+    }
+
+    /// Has one give parts back; waits until it has, or is ended.
+    ///
+    /// # Errors
+    /// As [`Agent::seats`]; a refusal is an answer.
+    pub fn revoke(&self, order: &Revoke) -> Result<seats::Answer> {
+        self.ask_or_refused("/seats", order)
+    }
+
+    /// Asks for something that may be refused, with the reason as JSON.
+    fn ask_or_refused<T, E>(&self, path: &str, request: &impl serde::Serialize) -> Result<std::result::Result<T, E>>
+    where
+        T: serde::de::DeserializeOwned,
+        E: serde::de::DeserializeOwned,
+    {
+        let body = serde_json::to_string(request).context(|| "cannot write JSON".into())?;
+        let (reader, head) = self.ask(path, &body)?;
+        let is_refusal = head.status == STATUS_CONFLICT;
+        let (reader, length) = if is_refusal { (reader, head.length) } else { refused(reader, head)? };
+        let mut text = String::new();
+        reader.take(length.unwrap_or(0)).read_to_string(&mut text).context(|| silent(path))?;
+        Ok(if is_refusal { Err(read_json(&text)?) } else { Ok(read_json(&text)?) })
+    }
+
+    /// Asks for changes as one; returns the number of the change.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or refuses, with its reason: nothing was changed then.
+    pub fn change(&self, wish: &Together) -> Result<u64> {
+        let body = serde_json::to_string(wish).context(|| "cannot write JSON".into())?;
+        read_json(&self.post("/change", &body)?)
+    }
+
+    /// Reads the changes that were made, from a number on.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or keeps no record.
+    pub fn changes(&self, from: u64) -> Result<Vec<Change>> {
+        read_json(&self.get(&format!("/changes?from={from}"))?)
+    }
+
+    /// Reads goals, measures and the broker's last window.
+    ///
+    /// # Errors
+    /// When the machine does not answer, or measures no goals.
+    pub fn goals(&self) -> Result<Shown> {
+        read_json(&self.get("/goals")?)
+    }
+
+    /// Tells the broker what is wanted of it.
+    ///
+    /// # Errors
+    /// As [`Agent::goals`].
+    pub fn broker(&self, wish: &BrokerWish) -> Result<()> {
+        let body = serde_json::to_string(wish).context(|| "cannot write JSON".into())?;
+        self.post("/broker", &body).map(drop)
+    }
+
+    /// Gets a whole text. Bytes that are no text, as a program may write them to its log, are replaced.
     ///
     /// # Errors
     /// When the machine does not answer, or refuses.
     pub fn get(&self, path: &str) -> Result<String> {
         let (mut reader, length) = self.open(path, Some(PATIENCE))?;
-        let mut text = String::new();
+        let mut bytes = vec![];
         match length {
-            Some(length) => reader.take(length).read_to_string(&mut text),
-            None => reader.read_to_string(&mut text),
+            Some(length) => reader.take(length).read_to_end(&mut bytes),
+            None => reader.read_to_end(&mut bytes),
         }
         .context(|| silent(path))?;
-        Ok(text)
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Asks for something to be done and gets the whole answer; waits as long as it takes.
@@ -149,7 +269,7 @@ impl Agent {
                 path.rsplit('/').next().unwrap_or(path)
             )));
         }
-        let key = std::fs::read_to_string(self.socket.with_file_name(module::KEY_FILE)).unwrap_or_default();
+        let key = std::fs::read_to_string(self.socket.with_extension(module::KEY_ENDING)).unwrap_or_default();
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: machine\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -159,6 +279,37 @@ impl Agent {
         stream.write_all(request.as_bytes()).context(|| "the machine's agent has closed".into())?;
         Ok(stream)
     }
+}
+
+/// Finds the folder of the machine with this name, or of the only one that runs.
+///
+/// # Errors
+/// When none runs, or several and no name is given.
+pub fn running(project: &Project, name: Option<&str>) -> Result<PathBuf> {
+    let folder = project.cache("run")?;
+    let running: Vec<(String, PathBuf)> = std::fs::read_dir(&folder)
+        .context(|| format!("cannot read {}", folder.display()))?
+        .filter_map(|entry| entry.ok())
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .filter(|(_, folder)| UnixStream::connect(folder.join(module::SOCKET_FILE)).is_ok())
+        .collect();
+    let names = || running.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let wanted: Vec<_> = running.iter().filter(|(other, _)| name.is_none_or(|name| name == other)).collect();
+    match (&wanted[..], name) {
+        ([(_, folder)], _) => Ok(folder.clone()),
+        ([], None) => {
+            Err(Failure::with_help("no machine is running", "start one with ./gyre run FILE, in another terminal"))
+        }
+        ([], Some(name)) => {
+            Err(Failure::with_help(format!("no machine `{name}` is running"), format!("running: {}", names())))
+        }
+        _ => Err(Failure::with_help("several machines are running", format!("choose one with --machine: {}", names()))),
+    }
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .context(|| "the agent's figures cannot be read (tool and kernel from one source?)".into())
 }
 
 struct Head {
@@ -197,4 +348,33 @@ fn refused(mut reader: BufReader<UnixStream>, head: Head) -> Result<(BufReader<U
 
 fn silent(path: &str) -> String {
     format!("the machine's agent does not answer {path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// An agent that answers one request with these bytes.
+    fn answered(folder: &Path, body: &'static [u8]) -> Agent {
+        let socket = folder.join("agent.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = BufReader::new(stream.try_clone().unwrap()).lines();
+            while request.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes()).unwrap();
+            stream.write_all(body).unwrap();
+        });
+        Agent::at(&socket)
+    }
+
+    #[test]
+    fn a_log_with_bytes_that_are_no_text_is_an_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = answered(folder.path(), b"round 7\n\xff\x00\xc3(\nfuzz rests\n");
+        let text = agent.get("/logs/attacker").unwrap();
+        assert!(text.starts_with("round 7\n") && text.ends_with("(\nfuzz rests\n"), "{text:?}");
+    }
 }

@@ -1,48 +1,118 @@
 //! The bill for people (a table), programs (JSON) and spreadsheets (CSV).
+//!
+//! * [`bill`] is `gyre bill`: that of the machine, or of its supervisor and of each zone.
+//! * [`table`], [`plain`] and [`csv`] write one bill; its last line is the sum that must be true.
+//! * [`check`] makes a bill that does not add up an error: then the kernel's accounting is wrong.
+//!
+//! The figures come from `gyre_contract::bill`; here they only get a form. In JSON and CSV a machine without zones has
+//! the same form as ever; zones come behind it, their accounts with the zone's name before theirs.
+
+mod changes;
 
 use std::{borrow::Cow, process::ExitCode};
 
-use gyre_config::{
-    bill::{self, Bill, Line, ProcessLine},
-    file::units::show_bytes,
+use gyre_contract::{
+    bill::{self, Bill, Line, OnBehalf, ProcessLine},
+    monitor::Snapshot,
 };
+use gyre_machine_file::units::show_bytes;
+use serde::Serialize;
 
 use crate::{
-    agent::Agent,
     check::print_json,
     cli::{self, BillFormat},
     failure::{Failure, Kind, Result},
+    instances::Instances,
+    ledger, package,
     project::Project,
     ui::{self, Paint, paint},
+    view::{
+        harmless::{cut, harmless},
+        wait,
+    },
 };
 
-/// `gyre bill`.
+/// Characters of a program's name that are shown: it chooses them.
+const NAME_MAX: usize = 100;
+
+/// Runs `gyre bill`: the bill of the machine, or of its supervisor and then of each zone that answers.
 ///
 /// # Errors
-/// When no machine runs, or the bill does not add up.
+/// When no machine runs, or a bill does not add up.
 pub fn bill(arguments: &cli::Bill) -> Result<ExitCode> {
-    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
-    let snapshot = agent.snapshot()?;
-    let bill = Bill::of(&snapshot);
-    if arguments.processes {
-        let lines = bill::processes(&snapshot);
-        match arguments.format {
-            _ if arguments.json => print_json(&lines)?,
-            BillFormat::Table => print!("{}", process_table(&lines, bill.cycles_per_second)),
-            BillFormat::Json => print_json(&lines)?,
-            BillFormat::Csv => print!("{}", process_csv(&lines)),
-        }
-        check(&bill)?;
-        return Ok(ExitCode::SUCCESS);
+    if let Some(span) = arguments.month.as_ref().or(arguments.day.as_ref()) {
+        return ledger::bill(arguments, span);
     }
-    match arguments.format {
-        _ if arguments.json => print_json(&bill)?,
-        BillFormat::Table => print!("{}", table(&bill)),
-        BillFormat::Json => print_json(&bill)?,
-        BillFormat::Csv => print!("{}", csv(&bill)),
+    let instances = Instances::find(&Project::find()?, arguments.select.machine.as_deref())?;
+    if arguments.changes {
+        return changes::show(&instances.supervisor(), arguments.form());
     }
-    check(&bill)?;
+    let mut snapshots = vec![(None, instances.supervisor().snapshot()?)];
+    for instance in instances.all.iter().filter(|instance| instance.zone.is_some()) {
+        // A zone that does not run has no bill now; its lease is on the supervisor's.
+        snapshots.extend(instances.agent(instance).snapshot().ok().map(|own| (instance.zone.clone(), own)));
+    }
+    let format = arguments.form();
+    let bills: Vec<(Option<String>, Bill)> =
+        snapshots.iter().map(|(zone, snapshot)| (zone.clone(), Bill::of(snapshot))).collect();
+    match arguments.processes {
+        true => show_processes(&snapshots, format)?,
+        false => show(&bills, format)?,
+    }
+    if format == BillFormat::Table {
+        println!("by gyre {}", package::words());
+    }
+    bills.iter().try_for_each(|(_, bill)| check(bill))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The bill as `--json` writes it: that of a machine without zones is alone.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    bill: &'a Bill,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    zones: Vec<ZoneBill<'a>>,
+}
+
+/// The bill of a zone.
+#[derive(Serialize)]
+struct ZoneBill<'a> {
+    zone: &'a str,
+    bill: &'a Bill,
+}
+
+fn show(bills: &[(Option<String>, Bill)], format: BillFormat) -> Result<()> {
+    let Some((_, first)) = bills.first() else { return Ok(()) };
+    match format {
+        BillFormat::Table => bills.iter().for_each(|(_, bill)| print!("{}", table(bill))),
+        BillFormat::Csv => bills.iter().for_each(|(zone, bill)| print!("{}", csv_of(zone.as_deref(), bill))),
+        BillFormat::Json => {
+            let zones = bills.iter().filter_map(|(zone, bill)| Some(ZoneBill { zone: zone.as_deref()?, bill }));
+            print_json(&Whole { bill: first, zones: zones.collect() })?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a bill for spreadsheets; the accounts of a zone have its name before theirs, and its head is that of the first.
+fn csv_of(zone: Option<&str>, bill: &Bill) -> String {
+    let Some(zone) = zone else { return csv(bill) };
+    csv(bill).lines().skip(1).map(|line| format!("{zone}:{line}\n")).collect()
+}
+
+fn show_processes(snapshots: &[(Option<String>, Snapshot)], format: BillFormat) -> Result<()> {
+    let lines = |snapshot: &Snapshot| bill::processes(snapshot);
+    let all: Vec<ProcessLine> = snapshots.iter().flat_map(|(_, snapshot)| lines(snapshot)).collect();
+    match format {
+        BillFormat::Table => {
+            let rate = snapshots.first().map_or(1, |(_, snapshot)| snapshot.cycles_per_second);
+            print!("{}", process_table(&all, rate));
+        }
+        BillFormat::Json => print_json(&all)?,
+        BillFormat::Csv => print!("{}", process_csv(&all)),
+    }
+    Ok(())
 }
 
 /// Checks that the parts are the whole.
@@ -91,7 +161,8 @@ fn written(bill: &Bill, paint: Painter) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let sum_of_shares: u32 = bill.tenants.iter().filter(|line| line.tenant != "system").map(|line| line.share).sum();
     rows.extend(bill.tenants.iter().map(|line| {
-        let share = if line.tenant == "system" {
+        // A zone has none.
+        let share = if line.tenant == "system" || line.share == 0 {
             String::new()
         } else {
             format!("{:.1} %", percent(line.share.into(), sum_of_shares.into()))
@@ -100,6 +171,7 @@ fn written(bill: &Bill, paint: Painter) -> String {
     }));
     let mut row = |name: &str, cycles: u64| rows.push(vec![name.into(), String::new(), seconds(cycles), part(cycles)]);
     row("sum of tenants", bill.tenant_cycles);
+    row("  of it choosing and interrupts", bill.caused_cycles);
     row("infrastructure", bill.infrastructure_cycles);
     row("scheduling", bill.scheduling_cycles);
     row("interrupt", bill.interrupt_cycles);
@@ -107,10 +179,17 @@ fn written(bill: &Bill, paint: Painter) -> String {
     row("unattributed", bill.unattributed_cycles);
     row("machine", bill.machine_cycles);
     let title = format!("Bill of {} for {:.1} s", bill.machine, bill.period_ns as f64 / 1e9);
-    format!("{}\n{}{}\n", paint(Paint::Bold, &title), ui::table(&rows), last_line(bill, paint))
+    let behalf: String = bill.on_behalf.iter().map(|one| behalf_line(bill, one)).collect();
+    format!("{}\n{}{}\n{behalf}", paint(Paint::Bold, &title), ui::table(&rows), last_line(bill, paint))
 }
 
-/// Writes the processes that run, for people. What those that have ended used is on their tenants' lines.
+/// Says of a tenant's time what a service spent of it.
+fn behalf_line(bill: &Bill, one: &OnBehalf) -> String {
+    let seconds = one.cycles as f64 / bill.cycles_per_second.max(1) as f64;
+    format!("of it spent by {} on behalf of {}: {seconds:.3} s\n", one.service, one.tenant)
+}
+
+/// Writes the processes that run, for people. The use of those that have ended is on their tenants' lines.
 pub fn process_table(lines: &[ProcessLine], cycles_per_second: u64) -> String {
     let seconds = |cycles: u64| format!("{:.3} s", cycles as f64 / cycles_per_second.max(1) as f64);
     let head = [
@@ -127,11 +206,11 @@ pub fn process_table(lines: &[ProcessLine], cycles_per_second: u64) -> String {
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(lines.iter().map(|line| {
-        let waited = format!("{:.1} us", line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
+        let waited = wait(line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
         vec![
             line.tenant.clone(),
             if line.process == 0 { "-".to_owned() } else { line.process.to_string() },
-            line.name.clone(),
+            harmless(&cut(&line.name, NAME_MAX)),
             line.threads.to_string(),
             seconds(line.cycles),
             seconds(line.user_cycles),
@@ -167,7 +246,7 @@ pub fn process_csv(lines: &[ProcessLine]) -> String {
     text
 }
 
-/// The line that must be true.
+/// Returns the line that must be true.
 fn last_line(bill: &Bill, paint: Painter) -> String {
     let parts = [
         bill.tenant_cycles,
@@ -188,7 +267,7 @@ fn last_line(bill: &Bill, paint: Painter) -> String {
 
 fn figures(line: &Line) -> Vec<String> {
     let bytes = [line.sent_bytes, line.received_bytes, line.read_bytes, line.written_bytes, line.memory_bytes];
-    let waited = format!("{:.1} us", line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
+    let waited = wait(line.queued_ns as f64 / 1e3 / line.messages.max(1) as f64);
     let held = format!("{} s", show_bytes(line.memory_byte_seconds));
     bytes.iter().map(|bytes| show_bytes(*bytes)).chain([held, waited]).collect()
 }
@@ -259,6 +338,13 @@ mod tests {
     }
 
     #[test]
+    fn what_a_service_spent_on_behalf_of_a_tenant_is_said_of_its_time() {
+        let spent = OnBehalf { tenant: "gold".into(), service: "files".into(), cycles: 250 };
+        let text = plain(&Bill { on_behalf: vec![spent], ..bill() });
+        assert!(text.ends_with("of it spent by files on behalf of gold: 0.250 s\n"), "{text}");
+    }
+
+    #[test]
     fn a_bill_for_a_file_has_no_colours() {
         let text = plain(&bill());
         assert!(text.starts_with("Bill of m for 0.0 s\n") && !text.contains('\x1b'), "{text}");
@@ -276,5 +362,12 @@ mod tests {
         let text = csv(&bill());
         assert!(text.lines().all(|line| line.matches(',').count() == 11), "{text}");
         assert!(text.ends_with("machine,,1000,,,,,,,,,\n"));
+    }
+
+    #[test]
+    fn the_accounts_of_a_zone_bear_its_name() {
+        let text = csv_of(Some("search"), &bill());
+        assert!(text.starts_with("search:gold,50,600,") && text.ends_with("search:machine,,1000,,,,,,,,,\n"), "{text}");
+        assert_eq!(csv_of(None, &bill()), csv(&bill()));
     }
 }

@@ -2,19 +2,25 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf, process::ExitCode};
 
-use gyre_config::{
-    boot::Tenant,
-    file::{self, Description, FileError, HostTenant, Image, units, words},
+use gyre_contract::{
+    boot::{Machine, Tenant},
     policy::ResourcePolicy,
+    zones::DeviceAddress,
 };
+use gyre_machine_file as file;
+use gyre_machine_file::{Description, FileError, HostTenant, Image, units, words};
 
 use crate::{
     cli, command, debian,
     failure::{Context as _, Result},
-    image, load,
+    image,
+    instances::SUPERVISOR,
+    load,
     project::Project,
+    registry::{self, Pull},
     stop::Stop,
     ui::{self, Paint, paint},
+    zone::words as zone_words,
 };
 
 /// Reads a machine file and says its warnings.
@@ -42,28 +48,39 @@ fn check_packages(description: &Description, text: &str) -> Result<()> {
     Ok(debian::names().map_or(Ok(()), |known| description.check_packages(text, &known))?)
 }
 
-/// `gyre check FILE`.
+/// A machine as `--json` writes it: that of the supervisor if it has zones, and beside it theirs.
+#[derive(serde::Serialize)]
+struct Checked<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    zone_machines: Vec<&'a Machine>,
+}
+
+/// Runs `gyre check FILE`.
 ///
 /// # Errors
 /// When the file is wrong.
 pub fn check(arguments: &cli::Check) -> Result<ExitCode> {
     let description = read(&arguments.file)?;
     if arguments.json {
-        print_json(&description.machine)?;
+        let zones = description.zones.iter().map(|part| &part.machine).collect();
+        print_json(&Checked { machine: &description.machine, zone_machines: zones })?;
     } else {
         show(&description);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `gyre image FILE [NAME]`.
+/// Runs `gyre image FILE [NAME]`.
 ///
 /// # Errors
 /// When the file is wrong or an image cannot be made.
 pub fn images(arguments: &cli::Image) -> Result<ExitCode> {
     Stop::on_signals()?;
     let project = Project::find()?;
-    let description = read(&arguments.file)?;
+    let mut description = read(&arguments.file)?;
+    registry::provide(&project, &mut description, Pull::Missing)?;
     let wanted = |name: &String| arguments.name.as_ref().is_none_or(|only| only == name);
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for (name, image) in description.images.iter().filter(|(name, _)| wanted(name)) {
@@ -102,30 +119,73 @@ fn show(description: &Description) {
         .link
         .rate_bits_per_second
         .map_or("unlimited".to_owned(), |rate| units::show_bits_per_second(rate as f64));
-    let cores = if machine.cores == 1 { "1 core".to_owned() } else { format!("{} cores", machine.cores) };
-    let name = paint(Paint::Bold, &machine.name);
-    println!("{name}: {cores}, {}, link {rate} in each direction", units::show_bytes(machine.memory_bytes));
-    let sum: u32 = machine.tenants.iter().skip(1).map(|tenant| tenant.share).sum();
-    let mut rows = vec![["tenant", "share", "memory", "address", "ports", "command"].map(str::to_owned).to_vec()];
-    let customers = machine.tenants.iter().skip(1).zip(&description.tenants);
-    rows.extend(customers.map(|(tenant, host)| row(tenant, host, sum)));
-    print!("{}", ui::table(&rows));
+    let cores = zone_words::cores(description.all_cores().into());
+    let (name, memory) = (paint(Paint::Bold, &machine.name), units::show_bytes(description.all_memory_bytes()));
+    println!("{name}: {cores}, {memory}, link {rate} in each direction");
+    if !description.zones.is_empty() {
+        print!("{}", zone_table(description));
+    }
+    print!("{}", tenant_table(description));
+    if !machine.cells_devices.is_empty() {
+        let all: Vec<_> = machine.cells_devices.iter().map(ToString::to_string).collect();
+        println!("devices of cells: {}", all.join(" "));
+    }
     for policy in &machine.resources {
         println!("{}", policy_line(policy));
     }
-    for (tenant, load) in description.tenants.iter().filter_map(|tenant| Some((tenant, tenant.load.as_ref()?))) {
+    let tenants = description.instances().flat_map(|instance| instance.tenants);
+    for (tenant, load) in tenants.filter_map(|tenant| Some((tenant, tenant.load.as_ref()?))) {
         println!("load on {}: {}", tenant.name, load::describe(load));
     }
 }
 
-/// A resource's scheduler in the words of the machine file.
+fn tenant_table(description: &Description) -> String {
+    let has_zones = !description.zones.is_empty();
+    let head = ["tenant", "share", "memory", "address", "ports", "command"].map(str::to_owned).to_vec();
+    let mut rows = vec![if has_zones { [vec!["zone".to_owned()], head].concat() } else { head }];
+    for instance in description.instances() {
+        let customers = || instance.machine.tenants.iter().skip(1);
+        let sum: u32 = customers().map(|tenant| tenant.share).sum();
+        let zone = has_zones.then(|| instance.zone.unwrap_or(SUPERVISOR).to_owned());
+        let cells = customers().zip(instance.tenants).map(|(tenant, host)| row(tenant, host, sum));
+        rows.extend(cells.map(|cells| zone.clone().into_iter().chain(cells).collect()));
+    }
+    ui::table(&rows)
+}
+
+/// Shows each instance with its part of the machine.
+fn zone_table(description: &Description) -> String {
+    let head = ["zone", "cores", "at most", "memory", "protection", "restart", "starts", "devices"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let devices =
+        |all: &mut dyn Iterator<Item = DeviceAddress>| all.map(|one| one.to_string()).collect::<Vec<_>>().join(" ");
+    let machine = &description.machine;
+    let cores = machine.cores.to_string();
+    let own = [SUPERVISOR, &cores, &cores, &units::show_bytes(machine.memory_bytes), "", "", "yes"].map(str::to_owned);
+    rows.push([own.to_vec(), vec![devices(&mut description.devices.all().chain(description.served()))]].concat());
+    rows.extend(machine.zones.iter().map(|zone| {
+        vec![
+            zone.name.clone(),
+            zone.cores.to_string(),
+            zone.cores_max.to_string(),
+            units::show_bytes(zone.memory_bytes),
+            zone_words::protection(zone.protection).to_owned(),
+            zone_words::restart(zone.restart).to_owned(),
+            if zone.starts { "yes" } else { "no" }.to_owned(),
+            devices(&mut zone.devices.iter().copied()),
+        ]
+    }));
+    ui::table(&rows)
+}
+
+/// Returns a resource's scheduler in the words of the machine file.
 fn policy_line(of: &ResourcePolicy) -> String {
-    let (resource, policy) = (of.resource.replace('_', "-"), words::policy(&of.policy));
+    let (resource, policy) = (of.resource.file_name(), words::policy(&of.policy));
     format!("{resource}: {policy} by {}, batch {}", words::metric(of.metric), of.batch)
 }
 
 fn row(tenant: &Tenant, host: &HostTenant, sum: u32) -> Vec<String> {
-    let ports: Vec<String> = host.ports.iter().map(|port| format!("{}:{}", port.host, port.guest)).collect();
+    let ports: Vec<String> = host.ports.iter().map(ToString::to_string).collect();
     let command = tenant.program.as_ref().map_or(String::new(), |program| program.argv.join(" "));
     vec![
         tenant.name.clone(),
@@ -149,5 +209,18 @@ mod tests {
             [image.a]\n[[tenant]]\nname = \"gold\"\nshare = 1\nimage = \"a\"\n";
         let description = file::parse(Path::new("m.toml"), text).unwrap();
         assert_eq!(policy_line(&description.machine.resources[0]), "network-write: worst-case-fair by bytes, batch 1");
+    }
+
+    #[test]
+    fn each_instance_is_shown_with_its_part_and_each_tenant_with_its_zone() {
+        let text = "cores = 2\nmemory = \"256 MiB\"\n[supervisor]\nmemory = \"64 MiB\"\n\
+            [[zone]]\nname = \"search\"\nmemory = \"128 MiB\"\n[image.a]\n\
+            [[tenant]]\nname = \"gold\"\nzone = \"search\"\nshare = 1\nimage = \"a\"\n";
+        let description = file::parse(Path::new("m.toml"), text).unwrap();
+        let zones = zone_table(&description);
+        let search = zones.lines().last().unwrap();
+        let cells: Vec<&str> = search.split_whitespace().collect();
+        assert_eq!(cells, ["search", "1", "1", "128", "MiB", "pages", "never", "yes", "00:04.0", "00:05.0"], "{zones}");
+        assert!(tenant_table(&description).contains("search    gold  100.0 %"), "{}", tenant_table(&description));
     }
 }

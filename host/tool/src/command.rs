@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mke2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
+    ("resize2fs", "e2fsprogs"),
     ("ab", "apache2-utils"),
     ("wrk", "wrk"),
     ("ip", "iproute2"),

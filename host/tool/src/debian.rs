@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::command;
 
-/// Where apt keeps its lists.
+/// The folder in which apt keeps its lists.
 pub const LISTS: &str = "/var/lib/apt/lists";
 
-/// Every name that apt knows, those that packages provide included; none where there are no lists to look into.
+/// Returns every name that apt knows, those that packages provide included; none if there are no lists to look into.
 pub fn names() -> Option<BTreeSet<String>> {
     if !has_lists(Path::new(LISTS)) {
         return None;
@@ -18,7 +18,7 @@ pub fn names() -> Option<BTreeSet<String>> {
     Some(names).filter(|names| !names.is_empty())
 }
 
-/// Whether a folder holds lists of packages: without, a host knows only what it has installed.
+/// Returns whether a folder holds lists of packages: without, a host knows only what it has installed.
 pub fn has_lists(folder: &Path) -> bool {
     let is_list = |entry: fs::DirEntry| entry.file_name().to_string_lossy().contains("_Packages");
     fs::read_dir(folder).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_list)))

@@ -45,7 +45,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ab", "loading web servers"),
 ];
 
-/// `gyre doctor`; fails when something is missing.
+/// Runs `gyre doctor`; fails when something is missing.
 ///
 /// # Errors
 /// When standard output is closed.
@@ -174,7 +174,7 @@ fn memory() -> Finding {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("MemAvailable:")).unwrap_or_default();
     let kib: u64 = line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    let found = format!("{} available", gyre_config::file::units::show_bytes(kib * 1024));
+    let found = format!("{} available", gyre_machine_file::units::show_bytes(kib * 1024));
     let state = if kib >= 2 << 20 { State::Good } else { State::Note };
     finding("memory", state, found, "building takes 2 GiB, a machine what its file says")
 }
@@ -188,7 +188,7 @@ fn disk() -> Finding {
     finding(
         "disk",
         state,
-        format!("{} free", gyre_config::file::units::show_bytes(bytes)),
+        format!("{} free", gyre_machine_file::units::show_bytes(bytes)),
         "builds and images take up to 6 GiB",
     )
 }

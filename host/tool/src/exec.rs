@@ -1,7 +1,9 @@
-//! `gyre exec` and `gyre logs`.
+//! `gyre exec`, `gyre attach` and `gyre logs`.
 
+mod attach;
 mod logs;
 mod streams;
+mod terminal;
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -9,34 +11,38 @@ use std::{
     process::ExitCode,
 };
 
-use gyre_config::session::{self, ExecRequest};
+use gyre_contract::session::{self, ExecRequest};
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH},
     iterator::Signals,
 };
 
 use crate::{
-    agent::Agent,
     cli,
     failure::{Context as _, Failure, Kind, Result},
+    instances::Instances,
     project::Project,
 };
+pub use attach::attach;
 pub use logs::logs;
 use streams::Streams;
+use terminal::Raw;
 
-/// `gyre exec TENANT COMMAND`: its streams are ours, its exit code is ours.
+/// Runs `gyre exec TENANT COMMAND`: its streams are ours, its exit code is ours.
 ///
 /// # Errors
 /// When no machine runs, or the program cannot be started there.
 pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
-    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
-    let request =
-        ExecRequest { tenant: arguments.tenant.clone(), argv: arguments.command.clone(), env: arguments.env.clone() };
+    let instances = Instances::find(&Project::find()?, arguments.select.machine.as_deref())?;
+    let (agent, tenant) = instances.of_tenant(&arguments.tenant)?;
+    // Dropped, it gives the terminal back, also after a failure.
+    let raw = arguments.terminal.then(Raw::new).transpose()?;
+    let request = request(arguments, tenant);
     let body = serde_json::to_string(&request).context(|| "cannot write JSON".into())?;
     let mut frames = agent.upgrade("/exec", &body)?;
     let cut = || "the machine closed the connection".to_owned();
     let stream = frames.get_ref().try_clone().context(cut)?;
-    pass_signals(stream.try_clone().context(cut)?)?;
+    pass_signals(stream.try_clone().context(cut)?, raw.is_some())?;
     std::thread::spawn(move || pass_input(stream));
     let mut streams = Streams::new(arguments.json);
     loop {
@@ -55,6 +61,14 @@ pub fn exec(arguments: &cli::Exec) -> Result<ExitCode> {
     }
 }
 
+/// Says what is to be started: with our terminal's kind and size if the program is to have one.
+fn request(arguments: &cli::Exec, tenant: String) -> ExecRequest {
+    let kind = std::env::var("TERM").ok().filter(|_| arguments.terminal).map(|kind| format!("TERM={kind}"));
+    let env = kind.into_iter().chain(arguments.env.iter().cloned()).collect();
+    let terminal = arguments.terminal.then(terminal::size);
+    ExecRequest { tenant, argv: arguments.command.clone(), env, terminal }
+}
+
 /// Handles one frame; the last one holds the exit code.
 fn take(kind: u8, bytes: &[u8], streams: &mut Streams) -> Result<Option<ExitCode>> {
     match kind {
@@ -68,7 +82,7 @@ fn take(kind: u8, bytes: &[u8], streams: &mut Streams) -> Result<Option<ExitCode
     }
 }
 
-/// Says which program did not start where, with the exit code that a shell would answer.
+/// Says which program did not start in which tenant, with the exit code that a shell would answer.
 fn not_started(arguments: &cli::Exec, why: &str) -> Failure {
     let program = arguments.command.first().map_or("", String::as_str);
     let kind = match why {
@@ -83,21 +97,30 @@ fn pass_input(mut stream: UnixStream) {
     let mut buffer = vec![0; 16 << 10];
     loop {
         let bytes = io::stdin().read(&mut buffer).unwrap_or(0);
-        let frame = [&session::header(session::STDIN, bytes)[..], buffer.get(..bytes).unwrap_or_default()].concat();
+        let frame = frame(session::STDIN, buffer.get(..bytes).unwrap_or_default());
         if stream.write_all(&frame).is_err() || bytes == 0 {
             return;
         }
     }
 }
 
-/// Ctrl-C is for the program in the tenant, as if it ran here.
-fn pass_signals(mut stream: UnixStream) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context(|| "cannot handle signals".into())?;
+/// Ctrl-C is for the program in the tenant, as if it ran here; so is a new size of the terminal.
+fn pass_signals(mut stream: UnixStream, has_terminal: bool) -> Result<()> {
+    let resized = has_terminal.then_some(SIGWINCH);
+    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().chain(resized);
+    let mut signals = Signals::new(wanted).context(|| "cannot handle signals".into())?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            let number = u8::try_from(signal).unwrap_or(15);
-            let _ = stream.write_all(&[&session::header(session::SIGNAL, 1)[..], &[number]].concat());
+            let frame = match signal {
+                SIGWINCH => frame(session::WINDOW, &session::window(terminal::size())),
+                signal => frame(session::SIGNAL, &[u8::try_from(signal).unwrap_or(15)]),
+            };
+            let _ = stream.write_all(&frame);
         }
     });
     Ok(())
+}
+
+fn frame(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    [&session::header(kind, bytes.len())[..], bytes].concat()
 }

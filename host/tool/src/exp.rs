@@ -1,23 +1,53 @@
 //! `gyre exp NAME`: a paper's experiment, its figure beside ours, and a plot.
+//!
+//! * Each experiment is a file of this folder, and describes itself by an [`experiment::Experiment`]; the list below names it.
+//! * It runs on a [`rig::Rig`], which has the project and the user's choices, and answers a [`report::Report`].
+//! * `counted`, `beside`, `cell_grounds`, `company` and `marks` are what several of them share.
+//! * A report is kept in the report's folder, so that the page has those of earlier runs too; `--record` keeps its figures in `results/`,
+//!   from which the documents' tables are made.
+//! * With `all`, one that cannot run is a failed report and costs the others nothing.
 
 mod accuracy;
+mod attacks;
+mod attribution;
 mod beside;
 mod breakdown;
 mod calls;
+mod cell_calls;
+mod cell_grounds;
+mod cell_memory;
+mod cell_programs;
+mod cell_scale;
+mod cell_tail;
+mod company;
+mod conference;
+mod cores_alone;
 mod counted;
+mod cpu_shares;
 mod crash;
 mod disk;
+mod encoder;
+mod experiment;
+mod file_shares;
 mod files;
+mod film;
+mod filters;
 mod flood;
 mod fuzz;
+mod gangs;
 mod hop;
 mod html;
+mod idle;
 mod marks;
 mod memory;
 mod names;
+mod neighbour;
 mod overhead;
+mod overload;
+mod packets;
 mod plot;
 mod program;
+mod programs;
 mod promises;
 pub mod report;
 mod rig;
@@ -25,8 +55,21 @@ mod shares;
 mod simulator;
 mod speed;
 mod storm;
+mod storm_of_changes;
 mod streams;
+mod stutter;
+mod ticks;
+mod two_servers;
+mod visitors;
 mod wakeups;
+mod web_shares;
+mod zone_crash;
+mod zone_elastic;
+mod zone_lines;
+mod zone_matrix;
+mod zone_net;
+mod zone_scale;
+mod zone_tail;
 
 use std::{path::Path, process::ExitCode};
 
@@ -40,61 +83,64 @@ use crate::{
     stop::Stop,
     ui::{self, Paint, paint, say},
 };
+use experiment::Experiment;
+use gyre_results::FOLDER;
 use report::Report;
-use rig::Rig;
+use rig::{Beside, Rig};
 
-/// One experiment.
-struct Experiment {
-    name: &'static str,
-    title: &'static str,
-    run: fn(&Rig) -> Result<Report>,
-}
-
-const EXPERIMENTS: &[Experiment] = &[
-    Experiment { name: "cpu-shares", title: "Three CPU hogs on every core (Fig. 8)", run: shares::cpu },
-    Experiment { name: "promises", title: "Reservations and limits of the processor", run: promises::run },
-    Experiment { name: "file-shares", title: "Three readers of cached files (Figs 9-11)", run: shares::files },
-    Experiment { name: "stream-shares", title: "Three readers of cached files, divided by bytes", run: streams::run },
-    Experiment { name: "web-shares", title: "Three web servers on a saturated link (Figs 12-14)", run: shares::web },
-    Experiment {
-        name: "overhead",
-        title: "Cost of scheduling everything, batching 1, 4, 8 (Figs 17-19)",
-        run: overhead::run,
-    },
-    Experiment {
-        name: "flood",
-        title: "A packet flood at a neighbour, beside Linux with control groups",
-        run: flood::run,
-    },
-    Experiment { name: "fuzz", title: "Calls at random beside a neighbour", run: fuzz::run },
-    Experiment { name: "disk-shares", title: "Three readers of a throttled disk (Figs 15, 16)", run: disk::shares },
-    Experiment { name: "fsync-storm", title: "Syncs beside a neighbour that storms the disk", run: storm::run },
-    Experiment { name: "crash", title: "The running machine stopped at random moments", run: crash::run },
-    Experiment {
-        name: "crash-simulator",
-        title: "File systems stopped at random moments in the simulator",
-        run: simulator::run,
-    },
-    Experiment {
-        name: "memory",
-        title: "A stream through ten times the memory, beside Linux with control groups",
-        run: memory::run,
-    },
-    Experiment {
-        name: "names",
-        title: "Looks at names beside names without end and beside dirty pages",
-        run: names::run,
-    },
-    Experiment { name: "accuracy", title: "Cycles of the machine that nobody is billed for", run: accuracy::run },
-    Experiment { name: "speed", title: "nginx beside Linux in the same emulator", run: speed::run },
-    Experiment { name: "calls", title: "Instructions per call, beside Linux", run: calls::run },
-    Experiment { name: "wakeups", title: "Woken in time, beside Linux", run: wakeups::run },
-    Experiment { name: "files", title: "Files and memory beside Linux: SQLite, tar, fio and calls", run: files::run },
-    Experiment { name: "idle", title: "What an idle machine costs its host, beside Linux", run: speed::idle },
-    Experiment { name: "hop", title: "What a message costs on this host", run: hop::run },
+/// Every experiment, in the order in which they are shown and run.
+const EXPERIMENTS: &[&Experiment] = &[
+    &cpu_shares::EXPERIMENT,
+    &promises::EXPERIMENT,
+    &file_shares::EXPERIMENT,
+    &streams::EXPERIMENT,
+    &web_shares::EXPERIMENT,
+    &two_servers::EXPERIMENT,
+    &overload::EXPERIMENT,
+    &overhead::EXPERIMENT,
+    &cores_alone::EXPERIMENT,
+    &programs::OVERHEAD,
+    &flood::EXPERIMENT,
+    &attacks::EXPERIMENT,
+    &storm_of_changes::EXPERIMENT,
+    &attribution::EXPERIMENT,
+    &fuzz::EXPERIMENT,
+    &disk::EXPERIMENT,
+    &storm::EXPERIMENT,
+    &crash::EXPERIMENT,
+    &simulator::EXPERIMENT,
+    &memory::EXPERIMENT,
+    &names::EXPERIMENT,
+    &accuracy::EXPERIMENT,
+    &speed::EXPERIMENT,
+    &programs::EXPERIMENT,
+    &calls::EXPERIMENT,
+    &encoder::EXPERIMENT,
+    &conference::EXPERIMENT,
+    &wakeups::EXPERIMENT,
+    &ticks::TICKS,
+    &ticks::DEADLINES,
+    &filters::EXPERIMENT,
+    &files::EXPERIMENT,
+    &idle::EXPERIMENT,
+    &hop::EXPERIMENT,
+    &zone_elastic::EXPERIMENT,
+    &gangs::EXPERIMENT,
+    &zone_crash::EXPERIMENT,
+    &zone_net::EXPERIMENT,
+    &zone_matrix::EXPERIMENT,
+    &zone_scale::EXPERIMENT,
+    &zone_lines::EXPERIMENT,
+    &zone_tail::EXPERIMENT,
+    &stutter::EXPERIMENT,
+    &cell_calls::EXPERIMENT,
+    &cell_memory::EXPERIMENT,
+    &cell_programs::EXPERIMENT,
+    &cell_scale::EXPERIMENT,
+    &cell_tail::EXPERIMENT,
 ];
 
-/// `gyre exp [NAME | all]`.
+/// Runs `gyre exp [NAME | all]`.
 ///
 /// # Errors
 /// When there is no such experiment, or a machine does not run.
@@ -102,12 +148,17 @@ pub fn exp(arguments: &cli::Exp) -> Result<ExitCode> {
     match &arguments.name {
         Some(name) => run(name, arguments),
         None if arguments.document => record::documents(&Project::find()?).map(|()| ExitCode::SUCCESS),
+        None if arguments.report => {
+            let project = Project::find()?;
+            project.needs_tree("the report")?;
+            write_page(&project).map(|()| ExitCode::SUCCESS)
+        }
         None => list(),
     }
 }
 
 fn list() -> Result<ExitCode> {
-    EXPERIMENTS.iter().for_each(|one| println!("{:<15} {}", one.name, one.title));
+    EXPERIMENTS.iter().for_each(|one| println!("{:<15} {}\n{:<15} {}", one.name, one.full_title(), "", one.shows));
     println!("\n./gyre exp NAME runs one, ./gyre exp all runs all and makes report/index.html");
     Ok(ExitCode::SUCCESS)
 }
@@ -116,6 +167,7 @@ fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
     let chosen = choose(name)?;
     namespace::become_root_in_namespace()?;
     let project = Project::find()?;
+    project.needs_tree("an experiment")?;
     let folder = project.report_folder()?;
     let rig = Rig {
         project,
@@ -123,6 +175,8 @@ fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
         seconds: arguments.seconds.or(arguments.minutes.map(|minutes| minutes.saturating_mul(60))),
         seed: arguments.seed,
         count: arguments.count,
+        only: arguments.only.clone(),
+        beside: if arguments.without_linux { Beside::Nothing } else { Beside::Linux },
         kernel: arguments.kernel.clone(),
     };
     let is_all = name == "all";
@@ -131,9 +185,12 @@ fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
         let watch = Watch::start();
         let report = match (experiment.run)(&rig) {
             // One experiment that cannot run must not cost the others of `all` their results.
-            Err(failure) if is_all => Report::failed(experiment.name, experiment.title, &failure),
+            Err(failure) if is_all => Report::failed(experiment.name, &experiment.full_title(), &failure),
             outcome => outcome?,
         };
+        // A copy of the source without git has no commit: the report says then that this was not kept.
+        let conditions = watch.conditions(&rig.project, record::exp_command(&report.name, arguments)).ok();
+        let report = Report { conditions, ..report };
         report.save(&folder)?;
         if !arguments.json {
             print!("{}", report.text());
@@ -150,35 +207,52 @@ fn run(name: &str, arguments: &cli::Exp) -> Result<ExitCode> {
     if arguments.json {
         print_json(&reports)?;
     }
-    let page = folder.join("index.html");
-    // With what other experiments found before.
-    std::fs::write(&page, html::page(&saved(&folder))).context(|| format!("cannot write {}", page.display()))?;
-    say(&format!("{} {}", paint(Paint::Dim, "plots and report:"), page.display()));
+    write_page(&rig.project)?;
     Ok(ExitCode::from(u8::from(reports.iter().any(|report| !report.is_met()))))
 }
 
-/// What all experiments found last, in their order.
-fn saved(folder: &Path) -> Vec<Report> {
-    EXPERIMENTS.iter().filter_map(|one| Report::load(folder, one.name)).collect()
+/// Writes the page, with what other experiments found before.
+fn write_page(project: &Project) -> Result<()> {
+    let folder = project.report_folder()?;
+    let page = folder.join("index.html");
+    let reports = saved(&folder, &project.root.join(FOLDER));
+    std::fs::write(&page, html::page(&reports)).context(|| format!("cannot write {}", page.display()))?;
+    say(&format!("{} {}", paint(Paint::Dim, "plots and report:"), page.display()));
+    Ok(())
 }
 
-/// Keeps the figures of an experiment where that is wanted and nobody has cut it short.
+/// Returns the last results of all experiments, in their order; of one that has not run here those that are recorded.
+fn saved(folder: &Path, recorded: &Path) -> Vec<Report> {
+    let of = |one: &&Experiment| Report::load(folder, one.name).or_else(|| Report::recorded(recorded, one.name));
+    EXPERIMENTS.iter().filter_map(of).collect()
+}
+
+/// Keeps the figures of an experiment if that is wanted and it was not cut short.
 fn keep(rig: &Rig, report: &Report, watch: &Watch, arguments: &cli::Exp) -> Result<()> {
     if !arguments.record || rig.stop.is_set() {
         return Ok(());
     }
     let conditions = watch.conditions(&rig.project, record::exp_command(&report.name, arguments))?;
-    record::experiment(&rig.project, report, conditions)?;
+    match &rig.only {
+        None => record::experiment(&rig.project, report, conditions)?,
+        Some(_) => {
+            let earlier = Report::recorded(&rig.project.root.join(FOLDER), &report.name);
+            let (figures, notes) = (report.beside(earlier), report.notes.clone());
+            let both = Report { figures, notes, ..Report::new(&report.name, &report.title) };
+            record::experiment(&rig.project, &both, conditions)?;
+        }
+    }
     record::documents(&rig.project)
 }
 
 fn choose(name: &str) -> Result<Vec<&'static Experiment>> {
-    let found: Vec<&Experiment> = EXPERIMENTS.iter().filter(|one| name == "all" || one.name == name).collect();
+    let wanted = |one: &&&Experiment| name == "all" || one.name == name;
+    let found: Vec<&Experiment> = EXPERIMENTS.iter().filter(wanted).copied().collect();
     if !found.is_empty() {
         return Ok(found);
     }
     let names = || EXPERIMENTS.iter().map(|one| one.name).chain(["all"]);
-    let help = match gyre_config::file::closest(name, names()) {
+    let help = match gyre_machine_file::closest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there is: {}", names().collect::<Vec<_>>().join(", ")),
     };
@@ -201,7 +275,7 @@ mod tests {
         Report::new("flood", "A flood").save(folder.path()).unwrap();
         Report::new("speed", "nginx, again").save(folder.path()).unwrap();
         std::fs::write(folder.path().join("calls.json"), "{\"theirs\": 1}").unwrap();
-        let page = html::page(&saved(folder.path()));
+        let page = html::page(&saved(folder.path(), folder.path()));
         let place = |word: &str| page.find(word).unwrap_or(usize::MAX);
         assert!(place("A flood") < place("nginx, again") && place("nginx, again") < page.len(), "{page}");
     }
@@ -211,5 +285,15 @@ mod tests {
         let failure = choose("web-share").err().unwrap();
         assert!(failure.report.help().unwrap().to_string().contains("web-shares"));
         assert_eq!(choose("all").unwrap().len(), EXPERIMENTS.len());
+    }
+
+    #[test]
+    fn each_experiment_of_a_name_says_what_it_shows_and_reports_under_its_title() {
+        let names: std::collections::BTreeSet<_> = EXPERIMENTS.iter().map(|one| one.name).collect();
+        assert_eq!(names.len(), EXPERIMENTS.len());
+        for one in EXPERIMENTS {
+            assert!(one.shows.ends_with('.') && !one.title.is_empty(), "{}", one.name);
+            assert_eq!(one.report().title, one.full_title());
+        }
     }
 }

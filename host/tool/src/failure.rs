@@ -1,6 +1,6 @@
-//! What went wrong, for people, and the exit code, for programs.
+//! A failure: a message for people, and an exit code for programs.
 
-use gyre_config::file::{FileError, Finding};
+use gyre_machine_file::{FileError, Finding};
 use miette::Report;
 use serde::Serialize;
 
@@ -30,7 +30,15 @@ pub enum Kind {
     Interrupted = 130,
 }
 
-/// What `--json` writes where there is no result.
+impl Kind {
+    /// Returns the kind of another `gyre`'s exit code.
+    pub fn of_code(code: i32) -> Self {
+        let all = [Self::File, Self::Environment, Self::Machine, Self::Tenant, Self::Silent, Self::Interrupted];
+        all.into_iter().find(|kind| *kind as i32 == code).unwrap_or(Self::Failed)
+    }
+}
+
+/// The document that `--json` writes if there is no result.
 #[derive(Serialize)]
 struct Told {
     exit_code: u8,
@@ -63,7 +71,7 @@ impl Failure {
         Self { kind: Kind::Failed, report: Report::new(diagnostic) }
     }
 
-    /// The failure for programs: an exit code, and each thing that is wrong with its place where it has one.
+    /// Returns the failure for programs: an exit code, and each fault with its place if it has one.
     pub fn json(&self) -> String {
         let told = Told { exit_code: self.kind as u8, errors: self.findings() };
         serde_json::to_string_pretty(&told).map_or_else(|_| "{}".into(), |text| text + "\n")
@@ -87,8 +95,8 @@ impl Failure {
     }
 }
 
-impl From<gyre_config::file::FileError> for Failure {
-    fn from(error: gyre_config::file::FileError) -> Self {
+impl From<gyre_machine_file::FileError> for Failure {
+    fn from(error: gyre_machine_file::FileError) -> Self {
         Self { kind: Kind::File, report: Report::new(error) }
     }
 }
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_wrong_file_is_told_to_programs_with_every_place() {
-        let error = gyre_config::file::parse(Path::new("m.toml"), "cores = 99\nmemory = \"1 XB\"\n").unwrap_err();
+        let error = gyre_machine_file::parse(Path::new("m.toml"), "cores = 99\nmemory = \"1 XB\"\n").unwrap_err();
         let told = read(&Failure::from(error));
         let errors = told["errors"].as_array().unwrap();
         let of = |expected: &str| errors.iter().find(|error| error["expected"] == expected).unwrap();

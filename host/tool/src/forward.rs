@@ -1,12 +1,24 @@
 //! Ports and sockets of the host that lead to addresses in the machine's network.
 
+mod udp;
+
 use std::{
     io::{self, Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
-    os::unix::net::{UnixListener, UnixStream},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
     path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
+
+use gyre_machine_file::{Forward, Protocol};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage};
 
 use crate::{
     failure::{Context as _, Failure, Kind, Result},
@@ -39,18 +51,50 @@ impl Duplex for UnixStream {
     }
 }
 
-/// Forwards a port of 127.0.0.1 to an address in the namespace until the tool ends.
+/// A port that is forwarded until this is dropped; connections that are under way go on.
+pub struct Open {
+    is_over: Arc<AtomicBool>,
+    socket: OwnedFd,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        // Wakes who waits for a connection. A socket for datagrams that is not connected cannot be shut down: its thread looks by itself.
+        let _ = socket::shutdown(self.socket.as_raw_fd(), socket::Shutdown::Both);
+    }
+}
+
+/// Forwards a port of the host to an address in the namespace.
 ///
 /// # Errors
 /// When the port is taken; `whose` says for whom it was meant.
-pub fn port(namespace: &Namespace, host: u16, to: SocketAddr, whose: &str) -> Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, host)).map_err(|error| taken(&error, host, whose))?;
+pub fn port(namespace: &Namespace, port: &Forward, to: SocketAddr, whose: &str) -> Result<Open> {
     let namespace = namespace.clone();
-    serve(format!("port {host}"), move || {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let cannot = || format!("cannot forward port {}", port.host);
+    if port.protocol == Protocol::Udp {
+        let socket = match port.address.is_ipv6() {
+            true => ipv6_only(port.from(), SockType::Datagram).map(UdpSocket::from),
+            false => UdpSocket::bind(port.from()),
+        };
+        let socket = socket.map_err(|error| taken(&error, port, whose))?;
+        let open = Open { is_over: is_over.clone(), socket: socket.try_clone().context(cannot)?.into() };
+        udp::serve(socket, namespace, to, is_over)?;
+        return Ok(open);
+    }
+    let listener = match port.address.is_ipv6() {
+        true => ipv6_only(port.from(), SockType::Stream).map(TcpListener::from),
+        false => TcpListener::bind(port.from()),
+    };
+    let listener = listener.map_err(|error| taken(&error, port, whose))?;
+    let open = Open { is_over: is_over.clone(), socket: listener.try_clone().context(cannot)?.into() };
+    serve(format!("port {}", port.host), is_over, move || {
         let (client, _) = listener.accept()?;
         forward(client, namespace.clone(), to);
         Ok(())
-    })
+    })?;
+    Ok(open)
 }
 
 /// Forwards a Unix socket to an address in the namespace until the tool ends.
@@ -61,28 +105,49 @@ pub fn unix(namespace: &Namespace, path: &Path, to: SocketAddr) -> Result<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).context(|| format!("cannot make the socket {}", path.display()))?;
     let namespace = namespace.clone();
-    serve("agent".into(), move || {
+    serve("agent".into(), Arc::default(), move || {
         let (client, _) = listener.accept()?;
         forward(client, namespace.clone(), to);
         Ok(())
     })
 }
 
-fn taken(error: &io::Error, host: u16, whose: &str) -> Failure {
+/// Binds a socket of IPv6 alone, so that IPv4 may have the same port; one of connections listens.
+fn ipv6_only(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
+    let socket = socket::socket(AddressFamily::Inet6, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    socket::setsockopt(&socket, socket::sockopt::Ipv6V6Only, &true)?;
+    if kind == SockType::Stream {
+        socket::setsockopt(&socket, socket::sockopt::ReuseAddr, &true)?;
+    }
+    socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
+    if kind == SockType::Stream {
+        socket::listen(&socket, Backlog::MAXCONN)?;
+    }
+    Ok(socket)
+}
+
+fn taken(error: &io::Error, port: &Forward, whose: &str) -> Failure {
+    let host = port.host;
     let help = match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!("another program uses it; change `ports` of tenant {whose}, or end that program")
         }
         io::ErrorKind::PermissionDenied => "ports below 1024 need root".to_owned(),
+        io::ErrorKind::AddrNotAvailable => format!("this host has no address {}", port.address),
         _ => "take another port".to_owned(),
     };
-    Failure::with_help(format!("cannot listen on port {host}: {error}"), help).kind(Kind::Environment)
+    let protocol = if port.protocol == Protocol::Udp { " (UDP)" } else { "" };
+    Failure::with_help(format!("cannot listen on port {host}{protocol}: {error}"), help).kind(Kind::Environment)
 }
 
-fn serve(name: String, mut accept: impl FnMut() -> io::Result<()> + Send + 'static) -> Result<()> {
+fn serve(
+    name: String,
+    is_over: Arc<AtomicBool>,
+    mut accept: impl FnMut() -> io::Result<()> + Send + 'static,
+) -> Result<()> {
     // A failed accept (a client that gave up, no descriptor left) is that client's loss only; the pause keeps it from spinning.
     let run = move || {
-        loop {
+        while !is_over.load(Ordering::Acquire) {
             if accept().is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }

@@ -1,18 +1,26 @@
 //! Root file systems: from Debian packages and host files to an ext2 image.
 //!
-//! Nothing is installed and no maintainer script runs: packages are downloaded with what they depend on, unpacked, and the
-//! few files that scripts would make are made here. The result is kept under a hash of everything that went in. Whatever comes in is put into the
+//! Packages are downloaded with what they depend on and unpacked. Their maintainer scripts run if the machine file wants that ([`install`]);
+//! otherwise the few files that scripts would make are made here. The result is kept under a hash of everything that went in. Everything is put into the
 //! tree by [`Root`], so that no link leads out of it.
+//!
+//! * [`build`] makes an image once; [`identity`] names it without making it, which disks that stay are compared by.
+//! * [`oci`] unpacks images as they come, and [`settings`] is what they say of their program.
 
+mod install;
+pub mod oci;
 mod packages;
-mod root;
+pub mod root;
 mod system_files;
 mod tree;
 mod workshop;
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
-use gyre_config::file::{Image, units};
+use gyre_machine_file::{Image, units};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -22,11 +30,14 @@ use crate::{
     stop,
     ui::Step,
 };
+pub use oci::Settings;
 use root::Root;
 use workshop::Workshop;
 
 /// Changes when the way images are made changes, so that old ones are not taken for new ones.
 const FORMAT: &str = "gyre image 4";
+/// The most that an OCI image may hold if the file gives no `size`.
+const OCI_BYTES_MAX: u64 = 16 << 30;
 const SIZE_BYTES_MIN: u64 = 32 << 20;
 const BLOCK_BYTES: u64 = 4096;
 
@@ -46,6 +57,14 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
     let step = Step::start(format!("making image {name}"));
     let workshop = Workshop::open(&project.cache("images")?)?;
     let root = Root::make(&workshop.at("tree"))?;
+    if let Some(from) = &image.oci {
+        step.detail(&format!("unpacking {}", from.display()));
+        std::fs::create_dir(workshop.at("layers")).context(|| "cannot write to the workshop".into())?;
+        let settings = oci::fill(from, &root, &workshop.at("layers"), image.size_bytes.unwrap_or(OCI_BYTES_MAX))?;
+        let text = serde_json::to_string(&settings).context(|| "cannot write JSON".into())?;
+        let beside = oci::settings_of(&path);
+        std::fs::write(&beside, text).context(|| format!("cannot write {}", beside.display()))?;
+    }
     tree::fill(project, &root, image, &step)?;
     stop::check()?;
     let unfinished = workshop.at("image");
@@ -57,7 +76,32 @@ pub fn build(project: &Project, name: &str, image: &Image) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether an image has been made before.
+/// Returns what tells an image from all others: the hash of all that goes in, or path, size and age of a ready one. It is not made for that.
+///
+/// # Errors
+/// When a file that goes in cannot be read.
+pub fn identity(project: &Project, name: &str, image: &Image) -> Result<String> {
+    let Some(ready) = &image.ready else {
+        return Ok(place(project, name, image)?.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    };
+    let data = std::fs::metadata(ready).context(|| format!("cannot open the image {}", ready.display()))?;
+    Ok(format!("{} {} {}.{}", ready.display(), data.len(), data.mtime(), data.mtime_nsec()))
+}
+
+/// Returns what an OCI image says of its program; none for other images. It is made if it is not there.
+///
+/// # Errors
+/// As [`build`].
+pub fn settings(project: &Project, name: &str, image: &Image) -> Result<Option<Settings>> {
+    if image.oci.is_none() {
+        return Ok(None);
+    }
+    let beside = oci::settings_of(&build(project, name, image)?);
+    let text = std::fs::read_to_string(&beside).context(|| format!("cannot read {}", beside.display()))?;
+    serde_json::from_str(&text).map(Some).context(|| format!("cannot read {}", beside.display()))
+}
+
+/// Returns whether an image has been made before.
 pub fn is_made(project: &Project, name: &str, image: &Image) -> bool {
     place(project, name, image).is_ok_and(|path| path.exists())
 }
@@ -80,6 +124,14 @@ pub fn unpack_packages(project: &Project, tree: &Path, packages: &[&str], exclud
         std::fs::remove_dir_all(tree).context(|| format!("cannot remove {}", tree.display()))?;
     }
     std::fs::rename(root.path(), tree).context(|| format!("cannot write {}", tree.display()))
+}
+
+/// Unpacks an archive whose maker is not trusted: nothing of it gets out of the tree, and devices are left out.
+///
+/// # Errors
+/// When it is damaged, or names a path that climbs.
+pub fn unpack_archive(archive: impl std::io::Read, root: &Root) -> Result<()> {
+    packages::entries(&mut tar::Archive::new(archive), root)
 }
 
 /// Copies an image for one tenant to write to; unwritten space stays unwritten.
@@ -107,9 +159,19 @@ fn check_ready(path: &Path) -> Result<()> {
 fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Result<()> {
     let held = tree::bytes(tree)?;
     let size = image.size_bytes.unwrap_or((held + held / 3 + (8 << 20)).max(SIZE_BYTES_MIN));
+    file_system(path, tree, &format!("image {name}"), size)
+}
+
+/// Makes an ext2 file system of so many bytes that holds what a folder does; `whose` begins a message and ends its label.
+///
+/// # Errors
+/// When the folder cannot be read or does not fit, or `mke2fs` refuses.
+pub fn file_system(path: &Path, tree: &Path, whose: &str, size: u64) -> Result<()> {
+    let held = tree::bytes(tree)?;
+    let name = whose.split(' ').next_back().unwrap_or_default();
     if size < held + held / 20 + (2 << 20) {
         let message =
-            format!("image {name} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
+            format!("{whose} holds {} and cannot fit in {}", units::show_bytes(held), units::show_bytes(size));
         return Err(Failure::with_help(message, "raise `size`, or leave it out"));
     }
     // Only what ext2 had in 1993 plus file types and sparse superblocks: the kernel's ext2 refuses what it does not know.
@@ -133,19 +195,31 @@ fn make_file_system(path: &Path, tree: &Path, name: &str, image: &Image) -> Resu
     command::output(&mut make).map(drop)
 }
 
-/// A hash of everything that goes in: the description, the contents of host files, the state of the package lists.
+/// Returns a hash of everything that goes in: the description, the contents of host files, the state of the package lists.
 fn key(image: &Image) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(FORMAT);
-    hash.update(format!("{image:?}"));
+    // Images in which no script runs keep the names that they had before there were scripts.
+    hash.update(format!("{image:?}").replace("scripts: Left, ", ""));
     for from in image.files.values() {
         tree::hash(from, &mut hash)?;
+    }
+    if let Some(oci) = &image.oci {
+        tree::hash(oci, &mut hash)?;
     }
     if let Some(directory) = &image.directory {
         tree::hash(directory, &mut hash)?;
     }
     let digest = hash.finalize();
     Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Sums what the files of a folder hold, bytes.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn bytes_of_folder(folder: &Path) -> Result<u64> {
+    tree::bytes(folder)
 }
 
 fn size_of(path: &Path) -> u64 {
@@ -159,7 +233,7 @@ mod tests {
     #[test]
     fn an_image_is_made_once_it_lies_where_it_would_be_made() {
         let root = tempfile::tempdir().unwrap();
-        let project = Project { root: root.path().to_owned() };
+        let project = Project::of_tree(root.path());
         let image = Image { packages: vec!["nginx".into()], ..Image::default() };
         assert!(!is_made(&project, "web", &image));
         std::fs::write(place(&project, "web", &image).unwrap(), "").unwrap();

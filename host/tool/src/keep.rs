@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use gyre_config::file::units::show_bytes;
+use gyre_machine_file::units::show_bytes;
 
-use crate::{agent::Agent, cli, failure::Result, project::Project};
+use crate::{cli, failure::Result, instances::Instances, project::Project};
 
-/// `gyre checkpoint TENANT [FILE]`.
+/// Runs `gyre checkpoint TENANT [FILE]`.
 ///
 /// # Errors
 /// When no machine runs, or there is no such tenant or file.
@@ -14,7 +14,7 @@ pub fn checkpoint(arguments: &cli::Keep) -> Result<ExitCode> {
     ask("checkpoint", arguments).map(|_| ExitCode::SUCCESS)
 }
 
-/// `gyre evict TENANT [FILE]`.
+/// Runs `gyre evict TENANT [FILE]`.
 ///
 /// # Errors
 /// As [`checkpoint`].
@@ -25,6 +25,7 @@ pub fn evict(arguments: &cli::Keep) -> Result<ExitCode> {
 }
 
 fn ask(what: &str, arguments: &cli::Keep) -> Result<String> {
-    let agent = Agent::find(&Project::find()?, arguments.select.machine.as_deref())?;
-    agent.post(&format!("/{what}/{}", arguments.tenant), arguments.file.as_deref().unwrap_or_default())
+    let instances = Instances::find(&Project::find()?, arguments.select.machine.as_deref())?;
+    let (agent, tenant) = instances.of_tenant(&arguments.tenant)?;
+    agent.post(&format!("/{what}/{tenant}"), arguments.file.as_deref().unwrap_or_default())
 }

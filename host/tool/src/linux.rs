@@ -1,8 +1,11 @@
-//! The same machine on Debian's cloud kernel: the neighbour to compare with.
+//! The neighbour to compare with: an equal machine on Debian's cloud kernel.
 //!
 //! The kernel comes from Debian's package, the tenants' root file systems are the same images; an initial RAM disk with
 //! busybox mounts them, gives each tenant its address and a control group (version 2) with `cpu.weight` by share and
-//! `memory.max`, `memory.high` and `memory.low`, `io.max` where a shared disk is limited, and starts its command inside. That is what a careful administrator would do.
+//! `memory.max`, `memory.high` and `memory.low`, `io.max` if a shared disk is limited, and starts its command inside. That is what a careful
+//! administrator would do.
+//!
+//! The broker that runs there reads what tenants are to reach from `/goals.json`.
 
 use std::{
     fmt::Write as _,
@@ -10,12 +13,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gyre_config::boot::{Machine, Root, Tenant, TenantKind};
+use gyre_contract::boot::{Machine, Root, Tenant, TenantKind};
 
 use crate::{
     cpio,
     failure::{Context as _, Failure, Result},
-    image,
+    forecast, image,
     project::Project,
     ui::Step,
 };
@@ -41,11 +44,14 @@ pub struct Linux {
     pub initrd: PathBuf,
 }
 
-/// What begins a word of the command line that limits a tenant's requests: then its name, `=` and how many a second.
+/// The beginning of a word of the command line that limits a tenant's requests. The name, `=` and the requests per second follow.
 pub const REQUESTS_WORD: &str = "requests.";
 
+/// `cpu.weight` of the agent, the most that there is: it asks for little, and must have it when a figure is read.
+const AGENT_WEIGHT: u32 = 10_000;
+
 /// The command line: the emulator's clock is good, Linux's doubt about it costs 1.3 us per look (measured).
-pub const COMMAND_LINE: &str = "console=ttyS0 quiet tsc=reliable panic=-1 net.ifnames=0";
+pub const COMMAND_LINE: &str = "console=ttyS0 quiet tsc=reliable no_timer_check panic=-1 net.ifnames=0";
 
 /// Makes what is needed to boot the machine on Linux. The agent, if given, runs as the system tenant.
 ///
@@ -67,10 +73,20 @@ pub fn prepare(project: &Project, machine: &Machine, folder: &Path, agent: Optio
     }
     if let Some(agent) = agent {
         archive.file("agent", 0o755, &read(agent)?);
+        archive.file("goals.json", 0o644, &goals(machine)?);
     }
     let initrd = folder.join("linux.cpio");
     std::fs::write(&initrd, archive.finish()).context(|| format!("cannot write {}", initrd.display()))?;
     Ok(Linux { kernel, initrd })
+}
+
+/// Returns the goals of tenants, with weights as their groups have them, for the broker.
+fn goals(machine: &Machine) -> Result<Vec<u8>> {
+    let mut goals = forecast::goals_of(machine);
+    for (goal, tenant) in goals.tenants.iter_mut().zip(&machine.tenants) {
+        goal.share = u32::try_from(weight(tenant, machine)).unwrap_or(1);
+    }
+    serde_json::to_vec(&goals).context(|| "cannot write JSON".into())
 }
 
 /// Downloads and unpacks the kernel's package and busybox, once.
@@ -150,7 +166,12 @@ echo '+cpu +memory +io' > /sys/fs/cgroup/cgroup.subtree_control
 
 fn system(tenant: &Tenant) -> String {
     let address = Ipv4Addr::from(tenant.address);
-    format!("ip addr add {address}/24 dev eth0\n/agent --linux &")
+    // It has a group of its own: a task outside of all groups has a fiftieth of a tenant's weight, and would not answer in time.
+    format!(
+        "ip addr add {address}/24 dev eth0\nmkdir /sys/fs/cgroup/gyre-agent\n\
+         echo {AGENT_WEIGHT} > /sys/fs/cgroup/gyre-agent/cpu.weight\n\
+         (echo 0 > /sys/fs/cgroup/gyre-agent/cgroup.procs; exec /agent --linux) &"
+    )
 }
 
 fn customer(tenant: &Tenant, device: &str, machine: &Machine) -> String {
@@ -163,7 +184,7 @@ fn customer(tenant: &Tenant, device: &str, machine: &Machine) -> String {
          echo {} > /sys/fs/cgroup/{name}/memory.high\necho {} > /sys/fs/cgroup/{name}/memory.low\n",
         weight(tenant, machine),
         tenant.limits.memory_bytes,
-        // Where a tenant slows down and gives back before it is refused.
+        // At this size a tenant slows down and gives back before it is refused.
         tenant.limits.memory_bytes - tenant.limits.memory_bytes / 16,
         tenant.limits.memory_reservation_bytes
     );

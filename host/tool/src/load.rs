@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     os::unix::process::CommandExt as _,
     process::{Child, Stdio},
     sync::{
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gyre_config::file::{Load, LoadTool};
+use gyre_machine_file::{Load, LoadTool};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -25,6 +25,12 @@ use crate::{
     namespace::Namespace,
 };
 
+/// A machine that shares its host may take a while to take a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// A page comes within this time, or it counts as not served.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// A text is waited for as long as a busy host may need: who asks for one asks once.
+const TEXT_LIMIT: Duration = Duration::from_secs(60);
 /// Longer than any run: it ends when we end it.
 const FOREVER_S: u32 = 30 * 24 * 3600;
 
@@ -93,7 +99,8 @@ fn spawn(path: &std::ffi::OsStr, address: Ipv4Addr, load: &Load) -> Result<Child
         LoadTool::Wrk => tool
             .args(["--threads", "1", "--latency", "--timeout", "60s", "--connections", &connections])
             .arg("--duration")
-            .arg(FOREVER_S.to_string()),
+            .arg(FOREVER_S.to_string())
+            .args(load.script.iter().flat_map(|script| [std::ffi::OsStr::new("--script"), script.as_os_str()])),
         LoadTool::Ab => tool
             .args(["-q", "-k", "-r", "-s", "60", "-n", "1000000000", "-c", &connections])
             .arg("-t")
@@ -140,13 +147,47 @@ pub fn first_page(
     Err(Failure::new(format!("{to} did not serve {path} within {} s", limit.as_secs())))
 }
 
+/// Asks a tenant for a page once, and returns how long the answer took.
+///
+/// # Errors
+/// When it does not answer, or answers otherwise.
+pub fn one_page(namespace: &Namespace, to: SocketAddr, path: &str) -> Result<Duration> {
+    let started = Instant::now();
+    page(namespace, to, path).context(|| format!("{to} did not serve {path}"))?;
+    Ok(started.elapsed())
+}
+
 fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()> {
-    let mut stream = namespace.connect(to, Duration::from_millis(1000))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", to.ip())?;
     let mut status = [0; 12];
-    stream.read_exact(&mut status)?;
-    if status.ends_with(b" 200") { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
+    request(namespace, to, path, ANSWER_LIMIT)?.read_exact(&mut status)?;
+    is_good(&status)
+}
+
+/// Asks a tenant once, and returns the text of its answer.
+///
+/// # Errors
+/// When it does not answer, or answers otherwise.
+pub fn text(namespace: &Namespace, to: SocketAddr, path: &str) -> Result<String> {
+    let ask = || {
+        let mut answer = String::new();
+        request(namespace, to, path, TEXT_LIMIT)?.read_to_string(&mut answer)?;
+        is_good(answer.as_bytes())?;
+        Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    };
+    std::io::Result::<String>::context(ask(), || format!("{to} did not answer {path}"))
+}
+
+/// Sends a request in one piece: small servers read once.
+fn request(namespace: &Namespace, to: SocketAddr, path: &str, limit: Duration) -> std::io::Result<TcpStream> {
+    let mut stream = namespace.connect(to, CONNECT_LIMIT)?;
+    stream.set_read_timeout(Some(limit))?;
+    let words = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", to.ip());
+    stream.write_all(words.as_bytes())?;
+    Ok(stream)
+}
+
+fn is_good(answer: &[u8]) -> std::io::Result<()> {
+    if answer.get(8..12) == Some(b" 200") { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
 }
 
 /// Describes how a tool would be called, for `gyre check`.

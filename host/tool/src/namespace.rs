@@ -6,13 +6,13 @@
 use std::{
     fs::File,
     io,
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::unix::process::CommandExt as _,
     sync::Arc,
     time::Duration,
 };
 
-use gyre_config::address;
+use gyre_contract::address;
 use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
@@ -23,7 +23,7 @@ use crate::{
 
 /// The TAP device's name; it is alone in its namespace.
 const TAP: &str = "wire0";
-/// Set where this program is root of a user namespace only.
+/// Set if this program is root of a user namespace only.
 pub const INSIDE: &str = "GYRE_IN_USER_NAMESPACE";
 
 /// A handle to the namespace; clones refer to the same one.
@@ -79,7 +79,10 @@ impl Namespace {
         let prepare = move || -> Result<()> {
             here.enter().context(|| "cannot enter the namespace".into())?;
             command::output(command::program("ip")?.args(["link", "set", "lo", "up"]))?;
-            // IPv6 would only add neighbour discovery that nobody answers.
+            // What has no way out gets an answer, not silence: "prohibited" is ENETUNREACH for the one who asked.
+            let _ = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+            let _ = command::output(command::program("ip")?.args(["route", "add", "prohibit", "default"]));
+            // IPv6 would only add neighbour discovery that has no answer.
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
             Ok(())
         };
@@ -94,14 +97,40 @@ impl Namespace {
         setns(&*self.file, CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
     }
 
-    /// Connects to an address inside. The calling thread stays where it is: sockets belong to where they were made.
+    /// Connects to an address inside. The calling thread does not move: a socket belongs to the namespace in which it was made.
     ///
     /// # Errors
-    /// What `connect` says.
+    /// The error of `connect`.
     pub fn connect(&self, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         let here = self.clone();
         let connect = move || here.enter().and_then(|()| TcpStream::connect_timeout(&to, timeout));
         std::thread::spawn(connect).join().unwrap_or_else(|_| Err(io::Error::other("the connecting thread died")))
+    }
+}
+
+impl Namespace {
+    /// Listens on a port of an address inside that the kernel chooses.
+    ///
+    /// # Errors
+    /// The error of `bind`.
+    pub fn listen(&self, address: Ipv4Addr) -> io::Result<TcpListener> {
+        let here = self.clone();
+        let listen = move || here.enter().and_then(|()| TcpListener::bind((address, 0)));
+        std::thread::spawn(listen).join().unwrap_or_else(|_| Err(io::Error::other("the listening thread died")))
+    }
+
+    /// Makes a socket for datagrams to an address inside.
+    ///
+    /// # Errors
+    /// Those of `bind` and `connect`.
+    pub fn datagrams(&self, to: SocketAddr) -> io::Result<UdpSocket> {
+        let here = self.clone();
+        let open = move || {
+            here.enter()?;
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+            socket.connect(to).map(|()| socket)
+        };
+        std::thread::spawn(open).join().unwrap_or_else(|_| Err(io::Error::other("the connecting thread died")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Standard output and standard error. Who reads them may go away at any time (`gyre bill | head`): that is a quiet end, no error.
+//! Standard output and standard error. Their reader may go away at any time (`gyre bill | head`): that is a quiet end, no error.
 
 use std::{
     fmt::Arguments,
@@ -6,30 +6,46 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+/// The reader of standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// People read tables and sentences.
+    People,
+    /// Programs read JSON.
+    Programs,
+}
+
+impl From<bool> for Form {
+    /// Reads the switch `--json`.
+    fn from(is_json: bool) -> Self {
+        if is_json { Self::Programs } else { Self::People }
+    }
+}
+
 /// Set once standard output takes no more.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// Set once something was written to standard output.
 static HAS_WRITTEN: AtomicBool = AtomicBool::new(false);
-/// Set where standard output takes no more and that is an error, such as a full disk.
+/// Set if standard output takes no more for a reason that is an error, such as a full disk.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// As the standard library's, but quiet where nobody reads any more.
+/// Like the standard library's, but quiet if the reader has gone.
 macro_rules! print {
     ($($words:tt)*) => { $crate::out::stdout(format_args!($($words)*)) };
 }
 
-/// As the standard library's, but quiet where nobody reads any more.
+/// Like the standard library's, but quiet if the reader has gone.
 macro_rules! println {
     () => { $crate::out::stdout(format_args!("\n")) };
     ($($words:tt)*) => { $crate::out::stdout(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-/// As the standard library's, but quiet where nobody reads any more.
+/// Like the standard library's, but quiet if the reader has gone.
 macro_rules! eprintln {
     ($($words:tt)*) => { $crate::out::stderr(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-/// Whether standard output takes no more: what writes again and again ends then.
+/// Returns whether standard output takes no more: what writes again and again ends then.
 pub fn is_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
 }
@@ -51,21 +67,21 @@ pub fn stdout(words: Arguments) {
 
 /// Writes to standard error.
 pub fn stderr(words: Arguments) {
-    // There is nobody to tell: this is the stream that would.
+    // This error cannot be reported: the stream that would report it has failed.
     let _ = write(&mut io::stderr().lock(), words);
 }
 
-/// Whether standard output has had anything.
+/// Returns whether standard output has had anything.
 pub fn has_written() -> bool {
     HAS_WRITTEN.load(Ordering::Relaxed)
 }
 
-/// Whether something that was wanted on standard output could not be written there.
+/// Returns whether something that was wanted on standard output could not be written there.
 pub fn has_failed() -> bool {
     HAS_FAILED.load(Ordering::Relaxed)
 }
 
-/// Whether an error says that the reader has gone.
+/// Returns whether an error says that the reader has gone.
 pub fn is_end(error: &io::Error) -> bool {
     error.kind() == ErrorKind::BrokenPipe
 }

@@ -6,18 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gyre_config::partitions::{ENTRIES, table};
+use gyre_contract::partitions::{ENTRIES, table};
 
 use crate::failure::{Context as _, Failure, Result};
 
 const SECTOR_BYTES: u64 = 512;
 /// Partitions begin at multiples of this.
 const ALIGNMENT_BYTES: u64 = 1 << 20;
-/// Joins images to one disk, each a partition in their order.
+
+/// Joins images to one disk, each a partition in their order, and removes them. Returns where each begins, bytes.
 ///
 /// # Errors
 /// When a file cannot be read or written, or there are too many.
-pub fn join(images: &[PathBuf], disk: &Path) -> Result<PathBuf> {
+pub fn join(images: &[PathBuf], disk: &Path) -> Result<Vec<u64>> {
     if images.len() > ENTRIES {
         return Err(Failure::new(format!("a disk holds at most {ENTRIES} partitions")));
     }
@@ -25,9 +26,10 @@ pub fn join(images: &[PathBuf], disk: &Path) -> Result<PathBuf> {
     let _ = std::fs::remove_file(disk);
     let mut file = File::create(disk).context(failed)?;
     let mut at = ALIGNMENT_BYTES;
-    let mut partitions = vec![];
+    let (mut partitions, mut offsets) = (vec![], vec![]);
     for image in images {
         let bytes = copy(image, &mut file, at).context(failed)?;
+        offsets.push(at);
         partitions.push((at / SECTOR_BYTES, (at + bytes) / SECTOR_BYTES - 1));
         at = (at + bytes).next_multiple_of(ALIGNMENT_BYTES);
         let _ = std::fs::remove_file(image);
@@ -37,7 +39,7 @@ pub fn join(images: &[PathBuf], disk: &Path) -> Result<PathBuf> {
     for (sector, bytes) in table(&partitions, sectors) {
         file.seek(SeekFrom::Start(sector * SECTOR_BYTES)).and_then(|_| file.write_all(&bytes)).context(failed)?;
     }
-    Ok(disk.to_owned())
+    Ok(offsets)
 }
 
 /// Copies what is not zero; answers the image's bytes, whole sectors.

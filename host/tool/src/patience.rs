@@ -10,7 +10,7 @@ use std::{
 pub struct Patience(Option<(Sender<()>, thread::JoinHandle<()>)>);
 
 impl Patience {
-    /// Begins to wait. None where there is no thread to be had: what is done late is never more than a courtesy.
+    /// Begins to wait. `None` if there is no thread to be had: a late warning is never more than a courtesy.
     pub fn start(wait: Duration, then: impl FnOnce() + Send + 'static) -> Option<Self> {
         let (kept, ended) = mpsc::channel();
         let run = move || {

@@ -1,6 +1,16 @@
 //! QEMU: how it is called, and that it never outlives us.
+//!
+//! Use: a [`Machine`] says what it has; [`Qemu::start`] calls QEMU with it. The child dies with the
+//! thread that started it (`PR_SET_PDEATHSIG`), and when [`Qemu`] is dropped.
+//!
+//! States: started, running until [`Qemu::ended`] says how it ended. [`end`] asks it to end in order, [`monitor`] speaks
+//! to it while it runs, and [`report`] puts its words and its end into a sentence.
+//!
+//! Called by `run`, by the experiments and by the zones' commands.
 
 mod end;
+mod monitor;
+mod report;
 
 use std::{
     fs::File,
@@ -13,7 +23,9 @@ use std::{
 };
 
 pub use end::End;
-use gyre_config::{address, file::Bus};
+use gyre_contract::zones::DeviceAddress;
+use gyre_machine_file::Bus;
+use monitor::Monitor;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::{
@@ -22,21 +34,25 @@ use crate::{
     symbols::Symbols,
 };
 
-/// What the host's disk does not carry out is an error of the tenant's disk: by default QEMU stops the whole machine where the host's disk is full.
+/// Options that report a failure of the host's disk to the tenant. By default QEMU stops the whole machine if the host's disk is full.
 const ERRORS: &str = ",werror=report,rerror=report";
 
 /// Lines of the console that a failure shows: a dump of registers, the longest trace and a few lines before them.
 const LINES_SHOWN: usize = 44;
 
-/// What passes while a machine's clock does.
+/// The time that a machine's clock counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// The host's time.
     Host,
     /// A nanosecond for each instruction executed, always interpreted. Idling costs no time of the host.
     Instructions,
-    /// The same, but idling takes its time: for who waits for a disk, whose time-outs would else be over at once.
+    /// Like `Instructions`, but idling takes its time: for a wait for a disk, whose time-outs would else be over at once.
     InstructionsAndWaiting,
+    /// Four nanoseconds for each instruction: a slow machine, on which minutes pass sooner. Idling costs no time of the host.
+    SlowInstructions,
+    /// Eight nanoseconds for each instruction, never ahead of the host's time: a slow machine for clients that live by the host's clock.
+    Held,
 }
 
 /// A machine for QEMU.
@@ -51,20 +67,41 @@ pub struct Machine<'a> {
     pub module: &'a Path,
     /// The kernel's command line.
     pub command_line: &'a str,
-    /// Disks in PCI order, raw.
-    pub disks: &'a [PathBuf],
-    /// What QEMU lets through to each disk: options of a drive, or nothing.
+    /// Disks, raw.
+    pub disks: &'a [Disk],
+    /// Limits of QEMU for each disk: options of a drive, or nothing.
     pub throttle: &'a str,
     /// How the disks are attached.
     pub bus: Bus,
-    /// Where the serial console goes.
+    /// The file of the serial console.
     pub console: &'a Path,
-    /// QEMU's end of the wire, if it has one.
-    pub wire: Option<UnixStream>,
-    /// What its time is.
+    /// Network devices.
+    pub cards: Vec<Card>,
+    /// The clock.
     pub clock: Clock,
     /// More arguments, for experiments.
     pub extra: &'a [String],
+}
+
+/// A disk of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Its contents.
+    pub path: PathBuf,
+    /// Its place.
+    pub address: DeviceAddress,
+    /// Its queues, one for each core that uses it: their requests need no common lock.
+    pub queues: u16,
+}
+
+/// A network device of a machine.
+pub struct Card {
+    /// QEMU's end of the wire.
+    pub socket: UnixStream,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Its place.
+    pub address: DeviceAddress,
 }
 
 /// A running QEMU; dropped, it is killed and reaped.
@@ -72,11 +109,13 @@ pub struct Qemu {
     child: Child,
     /// The log of its console.
     console: PathBuf,
-    /// What it booted, for the names in a panic's trace.
+    /// The kernel that it booted, for the names in a panic's trace.
     kernel: PathBuf,
+    /// Our end of its monitor.
+    monitor: Monitor,
 }
 
-/// Whether this host can run guests on its processor: vmx or svm, and /dev/kvm opens.
+/// Returns whether this host can run guests on its processor: vmx or svm, and /dev/kvm opens.
 pub fn has_kvm() -> bool {
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let offers = flags
@@ -86,7 +125,7 @@ pub fn has_kvm() -> bool {
     offers && File::options().read(true).write(true).open("/dev/kvm").is_ok()
 }
 
-/// The processor that guests see. Interpreted, `rep movsb` goes byte by byte, so that ERMS must not be offered (measured: 32 KiB
+/// Returns the processor that guests see. Interpreted, `rep movsb` goes byte by byte, so that ERMS must not be offered (measured: 32 KiB
 /// read in 90 us with, 15 us without); five-level page tables only cost.
 fn accelerator(clock: Clock) -> &'static [&'static str] {
     match clock {
@@ -95,6 +134,12 @@ fn accelerator(clock: Clock) -> &'static [&'static str] {
         }
         Clock::InstructionsAndWaiting => {
             &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", "max,-la57,-erms"]
+        }
+        Clock::SlowInstructions => {
+            &["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-cpu", "max,-la57,-erms"]
+        }
+        Clock::Held => {
+            &["-accel", "tcg,thread=single", "-icount", "shift=3,align=on,sleep=on", "-cpu", "max,-la57,-erms"]
         }
         Clock::Host if has_kvm() => &["-accel", "kvm", "-cpu", "host,-la57"],
         Clock::Host => &["-accel", "tcg,thread=multi", "-cpu", "max,-la57,-erms"],
@@ -113,10 +158,14 @@ impl Qemu {
         let mut qemu = command::program("setpriv")?;
         qemu.args(["--pdeathsig", "KILL", "--"]).arg(command::program("qemu-system-x86_64")?.get_program());
         arguments(&mut qemu, machine)?;
+        let (monitor, qemus_end) = Monitor::pair()?;
+        keep_open(&qemus_end)?;
+        qemu.arg("-chardev").arg(format!("socket,id=monitor,fd={}", qemus_end.as_raw_fd()));
+        qemu.args(["-mon", "chardev=monitor,mode=control"]);
         // A process group of its own: Ctrl-C is for us, the bill comes before the end.
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         let child = qemu.spawn().context(|| "cannot start QEMU".into())?;
-        Ok(Self { child, console: machine.console.into(), kernel: machine.kernel.into() })
+        Ok(Self { child, console: machine.console.into(), kernel: machine.kernel.into(), monitor })
     }
 
     /// Says whether it has ended, and how.
@@ -142,7 +191,7 @@ impl Qemu {
 }
 
 impl Qemu {
-    /// The CPU time that it has taken so far, in seconds (proc(5): fields 14 and 15 of stat, in hundredths); 0 when it is gone.
+    /// Returns the CPU time that it has taken so far, in seconds (proc(5): fields 14 and 15 of stat, in hundredths); 0 when it is gone.
     pub fn cpu_seconds(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         // The second field is the name in brackets and may hold blanks: count from its end.
@@ -150,10 +199,29 @@ impl Qemu {
         let ticks: f64 = rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
         ticks / 100.0
     }
+
+    /// Returns the CPU time that its virtual processors have taken so far, in seconds (threads named `CPU n/...`; the first number of
+    /// /proc/PID/task/TID/schedstat is nanoseconds on a processor); 0 when it is gone.
+    pub fn processor_seconds(&self) -> f64 {
+        self.seconds_of("CPU ")
+    }
+
+    /// Returns the CPU time that one of its virtual processors has taken so far, in seconds; 0 when it is gone.
+    pub fn core_seconds(&self, core: u16) -> f64 {
+        self.seconds_of(&format!("CPU {core}/"))
+    }
+
+    fn seconds_of(&self, start: &str) -> f64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let processors = tasks.filter(|task| read(task.path().join("comm")).starts_with(start));
+        let ns = |text: String| text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        processors.map(|task| ns(read(task.path().join("schedstat")))).sum::<u64>() as f64 / 1e9
+    }
 }
 
 impl Qemu {
-    /// Whether one of its threads has something to do, whether or not it gets time (proc(5): state R).
+    /// Returns whether one of its threads has something to do, whether or not it gets time (proc(5): state R).
     pub fn wants_to_run(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         let is_ready = |path: PathBuf| {
@@ -163,13 +231,13 @@ impl Qemu {
         tasks.is_ok_and(|mut tasks| tasks.any(|task| task.is_ok_and(|task| is_ready(task.path()))))
     }
 
-    /// Whether somebody has stopped it (proc(5): state T, SIGSTOP).
+    /// Returns true if a signal has stopped it (proc(5): state T, SIGSTOP).
     pub fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
     }
 
-    /// The sentence of an end.
+    /// Returns the sentence of an end.
     pub fn end(&self, status: ExitStatus) -> End {
         let errors = std::fs::read_to_string(self.console.with_extension("qemu")).unwrap_or_default();
         End::of(status, &errors)
@@ -184,6 +252,8 @@ impl Drop for Qemu {
 }
 
 fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
+    // Names of threads tell which are the virtual processors.
+    qemu.args(["-name", "gyre,debug-threads=on"]);
     qemu.args(["-M", "q35"]).args(accelerator(machine.clock)).arg("-smp").arg(machine.cores.to_string());
     qemu.arg("-m").arg(format!("{}M", machine.memory_bytes >> 20));
     qemu.args(["-display", "none", "-nodefaults", "-no-reboot"]);
@@ -192,33 +262,42 @@ fn arguments(qemu: &mut Command, machine: &Machine) -> Result<()> {
     qemu.arg("-kernel").arg(machine.kernel).arg("-initrd").arg(machine.module);
     qemu.arg("-append").arg(machine.command_line);
     for (index, disk) in machine.disks.iter().enumerate() {
-        let file = escaped(disk);
+        let file = escaped(&disk.path);
         qemu.arg("-drive")
             .arg(format!("if=none,id=disk{index},format=raw,cache=writeback{ERRORS},file={file}{}", machine.throttle));
-        attach(qemu, machine, index);
+        attach(qemu, machine.bus, index, disk);
     }
-    if let Some(wire) = &machine.wire {
-        keep_open(wire)?;
-        let [a, b, c, d, e, f] = address::MACHINE_MAC;
-        let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
-        qemu.arg("-netdev").arg(format!("stream,id=wire,server=off,addr.type=fd,addr.str={}", wire.as_raw_fd()));
-        qemu.arg("-device").arg(format!("virtio-net-pci,netdev=wire,mac={mac},disable-legacy=on,addr=0x3"));
-    }
+    machine.cards.iter().enumerate().try_for_each(|(index, card)| plug(qemu, index, card))?;
     qemu.args(machine.extra);
     Ok(())
 }
 
-/// Attaches disk `index` with a queue for each core: their requests need no common lock.
-fn attach(qemu: &mut Command, machine: &Machine, index: usize) {
-    let (cores, address) = (machine.cores, 4 + index);
-    match machine.bus {
+/// Puts a network device in its place; the first is called `wire`, for `--qemu`.
+fn plug(qemu: &mut Command, index: usize, card: &Card) -> Result<()> {
+    keep_open(&card.socket)?;
+    let name = if index == 0 { "wire".to_owned() } else { format!("wire{index}") };
+    let mac: Vec<String> = card.mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (mac, place) = (mac.join(":"), place(card.address));
+    qemu.arg("-netdev").arg(format!("stream,id={name},server=off,addr.type=fd,addr.str={}", card.socket.as_raw_fd()));
+    qemu.arg("-device").arg(format!("virtio-net-pci,netdev={name},mac={mac},disable-legacy=on,{place}"));
+    Ok(())
+}
+
+/// Says at which place of bus 0 a device is, as an option of QEMU.
+fn place(address: DeviceAddress) -> String {
+    format!("addr={:#x}.{:#x}", address.device, address.function)
+}
+
+/// Attaches disk `index`.
+fn attach(qemu: &mut Command, bus: Bus, index: usize, disk: &Disk) {
+    let (queues, place) = (disk.queues, place(disk.address));
+    match bus {
         Bus::Virtio => {
-            let device =
-                format!("virtio-blk-pci,drive=disk{index},num-queues={cores},disable-legacy=on,addr={address:#x}");
+            let device = format!("virtio-blk-pci,drive=disk{index},num-queues={queues},disable-legacy=on,{place}");
             qemu.arg("-device").arg(device);
         }
         Bus::Scsi => {
-            let host = format!("virtio-scsi-pci,id=scsi{index},num_queues={cores},disable-legacy=on,addr={address:#x}");
+            let host = format!("virtio-scsi-pci,id=scsi{index},num_queues={queues},disable-legacy=on,{place}");
             qemu.arg("-device").arg(host);
             qemu.arg("-device").arg(format!("scsi-hd,drive=disk{index},bus=scsi{index}.0,scsi-id=0,lun=0"));
         }
@@ -231,11 +310,11 @@ fn escaped(path: &Path) -> String {
 }
 
 fn keep_open(socket: &UnixStream) -> Result<()> {
-    fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).context(|| "cannot hand the wire to QEMU".into())?;
+    fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).context(|| "cannot hand a socket to QEMU".into())?;
     Ok(())
 }
 
-/// Whether the machine has ended itself, in order and with its disks written back.
+/// Returns whether the machine has ended itself, in order and with its disks written back.
 pub fn is_orderly(status: ExitStatus) -> bool {
     End::of(status, "") == End::Orderly
 }

@@ -1,6 +1,6 @@
 //! Keeping results: figures of experiments and a bill in `results/`, and the parts of documents that are made from them.
 
-mod commit;
+pub mod commit;
 mod watch;
 
 use std::path::Path;
@@ -63,7 +63,10 @@ pub fn documents(project: &Project) -> Result<()> {
 pub fn exp_command(name: &str, arguments: &cli::Exp) -> String {
     let option = |name: &str, value: Option<u32>| value.map_or(String::new(), |value| format!(" --{name} {value}"));
     let kernel = if arguments.kernel.is_some() { " --kernel FILE" } else { "" };
-    format!("./gyre exp {name}{}{}{kernel}", option("seconds", arguments.seconds), option("count", arguments.count))
+    // Each part of the experiment by itself: the figures of the others stay.
+    let only = if arguments.only.is_some() { " --only EACH" } else { "" };
+    let [seconds, count] = [option("seconds", arguments.seconds), option("count", arguments.count)];
+    format!("./gyre exp {name}{seconds}{count}{only}{kernel}")
 }
 
 /// How a machine was run, without what belongs to this host.
@@ -108,11 +111,12 @@ mod tests {
 
     fn project() -> (tempfile::TempDir, Project) {
         let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("docs")).unwrap();
+        std::fs::create_dir_all(root.path().join("docs/performance")).unwrap();
         let marks = |name: &str| format!("<!-- {name}: begin -->\n<!-- {name}: end -->\n");
-        std::fs::write(root.path().join("docs/performance.md"), marks("figures")).unwrap();
-        std::fs::write(root.path().join("README.md"), marks("bill")).unwrap();
-        let project = Project { root: root.path().to_owned() };
+        std::fs::write(root.path().join("docs/performance/FIGURES.md"), marks("figures")).unwrap();
+        std::fs::write(root.path().join("docs/performance.md"), marks("goals")).unwrap();
+        std::fs::write(root.path().join("README.md"), marks("attribution") + &marks("bill")).unwrap();
+        let project = Project::of_tree(root.path());
         (root, project)
     }
 
@@ -128,7 +132,10 @@ mod tests {
         let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
         assert_eq!(read("results/speed.csv"), "page,ms\n1,2\n");
         assert!(read("results/speed.json").contains("\"linux\": 1096.0"));
-        assert!(read("docs/performance.md").contains("| 4 KiB pages a second | 1096.0 | 821.0 | 0.75 | >= 0.7 | ✓ |"));
+        assert!(
+            read("docs/performance/FIGURES.md")
+                .contains("| 4 KiB pages a second | 1096.0 | 821.0 | 0.75 | >= 0.7 | ✓ |")
+        );
         assert!(read("README.md").contains("    gold  2 s\n"));
         assert!(gyre_results::documents(root.path()).unwrap().iter().all(Document::is_true));
     }

@@ -1,11 +1,21 @@
 //! `gyre run`: everything from a machine file to the bill.
 
+mod boot;
+mod consoles;
+pub mod control;
+mod detached;
+pub mod disks;
 mod end;
+mod image_file;
+pub mod kept;
+pub mod names;
 mod plain;
+pub mod programs;
 mod pulse;
 mod result;
-mod space;
+pub mod space;
 mod start;
+mod wish;
 
 use std::{
     process::ExitCode,
@@ -14,8 +24,10 @@ use std::{
 };
 
 use crate::{
-    check, cli,
+    cli,
     failure::{Failure, Kind, Result},
+    ledger::{day::Tariff, keeper::Keeper},
+    machines::{info::Info, recorder::Recorder},
     namespace,
     project::Project,
     qemu,
@@ -23,33 +35,50 @@ use crate::{
     stop::Stop,
     ui,
     view::{
-        Sampler, page,
+        Sampler, metrics, page,
         sampler::Sources,
         terminal::{self, Leaving},
     },
 };
 use pulse::{Pulse, Silence};
 pub use result::Outcome;
-pub use start::{Running, start, start_with_clock};
+pub use start::{Running, customers, start, start_with_clock};
+use wish::ReportWish;
 
-/// `gyre run FILE`.
+/// Runs `gyre run FILE`.
 ///
 /// # Errors
 /// When the file is wrong, the host lacks something, or the machine stops by itself.
 pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
-    namespace::become_root_in_namespace()?;
     let project = Project::find()?;
-    let description = check::read(&arguments.file)?;
+    let description = image_file::describe(arguments)?;
+    if arguments.detach && !detached::is_inside() {
+        return detached::start(&project, &description.machine.name);
+    }
+    if arguments.detach {
+        detached::leave_terminal()?;
+    }
+    namespace::become_root_in_namespace()?;
     let stop = Stop::on_signals()?;
     let watch_of_host = Watch::start();
     let mut running = start::start(&project, description, arguments, &stop)?;
     let sampler = Sampler::start(sources(&running))?;
+    let folder = project.run_folder(&running.description.machine.name)?;
     if arguments.page != 0 {
-        page::serve(arguments.page, sampler.clone())?;
+        let prices = running.description.prices.as_ref().map(Tariff::from);
+        let (sampler, folder) = (sampler.clone(), folder.clone());
+        page::serve(arguments.page, page::Watched { sampler, folder, prices, ended: None })?;
         ui::say(&format!("  live page at http://127.0.0.1:{}/", arguments.page));
     }
+    serve_metrics(&running, arguments)?;
+    let recorder = Recorder::start(&folder, &running.instances, &sampler)?;
+    let name = &running.description.machine.name;
+    let prices = running.description.prices.as_ref();
+    let keeper = Keeper::start(&project.cache("bills")?, name, &running.instances, &sampler, prices)?;
     let watched = watch(&mut running, arguments, &stop, &sampler);
     let outcome = Outcome::of(&mut running, &sampler);
+    let asked = running.instances.all.iter().map(|one| running.instances.agent(one).snapshot().ok());
+    keeper.end(&asked.zip(sampler.last()).map(|(asked, last)| asked.or(last)).collect::<Vec<_>>());
     drop(sampler);
     let is_silent = watched.as_ref().is_err_and(|failure| failure.kind == Kind::Silent);
     if arguments.on == cli::Kernel::Gyre && !is_silent {
@@ -58,6 +87,10 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     if let Some(copying) = &running.copying {
         copying.catch_up();
     }
+    let end =
+        watched.as_ref().map_or_else(|failure| format!("ended: {}", failure.report), |()| "ended in order".into());
+    recorder.end(&end);
+    Info::note_end(&folder, &end)?;
     match &watched {
         Err(_) if !arguments.json => outcome.show_what_there_is(),
         _ => outcome.show(arguments.json)?,
@@ -70,6 +103,16 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Serves figures for Prometheus, if that is wanted.
+fn serve_metrics(running: &Running, arguments: &cli::Run) -> Result<()> {
+    let Some(at) = arguments.metrics else { return Ok(()) };
+    let agents = running.instances.all.iter().map(|one| (one.zone.clone(), running.instances.agent(one)));
+    let token = arguments.metrics_token.as_deref().map(metrics::token).transpose()?;
+    metrics::serve(at, metrics::Source { agents: agents.collect(), router: running.router.clone(), token })?;
+    ui::say(&format!("  figures for Prometheus at http://{at}/metrics"));
+    Ok(())
+}
+
 /// Keeps the bill of a run, and shows it in the documents.
 fn record_bill(project: &Project, outcome: &Outcome, watch: &Watch, arguments: &cli::Run) -> Result<()> {
     let conditions = watch.conditions(project, record::run_command(project, arguments))?;
@@ -77,15 +120,15 @@ fn record_bill(project: &Project, outcome: &Outcome, watch: &Watch, arguments: &
     record::documents(project)
 }
 
-/// What a sampler looks at.
+/// Returns the sources of a sampler. The link's rate is that of all cards that have customers.
 pub fn sources(running: &Running) -> Sources {
     let machine = &running.description.machine;
+    let cards = running.description.instances().filter(|instance| !instance.tenants.is_empty()).count();
     Sources {
-        machine: machine.name.clone(),
-        shares: machine.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.share)).collect(),
-        link_bits_per_second: machine.link.rate_bits_per_second,
+        link_bits_per_second: machine.link.rate_bits_per_second.map(|rate| rate.saturating_mul(cards.max(1) as u64)),
         wire: Some(running.wire.counters.clone()),
-        agent: running.agent.clone(),
+        lines: running.lines.clone(),
+        ..Sources::of(&machine.name, &running.instances)
     }
 }
 
@@ -94,10 +137,14 @@ fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc
     let name = running.description.machine.name.clone();
     let patience = Some(arguments.patience).filter(|patience| !patience.is_zero());
     let mut pulse = Pulse::new(patience);
+    let wish = ReportWish::on_signal()?;
     let mut over = || {
         let is_over = is_over(running, started, arguments.duration, stop)?;
         if !is_over {
             answers(running, &mut pulse, sampler)?;
+            if wish.take() {
+                running.qemu.ask_for_report()?;
+            }
         }
         Ok(is_over)
     };
@@ -116,13 +163,18 @@ fn answers(running: &Running, pulse: &mut Pulse, sampler: &Sampler) -> Result<()
     let silent = |time: Duration| format!("the machine has not answered for {} s", time.as_secs());
     match pulse.look(sampler.answers(), &running.qemu) {
         Silence::Nothing => {}
-        Silence::Long(time) => sampler.tell(&format!("{}{}", silent(time), running.why_silent())),
+        Silence::Long(time) => {
+            sampler.tell(&format!("{}{}", silent(time), running.why_silent()));
+            // It stands in the console's log; a run that ends because of the silence shows a later one.
+            running.qemu.ask_for_report()?;
+        }
         Silence::TooLong(time) => {
             let message = format!("{}, so QEMU is ended; its disks stay as they are", silent(time));
             let help = format!(
-                "{}\nThe console's last lines:\n{}",
+                "{}\nThe console's last lines:\n{}\nIts cores say:\n{}",
                 running.why_silent().trim_start_matches(": "),
-                running.last_words()
+                running.last_words(),
+                running.qemu.report(),
             );
             return Err(Failure::with_help(message, help).kind(Kind::Silent));
         }
@@ -130,7 +182,7 @@ fn answers(running: &Running, pulse: &mut Pulse, sampler: &Sampler) -> Result<()
     Ok(())
 }
 
-/// Whether a run is to end: by signal, by time, or because the machine has ended.
+/// Returns whether a run is to end: by signal, by time, or because the machine has ended.
 ///
 /// # Errors
 /// When the machine stopped by itself.

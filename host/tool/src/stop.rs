@@ -22,6 +22,7 @@ use crate::{
     check::print_json,
     cli,
     failure::{Context as _, Failure, Result},
+    life,
     project::Project,
 };
 
@@ -32,7 +33,7 @@ pub struct Stop(Arc<AtomicBool>);
 /// The flag of this process, once it handles signals.
 static OWN: OnceLock<Stop> = OnceLock::new();
 
-/// Whether the user has interrupted what this process does.
+/// Returns whether the user has interrupted what this process does.
 pub fn is_interrupted() -> bool {
     OWN.get().is_some_and(Stop::is_set)
 }
@@ -63,7 +64,7 @@ impl Stop {
         Ok(OWN.get_or_init(|| Self(flag)).clone())
     }
 
-    /// Whether it is set.
+    /// Returns whether it is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -72,11 +73,15 @@ impl Stop {
 /// How long `gyre stop` waits for the other tool: as long as that may wait for its machine, and for the bill.
 const LIMIT: Duration = Duration::from_secs(45);
 
-/// `gyre stop`: tells the `gyre run` of a machine to end it, and waits until it has.
+/// Runs `gyre stop`: tells the `gyre run` of a machine to end it, and waits until it has.
 ///
 /// # Errors
 /// When no such machine runs, or it does not end in time.
 pub fn stop(arguments: &cli::Stop) -> Result<ExitCode> {
+    if let Some(tenant) = &arguments.tenant {
+        let (select, tenant) = (arguments.select.clone(), tenant.clone());
+        return life::stop(&cli::Tenant { select, tenant, time: arguments.time, json: arguments.json });
+    }
     let folder = running(&Project::find()?, arguments.select.machine.as_deref())?;
     let path = folder.join("lock");
     let unknown = || Failure::new(format!("{} does not say who runs the machine", path.display()));
@@ -93,7 +98,7 @@ pub fn stop(arguments: &cli::Stop) -> Result<ExitCode> {
     Err(Failure::with_help("the machine has not ended", "a second Ctrl-C where it runs ends it at once"))
 }
 
-/// What `--json` says of a machine's end.
+/// The part of `--json` about a machine's end.
 #[derive(Serialize)]
 struct Ended {
     machine: String,
@@ -108,7 +113,7 @@ fn ended(folder: &Path, elapsed: Duration, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of the machine of this name, or of the only one that runs.
+/// Returns the folder of the machine of this name, or of the only one that runs.
 fn running(project: &Project, name: Option<&str>) -> Result<PathBuf> {
     let folder = project.cache("run")?;
     let all = std::fs::read_dir(&folder).context(|| format!("cannot read {}", folder.display()))?;
@@ -116,14 +121,27 @@ fn running(project: &Project, name: Option<&str>) -> Result<PathBuf> {
     let is_wanted = |path: &&PathBuf| name.is_none_or(|name| path.file_name().is_some_and(|own| own == name));
     match taken.iter().filter(is_wanted).collect::<Vec<_>>()[..] {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::new(
-            name.map_or("no machine is running".into(), |name| format!("no machine `{name}` is running")),
-        )),
-        _ => Err(Failure::with_help("several machines are running", "choose one with --machine NAME")),
+        [] => Err(match name {
+            Some(name) if !taken.is_empty() => {
+                let help = format!("running: {}", names(&taken));
+                Failure::with_help(format!("no machine `{name}` is running"), help)
+            }
+            Some(name) => Failure::new(format!("no machine `{name}` is running")),
+            None => Failure::new("no machine is running"),
+        }),
+        _ => {
+            let help = format!("choose one with --machine NAME: {}", names(&taken));
+            Err(Failure::with_help("several machines are running", help))
+        }
     }
 }
 
-/// Whether a `gyre run` holds the machine's folder.
-fn is_taken(folder: &Path) -> bool {
+fn names(folders: &[PathBuf]) -> String {
+    let names = folders.iter().filter_map(|folder| folder.file_name());
+    names.map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns whether a `gyre run` holds the machine's folder.
+pub fn is_taken(folder: &Path) -> bool {
     File::open(folder.join("lock")).is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }

@@ -49,7 +49,7 @@ impl Symbols {
         out
     }
 
-    /// The same for a text that is there as a whole.
+    /// Like `pass`, for a text that is complete.
     pub fn pass_text(&mut self, text: &str) -> String {
         let mut out = self.pass(text.as_bytes());
         if !text.ends_with('\n') {
@@ -63,7 +63,7 @@ impl Symbols {
         self.frames(address).into_iter().map(|frame| format!("{INDENT}{frame}\n")).collect()
     }
 
-    /// What is at an address: the function, its file and line; where it was inlined, outwards.
+    /// Describes an address: the function, its file and line; if it was inlined, its callers outwards.
     fn frames(&self, address: u64) -> Vec<String> {
         let open = || Loader::new(&self.kernel).ok();
         let Some(loader) = self.loader.get_or_init(open) else { return vec![] };
@@ -95,14 +95,14 @@ fn told(symbol: Option<String>, mut frames: Vec<(Option<String>, Option<(String,
     frames.into_iter().enumerate().map(words).collect()
 }
 
-/// The address of a line of a trace.
+/// Returns the address of a line of a trace.
 fn address(line: &str) -> Option<u64> {
     let mut words = line.split_once(" trace: ")?.1.split_ascii_whitespace();
     words.next()?.parse::<u32>().ok()?;
     u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()
 }
 
-/// A source file's path from the project's root, or from the folder of the crate or library that it belongs to.
+/// Returns a source file's path from the project's root, or from the folder of the crate or library that it belongs to.
 fn shortened(path: &str) -> &str {
     let root = Project::find().map(|project| format!("{}/", project.root.display())).unwrap_or_default();
     let known = |mark: &str| path.find(mark).and_then(|at| path.get(at + mark.len()..));
@@ -112,12 +112,15 @@ fn shortened(path: &str) -> &str {
     own.or_else(registry).or_else(library).or_else(|| known("/lib/rustlib/src/rust/")).unwrap_or(path)
 }
 
-/// `gyre symbolise [LOG]`.
+/// Runs `gyre symbolise [LOG]`.
 ///
 /// # Errors
 /// When the log cannot be read or standard output is closed.
 pub fn symbolise(arguments: &cli::Symbolise) -> Result<ExitCode> {
-    let built = |project: Project| project.root.join("target/x86_64-unknown-none/release/gyre-kernel");
+    let built = |project: Project| match project.library {
+        Some(library) => library.join("gyre-kernel"),
+        None => project.root.join("target/x86_64-unknown-none/release/gyre-kernel"),
+    };
     let kernel = arguments.kernel.clone().map_or_else(|| Project::find().map(built), Ok)?;
     std::fs::metadata(&kernel).context(|| format!("cannot read the kernel {}", kernel.display()))?;
     let mut symbols = Symbols::of(&kernel);

@@ -1,8 +1,11 @@
 //! `gyre test`: every test of the project, and one last line that says how many passed.
 
+mod ahead;
 mod boot;
 mod host;
+mod lanes;
 mod models;
+mod programs;
 mod tally;
 
 use std::process::ExitCode;
@@ -12,22 +15,22 @@ use crate::{
     cli,
     failure::Result,
     project::Project,
-    ui::{Paint, paint, say},
+    ui::{Paint, Step, paint, say},
 };
+use lanes::Job;
+use programs::Programs;
 use tally::Tally;
 
-/// `gyre test [FILTER]`.
+/// Runs `gyre test [FILTER]`.
 ///
 /// # Errors
 /// When a test cannot even be started.
 pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
     let project = Project::find()?;
+    project.needs_tree("a test")?;
     let mut tally = Tally::default();
-    host::tests(&project, arguments, &mut tally)?;
-    models::loom(&project, arguments, &mut tally)?;
-    models::seeds(&project, arguments, &mut tally)?;
-    host::tidy(&project, &mut tally)?;
-    host::lints(&project, arguments, &mut tally)?;
+    let programs = host::build(&project, &mut tally)?;
+    tally.add(on_the_host(&project, arguments, &programs)?);
     if !arguments.no_boot {
         boot::tests(&project, arguments, &mut tally)?;
     }
@@ -39,4 +42,23 @@ pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
         false => println!("{} passed, {} failed", tally.passed, tally.failed.len()),
     }
     Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
+}
+
+/// Everything that boots nothing, side by side: what takes longest is begun first.
+fn on_the_host(project: &Project, arguments: &cli::Test, programs: &Programs) -> Result<Tally> {
+    let step = Step::start("testing on the host");
+    let mut jobs: Vec<Job> = vec![
+        Box::new(|| {
+            ahead::build(project, arguments);
+            host::lints(project, arguments)
+        }),
+        Box::new(|| models::seeds(project, arguments, programs.tool("gyre-simulation"))),
+    ];
+    jobs.extend(programs.tests.iter().map(|program| Box::new(|| program.run(arguments, &step)) as Job));
+    jobs.push(Box::new(|| models::loom(project, arguments)));
+    jobs.push(Box::new(|| host::tidy(project, programs.tool("gyre-tidy"))));
+    jobs.push(Box::new(|| host::examples(project, arguments)));
+    let tally = lanes::run("the tests on the host", jobs, lanes::enough())?;
+    step.done_with(&format!("{} passed", tally.passed));
+    Ok(tally)
 }

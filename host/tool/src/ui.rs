@@ -1,15 +1,16 @@
-//! Output for people: progress on standard error, colours where a terminal shows them.
+//! Output for people: progress on standard error, colours if a terminal shows them.
 
 use std::{
     borrow::Cow,
     io::IsTerminal as _,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
 use crate::patience::Patience;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// Whether colours go to standard error: a terminal, and no `NO_COLOR` (no-color.org).
+/// Returns whether colours go to standard error: a terminal, and no `NO_COLOR` (no-color.org).
 pub fn colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
 }
@@ -29,7 +30,7 @@ pub enum Paint {
     Bold,
 }
 
-/// Paints a text, or leaves it where colours are off.
+/// Paints a text, or leaves it as it is if colours are off.
 pub fn paint(paint: Paint, text: &str) -> Cow<'_, str> {
     if !colours() {
         return Cow::Borrowed(text);
@@ -44,21 +45,24 @@ pub fn paint(paint: Paint, text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
 }
 
+/// The spinners of all steps under way: each has a line, and what is said stands above them.
+static SPINNERS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
 /// Says one line.
 pub fn say(text: &str) {
-    eprintln!("{text}");
+    SPINNERS.suspend(|| eprintln!("{text}"));
 }
 
 /// Warns in one line.
 pub fn warn(text: &str) {
-    eprintln!("{} {text}", paint(Paint::Odd, "warning:"));
+    say(&format!("{} {text}", paint(Paint::Odd, "warning:")));
 }
 
-/// How long a step goes on before a line says that it began, where no terminal shows it.
+/// Time after which a line says that a step began, if no terminal shows it.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Something that takes a while: a spinner with the elapsed time on a terminal; elsewhere a line at its end, and one before that where it
-/// takes long enough for somebody to wonder.
+/// A step that takes a while. On a terminal it is a spinner with the elapsed time. Elsewhere it is a line at the step's end,
+/// and one before that if the step takes long.
 pub struct Step {
     title: String,
     bar: ProgressBar,
@@ -73,7 +77,7 @@ impl Step {
     pub fn start(title: impl Into<String>) -> Self {
         let title = title.into();
         let is_seen = std::io::stderr().is_terminal();
-        let bar = if is_seen { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let bar = if is_seen { SPINNERS.add(ProgressBar::new_spinner()) } else { ProgressBar::hidden() };
         let line = format!("{} {title} ...", paint(Paint::Dim, "·"));
         let patience = if is_seen { None } else { Patience::start(QUIET, move || say(&line)) };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed:.dim} {wide_msg:.dim}") {
@@ -105,7 +109,7 @@ impl Step {
         }
         let note = [result.to_owned(), format!("{:.1} s", elapsed.as_secs_f64())];
         let note = note.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-        eprintln!("{} {} {}", paint(Paint::Good, "✓"), self.title, paint(Paint::Dim, &note));
+        say(&format!("{} {} {}", paint(Paint::Good, "✓"), self.title, paint(Paint::Dim, &note)));
     }
 }
 
@@ -114,12 +118,23 @@ impl Drop for Step {
         self.patience = None;
         if !self.finished {
             self.bar.finish_and_clear();
-            eprintln!("{} {}", paint(Paint::Bad, "✗"), self.title);
+            say(&format!("{} {}", paint(Paint::Bad, "✗"), self.title));
         }
     }
 }
 
-/// A table of text for people: columns aligned, the first left, the others right.
+/// Writes an age for people: its largest unit.
+pub fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Returns a table of text for people: columns aligned, the first left, the others right.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
@@ -140,6 +155,12 @@ pub fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_have_one_unit() {
+        let shown = [5, 300, 8_000, 200_000].map(|seconds| age(Duration::from_secs(seconds)));
+        assert_eq!(shown, ["5 s", "5 min", "2 h", "2 days"]);
+    }
 
     #[test]
     fn a_table_aligns_names_left_and_numbers_right() {

@@ -34,25 +34,27 @@ errnos! {
     ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP ENODATA ETIME EOVERFLOW EUCLEAN ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE
     ENOPROTOOPT EPROTONOSUPPORT ESOCKTNOSUPPORT EOPNOTSUPP EPFNOSUPPORT EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETDOWN
     ENETUNREACH ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN ETIMEDOUT ECONNREFUSED ETOOMANYREFS EHOSTDOWN
-    EHOSTUNREACH EALREADY EINPROGRESS ESTALE ECANCELED EOWNERDEAD ENOTRECOVERABLE EBADFD
+    EHOSTUNREACH EALREADY EINPROGRESS ESTALE ECANCELED EDQUOT EOWNERDEAD ENOTRECOVERABLE EBADFD
 }
 
 impl Errno {
-    /// Interrupted by a signal: restart the call where the handler has SA_RESTART or there is none, else EINTR. Never seen by programs.
+    /// Interrupted by a signal. The call restarts if the handler has SA_RESTART or there is none, else it answers
+    /// EINTR. Programs never see it.
     pub const ERESTARTSYS: Errno = Errno(512);
     /// Interrupted: always restart. Never seen by programs.
     pub const ERESTARTNOINTR: Errno = Errno(513);
-    /// Interrupted: restart only where no handler runs, else EINTR. Never seen by programs.
+    /// Interrupted. The call restarts only if no handler runs, else it answers EINTR. Programs never see it.
     pub const ERESTARTNOHAND: Errno = Errno(514);
-    /// Interrupted with an absolute end kept in the thread: goes on by `restart_syscall` where no handler runs. Never seen by programs.
+    /// Interrupted with an absolute end kept in the thread: `restart_syscall` goes on if no handler runs. Programs
+    /// never see it.
     pub const ERESTART_RESTARTBLOCK: Errno = Errno(516);
 
-    /// As a system call returns it.
+    /// Returns it as a system call does, negative.
     pub fn negated(self) -> i64 {
         i64::from(self.0).wrapping_neg()
     }
 
-    /// True for the four that ask for a restart.
+    /// Returns whether it is one of the four that ask for a restart.
     pub fn asks_restart(self) -> bool {
         (512..=516).contains(&self.0)
     }
@@ -87,6 +89,7 @@ impl From<SpaceError> for Errno {
             SpaceError::NotMapped => Errno::ENOMEM,
             SpaceError::Fault => Errno::EFAULT,
             SpaceError::Io => Errno::EIO,
+            SpaceError::LockedTooMuch => Errno::EAGAIN,
             SpaceError::TooFar => Errno::EOVERFLOW,
         }
     }
@@ -108,6 +111,7 @@ impl From<FileError> for Errno {
             FileError::TooManyLinks => Errno::EMLINK,
             FileError::Invalid => Errno::EINVAL,
             FileError::ReadOnly => Errno::EROFS,
+            FileError::Denied => Errno::EACCES,
             FileError::Damaged => Errno::EUCLEAN,
             FileError::Io | FileError::Gone => Errno::EIO,
             FileError::OutOfMemory => Errno::ENOMEM,

@@ -4,10 +4,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`table`] | the system call table: number, name, handler |
-//! | [`thread`], [`process`], [`tenant`] | who runs, what they share, whose they are |
+//! | [`state`] | how much of a call is done |
+//! | [`thread`], [`process`], [`tenant`] | a thread, the common state of a process, their owner |
 //! | [`run`] | the loop of one thread |
 //! | [`user_memory`] | reading and writing a program's memory |
 //! | [`task`], [`memory`], [`signal`], [`time`], [`futex`], [`exec`] | calls by family |
+//! | [`trace`] | the calls of a process, kept for who traces it |
+//! | [`pulse`] | virtual cores: ticks for a program's own scheduler, contexts, hand-over |
 //! | [`file`] | descriptors and all calls on them |
 //!
 //! Invariants: no handler dereferences a user address; every wait is either interruptible by a signal or ends by itself;
@@ -19,6 +22,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod behalf;
 pub mod credentials;
 pub mod errno;
 pub mod exec;
@@ -28,19 +32,22 @@ pub mod load;
 pub mod memory;
 pub mod objects;
 pub mod process;
+pub mod pulse;
 pub mod run;
 pub mod signal;
+pub mod state;
 pub mod table;
 pub mod task;
 pub mod tenant;
 pub mod thread;
 pub mod time;
+pub mod trace;
 pub mod user_memory;
 
 pub use errno::Errno;
 pub use process::Process;
 pub use table::{Arguments, Outcome};
-pub use tenant::{Host, Tenant};
+pub use tenant::{KernelServices, Tenant};
 pub use thread::Thread;
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 //! Load averages: how many threads of a tenant ran or waited to, over 1, 5 and 15 minutes.
 //!
-//! Linux samples every 5 s. Here nothing samples: what a tenant's threads ran and its messages waited is in the ledger, so the mean
-//! since the last look is exact, and the averages fade by as many steps of 5 s as have passed when somebody looks.
+//! Linux samples every 5 s. Nothing samples here: the running and waiting times of a tenant's threads are in the
+//! ledger. So the mean since the last look is exact, and at each look the averages fade by as many steps of 5 s as
+//! have passed.
 
 /// Bits behind the point of an average.
 pub const FRACTION_BITS: u32 = 20;
 const ONE: u64 = 1 << FRACTION_BITS;
 const STEP_NS: u64 = 5_000_000_000;
-/// What is left of an average after a step: e^(-5 s / 1, 5, 15 min).
+/// The rest of an average after a step: e^(-5 s / 1, 5, 15 min).
 const LEFT: [u64; 3] = [964_736, 1_031_245, 1_042_767];
 
 /// The averages as of the last look.
 #[derive(Debug, Default)]
 pub struct LoadAverages {
     at_ns: u64,
-    /// What was wanted until then, ns of threads.
+    /// The wanted time until then, ns of threads.
     wanted_ns: u64,
     averages: [u64; 3],
 }
@@ -42,18 +43,18 @@ impl LoadAverages {
     }
 }
 
-/// `amount * times / whole`, at most what fits.
+/// Returns `amount * times / whole`, at most the largest `u64`.
 fn part(amount: u128, times: u128, whole: u64) -> u64 {
     let part = amount.saturating_mul(times).checked_div(u128::from(whole)).unwrap_or(0);
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
-/// The product of two parts of [`ONE`].
+/// Returns the product of two parts of [`ONE`].
 fn product(a: u64, b: u64) -> u64 {
     a.saturating_mul(b) >> FRACTION_BITS
 }
 
-/// A part of [`ONE`] multiplied with itself.
+/// Returns a part of [`ONE`] multiplied with itself.
 fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut result = ONE;
     while exponent > 0 {
@@ -66,7 +67,7 @@ fn power(mut base: u64, mut exponent: u64) -> u64 {
     result
 }
 
-/// An average as /proc/loadavg shows it: whole threads and hundredths.
+/// Returns an average as /proc/loadavg shows it: whole threads and hundredths.
 pub fn shown(average: u64) -> (u64, u64) {
     let hundredths = average.saturating_mul(100).saturating_add(ONE / 2) >> FRACTION_BITS;
     (hundredths / 100, hundredths % 100)

@@ -1,22 +1,27 @@
-//! The kinds of objects that programs make the kernel keep, counted for whoever looks after the machine (V12).
+//! The kinds of objects that programs make the kernel keep, counted for the machine's owner (the pools of
+//! `gyre_contract::monitor`).
 
 use crate::file::epoll::Epoll;
 use crate::file::open_file::OpenFile;
 use crate::file::pipe::Pipe;
 use crate::{Process, Thread};
-use gyre_object::Census;
+use gyre_object::{Census, per_instance};
 
-pub(crate) static PROCESSES: Census = Census::of::<Process>();
-pub(crate) static THREADS: Census = Census::of::<Thread>();
-pub(crate) static OPEN_FILES: Census = Census::of::<OpenFile>();
-pub(crate) static PIPES: Census = Census::of::<Pipe>();
-pub(crate) static EPOLLS: Census = Census::of::<Epoll>();
+per_instance! {
+    pub(crate) static PROCESSES: Census = Census::of::<Process>();
+    pub(crate) static THREADS: Census = Census::of::<Thread>();
+    pub(crate) static OPEN_FILES: Census = Census::of::<OpenFile>();
+    pub(crate) static PIPES: Census = Census::of::<Pipe>();
+    pub(crate) static EPOLLS: Census = Census::of::<Epoll>();
+}
 
-/// All of them, by name.
-pub const ALL: &[(&str, &Census)] = &[
-    ("process", &PROCESSES),
-    ("thread", &THREADS),
-    ("open file", &OPEN_FILES),
-    ("pipe", &PIPES),
-    ("epoll set", &EPOLLS),
-];
+/// All of this instance's, by name.
+pub fn all() -> [(&'static str, &'static Census); 5] {
+    [
+        ("process", &PROCESSES),
+        ("thread", &THREADS),
+        ("open file", &OPEN_FILES),
+        ("pipe", &PIPES),
+        ("epoll set", &EPOLLS),
+    ]
+}

@@ -1,11 +1,24 @@
-//! A process: what its threads share.
+//! A process: the state that its threads share.
+//!
+//! It has memory, descriptors, signals, limits and timers. Its place in the tree of its tenant (parent, group,
+//! session) is in [`crate::task::tree`], its threads' own state in [`crate::thread`].
+//!
+//! States: living; ending ([`Process::is_ending`], its status is set and its threads leave); over
+//! ([`Process::is_over`], memory and files are given back); reaped, when its parent has asked for the status and the
+//! tree forgets it. The first status that is set counts.
+//!
+//! Called by the process's own threads, by other processes of the tenant that look at it (/proc, kill, wait), and by
+//! the assembly for the bill. Lock order: tree, process's signals, thread's signals. Paths of every call take no lock
+//! of all threads: limits and credentials that they need are copied to atomics or to the thread.
 
 use crate::credentials::Credentials;
 use crate::file::FileContext;
 use crate::file::open_file::OpenFile;
+use crate::file::process_file::EndWatch;
 use crate::file::signal_file::SignalWatch;
 use crate::objects::PROCESSES;
-use crate::signal::births::Births;
+use crate::signal::forks::Forks;
+use crate::signal::protection::Protection;
 use crate::signal::{Actions, Pending};
 use crate::task::limits::ResourceLimits;
 use crate::tenant::Consumption;
@@ -26,12 +39,14 @@ use linux_raw_sys::general as raw;
 /// Signals as all threads of a process see them.
 #[derive(Default)]
 pub struct ProcessSignals {
-    /// What to do with each.
+    /// The action of each signal.
     pub actions: Actions,
     /// Sent to the process, taken by any thread that does not block them.
     pub pending: Pending,
     /// True while SIGSTOP or the like holds all threads.
     pub stopped: bool,
+    /// Whether those that are not handled do what they do by default.
+    pub protection: Protection,
 }
 
 /// The program a process runs, for /proc.
@@ -44,6 +59,9 @@ pub struct Program {
     /// Its first environment, each followed by NUL.
     pub environment: Vec<u8>,
 }
+
+/// Threads, or processes, that are told at once of an end.
+pub(crate) const TOLD_AT_ONCE: usize = 64;
 
 /// A process of a tenant.
 // recursion: at most 1, because the tree forgets processes and threads that end, and none owns another one
@@ -60,13 +78,15 @@ pub struct Process {
     file_bytes_max: AtomicU64,
     /// Its signals; see [`Thread::signals`] for the lock order.
     pub signals: TenantLock<ProcessSignals>,
-    births: Births,
+    forks: Forks,
     /// Descriptors that read its signals.
     pub signal_files: SignalWatch,
     /// Woken when a stopped process goes on.
     pub continued: WaitQueue,
     /// Its threads.
     pub threads: TenantLock<Vec<Arc<Thread>>>,
+    /// Threads that have not been told that it ends; `None` while it does not end.
+    untold: TenantLock<Option<Vec<Arc<Thread>>>>,
     /// Threads that have not begun to leave.
     pub(crate) alive_threads: AtomicUsize,
     /// Woken when a thread has ended.
@@ -81,20 +101,24 @@ pub struct Process {
     is_over: AtomicBool,
     /// Woken once it has ended and is a zombie or gone.
     pub ended: WaitQueue,
-    /// What it runs.
+    /// Descriptors that wait for its end.
+    pub end_watch: EndWatch,
+    /// The program that it runs.
     pub program: TenantLock<Program>,
     /// Interval timers (setitimer).
     pub interval_timers: IntervalTimers,
-    /// Who watches RLIMIT_CPU.
+    /// The watch over RLIMIT_CPU.
     pub(crate) cpu_watch: CpuWatch,
     /// Timers of timer_create.
     pub timers: PosixTimers,
     /// Its nice value, -20 to 19.
     pub nice: AtomicI32,
-    /// What it had used when it ended.
+    /// The consumption at its end.
     used_at_end: TenantLock<Option<Consumption>>,
     /// PR_SET_DUMPABLE.
     pub dumpable: AtomicU8,
+    /// Makes it be chosen earlier or later if the tenant is out of memory, -1000 to 1000 (/proc/PID/oom_score_adj).
+    pub out_of_memory_adjustment: AtomicI32,
     /// Sent to it when its parent ends (PR_SET_PDEATHSIG).
     pub parent_death_signal: AtomicI32,
     /// Its children's orphans become its children (PR_SET_CHILD_SUBREAPER).
@@ -103,38 +127,40 @@ pub struct Process {
     pub no_new_privileges: AtomicBool,
     /// When it began, cycles.
     pub started_cycles: u64,
-    /// What its flows share.
+    /// The shares among its flows.
     pub flow_shares: Arc<gyre_flow::Shares>,
+    /// Its trace, if it has one.
+    pub(crate) traced: crate::trace::Traced,
     /// Contexts of io_setup.
     pub(crate) asynchronous: crate::file::calls::aio::Contexts,
-    /// What reaped children have used.
+    /// The consumption of reaped children.
     pub children_used: TenantLock<crate::tenant::Consumption>,
 }
 
-/// What a new process begins with.
+/// The parts of a new process.
 pub struct NewProcess {
-    /// Who pays.
+    /// The activity that pays.
     pub activity: ActivityId,
     /// Its memory.
     pub space: Arc<AddressSpace>,
     /// Its descriptors and directories.
     pub files: Arc<FileContext>,
-    /// Who it acts as.
+    /// The users and capabilities that it acts with.
     pub credentials: Credentials,
     /// Its limits.
     pub limits: ResourceLimits,
     /// Its signal actions.
     pub actions: Actions,
-    /// What it runs.
+    /// The program that it runs.
     pub program: Program,
-    /// True where the memory is its parent's (vfork).
+    /// True if the memory is its parent's (vfork).
     pub borrows_memory: bool,
 }
 
 impl Process {
-    /// A process without threads.
+    /// Makes a process without threads.
     pub fn new(id: i32, tenant: Arc<Tenant>, new: NewProcess) -> Arc<Process> {
-        new.space.join();
+        new.space.join(&tenant.tlb_shootdowns);
         Arc::new(Process {
             _count: PROCESSES.count(),
             id,
@@ -145,11 +171,16 @@ impl Process {
             credentials: TenantLock::new(new.credentials),
             limits: TenantLock::new(new.limits),
             file_bytes_max: AtomicU64::new(new.limits.get(raw::RLIMIT_FSIZE).soft),
-            signals: TenantLock::new(ProcessSignals { actions: new.actions, ..ProcessSignals::default() }),
-            births: Births::default(),
+            signals: TenantLock::new(ProcessSignals {
+                actions: new.actions,
+                protection: Protection::of(id),
+                ..ProcessSignals::default()
+            }),
+            forks: Forks::default(),
             signal_files: SignalWatch::default(),
             continued: WaitQueue::new(),
             threads: TenantLock::default(),
+            untold: TenantLock::default(),
             alive_threads: AtomicUsize::new(0),
             threads_changed: WaitQueue::new(),
             children_changed: WaitQueue::new(),
@@ -159,6 +190,7 @@ impl Process {
             is_ending: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             ended: WaitQueue::new(),
+            end_watch: EndWatch::default(),
             program: TenantLock::new(new.program),
             interval_timers: IntervalTimers::default(),
             cpu_watch: CpuWatch::default(),
@@ -166,71 +198,73 @@ impl Process {
             nice: AtomicI32::new(0),
             used_at_end: TenantLock::new(None),
             dumpable: AtomicU8::new(1),
+            out_of_memory_adjustment: AtomicI32::new(0),
             parent_death_signal: AtomicI32::new(0),
             is_subreaper: AtomicBool::new(false),
             no_new_privileges: AtomicBool::new(false),
             started_cycles: gyre_machine::now(),
             flow_shares: Arc::default(),
+            traced: Default::default(),
             asynchronous: Default::default(),
             children_used: TenantLock::default(),
         })
     }
 
-    /// Its number, unique in the tenant.
+    /// Returns its number, unique in the tenant.
     pub fn id(&self) -> i32 {
         self.id
     }
 
-    /// Whose it is.
+    /// Returns its tenant.
     pub fn tenant(&self) -> &Arc<Tenant> {
         &self.tenant
     }
 
-    /// Who pays for it.
+    /// Returns the activity that pays for it.
     pub fn activity(&self) -> ActivityId {
         self.activity
     }
 
-    /// What it has used so far, or had when it ended.
+    /// Returns its consumption so far, or at its end.
     pub fn used(&self) -> Consumption {
         let at_end = *self.used_at_end.lock();
-        at_end.unwrap_or_else(|| self.tenant().host().consumption(self.activity))
+        at_end.unwrap_or_else(|| self.tenant().kernel().consumption(self.activity))
     }
 
-    /// What it has used so far; nothing once it has ended, for that is its tenant's then.
+    /// Returns its consumption so far; `None` once it has ended, since it counts as its tenant's then.
     pub(crate) fn used_so_far(&self) -> Option<Consumption> {
         let has_ended = self.used_at_end.lock().is_some();
-        (!has_ended).then(|| self.tenant().host().consumption(self.activity))
+        (!has_ended).then(|| self.tenant().kernel().consumption(self.activity))
     }
 
-    /// Its activity is over: what it used stays known until its parent has asked.
+    /// Closes its activity. Its consumption stays known until its parent has asked.
     pub(crate) fn close_activity(&self) -> Consumption {
         let used = self.used();
         *self.used_at_end.lock() = Some(used);
-        self.tenant().host().close_activity(self.activity);
+        self.tenant().kernel().close_activity(self.activity);
         used
     }
 
-    /// Its memory; replaced by execve.
+    /// Returns its memory; replaced by execve.
     pub fn space(&self) -> Arc<AddressSpace> {
         self.space.lock().clone()
     }
 
     /// Replaces its memory and answers the former; the caller leaves that, and tells the threads that go on.
     pub(crate) fn replace_space(&self, space: Arc<AddressSpace>) -> Arc<AddressSpace> {
-        space.join();
+        space.join(&self.tenant.tlb_shootdowns);
         // What was to be done in the former memory ends with it.
         let contexts = core::mem::take(&mut *self.asynchronous.lock());
         contexts.values().for_each(|context| context.close());
         core::mem::replace(&mut *self.space.lock(), space)
     }
 
-    /// Its descriptors and directories; replaced by execve and unshare.
+    /// Returns its descriptors and directories; replaced by execve and unshare.
     pub fn files(&self) -> Arc<FileContext> {
         self.files.lock().clone()
     }
 
-    /// The open file of one of its descriptors.
+    /// Returns the open file of one of its descriptors.
     ///
     /// # Errors
     /// EBADF.
@@ -245,7 +279,7 @@ impl Process {
         drop(before);
     }
 
-    /// Who its first thread acts as: what counts for those who look at the process from outside.
+    /// Returns the credentials of its first thread, which count for processes that look at it from outside.
     pub fn credentials(&self) -> Credentials {
         self.credentials.lock().clone()
     }
@@ -255,22 +289,32 @@ impl Process {
         look(&self.credentials.lock())
     }
 
-    /// Its first thread acts as somebody else.
+    /// Sets the credentials of its first thread.
     pub(crate) fn set_credentials(&self, credentials: Credentials) {
         *self.credentials.lock() = credentials;
+        self.tell_limits_to_memory();
     }
 
-    /// The soft limit of a resource (RLIMIT_*), for example RLIMIT_NOFILE.
+    /// Tells its memory of its limits, unless it is its parent's (vfork).
+    pub(crate) fn tell_limits_to_memory(&self) {
+        if self.borrows_memory.load(Ordering::Relaxed) {
+            return;
+        }
+        let limits = self.with_credentials(|who| self.limits().of_memory(who));
+        self.space().set_limits(limits);
+    }
+
+    /// Returns the soft limit of a resource (RLIMIT_*), for example RLIMIT_NOFILE.
     pub fn limit(&self, resource: u32) -> u64 {
         self.limits.lock().get(resource).soft
     }
 
-    /// The longest that it may make a file, bytes.
+    /// Returns the longest that it may make a file, bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
         self.file_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// All its limits.
+    /// Returns all its limits.
     pub fn limits(&self) -> ResourceLimits {
         *self.limits.lock()
     }
@@ -287,6 +331,7 @@ impl Process {
     pub(crate) fn add_thread(&self, thread: Arc<Thread>) {
         self.alive_threads.fetch_add(1, Ordering::AcqRel);
         self.threads.lock().push(thread.clone());
+        self.traced.join(&thread);
         if self.is_ending() {
             thread.kill();
         } else if thread.must_act() {
@@ -295,63 +340,82 @@ impl Process {
     }
 
     /// Signals to several processes that found it.
-    pub(crate) fn births(&self) -> &Births {
-        &self.births
+    pub(crate) fn forks(&self) -> &Forks {
+        &self.forks
     }
 
-    /// The name of its first thread (comm), without padding.
+    /// Returns the name of its first thread (comm), without padding.
     pub fn name(&self) -> Vec<u8> {
         let first = self.threads.lock().first().cloned();
         let name = first.map_or([0; 16], |thread| *thread.name.lock());
         name.iter().copied().take_while(|byte| *byte != 0).collect()
     }
 
-    /// True where a thread's program runs or waits to, or the process is who asks.
+    /// Returns whether a thread's program runs or waits to, or the process itself asks.
     pub fn is_running(&self) -> bool {
-        let runs = |thread: &Arc<Thread>| !thread.is_in_call.load(Ordering::Relaxed);
+        let runs = |thread: &Arc<Thread>| thread.call().is_none();
         gyre_account::current_activity() == self.activity || self.threads.lock().iter().any(runs)
     }
 
-    /// Ends it: the first status counts (in wait's form); all threads are told.
+    /// Ends it: the first status counts (in wait's form). Some threads are told at once; those that end tell the others
+    /// ([`Process::tell_some`]), so that thousands keep no core.
     pub fn end(&self, status: i32) {
         self.set_end_status(status);
-        let threads = self.threads.lock().clone();
-        threads.iter().for_each(|thread| thread.kill());
+        self.untold.lock().get_or_insert_with(|| self.threads.lock().clone());
+        self.tell_some();
         self.continued.wake_all();
     }
 
-    /// True once it ends or has ended.
+    /// Tells some more threads of a process that ends. Never waits.
+    pub(crate) fn tell_some(&self) {
+        if !self.is_ending() {
+            return;
+        }
+        let some = {
+            let mut untold = self.untold.lock();
+            let Some(untold) = &mut *untold else { return };
+            untold.split_off(untold.len().saturating_sub(TOLD_AT_ONCE))
+        };
+        some.iter().for_each(|thread| thread.kill());
+    }
+
+    /// Returns whether it ends or has ended.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// The status that wait gives, once it ends.
+    /// Returns the status that wait gives, once it ends.
     pub fn end_status(&self) -> Option<i32> {
         *self.ending.lock()
     }
 
-    /// True once it has ended and given back its memory and files: others may count on what it held.
+    /// Returns whether it has ended and given back its memory and files, so that others may count on these.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// It has given back what it held.
+    /// Notes that it has given back its memory and files.
     pub(crate) fn set_over(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// It ends, its last thread by itself or all of them by [`Process::end`]: the first status counts.
+    /// Notes that it ends, by its last thread or by [`Process::end`]: the first status counts.
     pub(crate) fn set_end_status(&self, status: i32) {
         self.ending.lock().get_or_insert(status);
         self.is_ending.store(true, Ordering::Release);
     }
 
-    /// True while it runs in its parent's memory (vfork).
+    /// Returns whether it has one thread, and memory that no other process runs in.
+    pub fn is_alone(&self) -> bool {
+        self.alive_threads.load(Ordering::Acquire) == 1 && !self.borrows_memory() && self.space().users() == 1
+    }
+
+    /// Returns whether it runs in its parent's memory (vfork).
     pub(crate) fn borrows_memory(&self) -> bool {
         self.borrows_memory.load(Ordering::Acquire)
     }
 
-    /// It has memory of its own now, or none.
+    /// Notes that it has memory of its own now, or none.
     pub(crate) fn stop_borrowing(&self) {
         self.borrows_memory.store(false, Ordering::Release);
         self.left_parent.wake_all();

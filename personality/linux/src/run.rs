@@ -1,28 +1,47 @@
 //! The loop of a thread: run, trap, serve, deliver signals.
+//!
+//! [`run_thread`] is the whole life of a thread, one future. Each [`step`] (1) delivers signals that wait, (2) runs
+//! the program until it traps, (3) serves the trap. Short calls are served in (2), by [`serve_at_once`], without
+//! setting anything up anew.
+//!
+//! States of a thread here: in the program ([`Thread::call`] is none), in a call (true), interrupted
+//! (`Running::interrupted` says which call and how it restarts), dying ([`Thread::is_dying`]). A signal drops the
+//! future of a call that waits; death drops the whole life, and dropping releases everything.
+//!
+//! Only the thread's own task calls this file. The calls that change registers are listed here, all others in
+//! [`crate::table`] and [`crate::file::table`].
 
+use crate::behalf;
+use crate::pulse::{self, Vcore};
 use crate::signal::frame::FaultNote;
 use crate::signal::{SignalInfo, deliver, frame, number};
+use crate::state::{Call, State};
 use crate::table::{self, report_missing};
-use crate::task::exit;
+use crate::task::{dispatch, exit};
 use crate::tenant::{NATIVE_END, NATIVE_FIRST};
-use crate::{Arguments, Errno, Outcome, Thread, exec, file, task};
+use crate::{Arguments, Errno, Outcome, Thread, exec, file, task, trace};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
 use core::task::Poll;
+use gyre_account::Grant;
 use gyre_address_space::{AddressSpace, FaultError};
-use gyre_machine::{Access, Trap, UserContext};
+use gyre_contract::native;
+use gyre_machine::{Access, Registers, Trap, UserContext};
 
 /// Runs programs: the engine's compute resource, or a script in host tests.
 pub trait Compute: Send + Sync + 'static {
     /// Runs the program until it traps for another reason than an interrupt. Waits while others have the core. Dropping the
-    /// future while it waits leaves the context whole, so that a signal can be delivered.
+    /// future while it waits leaves the context whole, so that a signal can be delivered. The program's time is paid by whoever granted it.
+    /// From `until` on (cycles) it comes back with [`Trap::Interrupt`], if others leave it a core.
     fn run<'a>(
         &'a self,
         context: &'a mut UserContext,
         space: &'a Arc<AddressSpace>,
+        grant: Option<&'a Grant>,
+        until: u64,
     ) -> impl Future<Output = Trap> + Send + 'a;
 
     /// Binds the thread that calls to some cores, a bit each, before it runs on.
@@ -37,20 +56,22 @@ pub struct Running {
     pub(crate) interrupted: Option<(u64, Errno)>,
     /// The last fault, for the handler's frame.
     pub(crate) fault: FaultNote,
+    /// Set while it is a virtual core of its program's own scheduler.
+    pub(crate) pulse: Option<Box<Vcore>>,
     /// The cores that it is bound to.
     bound: u64,
 }
 
 impl Running {
-    /// A thread about to start with these registers.
+    /// Makes a thread about to start with these registers.
     pub fn new(context: UserContext) -> Running {
-        Running { context, interrupted: None, fault: FaultNote::default(), bound: u64::MAX }
+        Running { context, interrupted: None, fault: FaultNote::default(), pulse: None, bound: u64::MAX }
     }
 }
 
-/// Whether the thread goes on.
+/// The next step of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Flow {
+pub(crate) enum Next {
     Continue,
     End,
 }
@@ -64,7 +85,8 @@ impl Drop for Removal {
     }
 }
 
-/// The life of a thread. The future is `Send`; it may move between cores while it waits.
+/// Runs a thread from its first instruction to its end. The future is `Send`; it may move between cores while it
+/// waits.
 pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, context: UserContext) {
     let removal = Removal(thread.clone());
     live_until_death(compute, &thread, context).await;
@@ -72,13 +94,19 @@ pub async fn run_thread<C: Compute>(compute: &'static C, thread: Arc<Thread>, co
     drop(removal);
 }
 
-/// One pinning for the whole life: a step's future is large and must not be moved for each call.
+/// Runs the thread until it ends or is killed. One pinning serves for the whole life: a step's future is large and
+/// must not be moved for each call.
 async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
     let mut life = pin!(live(compute, thread, context));
     let mut death = pin!(thread.death());
-    poll_fn(|waker| match life.as_mut().poll(waker) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => death.as_mut().poll(waker),
+    poll_fn(|waker| {
+        thread.behalf.begin_poll(thread);
+        let polled = match life.as_mut().poll(waker) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => death.as_mut().poll(waker),
+        };
+        thread.behalf.settle(thread);
+        polled
     })
     .await;
 }
@@ -86,19 +114,22 @@ async fn live_until_death<C: Compute>(compute: &C, thread: &Arc<Thread>, context
 /// Runs the program from trap to trap until the thread ends.
 async fn live<C: Compute>(compute: &C, thread: &Arc<Thread>, context: UserContext) {
     let mut running = Running::new(context);
-    thread.is_in_call.store(false, Ordering::Relaxed);
+    thread.enter_program();
     while !thread.is_dying() {
-        if step(compute, thread, &mut running).await == Flow::End {
+        if step(compute, thread, &mut running).await == Next::End {
             return;
         }
     }
 }
 
 /// Runs the program to its next trap and deals with that.
-async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Running) -> Flow {
+async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Running) -> Next {
     let is_due = thread.has_signal() || running.interrupted.is_some();
-    if is_due && rare(|| deliver::deliver(thread, running)).await == Flow::End {
-        return Flow::End;
+    if is_due && rare(|| deliver::deliver(thread, running)).await == Next::End {
+        return Next::End;
+    }
+    if running.pulse.as_deref().is_some_and(Vcore::is_due) && !pulse::look_at_once(thread, running) {
+        rare(|| pulse::look(thread, running)).await;
     }
     let cores = thread.cores.load(Ordering::Relaxed);
     if cores != running.bound {
@@ -106,24 +137,39 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         compute.bind(cores);
     }
     let space = thread.space();
-    let trap = loop {
-        let run = compute.run(&mut running.context, &space);
-        let Some(trap) = unless_signalled(thread, cores, run).await else {
-            return Flow::Continue;
-        };
-        // Short calls are served here, so that nothing is set up anew for each.
-        if trap != Trap::SystemCall || !serve_at_once(thread, running) {
-            break trap;
-        }
-        if running.interrupted.is_some() {
-            return Flow::Continue;
+    let grant = thread.behalf.grant();
+    let trap = {
+        let mut arrival = pin!(thread.signal_arrival());
+        loop {
+            thread.behalf.settle(thread);
+            let end = {
+                let until = running.pulse.as_deref().map_or(u64::MAX, Vcore::due);
+                let run = pin!(compute.run(&mut running.context, &space, grant.as_deref(), until));
+                let stay = Stay { thread, cores, until };
+                stay.unless_called(run, arrival.as_mut()).await
+            };
+            let Some(trap) = end else {
+                return Next::Continue;
+            };
+            // Short calls are served here, so that nothing is set up anew for each.
+            if trap != Trap::SystemCall || thread.dispatch.is_on() || !serve_at_once(thread, running) {
+                break trap;
+            }
+            if running.interrupted.is_some() {
+                return Next::Continue;
+            }
         }
     };
     match trap {
+        Trap::SystemCall if thread.dispatch.has_signals() && is_signalled(thread, &running.context.registers).await => {
+        }
         Trap::SystemCall => {
-            thread.is_in_call.store(true, Ordering::Relaxed);
-            serve(thread, running).await;
-            thread.is_in_call.store(false, Ordering::Relaxed);
+            thread.enter_call(call_of(running).0);
+            match thread.dispatch.is_traced() {
+                true => rare(|| trace::serve(thread, running)).await,
+                false => serve(thread, running).await,
+            }
+            thread.enter_program();
         }
         Trap::PageFault { address, access, present } => {
             on_page_fault(thread, running, &space, (address, access, present)).await;
@@ -131,46 +177,73 @@ async fn step<C: Compute>(compute: &C, thread: &Arc<Thread>, running: &mut Runni
         Trap::Exception { vector, code } => on_exception(thread, running, vector, code),
         Trap::Interrupt => {}
     }
-    Flow::Continue
+    Next::Continue
 }
 
-/// Runs the program until it traps; `None` where a signal, or another set of cores, comes first. Signals are looked for each time before the program gets
-/// the core, because it may compute for ever; who waits for them is noted only when it loses the core.
-async fn unless_signalled(thread: &Thread, bound: u64, run: impl Future<Output = Trap>) -> Option<Trap> {
-    let mut run = pin!(run);
-    let mut arrival = pin!(thread.signal_arrival());
-    poll_fn(|context| {
-        let is_bound_anew = thread.cores.load(Ordering::Relaxed) != bound;
-        if is_bound_anew || (thread.has_signal() && thread.must_act()) {
-            return Poll::Ready(None);
-        }
-        if let Poll::Ready(trap) = run.as_mut().poll(context) {
-            return Poll::Ready(Some(trap));
-        }
-        arrival.as_mut().poll(context).map(|()| None)
-    })
-    .await
+/// Returns whether the call at which the program stopped is the program's own affair, and has become a signal.
+fn is_signalled(thread: &Thread, registers: &Registers) -> impl Future<Output = bool> + Send {
+    let call = dispatch::Call { behind: registers.rip, number: registers.rax as u32 };
+    let decision = rare(|| dispatch::decide(thread, call));
+    async { decision.await == dispatch::Way::Signalled }
 }
 
-/// The number and arguments of the call that a program stopped with.
-fn call_of(running: &Running) -> (u64, Arguments) {
+/// A stay of a program in user mode, and what ends it early.
+struct Stay<'a> {
+    thread: &'a Thread,
+    /// The cores that the thread is bound to since it began.
+    cores: u64,
+    /// A tick is due, cycles; `u64::MAX` for none.
+    until: u64,
+}
+
+impl<'a> Stay<'a> {
+    /// Runs the program until it traps; `None` if a signal, a tick, or another set of cores, comes first. Signals are looked
+    /// for each time before the program gets the core, because it may compute for ever; the task waits for their arrival
+    /// only when it loses the core. No `async fn`: that would move the futures once more for each call.
+    fn unless_called<R: Future<Output = Trap>, A: Future<Output = ()>>(
+        self,
+        mut run: Pin<&'a mut R>,
+        mut arrival: Pin<&'a mut A>,
+    ) -> impl Future<Output = Option<Trap>> + use<'a, R, A> {
+        poll_fn(move |context| {
+            if self.is_called() || self.until != u64::MAX && gyre_machine::now() >= self.until {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(trap) = run.as_mut().poll(context) {
+                return Poll::Ready(Some(trap));
+            }
+            arrival.as_mut().poll(context).map(|()| None)
+        })
+    }
+
+    /// Returns whether the thread has something to do before its program.
+    #[inline]
+    fn is_called(&self) -> bool {
+        let thread = self.thread;
+        let is_bound_anew = thread.cores.load(Ordering::Relaxed) != self.cores;
+        is_bound_anew || thread.is_dying() || (thread.has_signal() && thread.must_act())
+    }
+}
+
+/// Returns the number and arguments of the call that a program stopped with.
+pub(crate) fn call_of(running: &Running) -> (u64, Arguments) {
     let registers = &running.context.registers;
     let arguments = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     (registers.rax, Arguments(arguments))
 }
 
-/// What one call makes the kernel keep at most, about: an open file, a process.
+/// Memory that one call makes the kernel keep at most, about: an open file, a process.
 const OBJECT_BYTES: u64 = 16 << 10;
 
-/// True where a call makes something, and the tenant holds too much already: it needs room first.
+/// Returns whether a call makes something, and the tenant holds too much already: it needs room first.
 fn needs_room(thread: &Thread, number: u64) -> bool {
     table::creates(number) && is_over_limit(thread)
 }
 
-/// Serves a call that need not wait; false, and nothing done, where it is another one.
+/// Serves a call that need not wait; false, and nothing done, if it is another one.
 fn serve_at_once(thread: &Arc<Thread>, running: &mut Running) -> bool {
     let (number, arguments) = call_of(running);
-    if needs_room(thread, number) {
+    if needs_room(thread, number) || behalf::is_ended_by(thread, number, arguments) {
         return false;
     }
     let Some(outcome) = at_once(thread, number, arguments) else {
@@ -180,8 +253,12 @@ fn serve_at_once(thread: &Arc<Thread>, running: &mut Running) -> bool {
     true
 }
 
-async fn serve(thread: &Arc<Thread>, running: &mut Running) {
+/// Serves a call that may wait.
+pub(crate) async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     let (number, arguments) = call_of(running);
+    if behalf::is_ended_by(thread, number, arguments) {
+        thread.behalf.end(thread);
+    }
     let outcome = if needs_room(thread, number) && !rare(|| make_room(thread)).await {
         Err(Errno::ENOMEM)
     } else if file::table::holds(number) {
@@ -196,15 +273,15 @@ async fn serve(thread: &Arc<Thread>, running: &mut Running) {
     answer(thread, running, number, outcome);
 }
 
-/// A call of [`file::table`], once more where what its path led to went meanwhile.
+/// Makes a call of [`file::table`], again if the node of its path went meanwhile.
 pub(crate) async fn call_on_files(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
-    file::walk::settled(|| async move {
+    file::walk::retry_stale(|| async move {
         file::table::dispatch(thread, number, arguments).await.unwrap_or(Err(Errno::ENOSYS))
     })
     .await
 }
 
-/// Hands a program what its call gave.
+/// Hands a program the result of its call.
 #[inline]
 fn answer(thread: &Thread, running: &mut Running, number: u64, outcome: Outcome) {
     running.context.registers.rax = match outcome {
@@ -223,12 +300,13 @@ fn answer(thread: &Thread, running: &mut Running, number: u64, outcome: Outcome)
 }
 
 fn is_over_limit(thread: &Thread) -> bool {
-    thread.tenant().host().is_over_limit(thread.process().activity())
+    thread.tenant().kernel().is_over_limit(thread.process().activity())
 }
 
-/// Kernel objects are refused before they are made, where the tenant is over its limit and nothing of it can be given back for them.
+/// Makes room for kernel objects before they are made. Returns false if the tenant is over its limit and nothing of
+/// it can be given back.
 async fn make_room(thread: &Thread) -> bool {
-    thread.tenant().host().flush().make_room(OBJECT_BYTES).await && !is_over_limit(thread)
+    thread.tenant().kernel().flush().make_room(OBJECT_BYTES).await && !is_over_limit(thread)
 }
 
 /// Puts the future of something rare and large into memory of its own, so that the common path's future stays small. Not inlined:
@@ -238,35 +316,51 @@ fn rare<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())
 }
 
-/// The calls that look at or change the caller's registers.
+/// Makes the calls that look at or change the caller's registers.
 async fn call_on_registers(thread: &Arc<Thread>, running: &mut Running, number: u64, a: Arguments) -> Option<Outcome> {
+    if number < NATIVE_FIRST && !CALLS_ON_REGISTERS.iter().any(|call| call.number == number) {
+        return None;
+    }
     Some(match number {
         15 => rare(|| on_sigreturn(thread, running)).await,
         56 => rare(|| task::clone::clone(thread, running, a)).await,
         57 => rare(|| task::clone::fork(thread, running)).await,
         58 => rare(|| task::clone::vfork(thread, running)).await,
-        59 => rare(|| exec::execve(thread, running, a)).await,
+        435 => rare(|| task::clone::clone3(thread, running, a)).await,
+        59 => pulse::unless_replaced(rare(|| exec::execve(thread, running, a)).await, running),
         131 => {
             let stack_pointer = running.context.registers.rsp;
             crate::signal::calls::sigaltstack(thread, a, stack_pointer).await
         }
         158 => task::arch::arch_prctl(thread, running, a).await,
-        322 => rare(|| exec::execveat(thread, running, a)).await,
+        322 => pulse::unless_replaced(rare(|| exec::execveat(thread, running, a)).await, running),
+        native::PULSE..=native::CONTEXT_SWITCH => rare(|| pulse::calls::serve(thread, running, number, a)).await,
+        native::ON_BEHALF => behalf::on_behalf(thread, a),
+        native::HAND_OVER => pulse::hand_over::hand_over(thread, a).await,
+        CELL_ENTER => thread.tenant().kernel().enter_cell(thread.clone(), &mut running.context, a).await,
         _ => return None,
     })
 }
 
-/// The numbers and names of those.
-pub const CALLS_ON_REGISTERS: &[(u64, &str)] = &[
-    (15, "rt_sigreturn"),
-    (56, "clone"),
-    (57, "fork"),
-    (58, "vfork"),
-    (59, "execve"),
-    (131, "sigaltstack"),
-    (158, "arch_prctl"),
-    (322, "execveat"),
+/// The native call by which a process becomes a cell. It changes registers, so it goes past the other native calls.
+const CELL_ENTER: u64 = 0x1050;
+
+/// Those that Linux has, too. [`call_on_registers`] serves no call of Linux without a row here.
+pub const CALLS_ON_REGISTERS: &[Call] = &[
+    row(15, "rt_sigreturn", State::Done),
+    row(56, "clone", State::Partly("No new namespaces (EPERM).")),
+    row(57, "fork", State::Done),
+    row(435, "clone3", State::Partly("No new namespaces, no set_tid, no CLONE_INTO_CGROUP.")),
+    row(58, "vfork", State::Done),
+    row(59, "execve", State::Done),
+    row(131, "sigaltstack", State::Done),
+    row(158, "arch_prctl", State::Partly("The bases of FS and GS.")),
+    row(322, "execveat", State::Done),
 ];
+
+const fn row(number: u64, name: &'static str, state: State) -> Call {
+    Call { number, name, state }
+}
 
 async fn on_sigreturn(thread: &Arc<Thread>, running: &mut Running) -> Outcome {
     let outcome = frame::pop(thread, running).await;
@@ -281,10 +375,10 @@ fn at_once(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Ou
     table::at_once(thread, number, arguments).or_else(|| file::table::at_once(thread, number, arguments))
 }
 
-/// Native calls, and those that are missing.
+/// Makes native calls, and answers those that are missing.
 async fn call_elsewhere(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
     match (NATIVE_FIRST..NATIVE_END).contains(&number) {
-        true => thread.tenant().host().native(thread.clone(), number, arguments).await,
+        true => thread.tenant().kernel().native(thread.clone(), number, arguments).await,
         false => report_missing(thread, number),
     }
 }

@@ -1,12 +1,16 @@
-//! The system call table as data: number, name, handler. One line a call.
+//! The system call table as data: number, name, handler, state. One line a call.
 //!
-//! A handler is `async fn(&Arc<Thread>, Arguments) -> Outcome` (`waits`) or the same without `async` (`plain`). A frequent one that
-//! seldom waits has a second form behind `or`, which answers `None` where it would have to wait, before it changed anything. The few
-//! that change the caller's registers are in [`crate::run`]; those on descriptors in [`crate::file::table`].
+//! A handler is `async fn(&Arc<Thread>, Arguments) -> Outcome` (`waits`) or a function like it without `async`
+//! (`plain`). A frequent one that seldom waits has a second form behind `or`, which answers `None` if it would have
+//! to wait, before it has changed anything. The few that change the caller's registers are in [`crate::run`]; those
+//! on descriptors are in [`crate::file::table`].
+//!
+//! To add a call: write the handler in the module of its family, add its line here with its [`crate::state::State`], and,
+//! if it makes the kernel keep something new, its number to the list of [`creates`]. A test writes the document anew.
 
 use crate::{Errno, Thread};
 
-/// What a handler answers: rax, or the error.
+/// The answer of a handler: rax, or the error.
 pub type Outcome = Result<u64, Errno>;
 
 /// The six arguments of a call, as the program left them in its registers.
@@ -14,27 +18,27 @@ pub type Outcome = Result<u64, Errno>;
 pub struct Arguments(pub [u64; 6]);
 
 impl Arguments {
-    /// An address or any 64-bit value.
+    /// Returns an address or any 64-bit value.
     pub fn word(&self, index: usize) -> u64 {
         self.0.get(index).copied().unwrap_or(0)
     }
 
-    /// A signed 64-bit value (an offset).
+    /// Returns a signed 64-bit value (an offset).
     pub fn signed(&self, index: usize) -> i64 {
         self.word(index) as i64
     }
 
-    /// A length in bytes.
+    /// Returns a length in bytes.
     pub fn size(&self, index: usize) -> usize {
         self.word(index) as usize
     }
 
-    /// A C `int`: the upper half of the register does not count.
+    /// Returns a C `int`: the upper half of the register does not count.
     pub fn int(&self, index: usize) -> i32 {
         self.word(index) as i32
     }
 
-    /// A C `unsigned`: flags, modes, ids.
+    /// Returns a C `unsigned`: flags, modes, ids.
     pub fn unsigned(&self, index: usize) -> u32 {
         self.word(index) as u32
     }
@@ -43,7 +47,7 @@ impl Arguments {
 /// Declares a part of the table: yields `dispatch`, which answers `None` for numbers it does not know, and `CALLS`.
 #[macro_export]
 macro_rules! system_calls {
-    ($($number:literal $name:ident $kind:ident $($path:ident)::+ $(or $($quick:ident)::+)?;)*) => {
+    ($($number:literal $name:ident $kind:ident $($path:ident)::+ $(or $($quick:ident)::+)? => $state:expr;)*) => {
         /// Runs a call that never waits, or need not wait this time, or answers `None`: no future is made for it.
         #[allow(unused_variables, unreachable_patterns, reason = "a part may have none")]
         pub fn at_once(
@@ -57,7 +61,7 @@ macro_rules! system_calls {
             }
         }
 
-        /// True where this part of the table holds the number.
+        /// Returns whether this part of the table holds the number.
         #[allow(unused_variables, reason = "a part may be empty")]
         pub fn holds(number: u64) -> bool {
             match number {
@@ -66,7 +70,7 @@ macro_rules! system_calls {
             }
         }
 
-        /// Runs the call of this number, or answers `None` where this part of the table does not hold it.
+        /// Runs the call of this number, or answers `None` if this part of the table does not hold it.
         #[allow(unused_variables, reason = "a part may be empty")]
         pub async fn dispatch(
             thread: &alloc::sync::Arc<$crate::Thread>,
@@ -79,8 +83,9 @@ macro_rules! system_calls {
             }
         }
 
-        /// Numbers and names of the calls in this part of the table.
-        pub const CALLS: &[(u64, &str)] = &[$(($number, stringify!($name))),*];
+        /// The calls in this part of the table.
+        pub const CALLS: &[$crate::state::Call] =
+            &[$($crate::state::Call { number: $number, name: stringify!($name), state: $state }),*];
     };
     (@waits $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments).await };
     (@plain $path:path, $thread:ident, $arguments:ident) => { $path($thread, $arguments) };
@@ -89,7 +94,7 @@ macro_rules! system_calls {
     (@at_once $other:ident $path:path, $thread:ident, $arguments:ident) => { None };
 }
 
-/// The name of a system call, for reports.
+/// Returns the name of a system call, for reports.
 pub fn name_of(number: u64) -> &'static str {
     usize::try_from(number).ok().and_then(syscalls::Sysno::new).map_or("unknown", |call| call.name())
 }
@@ -97,7 +102,15 @@ pub fn name_of(number: u64) -> &'static str {
 /// Reports a call that is missing, once per tenant and number.
 pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
     if thread.tenant().first_miss(number) {
-        log::warn!("{}: system call {} ({number}) is missing: ENOSYS", thread.tenant().name(), name_of(number));
+        crate::task::messages::tell(
+            thread.tenant(),
+            &alloc::format!("the system call {} ({number}) is missing and answers ENOSYS", name_of(number)),
+        );
+        log::warn!(
+            "{}: a program made the system call {} ({number}), which is missing and answers ENOSYS",
+            thread.tenant().name(),
+            name_of(number)
+        );
     }
     Err(Errno::ENOSYS)
 }
@@ -105,7 +118,7 @@ pub(crate) fn report_missing(thread: &Thread, number: u64) -> Outcome {
 /// Calls that make something that the kernel keeps for the program: descriptors, processes, threads, mappings, names, timers.
 const CREATING: &[u64] = &[
     2, 9, 22, 29, 30, 32, 33, 41, 43, 49, 50, 53, 56, 57, 58, 59, 83, 85, 86, 88, 133, 213, 222, 233, 253, 254, 257,
-    258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 437,
+    258, 259, 265, 266, 282, 283, 284, 288, 289, 290, 291, 292, 293, 294, 319, 322, 434, 435, 437, 438,
 ];
 const CREATING_BITS: [u64; 8] = {
     let mut bits = [0; 8];
@@ -117,124 +130,142 @@ const CREATING_BITS: [u64; 8] = {
     bits
 };
 
-/// True where a call makes something that the kernel keeps, so that a tenant over its limit of memory must not make it. What gives
-/// back (close, exit, munmap, unlink) and what goes on (read, write, wait) is never refused for that.
+/// Returns whether a call makes something that the kernel keeps, so that a tenant over its memory limit must not make
+/// it. Calls that give back (close, exit, munmap, unlink) and that go on (read, write, wait) are never refused for
+/// that.
 #[inline]
 pub(crate) fn creates(number: u64) -> bool {
     CREATING_BITS.get(number as usize / 64).is_some_and(|bits| bits >> (number % 64) & 1 == 1)
 }
 
-mod calls {
+pub(crate) mod calls {
+    use crate::Errno;
     use crate::futex::{calls as futex, robust};
-    use crate::memory::{self, segments};
+    use crate::memory::{self, policy, segments};
     use crate::signal::calls as signal;
-    use crate::task::{capability, exit, identity, limits, prctl, schedule, system, usage, wait};
+    use crate::state::State::{Done, Partly, Refused};
+    use crate::task::{
+        capability, exit, identity, io_priority, limits, messages, prctl, schedule, system, usage, wait,
+    };
     use crate::time::{clock, interval, posix, sleep};
     crate::system_calls! {
-        9 mmap waits memory::mmap;
-        10 mprotect waits memory::mprotect;
-        11 munmap waits memory::munmap;
-        12 brk waits memory::brk;
-        13 rt_sigaction waits signal::rt_sigaction;
-        14 rt_sigprocmask waits signal::rt_sigprocmask;
-        24 sched_yield waits schedule::sched_yield;
-        25 mremap waits memory::mremap;
-        26 msync waits memory::msync;
-        27 mincore waits memory::mincore;
-        28 madvise waits memory::madvise;
-        29 shmget plain segments::shmget;
-        30 shmat waits segments::shmat;
-        31 shmctl waits segments::shmctl;
-        34 pause waits signal::pause;
-        35 nanosleep waits sleep::nanosleep;
-        36 getitimer waits interval::getitimer;
-        37 alarm plain interval::alarm;
-        38 setitimer waits interval::setitimer;
-        39 getpid plain identity::getpid;
-        60 exit plain exit::exit;
-        61 wait4 waits wait::wait4;
-        62 kill plain signal::kill;
-        63 uname waits system::uname;
-        67 shmdt waits segments::shmdt;
-        96 gettimeofday waits clock::gettimeofday;
-        97 getrlimit waits limits::getrlimit;
-        98 getrusage waits usage::getrusage;
-        99 sysinfo waits system::sysinfo;
-        100 times waits usage::times;
-        102 getuid plain identity::getuid;
-        104 getgid plain identity::getgid;
-        105 setuid plain identity::setuid;
-        106 setgid plain identity::setgid;
-        107 geteuid plain identity::geteuid;
-        108 getegid plain identity::getegid;
-        109 setpgid plain identity::setpgid;
-        110 getppid plain identity::getppid;
-        111 getpgrp plain identity::getpgrp;
-        112 setsid plain identity::setsid;
-        113 setreuid plain identity::setreuid;
-        114 setregid plain identity::setregid;
-        115 getgroups waits identity::getgroups;
-        116 setgroups waits identity::setgroups;
-        117 setresuid plain identity::setresuid;
-        118 getresuid waits identity::getresuid;
-        119 setresgid plain identity::setresgid;
-        120 getresgid waits identity::getresgid;
-        121 getpgid plain identity::getpgid;
-        122 setfsuid plain identity::setfsuid;
-        123 setfsgid plain identity::setfsgid;
-        124 getsid plain identity::getsid;
-        125 capget waits capability::capget;
-        126 capset waits capability::capset;
-        127 rt_sigpending waits signal::rt_sigpending;
-        128 rt_sigtimedwait waits signal::rt_sigtimedwait;
-        129 rt_sigqueueinfo waits signal::rt_sigqueueinfo;
-        130 rt_sigsuspend waits signal::rt_sigsuspend;
-        135 personality plain system::personality;
-        140 getpriority plain schedule::getpriority;
-        141 setpriority plain schedule::setpriority;
-        143 sched_getparam waits schedule::sched_getparam;
-        144 sched_setscheduler plain schedule::sched_setscheduler;
-        145 sched_getscheduler plain schedule::sched_getscheduler;
-        146 sched_get_priority_max plain schedule::sched_get_priority_max;
-        147 sched_get_priority_min plain schedule::sched_get_priority_min;
-        149 mlock waits memory::mlock;
-        150 munlock plain memory::munlock;
-        151 mlockall waits memory::mlockall;
-        152 munlockall waits memory::munlockall;
-        157 prctl waits prctl::prctl;
-        160 setrlimit waits limits::setrlimit;
-        169 reboot plain system::reboot;
-        170 sethostname waits system::sethostname;
-        186 gettid plain identity::gettid;
-        200 tkill plain signal::tkill;
-        201 time waits clock::time;
-        202 futex waits futex::futex or futex::wake_at_once;
-        203 sched_setaffinity waits schedule::sched_setaffinity;
-        204 sched_getaffinity waits schedule::sched_getaffinity;
-        218 set_tid_address plain identity::set_tid_address;
-        219 restart_syscall waits sleep::restart_syscall;
-        222 timer_create waits posix::timer_create;
-        223 timer_settime waits posix::timer_settime;
-        224 timer_gettime waits posix::timer_gettime;
-        225 timer_getoverrun plain posix::timer_getoverrun;
-        226 timer_delete plain posix::timer_delete;
-        227 clock_settime plain clock::clock_settime;
-        228 clock_gettime waits clock::clock_gettime or clock::clock_gettime_at_once;
-        229 clock_getres waits clock::clock_getres;
-        230 clock_nanosleep waits sleep::clock_nanosleep;
-        231 exit_group plain exit::exit_group;
-        234 tgkill plain signal::tgkill;
-        247 waitid waits wait::waitid;
-        273 set_robust_list plain robust::set_robust_list;
-        274 get_robust_list waits robust::get_robust_list;
-        297 rt_tgsigqueueinfo waits signal::rt_tgsigqueueinfo;
-        302 prlimit64 waits limits::prlimit64;
-        309 getcpu waits schedule::getcpu;
-        318 getrandom waits system::getrandom;
-        324 membarrier plain system::membarrier;
-        325 mlock2 waits memory::mlock;
-        334 rseq plain system::not_offered;
-        435 clone3 plain system::not_offered;
+        9 mmap waits memory::mmap => Partly("No MAP_HUGETLB (EINVAL).");
+        10 mprotect waits memory::mprotect => Done;
+        11 munmap waits memory::munmap => Done;
+        12 brk waits memory::brk => Done;
+        13 rt_sigaction waits signal::rt_sigaction => Done;
+        14 rt_sigprocmask waits signal::rt_sigprocmask => Done;
+        24 sched_yield waits schedule::sched_yield => Done;
+        25 mremap waits memory::mremap => Partly("No MREMAP_DONTUNMAP.");
+        26 msync waits memory::msync => Done;
+        27 mincore waits memory::mincore => Done;
+        28 madvise waits memory::madvise => Partly("Hints about order, merging and dumps are checked and change nothing; other advice answers EINVAL.");
+        29 shmget plain segments::shmget => Done;
+        30 shmat waits segments::shmat => Done;
+        31 shmctl waits segments::shmctl => Partly("IPC_RMID, IPC_SET, IPC_STAT; attachments are not counted.");
+        34 pause waits signal::pause => Done;
+        35 nanosleep waits sleep::nanosleep => Done;
+        36 getitimer waits interval::getitimer => Done;
+        37 alarm plain interval::alarm => Done;
+        38 setitimer waits interval::setitimer => Done;
+        39 getpid plain identity::getpid => Done;
+        60 exit plain exit::exit => Done;
+        61 wait4 waits wait::wait4 => Done;
+        62 kill waits signal::kill or signal::kill_one => Done;
+        63 uname waits system::uname => Done;
+        67 shmdt waits segments::shmdt => Done;
+        96 gettimeofday waits clock::gettimeofday => Done;
+        97 getrlimit waits limits::getrlimit => Done;
+        98 getrusage waits usage::getrusage => Done;
+        171 setdomainname waits system::setdomainname => Done;
+        103 syslog waits messages::syslog => Done;
+        142 sched_setparam waits schedule::sched_setparam => Done;
+        148 sched_rr_get_interval waits schedule::sched_rr_get_interval => Done;
+        237 mbind waits policy::mbind => Partly("One node: checked and kept.");
+        238 set_mempolicy waits policy::set_mempolicy => Partly("One node: checked and kept.");
+        239 get_mempolicy waits policy::get_mempolicy => Done;
+        251 ioprio_set plain io_priority::ioprio_set => Partly("Kept and told; the tenant's share orders the disk.");
+        252 ioprio_get plain io_priority::ioprio_get => Done;
+        256 migrate_pages waits policy::migrate_pages => Partly("One node: checked.");
+        314 sched_setattr waits schedule::sched_setattr => Partly("As sched_setscheduler.");
+        315 sched_getattr waits schedule::sched_getattr => Done;
+        99 sysinfo waits system::sysinfo => Done;
+        100 times waits usage::times => Done;
+        102 getuid plain identity::getuid => Done;
+        104 getgid plain identity::getgid => Done;
+        105 setuid plain identity::setuid => Done;
+        106 setgid plain identity::setgid => Done;
+        107 geteuid plain identity::geteuid => Done;
+        108 getegid plain identity::getegid => Done;
+        109 setpgid plain identity::setpgid => Done;
+        110 getppid plain identity::getppid => Done;
+        111 getpgrp plain identity::getpgrp => Done;
+        112 setsid plain identity::setsid => Done;
+        113 setreuid plain identity::setreuid => Done;
+        114 setregid plain identity::setregid => Done;
+        115 getgroups waits identity::getgroups => Done;
+        116 setgroups waits identity::setgroups => Done;
+        117 setresuid plain identity::setresuid => Done;
+        118 getresuid waits identity::getresuid => Done;
+        119 setresgid plain identity::setresgid => Done;
+        120 getresgid waits identity::getresgid => Done;
+        121 getpgid plain identity::getpgid => Done;
+        122 setfsuid plain identity::setfsuid => Done;
+        123 setfsgid plain identity::setfsgid => Done;
+        124 getsid plain identity::getsid => Done;
+        125 capget waits capability::capget => Done;
+        126 capset waits capability::capset => Done;
+        127 rt_sigpending waits signal::rt_sigpending => Done;
+        128 rt_sigtimedwait waits signal::rt_sigtimedwait => Done;
+        129 rt_sigqueueinfo waits signal::rt_sigqueueinfo => Done;
+        130 rt_sigsuspend waits signal::rt_sigsuspend => Done;
+        135 personality plain system::personality => Partly("Linux alone; its flags are taken and not kept.");
+        140 getpriority plain schedule::getpriority => Done;
+        141 setpriority plain schedule::setpriority => Done;
+        143 sched_getparam waits schedule::sched_getparam => Done;
+        144 sched_setscheduler waits schedule::sched_setscheduler => Partly("OTHER, BATCH, IDLE; real-time policies answer EPERM.");
+        145 sched_getscheduler plain schedule::sched_getscheduler => Done;
+        146 sched_get_priority_max plain schedule::sched_get_priority_max => Done;
+        147 sched_get_priority_min plain schedule::sched_get_priority_min => Done;
+        149 mlock waits memory::mlock => Done;
+        150 munlock plain memory::munlock => Done;
+        151 mlockall waits memory::mlockall => Done;
+        152 munlockall plain memory::munlockall => Done;
+        157 prctl waits prctl::prctl => Partly("Names, capabilities, parents, dispatch and some more; other options answer EINVAL.");
+        160 setrlimit waits limits::setrlimit => Done;
+        169 reboot plain system::reboot => Partly("Ends the tenant, as in a namespace of process numbers.");
+        170 sethostname waits system::sethostname => Done;
+        186 gettid plain identity::gettid => Done;
+        200 tkill plain signal::tkill => Done;
+        201 time waits clock::time => Done;
+        202 futex waits futex::futex or futex::wake_at_once => Partly("No operations with inheritance of priority (ENOSYS).");
+        203 sched_setaffinity waits schedule::sched_setaffinity => Done;
+        204 sched_getaffinity waits schedule::sched_getaffinity => Done;
+        218 set_tid_address plain identity::set_tid_address => Done;
+        219 restart_syscall waits sleep::restart_syscall => Done;
+        222 timer_create waits posix::timer_create => Done;
+        223 timer_settime waits posix::timer_settime => Done;
+        224 timer_gettime waits posix::timer_gettime => Done;
+        225 timer_getoverrun plain posix::timer_getoverrun => Done;
+        226 timer_delete plain posix::timer_delete => Done;
+        227 clock_settime plain clock::clock_settime => Refused(Errno::EPERM);
+        228 clock_gettime waits clock::clock_gettime or clock::clock_gettime_at_once => Done;
+        229 clock_getres waits clock::clock_getres => Done;
+        230 clock_nanosleep waits sleep::clock_nanosleep => Done;
+        231 exit_group plain exit::exit_group => Done;
+        234 tgkill plain signal::tgkill => Done;
+        247 waitid waits wait::waitid => Done;
+        273 set_robust_list plain robust::set_robust_list => Done;
+        274 get_robust_list waits robust::get_robust_list => Done;
+        297 rt_tgsigqueueinfo waits signal::rt_tgsigqueueinfo => Done;
+        302 prlimit64 waits limits::prlimit64 => Done;
+        309 getcpu waits schedule::getcpu => Done;
+        310 process_vm_readv waits memory::process_vm_readv => Done;
+        311 process_vm_writev waits memory::process_vm_writev => Done;
+        318 getrandom waits system::getrandom => Done;
+        324 membarrier plain system::membarrier => Partly("Answers that no command is offered.");
+        325 mlock2 waits memory::mlock2 => Done;
+        334 rseq plain system::not_offered => Refused(Errno::ENOSYS);
     }
 }
 pub use calls::{CALLS, at_once, dispatch, holds};

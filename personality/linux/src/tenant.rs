@@ -1,11 +1,22 @@
-//! A tenant as its processes see it: their numbers, its limits, and what the machine does for them.
+//! A tenant as its processes see it: their numbers, its limits, and the services of the machine.
+//!
+//! A [`Tenant`] is made once, with its root file system and limits. It holds the tree of its processes, the table of
+//! futexes, the files that they share, and its consumption. Processes see nothing of other tenants.
+//!
+//! The assembly implements the trait of the machine's services; the personality does not call the kernel in another
+//! way. Limits may change while the tenant runs.
+//!
+//! Messages of the kernel that concern a tenant go to its own ring ([`crate::task::messages`]), never to another's.
 
 use crate::exec::vdso::Vdso;
 use crate::file::FileContext;
-use crate::file::under_way::UnderWay;
+use crate::file::log_ring::LogRing;
+use crate::file::transfer_limit::TransferCount;
 use crate::futex::Futexes;
 use crate::load::LoadAverages;
 use crate::memory::segments::Segments;
+use crate::signal::places::Places;
+use crate::task::doomed::Doomed;
 use crate::task::tree::Tree;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
@@ -14,14 +25,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU32, Ordering};
-use gyre_account::ActivityId;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use gyre_account::{ActivityId, Grant};
 use gyre_address_space::{AddressSpace, Flush};
+use gyre_flow::Guard;
 use gyre_interface::async_io::async_io;
 use gyre_machine::{OutOfMemory, UserContext};
 use gyre_object::TenantLock;
 
-/// What an activity has used so far, for getrusage and times.
+/// The consumption of an activity so far, for getrusage and times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Consumption {
     /// Time in programs, ns.
@@ -33,7 +45,7 @@ pub struct Consumption {
 }
 
 impl Consumption {
-    /// The sum of two.
+    /// Returns the sum of two.
     #[must_use]
     pub fn plus(self, other: Consumption) -> Consumption {
         Consumption {
@@ -43,7 +55,7 @@ impl Consumption {
         }
     }
 
-    /// The larger one of each.
+    /// Returns the larger one of each figure.
     #[must_use]
     fn at_least(self, other: Consumption) -> Consumption {
         Consumption {
@@ -54,7 +66,7 @@ impl Consumption {
     }
 }
 
-/// What a process holds of what it alone may.
+/// The memory of a process with a limit of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ProcessMemory {
     /// Bytes.
@@ -82,47 +94,88 @@ pub const NATIVE_END: u64 = 0x1100;
 /// The future of a native call.
 pub type NativeCall = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// What the kernel's assembly does for the personality.
-pub trait Host: Send + Sync + 'static {
+/// The future of the call by which a process becomes a cell.
+pub type CellCall<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+/// The services that the kernel has for the personality.
+pub trait KernelServices: Send + Sync + 'static {
     /// Starts [`crate::run::run_thread`] for the thread as a task of the process' activity, on a core of its choice.
     ///
     /// # Errors
     /// [`OutOfMemory`]; the thread was not started then and must not be.
     fn start(&self, thread: Arc<Thread>, context: UserContext) -> Result<(), OutOfMemory>;
-    /// An activity for a process, below its tenant's.
+    /// Returns an activity for a process, below its tenant's.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where no more are to be had.
+    /// [`OutOfMemory`] if no more are to be had.
     fn open_activity(&self, parent: ActivityId, name: &str) -> Result<ActivityId, OutOfMemory>;
-    /// The process of an activity has ended; its figures stay with the tenant's.
+    /// Closes the activity of a process that has ended; its figures stay with the tenant's.
     fn close_activity(&self, activity: ActivityId);
     /// Gives an activity its weight among those of its tenant, by the nice value of its process (-20 to 19).
     fn set_nice(&self, activity: ActivityId, nice: i32);
-    /// What an activity has used so far; nothing once it is closed.
+    /// Returns the consumption of an activity so far; zeroes once it is closed.
     fn consumption(&self, activity: ActivityId) -> Consumption;
-    /// How much memory the tenant of this activity may use.
+    /// Returns the cycles of an activity by resource so far, its programs' own left out. For a trace: it looks at all cores.
+    fn cycles_by_resource(&self, _activity: ActivityId) -> Vec<(u16, u64)> {
+        Vec::new()
+    }
+    /// Returns how much memory the tenant of this activity may use.
     fn memory(&self, activity: ActivityId) -> MemoryUse;
-    /// What a process holds of what it alone may hold; `None` where only its tenant's limit holds.
+    /// Returns the memory of a process with a limit of its own; `None` if only its tenant's limit holds.
     fn process_memory(&self, _activity: ActivityId) -> Option<ProcessMemory> {
         None
     }
-    /// True where a tenant holds more memory than it may, so that nothing new may be made for its programs.
+    /// Returns the processor time that the tenant of this activity may use, thousandths of a core; `None` without a limit.
+    fn processor_limit_milli(&self, _activity: ActivityId) -> Option<u64> {
+        None
+    }
+    /// Returns whether a tenant holds more memory than it may, so that nothing new may be made for its programs.
     fn is_over_limit(&self, activity: ActivityId) -> bool;
     /// Serves a native call (a number from [`NATIVE_FIRST`] on), which this personality knows nothing of.
     fn native(&'static self, thread: Arc<Thread>, number: u64, arguments: Arguments) -> NativeCall;
-    /// Who does input and output that programs do not wait for; `None` where nobody does.
+    /// Makes the process of a thread a cell, as `gyre_cell_abi` says, and returns when it is an ordinary process again, with `context` as it
+    /// left. If it is dropped before that the cell ends.
+    fn enter_cell<'a>(
+        &'static self,
+        _thread: Arc<Thread>,
+        _context: &'a mut UserContext,
+        _arguments: Arguments,
+    ) -> CellCall<'a> {
+        Box::pin(async { Err(Errno::ENOSYS) })
+    }
+    /// Notes what the activity and resource that work here have used so far: a number for [`KernelServices::settle`]. Called in a thread's poll.
+    fn mark(&self) -> u64 {
+        0
+    }
+    /// Gives what they have used since a mark to whoever granted it; answers a new mark.
+    fn settle(&self, mark: u64, _grant: &Grant) -> u64 {
+        mark
+    }
+    /// Returns the resource of asynchronous input and output; `None` if there is none.
     fn async_io(&self) -> Option<async_io::Client> {
         None
     }
-    /// True where that work has a scheduler of its own: then it goes there, also what could be done within the call that asks for it.
+    /// Returns whether that work has a scheduler of its own. Then it goes there even if it could be done within the
+    /// call that asks for it.
     fn divides_async_io(&self) -> bool {
         false
     }
-    /// How flushes of other cores are done.
+    /// Returns the way to flush the translations of other cores.
     fn flush(&self) -> &'static dyn Flush;
 }
 
-/// What a tenant may have.
+/// The kernel's messages to a tenant (see [`crate::task::messages`]).
+#[derive(Default)]
+pub struct Messages {
+    /// The last ones.
+    pub(crate) ring: LogRing,
+    /// Those before this position are cleared.
+    pub(crate) cleared: AtomicU64,
+    /// Those before this position have been read.
+    pub(crate) read: AtomicU64,
+}
+
+/// The bounds of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TenantLimits {
     /// Processes, zombies included.
@@ -137,79 +190,97 @@ const CALLS_WATCHED: u64 = 512;
 /// A tenant.
 pub struct Tenant {
     name: String,
-    /// What uname gives as node name.
+    /// The node name that uname gives.
     pub host_name: TenantLock<Vec<u8>>,
+    /// The kernel's messages to it.
+    pub messages: Messages,
+    /// The domain name that uname gives.
+    pub domain_name: TenantLock<Vec<u8>>,
     activity: ActivityId,
-    host: &'static dyn Host,
-    /// What it may have; may change while it runs.
+    kernel: &'static dyn KernelServices,
+    /// Its bounds, which may change while it runs.
     pub limits: TenantLock<TenantLimits>,
     /// Its processes and threads.
     pub tree: TenantLock<Tree>,
-    /// Who waits for words of memory.
+    /// Flushes of other cores' translations that its programs caused.
+    pub tlb_shootdowns: Arc<AtomicU64>,
+    /// Processes that are to end because the first one is gone.
+    pub(crate) doomed: Doomed,
+    /// The waiters for words of memory.
     pub futexes: Futexes,
     /// Shared memory by number.
     pub segments: Segments,
-    /// Root directory and mounts of new processes that have no parent.
+    /// Returns root directory and mounts of new processes without a parent.
     files: Arc<FileContext>,
     /// The memory of processes that have ended: none.
     void: Arc<AddressSpace>,
     missed: Box<[AtomicU32]>,
     load: TenantLock<LoadAverages>,
-    /// What was shown last of what all have used.
+    /// The sum of all consumption that was shown last.
     used: TenantLock<Consumption>,
-    /// What its programs read clocks by.
+    /// The data by which its programs read clocks.
     pub(crate) vdso: Vdso,
+    /// The overload controller of its flows; none lets all in.
+    pub flow_guard: TenantLock<Option<Arc<Guard>>>,
     /// Transfers for which no task waits.
-    pub(crate) under_way: UnderWay,
+    pub(crate) transfers: TransferCount,
+    /// Places of signals that wait, by user.
+    pub(crate) signal_places: Arc<Places>,
 }
 
 impl Tenant {
-    /// A tenant without processes.
+    /// Makes a tenant without processes.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn new(
         name: &str,
         activity: ActivityId,
-        host: &'static dyn Host,
+        kernel: &'static dyn KernelServices,
         files: Arc<FileContext>,
         limits: TenantLimits,
     ) -> Result<Arc<Tenant>, OutOfMemory> {
-        let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0 };
+        let nothing = gyre_address_space::Limits { mapped_bytes: 0, data_bytes: 0, stack_bytes: 0, locked_bytes: 0 };
         let tenant = Arc::new(Tenant {
             name: name.into(),
             host_name: TenantLock::new(name.into()),
+            messages: Messages::default(),
+            domain_name: TenantLock::new(b"(none)".to_vec()),
             activity,
-            host,
+            kernel,
             limits: TenantLock::new(limits),
             tree: TenantLock::default(),
+            tlb_shootdowns: Arc::default(),
+            doomed: Doomed::default(),
             futexes: Futexes::default(),
             segments: Segments::default(),
             files,
-            void: AddressSpace::new(host.flush(), nothing, activity)?,
+            void: AddressSpace::new(kernel.flush(), nothing, activity)?,
             load: TenantLock::default(),
             used: TenantLock::default(),
             missed: (0..CALLS_WATCHED).map(|_| AtomicU32::new(0)).collect(),
             vdso: Vdso::new()?,
-            under_way: UnderWay::default(),
+            flow_guard: TenantLock::new(None),
+            transfers: TransferCount::default(),
+            signal_places: Arc::default(),
         });
         tenant.files.tenant().connect(&tenant);
         Ok(tenant)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Who pays for what its processes share.
+    /// Returns the activity that pays for the common state of its processes.
     pub fn activity(&self) -> ActivityId {
         self.activity
     }
 
-    /// The machine.
-    pub fn host(&self) -> &'static dyn Host {
-        self.host
+    /// Returns the services of the kernel.
+    pub fn kernel(&self) -> &'static dyn KernelServices {
+        self.kernel
     }
 
     /// Root directory and mounts of new processes that have no parent.
@@ -217,42 +288,42 @@ impl Tenant {
         &self.files
     }
 
-    /// What all its processes have used, those that have ended too. Never goes back: what one that has just ended had used may be on its
-    /// way to the tenant's own figures.
+    /// Returns the consumption of all its processes, ended ones too. It never falls: the figures of a process that
+    /// has just ended may still be on their way to the tenant's own.
     pub fn used(&self) -> Consumption {
         let processes = self.tree.lock().processes();
         let living = processes.iter().filter_map(|process| process.used_so_far());
-        let now = living.fold(self.host.consumption(self.activity), Consumption::plus);
+        let now = living.fold(self.kernel.consumption(self.activity), Consumption::plus);
         let mut used = self.used.lock();
         *used = used.at_least(now);
         *used
     }
 
-    /// How many of its threads ran or waited to, over 1, 5 and 15 minutes (see [`LoadAverages::look`]).
+    /// Returns how many of its threads ran or waited to, over 1, 5 and 15 minutes (see [`LoadAverages::look`]).
     pub fn load_averages(&self) -> [u64; 3] {
         self.load_after(self.used())
     }
 
-    /// The load averages where `used` is what was used until now.
+    /// Returns the load averages for a consumption of `used` until now.
     pub(crate) fn load_after(&self, used: Consumption) -> [u64; 3] {
         let wanted_ns = used.user_ns.saturating_add(used.system_ns).saturating_add(used.waited_ns);
         self.load.lock().look(crate::time::monotonic_ns(), wanted_ns)
     }
 
-    /// The memory of processes that have ended: none.
+    /// Returns the memory of processes that have ended: none.
     pub(crate) fn void(&self) -> Arc<AddressSpace> {
         self.void.clone()
     }
 
-    /// An activity for a new process.
+    /// Returns an activity for a new process.
     ///
     /// # Errors
-    /// EAGAIN where no more are to be had.
+    /// EAGAIN if no more are to be had.
     pub(crate) fn open_activity(&self, name: &str) -> Result<ActivityId, Errno> {
-        self.host.open_activity(self.activity, name).map_err(|OutOfMemory| Errno::EAGAIN)
+        self.kernel.open_activity(self.activity, name).map_err(|OutOfMemory| Errno::EAGAIN)
     }
 
-    /// True the first time a number is asked for; numbers beyond the table count as one.
+    /// Returns whether a number is asked for the first time; numbers beyond the table count as one.
     pub(crate) fn first_miss(&self, number: u64) -> bool {
         let number = number.min(CALLS_WATCHED - 1);
         self.missed.get(number as usize).is_some_and(|count| count.fetch_add(1, Ordering::Relaxed) == 0)

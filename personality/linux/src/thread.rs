@@ -1,8 +1,21 @@
 //! A thread: one async task, which runs the program and serves its calls.
+//!
+//! [`Thread`] is the part that others may see: number, process, credentials, signals, and the flags by which it is
+//! interrupted or killed. The part that only its own task sees is [`crate::run::Running`].
+//!
+//! Protocol of use for calls that wait: put the wait into [`Thread::interruptible`] (or with a deadline,
+//! [`Thread::interruptible_until`]), and call [`Thread::breathe`] in long loops. A signal drops the future that
+//! waits; keep partial counts outside of it.
+//!
+//! States: living, dying ([`Thread::kill`]: everything that it waits for is dropped), gone. A worker
+//! ([`Thread::worker`]) never runs a program; it does operations of io_uring.
 
 use crate::credentials::{Capability, Credentials};
 use crate::objects::THREADS;
-use crate::signal::{AltStack, Pending, SignalSet};
+use crate::signal::action::SIG_DFL;
+use crate::signal::number::{self, Default as DefaultAction};
+use crate::signal::{AltStack, Pending, SIGNAL_MAX, SignalSet};
+use crate::task::preferences::Preferences;
 use crate::{Errno, Process, Tenant};
 use alloc::sync::Arc;
 use core::future::Future;
@@ -25,7 +38,7 @@ pub struct ThreadSignals {
     pub saved: Option<SignalSet>,
     /// Waited for by sigtimedwait: arrives although blocked.
     pub awaited: SignalSet,
-    /// Where handlers with SA_ONSTACK run.
+    /// The stack of handlers with SA_ONSTACK.
     pub stack: AltStack,
 }
 
@@ -36,13 +49,25 @@ pub enum RestartBlock {
     Sleep {
         /// When it ends, cycles.
         deadline_cycles: u64,
-        /// Where the remaining time goes, or 0.
+        /// The address for the remaining time, or 0.
         remaining: u64,
     },
 }
 
 /// How late timers may be by default (PR_SET_TIMERSLACK), ns.
 pub(crate) const TIMER_SLACK_NS: u64 = 50_000;
+
+/// [`Thread::call`] while the program runs, or waits to.
+const IN_PROGRAM: u64 = 0;
+
+/// Signals that have come to a program that acts on them by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignalNews {
+    /// These wait, bit `n - 1` for signal `n`.
+    Waiting(u64),
+    /// One that ends the process by default.
+    Ends,
+}
 
 /// A thread of a process. What other threads may look at is here; registers live in its task.
 pub struct Thread {
@@ -53,7 +78,7 @@ pub struct Thread {
     attention: AtomicBool,
     /// Woken with `attention` and `dying`.
     arrived: WaitQueue,
-    /// True once the thread must end, whatever it does.
+    /// True once the thread must end, in any state.
     dying: AtomicBool,
     /// Its signals. Lock order: tree, process' signals, thread's signals.
     pub signals: TenantLock<ThreadSignals>,
@@ -70,32 +95,52 @@ pub struct Thread {
     credentials: TenantLock<Credentials>,
     /// PR_SET_TIMERSLACK, ns.
     pub(crate) timer_slack_ns: AtomicU64,
+    /// Its wishes, which it may read back.
+    pub preferences: Preferences,
+    /// Which of its calls it gets as signals.
+    pub(crate) dispatch: crate::task::dispatch::Dispatch,
+    /// Its turn in [`crate::pulse::hand_over`].
+    pub(crate) turn: crate::pulse::Turn,
+    /// The payer of its work.
+    pub behalf: crate::behalf::Behalf,
     /// Cores it may run on, a bit each.
     pub cores: AtomicU64,
-    /// False while its program runs or waits to: /proc's R.
-    pub(crate) is_in_call: AtomicBool,
-    /// The memory that it works in: its process's as long as it runs there, so that its calls take no lock that other threads take. A worker
-    /// keeps to the one with which it was made, whatever its process executes meanwhile.
+    /// The call that it is in, if that may wait: its number and one more, or [`IN_PROGRAM`].
+    call: AtomicU64,
+    /// The memory that it works in: its process's as long as it runs there, so that its calls take no lock that other
+    /// threads take. A worker keeps the memory with which it was made, even if its process executes another program.
     space: TenantLock<Arc<AddressSpace>>,
-    /// It waits for files with O_NONBLOCK, too: nobody waits for it (io_uring).
+    /// True if it also waits for files with O_NONBLOCK, since no program waits for it (io_uring).
     is_worker: bool,
 }
 
 impl Thread {
-    /// A thread that does not run yet and acts as its process does.
+    /// Makes a thread that does not run yet and acts as its process does.
     pub fn new(id: i32, process: Arc<Process>) -> Arc<Thread> {
-        let space = process.space();
-        Thread::make(id, process, space, false)
+        let (space, credentials) = (process.space(), process.credentials());
+        Thread::make((id, process), space, credentials, false)
     }
 
-    fn make(id: i32, process: Arc<Process>, space: Arc<AddressSpace>, is_worker: bool) -> Arc<Thread> {
-        let credentials = TenantLock::new(process.credentials());
+    /// A thread that does not run yet, acts as the one that made it, and has its wishes.
+    pub(crate) fn heir(id: i32, process: Arc<Process>, of: &Thread) -> Arc<Thread> {
+        let space = process.space();
+        let thread = Thread::make((id, process), space, of.credentials(), false);
+        thread.inherit_wishes(of);
+        thread
+    }
+
+    fn make(
+        (id, process): (i32, Arc<Process>),
+        space: Arc<AddressSpace>,
+        credentials: Credentials,
+        is_worker: bool,
+    ) -> Arc<Thread> {
         Arc::new(Thread {
             _count: THREADS.count(),
             id: AtomicI32::new(id),
             process,
             attention: AtomicBool::new(false),
-            is_in_call: AtomicBool::new(true),
+            call: AtomicU64::new(u64::MAX),
             arrived: WaitQueue::new(),
             dying: AtomicBool::new(false),
             signals: TenantLock::default(),
@@ -104,19 +149,29 @@ impl Thread {
             robust_list: AtomicU64::new(0),
             restart: TenantLock::new(None),
             name: TenantLock::new([0; 16]),
-            credentials,
+            credentials: TenantLock::new(credentials),
             timer_slack_ns: AtomicU64::new(TIMER_SLACK_NS),
+            preferences: Preferences::default(),
+            dispatch: Default::default(),
+            turn: crate::pulse::Turn::default(),
+            behalf: crate::behalf::Behalf::default(),
             cores: AtomicU64::new(u64::MAX),
             space: TenantLock::new(space),
             is_worker,
         })
     }
 
-    /// A thread that never runs a program: what it does for its process, nobody waits for, and no signal ends.
+    /// Makes a thread that never runs a program. It works for its process without a waiting caller, and no signal
+    /// ends it.
     pub fn worker(of: &Thread) -> Arc<Thread> {
-        let worker = Thread::make(of.id(), of.process.clone(), of.space(), true);
-        worker.inherit_credentials(of);
+        let worker = Thread::make((of.id(), of.process.clone()), of.space(), of.credentials(), true);
+        worker.inherit_wishes(of);
         worker
+    }
+
+    fn inherit_wishes(&self, from: &Thread) {
+        self.timer_slack_ns.store(from.timer_slack_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.preferences.inherit(from);
     }
 
     /// True of a worker: it waits for files with O_NONBLOCK, too, and keeps to the memory with which it was made.
@@ -124,7 +179,7 @@ impl Thread {
         self.is_worker
     }
 
-    /// Its number, unique in the tenant.
+    /// Returns its number, unique in the tenant.
     pub fn id(&self) -> i32 {
         self.id.load(Ordering::Acquire)
     }
@@ -134,22 +189,22 @@ impl Thread {
         self.id.store(id, Ordering::Release);
     }
 
-    /// The process it belongs to.
+    /// Returns the process it belongs to.
     pub fn process(&self) -> &Arc<Process> {
         &self.process
     }
 
-    /// The tenant it belongs to.
+    /// Returns the tenant it belongs to.
     pub fn tenant(&self) -> &Arc<Tenant> {
         self.process.tenant()
     }
 
-    /// Who it acts as.
+    /// Returns the credentials that it acts with.
     pub fn credentials(&self) -> Credentials {
         self.credentials.lock().clone()
     }
 
-    /// Looks at who it acts as; short.
+    /// Looks at the credentials that it acts with; `look` must be short.
     pub fn with_credentials<T>(&self, look: impl FnOnce(&Credentials) -> T) -> T {
         look(&self.credentials.lock())
     }
@@ -162,12 +217,6 @@ impl Thread {
         self.with_credentials(|who| who.needs(capability))
     }
 
-    /// A new thread acts as the one that made it, and has its timer slack.
-    pub(crate) fn inherit_credentials(&self, from: &Thread) {
-        *self.credentials.lock() = from.credentials();
-        self.timer_slack_ns.store(from.timer_slack_ns.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
     /// Changes who it acts as. Called by its own task only.
     pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> T {
         let mut credentials = self.credentials.lock();
@@ -178,7 +227,7 @@ impl Thread {
         answer
     }
 
-    /// The memory that it works in: its process's, but for a worker.
+    /// Returns the memory that it works in: its process's, but for a worker.
     pub fn space(&self) -> Arc<AddressSpace> {
         self.space.lock().clone()
     }
@@ -189,14 +238,29 @@ impl Thread {
         act(&self.space.lock())
     }
 
-    /// Its process has other memory from now on, or it has left its process.
+    /// Sets its memory: its process has other memory from now on, or it has left its process.
     pub(crate) fn set_space(&self, space: Arc<AddressSpace>) {
         let before = core::mem::replace(&mut *self.space.lock(), space);
-        // Perhaps the last one who had it: what goes with it goes without a lock.
+        // The last owner frees the memory, outside of the lock.
         drop(before);
     }
 
-    /// True while a signal may wait that this thread must act on.
+    /// Notes that its program goes on.
+    pub(crate) fn enter_program(&self) {
+        self.call.store(IN_PROGRAM, Ordering::Relaxed);
+    }
+
+    /// Notes that it is in a call that may wait.
+    pub(crate) fn enter_call(&self, number: u64) {
+        self.call.store(number.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Returns the number of the call that it is in, if that may wait; `None` while its program runs or waits to: /proc's R.
+    pub fn call(&self) -> Option<u64> {
+        self.call.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Returns whether a signal may wait that this thread must act on.
     pub fn has_signal(&self) -> bool {
         self.attention.load(Ordering::Acquire)
     }
@@ -218,12 +282,12 @@ impl Thread {
         self.attention.store(false, Ordering::Release);
     }
 
-    /// True once it must end.
+    /// Returns whether it must end.
     pub fn is_dying(&self) -> bool {
         self.dying.load(Ordering::Acquire)
     }
 
-    /// Makes it end: what it waits for is dropped.
+    /// Makes it end: the future that it waits in is dropped.
     pub(crate) fn kill(&self) {
         self.dying.store(true, Ordering::Release);
         self.notify();
@@ -236,11 +300,12 @@ impl Thread {
 
     /// Waits for `future` unless a signal comes first. A future that is ready wins over a signal.
     ///
-    /// The future is dropped when a signal comes: what it has done so far must not be lost by that (keep partial counts
-    /// outside, and answer them in place of the error).
+    /// The future is dropped when a signal comes. So partial counts must be kept outside of it, and be answered in
+    /// place of the error.
     ///
     /// # Errors
-    /// ERESTARTSYS: the call is repeated or answers EINTR, as the signal's action says. Calls with a timeout turn it into EINTR.
+    /// ERESTARTSYS: the call is repeated or answers EINTR, as the signal's action says. Calls with a timeout turn it
+    /// into EINTR.
     pub async fn interruptible<T>(&self, future: impl Future<Output = T>) -> Result<T, Errno> {
         match select(pin!(future), self.signal_arrival()).await {
             Either::First(value) => Ok(value),
@@ -248,7 +313,8 @@ impl Thread {
         }
     }
 
-    /// The same until the time stamp counter reaches `deadline_cycles`; `None` where that comes first, or for ever without one.
+    /// Waits as [`Thread::interruptible`] does, until the time stamp counter reaches `deadline_cycles`; `None` if
+    /// that comes first. Without a deadline it waits for ever.
     ///
     /// # Errors
     /// ERESTARTSYS.
@@ -266,16 +332,32 @@ impl Thread {
         }
     }
 
-    /// A place in the middle of a long call: gives the core back where the call has had its time.
+    /// Gives the core back in the middle of a long call, if the call has had its time.
     ///
     /// # Errors
-    /// ERESTARTSYS where a signal has come: the call answers what it has done so far, where that is something.
+    /// ERESTARTSYS if a signal has come: the call answers the part that it has done so far, if there is one.
     #[inline]
     pub async fn breathe(&self) -> Result<(), Errno> {
         if gyre_object::budget::is_spent() {
             gyre_message::yield_now().await;
         }
         if self.has_signal() && self.must_act() { Err(Errno::ERESTARTSYS) } else { Ok(()) }
+    }
+
+    /// Completes when other signals wait than those that were `told`, a bit each from signal 1 on. One that ends the process by default
+    /// comes first; a stop is not looked at.
+    pub async fn signal_news(&self, told: u64) -> SignalNews {
+        let look = || {
+            let process = self.process.signals.lock();
+            let ready = self.ready(&process);
+            let ends = |signal: i32| number::default_of(signal) == DefaultAction::End;
+            let plain = |signal: i32| process.actions.get(signal).handler == SIG_DFL && ends(signal);
+            if self.is_dying() || (1..=SIGNAL_MAX).any(|signal| ready.has(signal) && plain(signal)) {
+                return Some(SignalNews::Ends);
+            }
+            (ready.0 != told).then_some(SignalNews::Waiting(ready.0))
+        };
+        self.arrived.until(look).await
     }
 
     /// Completes when there is a signal that this thread must act on.

@@ -17,7 +17,7 @@ pub const TRANSFER_MAX: usize = 0x7fff_f000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct IoVector {
-    /// Where it starts.
+    /// Its first address.
     pub address: u64,
     /// Its length in bytes.
     pub bytes: u64,
@@ -27,7 +27,7 @@ impl Thread {
     /// Fills `into` from the program's memory.
     ///
     /// # Errors
-    /// EFAULT; ENOMEM where the process ends for want of memory.
+    /// EFAULT; ENOMEM if the process ends for want of memory.
     pub async fn copy_in(&self, address: u64, into: &mut [u8]) -> Result<(), Errno> {
         let mut done = 0;
         loop {
@@ -35,7 +35,7 @@ impl Thread {
             let Err(fault) = self.space().copy_in(address.saturating_add(done as u64), rest).await else {
                 return Ok(());
             };
-            shortage::settle(self, fault.error).await?;
+            shortage::resolve(self, fault.error).await?;
             done = done.saturating_add(fault.done);
         }
     }
@@ -55,13 +55,13 @@ impl Thread {
     /// Copies to the program's memory.
     ///
     /// # Errors
-    /// EFAULT; ENOMEM where the process ends for want of memory.
+    /// EFAULT; ENOMEM if the process ends for want of memory.
     pub async fn copy_out(&self, address: u64, from: &[u8]) -> Result<(), Errno> {
         let mut done = 0;
         self.copy_out_from(address, from, &mut done).await
     }
 
-    /// The same from byte `done` on; `done` tells how far it came, also beside an error.
+    /// Copies as [`Thread::copy_out`] does, from byte `done` on; `done` is advanced, also if there is an error.
     ///
     /// # Errors
     /// As [`Thread::copy_out`].
@@ -73,14 +73,15 @@ impl Thread {
                 return Ok(());
             };
             *done = done.saturating_add(fault.done);
-            shortage::settle(self, fault.error).await?;
+            shortage::resolve(self, fault.error).await?;
         }
     }
 
-    /// Copies views one after another to the program's memory. Answers the bytes copied, fewer where a later page cannot be written.
+    /// Copies views one after another to the program's memory. Returns the bytes copied, fewer if a later page cannot
+    /// be written.
     ///
     /// # Errors
-    /// EFAULT where nothing could be copied.
+    /// EFAULT if nothing could be copied.
     pub async fn copy_out_bytes(&self, address: u64, from: &[Bytes]) -> Result<usize, Errno> {
         let mut copied = 0usize;
         for piece in from {
@@ -150,7 +151,7 @@ impl Thread {
         loop {
             match self.space().read_string(address, max).await {
                 Ok(string) => return string.ok_or(too_long),
-                Err(error) => shortage::settle(self, error).await?,
+                Err(error) => shortage::resolve(self, error).await?,
             }
         }
     }

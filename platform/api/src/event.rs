@@ -1,8 +1,9 @@
-//! What interrupts leave behind for the core's loop.
+//! Events: bits that interrupts set for the core's loop.
 
 /// A set of events that interrupts posted on a core since it last looked.
 ///
-/// Bit 0 is the timer, bit 1 a wake-up from another core, bit 2 input on the console; bits 8 to 63 are interrupt lines of devices.
+/// Bit 0 is the timer, bit 1 a wake-up from another core, bit 2 input on the console, bit 3 the wish for a report, bit 4 a bell that another
+/// instance rang, bit 5 that a link to another instance has something; bits 8 to 63 are interrupt lines of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Events(pub u64);
 
@@ -13,6 +14,12 @@ impl Events {
     pub const WAKE: u64 = 1 << 1;
     /// The console received bytes.
     pub const CONSOLE: u64 = 1 << 2;
+    /// The machine's runner wants to know this core's work and the tasks that wait here.
+    pub const REPORT: u64 = 1 << 3;
+    /// Another instance, which shares a page with this one, has something to say.
+    pub const BELL: u64 = 1 << 4;
+    /// Another instance has sent something by a link to this one.
+    pub const LINK: u64 = 1 << 5;
     /// The first bit that stands for a device's interrupt line.
     pub const FIRST_LINE: u32 = 8;
 

@@ -1,4 +1,4 @@
-//! What the kernel says when it finds itself wrong, kept for those who tell it later.
+//! The kernel's words about an error of its own, kept until they are told.
 
 use core::fmt::Write;
 
@@ -44,7 +44,7 @@ impl Failure {
         Failure { message: [0; MESSAGE_BYTES], message_bytes: 0, trace: [0; TRACE_PLACES], places: 0 }
     }
 
-    /// What was said.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         let bytes = self.message.get(..self.message_bytes).unwrap_or(&[]);
         match core::str::from_utf8(bytes) {

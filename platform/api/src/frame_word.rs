@@ -16,7 +16,7 @@ const COUNT_MASK: u64 = OWN - 1;
 /// Above are the bits by which pages are told apart when many change at once.
 pub(crate) const KEY_SHIFT: u32 = 29;
 
-/// What is known of a frame: payer, how many address spaces show it.
+/// The description of a frame: its payer, and how many address spaces show it.
 /// ```text
 ///   63        32  31      30      29    28    27          0
 ///  | payer      | loose | shown | run | own | mappings    |
@@ -41,7 +41,7 @@ impl FrameWord {
         FrameWord(AtomicU64::new(self.0.load(Relaxed) & !(RUN | OWN)))
     }
 
-    /// Who pays.
+    /// The payer.
     #[inline]
     pub fn owner(&self) -> u32 {
         owner_of(self.0.load(Relaxed))
@@ -109,7 +109,7 @@ impl FrameWord {
         self.enter_by(viewing.viewer, |old, step| self.change(old, step, viewing, bytes));
     }
 
-    /// The same for one that comes alone.
+    /// Like [`Self::enter`], without a [`Viewing`]: the meter hears of it at once.
     pub fn enter_now(&self, meter: Option<&dyn MemoryMeter>, viewer: u32, bytes: usize) {
         self.enter_by(viewer, |old, step| self.hand_over(old, step, (meter, viewer), bytes));
     }
@@ -135,7 +135,7 @@ impl FrameWord {
         self.leave_by(|old| self.change(old, Step::Leave, viewing, bytes));
     }
 
-    /// The same for one that goes alone.
+    /// Like [`Self::leave`], without a [`Viewing`]: the meter hears of it at once.
     pub fn leave_now(&self, meter: Option<&dyn MemoryMeter>, viewer: u32, bytes: usize) {
         self.leave_by(|old| self.hand_over(old, Step::Leave, (meter, viewer), bytes));
     }

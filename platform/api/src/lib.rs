@@ -13,9 +13,12 @@ pub mod failure;
 pub mod frame_word;
 pub mod mapping;
 pub mod meter;
+pub mod own_time;
 pub mod user;
 pub mod viewing;
+pub mod work;
 pub mod zone;
+pub mod zone_page;
 
 pub use address::{PAGE_BYTES, Pa, USER_END, Va};
 pub use clock::ClockScale;
@@ -25,9 +28,12 @@ pub use failure::{FailedAt, Failure, GivenUp, Verdict};
 pub use frame_word::FrameWord;
 pub use mapping::{Access, MapError, MapFlags, Mapping};
 pub use meter::{MemoryMeter, OutOfMemory, UNCHARGED};
+pub use own_time::OwnTime;
 pub use user::{Exit, Registers, Trap};
 pub use viewing::{Like, Share, Step, Viewing};
+pub use work::{LockWeight, WORK_TURNS};
 pub use zone::{MemoryRegion, ZoneDescription};
+pub use zone_page::{CoreBox, ZoneLife, ZonePage, ZonePlan};
 
 /// Upper bound on the cores of one instance.
 pub const CORES_MAX: usize = 8;

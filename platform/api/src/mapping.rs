@@ -1,4 +1,4 @@
-//! What a page table says of one page.
+//! A page table's entry for one page.
 
 use crate::Pa;
 
@@ -32,7 +32,7 @@ pub struct Mapping {
     pub flags: MapFlags,
 }
 
-/// What a program wanted to do to an address.
+/// The kind of access that a program tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// To read it.

@@ -24,7 +24,7 @@ pub trait MemoryMeter: Sync {
     fn charge_object(&self, bytes: usize) -> u32;
     /// Gives `bytes` back to `owner`, a value that one of the two returned.
     fn credit(&self, owner: u32, bytes: usize);
-    /// Who pays for pages of `owner` once `viewer` has come or gone; `None` where `owner` is no payer any more. Each answer that is
+    /// Returns the payer of pages of `owner` once `viewer` has come or gone; `None` if `owner` is no payer any more. Each answer that is
     /// another owner is followed by one [`MemoryMeter::passed`], before which that owner stays.
     fn share(&self, owner: u32, _viewer: u32, _step: Step) -> Option<Share> {
         Some(Share { owner, is_loose: true })

@@ -36,7 +36,7 @@ pub enum Trap {
     PageFault {
         /// The address that was touched.
         address: u64,
-        /// What was wanted of it.
+        /// The kind of access.
         access: crate::Access,
         /// True where the page was present and the right was missing.
         present: bool,

@@ -1,4 +1,4 @@
-//! Who pays for a page that several programs show: the *viewers* of a page, who divide it among them.
+//! The *viewers* of a page: programs that show it together and divide its cost among them.
 //!
 //! A program that comes to show pages, or to show them no longer, goes through them with one [`Viewing`]: pages of one payer go on
 //! to the next one together, so that the meter hears of blocks and not of pages.
@@ -17,7 +17,7 @@ pub enum Step {
     Leave,
 }
 
-/// Who pays for a page from now on.
+/// The payer of a page from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// The payer, or the set of payers.
@@ -34,7 +34,7 @@ pub(crate) struct Passage {
     pub(crate) bytes: usize,
 }
 
-/// What is added to the word of a page.
+/// The number that is added to the word of a page.
 pub(crate) fn change_of(from: u32, step: Step, share: Share) -> u64 {
     let owners = (u64::from(share.owner) << OWNER_SHIFT).wrapping_sub(u64::from(from) << OWNER_SHIFT);
     let count = match step {
@@ -96,7 +96,7 @@ impl Viewing {
         self.pages = self.pages.wrapping_add(pages);
     }
 
-    /// Where pages of `from` go; `None` where `from` is no payer any more, so that the page has another one.
+    /// Returns the next payer of pages of `from`; `None` if `from` is no payer any more, so that the page has another one.
     pub(crate) fn passage(&mut self, from: u32, step: Step) -> Option<&mut Passage> {
         self.pause();
         self.at = (from ^ from >> 16) as usize % PASSAGES;

@@ -14,7 +14,7 @@ pub struct MemoryRegion {
 /// Ranges of memory a zone may consist of.
 pub const REGIONS_MAX: usize = 16;
 
-/// What an instance owns: it touches nothing else.
+/// The parts of the machine that an instance owns: it touches nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneDescription {
     /// Hardware ids (APIC ids) of the cores; the first `core_count` are valid, the first runs the loader's entry.

@@ -1,4 +1,15 @@
-//! What hostile programs try (reliability study, attacks 1 to 4): each must end as a fault of the program, the kernel goes on.
+//! Attacks of hostile programs (reliability study, 1 to 4): each must end as a fault of the program, and the kernel goes on.
+//!
+//! Each check runs a few instructions at user level and looks at the trap by which they end. Three kinds of ends pass:
+//! an exception of the program, a page fault that is not present, a system call.
+//!
+//! * Privileged instructions, all of them: vector 6, 11, 12 or 13.
+//! * Far returns: the emulator reads their stack with the kernel's rights. Neither error code nor fault may tell what
+//!   it read.
+//! * Calls at the end of user memory, and rip or rsp with any value: entry and exit do not trust them (SYSRET's
+//!   non-canonical addresses).
+//!
+//! To add one: a `program!`, a function, a line in [`CHECKS`].
 
 use crate::check;
 use crate::program;

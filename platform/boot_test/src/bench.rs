@@ -1,13 +1,15 @@
-//! What the platform's operations cost here: the best of several rounds, in nanoseconds. `bench=1` on the command line.
+//! Costs of the platform's operations: the best of several rounds, in nanoseconds. `bench=1` on the command line.
 
+use crate::guest::{Guest, is_offered, plan};
 use crate::program;
 use crate::program::{CODE, Process};
 use alloc::boxed::Box;
 use core::hint::black_box;
 use gyre_platform::{MapFlags, Pa, Va};
+use gyre_x86_64::guest::enter;
 use gyre_x86_64::{
-    Frame, PageTable, clear_timer, cycles_per_ms, enter_user, fill_random, interrupt_window, now, set_timer, shut_down,
-    take_events,
+    Frame, PageTable, clear_timer, cycles_per_ms, end_instance, enter_user, fill_random, interrupt_window, now,
+    set_timer, take_events,
 };
 
 const ROUNDS: usize = 7;
@@ -42,9 +44,10 @@ pub fn run() -> ! {
         black_box(take_events());
     });
     measure_user();
+    measure_guest();
     measure_memory();
     measure_copies();
-    shut_down(0)
+    end_instance(0)
 }
 
 fn measure_user() {
@@ -70,6 +73,18 @@ fn measure_user() {
         set_timer(now());
         enter_user(&mut process.context, &process.table.root());
         take_events();
+    });
+}
+
+program!(call_guest_again, "2: vmmcall", "jmp 2b");
+
+fn measure_guest() {
+    if !is_offered() {
+        return;
+    }
+    let mut guest = Guest::new(plan(call_guest_again));
+    measure("call of a guest, out and in again", 2000, || {
+        black_box(enter(&mut guest.core, &guest.table));
     });
 }
 

@@ -1,4 +1,11 @@
 //! Several cores at once: wake-ups, clocks, allocators, state that moves.
+//!
+//! The first core runs the checks; all others wait in [`serve`] for a [`Job`]. [`start`] gives one, [`finish`] waits
+//! for its answer with a bound, so that a core that hangs fails the check and not the run.
+//!
+//! * With one core, checks that need two pass without work.
+//! * A check about memory compares the statistics before and after; frames that slabs keep are not lost.
+//! * Processes move between cores by their address in `MOVING`: the first core owns them and waits meanwhile.
 
 use crate::check;
 use crate::program;
@@ -9,8 +16,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gyre_platform::{CORES_MAX, Events, Trap};
 use gyre_x86_64::{
-    Frame, clear_timer, core_count, core_index, cycles_per_ms, fill_random, idle, memory_statistics, now, set_timer,
-    take_events, wake_core,
+    Frame, clear_timer, come_online, core_count, core_index, cycles_per_ms, fill_random, go_offline, idle,
+    memory_statistics, now, online_cores, set_timer, take_events, wake_core,
 };
 
 /// All checks of this file.
@@ -24,14 +31,16 @@ pub const CHECKS: &[Check] = &[
     ("cores_draw_different_random_bytes", cores_draw_different_random_bytes),
     ("a_thread_moves_with_its_vector_registers", a_thread_moves_with_its_vector_registers),
     ("a_table_dropped_while_another_core_has_it_is_freed", a_table_dropped_while_loaded_elsewhere),
+    ("a_core_leaves_and_comes_back", a_core_leaves_and_comes_back),
 ];
 
-type Job = fn(usize) -> u64;
+/// Work that a core does for another one, with its index.
+pub type Job = fn(usize) -> u64;
 
 static JOBS: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
 static RESULTS: [AtomicU64; CORES_MAX] = [const { AtomicU64::new(0) }; CORES_MAX];
 
-/// What every core but the first does.
+/// Runs on every core but the first.
 pub fn serve(core: usize) -> ! {
     loop {
         take_events();
@@ -48,12 +57,14 @@ pub fn serve(core: usize) -> ! {
     }
 }
 
-fn start(core: usize, job: Job) {
+/// Starts a job on another core.
+pub fn start(core: usize, job: Job) {
     JOBS[core].store(job as usize, Ordering::Release);
     wake_core(core);
 }
 
-fn finish(core: usize) -> Result<u64, alloc::string::String> {
+/// Waits for the job of another core and returns what it says.
+pub fn finish(core: usize) -> Result<u64, alloc::string::String> {
     let end = now() + 20_000 * cycles_per_ms();
     while JOBS[core].load(Ordering::Acquire) != 0 {
         set_timer(now() + 50 * cycles_per_ms());
@@ -318,5 +329,62 @@ fn a_table_dropped_while_loaded_elsewhere() -> Verdict {
     let slabs = after.heap_bytes as i64 - before.heap_bytes as i64;
     let lost = before.free_bytes as i64 - after.free_bytes as i64 - slabs;
     check!(lost == 0, "{lost} bytes lost");
+    Ok(())
+}
+
+const HERE: u64 = 0;
+const AWAY: u64 = 1;
+const CALLED: u64 = 2;
+static PLACE: AtomicU64 = AtomicU64::new(HERE);
+
+/// Runs the process, leaves the instance with its table and registers loaded, and comes back when it is called. It polls meanwhile, as a
+/// core that is lent has no wake-up from here.
+fn leave_and_come_back(_core: usize) -> u64 {
+    // SAFETY: the first core owns the process, put its address here and waits until this core is away.
+    let process = unsafe { &mut *(MOVING.load(Ordering::Acquire) as *mut Process) };
+    let trap = process.run();
+    go_offline();
+    PLACE.store(AWAY, Ordering::Release);
+    while PLACE.load(Ordering::Acquire) != CALLED {
+        core::hint::spin_loop();
+    }
+    come_online();
+    u64::from(trap == Trap::SystemCall)
+}
+
+fn a_core_leaves_and_comes_back() -> Verdict {
+    if core_count() == 1 {
+        return Ok(());
+    }
+    everywhere(|_| 0)?;
+    take_events();
+    for round in 0..50 {
+        let before = memory_statistics();
+        {
+            let mut process = Process::new(count_in_vectors());
+            MOVING.store((&raw mut process) as u64, Ordering::Release);
+            PLACE.store(HERE, Ordering::Release);
+            start(1, leave_and_come_back);
+            let end = now() + 20_000 * cycles_per_ms();
+            while PLACE.load(Ordering::Acquire) != AWAY {
+                check!(now() < end, "core 1 does not leave");
+                core::hint::spin_loop();
+            }
+            check!(online_cores() >> 1 & 1 == 0, "online: {:b}", online_cores());
+            check!(process.table.active_cores() == 0, "loaded on {:b}", process.table.active_cores());
+            // Nothing happens to a core that is not of this instance.
+            wake_core(1);
+            check!(process.run() == Trap::SystemCall, "the program trapped");
+            check!(process.context.registers.rdi == 2, "round {round}: its registers stayed on the core that left");
+        }
+        PLACE.store(CALLED, Ordering::Release);
+        check!(finish(1)? == 1, "the program did not run on core 1");
+        take_events();
+        check!(online_cores().count_ones() as usize == core_count(), "online: {:b}", online_cores());
+        let after = memory_statistics();
+        let slabs = after.heap_bytes as i64 - before.heap_bytes as i64;
+        let lost = before.free_bytes as i64 - after.free_bytes as i64 - slabs;
+        check!(lost == 0, "{lost} bytes lost in round {round}");
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::program::Process;
 use core::arch::asm;
 use gyre_platform::{MapFlags, Va};
-use gyre_x86_64::{Frame, PageTable, UserContext, cycles_per_ms, enter_user, now, shut_down};
+use gyre_x86_64::{Frame, PageTable, UserContext, cycles_per_ms, end_instance, enter_user, now};
 
 /// Does it. Comes back with exit code 77 where the machine let it pass.
 pub fn run(name: &str) -> ! {
@@ -27,7 +27,7 @@ pub fn run(name: &str) -> ! {
         _ => {}
     }
     log::error!("nothing stopped it");
-    shut_down(77)
+    end_instance(77)
 }
 
 /// A core panics while the boot core runs a program that never ends by itself.
@@ -48,6 +48,14 @@ fn hang_elsewhere() {
         spin()
     });
     wait_ms(300);
+    // It answers knocks, and goes on.
+    for answered in 1..=3 {
+        gyre_x86_64::knock(1);
+        let late = now() + 60_000 * cycles_per_ms();
+        while gyre_x86_64::knocks_answered_by(1) < answered {
+            assert!(now() < late, "a core that spins answers each knock");
+        }
+    }
     // That of another piece of work means nothing.
     gyre_x86_64::show_stuck(1, gyre_x86_64::work_mark_of(1) - 1);
     wait_ms(100);

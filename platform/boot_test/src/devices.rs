@@ -44,7 +44,8 @@ fn nobody() -> PciDevice {
     }
 }
 
-fn entropy_device() -> Option<PciDevice> {
+/// The entropy device, if this instance has it.
+pub fn entropy_device() -> Option<PciDevice> {
     pci_devices()
         .iter()
         .copied()

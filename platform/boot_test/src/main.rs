@@ -11,11 +11,26 @@ mod attacks;
 #[cfg(target_os = "none")]
 mod bench;
 #[cfg(target_os = "none")]
+mod casts;
+#[cfg(target_os = "none")]
 mod cores;
 #[cfg(target_os = "none")]
 mod crash;
 #[cfg(target_os = "none")]
 mod devices;
+#[cfg(target_os = "none")]
+mod guest;
+#[cfg(target_os = "none")]
+mod guest_attacks;
+#[cfg(target_os = "none")]
+mod guest_machines;
+#[cfg(target_os = "none")]
+mod guests;
+mod image;
+#[cfg(target_os = "none")]
+mod inside;
+#[cfg(target_os = "none")]
+mod lines;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]
@@ -23,14 +38,20 @@ mod program;
 #[cfg(target_os = "none")]
 mod suite;
 #[cfg(target_os = "none")]
+mod supervisor;
+#[cfg(target_os = "none")]
 mod tables;
 #[cfg(target_os = "none")]
 mod time;
 #[cfg(target_os = "none")]
 mod users;
+#[cfg(target_os = "none")]
+mod walls;
+#[cfg(target_os = "none")]
+mod zones;
 
 #[cfg(target_os = "none")]
-gyre_x86_64::entry!(suite::main, words: ["bench", "crash", "echo", "module_bytes", "module_sum"]);
+gyre_x86_64::entry!(suite::main, words: ["act", "bench", "crash", "echo", "module_bytes", "module_sum"]);
 
 /// On a host there is nothing to test.
 #[cfg(not(target_os = "none"))]

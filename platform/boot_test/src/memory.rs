@@ -1,4 +1,12 @@
 //! Frames, the heap, the meter and copies.
+//!
+//! The order matters in two places: the check that takes all memory runs before the one about the boot module, since a
+//! module that was not kept out of the free memory would be overwritten by then. The meter, once set, stays for all
+//! later checks.
+//!
+//! * A check that takes memory gives all back and compares the statistics.
+//! * Small differences are frames that slabs and lists keep; each check names its bound.
+//! * [`METER`] counts for four payers and refuses beyond a budget. Kernel objects are charged but not refused.
 
 use crate::check;
 use crate::suite::{Check, Verdict};

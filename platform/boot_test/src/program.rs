@@ -6,7 +6,7 @@ use gyre_x86_64::{Frame, PageTable, UserContext, clear_timer, cycles_per_ms, ent
 /// A function that [`program!`] defines.
 pub type Code = fn() -> &'static [u8];
 
-/// Where programs begin.
+/// The address at which programs begin.
 pub const CODE: u64 = 0x40_0000;
 /// A writable page.
 pub const DATA: u64 = 0x50_0000;

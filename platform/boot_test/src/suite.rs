@@ -1,10 +1,13 @@
 //! The list of checks and the verdict.
 
-use crate::{attacks, bench, cores, crash, devices, memory, tables, time, users};
+use crate::{
+    attacks, bench, casts, cores, crash, devices, guest_attacks, guest_machines, guests, image, inside, lines, memory,
+    supervisor, tables, time, users, walls, zones,
+};
 use alloc::string::String;
 use gyre_x86_64 as machine;
 
-/// What a check returns: why it failed.
+/// The result of a check: the reason if it failed.
 pub type Verdict = Result<(), String>;
 /// A check with its name, a sentence.
 pub type Check = (&'static str, fn() -> Verdict);
@@ -24,16 +27,39 @@ pub fn main() -> ! {
     if let Some(name) = machine::command_line_value("crash") {
         crash::run(name);
     }
-    if machine::command_line_value("bench").is_some() {
-        bench::run();
+    if let Some(what) = machine::command_line_value("act") {
+        inside::act(what);
+    }
+    match machine::command_line_value("bench") {
+        Some("lines") => lines::run(),
+        Some("casts") => casts::run(),
+        Some(_) => bench::run(),
+        None => {}
     }
     if machine::command_line_value("echo").is_some() {
         echo();
     }
     let cores = machine::start_cores(cores::serve);
     log::info!("{cores} cores");
-    let lists =
-        [memory::CHECKS, tables::CHECKS, time::CHECKS, cores::CHECKS, users::CHECKS, attacks::CHECKS, devices::CHECKS];
+    // Guests come first: the others show that nothing of the host has changed by them. A zone makes none.
+    let is_zone = machine::zone_page().is_some();
+    let of_host = |checks: &'static [Check]| if is_zone { &[] } else { checks };
+    let lists = [
+        of_host(guests::CHECKS),
+        of_host(guest_attacks::CHECKS),
+        of_host(guest_machines::CHECKS),
+        memory::CHECKS,
+        tables::CHECKS,
+        time::CHECKS,
+        cores::CHECKS,
+        users::CHECKS,
+        attacks::CHECKS,
+        devices::CHECKS,
+        image::CHECKS,
+        supervisor::CHECKS,
+        walls::CHECKS,
+        zones::CHECKS,
+    ];
     let (mut good, mut bad) = (0, 0);
     for (name, check) in lists.into_iter().flatten() {
         match check() {
@@ -49,7 +75,7 @@ pub fn main() -> ! {
     }
     log::info!("{} bytes of the stack were never used", machine::stack_bytes_unused());
     log::info!("{good} passed, {bad} failed");
-    machine::shut_down(u8::from(bad > 0))
+    machine::end_instance(u8::from(bad > 0))
 }
 
 /// Writes what comes in from the console in upper case until a full stop, waiting by halting only.
@@ -65,7 +91,7 @@ fn echo() -> ! {
             bytes[..count].make_ascii_uppercase();
             machine::console_write(&bytes[..count]);
             if bytes[..count].contains(&b'.') {
-                machine::shut_down(0);
+                machine::end_instance(0);
             }
             if count == 0 {
                 break;

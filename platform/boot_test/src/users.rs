@@ -1,4 +1,12 @@
 //! Programs: how they enter, how they leave, what they keep.
+//!
+//! A [`Process`] has a page of code, one of data, a stack and a table of its own; `program!` assembles the code. Each
+//! check sets registers, runs until the trap, and compares.
+//!
+//! * Entry by SYSCALL and by interrupt, exit by SYSRET and by IRET are all taken.
+//! * Where the emulator and hardware differ, the check names both answers and says so.
+//! * Extended state is checked for separation, for copies, and for images of any bytes, as a signal frame may hold
+//!   them.
 
 use crate::check;
 use crate::program;

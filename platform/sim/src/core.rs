@@ -1,4 +1,4 @@
-//! What interrupts have left for each simulated core.
+//! Events that interrupts have left for each simulated core.
 
 use crate::machine::{core_index, with_machine};
 use gyre_platform::{CORES_MAX, Events};
@@ -15,7 +15,12 @@ pub fn wake_core(core: usize) {
 /// Posts events on a core, as an interrupt would.
 pub fn post_event(core: usize, bits: u64) {
     with_machine(|machine| {
-        let core = &machine.cores[core.min(CORES_MAX - 1)];
+        let (core, bits) = crate::online::translate(machine, core, bits);
+        if machine.online.load(Ordering::Acquire) >> core & 1 == 0 && core < machine.core_count.load(Ordering::Relaxed)
+        {
+            return;
+        }
+        let core = &machine.cores[core];
         core.events.fetch_or(bits, Ordering::SeqCst);
         core.ring();
     });
@@ -37,7 +42,7 @@ pub fn take_events() -> Events {
     })
 }
 
-/// True where [`take_events`] would return something.
+/// True if [`take_events`] would return something.
 pub fn events_pending(core: usize) -> bool {
     with_machine(|machine| {
         let state = &machine.cores[core.min(CORES_MAX - 1)];
@@ -61,6 +66,6 @@ pub fn idle() {
 }
 
 /// Ends the machine with an exit code.
-pub fn shut_down(code: u8) -> ! {
+pub fn end_instance(code: u8) -> ! {
     std::process::exit(i32::from(code))
 }

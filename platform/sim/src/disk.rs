@@ -1,4 +1,4 @@
-//! What a disk keeps: sectors behind a volatile cache. A crash keeps all that was flushed and a random part of the rest, sector by sector.
+//! The medium of a disk: sectors behind a volatile cache. A crash keeps all that was flushed and a random part of the rest, sector by sector.
 
 use crate::random::Random;
 
@@ -35,12 +35,12 @@ impl Medium {
         self.data.len()
     }
 
-    /// What a reader sees.
+    /// The contents as a reader sees them.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// What is there after a crash in any case.
+    /// The contents that a crash leaves in any case.
     pub fn durable(&self) -> &[u8] {
         &self.durable
     }
@@ -71,7 +71,7 @@ impl Medium {
         self.flush_to(self.writes);
     }
 
-    /// Makes the first so many writes durable. Where a later one lies over an earlier one, the earlier one is what is durable.
+    /// Makes the first so many writes durable. If a later one lies over an earlier one, the earlier one is durable.
     pub fn flush_to(&mut self, number: u64) {
         let later = self.volatile.partition_point(|write| write.number <= number);
         for write in self.volatile.drain(..later) {
@@ -79,7 +79,7 @@ impl Medium {
         }
     }
 
-    /// What a crash now leaves. `under_way` are writes that the device has not done yet: each of their sectors may have got there.
+    /// The contents that a crash now leaves. `under_way` are writes that the device has not done yet: each of their sectors may have got there.
     pub fn crash(&self, under_way: &[(usize, Vec<u8>)], random: &mut Random) -> Vec<u8> {
         let mut image = self.durable.clone();
         let volatile = self.volatile.iter().map(|write| (write.at, &write.bytes));

@@ -28,7 +28,7 @@ impl DmaBuffer {
     /// Takes at least `bytes` of it.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none.
+    /// [`OutOfMemory`] if there is none.
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, OutOfMemory> {
         let pages = bytes.div_ceil(gyre_platform::PAGE_BYTES).max(1).next_power_of_two();
         Frame::allocate(pages.trailing_zeros() as u8).map(DmaBuffer)

@@ -1,8 +1,24 @@
 //! Physical frames: page-aligned memory of the host, whose address plays the physical address.
+//!
+//! The functions are those of the machine's frames: a [`Frame`] owns its memory alone, is charged to the current activity by its machine's
+//! meter when it is taken, and credited when it is dropped. It belongs to the machine that the thread played then, so it may be dropped by a
+//! thread that plays another one.
+//!
+//! While others (programs, devices) may write a frame it is read and written by `read_shared` and `write_shared` only. Devices reach it
+//! by its address (`physical.rs`), as long as it lives.
+//!
+//! Unlike on the machine, cutting a frame (`split`) copies it, and frames that were not cleared are full of [`LEFT_OVER`].
+//!
+//! A frame of memory that several machines see (`shared.rs`) is charged to nobody; its memory lasts as long as one of them looks.
+//!
+//! Left out: the buddy allocator, shortage of memory but by the meter's limits.
 
+use crate::machine::Machine;
+use crate::shared::SharedMemory;
 use gyre_platform::{FrameWord, Like, MemoryMeter, OutOfMemory, PAGE_BYTES, Pa, UNCHARGED, Viewing};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sets who is told of every byte that this machine takes; only the first call counts.
@@ -10,24 +26,30 @@ pub fn set_memory_meter(meter: &'static dyn MemoryMeter) {
     let _ = crate::machine::with_machine(|machine| machine.meter.set(meter));
 }
 
-fn meter() -> Option<&'static dyn MemoryMeter> {
-    crate::machine::with_machine(|machine| machine.meter.get().copied())
+impl Machine {
+    fn meter(&self) -> Option<&'static dyn MemoryMeter> {
+        self.meter.get().copied()
+    }
 }
 
 /// The changes of one viewer to the pages that this machine's meter was told of.
 pub fn viewing(viewer: u32) -> Viewing {
-    Viewing::new(meter(), viewer)
+    Viewing::new(Machine::current().meter(), viewer)
 }
 
 /// `2^order` contiguous, zeroed, page-aligned frames with one owner. Freed and credited when dropped.
 pub struct Frame {
     memory: NonNull<u8>,
+    /// The machine that it belongs to, whichever machine the thread plays that drops it.
+    machine: &'static Machine,
     order: u8,
-    /// Who pays, and who shows it.
+    /// Its payer, and its viewers.
     word: FrameWord,
+    /// The memory that it is a part of, if several machines see it.
+    shared: Option<Arc<SharedMemory>>,
 }
 
-/// What a frame that was not cleared is full of.
+/// The byte that a frame which was not cleared is full of.
 pub const LEFT_OVER: u8 = 0xa5;
 
 // SAFETY: a Frame owns its memory alone, like a Box<[u8]>.
@@ -39,17 +61,34 @@ impl Frame {
     /// Takes `2^order` zeroed frames, charged to the current activity.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none or the payer's budget is spent.
+    /// [`OutOfMemory`] if there is none or the payer's budget is spent.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
-        let owner = meter().map_or(Ok(UNCHARGED), |meter| meter.charge(PAGE_BYTES << order))?;
+        let machine = Machine::current();
+        machine.memory.may_take()?;
+        let owner = machine.meter().map_or(Ok(UNCHARGED), |meter| meter.charge(PAGE_BYTES << order))?;
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(Self::layout(order)) };
         let memory = NonNull::new(memory).ok_or(OutOfMemory)?;
-        crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
-        Ok(Frame { memory, order, word: FrameWord::new(owner, order > 0) })
+        machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES << order);
+        Ok(Frame { memory, machine, order, word: FrameWord::new(owner, order > 0), shared: None })
     }
 
-    /// The same with whatever was in them before; here always [`LEFT_OVER`], so that a test sees what was not written.
+    /// As [`Frame::allocate`]: here no memory leaves.
+    ///
+    /// # Errors
+    /// As [`Frame::allocate`].
+    pub fn allocate_movable(order: u8) -> Result<Frame, OutOfMemory> {
+        Frame::allocate(order)
+    }
+
+    /// Makes a frame of a page that other machines see too. `memory` lies in `shared`.
+    pub(crate) fn of_shared(memory: NonNull<u8>, shared: Arc<SharedMemory>) -> Frame {
+        let machine = Machine::current();
+        machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES);
+        Frame { memory, machine, order: 0, word: FrameWord::new(UNCHARGED, false), shared: Some(shared) }
+    }
+
+    /// Takes frames without clearing them; here they are always full of [`LEFT_OVER`], so that a test sees what was not written.
     ///
     /// # Errors
     /// As [`Frame::allocate`].
@@ -59,8 +98,9 @@ impl Frame {
         Ok(frame)
     }
 
+    /// A run lies at a multiple of its length, as on the machine.
     fn layout(order: u8) -> Layout {
-        Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES).expect("page sizes are valid layouts")
+        Layout::from_size_align(PAGE_BYTES << order, PAGE_BYTES << order).expect("page sizes are valid layouts")
     }
 
     /// Cuts it into single frames of the same owner and viewers, in order: `2^order` of them. Here they are copies: a host's memory is given
@@ -72,13 +112,14 @@ impl Frame {
             // SAFETY: the layout's size is not zero.
             let memory = unsafe { alloc_zeroed(Self::layout(0)) };
             let memory = NonNull::new(memory).expect("a test has memory");
-            crate::physical::frame_born(memory.as_ptr() as u64, PAGE_BYTES);
-            let mut frame = Frame { memory, order: 0, word: whole.word.part() };
+            whole.machine.memory.frame_born(memory.as_ptr() as u64, PAGE_BYTES);
+            let word = whole.word.part();
+            let mut frame = Frame { memory, machine: whole.machine, order: 0, word, shared: None };
             whole.read_shared(index * PAGE_BYTES, frame.as_mut_slice());
             frame
         };
         let frames: Vec<Frame> = (0..count).map(single).collect();
-        // What was charged for the whole is the parts' to credit.
+        // The charge for the whole is the parts' to credit.
         whole.word.forget_owner();
         frames.into_iter()
     }
@@ -95,21 +136,21 @@ impl Frame {
 
     /// As [`Frame::enter`] for one that comes alone.
     pub fn enter_now(&self, viewer: u32) {
-        self.word.enter_now(meter().map(|meter| meter as &dyn MemoryMeter), viewer, self.bytes());
+        self.word.enter_now(self.machine.meter(), viewer, self.bytes());
     }
 
     /// As [`Frame::leave`] for one that goes alone.
     pub fn leave_now(&self, viewer: u32) {
-        self.word.leave_now(meter().map(|meter| meter as &dyn MemoryMeter), viewer, self.bytes());
+        self.word.leave_now(self.machine.meter(), viewer, self.bytes());
     }
 
-    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    /// Comes or goes as the last page of a viewing did: true, and done, if it is like that one. See [`Viewing::note`].
     #[inline(always)]
     pub fn pass_like(&self, like: Like) -> bool {
         self.word.pass_like(like)
     }
 
-    /// The same where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
+    /// Enters `viewer` if nobody shows the frame and `viewer` pays already; else answers false and does nothing.
     #[inline]
     pub fn enter_own(&self, viewer: u32) -> bool {
         self.word.enter_own(viewer)
@@ -120,7 +161,7 @@ impl Frame {
         self.word.leave(viewing, self.bytes());
     }
 
-    /// As [`Frame::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.
+    /// As [`Frame::leave`] if it is the last one, who goes on paying; false, and nothing done, if that is not so.
     #[inline]
     pub fn leave_last(&self) -> bool {
         self.word.leave_last()
@@ -144,7 +185,7 @@ impl Frame {
         self.word.is_own()
     }
 
-    /// Who pays for it, as the memory meter said; `None` before there was a meter.
+    /// The payer, as the memory meter said; `None` before there was a meter.
     pub fn owner(&self) -> Option<u32> {
         let owner = self.word.owner();
         (owner != UNCHARGED).then_some(owner)
@@ -184,7 +225,7 @@ impl Frame {
         count
     }
 
-    /// Copies to `offset` from `start` of another frame; returns the bytes copied, fewer where one ends.
+    /// Copies to `offset` from `start` of another frame; returns the bytes copied, fewer if one ends.
     pub fn copy_from(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
         let count = count.min(self.bytes().saturating_sub(offset)).min(from.bytes().saturating_sub(start));
         if count > 0 {
@@ -194,13 +235,13 @@ impl Frame {
         count
     }
 
-    /// The same within the first page of both.
+    /// Copies as [`Frame::copy_from`] does, within the first page of both.
     pub fn copy_page(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
         let count = count.min(PAGE_BYTES.saturating_sub(offset)).min(PAGE_BYTES.saturating_sub(start));
         self.copy_from(offset, from, start, count)
     }
 
-    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
+    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` if it does not fit.
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         if !offset.is_multiple_of(4) || offset.checked_add(4)? > self.bytes() {
             return None;
@@ -209,14 +250,32 @@ impl Frame {
         let word = unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) };
         Some(word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire))
     }
+
+    /// Returns the first of the aligned words at `from`, `from + stride` and so on that is `wanted`; `None` if none in the frame is.
+    pub fn find_u32(&self, from: usize, stride: usize, wanted: u32) -> Option<usize> {
+        let (from, stride) = (from.next_multiple_of(4), stride.max(4).next_multiple_of(4));
+        let count = self.bytes().saturating_sub(3).saturating_sub(from).div_ceil(stride);
+        let mut at = self.memory.as_ptr().wrapping_add(from);
+        for number in 0..count {
+            // SAFETY: aligned, inside the frame; everybody else changes it by machine instructions or under no promise.
+            if unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire) == wanted {
+                return Some(from.saturating_add(stride.saturating_mul(number)));
+            }
+            at = at.wrapping_add(stride);
+        }
+        None
+    }
 }
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        if let (Some(meter), Some(owner)) = (meter(), self.owner()) {
+        if let (Some(meter), Some(owner)) = (self.machine.meter(), self.owner()) {
             meter.credit(owner, self.bytes());
         }
-        crate::physical::frame_died(self.memory.as_ptr() as u64);
+        self.machine.memory.frame_died(self.memory.as_ptr() as u64);
+        if self.shared.is_some() {
+            return;
+        }
         // SAFETY: allocated in `allocate` with this layout, freed once.
         unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.order)) };
     }

@@ -14,30 +14,37 @@ pub mod dma;
 pub mod entropy;
 pub mod frame;
 mod guard;
+mod instance;
 pub mod machine;
+mod online;
 pub mod page_table;
 pub mod physical;
 pub mod random;
+mod shared;
 pub mod time;
 mod user;
 pub mod watch;
 pub mod wire;
 
 pub use console::console_write;
-pub use core::{events_pending, idle, interrupt_window, post_event, shut_down, take_events, wake_core};
+pub use core::{end_instance, events_pending, idle, interrupt_window, post_event, take_events, wake_core};
 pub use dma::{DmaBuffer, dma_fence};
 pub use entropy::{fill_random, seed_random};
 pub use frame::{Frame, set_memory_meter, viewing};
-pub use guard::{check_stack, guarded, last_failure, set_judge};
+pub use guard::{guarded, last_failure, set_judge};
+pub use instance::PerInstance;
 pub use machine::{Machine, core_count, core_index, select_core, set_core_count};
+pub use online::{come_online, go_offline, move_interrupts, online_cores, park_registers, return_interrupts};
 pub use page_table::{PageTable, TableRoot, flush_all_local, flush_page_local};
 pub use physical::{device_read, device_write, live_frame_bytes};
+pub use shared::SharedMemory;
 pub use time::{
     advance, advance_core_to, armed_timer, clear_timer, clock_scale, cycles_per_ms, now, set_timer, set_virtual_tick,
     set_virtual_time, timer_arms, virtual_clock, wall_clock_ns,
 };
 pub use user::{UserContext, enter_user};
 pub use watch::{
-    ask_to_end, asked_to_end, end_unreachable, forget_asked, mark_work, safe_point, set_end_hook, show_stuck,
+    answer_knock, ask_to_end, asked_to_end, end_unreachable, failure_point, forget_asked, knock, knocks_answered_by,
+    mark_work, pass_safe_point, ran_since_asked, replace_turns, set_end_hook, show_stuck, take_turn, turns_left,
     work_mark, work_mark_of,
 };

@@ -13,7 +13,7 @@ pub struct PageTable {
 /// Bytes of a large page.
 const LARGE_BYTES: u64 = 2 << 20;
 
-/// What a core loads to run in an address space; stays whole as long as somebody holds it.
+/// The root that a core loads to run in an address space; stays whole as long as it is held.
 #[derive(Clone)]
 pub struct TableRoot;
 
@@ -26,7 +26,7 @@ impl PageTable {
         Ok(PageTable { pages: BTreeMap::new(), large: BTreeMap::new() })
     }
 
-    /// What a core loads to run in this address space.
+    /// The root that a core loads to run in this address space.
     pub fn root(&self) -> TableRoot {
         TableRoot
     }
@@ -46,7 +46,7 @@ impl PageTable {
         Ok(())
     }
 
-    /// Maps 2 MiB at once, where nothing is mapped. Does not flush. A test's frames lie anywhere, so `pa` need not be aligned. There are
+    /// Maps 2 MiB at once, if nothing is mapped there. Does not flush. A test's frames lie anywhere, so `pa` need not be aligned. There are
     /// no tables here that could be left over.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl PageTable {
     /// it could be written here: then the caller flushes TLBs.
     ///
     /// # Errors
-    /// [`MapError::BadAddress`] where no large page starts; others as for [`PageTable::map_large`]. Nothing changes then.
+    /// [`MapError::BadAddress`] if no large page starts; others as for [`PageTable::map_large`]. Nothing changes then.
     pub fn share_large(&mut self, other: &mut PageTable, va: Va) -> Result<bool, MapError> {
         let mapping = self.large.get_mut(&va.0).ok_or(MapError::BadAddress)?;
         let kept = mapping.flags - MapFlags::WRITE;
@@ -90,7 +90,7 @@ impl PageTable {
     /// Replaces a large page by single pages with the same rights.
     ///
     /// # Errors
-    /// [`MapError::BadAddress`] where no large page starts.
+    /// [`MapError::BadAddress`] if no large page starts.
     pub fn split_large(&mut self, va: Va) -> Result<(), MapError> {
         let whole = self.large.remove(&va.0).ok_or(MapError::BadAddress)?;
         for offset in (0..LARGE_BYTES).step_by(PAGE_BYTES) {
@@ -105,7 +105,7 @@ impl PageTable {
     }
 
     /// Removes all pages from `start` to `end` and tells `removed` of each. The caller flushes TLBs before the frames are reused.
-    pub fn unmap_range(&mut self, start: Va, end: Va, removed: &mut dyn FnMut(Va)) {
+    pub fn unmap_range(&mut self, start: Va, end: Va, mut removed: impl FnMut(Va)) {
         let mut tail = self.pages.split_off(&start.0);
         let mut rest = tail.split_off(&end.0);
         self.pages.append(&mut rest);
@@ -145,7 +145,7 @@ impl PageTable {
         Some(before)
     }
 
-    /// What is mapped at the page that holds `va`.
+    /// The mapping of the page that holds `va`.
     pub fn query(&self, va: Va) -> Option<Mapping> {
         let large = || {
             let whole = self.large.get(&(va.0 & !(LARGE_BYTES - 1)))?;
@@ -154,7 +154,7 @@ impl PageTable {
         self.pages.get(&va.page_start().0).copied().or_else(large)
     }
 
-    /// Whether the program may write the page that holds `va`; `None` where nothing is mapped.
+    /// Whether the program may write the page that holds `va`; `None` if nothing is mapped.
     pub fn writable(&self, va: Va) -> Option<bool> {
         self.query(va).map(|mapping| mapping.flags.contains(MapFlags::WRITE))
     }

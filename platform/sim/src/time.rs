@@ -26,7 +26,7 @@ pub fn now() -> u64 {
     })
 }
 
-/// The host's clock, from the time stamp counter where there is one: 10 ns instead of 25 per look, as on the real machine.
+/// The host's clock, from the time stamp counter if there is one: 10 ns instead of 25 per look, as on the real machine.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn host_ns() -> u64 {

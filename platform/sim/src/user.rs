@@ -3,7 +3,7 @@
 use gyre_platform::{Exit, Registers, Trap};
 use std::collections::VecDeque;
 
-/// What a thread is when it does not run: integer registers and the extended state (FPU, SSE, AVX).
+/// The state of a thread that does not run: integer registers and the extended state (FPU, SSE, AVX).
 #[derive(Default)]
 pub struct UserContext {
     /// Integer registers, segment bases included.

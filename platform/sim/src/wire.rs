@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// What the wire does to frames.
+/// Faults of a wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// Where its numbers come from.
+    /// The state of its numbers.
     pub seed: u64,
     /// Frames that vanish.
     pub loss_percent: u64,

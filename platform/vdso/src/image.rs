@@ -1,5 +1,15 @@
 //! The ELF image, laid out by the assembler: headers, dynamic section, symbols with their version, code (System V ABI, chapters 4 and 5;
 //! Linux's ABI/stable/vdso).
+//!
+//! The image is less than a page and is mapped, read-only and executable, before the page of [`crate::ClockData`].
+//! Code reaches the data relative to its own address, so it may lie anywhere.
+//!
+//! * Five functions, each under two names: `__vdso_X` and, weak, `X`. The version is LINUX_2.6, which C libraries ask
+//!   for.
+//! * Clocks that the page cannot answer, and a processor that does not tell its core, fall back to the system call.
+//! * The two fences keep the counter's reading between the loads before and after it.
+//!
+//! To add a function: a symbol twice, a name, a version entry, one more in both counts of the hash table.
 
 use core::arch::global_asm;
 

@@ -4,7 +4,7 @@
 //! find the image by AT_SYSINFO_EHDR and its functions by name and version (`__vdso_clock_gettime` of LINUX_2.6). The clocks
 //! are those of the system calls, by the same formulas, so that both agree to the nanosecond.
 //!
-//! What the functions do not know (clocks of processes) they ask by the system call.
+//! Clocks of processes are asked for by the system call.
 #![no_std]
 
 mod image;
@@ -16,7 +16,7 @@ pub use image::image;
 use gyre_platform::ClockScale;
 use zerocopy::{Immutable, IntoBytes};
 
-/// What the image reads: the start of the page behind it. Offsets are known to the assembler.
+/// The start of the page behind the image, which the functions read. Offsets are known to the assembler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct ClockData {
@@ -31,7 +31,7 @@ pub struct ClockData {
 }
 
 impl ClockData {
-    /// What the page says on a machine with this clock.
+    /// Makes the page of a machine with this clock.
     pub fn new(scale: ClockScale) -> ClockData {
         ClockData {
             cycles_per_ms: scale.cycles_per_ms.max(1),

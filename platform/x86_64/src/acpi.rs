@@ -8,7 +8,7 @@ use crate::lock::Once;
 /// Cores that the firmware may list; more are ignored.
 pub(crate) const LISTED_CORES_MAX: usize = 64;
 
-/// What was found.
+/// The facts that the tables gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// Physical address of the local APICs.

@@ -1,12 +1,20 @@
 //! The local APIC of each core: timer, wake-ups, end of interrupts (SDM vol. 3, chapter 11).
 //!
 //! With x2APIC its registers are model-specific ones, otherwise memory; register `r` is MSR `0x800 + r / 16` or offset `r`.
+//!
+//! Order: the boot core calls [`map`] once; each core calls [`start`]; then the boot core calibrates
+//! ([`count_freely`], [`ticks`]) and chooses the timer's mode ([`set_timer_rate`]). Each core writes its own
+//! controller only. Others are reached by [`wake_core`] within the instance and by hardware id outside of it.
+//!
+//! An interrupt sets a bit of the core's event word and says nothing else. So a wake-up too many is harmless, and a
+//! timer may fire early. A zone behind a wall reaches its controller by calls that `zone/wall_apic.rs` checks.
 
-use crate::core_local::{block_of, core_count, core_index, this_core};
+use crate::core_local::{block_of, core_index, is_online, online, this_core};
 use crate::instructions::{cpuid, rdmsr, rdtsc, wrmsr};
 use crate::kernel_map;
 use crate::user_entry::VECTOR_FIRST_EVENT;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::zone::inside;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gyre_platform::{Events, OutOfMemory};
 
 const ID: u32 = 0x20;
@@ -28,13 +36,19 @@ const APIC_BASE: u32 = 0x1b;
 const TSC_DEADLINE: u32 = 0x6e0;
 const VECTOR_TIMER: u32 = VECTOR_FIRST_EVENT as u32;
 const VECTOR_WAKE: u32 = VECTOR_FIRST_EVENT as u32 + Events::WAKE.trailing_zeros();
+const VECTOR_BELL: u32 = VECTOR_FIRST_EVENT as u32 + Events::BELL.trailing_zeros();
+const VECTOR_LINK: u32 = VECTOR_FIRST_EVENT as u32 + Events::LINK.trailing_zeros();
 /// Divides by 16: at QEMU's 1 GHz 16 ns resolution and 68 s of range.
 const DIVIDE_BY_16: u32 = 3;
 
-/// Where the registers are mapped; 0 with x2APIC.
+/// The address of the mapped registers; 0 with x2APIC.
 static REGISTERS: AtomicU64 = AtomicU64::new(0);
+/// Their physical address; 0 with x2APIC.
+static REGISTERS_PA: AtomicU64 = AtomicU64::new(0);
 /// Timer ticks per cycle, times 2^32; 0 where the timer compares with the time stamp counter itself.
 static TICKS_PER_CYCLE: AtomicU64 = AtomicU64::new(0);
+/// This instance's first core has turned its controller on.
+static IS_ON: AtomicBool = AtomicBool::new(false);
 
 #[inline]
 fn write(register: u32, value: u32) {
@@ -60,13 +74,20 @@ fn read(register: u32) -> u32 {
     }
 }
 
+/// The physical address of the registers; 0 with x2APIC.
+pub(crate) fn registers_address() -> u64 {
+    REGISTERS_PA.load(Ordering::Relaxed)
+}
+
 /// Finds out which kind there is and maps it. Boot core, once.
 ///
 /// # Errors
 /// [`OutOfMemory`].
 pub(crate) fn map(pa: u64) -> Result<(), OutOfMemory> {
-    if cpuid(1, 0)[2] >> 21 & 1 == 0 {
+    // A zone whose controllers stand behind its wall reaches them by the registers of x2APIC, whatever the machine has.
+    if cpuid(1, 0)[2] >> 21 & 1 == 0 && !inside::has_apic_by_call() {
         REGISTERS.store(kernel_map::map_device(pa, 4096)?, Ordering::Release);
+        REGISTERS_PA.store(pa, Ordering::Release);
     }
     Ok(())
 }
@@ -93,11 +114,17 @@ pub(crate) fn start() {
     } else {
         write(TIMER, VECTOR_TIMER);
     }
+    IS_ON.store(true, Ordering::Release);
 }
 
 /// The hardware id of this core.
 pub(crate) fn id() -> u32 {
     if REGISTERS.load(Ordering::Relaxed) == 0 { read(ID) } else { read(ID) >> 24 }
+}
+
+/// The hardware id of this core, as the processor tells it before its controller is on.
+pub(crate) fn initial_id() -> u32 {
+    cpuid(1, 0)[1] >> 24
 }
 
 /// Lets the timer count down from its maximum without an interrupt, for calibration.
@@ -124,6 +151,11 @@ pub(crate) fn set_timer_rate(ticks_per_cycle_shifted: u64) {
     TICKS_PER_CYCLE.store(ticks_per_cycle_shifted, Ordering::Release);
     write(TIMER, if ticks_per_cycle_shifted == 0 { 2 << 17 | VECTOR_TIMER } else { VECTOR_TIMER });
     crate::dma_fence();
+}
+
+/// Ticks of the timer per cycle, times 2^32; 0 where it has deadlines.
+pub(crate) fn timer_rate() -> u64 {
+    TICKS_PER_CYCLE.load(Ordering::Relaxed)
 }
 
 /// Arms the one-shot timer of this core; a deadline that has passed fires at once.
@@ -169,14 +201,64 @@ fn command(target: u32, command: u32) {
     write(COMMAND, command);
 }
 
-/// Wakes `core` from [`crate::idle`] and sets its wake event. Harmless for the calling core.
+/// Wakes `core` from [`crate::idle`] and sets its wake event. Harmless for the calling core, and for one that has left the instance.
 #[inline]
 pub fn wake_core(core: usize) {
     if core == core_index() {
         crate::core_local::post_event_here(Events::WAKE);
-    } else if core < core_count() {
+    } else if is_online(core) {
         command(block_of(core).apic_id.load(Ordering::Relaxed), 0x4000 | VECTOR_WAKE);
     }
+}
+
+/// Sends a core with this hardware id, also of another instance, an interrupt. Nothing happens before this core's controller is on.
+pub(crate) fn interrupt(apic_id: u32, vector: u32) {
+    if IS_ON.load(Ordering::Relaxed) {
+        command(apic_id, 0x4000 | vector);
+    }
+}
+
+/// Sets the bell event of the core with this hardware id: of another instance too, which shares a page with this one.
+pub fn ring_core(hardware_id: u32) {
+    interrupt(hardware_id, VECTOR_BELL);
+}
+
+/// Sets the link event of the core with this hardware id, of an instance that has a link to this one.
+pub fn ring_link(hardware_id: u32) {
+    interrupt(hardware_id, VECTOR_LINK);
+}
+
+/// Lets this core's controller raise nothing by itself, for a core that leaves.
+pub(crate) fn silence() {
+    if IS_ON.load(Ordering::Relaxed) {
+        clear_timer();
+        write(TIMER, MASKED);
+    }
+}
+
+/// Reads a register of this core's controller for a zone, which `wall_apic.rs` has checked.
+pub(crate) fn read_for_zone(register: u32) -> u32 {
+    if register == ID { id() } else { read(register) }
+}
+
+/// Writes one for a zone.
+pub(crate) fn write_for_zone(register: u32, value: u32) {
+    write(register, value);
+}
+
+/// Sends a command for a zone.
+pub(crate) fn command_for_zone(target: u32, value: u32) {
+    command(target, value);
+}
+
+/// True for the command by which an instance rings the core of another.
+pub(crate) fn is_bell(value: u32) -> bool {
+    value & !0x4000 == VECTOR_BELL
+}
+
+/// True for the command by which an instance rings the other end of a link.
+pub(crate) fn is_link_bell(value: u32) -> bool {
+    value & !0x4000 == VECTOR_LINK
 }
 
 /// Resets a core, so that it waits for [`send_startup`].
@@ -190,9 +272,19 @@ pub(crate) fn send_startup(apic_id: u32, page: u64) {
     command(apic_id, 0x4600 | (page >> 12) as u32 & 0xff);
 }
 
+/// Interrupts this core as soon as it lets interrupts in. May be called in the middle of another command: it needs one register only.
+pub(crate) fn interrupt_self() {
+    write(COMMAND, 0x4_4000 | VECTOR_WAKE);
+}
+
 /// Sends a core an NMI.
 pub(crate) fn send_nmi(core: usize) {
-    command(block_of(core).apic_id.load(Ordering::Relaxed), 0x4400);
+    send_nmi_to(block_of(core).apic_id.load(Ordering::Relaxed));
+}
+
+/// Sends the core with this hardware id an NMI.
+pub(crate) fn send_nmi_to(apic_id: u32) {
+    command(apic_id, 0x4400);
 }
 
 /// Stops all other cores of this instance by NMI. For a core that dies.
@@ -200,7 +292,7 @@ pub(crate) fn stop_other_cores() {
     if this_core().end_of_interrupt.get() == 0 && REGISTERS.load(Ordering::Relaxed) != 0 {
         return; // Too early: there are no others.
     }
-    for core in (0..core_count()).filter(|core| *core != core_index()) {
+    for core in online().filter(|core| *core != core_index()) {
         send_nmi(core);
     }
 }

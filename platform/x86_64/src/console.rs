@@ -1,87 +1,76 @@
-//! The serial console: a 16550 at the first port of a PC, and the kernel's log on it.
+//! The console, and the kernel's log on it: the serial port of a machine, or the ring that a zone shares with its supervisor.
 
-use crate::instructions::{inb, outb};
 use crate::lock::SpinLock;
+use crate::serial;
+use crate::zone::inside;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
-const PORT: u16 = 0x3f8;
-const DATA: u16 = PORT;
-const INTERRUPT_ENABLE: u16 = PORT + 1;
-const FIFO_CONTROL: u16 = PORT + 2;
-const LINE_CONTROL: u16 = PORT + 3;
-const MODEM_CONTROL: u16 = PORT + 4;
-const LINE_STATUS: u16 = PORT + 5;
-/// A transmitter that stays busy for so many reads is broken: its bytes are dropped, the machine goes on.
-const PATIENCE: u32 = 100_000;
+/// The place that printed bytes go to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Sink {
+    /// Nobody: boot does not yet know whose machine this is.
+    Nobody,
+    /// The serial port.
+    Serial,
+    /// The ring in the zone's page.
+    ZonePage,
+}
 
+static SINK: AtomicU8 = AtomicU8::new(Sink::Nobody as u8);
+/// Held by the core that prints: an instance's own, also where several print on one machine.
 static OUTPUT: SpinLock<()> = SpinLock::new(());
-static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Sets 115200 baud, 8 bits, no parity, FIFOs on, interrupts off.
-pub(crate) fn start() {
-    let settings = [
-        (INTERRUPT_ENABLE, 0),
-        (LINE_CONTROL, 0x80),
-        (DATA, 1),
-        (INTERRUPT_ENABLE, 0),
-        (LINE_CONTROL, 0x03),
-        (FIFO_CONTROL, 0xc7),
-        (MODEM_CONTROL, 0x0b),
-    ];
-    for (port, value) in settings {
-        // SAFETY: the ports are the console's.
-        unsafe { outb(port, value) };
+/// Starts the console and the log on it.
+pub(crate) fn start(sink: Sink) {
+    if sink == Sink::Serial {
+        serial::start();
     }
+    SINK.store(sink as u8, Ordering::Release);
     let _ = log::set_logger(&ConsoleLog);
     log::set_max_level(log::LevelFilter::Info);
 }
 
-/// Lets received bytes raise the console's interrupt.
-pub(crate) fn enable_receive_interrupt() {
-    // SAFETY: the port is the console's.
-    unsafe { outb(INTERRUPT_ENABLE, 1) };
+fn is(sink: Sink) -> bool {
+    SINK.load(Ordering::Relaxed) == sink as u8
 }
 
 /// Writes bytes to the console. Lines of different cores do not mix when each is written by one call.
 pub fn console_write(bytes: &[u8]) {
-    OUTPUT.with(|()| bytes.iter().for_each(|byte| write_byte(*byte)));
+    OUTPUT.with(|()| write_to_sink(bytes));
 }
 
-/// Reads what the console has received; returns how many bytes. Never waits.
-pub fn console_read(into: &mut [u8]) -> usize {
-    let mut count = 0;
-    while count < into.len() {
-        // SAFETY: the ports are the console's.
-        if unsafe { inb(LINE_STATUS) } & 1 == 0 {
-            break;
-        }
-        // SAFETY: as above.
-        into[count] = unsafe { inb(DATA) };
-        count += 1;
+fn write_to_sink(bytes: &[u8]) {
+    if is(Sink::Serial) {
+        bytes.iter().for_each(|byte| serial::write_byte(*byte));
+    } else if let Some(page) = inside::zone_page() {
+        page.console.print(bytes);
     }
-    count
+}
+
+/// Looks at the console's lock before a line is written beside its holder's: some milliseconds.
+const ASIDE_LOOKS: u32 = 1_000_000;
+
+/// Says a line from an NMI, whose core may hold the console: then the line stands in the middle of another one.
+pub(crate) fn say_aside(target: &str, words: core::fmt::Arguments<'_>) {
+    let mut line = Line::of(log::Level::Warn, target, words);
+    let bytes = line.ended();
+    OUTPUT.alone_or_beside(ASIDE_LOOKS, || write_to_sink(bytes));
+}
+
+/// Reads what the console has received; returns how many bytes. Never waits. A zone's console receives nothing.
+pub fn console_read(into: &mut [u8]) -> usize {
+    if !is(Sink::Serial) {
+        return 0;
+    }
+    let received = into.iter_mut().map_while(|place| serial::read_byte().map(|byte| *place = byte));
+    received.count()
 }
 
 /// Takes the console from whoever holds it. For a core that dies.
 pub(crate) fn seize() {
     OUTPUT.break_open();
-}
-
-fn write_byte(byte: u8) {
-    if BROKEN.load(Ordering::Relaxed) {
-        return;
-    }
-    for _ in 0..PATIENCE {
-        // SAFETY: the ports are the console's.
-        if unsafe { inb(LINE_STATUS) } & 0x20 != 0 {
-            // SAFETY: as above.
-            unsafe { outb(DATA, byte) };
-            return;
-        }
-        core::hint::spin_loop();
-    }
-    BROKEN.store(true, Ordering::Relaxed);
 }
 
 /// A line that is built up and then written at once. What does not fit is cut.
@@ -98,12 +87,26 @@ impl Line {
         Line { bytes: [0; Line::BYTES], length: 0 }
     }
 
+    /// A line of the log.
+    fn of(level: log::Level, target: &str, words: core::fmt::Arguments<'_>) -> Line {
+        let microseconds = crate::time::microseconds_since_boot();
+        let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
+        let mut line = Line::new();
+        let _ = write!(line, "[{seconds:5}.{rest:06}] {level:5} {} {target}: {words}", crate::core_index());
+        line
+    }
+
+    /// Its bytes, with a line end.
+    fn ended(&mut self) -> &[u8] {
+        let end = self.length.min(Line::BYTES - 2);
+        self.bytes[end] = b'\r';
+        self.bytes[end + 1] = b'\n';
+        &self.bytes[..end + 2]
+    }
+
     /// Writes it to the console, with a line end.
     pub(crate) fn finish(mut self) {
-        self.length = self.length.min(Line::BYTES - 2);
-        self.bytes[self.length] = b'\r';
-        self.bytes[self.length + 1] = b'\n';
-        console_write(&self.bytes[..self.length + 2]);
+        console_write(self.ended());
     }
 }
 
@@ -130,20 +133,8 @@ impl log::Log for ConsoleLog {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let microseconds = crate::time::microseconds_since_boot();
         let target = record.target().strip_prefix("gyre_").unwrap_or(record.target());
-        let mut line = Line::new();
-        let _ = write!(
-            line,
-            "[{:5}.{:06}] {:5} {} {}: {}",
-            microseconds / 1_000_000,
-            microseconds % 1_000_000,
-            record.level(),
-            crate::core_index(),
-            target,
-            record.args()
-        );
-        line.finish();
+        Line::of(record.level(), target, *record.args()).finish();
     }
 
     fn flush(&self) {}

@@ -4,6 +4,9 @@
 //! QEMU 7.2: 7.4 us against 9.8); real processors, and an emulator whose clock counts instructions, prefer string instructions.
 //! Moves of 32 bytes through registers of AVX, which are the program's and are saved first, may beat both.
 //! [`choose`] measures them at boot. `rep movsb` is never used: the emulator moves one byte a turn.
+//!
+//! Everything may call this, at any time but in an NMI. The two settings are stored before other cores run long
+//! copies. Vector registers hold a program's values; each user saves those that it takes and puts them back.
 
 use crate::extended::has_avx;
 use crate::instructions::rdtsc;

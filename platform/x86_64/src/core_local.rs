@@ -1,14 +1,21 @@
-//! What each core has for itself: the structure behind its GS base, and cells that only their own core opens.
+//! State of one core: the structure behind its GS base, and cells that only their own core opens.
 //!
 //! The kernel runs with interrupts off, and one stack per core, so nothing interleaves with a cell's user but NMI and machine
-//! check handlers, which touch none of them.
+//! check handlers, which touch none of them, but for the event word (`report.rs`).
+//!
+//! Groups of fields: those that entry code reaches by offset come first; then what the core alone changes (cells);
+//! then atomics that other cores read or write, each with a word about who does.
+//!
+//! * [`this_core`] is valid from the first lines of boot on, and also in a core that holds a zone in its wall.
+//! * A slot is online while a core runs this instance in it. [`core_count`] counts slots that were ever used.
+//! * [`CoreLocal::with`] panics if a core opens a value twice; that is a bug of this layer.
 
 use crate::descriptors::{GlobalDescriptors, TaskState};
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use gyre_platform::{CORES_MAX, Events};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use gyre_platform::{CORES_MAX, Events, OwnTime};
 
 /// One core's fixed data. The entry code reaches its first fields through GS by their offsets.
 #[repr(C, align(4096))]
@@ -31,18 +38,29 @@ pub(crate) struct CoreBlock {
     pub(crate) end_of_interrupt: Cell<u64>,
     /// Not 0 where SMAP is on and CLAC exists.
     pub(crate) has_smap: Cell<u64>,
-    /// When its piece of work began, in cycles; see `watch.rs`.
+    /// Turns that are left to its piece of work; see `turns.rs`.
+    pub(crate) turns: Cell<u32>,
+    /// The locks of the runtime that it holds; see `held.rs`.
+    pub(crate) held: Cell<u32>,
+    /// The time at which its piece of work began, in cycles; see `watch.rs`.
     pub(crate) work_mark: AtomicU64,
     /// The mark of the work that another core asks it to end; 0 for none.
     pub(crate) asked_to_end: AtomicU64,
     /// The mark of the work for which another core sends an NMI; 0 for none.
     pub(crate) stuck_mark: AtomicU64,
+    /// Knocks that it has answered, and whether there is one now.
+    pub(crate) knocks: AtomicU64,
+    pub(crate) is_knocked: AtomicBool,
+    /// The time that it has really had, as far as it shows.
+    pub(crate) own_time: OwnTime,
     /// Task state; its `rsp0` is also the stack pointer that a system call continues on.
     pub(crate) task_state: UnsafeCell<TaskState>,
     /// Descriptors.
     pub(crate) descriptors: UnsafeCell<GlobalDescriptors>,
     /// Hardware id of the core.
     pub(crate) apic_id: AtomicU32,
+    /// The word of the locks that it takes now: away from what it writes all the time, for who waits for one of them looks at it.
+    pub(crate) lock_word: AtomicU32,
     /// Root of the page table that the core uses.
     pub(crate) loaded_root: AtomicU64,
     /// Root of the page table that the core is about to use.
@@ -53,19 +71,26 @@ pub(crate) struct CoreBlock {
     pub(crate) user_segments: Cell<(u64, u64, u64)>,
     /// Locks and core-local values of this layer that the core has open.
     pub(crate) open: Cell<u64>,
-    /// The heap is not entered with a stack pointer below this; see `guard.rs`.
-    pub(crate) heap_floor: Cell<u64>,
-    /// No lock of the runtime is taken with a stack pointer below this.
-    pub(crate) lock_floor: Cell<u64>,
-    /// Where the core returns to when it gives up the work in hand; 0 outside of any.
+    /// The start of the stack that it runs on; 0 if nobody watches that.
+    pub(crate) stack_start: Cell<u64>,
+    /// Work that enters the heap with a stack pointer below this looks for the reason; see `guard.rs`.
+    pub(crate) heap_floor: AtomicU64,
+    /// Like `heap_floor`, for locks of the runtime.
+    pub(crate) lock_floor: AtomicU64,
+    /// The place to which the core returns when it gives up its work; 0 outside of any.
     pub(crate) resume_point: Cell<u64>,
+    /// The layer above's note of the work in hand; see `note.rs`.
+    pub(crate) note: Cell<*mut u8>,
     /// A failure is being dealt with.
     pub(crate) is_failing: Cell<bool>,
+    /// Another core asks it to leave its guest, or not to enter one: see `guest/stop.rs`.
+    pub(crate) leave_guest: AtomicU64,
 }
 
 /// Offsets into [`CoreBlock`] for the entry code.
 pub(crate) mod offset {
     use super::*;
+    pub(crate) const THIS: usize = offset_of!(CoreBlock, this);
     pub(crate) const INDEX: usize = offset_of!(CoreBlock, index);
     pub(crate) const REGISTERS: usize = offset_of!(CoreBlock, user_registers);
     pub(crate) const VECTOR: usize = offset_of!(CoreBlock, exit_vector);
@@ -78,6 +103,12 @@ pub(crate) mod offset {
     pub(crate) const HEAP_FLOOR: usize = offset_of!(CoreBlock, heap_floor);
     pub(crate) const LOCK_FLOOR: usize = offset_of!(CoreBlock, lock_floor);
     pub(crate) const ASKED_TO_END: usize = offset_of!(CoreBlock, asked_to_end);
+    pub(crate) const TURNS: usize = offset_of!(CoreBlock, turns);
+    pub(crate) const HELD: usize = offset_of!(CoreBlock, held);
+    pub(crate) const RESUME_POINT: usize = offset_of!(CoreBlock, resume_point);
+    pub(crate) const NOTE: usize = offset_of!(CoreBlock, note);
+    pub(crate) const LOCK_WORD: usize = offset_of!(CoreBlock, lock_word);
+    pub(crate) const LEAVE_GUEST: usize = offset_of!(CoreBlock, leave_guest);
     pub(crate) const RSP0: usize = offset_of!(CoreBlock, task_state) + offset_of!(TaskState, rsp0);
 }
 
@@ -85,7 +116,8 @@ pub(crate) mod offset {
 unsafe impl Sync for CoreBlock {}
 
 impl CoreBlock {
-    const fn new() -> CoreBlock {
+    /// A block that no core has yet.
+    pub(crate) const fn new(index: usize) -> CoreBlock {
         CoreBlock {
             this: Cell::new(0),
             index: Cell::new(0),
@@ -96,37 +128,62 @@ impl CoreBlock {
             events: Cell::new(0),
             end_of_interrupt: Cell::new(0),
             has_smap: Cell::new(0),
+            turns: Cell::new(0),
+            held: Cell::new(0),
             work_mark: AtomicU64::new(0),
             asked_to_end: AtomicU64::new(0),
             stuck_mark: AtomicU64::new(0),
+            knocks: AtomicU64::new(0),
+            is_knocked: AtomicBool::new(false),
+            own_time: OwnTime::new(),
             task_state: UnsafeCell::new(TaskState::new()),
             descriptors: UnsafeCell::new(GlobalDescriptors::new()),
             apic_id: AtomicU32::new(0),
+            lock_word: AtomicU32::new(crate::held::first_word(index)),
             loaded_root: AtomicU64::new(0),
             entering_root: AtomicU64::new(0),
             extended_owner: AtomicU64::new(0),
             user_segments: Cell::new((0, 0, 0)),
             open: Cell::new(0),
-            heap_floor: Cell::new(0),
-            lock_floor: Cell::new(0),
+            stack_start: Cell::new(0),
+            heap_floor: AtomicU64::new(0),
+            lock_floor: AtomicU64::new(0),
             resume_point: Cell::new(0),
+            note: Cell::new(core::ptr::null_mut()),
             is_failing: Cell::new(false),
+            leave_guest: AtomicU64::new(0),
         }
     }
 }
 
-static BLOCKS: [CoreBlock; CORES_MAX] = [const { CoreBlock::new() }; CORES_MAX];
+static BLOCKS: [CoreBlock; CORES_MAX] = {
+    let mut blocks = [const { CoreBlock::new(0) }; CORES_MAX];
+    let mut index = 0;
+    while index < CORES_MAX {
+        blocks[index] = CoreBlock::new(index);
+        index += 1;
+    }
+    blocks
+};
 static COUNT: AtomicUsize = AtomicUsize::new(1);
+/// Cores that run this instance, a bit each.
+static ONLINE: AtomicU64 = AtomicU64::new(1);
 
 /// The block of core `index`; of the last core beyond the limit.
 pub(crate) fn block_of(index: usize) -> &'static CoreBlock {
     &BLOCKS[index.min(CORES_MAX - 1)]
 }
 
-/// The block of the core that runs this code.
+/// The block of the core that runs this code: one of the instance's own, or that of a core that holds a zone in its wall.
 #[inline(always)]
 pub(crate) fn this_core() -> &'static CoreBlock {
-    &BLOCKS[core_index()]
+    let this: u64;
+    // SAFETY: GS points to this core's block from the first lines of the boot code on.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) this, const offset::THIS, options(pure, readonly, nostack, preserves_flags))
+    };
+    // SAFETY: the word is the block's own address, written before GS is; a block lives as long as a core has it.
+    unsafe { &*(this as *const CoreBlock) }
 }
 
 /// The index of the core that runs this code.
@@ -134,7 +191,9 @@ pub(crate) fn this_core() -> &'static CoreBlock {
 pub fn core_index() -> usize {
     let index: u64;
     // SAFETY: GS points to this core's block from the first lines of the boot code on.
-    unsafe { asm!("mov {}, gs:[{}]", out(reg) index, const offset::INDEX, options(pure, readonly, nostack, preserves_flags)) };
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) index, const offset::INDEX, options(pure, readonly, nostack, preserves_flags))
+    };
     // The mask lets the compiler drop bounds checks of arrays of CORES_MAX elements.
     index as usize & (CORES_MAX - 1)
 }
@@ -153,14 +212,52 @@ pub(crate) fn note_closed() {
     unsafe { asm!("dec qword ptr gs:[{}]", const offset::OPEN, options(nostack)) };
 }
 
-/// How many cores this instance has; grows while [`crate::start_cores`] runs.
+/// The number of slots for cores that this instance has used so far; grows while [`crate::start_cores`] runs. A slot whose core has left counts.
 pub fn core_count() -> usize {
     COUNT.load(Ordering::Acquire)
 }
 
-/// Says that one more core is there.
+/// Says that one more core is there: the one that calls.
 pub(crate) fn count_core() {
+    set_online();
     COUNT.fetch_add(1, Ordering::Release);
+}
+
+/// Returns the cores that run this instance, a bit each.
+#[inline]
+pub fn online_cores() -> u64 {
+    ONLINE.load(Ordering::Acquire)
+}
+
+/// Returns the hardware id of the core that runs this instance in a slot; `None` if none does.
+pub fn hardware_id(slot: usize) -> Option<u32> {
+    is_online(slot).then(|| block_of(slot).apic_id.load(Ordering::Acquire))
+}
+
+/// True while a core runs this instance.
+#[inline]
+pub(crate) fn is_online(core: usize) -> bool {
+    core < CORES_MAX && online_cores() >> core & 1 == 1
+}
+
+/// The cores that run this instance.
+pub(crate) fn online() -> impl Iterator<Item = usize> {
+    (0..CORES_MAX).filter(|core| is_online(*core))
+}
+
+/// The core that calls runs this instance from now on.
+pub(crate) fn set_online() {
+    ONLINE.fetch_or(1 << core_index(), Ordering::AcqRel);
+}
+
+/// The core that calls runs this instance no more.
+pub(crate) fn set_offline() {
+    ONLINE.fetch_and(!(1 << core_index()), Ordering::AcqRel);
+}
+
+/// Notes that the slot of the core that calls is used.
+pub(crate) fn count_slot() {
+    COUNT.fetch_max(core_index() + 1, Ordering::AcqRel);
 }
 
 /// Takes what interrupts have posted on this core since the last call.
@@ -171,7 +268,7 @@ pub fn take_events() -> Events {
 }
 
 /// Posts events on this core, as an interrupt would.
-pub(crate) fn post_event_here(bits: u64) {
+pub fn post_event_here(bits: u64) {
     let events = &this_core().events;
     events.set(events.get() | bits);
 }

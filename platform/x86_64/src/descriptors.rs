@@ -1,9 +1,16 @@
 //! Segment descriptors, task state and the interrupt table (SDM vol. 3, chapters 3, 6, 8).
 //!
 //! Selectors are those of Linux, because programs find cs = 0x33 and ss = 0x2b in their signal frames.
+//!
+//! * [`fill_interrupt_table`] runs once, on the boot core, before the table becomes read-only.
+//! * [`load_descriptors`] runs first on each core: it points GS to the core's block. [`protect_core`] then turns on
+//!   NX, WP, SMEP, SMAP, UMIP and machine checks.
+//! * Four exceptions have stacks of their own: double fault, NMI, machine check, debug. The word below the top of each
+//!   leads to the block, for entries that cannot trust GS.
+//! * There is no 32-bit user code segment, so no program leaves 64-bit mode.
 
 use crate::core_local::{CoreBlock, block_of};
-use crate::instructions::{cpuid, read_cr0, read_cr4, rdmsr, wrmsr, write_cr0, write_cr4};
+use crate::instructions::{cpuid, rdmsr, read_cr0, read_cr4, write_cr0, write_cr4, wrmsr};
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 
@@ -11,7 +18,7 @@ use core::cell::UnsafeCell;
 pub(crate) const KERNEL_CODE: u16 = 0x10;
 /// Kernel data.
 pub(crate) const KERNEL_DATA: u16 = 0x18;
-/// Where 32-bit user code would be: the base from which SYSRET counts. Not present.
+/// The place of 32-bit user code: the base from which SYSRET counts. Not present.
 pub(crate) const USER_CODE_32: u16 = 0x23;
 /// User data.
 pub(crate) const USER_DATA: u16 = 0x2b;
@@ -42,7 +49,17 @@ pub(crate) struct TaskState {
 
 impl TaskState {
     pub(crate) const fn new() -> TaskState {
-        TaskState { reserved_0: 0, rsp0: 0, rsp1: 0, rsp2: 0, reserved_1: 0, ist: [0; 7], reserved_2: 0, reserved_3: 0, io_map: 104 }
+        TaskState {
+            reserved_0: 0,
+            rsp0: 0,
+            rsp1: 0,
+            rsp2: 0,
+            reserved_1: 0,
+            ist: [0; 7],
+            reserved_2: 0,
+            reserved_3: 0,
+            io_map: 104,
+        }
     }
 }
 
@@ -120,7 +137,11 @@ pub(crate) fn fill_interrupt_table() {
         };
         // Breakpoint and overflow are the only ones that programs may raise by INT.
         let privilege = if vector == 3 || vector == 4 { 3 } else { 0 };
-        let low = (entry & 0xffff) | u64::from(KERNEL_CODE) << 16 | stack << 32 | (0x8e | privilege << 5) << 40 | (entry >> 16 & 0xffff) << 48;
+        let low = (entry & 0xffff)
+            | u64::from(KERNEL_CODE) << 16
+            | stack << 32
+            | (0x8e | privilege << 5) << 40
+            | (entry >> 16 & 0xffff) << 48;
         // SAFETY: only the boot core runs, and the table is still writable.
         unsafe { (*INTERRUPTS.0.get())[vector as usize] = Gate { low, high: entry >> 32 } };
     }
@@ -142,7 +163,8 @@ pub(crate) unsafe fn load_descriptors(index: usize, stacks: [u64; INTERRUPT_STAC
     unsafe { set_interrupt_stacks(block, stacks) };
     // SAFETY: nobody else uses this core's descriptors.
     unsafe { (*block.descriptors.get()).set_task_state(block.task_state.get() as u64) };
-    let descriptors = TablePointer { limit: size_of::<GlobalDescriptors>() as u16 - 1, base: block.descriptors.get() as u64 };
+    let descriptors =
+        TablePointer { limit: size_of::<GlobalDescriptors>() as u16 - 1, base: block.descriptors.get() as u64 };
     // SAFETY: the table holds the selectors loaded below.
     unsafe { gyre_load_segments(&raw const descriptors, TASK_STATE) };
     let interrupts = TablePointer { limit: 4095, base: INTERRUPTS.0.get() as u64 };
@@ -199,7 +221,7 @@ gyre_load_segments:
 /// leaks of table addresses; machine checks; SSE and XSAVE for user programs.
 ///
 /// # Panics
-/// Where the processor lacks no-execute pages.
+/// If the processor lacks no-execute pages.
 pub(crate) fn protect_core() {
     let features = cpuid(1, 0);
     let extended = cpuid(7, 0);

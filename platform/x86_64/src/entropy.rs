@@ -18,16 +18,17 @@ static GENERATORS: CoreLocal<Generator> = CoreLocal::new([Generator { key: [0; 8
 /// From which each core's first key is drawn.
 static POOL: SpinLock<Generator> = SpinLock::new(Generator { key: [0; 8], seeded: false });
 
-/// Collects the first entropy.
-pub(crate) fn start() {
+/// Collects the first entropy. `told` are random bytes of a supervisor.
+pub(crate) fn start(told: &[u8]) {
     let mut seed = [0; 32];
     for chunk in seed.chunks_exact_mut(8) {
         chunk.copy_from_slice(&hardware_random().to_le_bytes());
     }
-    if cpuid(1, 0)[2] >> 30 & 1 == 0 {
+    if cpuid(1, 0)[2] >> 30 & 1 == 0 && told.is_empty() {
         log::warn!(target: "platform", "the processor has no RDRAND: random bytes depend on the clock and the host's seed");
     }
     add_random(&seed);
+    add_random(told);
 }
 
 /// Mixes bytes into the pool; makes it no worse. Cores that have drawn their key already draw again.
@@ -68,7 +69,9 @@ fn hardware_random() -> u64 {
         for _ in 0..10 {
             let good: u8;
             // SAFETY: RDRAND is offered; it changes registers and flags only.
-            unsafe { core::arch::asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) good, options(nomem, nostack)) };
+            unsafe {
+                core::arch::asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) good, options(nomem, nostack))
+            };
             if good == 1 {
                 break;
             }
@@ -78,7 +81,9 @@ fn hardware_random() -> u64 {
 }
 
 fn words(bytes: &[u8; 32]) -> [u32; 8] {
-    core::array::from_fn(|index| u32::from_le_bytes([bytes[4 * index], bytes[4 * index + 1], bytes[4 * index + 2], bytes[4 * index + 3]]))
+    core::array::from_fn(|index| {
+        u32::from_le_bytes([bytes[4 * index], bytes[4 * index + 1], bytes[4 * index + 2], bytes[4 * index + 3]])
+    })
 }
 
 impl Generator {
@@ -86,7 +91,9 @@ impl Generator {
     fn draw(&mut self, into: &mut [u8]) {
         let key = self.key;
         let first = block(&key, 0);
-        self.key = core::array::from_fn(|index| u32::from_le_bytes([first[4 * index], first[4 * index + 1], first[4 * index + 2], first[4 * index + 3]]));
+        self.key = core::array::from_fn(|index| {
+            u32::from_le_bytes([first[4 * index], first[4 * index + 1], first[4 * index + 2], first[4 * index + 3]])
+        });
         let (head, rest) = into.split_at_mut(into.len().min(32));
         head.copy_from_slice(&first[32..32 + head.len()]);
         for (counter, chunk) in (1..).zip(rest.chunks_mut(64)) {

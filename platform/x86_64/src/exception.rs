@@ -1,12 +1,15 @@
-//! Exceptions of the kernel itself: each ends the machine with a dump. An NMI is how a dying core stops the others.
+//! Exceptions of the kernel itself: each ends the machine with a dump. An NMI is how a dying core stops the others,
+//! and how who runs the machine asks what it does.
 
 use crate::guard;
-use crate::instructions::{halt_forever, read_cr2};
+use crate::instructions::read_cr2;
 use crate::panic::{dying, print_trace, stop_machine};
+use crate::watch::{self, Question};
+use crate::zone::{crossing, end, inside};
 use gyre_platform::{FailedAt, Verdict};
 use log::error;
 
-/// What the entry code pushes; lowest address first.
+/// The words that the entry code pushes; lowest address first.
 #[repr(C)]
 pub(crate) struct KernelFrame {
     r15: u64,
@@ -34,9 +37,28 @@ pub(crate) struct KernelFrame {
 }
 
 const NAMES: [&str; 22] = [
-    "divide error", "debug", "NMI", "breakpoint", "overflow", "bound range", "invalid opcode", "no FPU", "double fault",
-    "coprocessor overrun", "invalid TSS", "no segment", "stack fault", "general protection", "page fault", "reserved",
-    "floating point", "alignment check", "machine check", "SIMD floating point", "virtualization", "control protection",
+    "divide error",
+    "debug",
+    "NMI",
+    "breakpoint",
+    "overflow",
+    "bound range",
+    "invalid opcode",
+    "no FPU",
+    "double fault",
+    "coprocessor overrun",
+    "invalid TSS",
+    "no segment",
+    "stack fault",
+    "general protection",
+    "page fault",
+    "reserved",
+    "floating point",
+    "alignment check",
+    "machine check",
+    "SIMD floating point",
+    "virtualization",
+    "control protection",
 ];
 
 #[unsafe(no_mangle)]
@@ -48,11 +70,8 @@ extern "C" fn gyre_on_kernel_exception(frame: &KernelFrame) -> ! {
 /// Handles NMI, machine check, double fault and the kernel's debug traps; the caller restores GS.
 #[unsafe(no_mangle)]
 extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
-    if frame.vector == 2 && dying() {
-        halt_forever();
-    }
     if frame.vector == 2 {
-        crate::watch::on_nmi(frame);
+        on_nmi(frame);
     }
     // A debug trap at the first instruction of an entry was caused by a program: it must not end the machine.
     if frame.vector == 2 || frame.vector == 1 {
@@ -65,16 +84,42 @@ extern "C" fn gyre_on_paranoid(frame: &KernelFrame) {
     stop_machine()
 }
 
+/// An NMI: another core of this instance wants this one to say its place, or the instance ends. In a zone one that nobody here has sent is
+/// the supervisor's, which takes the core; elsewhere it asks for a report.
+fn on_nmi(frame: &KernelFrame) {
+    if dying() || end::is_ending() {
+        crossing::leave();
+    }
+    let is_for_guest = crate::guest::stop::take_nmi();
+    match watch::take_question(frame) {
+        Question::Answered => {}
+        Question::Nobodys if is_for_guest => {}
+        Question::Nobodys if inside::zone_page().is_some() => crossing::leave(),
+        Question::Nobodys => crate::report::on_nmi(frame),
+    }
+}
+
 impl KernelFrame {
     /// True where kernel code was interrupted.
     pub(crate) fn is_kernels(&self) -> bool {
         self.cs & 3 == 0
+    }
+
+    /// The flags of what was interrupted.
+    pub(crate) fn flags(&self) -> u64 {
+        self.rflags
+    }
+
+    /// The instruction and the frame pointer of what was interrupted.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.rip, self.rbp)
     }
 }
 
 /// Says where a core hangs.
 pub(crate) fn dump_stuck(frame: &KernelFrame, ms: u64) {
     crate::panic::begin_dying();
+    end::write_last_words(format_args!("core {} has been in one piece of work for {ms} ms", crate::core_index()));
     error!(target: "watch", "core {} has been in one piece of work for {ms} ms", crate::core_index());
     print_registers(frame);
 }
@@ -89,7 +134,9 @@ fn overflowed_stack(frame: &KernelFrame) -> bool {
 fn dump(frame: &KernelFrame) {
     let name = NAMES.get(frame.vector as usize).copied().unwrap_or("exception");
     crate::panic::begin_dying();
-    error!(target: "exception", "{name} (vector {}, code {:#x}) in the kernel, cr2 {:#x}", frame.vector, frame.code, read_cr2());
+    let (vector, code, cr2) = (frame.vector, frame.code, read_cr2());
+    end::write_last_words(format_args!("{name} (vector {vector}, code {code:#x}) in the kernel, cr2 {cr2:#x}"));
+    error!(target: "exception", "{name} (vector {vector}, code {code:#x}) in the kernel, cr2 {cr2:#x}");
     print_registers(frame);
 }
 

@@ -2,6 +2,12 @@
 //!
 //! It stays in a core's registers after its thread has stopped there, and is saved when another thread enters that core or when the
 //! thread is parked. A core knows the owner of its registers by the address of the owner's save area.
+//!
+//! States of an [`Extended`]: in its area alone, or live (a core's registers are newer than the area).
+//! [`Extended::load`] makes it live here, [`Extended::park`] writes it back. A thread parks before another core may
+//! load it.
+//!
+//! Bytes that a program gives (signal frames, contexts) are cleaned by [`Extended::write`], so XRSTOR never faults.
 
 use crate::core_local::{block_of, core_index, this_core};
 use crate::instructions::{cpuid, xsetbv0};
@@ -46,7 +52,12 @@ pub(crate) fn start() {
     let mut area = Area([0; LEGACY_BYTES]);
     // SAFETY: the area is aligned and large enough for FXSAVE.
     unsafe { asm!("fxsave64 [{}]", in(reg) &raw mut area.0, options(nostack)) };
-    let valid = u32::from_le_bytes([area.0[MXCSR_MASK], area.0[MXCSR_MASK + 1], area.0[MXCSR_MASK + 2], area.0[MXCSR_MASK + 3]]);
+    let valid = u32::from_le_bytes([
+        area.0[MXCSR_MASK],
+        area.0[MXCSR_MASK + 1],
+        area.0[MXCSR_MASK + 2],
+        area.0[MXCSR_MASK + 3],
+    ]);
     MXCSR_VALID.store(if valid == 0 { 0xffbf } else { valid }, Ordering::Relaxed);
 }
 
@@ -55,9 +66,31 @@ pub(crate) fn has_avx() -> bool {
     MASK.load(Ordering::Relaxed) & 4 != 0
 }
 
+/// Components that are on in this kernel; 0 where the processor has no XSAVE.
+pub(crate) fn components() -> u64 {
+    MASK.load(Ordering::Relaxed)
+}
+
 fn layout() -> Layout {
     // XSAVE wants 64 bytes of alignment. The size is not zero and small.
     Layout::from_size_align(BYTES.load(Ordering::Relaxed).max(LEGACY_BYTES), 64).unwrap_or(Layout::new::<[u64; 64]>())
+}
+
+/// Saves the state in this core's registers to its owner's area, so that the owner may go on at another core.
+pub(crate) fn park_registers() {
+    let owner = &this_core().extended_owner;
+    let tag = owner.load(Ordering::Relaxed);
+    if tag != 0 {
+        save_owner(tag);
+        owner.store(0, Ordering::Release);
+    }
+}
+
+/// Saves the registers to the area of their owner.
+#[inline]
+fn save_owner(tag: u64) {
+    // SAFETY: an owner's area lives until the owner is dropped, which clears the tag.
+    unsafe { save(tag) };
 }
 
 /// A thread's extended state.
@@ -97,7 +130,7 @@ impl Extended {
     /// Puts the state into this core's registers, if it is not there. The former owner's is saved first.
     ///
     /// # Panics
-    /// Where the thread left its last core without being parked: a bug of the kernel.
+    /// If the thread left its last core without being parked: a bug of the kernel.
     #[inline]
     pub(crate) fn load(&mut self) {
         let owner = &this_core().extended_owner;
@@ -107,8 +140,7 @@ impl Extended {
         }
         assert!(!self.is_live(), "a thread left core {} without being parked", self.core);
         if before != 0 {
-            // SAFETY: an owner's area lives until the owner is dropped, which clears the tag.
-            unsafe { save(before) };
+            save_owner(before);
         }
         self.core = core_index();
         // SAFETY: the area is valid: reset, saved by hardware, or sanitised.
@@ -120,8 +152,7 @@ impl Extended {
     pub(crate) fn park(&mut self) {
         let owner = &this_core().extended_owner;
         if owner.load(Ordering::Relaxed) == self.tag() {
-            // SAFETY: our own area.
-            unsafe { save(self.tag()) };
+            save_owner(self.tag());
             owner.store(0, Ordering::Release);
         }
     }
@@ -209,7 +240,9 @@ unsafe fn save(area: u64) {
         unsafe { asm!("fxsave64 [{}]", in(reg) area, options(nostack)) };
     } else {
         // SAFETY: as the caller says.
-        unsafe { asm!("xsave64 [{}]", in(reg) area, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack)) };
+        unsafe {
+            asm!("xsave64 [{}]", in(reg) area, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack))
+        };
     }
 }
 
@@ -222,6 +255,8 @@ unsafe fn restore(area: u64) {
         unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack)) };
     } else {
         // SAFETY: as the caller says.
-        unsafe { asm!("xrstor64 [{}]", in(reg) area, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack)) };
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) area, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack))
+        };
     }
 }

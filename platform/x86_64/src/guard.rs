@@ -5,9 +5,10 @@
 //! layer was ([`judge`]), and whoever has set the judge answers for the layers above.
 //!
 //! Stacks: the heap and the runtime's locks are not entered with little stack left. The work that uses up a stack so fails at such a
-//! place, with nothing of this layer open, and not at the guard page, which may be reached within anything.
+//! place, with nothing of this layer open, and not at the guard page, which may be reached within anything. There it also sees that it was
+//! asked to end: who asks raises the floor above any stack.
 
-use crate::core_local::{CoreLocal, offset, this_core};
+use crate::core_local::{CoreLocal, block_of, offset, this_core};
 use crate::kernel_map::STACK_BYTES;
 use crate::panic::Places;
 use core::arch::{asm, global_asm};
@@ -35,13 +36,14 @@ gyre_guarded:
     push r13
     push r14
     push r15
-    push rdi
-    mov [rdi], rsp
-    mov rdi, rdx
-    call rsi
+    push qword ptr gs:[{POINT}]
+    mov gs:[{POINT}], rsp
+    mov rax, rdi
+    mov rdi, rsi
+    call rax
     xor eax, eax
 2:
-    add rsp, 8
+    pop qword ptr gs:[{POINT}]
     pop r15
     pop r14
     pop r13
@@ -55,17 +57,19 @@ gyre_resume:
     mov rsp, rdi
     mov eax, 1
     jmp 2b
-"#
+"#,
+    POINT = const offset::RESUME_POINT,
 );
 
 unsafe extern "C" {
-    /// Stores the point, calls `work` and answers 0; 1 where the core came back by `gyre_resume`.
-    fn gyre_guarded(point: *mut u64, work: extern "C" fn(*mut u8), context: *mut u8) -> u64;
-    /// Goes back to a point that `gyre_guarded` stored.
+    /// Makes this the core's point, calls `work`, makes the point before the core's again and answers 0; 1 where the core came back by
+    /// `gyre_resume`.
+    fn gyre_guarded(work: extern "C" fn(*mut u8), context: *mut u8) -> u64;
+    /// Goes back to a point of this core.
     fn gyre_resume(point: u64) -> !;
 }
 
-/// Who decides for the layers above; 0 for nobody.
+/// The function that decides for the layers above; 0 for none.
 static JUDGE: AtomicUsize = AtomicUsize::new(0);
 static FAILURES: CoreLocal<Failure> = CoreLocal::new([const { Failure::new() }; CORES_MAX]);
 
@@ -75,25 +79,19 @@ pub fn set_judge(judge: fn(FailedAt) -> Verdict) {
     JUDGE.store(judge as usize, Ordering::Release);
 }
 
-extern "C" fn run<F: FnOnce()>(context: *mut u8) {
-    // SAFETY: `guarded` gives an Option of this type that lives until it returns.
-    if let Some(work) = unsafe { (*context.cast::<Option<F>>()).take() } {
-        work();
-    }
+extern "C" fn run<F: FnMut()>(context: *mut u8) {
+    // SAFETY: `guarded` gives work of this type that lives until it returns.
+    unsafe { (*context.cast::<F>())() }
 }
 
-/// Runs `work`.
+/// Runs `work`, once.
 ///
 /// # Errors
 /// [`GivenUp`] where it failed and the failure was contained. [`last_failure`] tells about it.
 #[inline(always)]
-pub fn guarded<F: FnOnce()>(work: F) -> Result<(), GivenUp> {
-    let point = &this_core().resume_point;
-    let outer = point.get();
-    let mut work = Some(work);
+pub fn guarded<F: FnMut()>(mut work: F) -> Result<(), GivenUp> {
     // SAFETY: the frame of the call stays until it returns, once, by either way.
-    let ended = unsafe { gyre_guarded(point.as_ptr(), run::<F>, (&raw mut work).cast()) };
-    point.set(outer);
+    let ended = unsafe { gyre_guarded(run::<F>, (&raw mut work).cast()) };
     if ended == 0 { Ok(()) } else { Err(GivenUp) }
 }
 
@@ -139,43 +137,88 @@ pub(crate) fn give_up(message: &dyn Display, rip: u64, rbp: u64) -> ! {
 
 /// From here on the core runs on the stack that ends at `top`.
 pub(crate) fn watch_stack(top: u64) {
-    let start = top - STACK_BYTES;
-    this_core().heap_floor.set(start + HEAP_STACK_BYTES);
-    this_core().lock_floor.set(start + LOCK_STACK_BYTES);
+    this_core().stack_start.set(top - STACK_BYTES);
+    lower_floors();
 }
 
 /// A core that dies may use all of its stack, and other stacks.
 pub(crate) fn forget_stack() {
-    this_core().heap_floor.set(0);
-    this_core().lock_floor.set(0);
+    this_core().stack_start.set(0);
+    lower_floors();
+}
+
+/// Makes a core look at its next point of failure why it is stopped there, on whatever stack it is.
+pub(crate) fn raise_floors(core: usize) {
+    block_of(core).lock_floor.store(u64::MAX, Ordering::Release);
+    block_of(core).heap_floor.store(u64::MAX, Ordering::Release);
+}
+
+/// This core is stopped only by what its stack lacks.
+pub(crate) fn lower_floors() {
+    let core = this_core();
+    let floor = |bytes: u64| if core.stack_start.get() == 0 { 0 } else { core.stack_start.get() + bytes };
+    core.lock_floor.store(floor(LOCK_STACK_BYTES), Ordering::Relaxed);
+    core.heap_floor.store(floor(HEAP_STACK_BYTES), Ordering::Relaxed);
 }
 
 /// True for an address in the guard below this core's stack.
 pub(crate) fn is_below_stack(address: u64) -> bool {
-    let start = this_core().heap_floor.get().saturating_sub(HEAP_STACK_BYTES);
+    let start = this_core().stack_start.get();
     (start.saturating_sub(OVERFLOW_BYTES)..start + 64).contains(&address)
 }
 
-/// Fails, with nothing open, where the stack is nearly used up. Who takes a lock calls this before.
+/// A point at which the work in hand may fail, with nothing open: where the stack is nearly used up, or where another core asked this one
+/// to end its work. Who takes a lock passes it before. One comparison tells of both.
 #[inline(always)]
-pub fn check_stack() {
+pub fn failure_point() {
     // SAFETY: compares registers with a word of this core's block.
     unsafe {
-        asm!("cmp rsp, gs:[{}]", "jb {}", const offset::LOCK_FLOOR, label { stack_is_used_up() }, options(readonly, nostack));
+        asm!("cmp rsp, gs:[{}]", "jb {}", const offset::LOCK_FLOOR, label { stopped(LOCK_STACK_BYTES) }, options(readonly, nostack));
     }
 }
 
-/// The same for the heap.
+/// Like [`failure_point`], for work that takes memory from the heap.
+#[inline(always)]
+pub(crate) fn heap_failure_point() {
+    // SAFETY: compares registers with a word of this core's block.
+    unsafe {
+        asm!("cmp rsp, gs:[{}]", "jb {}", const offset::HEAP_FLOOR, label { stopped(HEAP_STACK_BYTES) }, options(readonly, nostack));
+    }
+}
+
+/// Fails if the stack is nearly used up; called before memory is given back to the heap.
 #[inline(always)]
 pub(crate) fn check_heap_stack() {
     // SAFETY: compares registers with a word of this core's block.
     unsafe {
-        asm!("cmp rsp, gs:[{}]", "jb {}", const offset::HEAP_FLOOR, label { stack_is_used_up() }, options(readonly, nostack));
+        asm!("cmp rsp, gs:[{}]", "jb {}", const offset::HEAP_FLOOR, label { check_stack(HEAP_STACK_BYTES) }, options(readonly, nostack));
     }
 }
 
 #[cold]
 #[inline(never)]
-fn stack_is_used_up() -> ! {
-    panic!("the stack is used up")
+fn stopped(bytes: u64) {
+    check_stack(bytes);
+    if crate::watch::asked_to_end() == 0 {
+        // The question was taken back while it was asked.
+        lower_floors();
+    }
+    crate::watch::safe_point();
+}
+
+#[cold]
+#[inline(never)]
+fn check_stack(bytes: u64) {
+    let start = this_core().stack_start.get();
+    if start != 0 && stack_pointer() < start + bytes {
+        panic!("the stack is used up");
+    }
+}
+
+#[inline(always)]
+fn stack_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
 }

@@ -17,7 +17,9 @@ pub(crate) fn rdtsc() -> u64 {
 pub(crate) unsafe fn rdmsr(register: u32) -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: the caller says that the register exists.
-    unsafe { asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
+    };
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -86,7 +88,15 @@ macro_rules! write_registers {
         }
     )*};
 }
-write_registers!(write_cr0 "cr0", write_cr3 "cr3", write_cr4 "cr4");
+write_registers!(write_cr0 "cr0", write_cr3 "cr3", write_cr4 "cr4", write_cr8 "cr8");
+
+/// Drops everything from this core's TLB, global pages too: a change of CR4.PGE does (SDM vol. 3, 4.10.4.1).
+pub(crate) fn flush_global() {
+    // SAFETY: the bit has its old value at the end, and no page is reached by a right that only the bit gives.
+    unsafe {
+        asm!("mov {0}, cr4", "btc {0}, 7", "mov cr4, {0}", "btc {0}, 7", "mov cr4, {0}", out(reg) _, options(nostack))
+    };
+}
 
 /// Drops one page from this core's TLB.
 #[inline(always)]
@@ -113,11 +123,24 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     [result.eax, result.ebx, result.ecx, result.edx]
 }
 
+/// Reads the extended control register XCR0.
+///
+/// # Safety
+/// CR4.OSXSAVE must be set.
+pub(crate) unsafe fn xgetbv0() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: as the caller says.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
 /// Sets the extended control register XCR0.
 ///
 /// # Safety
 /// CR4.OSXSAVE must be set and the mask supported.
 pub(crate) unsafe fn xsetbv0(mask: u64) {
     // SAFETY: as the caller says.
-    unsafe { asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nomem, nostack)) };
+    unsafe {
+        asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nomem, nostack))
+    };
 }

@@ -2,9 +2,9 @@
 
 use crate::acpi::Tables;
 use crate::apic;
-use crate::console;
 use crate::instructions::outb;
 use crate::kernel_map;
+use crate::serial;
 use crate::user_entry::VECTOR_FIRST_EVENT;
 use gyre_platform::Events;
 
@@ -27,5 +27,5 @@ pub(crate) fn start(tables: &Tables) {
     let vector = VECTOR_FIRST_EVENT as u32 + Events::CONSOLE.trailing_zeros();
     write(0x10 + 2 * pin + 1, apic::id() << 24);
     write(0x10 + 2 * pin, vector | u32::from(low) << 13 | u32::from(level) << 15);
-    console::enable_receive_interrupt();
+    serial::enable_receive_interrupt();
 }

@@ -66,9 +66,13 @@ fn new_table() -> Option<u64> {
 }
 
 fn map_page(va: u64, pa: u64, rights: u64) -> Result<(), OutOfMemory> {
+    map_page_from(va, pa | rights, &mut new_table)
+}
+
+fn map_page_from(va: u64, entry: u64, supply: &mut dyn FnMut() -> Option<u64>) -> Result<(), OutOfMemory> {
     // SAFETY: kernel tables are never freed; new tables are zeroed frames of ours.
-    let slot = unsafe { find_or_make(root(), va, 1, UPPER, new_table) }.ok_or(OutOfMemory)?;
-    slot.set(pa | rights);
+    let slot = unsafe { find_or_make(root(), va, 1, UPPER, supply) }.ok_or(OutOfMemory)?;
+    slot.set(entry);
     Ok(())
 }
 
@@ -89,11 +93,16 @@ fn map_range(va: u64, pa: u64, bytes: u64, rights: u64) -> Result<(), OutOfMemor
     Ok(())
 }
 
-/// Makes the kernel's half. `delta` is the distance of the image from its link address.
+/// Makes the kernel's half. `delta` is the distance of the image from its link address; `shared` is memory that is not free and yet written.
 ///
 /// # Errors
 /// [`OutOfMemory`] where the boot memory is too small.
-pub(crate) fn build(delta: u64, memory: &[MemoryRegion], modules: &[MemoryRegion], low_page: Option<u64>) -> Result<(), OutOfMemory> {
+pub(crate) fn build(
+    delta: u64,
+    memory: &[MemoryRegion],
+    modules: &[MemoryRegion],
+    shared: Option<MemoryRegion>,
+) -> Result<(), OutOfMemory> {
     ROOT.store(new_table().ok_or(OutOfMemory)?, Ordering::Release);
     let sections = [
         ((&raw const gyre_image_start) as u64, (&raw const gyre_rodata_start) as u64, CODE),
@@ -112,8 +121,8 @@ pub(crate) fn build(delta: u64, memory: &[MemoryRegion], modules: &[MemoryRegion
         let end = (module.start.0 + module.bytes).next_multiple_of(PAGE);
         map_range(DIRECT_MAP + start, start, end - start, CONSTANT)?;
     }
-    if let Some(page) = low_page {
-        map_page(DIRECT_MAP + page, page, DATA)?;
+    if let Some(region) = shared {
+        map_range(DIRECT_MAP + region.start.0, region.start.0, region.bytes, DATA)?;
     }
     for area in [DEVICE_MAP, FRAME_INFO, STACKS] {
         // SAFETY: as in `map_page`.
@@ -122,16 +131,90 @@ pub(crate) fn build(delta: u64, memory: &[MemoryRegion], modules: &[MemoryRegion
     Ok(())
 }
 
+/// Maps the descriptions of all lots in which the region has a part: the allocator looks at a frame's neighbours.
 fn map_frame_info(region: &MemoryRegion) -> Result<(), OutOfMemory> {
-    let start = raw::info_address(region.start.0) / PAGE * PAGE;
-    let end = raw::info_address(region.start.0 + region.bytes).next_multiple_of(PAGE);
+    map_frame_info_from(region, &mut new_table)
+}
+
+fn map_frame_info_from(region: &MemoryRegion, supply: &mut dyn FnMut() -> Option<u64>) -> Result<(), OutOfMemory> {
+    let start = raw::info_address(region.start.0 / LARGE_BYTES * LARGE_BYTES);
+    let end = raw::info_address((region.start.0 + region.bytes).next_multiple_of(LARGE_BYTES));
     for va in (start..end).step_by(PAGE_BYTES) {
-        // Two regions may share a page of descriptions.
+        // Two regions may lie in one lot, and a lot may have been here before.
         if !is_mapped(va) {
-            map_page(va, new_table().ok_or(OutOfMemory)?, DATA)?;
+            let page = supply().ok_or(OutOfMemory)?;
+            map_page_from(va, page | DATA, supply)?;
         }
     }
     Ok(())
+}
+
+/// Whose memory lies in a region that was to be mapped beside this instance's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Foreign {
+    /// Another's; it is mapped now.
+    Mapped,
+    /// This instance's, some of it at least: nothing was changed.
+    Own,
+}
+
+/// Maps whole lots of other holders at their place in the direct map, and describes their frames as foreign.
+///
+/// # Errors
+/// [`OutOfMemory`] where there is none for tables.
+pub(crate) fn map_foreign(region: &MemoryRegion) -> Result<Foreign, OutOfMemory> {
+    NEXT_DEVICE.with(|_| {
+        let mut pages = (region.start.0..region.start.0 + region.bytes).step_by(PAGE_BYTES);
+        if pages.any(|pa| is_mapped(DIRECT_MAP + pa) && !is_known_foreign(pa)) || is_image(region) {
+            return Ok(Foreign::Own);
+        }
+        map_frame_info(region)?;
+        raw::note_foreign(region);
+        map_range(DIRECT_MAP + region.start.0, region.start.0, region.bytes, DATA)?;
+        Ok(Foreign::Mapped)
+    })
+}
+
+fn is_known_foreign(pa: u64) -> bool {
+    is_mapped(raw::info_address(pa)) && raw::is_foreign(pa)
+}
+
+/// True where a region meets the image, which the direct map leaves out.
+pub(crate) fn is_image(region: &MemoryRegion) -> bool {
+    let (start, end) = image_bounds();
+    let first = slot_of(start).map_or(0, |slot| (slot.get() & ADDRESS) / LARGE_BYTES * LARGE_BYTES);
+    let last = first + (end - start);
+    region.start.0 < last && first < region.start.0 + region.bytes
+}
+
+/// Maps whole lots of memory that come to the instance. Those that are mapped already are not new.
+///
+/// # Errors
+/// [`OutOfMemory`] for tables; then none is mapped that was not before.
+pub(crate) fn map_lots(region: &MemoryRegion) -> Result<(), OutOfMemory> {
+    let lots = || (region.start.0..region.start.0 + region.bytes).step_by(LARGE_BYTES as usize);
+    let mapped = lots().try_for_each(|pa| set_entry(DIRECT_MAP + pa, 2, pa | DATA | LARGE));
+    if mapped.is_err() {
+        unmap_lots(region);
+    }
+    mapped
+}
+
+/// Takes lots out of the direct map. Each core flushes global translations before others get the memory.
+pub(crate) fn unmap_lots(region: &MemoryRegion) {
+    for pa in (region.start.0..region.start.0 + region.bytes).step_by(LARGE_BYTES as usize) {
+        if let Some(slot) = slot_of(DIRECT_MAP + pa) {
+            slot.set(0);
+        }
+    }
+}
+
+/// Maps the descriptions of lots in pages of `supply`, zeroed.
+///
+/// # Errors
+/// [`OutOfMemory`] if the supply ends.
+pub(crate) fn describe_lots(region: &MemoryRegion, supply: &mut dyn FnMut() -> Option<u64>) -> Result<(), OutOfMemory> {
+    NEXT_DEVICE.with(|_| map_frame_info_from(region, supply))
 }
 
 /// Maps the stacks of a core and returns the top of its main stack and of its interrupt stacks. Everything between them stays
@@ -177,7 +260,38 @@ pub(crate) fn map_device(pa: u64, bytes: u64) -> Result<u64, OutOfMemory> {
     })
 }
 
-/// What is wrong with the rights of the kernel's half: pages writable and executable, user pages.
+/// Maps a page of 2 MiB at an address of the device area, with this entry.
+///
+/// # Errors
+/// [`OutOfMemory`] where there is none for tables.
+pub(crate) fn map_lot(va: u64, entry: u64) -> Result<(), OutOfMemory> {
+    set_entry(va, 2, entry)
+}
+
+/// Maps a page of 4 KiB at an address of the device area, with this entry.
+///
+/// # Errors
+/// As [`map_lot`].
+pub(crate) fn map_shared(va: u64, entry: u64) -> Result<(), OutOfMemory> {
+    set_entry(va, 1, entry)
+}
+
+fn set_entry(va: u64, level: u32, entry: u64) -> Result<(), OutOfMemory> {
+    NEXT_DEVICE.with(|_| {
+        // SAFETY: kernel tables are never freed, and one core at a time makes new ones here.
+        let slot = unsafe { find_or_make(root(), va, level, UPPER, new_table) }.ok_or(OutOfMemory)?;
+        slot.set(entry);
+        Ok(())
+    })
+}
+
+/// The entry that maps a kernel address.
+pub(crate) fn slot_of(va: u64) -> Option<Slot> {
+    // SAFETY: kernel tables are never freed.
+    unsafe { find(root(), va) }.map(|(slot, _)| slot)
+}
+
+/// Returns the first fault in the rights of the kernel's half: a page that is writable and executable, or a user page.
 pub fn check_rights() -> (usize, usize) {
     let (mut writable_code, mut user) = (0, 0);
     // SAFETY: kernel tables are never freed.
@@ -196,6 +310,11 @@ pub fn count_low_pages() -> usize {
     // SAFETY: kernel tables are never freed.
     unsafe { for_each_leaf(root(), 0, 256, &mut |_| count += 1) };
     count
+}
+
+/// The top of the main stack of a core.
+pub(crate) fn stack_top(core: usize) -> u64 {
+    STACKS + core as u64 * STACK_STRIDE + STACK_STRIDE / 2 + STACK_BYTES
 }
 
 /// Bytes of this core's stack that were never used; the lower end of a stack starts as zeros.

@@ -13,77 +13,143 @@ extern crate alloc;
 
 mod acpi;
 mod boot;
+pub mod guest;
 mod list;
 mod memory;
+mod paging;
 mod rate;
-
-macro_rules! machine_modules {
-    ($($(#[$attribute:meta])* $visible:vis mod $name:ident;)*) => {$(
-        #[cfg(target_os = "none")]
-        $(#[$attribute])*
-        $visible mod $name;
-    )*};
-}
-
-machine_modules! {
-    mod apic;
-    mod console;
-    mod copy;
-    mod core_local;
-    mod descriptors;
-    mod dma;
-    mod entropy;
-    mod exception;
-    mod extended;
-    mod guard;
-    mod instructions;
-    pub mod interrupts;
-    mod io_apic;
-    mod kernel_map;
-    mod lock;
-    mod mmio;
-    mod msix;
-    mod page_table;
-    mod paging;
-    mod panic;
-    mod pci;
-    mod pci_assign;
-    mod power;
-    mod rtc;
-    mod smp;
-    mod time;
-    mod user;
-    mod user_entry;
-    mod watch;
-}
+mod zone;
 
 #[cfg(target_os = "none")]
+mod apic;
+#[cfg(target_os = "none")]
+mod begin_again;
+#[cfg(target_os = "none")]
+mod console;
+#[cfg(target_os = "none")]
+mod copy;
+#[cfg(target_os = "none")]
+mod core_local;
+#[cfg(target_os = "none")]
+mod descriptors;
+#[cfg(target_os = "none")]
+mod dma;
+#[cfg(target_os = "none")]
+mod entropy;
+#[cfg(target_os = "none")]
+mod exception;
+#[cfg(target_os = "none")]
+mod extended;
+#[cfg(target_os = "none")]
+mod guard;
+#[cfg(target_os = "none")]
+mod held;
+#[cfg(target_os = "none")]
+mod instructions;
+#[cfg(target_os = "none")]
+pub mod interrupts;
+#[cfg(target_os = "none")]
+mod io_apic;
+#[cfg(target_os = "none")]
+mod kernel_map;
+#[cfg(target_os = "none")]
+mod lock;
+#[cfg(target_os = "none")]
+mod mmio;
+#[cfg(target_os = "none")]
+mod msix;
+#[cfg(target_os = "none")]
+mod note;
+#[cfg(target_os = "none")]
+mod online;
+#[cfg(target_os = "none")]
+mod page_table;
+#[cfg(target_os = "none")]
+mod panic;
+#[cfg(target_os = "none")]
+mod pci;
+#[cfg(target_os = "none")]
+mod pci_assign;
+#[cfg(target_os = "none")]
+mod power;
+#[cfg(target_os = "none")]
+mod report;
+#[cfg(target_os = "none")]
+mod rtc;
+#[cfg(target_os = "none")]
+mod serial;
+#[cfg(target_os = "none")]
+mod smp;
+#[cfg(target_os = "none")]
+mod time;
+#[cfg(target_os = "none")]
+mod turns;
+#[cfg(target_os = "none")]
+mod user;
+#[cfg(target_os = "none")]
+mod user_entry;
+#[cfg(target_os = "none")]
+mod watch;
+
+#[cfg(all(target_os = "none", feature = "attacks"))]
+pub use self::zone::attacks::attempt;
+#[cfg(target_os = "none")]
 pub use self::{
-    apic::{clear_timer, set_timer, wake_core},
-    boot::start::{boot_module, command_line, command_line_value, zone},
+    apic::{clear_timer, ring_core, ring_link, set_timer, wake_core},
+    begin_again::begin_again,
+    boot::start::{boot_module, command_line, command_line_value, is_supervisor, zone},
     console::{console_read, console_write},
-    core_local::{core_count, core_index, take_events},
+    core_local::{core_count, core_index, hardware_id, online_cores, post_event_here, take_events},
     dma::{DmaBuffer, dma_fence},
     entropy::{add_random, fill_random},
-    guard::{check_stack, guarded, last_failure, set_judge},
+    guard::{failure_point, guarded, last_failure, set_judge},
+    held::{change_lock_word, clear_held_locks, count_held, discount_held, held_locks, lock_word, lock_word_of},
     interrupts::{idle, interrupt_window},
     kernel_map::{check_rights, count_low_pages, stack_bytes_unused},
     memory::frame::{Frame, set_memory_meter, viewing},
+    memory::leaving::LotUse,
+    memory::lots::{
+        JoinError, begin_leaving, finish_leaving, forget_lots, has_left, join_lots, lot_use, own_lots, stay,
+    },
     memory::memory_statistics,
-    memory::raw::{free_bytes, set_frame_floor},
+    memory::raw::{empty_frame_cache, free_bytes, set_frame_floor},
     mmio::Mmio,
-    msix::{attach_interrupt, detach_interrupt, interrupt_entries},
+    msix::{
+        attach_interrupt, detach_interrupt, interrupt_entries, move_interrupts, reserve_line, rest_interrupt,
+        return_interrupts,
+    },
+    note::{note, noted},
+    online::{come_online, go_offline, park_registers},
     page_table::{PageTable, TableRoot, flush_all_local, flush_page_local},
     panic::PANIC_CODE,
     pci::{ListedFunction, PciDevice, pci_devices, pci_listing},
-    power::{NO_START_CODE, shut_down},
-    smp::start_cores,
-    time::{boot_cycles, clock_scale, cycles_per_ms, now, set_wall_clock_ns, wall_clock_ns},
+    power::refuse,
+    smp::{Arrival, NotStarted, fetch_core, give_up_core, start_cores},
+    time::{boot_cycles, clock_scale, cycles_per_ms, now, set_wall_clock_ns, timer_rate, wall_clock_ns},
+    turns::{replace_turns, take_turn, turns_left},
     user::{UserContext, enter_user},
     watch::{
-        STUCK_CODE, ask_to_end, asked_to_end, end_unreachable, forget_asked, mark_work, safe_point, set_end_hook,
-        show_stuck, work_mark, work_mark_of,
+        STUCK_CODE, ask_to_end, asked_to_end, end_unreachable, forget_asked, knock, knocks_answered_by, mark_work,
+        pass_safe_point, ran_since_asked, set_end_hook, show_stuck, work_mark, work_mark_of,
     },
+    zone::breach::{Breach, Deed},
+    zone::calls::{CorePlace, NoAnswer, ZoneEntry, call_core, core_place, park_core},
+    zone::clearing::{ClearError, Clearing, clear_lots},
+    zone::crossing::return_core,
+    zone::devices::{DeviceStuck, settle},
+    zone::end::end_instance,
+    zone::functions::join_function,
+    zone::image::{PristineImage, pristine_image},
+    zone::inside::{beat, ring_supervisor, supervisor_asks_to_end, tell_standing, zone_page, zone_plan},
+    zone::instance::Instance,
+    zone::instance_plan::{InstancePlan, PlanError},
+    zone::lots::{LotState, last_holder, lot_state},
+    zone::making::prepare_instance,
+    zone::pool::{LOT_BYTES, Pool, pool},
+    zone::reset::{Force, Progress, Reset, reset_core, reset_core_by},
+    zone::shared_lot::{ShareError, SharedLot, share_lot},
+    zone::stop::{Stop, StopError},
+    zone::wall::has_walls,
 };
 pub use memory::MemoryStatistics;
 
@@ -91,7 +157,7 @@ pub use memory::MemoryStatistics;
 ///
 /// ```ignore
 /// gyre_x86_64::entry!(main);
-/// fn main() -> ! { gyre_x86_64::shut_down(0) }
+/// fn main() -> ! { gyre_x86_64::end_instance(0) }
 /// ```
 ///
 /// Words of the command line that this kernel knows, beside those of the platform, are declared with it:

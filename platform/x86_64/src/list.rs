@@ -20,6 +20,19 @@ impl<T: Copy, const N: usize> List<T, N> {
         Some(())
     }
 
+    /// Keeps the things of which this is true, in their order.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        let before = *self;
+        self.count = 0;
+        // There are no more than before.
+        before.as_slice().iter().filter(|item| is_kept(item)).for_each(|item| _ = self.push(*item));
+    }
+
+    /// The thing that was added last.
+    pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
+        self.items[..self.count].last_mut()
+    }
+
     /// The things.
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.items[..self.count]

@@ -32,6 +32,18 @@ impl<T> SpinLock<T> {
         result
     }
 
+    /// Runs `action` alone, or beside whoever holds the lock if that does not open for so many looks. For a core that must not wait: its own
+    /// interrupted work may hold it.
+    pub(crate) fn alone_or_beside<R>(&self, looks: u32, action: impl FnOnce() -> R) -> R {
+        let take = || self.locked.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let is_taken = (0..looks).any(|_| take());
+        let result = action();
+        if is_taken {
+            self.locked.store(false, Ordering::Release);
+        }
+        result
+    }
+
     /// Opens the lock by force, for a core that dies and wants to say why.
     pub(crate) fn break_open(&self) {
         self.locked.store(false, Ordering::Release);

@@ -33,6 +33,9 @@ macro_rules! accessors {
 }
 
 impl Mmio {
+    /// Memory of a device that is not there.
+    pub(crate) const NOTHING: Mmio = Mmio { start: 0, bytes: 0 };
+
     /// Maps device memory. The mapping stays for good.
     ///
     /// # Errors

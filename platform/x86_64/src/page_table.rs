@@ -1,6 +1,17 @@
 //! Page tables of programs. The lower half is a table's own, the upper half is the kernel's, shared by all.
+//!
+//! * A [`PageTable`] is changed by one holder (`&mut`). A [`TableRoot`] keeps the root whole while cores run in it,
+//!   also after the table was dropped.
+//! * The caller flushes: after rights shrink, and before a frame that was mapped is used again. New mappings need no
+//!   flush. Large and single pages are joined and split without a moment in which an address leads elsewhere.
+//! * A core says by two words which root it uses and which it is about to use, so that a flush reaches it in between.
+//! * States of a root: held, dropped while a core has it loaded (it is on the list of dropped ones), freed. A core
+//!   leaves a dropped table when it takes its events.
+//!
+//! Frames that are mapped belong to the callers; tables are frames of the activity that caused them. Source: SDM vol.
+//! 3, 4.5.
 
-use crate::core_local::{block_of, core_count, this_core};
+use crate::core_local::{block_of, online, this_core};
 use crate::instructions::{invlpg, read_cr3, write_cr3};
 use crate::kernel_map;
 use crate::lock::SpinLock;
@@ -20,7 +31,7 @@ pub struct PageTable {
     root: TableRoot,
 }
 
-/// What a core loads to run in an address space: stays whole as long as somebody holds it, also while the [`PageTable`] is
+/// The root that a core loads to run in an address space. It stays whole as long as it is held, also while the [`PageTable`] is
 /// locked, changed or already dropped.
 ///
 /// Holders are counted in the description of the root's frame, so that making a table allocates nothing that could not be refused.
@@ -43,7 +54,7 @@ impl TableRoot {
         }
     }
 
-    /// What is mapped at the page that holds `va`, at this moment.
+    /// Returns the mapping of the page that holds `va`, at this moment.
     #[inline]
     pub(crate) fn query(&self, va: Va) -> Option<Mapping> {
         let (slot, level) = find_user(self.0, va)?;
@@ -69,7 +80,7 @@ impl PageTable {
         Ok(PageTable { root: TableRoot(root) })
     }
 
-    /// What a core loads to run in this address space.
+    /// Returns the root that a core loads to run in this address space.
     pub fn root(&self) -> TableRoot {
         self.root.clone()
     }
@@ -79,7 +90,8 @@ impl PageTable {
     /// # Errors
     /// [`MapError`].
     pub fn map(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<(), MapError> {
-        if va.0 >= USER_END || va.page_offset() != 0 || !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0 {
+        if va.0 >= USER_END || va.page_offset() != 0 || !pa.0.is_multiple_of(PAGE_BYTES as u64) || pa.0 & !ADDRESS != 0
+        {
             return Err(MapError::BadAddress);
         }
         // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
@@ -97,7 +109,11 @@ impl PageTable {
     /// # Errors
     /// [`MapError`].
     pub fn map_large(&mut self, va: Va, pa: Pa, flags: MapFlags) -> Result<Option<Frame>, MapError> {
-        if va.0 >= USER_END || !va.0.is_multiple_of(LARGE_BYTES) || !pa.0.is_multiple_of(LARGE_BYTES) || pa.0 & !ADDRESS != 0 {
+        if va.0 >= USER_END
+            || !va.0.is_multiple_of(LARGE_BYTES)
+            || !pa.0.is_multiple_of(LARGE_BYTES)
+            || pa.0 & !ADDRESS != 0
+        {
             return Err(MapError::BadAddress);
         }
         // SAFETY: `&mut self` keeps the tables; new ones are zeroed frames of ours.
@@ -177,7 +193,7 @@ impl PageTable {
     }
 
     /// Removes all pages from `start` to `end` and tells `removed` of each. The caller flushes TLBs before the frames are reused.
-    pub fn unmap_range(&mut self, start: Va, end: Va, removed: &mut dyn FnMut(Va)) {
+    pub fn unmap_range(&mut self, start: Va, end: Va, mut removed: impl FnMut(Va)) {
         let remove = |first, count| {
             let Some(slot) = self.find(Va(first)) else { return Ok(()) };
             for number in 0..count {
@@ -198,14 +214,21 @@ impl PageTable {
     ///
     /// # Errors
     /// [`MapError`]; some pages may have lost the right then.
-    pub fn share_range(&mut self, other: &mut PageTable, start: Va, end: Va, lost: &mut dyn FnMut(Va)) -> Result<(), MapError> {
+    pub fn share_range(
+        &mut self,
+        other: &mut PageTable,
+        start: Va,
+        end: Va,
+        lost: &mut dyn FnMut(Va),
+    ) -> Result<(), MapError> {
         if start.0 > end.0 || end.0 > USER_END {
             return Err(MapError::BadAddress);
         }
         for_each_table(start, end, |first, count| {
             let Some(from) = self.find(Va(first)) else { return Ok(()) };
             // SAFETY: `&mut other` keeps its tables; new ones are zeroed frames of ours.
-            let into = unsafe { find_or_make(other.root.0, first, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
+            let into =
+                unsafe { find_or_make(other.root.0, first, 1, UPPER, take_table) }.ok_or(MapError::OutOfMemory)?;
             for number in 0..count {
                 let from = from.ahead(number);
                 let entry = from.get();
@@ -232,7 +255,7 @@ impl PageTable {
         Some(mapping_of(slot.swap(entry_of(Pa(before & ADDRESS), flags))))
     }
 
-    /// What is mapped at the page that holds `va`.
+    /// Returns the mapping of the page that holds `va`.
     #[inline]
     pub fn query(&self, va: Va) -> Option<Mapping> {
         self.root.query(va)
@@ -325,7 +348,7 @@ impl Drop for TableRoot {
             *head = frame_number(self.0);
         });
         DROPPED_COUNT.fetch_add(1, Ordering::SeqCst);
-        (0..core_count()).filter(|core| elsewhere >> core & 1 == 1).for_each(crate::wake_core);
+        online().filter(|core| elsewhere >> core & 1 == 1).for_each(crate::wake_core);
     }
 }
 
@@ -379,7 +402,7 @@ fn active_cores(root: u64) -> u64 {
         let block = block_of(core);
         block.entering_root.load(Ordering::SeqCst) == root || block.loaded_root.load(Ordering::SeqCst) == root
     };
-    (0..core_count()).filter(|core| uses(*core)).fold(0, |mask, core| mask | 1 << core)
+    online().filter(|core| uses(*core)).fold(0, |mask, core| mask | 1 << core)
 }
 
 /// Loads a root on this core. Both words say so until the old one is gone, so that whoever changes either table sees this core.

@@ -1,4 +1,16 @@
 //! Entries and walks of four-level page tables (SDM vol. 3, 4.5), used for the kernel's half and for programs alike.
+//!
+//! The kernel's half has five areas: the direct map of the zone's memory, device memory, descriptions of frames,
+//! stacks, and the image. Their starts are the constants below.
+//!
+//! * [`reach`] turns a physical address into one that the kernel reads: the address itself under the loader's map,
+//!   later its place in the direct map.
+//! * A [`Slot`] is one entry. Hardware sets ACCESSED and DIRTY in it at any time, so reads are volatile and a removal
+//!   swaps.
+//! * [`find`] walks without making tables; [`find_or_make`] takes frames for those that are missing.
+//!
+//! Walks are bounded by the four levels. The unsafe functions want a root of this kernel whose tables nobody frees
+//! meanwhile.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,12 +45,17 @@ pub(crate) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 pub(crate) const LARGE_BYTES: u64 = 2 << 20;
 const ENTRIES: u64 = 512;
 
-/// What to add to a physical address to reach it: 0 under the loader's identity map, then [`DIRECT_MAP`].
+/// The offset from a physical address to the mapping that reaches it: 0 under the loader's identity map, then [`DIRECT_MAP`].
 static REACH: AtomicU64 = AtomicU64::new(0);
 
 /// Changes how physical memory is reached; boot only.
 pub(crate) fn reach_through_direct_map() {
     REACH.store(DIRECT_MAP, Ordering::Release);
+}
+
+/// True as long as boot's mapping is loaded, in which the first 4 GiB lie at their own addresses.
+pub(crate) fn is_under_boot_mapping() -> bool {
+    REACH.load(Ordering::Relaxed) == 0
 }
 
 /// The address under which the kernel reaches memory of its zone.
@@ -96,7 +113,10 @@ impl Slot {
 /// # Safety
 /// Both must be tables of this kernel; the target is the caller's alone and the source does not change meanwhile.
 pub(crate) unsafe fn copy_entries(from: u64, into: u64, first: u64, count: u64) {
-    let (from, into) = ((reach(from) as *const u64).wrapping_add(first as usize), (reach(into) as *mut u64).wrapping_add(first as usize));
+    let (from, into) = (
+        (reach(from) as *const u64).wrapping_add(first as usize),
+        (reach(into) as *mut u64).wrapping_add(first as usize),
+    );
     // SAFETY: as the caller says.
     unsafe { core::ptr::copy_nonoverlapping(from, into, count as usize) };
 }
@@ -145,7 +165,13 @@ pub(crate) unsafe fn find(root: u64, va: u64) -> Option<(Slot, u32)> {
 /// # Safety
 /// As for [`find`]; `new_table` must give zeroed frames that are the table's from then on.
 #[inline]
-pub(crate) unsafe fn find_or_make(root: u64, va: u64, level: u32, upper: u64, mut new_table: impl FnMut() -> Option<u64>) -> Option<Slot> {
+pub(crate) unsafe fn find_or_make(
+    root: u64,
+    va: u64,
+    level: u32,
+    upper: u64,
+    mut new_table: impl FnMut() -> Option<u64>,
+) -> Option<Slot> {
     let mut table = root;
     for at in (level + 1..=4).rev() {
         // SAFETY: the root, or a table that a present entry names.

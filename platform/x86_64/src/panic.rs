@@ -2,7 +2,7 @@
 
 use crate::console;
 use crate::guard;
-use crate::power::shut_down;
+use crate::zone::end::{end_instance, write_last_words, write_place};
 use core::fmt::{Display, Formatter};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub const PANIC_CODE: u8 = 101;
 
 static DYING: AtomicBool = AtomicBool::new(false);
 /// Frames of the trace; deeper ones are cut.
-const TRACE_DEPTH: usize = 32;
+pub(crate) const TRACE_DEPTH: usize = 32;
 
 #[panic_handler]
 fn on_panic(info: &PanicInfo) -> ! {
@@ -26,6 +26,7 @@ fn on_panic(info: &PanicInfo) -> ! {
         Verdict::EndMachine(reason) => reason,
     };
     begin_dying();
+    write_last_words(Told(info));
     error!(target: "panic", "{}", Told(info));
     error!(target: "panic", "{reason}: the failure cannot be contained");
     print_trace(rip, rbp);
@@ -53,7 +54,7 @@ pub(crate) fn dying() -> bool {
 /// Stops the other cores and takes the console. A second failure on the way down ends the machine at once.
 pub(crate) fn begin_dying() {
     if DYING.swap(true, Ordering::AcqRel) {
-        shut_down(PANIC_CODE);
+        end_instance(PANIC_CODE);
     }
     guard::forget_stack();
     crate::apic::stop_other_cores();
@@ -63,15 +64,15 @@ pub(crate) fn begin_dying() {
 /// Ends the machine after a dump.
 pub(crate) fn stop_machine() -> ! {
     error!(target: "panic", "the machine stops with code {PANIC_CODE}");
-    shut_down(PANIC_CODE)
+    end_instance(PANIC_CODE)
 }
 
 /// Prints the places of calls, found through frame pointers, as lines `trace: N 0xADDRESS`. `gyre run` shows names, files and lines below
 /// each, from the kernel's ELF file; for a log from elsewhere `gyre symbolise` does.
 pub(crate) fn print_trace(rip: u64, rbp: u64) {
-    error!(target: "trace", "0 {rip:#018x}");
-    for (depth, place) in Places(rbp).take(TRACE_DEPTH - 1).enumerate() {
-        error!(target: "trace", "{} {place:#018x}", depth + 1);
+    for (depth, place) in core::iter::once(rip).chain(Places(rbp)).take(TRACE_DEPTH).enumerate() {
+        error!(target: "trace", "{depth} {place:#018x}");
+        write_place(depth, place);
     }
 }
 

@@ -1,4 +1,13 @@
 //! PCI functions: finding them, their configuration space and their memory (PCI Local Bus 3.0, PCI Express base specification).
+//!
+//! * A machine's first instance finds functions by a walk over the buses ([`start`]), by memory if ACPI tells of it,
+//!   else by ports. The walk follows bridges 8 deep and keeps 64 functions; it writes nothing to those that it looks
+//!   at.
+//! * A zone takes those of its plan and looks at no others ([`take`]). Each has its own mapped configuration space.
+//! * [`pci_devices`] are the instance's own, [`pci_listing`] all that were found. Both keep their order for good.
+//!
+//! A driver maps a register range once ([`PciDevice::bar`]), then lets the device act
+//! ([`PciDevice::enable_bus_master`]). Access by ports takes two steps, under a lock.
 
 use crate::acpi::Tables;
 use crate::instructions::{inb, inl, inw, outb, outl, outw};
@@ -6,10 +15,14 @@ use crate::list::List;
 use crate::lock::{Once, SpinLock};
 use crate::mmio::Mmio;
 use crate::pci_assign::{self, MemoryRegister};
-use gyre_platform::{DeviceError, Pa, PciAddress, PciId};
+use crate::zone::{functions, inside};
+use gyre_platform::zone_page::ZONE_DEVICES_MAX;
+use gyre_platform::{DeviceError, Pa, PciAddress, PciId, ZonePlan};
 
 /// Functions that are kept.
 const FUNCTIONS_MAX: usize = 64;
+/// Bytes of a function's configuration space.
+const SPACE_BYTES: u64 = 4096;
 const CONFIG_ADDRESS: u16 = 0xcf8;
 const CONFIG_DATA: u16 = 0xcfc;
 const COMMAND: u16 = 4;
@@ -17,8 +30,13 @@ const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_MASTER: u16 = 1 << 2;
 const COMMAND_NO_INTX: u16 = 1 << 10;
 
+/// The configuration spaces of functions, each by itself.
+type OwnSpaces = List<(PciAddress, Mmio), ZONE_DEVICES_MAX>;
+
 /// The memory-mapped configuration space, with its first and last bus.
 static SPACE: Once<(Mmio, u8, u8)> = Once::new();
+/// In a zone, those of its own functions: others do not answer.
+static OWN: Once<OwnSpaces> = Once::new();
 /// Ports are an address and a data register: two steps.
 static PORTS: SpinLock<()> = SpinLock::new(());
 static FUNCTIONS: Once<Found> = Once::new();
@@ -26,21 +44,23 @@ static FUNCTIONS: Once<Found> = Once::new();
 /// A PCI function of the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PciDevice {
-    /// Where it is.
+    /// Its address.
     pub address: PciAddress,
-    /// What it is.
+    /// Its identity.
     pub id: PciId,
 }
 
-const NOBODY: PciDevice =
-    PciDevice { address: PciAddress { bus: 0, device: 0, function: 0 }, id: PciId { vendor: 0xffff, device: 0xffff, class: 0xffff } };
+const NOBODY: PciDevice = PciDevice {
+    address: PciAddress { bus: 0, device: 0, function: 0 },
+    id: PciId { vendor: 0xffff, device: 0xffff, class: 0xffff },
+};
 
 /// A PCI function of the machine, whether it belongs to the zone or not.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedFunction {
-    /// Where it is.
+    /// Its address.
     pub address: PciAddress,
-    /// What it is.
+    /// Its identity.
     pub id: PciId,
     /// The function, where it is the zone's.
     pub device: Option<PciDevice>,
@@ -50,6 +70,55 @@ pub struct ListedFunction {
 struct Found {
     listing: List<ListedFunction, FUNCTIONS_MAX>,
     ours: List<PciDevice, FUNCTIONS_MAX>,
+}
+
+impl Found {
+    const NOTHING: Found = Found {
+        listing: List::new(ListedFunction { address: NOBODY.address, id: NOBODY.id, device: None }),
+        ours: List::new(NOBODY),
+    };
+}
+
+/// Takes the functions of a zone's plan, and looks at no others. Boot core, once.
+pub(crate) fn take(plan: &'static ZonePlan) {
+    let devices = inside::devices(plan);
+    OWN.set(own_spaces(plan.ecam, devices));
+    let mut found = Found::NOTHING;
+    for address in devices {
+        if look(*address, &mut found).is_none() {
+            log::warn!(target: "platform", "the zone's plan names {address}, where there is no PCI function");
+        }
+    }
+    FUNCTIONS.set(found);
+}
+
+/// Maps the configuration space of each function.
+fn own_spaces(base: u64, devices: &[PciAddress]) -> OwnSpaces {
+    let mut own = List::new((NOBODY.address, Mmio::NOTHING));
+    for address in devices {
+        match map_space(Pa(base), *address) {
+            // The plan has no more functions than the list has places.
+            Ok(space) => drop(own.push((*address, space))),
+            Err(error) => {
+                log::warn!(target: "platform", "the configuration space of {address} cannot be mapped: {error:?}")
+            }
+        }
+    }
+    own
+}
+
+/// Maps the configuration space of a function.
+///
+/// # Errors
+/// Those of mapping device memory.
+pub(crate) fn map_space(base: Pa, address: PciAddress) -> Result<Mmio, DeviceError> {
+    Mmio::map(Pa(base.0 + (u64::from(number_of(address)) << 12)), SPACE_BYTES)
+}
+
+/// The function in a configuration space; `None` if nothing answers.
+pub(crate) fn identify(address: PciAddress, space: &Mmio) -> Option<PciDevice> {
+    let id = PciId { vendor: space.read16(0), device: space.read16(2), class: space.read16(10) };
+    (id.vendor != 0xffff).then_some(PciDevice { address, id })
 }
 
 /// Finds the functions. Boot core, once.
@@ -63,8 +132,7 @@ pub(crate) fn start(tables: &Tables) {
     } else if !ports_answer() {
         return;
     }
-    let nothing = ListedFunction { address: NOBODY.address, id: NOBODY.id, device: None };
-    let mut found = Found { listing: List::new(nothing), ours: List::new(NOBODY) };
+    let mut found = Found::NOTHING;
     scan_bus(0, &mut found, 0);
     match crate::zone().devices {
         None => assign_addresses(found.ours.as_slice(), tables),
@@ -120,18 +188,24 @@ fn scan_bus(bus: u8, found: &mut Found, depth: u8) {
     }
 }
 
-/// Reads what a function is, and what is behind it where it is a bridge; writes nothing. Returns whether the device has more functions.
-fn scan_function(address: PciAddress, found: &mut Found, depth: u8) -> bool {
+/// Reads what a function is, and notes it if there is one; writes nothing.
+fn look(address: PciAddress, found: &mut Found) -> Option<PciDevice> {
     let mut candidate = PciDevice { address, ..NOBODY };
     let vendor = candidate.config_read16(0);
     if vendor == 0xffff {
-        return false;
+        return None;
     }
     candidate.id = PciId { vendor, device: candidate.config_read16(2), class: candidate.config_read16(10) };
     let ours = crate::zone().devices.is_none_or(|list| list.contains(&address));
     // More than there is room for are not seen.
     let _ = found.listing.push(ListedFunction { address, id: candidate.id, device: ours.then_some(candidate) });
     let _ = ours.then(|| found.ours.push(candidate));
+    Some(candidate)
+}
+
+/// Looks at a function, and behind it where it is a bridge. Returns whether the device has more functions.
+fn scan_function(address: PciAddress, found: &mut Found, depth: u8) -> bool {
+    let Some(candidate) = look(address, found) else { return false };
     let header = candidate.config_read8(14);
     let secondary = candidate.config_read8(0x19);
     if header & 0x7f == 1 && secondary > address.bus && depth < 8 {
@@ -165,6 +239,11 @@ macro_rules! config {
     )*};
 }
 
+/// Bus, device and function as one number, as in configuration addresses.
+fn number_of(address: PciAddress) -> u32 {
+    u32::from(address.bus) << 8 | u32::from(address.device & 31) << 3 | u32::from(address.function & 7)
+}
+
 impl PciDevice {
     config!(
         config_read8 config_write8 read8 write8 inb outb u8,
@@ -174,14 +253,21 @@ impl PciDevice {
 
     /// Bus, device and function as one number, as in configuration addresses.
     fn number(&self) -> u32 {
-        u32::from(self.address.bus) << 8 | u32::from(self.address.device & 31) << 3 | u32::from(self.address.function & 7)
+        number_of(self.address)
     }
 
+    /// The memory in which its configuration space lies, and the place there; `None` if only ports lead to it.
     fn place(&self, offset: u16) -> Option<(&'static Mmio, usize)> {
+        let offset = usize::from(offset & 0xfff);
+        if let Some(own) = OWN.get() {
+            let found = own.as_slice().iter().find(|(address, _)| *address == self.address);
+            let space = found.map(|(_, space)| space).or_else(|| functions::space_of(self.address));
+            return Some((space.unwrap_or(&Mmio::NOTHING), offset));
+        }
         let (space, first, last) = SPACE.get()?;
         (*first..=*last).contains(&self.address.bus).then(|| {
             let number = self.number() as usize - (usize::from(*first) << 8);
-            (space, number << 12 | usize::from(offset & 0xfff))
+            (space, number << 12 | offset)
         })
     }
 
@@ -275,6 +361,11 @@ impl PciDevice {
         let memory = Mmio::map(start, bytes)?;
         self.config_write16(COMMAND, self.config_read16(COMMAND) | COMMAND_MEMORY);
         Ok(memory)
+    }
+
+    /// Lets the registers behind its base addresses answer.
+    pub fn enable_memory(&self) {
+        self.config_write16(COMMAND, self.config_read16(COMMAND) | COMMAND_MEMORY);
     }
 
     /// Lets the device read and write memory, and signal by message only.

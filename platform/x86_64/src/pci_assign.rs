@@ -41,7 +41,8 @@ fn first_free(devices: &[PciDevice], tables: &Tables) -> u64 {
     let registers = devices.iter().flat_map(|device| (0..6).filter_map(|number| device.bar_range(number).ok()));
     let zone = crate::zone();
     let memory = zone.memory[..zone.memory_count].iter().map(|region| region.start.0 + region.bytes);
-    let space = tables.configuration.map(|(base, first, last)| base + ((u64::from(last.saturating_sub(first)) + 1) << 20));
+    let space =
+        tables.configuration.map(|(base, first, last)| base + ((u64::from(last.saturating_sub(first)) + 1) << 20));
     let ends = registers.map(|(start, bytes)| start.0 + bytes).chain(memory).chain(space);
     ends.filter(|end| WINDOW.contains(end)).fold(WINDOW.start, u64::max)
 }

@@ -3,7 +3,7 @@
 /// Rates, in kHz, that are believed: 100 MHz to 10 GHz. No x86-64 processor or emulator ticks slower or faster.
 const PLAUSIBLE_KHZ: core::ops::Range<u64> = 100_000..10_000_000;
 
-/// The same range in words, for who gave another one.
+/// The range in words, for the error message.
 pub(crate) const EXPECTED: &str = "the clock's rate in kHz, 100000 to 9999999";
 
 /// The rate, in kHz, where it can be one.

@@ -38,7 +38,8 @@ fn decode(raw: [u8; 6], format: u8) -> Option<u64> {
     if format & 2 == 0 {
         hour = hour % 12 + if afternoon { 12 } else { 0 };
     }
-    let valid = second < 60 && minute < 60 && hour < 24 && (1..=31).contains(&day) && (1..=12).contains(&month) && year < 100;
+    let valid =
+        second < 60 && minute < 60 && hour < 24 && (1..=31).contains(&day) && (1..=12).contains(&month) && year < 100;
     valid.then(|| (days_since_1970(2000 + year, month, day) * 24 + hour) * 3600 + minute * 60 + second)
 }
 

@@ -1,10 +1,17 @@
 //! The clock: the time stamp counter, measured against a timer of known rate at boot.
+//!
+//! All times of the kernel are cycles of this counter; nanoseconds are made of them by one multiplication. The rate comes, in this order, from
+//! the command line, the hypervisor, the PIT and the local timer of an emulator. The local timer is measured against the counter in its turn,
+//! unless it compares with the counter itself. The wall clock is read once, from the battery-backed clock, and goes on with the counter.
+//!
+//! A zone measures nothing: its supervisor has, and all cores of the machine share one time. [`follow`] takes the rates and the wall clock from
+//! the plan.
 
 use crate::apic;
 use crate::instructions::{cpuid, inb, outb, rdtsc};
 use crate::rate::plausible;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_platform::ClockScale;
+use gyre_platform::{ClockScale, ZonePlan};
 
 static CYCLES_PER_MS: AtomicU64 = AtomicU64::new(0);
 static BOOT_CYCLES: AtomicU64 = AtomicU64::new(0);
@@ -77,19 +84,38 @@ pub fn boot_cycles() -> u64 {
 /// Measures the time stamp counter and the local timer. `told_khz` is what the command line says, a plausible rate.
 ///
 /// # Panics
-/// Where no timer of known rate is found and the command line does not help.
+/// If no timer of known rate is found and the command line does not help.
 pub(crate) fn calibrate(told_khz: Option<u64>) {
     let khz = told_khz
         .or_else(hypervisor_khz)
         .or_else(against_pit)
         .or_else(against_virtual_apic)
         .expect("no timer to measure the clock against: give tsc_khz= on the command line");
-    CYCLES_PER_MS.store(khz, Ordering::Relaxed);
-    NS_PER_CYCLE.store((1_000_000u64 << 32) / khz, Ordering::Relaxed);
+    set_scale(khz);
     let rate = if apic::has_deadline_mode() { 0 } else { apic_ticks_per_cycle(khz) };
     apic::set_timer_rate(rate);
     WALL_CLOCK_BASE_NS.store(crate::rtc::seconds_since_1970() * 1_000_000_000, Ordering::Relaxed);
     set_wall_clock_ns(WALL_CLOCK_BASE_NS.load(Ordering::Relaxed));
+}
+
+/// Follows a supervisor's plan, whose numbers are plausible: one time stamp counter and one kind of timer for all instances.
+pub(crate) fn follow(plan: &ZonePlan) {
+    set_scale(plan.cycles_per_ms);
+    if plan.timer_rate == 0 && !apic::has_deadline_mode() {
+        crate::power::refuse("the zone's plan says that the local timer has deadlines, and it has none");
+    }
+    apic::set_timer_rate(plan.timer_rate);
+    WALL_CLOCK_BASE_NS.store(plan.wall_clock_base_ns, Ordering::Relaxed);
+}
+
+fn set_scale(khz: u64) {
+    CYCLES_PER_MS.store(khz, Ordering::Relaxed);
+    NS_PER_CYCLE.store((1_000_000u64 << 32) / khz, Ordering::Relaxed);
+}
+
+/// Returns the rate of the local timer in ticks per cycle, times 2^32; 0 if it has deadlines. For the plan of another instance.
+pub fn timer_rate() -> u64 {
+    apic::timer_rate()
 }
 
 /// The leaf in which KVM and VMware tell the rate.

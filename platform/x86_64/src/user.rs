@@ -1,4 +1,15 @@
 //! Running programs.
+//!
+//! Protocol of use: make a [`UserContext`], set its registers, call [`enter_user`] with a table's root, look at the
+//! [`Exit`], and repeat. [`UserContext::park`] comes before the thread goes on at another core.
+//!
+//! * Registers are a program's wish: flags are masked, and a rip outside of user memory gets the fault that the jump
+//!   would have raised.
+//! * Two ways lead back to the program: SYSRET if rcx and r11 are as SYSCALL left them, else IRET.
+//! * A page fault is told by the saved privilege level. Faults at kernel addresses are told as not present, so that a
+//!   program learns nothing of the kernel's mappings.
+//!
+//! Interrupts stay off in the kernel; they come while the program runs, and end that by [`Trap::Interrupt`].
 
 use crate::core_local::{CoreBlock, core_index, this_core};
 use crate::descriptors::{KERNEL_CODE, USER_CODE_32};
@@ -52,15 +63,15 @@ pub(crate) fn prepare_core() {
     extended::start();
 }
 
-/// What RDTSCP puts into rcx.
-const TSC_AUX: u32 = 0xc000_0103;
+/// The number that RDTSCP puts into rcx.
+pub(crate) const TSC_AUX: u32 = 0xc000_0103;
 
 /// True where programs learn the number of their core by RDTSCP.
 pub(crate) fn tells_core() -> bool {
     cpuid(0x8000_0001, 0)[3] >> 27 & 1 == 1
 }
 
-/// What a thread is when it does not run: integer registers and the extended state (FPU, SSE, AVX).
+/// The state of a thread that does not run: integer registers and the extended state (FPU, SSE, AVX).
 pub struct UserContext {
     /// Integer registers, segment bases included.
     pub registers: Registers,
@@ -97,6 +108,11 @@ impl UserContext {
     /// Resets the extended state (execve).
     pub fn reset_extended(&mut self) {
         self.extended.reset();
+    }
+
+    /// The extended state, for a guest that takes or gives it.
+    pub(crate) fn extended_mut(&mut self) -> &mut Extended {
+        &mut self.extended
     }
 
     /// Length in bytes of the extended state in the layout of XSAVE, for signal frames.
@@ -155,7 +171,9 @@ pub fn enter_user(context: &mut UserContext, table: &TableRoot) -> Exit {
     }
     let registers = &mut context.registers;
     registers.rflags = registers.rflags & USER_FLAGS | INTERRUPT_FLAG | 2;
-    let fast = registers.rcx == registers.rip && registers.r11 == registers.rflags && registers.rflags & (TRAP_FLAG | RESUME_FLAG) == 0;
+    let fast = registers.rcx == registers.rip
+        && registers.r11 == registers.rflags
+        && registers.rflags & (TRAP_FLAG | RESUME_FLAG) == 0;
     table.load();
     context.extended.load();
     context.load_segments(core);
@@ -164,7 +182,7 @@ pub fn enter_user(context: &mut UserContext, table: &TableRoot) -> Exit {
     Exit { trap: decode(core, table), entered_at_cycles: core.exit_cycles.load(Ordering::Relaxed) }
 }
 
-/// What a jump to an address outside of user space means: non-canonical ones raise a general protection fault, others find no page.
+/// Returns the trap of a jump to an address outside of user space: non-canonical ones raise a general protection fault, others find no page.
 #[cold]
 fn refuse(rip: u64) -> Trap {
     let canonical = rip as i64 >> 47 == 0 || rip as i64 >> 47 == -1;

@@ -11,7 +11,7 @@
 use crate::core_local::offset;
 use core::arch::global_asm;
 use core::mem::offset_of;
-use gyre_platform::Registers;
+use gyre_platform::{Registers, WORK_TURNS};
 
 /// The pretended vector of system calls.
 pub(crate) const VECTOR_SYSTEM_CALL: u64 = 256;
@@ -21,7 +21,7 @@ pub(crate) const VECTOR_FIRST_EVENT: u64 = 32;
 unsafe extern "C" {
     /// Runs the user program; see the module. `fast` allows SYSRET.
     pub(crate) fn gyre_enter_user(registers: *mut Registers, fast: u64);
-    /// Where SYSCALL goes.
+    /// The target of SYSCALL.
     pub(crate) fn gyre_system_call();
 }
 
@@ -43,10 +43,12 @@ global_asm!(
     mov [rax + {R15}], r15
 .endm
 
+/* A piece of work begins: when, and its turns. */
 .macro STAMP
     rdtsc
     mov gs:[{CYCLES}], eax
     mov gs:[{CYCLES} + 4], edx
+    mov dword ptr gs:[{TURNS}], {WORK_TURNS}
 .endm
 
 /* Returns from gyre_enter_user; the callee-saved registers lie where rsp0 points. */
@@ -338,6 +340,8 @@ gyre_vectors:
     CODE = const offset::CODE,
     CYCLES = const offset::CYCLES,
     EVENTS = const offset::EVENTS,
+    TURNS = const offset::TURNS,
+    WORK_TURNS = const WORK_TURNS,
     END_OF_INTERRUPT = const offset::END_OF_INTERRUPT,
     HAS_SMAP = const offset::HAS_SMAP,
     RSP0 = const offset::RSP0,

@@ -1,4 +1,4 @@
-//! What the cores see of each other: since when each is in one piece of work, and how one that does not come back is told.
+//! The cores' view of each other: since when each is in one piece of work, and how one that does not come back is told.
 //!
 //! The kernel runs with interrupts off, so a core that hangs in it answers to nobody. Each notes where a piece of work begins (here, and
 //! the entry code at each trap); the others look at the notes, ask it to end at the next safe point, and at last send an NMI.
@@ -8,6 +8,7 @@ use crate::core_local::{CoreBlock, block_of, offset, this_core};
 use crate::exception::KernelFrame;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
+use gyre_platform::WORK_TURNS;
 use log::error;
 
 /// Exit code of a machine one of whose cores hung in the kernel; QEMU's debug exit makes 205 of it.
@@ -16,10 +17,12 @@ pub const STUCK_CODE: u8 = 102;
 /// A function of type `fn()`, called at safe points of a core that was asked to end its work; 0 for none.
 static HOOK: AtomicU64 = AtomicU64::new(0);
 
-/// Notes that this core begins a piece of work.
+/// Notes that this core begins a piece of work, which has all its turns.
 #[inline]
 pub fn mark_work(now_cycles: u64) {
-    this_core().work_mark.store(now_cycles, Ordering::Relaxed);
+    let core = this_core();
+    core.work_mark.store(now_cycles, Ordering::Relaxed);
+    core.turns.set(WORK_TURNS);
 }
 
 /// When this core's piece of work began: the last [`mark_work`] or return from a program, in cycles; 0 before the first.
@@ -28,7 +31,7 @@ pub fn work_mark() -> u64 {
     mark_of(this_core())
 }
 
-/// The same of any core.
+/// Like [`work_mark`], of any core.
 pub fn work_mark_of(core: usize) -> u64 {
     mark_of(block_of(core))
 }
@@ -40,21 +43,46 @@ fn mark_of(block: &CoreBlock) -> u64 {
 
 /// Asks a core to end the piece of work that has this mark.
 pub fn ask_to_end(core: usize, mark: u64) {
-    block_of(core).asked_to_end.store(mark, Ordering::Release);
+    let block = block_of(core);
+    if block.asked_to_end.load(Ordering::Relaxed) != mark {
+        block.own_time.ask();
+    }
+    block.asked_to_end.store(mark, Ordering::Release);
+    crate::guard::raise_floors(core);
 }
 
 /// The mark of the work that this core was asked to end; 0 for none.
 #[inline(always)]
 pub fn asked_to_end() -> u64 {
     let mark: u64;
-    // SAFETY: GS points to this core's block; an aligned load of an atomic. It lies on the way of every lock: one instruction.
-    unsafe { asm!("mov {}, gs:[{}]", out(reg) mark, const offset::ASKED_TO_END, options(readonly, nostack, preserves_flags)) };
+    // SAFETY: GS points to this core's block; an aligned load of an atomic.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) mark, const offset::ASKED_TO_END, options(readonly, nostack, preserves_flags))
+    };
     mark
+}
+
+/// How long a core has run since it was asked to end the work with this mark, cycles; none if it was not.
+pub fn ran_since_asked(core: usize, mark: u64) -> Option<u64> {
+    let block = block_of(core);
+    (block.asked_to_end.load(Ordering::Acquire) == mark).then(|| block.own_time.since_asked())
+}
+
+/// This core passes a safe point of work that was asked to end; answers how long it has run since, cycles.
+pub fn pass_safe_point() -> u64 {
+    show_sign();
+    this_core().own_time.since_asked()
+}
+
+/// This core runs.
+fn show_sign() {
+    this_core().own_time.sign(crate::now(), crate::cycles_per_ms());
 }
 
 /// Forgets that this core was asked.
 pub fn forget_asked() {
     this_core().asked_to_end.store(0, Ordering::Relaxed);
+    crate::guard::lower_floors();
 }
 
 /// Sets what is called at safe points of a core that was asked to end its work.
@@ -64,7 +92,7 @@ pub fn set_end_hook(hook: fn()) {
 
 /// A place where the work in hand may be given up, if the core was asked to.
 #[inline(always)]
-pub fn safe_point() {
+pub(crate) fn safe_point() {
     if asked_to_end() != 0 {
         call_hook();
     }
@@ -87,27 +115,61 @@ pub fn show_stuck(core: usize, mark: u64) {
     apic::send_nmi(core);
 }
 
-/// An NMI has come: does what [`show_stuck`] asked for.
-pub(crate) fn on_nmi(frame: &KernelFrame) {
+/// Has a core show that it runs: it answers with its next instruction, whatever it does, unless its hypervisor lets it stand still.
+pub fn knock(core: usize) {
+    block_of(core).is_knocked.store(true, Ordering::SeqCst);
+    apic::send_nmi(core);
+}
+
+/// Knocks that a core has answered.
+pub fn knocks_answered_by(core: usize) -> u64 {
+    block_of(core).knocks.load(Ordering::Relaxed)
+}
+
+/// Answers a knock; false if there was none.
+fn answer_knock() -> bool {
+    let is_knocked = this_core().is_knocked.swap(false, Ordering::SeqCst);
+    this_core().knocks.fetch_add(u64::from(is_knocked), Ordering::Relaxed);
+    show_sign();
+    is_knocked
+}
+
+/// The sender of an NMI.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// A core of this instance: it has seen meanwhile that all is well.
+    Answered,
+    /// Nobody of this instance.
+    Nobodys,
+}
+
+/// An NMI has come: answers a [`knock`], and does what [`show_stuck`] asked for.
+pub(crate) fn take_question(frame: &KernelFrame) -> Question {
+    let is_knocked = answer_knock();
     let mark = this_core().stuck_mark.swap(0, Ordering::SeqCst);
     if mark != 0 && mark == work_mark() && frame.is_kernels() {
         crate::exception::dump_stuck(frame, since_ms(mark));
         end_stuck()
     }
+    if mark == 0 && !is_knocked { Question::Nobodys } else { Question::Answered }
 }
 
 /// Ends the machine because of a core that takes no NMI either.
 pub fn end_unreachable(core: usize, mark: u64) -> ! {
     crate::panic::begin_dying();
-    error!(target: "watch", "core {core} has been in one piece of work for {} ms and takes no interrupt", since_ms(mark));
+    let ms = since_ms(mark);
+    let words = format_args!("core {core} has been in one piece of work for {ms} ms and takes no interrupt");
+    crate::zone::end::write_last_words(words);
+    error!(target: "watch", "core {core} has been in one piece of work for {ms} ms and takes no interrupt");
     end_stuck()
 }
 
-fn since_ms(mark: u64) -> u64 {
+/// Milliseconds since a mark was set.
+pub(crate) fn since_ms(mark: u64) -> u64 {
     crate::now().saturating_sub(mark) / crate::cycles_per_ms().max(1)
 }
 
 fn end_stuck() -> ! {
     error!(target: "watch", "the machine stops with code {STUCK_CODE}");
-    crate::power::shut_down(STUCK_CODE)
+    crate::zone::end::end_instance(STUCK_CODE)
 }

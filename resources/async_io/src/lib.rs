@@ -1,11 +1,12 @@
-//! Asynchronous input and output: work that its asker does not wait for (Linux's io_uring and aio, and flows, ride on it).
+//! Asynchronous input and output: work without a waiting caller (Linux's io_uring and aio, and flows, use it).
 //!
-//! A request of its own for each piece of work, so that it is scheduled here, by this resource's policy, and charged to who asked;
-//! what the work does at files, sockets and disks is scheduled there again.
+//! Each piece of work is a request of its own. So it is scheduled here, by this resource's policy, and charged to the
+//! caller's activity; its requests to files, sockets and disks are scheduled there again.
 //!
 //! Messages in: [`gyre_interface::async_io`]. Messages out: those of the work. Invariant: an activity has at most
-//! [`gyre_interface::async_io::UNDER_WAY_MAX`] pieces under way; more are refused at once, for waiting here could be waiting for oneself.
-//! No lock is shared by the cores on a request's way while each activity has no more than a core's part under way there (see `places`).
+//! [`gyre_interface::async_io::UNDER_WAY_MAX`] pieces under way; more are refused at once, for waiting here could be
+//! waiting for oneself. No lock is shared by the cores on a request's way while each activity has no more than a
+//! core's part under way there (see `places`).
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -30,7 +31,7 @@ pub struct AsyncIo {
 }
 
 impl AsyncIo {
-    /// For a machine of so many cores; `report` is told the bytes of each piece of work when it is done.
+    /// Makes it for a machine of `cores` cores; `report` is told the bytes of each piece of work when it is done.
     pub fn new(cores: usize, report: BytesReport) -> AsyncIo {
         AsyncIo {
             places: Places::new(cores, UNDER_WAY_MAX),
@@ -40,7 +41,7 @@ impl AsyncIo {
         }
     }
 
-    /// What an activity has under way.
+    /// Returns how many pieces of work an activity has under way.
     pub fn under_way(&self, activity: ActivityId) -> usize {
         self.places.taken(activity)
     }
@@ -77,7 +78,7 @@ mod tests {
 
     static MOVED: AtomicU64 = AtomicU64::new(0);
 
-    /// Work that takes so long and moves as many bytes.
+    /// Returns work that takes this long and moves as many bytes.
     fn work(ns: u64) -> Work {
         Box::pin(async move {
             sleep_ns(ns).await;

@@ -1,7 +1,8 @@
-//! Who has how much under way: counted by each core for itself, bounded over all of them.
+//! The count of work under way by activity: counted by each core for itself, bounded over all of them.
 //!
-//! A core gives places from its own part of an activity's bound with its own lock only. Who needs more than that somewhere has all
-//! locks taken, in their order, and everything counted; as long as anybody has more than a part somewhere, that goes for all.
+//! A core gives places from its own part of an activity's bound with its own lock only. An activity that needs more
+//! than a core's part has all locks taken, in their order, and everything counted; while any activity has more than a
+//! part somewhere, that goes for all.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,13 +16,13 @@ type Counts = SpinLock<BTreeMap<ActivityId, usize>>;
 pub(crate) struct Places {
     cores: Box<[Counts]>,
     most: usize,
-    /// Of a core, given without a look at the others.
+    /// The part of a core, which it gives without a look at the others.
     part: usize,
     /// Counts that are larger than a part.
     crowded: AtomicUsize,
 }
 
-/// A place among what an activity has under way; given back when dropped, to the core that gave it.
+/// A place among the work that an activity has under way; dropping it gives it back to the core that gave it.
 pub(crate) struct Place<'a> {
     places: &'a Places,
     core: usize,
@@ -29,13 +30,13 @@ pub(crate) struct Place<'a> {
 }
 
 impl Places {
-    /// At most `most` for each activity.
+    /// Makes places, at most `most` for each activity.
     pub(crate) fn new(cores: usize, most: usize) -> Places {
         let cores: Box<[Counts]> = (0..cores.max(1)).map(|_| Counts::default()).collect();
         Places { most, part: most.checked_div(cores.len()).unwrap_or(most), crowded: AtomicUsize::new(0), cores }
     }
 
-    /// A place given by a core; `None` where the activity has as many as it may.
+    /// Returns a place given by a core; `None` if the activity has as many as it may.
     pub(crate) fn take(&self, core: usize, activity: ActivityId) -> Option<Place<'_>> {
         let core = core.checked_rem(self.cores.len()).unwrap_or(0);
         let is_taken = self.take_own(core, activity) || self.take_of_all(core, activity);
@@ -65,7 +66,7 @@ impl Places {
         true
     }
 
-    /// What an activity has.
+    /// Returns how many an activity has.
     pub(crate) fn taken(&self, activity: ActivityId) -> usize {
         self.cores.iter().filter_map(|counts| counts.lock().get(&activity).copied()).sum()
     }
@@ -135,7 +136,7 @@ mod tests {
         }
     }
 
-    /// As long as nobody needs more than a core's part, no other core's lock is touched.
+    /// Checks that no other core's lock is touched while no activity needs more than a core's part.
     #[test]
     fn a_place_from_a_cores_own_part_needs_no_other_core() {
         let places = Places::new(2, 20);

@@ -5,11 +5,13 @@
 //! ```
 //! A panic or a walk without end stops the run with the seed and the number of the image.
 
-#[path = "../tests/hostile/main.rs"]
+#[path = "../tests/hostile/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "its tests are not used here")]
 mod hostile;
+#[path = "../tests/support/mod.rs"]
+mod support;
 
-/// Images of one seed and process: what they leave in memory goes with it.
+/// Images of one seed and process: the memory that they leave behind goes with it.
 const IMAGES_PER_PROCESS: usize = 600;
 
 fn main() {

@@ -5,17 +5,19 @@
 //! ```
 //! A panic or a walk without end stops the run with the image as text, which then belongs into the corpus, too.
 
-#[path = "../tests/hostile/main.rs"]
+#[path = "../tests/hostile/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "its tests are not used here")]
 mod hostile;
+#[path = "../tests/support/mod.rs"]
+mod support;
 
 use hostile::Fuzzer;
 use std::time::{Duration, Instant};
 
-/// Images of one process: what they leave in memory goes with it.
+/// Images of one process: the memory that they leave behind goes with it.
 const IMAGES_PER_PROCESS: usize = 2000;
 
-/// The word behind an option on the command line.
+/// Returns the word behind an option on the command line.
 fn option(name: &str) -> Option<String> {
     std::env::args().skip_while(|word| word != name).nth(1)
 }

@@ -1,5 +1,11 @@
-//! Free blocks and inodes. What is freed is not used again before the disk has forgotten who owned it: it waits in `freed`
-//! until a commit has written that.
+//! Free blocks and inodes. Freed ones are not used again before the disk has forgotten their owner: they wait in
+//! `freed` until a commit has written that.
+//!
+//! Protocol of use: take a block or inode; the answer frees it again when dropped, unless [`Taken::keep`] says that
+//! something points to it. Bitmaps of a group are read when they are first needed, and checked then. A search begins
+//! at a goal near the file's other blocks and goes through all groups once.
+//!
+//! Left out: orders larger than one block.
 
 use crate::Ext2;
 use crate::bitmap::Bitmap;
@@ -54,11 +60,11 @@ pub(crate) struct Allocator {
     pub(crate) groups: Vec<GroupState>,
     /// Freed since the last commit began.
     pub(crate) freed: Freed,
-    /// Nodes without names and users: the next commit frees what they hold.
+    /// Nodes without names and users, whose blocks and inodes the next commit frees.
     pub(crate) doomed: Vec<Arc<Node>>,
 }
 
-/// What a search found.
+/// The outcome of a search.
 enum Search {
     Found(u32),
     /// The bitmaps of this group are needed first.
@@ -126,13 +132,13 @@ impl Allocator {
         Search::Full
     }
 
-    /// The group for a new directory: the emptiest that has inodes.
+    /// Returns the group for a new directory: the emptiest that has inodes.
     fn emptiest(&self) -> u32 {
         let candidates = self.groups.iter().enumerate().filter(|(_, group)| group.inodes_free > 0);
         candidates.max_by_key(|(_, group)| group.blocks_free).map_or(0, |(number, _)| number as u32)
     }
 
-    /// Gives a block back; its group's bitmaps are loaded. False where it was free already: the image is damaged.
+    /// Gives a block back; its group's bitmaps are loaded. False if it was free already: the image is damaged.
     pub(crate) fn release_block(&mut self, geometry: &Geometry, block: u32) -> bool {
         let number = geometry.group_of_block(block);
         let (start, _) = geometry.group_blocks(number);
@@ -184,7 +190,7 @@ impl Ext2 {
         }
     }
 
-    /// Takes a free inode: of a file near its directory, of a directory where there is most room.
+    /// Takes a free inode: of a file near its directory, of a directory if there is most room.
     pub(crate) async fn take_inode(&'static self, parent: u64, directory: bool) -> Result<Taken, FileError> {
         let near = self.geometry.group_of_inode(parent as u32);
         loop {
@@ -204,7 +210,7 @@ impl Ext2 {
         }
     }
 
-    /// Reads the bitmaps of a group. Bits of the group's own parts count as taken, whatever the disk says.
+    /// Reads the bitmaps of a group. Bits of the group's own parts count as taken, even if the disk says otherwise.
     #[expect(clippy::arithmetic_side_effects, reason = "of a geometry that was checked at mount")]
     pub(crate) async fn load_group(&'static self, number: u32) -> Result<(), FileError> {
         let group = *self.geometry.groups.get(number as usize).ok_or(FileError::Damaged)?;
@@ -227,7 +233,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// A block past the cache.
+    /// Returns a block past the cache.
     async fn read_raw(&'static self, block: u32) -> Result<Vec<u8>, FileError> {
         let payer = self.payer_of(block);
         let page = in_name_of(payer, Page::zeroed).map_err(|_| FileError::OutOfMemory)?;
@@ -237,7 +243,8 @@ impl Ext2 {
         Ok(views.first().map_or(&[][..], Bytes::as_slice).to_vec())
     }
 
-    /// As [`Ext2::free_block`], of a node: what the reaper takes from it can be used as soon as its commit is done.
+    /// Frees a block of a node, as [`Ext2::free_block`] does; one that the reaper takes can be used as soon as its
+    /// commit is done.
     pub(crate) fn free_block_of(&self, node: &Node, block: u32) -> bool {
         if !node.reaping.load(Ordering::Acquire) {
             return self.free_block(block);
@@ -252,7 +259,7 @@ impl Ext2 {
         self.cache.forget(self.file_system, crate::metadata::DEVICE_NODE, number, number + 1);
     }
 
-    /// Says that a block belongs to nobody any more. False where that was said before: the image is damaged.
+    /// Frees a block. Returns false if it was free before: the image is damaged.
     pub(crate) fn free_block(&self, block: u32) -> bool {
         self.forget_block(block);
         self.note_change();
@@ -270,7 +277,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Something points to it now.
+    /// Keeps it, since something points to it now.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }

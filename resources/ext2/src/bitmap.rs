@@ -26,7 +26,7 @@ impl Bitmap {
         bit >= self.limit || self.words.get(bit as usize / 64).is_none_or(|word| word >> (bit % 64) & 1 == 1)
     }
 
-    /// Sets or clears a bit; returns what it was.
+    /// Sets or clears a bit; returns its value before.
     pub(crate) fn put(&mut self, bit: u32, value: bool) -> bool {
         let before = self.get(bit);
         if let Some(word) = self.words.get_mut(bit as usize / 64).filter(|_| bit < self.limit) {
@@ -39,7 +39,7 @@ impl Bitmap {
         before
     }
 
-    /// The first clear bit from `start` on, then from the beginning.
+    /// Returns the first clear bit from `start` on, then from the beginning.
     pub(crate) fn first_clear(&mut self, start: u32) -> Option<u32> {
         if start > self.first {
             return self.clear_in(start, self.limit).or_else(|| self.clear_in(self.first, start.min(self.limit)));
@@ -62,7 +62,7 @@ impl Bitmap {
         None
     }
 
-    /// Clear bits.
+    /// Returns the number of clear bits.
     pub(crate) fn count_clear(&self) -> u32 {
         (0..self.limit).filter(|bit| !self.get(*bit)).count() as u32
     }
@@ -88,7 +88,7 @@ mod tests {
         assert!(bits.get(200));
     }
 
-    /// Against a look at every bit.
+    /// Compares with a look at every bit.
     #[test]
     fn bits_are_found_as_by_looking_at_each() {
         let (mut bits, mut plain, mut random) = (Bitmap::decode(&[0; 32], 250), [false; 250], 1_u64);

@@ -1,4 +1,4 @@
-//! Noting changes: what is dirty, in which order it must reach the disk, and that there is something to commit.
+//! Noting changes: the dirty blocks and nodes, and the order in which they must reach the disk.
 
 use crate::Ext2;
 use crate::inode::Inode;
@@ -16,20 +16,20 @@ impl Ext2 {
         if self.read_only.load(Ordering::Relaxed) { Err(FileError::ReadOnly) } else { Ok(()) }
     }
 
-    /// There is something to commit.
+    /// Notes that there is something to commit.
     pub(crate) fn note_change(&self) {
         self.metadata.lock().note(&self.metadata_changed);
     }
 
-    /// A block of metadata was changed. A block that must be written early keeps its place.
+    /// Notes that a block of metadata was changed. A block that must be written early keeps its place.
     pub(crate) fn touch(&self, block: u32, page: &Page, class: Class) {
         let mut metadata = self.metadata.lock();
         metadata.note(&self.metadata_changed);
         metadata.touch(block, page, class);
     }
 
-    /// Changes blocks of directories, where of each pair in `order` the first sector must reach the disk before the second. A commit
-    /// takes all of it or nothing. The caller holds the gates of the directories.
+    /// Changes blocks of directories. Of each pair in `order` the first sector must reach the disk before the second.
+    /// A commit takes all of it or nothing. The caller holds the locks of the directories.
     pub(crate) fn write_blocks(&self, order: &[(u64, u64)], blocks: &[(&DirectoryBlock, &[u8])]) {
         let mut metadata = self.metadata.lock();
         metadata.note(&self.metadata_changed);
@@ -47,10 +47,10 @@ impl Ext2 {
         let answer = act(&mut state.inode);
         node.size_now.store(state.inode.size, Ordering::Release);
         drop(state);
-        // A dirty one is noted already, and what changes before it is written is written with it.
+        // A dirty node is noted already, and later changes are written with it.
         if let Some(me) = node.me.upgrade().filter(|_| !was_dirty) {
             let mut metadata = self.metadata.lock();
-            // Of a node that is being freed nothing is written here, and its number may be another's by now.
+            // A node that is being freed is not written here, and its number may be another's by now.
             if node.in_use().is_ok() {
                 metadata.note(&self.metadata_changed);
                 metadata.nodes.insert(me.id, me);
@@ -64,7 +64,7 @@ impl Ext2 {
         self.metadata.lock().ordered.insert(node);
     }
 
-    /// A node without names and users: the next commit frees it.
+    /// Hands a node without names and users to the next commit, which frees it.
     pub(crate) fn doom(&self, node: Arc<Node>) {
         node.doomed.store(true, Ordering::Release);
         self.allocator.lock().doomed.push(node);
@@ -72,7 +72,7 @@ impl Ext2 {
     }
 }
 
-/// Now, ns since 1970.
+/// Returns the present time, ns since 1970.
 pub(crate) fn now_ns() -> u64 {
     gyre_machine::wall_clock_ns()
 }

@@ -1,29 +1,31 @@
-//! Bringing metadata to the disk in an order that e2fsck can repair, whatever moment the machine stops at.
+//! Bringing metadata to the disk in an order that e2fsck can repair, even if the machine stops at any time.
 //!
 //! ```text
 //!   gather      doomed nodes and freed blocks; copies of directories with their order, in one moment; inodes into their tables;
-//!               copies of tables, of indirect blocks and new directories, of bitmaps: in this order, so that whatever a copy refers to
+//!               copies of tables, of indirect blocks and new directories, of bitmaps: in this order, so that all that a copy refers to
 //!               is in a later copy
 //!   contents    pages of files that got blocks, blocks that are new, bitmaps            then flush
 //!   early       indirect blocks that the disk knows                                     then flush
 //!   inodes      tables                                                                  then flush
 //!   names       directories; of a moved name the sector of the new place first          then flush
 //!   reap        doomed inodes are cleared                                               then flush
-//!   release     what was freed may be used again
+//!   release     freed blocks and inodes may be used again
 //! ```
 //!
-//! Counts of what is free, in descriptors and superblock, are not part of it: who checks the file system counts anew. They follow when
-//! everything is made durable or the background cleans up, so that a sync of one file does not pay for them.
+//! Counts of free blocks and inodes, in descriptors and superblock, are not part of it: e2fsck counts anew. They
+//! follow when everything is made durable or the background cleans up, so that a sync of one file does not pay for
+//! them.
 //!
-//! On the disk a bitmap never calls free what an inode uses, an inode never leads to what is not there, a name never leads to an inode
-//! that is not there, and nothing has two owners. One commit at a time; who asks while one runs gets the next.
-//! A commit that is killed or fails puts everything back as it was: dirty.
+//! On the disk a bitmap never calls free what an inode uses, an inode never leads to missing blocks, a name never
+//! leads to a missing inode, and nothing has two owners. One commit runs at a time; a caller that asks while one runs
+//! gets the next. A commit that is killed or fails puts everything back as it was: dirty.
 
 use crate::Ext2;
 use crate::allocate::Freed;
 use crate::metadata::{Class, Metadata};
 use crate::node::Node;
 use crate::shared::in_name_of;
+use crate::tables::Mark;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,7 +34,7 @@ use gyre_account::ActivityId;
 use gyre_interface::files::FileError;
 use gyre_object::{Bytes, Page};
 
-/// What a commit has taken on, until it is done.
+/// The work of a commit, until it is done.
 pub(crate) struct Commit {
     pub(crate) file_system: &'static Ext2,
     since: Option<(u64, ActivityId)>,
@@ -51,7 +53,7 @@ impl Ext2 {
     /// Makes all changes of metadata durable that were made before the call.
     pub(crate) async fn commit(&'static self) -> Result<(), FileError> {
         let wanted = self.commits_begun.load(Ordering::Acquire).saturating_add(1);
-        let _pass = self.commit_gate.exclusive().await;
+        let _guard = self.commit_lock.exclusive().await;
         if self.commits_done.load(Ordering::Acquire) >= wanted {
             return Ok(());
         }
@@ -67,11 +69,14 @@ impl Ext2 {
 
     fn commit_failed(&self, error: FileError) {
         if matches!(error, FileError::Io | FileError::Damaged) && !self.read_only.swap(true, Ordering::AcqRel) {
-            log::error!("ext2 {}: metadata cannot be written ({error:?}), read-only from now on", self.file_system);
+            log::error!(
+                "ext2 {}: metadata cannot be written ({error:?}): the file system takes no changes from now on",
+                self.file_system
+            );
         }
     }
 
-    /// True where a commit would find something to do.
+    /// Returns whether a commit would find something to do.
     pub(crate) fn has_changes(&self) -> bool {
         self.metadata.lock().since.is_some()
     }
@@ -87,7 +92,7 @@ impl Ext2 {
 }
 
 impl Commit {
-    /// Takes what was freed and doomed so far: their removals are in everything that is copied later.
+    /// Takes everything freed and doomed so far: the removals are in all later copies.
     fn new(file_system: &'static Ext2) -> Commit {
         let (doomed, freed) = {
             let mut allocator = file_system.allocator.lock();
@@ -129,7 +134,7 @@ impl Commit {
         self.bitmaps.clear();
         self.groups.clear();
         self.reap().await?;
-        // Even where nothing of this was written: who syncs has written contents before.
+        // The flush is needed even if nothing of this was written: the syncing caller has written contents before.
         self.file_system.disk.flush().await.map_err(|error| self.file_system.failed(error))?;
         self.release().await?;
         self.since = None;
@@ -138,8 +143,8 @@ impl Commit {
 
     async fn gather(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
-        // What is copied here leads to no block whose contents are gone, and no inode is shorter than its blocks.
-        let _pass = file_system.after_cuts().await;
+        // No copy leads to a block whose contents are gone, and no inode is shorter than its blocks.
+        let _guard = file_system.after_cuts().await;
         self.copy_names()?;
         file_system.encode_inodes().await?;
         self.copy(|class| class == Class::Inodes)?;
@@ -148,14 +153,16 @@ impl Commit {
         self.copy_bitmaps()
     }
 
-    /// Takes on the nodes whose contents go first; until that is done who cuts one of them writes them (see `begin_cut`).
+    /// Takes on the nodes whose contents go first. Until that is done, a caller that cuts one of them writes them
+    /// (see `begin_cut`).
     fn take_ordered(&mut self) {
         let mut metadata = self.file_system.metadata.lock();
         self.ordered = core::mem::take(&mut metadata.ordered);
         metadata.owed = self.ordered.clone();
     }
 
-    /// Copies all names that changed, with their order, in one moment: a name that moves is in this commit at both places or at none.
+    /// Copies all changed names with their order in one step: a name that moves is in this commit at both places or
+    /// at none.
     fn copy_names(&mut self) -> Result<(), FileError> {
         let mut metadata = self.file_system.metadata.lock();
         self.copy_from(&mut metadata, Class::holds_names)?;
@@ -216,18 +223,18 @@ impl Commit {
         Ok(())
     }
 
-    /// The first commit after mounting says on the disk that the file system is in use.
+    /// Writes to the disk that the file system is in use; the first commit after mounting does so.
     async fn mark_unclean(&mut self) -> Result<(), FileError> {
         if self.file_system.marked_unclean.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.file_system.write_superblock(false).await?;
+        self.file_system.write_superblock(Mark::InUse).await?;
         self.file_system.marked_unclean.store(true, Ordering::Release);
         self.unflushed = true;
         Ok(())
     }
 
-    /// Frees what doomed nodes hold and clears their inodes, now that no name leads there on the disk.
+    /// Frees the blocks of doomed nodes and clears their inodes, now that no name leads there on the disk.
     async fn reap(&mut self) -> Result<(), FileError> {
         if self.doomed.is_empty() && self.file_system.reaped.lock().is_empty() {
             return Ok(());
@@ -239,10 +246,14 @@ impl Commit {
                 Ok(true) => {
                     self.freed.inodes.push((node.id as u32, node.kind == gyre_interface::files::NodeKind::Directory))
                 }
-                // Somebody still reads it: the next commit tries again.
+                // A reader still uses it: the next commit tries again.
                 Ok(false) => file_system.doom(node),
                 Err(FileError::Damaged) => {
-                    log::warn!("ext2 {}: node {} is damaged, its blocks are lost", file_system.file_system, node.id)
+                    log::warn!(
+                        "ext2 {}: node {} is damaged and its blocks are not freed: run e2fsck on its disk",
+                        file_system.file_system,
+                        node.id
+                    )
                 }
                 Err(error) => return Err(error),
             }
@@ -257,7 +268,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Gives freed blocks and inodes to those who need some.
+    /// Makes freed blocks and inodes available.
     async fn release(&mut self) -> Result<(), FileError> {
         let file_system = self.file_system;
         let groups: BTreeSet<u32> =
@@ -278,7 +289,7 @@ impl Commit {
 }
 
 impl Drop for Commit {
-    /// What was not done is to be done again.
+    /// Puts back the work that was not done.
     fn drop(&mut self) {
         let Some(since) = self.since else { return };
         let file_system = self.file_system;

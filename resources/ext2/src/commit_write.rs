@@ -1,4 +1,4 @@
-//! Writing what a commit has copied: classes one after the other, directories by the order of their sectors.
+//! Writing the copies of a commit: classes one after the other, directories by the order of their sectors.
 
 use crate::commit::Commit;
 use crate::metadata::Class;
@@ -31,12 +31,12 @@ impl Commit {
         self.write_all(pages).await
     }
 
-    /// A block with its first sector.
+    /// Returns a block with its first sector.
     fn whole(&self, block: u32, page: &Page) -> (u64, Bytes) {
         (self.file_system.sector(block), Bytes::new(page.clone(), 0, self.file_system.geometry.block_bytes))
     }
 
-    /// Writes what belongs at sectors, neighbours of one payer together.
+    /// Writes data to sectors, neighbours of one payer together.
     async fn write_all(&mut self, parts: Vec<(u64, Bytes)>) -> Result<(), FileError> {
         let file_system = self.file_system;
         self.unflushed |= !parts.is_empty();
@@ -73,7 +73,7 @@ impl Commit {
         Ok(())
     }
 
-    /// A block of names, sector by sector where one of them has an order.
+    /// Returns a block of names, sector by sector if one of them has an order.
     #[expect(clippy::arithmetic_side_effects, reason = "sectors of a block of a geometry that was checked at mount")]
     fn parts(&self, block: u32, page: &Page, ordered: &BTreeSet<u64>) -> Vec<(u64, Bytes)> {
         let (first, count) = (self.file_system.sector(block), self.file_system.geometry.sectors_per_block());

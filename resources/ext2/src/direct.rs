@@ -1,11 +1,12 @@
-//! Reading past the cache (O_DIRECT): the device writes straight into the views of who asks.
+//! Reading past the cache (O_DIRECT): the device writes straight into the caller's views.
 //!
-//! The cache knows better than the disk where a page is dirty, on its way, or held by others (mapped by programs, which may write to it
-//! without a word): such pages are copied. So nothing needs to be written back first. Who reads holds the gate shared: nobody truncates,
-//! punches or dirties a page meanwhile, and blocks keep their owner.
+//! The cache knows better than the disk if a page is dirty, on its way, or in use by others (mapped by programs,
+//! which may write to it at any time): such pages are copied. So nothing needs to be written back first. The reader
+//! holds the lock shared: no task truncates, punches or dirties a page meanwhile, and blocks keep their owner.
 //!
-//! Left out: bytes of the views behind the sector in which the file ends stay as they are (Linux clears some of them). Where the tenant is
-//! killed the device may still be at it: the views keep their pages until it has answered, as those of every request do.
+//! Left out: bytes of the views behind the sector in which the file ends stay as they are (Linux clears some of
+//! them). If the tenant is killed, the device may still be at work: the views keep their pages until it has answered,
+//! as those of every request do.
 
 use crate::Ext2;
 use crate::map::Blocks;
@@ -24,10 +25,10 @@ use smallvec::SmallVec;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Bytes of the views, at most what one request moves.
+/// Returns the bytes of the views, at most as many as one request moves.
 ///
 /// # Errors
-/// [`FileError::Invalid`] where offset, lengths or places in memory are no multiples of a sector.
+/// [`FileError::Invalid`] if offset, lengths or addresses are no multiples of a sector.
 pub(crate) fn aligned_bytes(offset: u64, views: &[Bytes]) -> Result<u64, FileError> {
     let is_aligned = |view: &Bytes| (view.location().1 | view.len()).is_multiple_of(SECTOR_BYTES);
     if !offset.is_multiple_of(SECTOR) || !views.iter().all(is_aligned) {
@@ -38,12 +39,13 @@ pub(crate) fn aligned_bytes(offset: u64, views: &[Bytes]) -> Result<u64, FileErr
 
 /// A part of a file that lies in one view and in blocks that follow each other on the disk.
 pub(crate) struct Piece {
-    /// Where in the file, bytes.
+    /// The offset in the file, bytes.
     pub(crate) at: u64,
     pub(crate) view: Bytes,
 }
 
-/// Cuts views, which stand for a file from an offset to an end, at the borders of blocks of a size, or where it is told.
+/// Cuts views, which stand for a file from an offset to an end, at the borders of blocks of a size, or at given
+/// places.
 pub(crate) struct Pieces<'a> {
     views: &'a [Bytes],
     within: usize,
@@ -59,7 +61,7 @@ impl<'a> Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// The next one, which ends at a place in the file at the latest and is no longer than a page; `None` there.
+    /// Returns the next one, which ends at a place in the file at the latest and is no longer than a page; `None` there.
     #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "a piece lies in its view and ends at the end of the range")]
     fn next_until(&mut self, until: u64) -> Option<Piece> {
@@ -87,10 +89,11 @@ impl Ext2 {
     /// Reads from `offset` on into views; fewer bytes at the end of the file, none beyond it.
     ///
     /// # Errors
-    /// [`FileError::Invalid`] for what is not aligned to sectors; those of the device, with a part of the views filled.
+    /// [`FileError::Invalid`] if they are not aligned to sectors; those of the device, with a part of the views
+    /// filled.
     pub(crate) async fn read_past(&'static self, node: &Node, offset: u64, into: &[Bytes]) -> Result<usize, FileError> {
         let wanted = aligned_bytes(offset, into)?;
-        let _pass = node.to_read().await?;
+        let _guard = node.to_read().await?;
         let count = node.size().saturating_sub(offset).min(wanted);
         if count == 0 {
             return Ok(0);
@@ -107,8 +110,9 @@ impl Ext2 {
         Ok(count as usize)
     }
 
-    /// The same in a visit, as far as the requests to the disk; `None` where others must be waited for before, and for what is not usual: what
-    /// [`Ext2::read_past`] refuses, and the file's end where it lies within a sector.
+    /// Begins, in a visit, what [`Ext2::read_past`] does, as far as the requests to the disk. Returns `None` if other
+    /// work must be waited for, and for rare cases: those that [`Ext2::read_past`] refuses, and a file's end within a
+    /// sector.
     pub(crate) fn begin_read_past(&'static self, node: &Arc<Node>, offset: u64, into: &[Bytes]) -> Option<Begun> {
         let wanted = aligned_bytes(offset, into).ok()?;
         node.expect(NodeKind::File).ok()?;
@@ -126,7 +130,7 @@ impl Ext2 {
         Some(Begun::new(count as usize, parts, held))
     }
 
-    /// What the disk must be asked for; the rest is filled here. The caller holds the gate.
+    /// Returns the requests to the disk; the rest of the views is filled here. The caller holds the lock.
     fn to_read_past(
         &'static self,
         node: &Node,
@@ -158,7 +162,7 @@ impl Ext2 {
         runs
     }
 
-    /// Adds views, which stand for a file between two places, as one request; false where they are none, or more.
+    /// Adds views, which stand for a file between two places, as one request; false if they are none, or more.
     pub(crate) fn add_whole(
         &self,
         runs: &mut Runs,
@@ -176,8 +180,8 @@ impl Ext2 {
             )
     }
 
-    /// Cuts views, which stand for a file between two places, where its blocks do not follow each other on the disk; tells the sector of each
-    /// piece, 0 in a hole. `first` is the number of the first of `blocks`.
+    /// Cuts views, which stand for a file between two places, if its blocks do not follow each other on the disk, and
+    /// tells the sector of each piece, 0 in a hole. `first` is the number of the first of `blocks`.
     #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "places in a file lie below the largest file")]
     pub(crate) fn cut(
@@ -202,7 +206,7 @@ impl Ext2 {
         }
     }
 
-    /// The number of the block of a file at `offset`, and the device's blocks from there to `end`. The caller holds the gate.
+    /// Returns the number of the block of a file at `offset`, and the device's blocks from there to `end`. The caller holds the lock.
     pub(crate) async fn blocks_of(
         &'static self,
         node: &Node,
@@ -239,7 +243,7 @@ impl Ext2 {
     }
 }
 
-/// How many blocks, from the first one on, follow each other on the disk, or are holes as it is.
+/// Returns how many blocks, from the first one on, follow each other on the disk, or are holes as it is.
 fn run_blocks(blocks: &[u32]) -> usize {
     let is_next = |pair: &&[u32]| match **pair {
         [before, after] => {
@@ -254,7 +258,7 @@ fn run_blocks(blocks: &[u32]) -> usize {
     blocks.windows(2).take_while(is_next).count().saturating_add(1)
 }
 
-/// Waits until the device has answered all requests, which are made first; also where one fails: it writes to the views, or reads them, until it
+/// Waits until the device has answered all requests, which are made first; also if one fails: it writes to the views, or reads them, until it
 /// has. Answers the first error.
 pub(crate) async fn all_done<T>(requests: impl Iterator<Item = Call<Result<T, BlockError>>>) -> Result<(), FileError> {
     let requests: SmallVec<[_; 2]> = requests.collect();

@@ -4,10 +4,13 @@
 //!   inode u32 | length u16 | name length u8 | kind u8 | name, padded to 4 bytes
 //! ```
 //!
-//! A disk writes a sector whole or not at all, a block not. So each change is one of a single sector: a new name stands in the
-//! sector of the field that makes it visible, and where entries cross from one sector to the next stays as it is. Any mixture of a
-//! block's sectors before and after some changes is a sound block, then. Blocks made here have an entry at the start of each sector;
-//! [`split`] gives free space in others such entries.
+//! A disk writes a sector whole or not at all, but not a block. So each change is one of a single sector: a new name
+//! stands in the sector of the field that makes it visible, and the places at which entries cross from one sector to
+//! the next stay. Then any mixture of a block's sectors before and after some changes is a sound block. Blocks made
+//! here have an entry at the start of each sector; [`split`] gives free space in other blocks such entries.
+//!
+//! Pure: it works on the bytes of one block, which it does not believe. Callers copy a block, change it here and put
+//! it back.
 
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
 use alloc::vec::Vec;
@@ -30,13 +33,13 @@ pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// Bytes that an entry with a name of this length needs.
+/// Returns the bytes that an entry with a name of this length needs.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn entry_bytes(name_bytes: usize) -> usize {
     (HEADER_BYTES + name_bytes).next_multiple_of(4)
 }
 
-/// The code of a kind in an entry.
+/// Returns the code of a kind in an entry.
 pub(crate) fn kind_code(kind: NodeKind) -> u8 {
     match kind {
         NodeKind::File => 1,
@@ -49,7 +52,7 @@ pub(crate) fn kind_code(kind: NodeKind) -> u8 {
     }
 }
 
-/// The kind that a code stands for; `None` where the inode must be asked.
+/// Returns the kind that a code stands for; `None` if the inode must be asked.
 pub(crate) fn kind_of_code(code: u8) -> Option<NodeKind> {
     use NodeKind::*;
     [File, Directory, CharacterDevice, BlockDevice, Pipe, Socket, SymbolicLink]
@@ -57,7 +60,7 @@ pub(crate) fn kind_of_code(code: u8) -> Option<NodeKind> {
         .find(|kind| kind_code(*kind) == code)
 }
 
-/// The entry at an offset, checked.
+/// Returns the entry at an offset, checked.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -75,7 +78,7 @@ pub(crate) fn entry_at(block: &[u8], offset: usize) -> Result<Entry<'_>, FileErr
     Ok(Entry { offset, bytes, inode, kind_code: raw.get(7).copied().unwrap_or(0), name })
 }
 
-/// All entries of a block; ends after the first error.
+/// Returns all entries of a block; ends after the first error.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn entries(block: &[u8]) -> impl Iterator<Item = Result<Entry<'_>, FileError>> {
     let mut offset = 0;
@@ -89,7 +92,7 @@ pub(crate) fn entries(block: &[u8]) -> impl Iterator<Item = Result<Entry<'_>, Fi
     })
 }
 
-/// The name of an entry that is told to programs: without bytes that no name may have. Who compares names needs no such look.
+/// Returns the name of an entry that is told to programs: without bytes that no name may have. A comparison of names needs no such look.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -97,7 +100,7 @@ pub(crate) fn shown_name<'a>(entry: &Entry<'a>) -> Result<&'a [u8], FileError> {
     if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) { Err(FileError::Damaged) } else { Ok(entry.name) }
 }
 
-/// The entry with this name.
+/// Returns the entry with this name.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -126,31 +129,31 @@ fn used_bytes(entry: &Entry<'_>) -> usize {
     if entry.inode == 0 { 0 } else { entry_bytes(entry.name.len()) }
 }
 
-/// The sector of the block in which a byte lies.
+/// Returns the sector of the block in which a byte lies.
 pub(crate) fn sector_of(offset: usize) -> usize {
     offset / SECTOR_BYTES
 }
 
-/// The field by which a name behind this entry, or in its place, becomes visible.
+/// Returns the field by which a name behind this entry, or in its place, becomes visible.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn shown_by(entry: &Entry<'_>) -> usize {
     if entry.inode == 0 { entry.offset } else { entry.offset + LENGTH_OFFSET }
 }
 
-/// Bytes for a new entry in the sector in which it becomes visible.
+/// Returns the bytes for a new entry in the sector in which it becomes visible.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn room(entry: &Entry<'_>) -> usize {
     let end = (sector_of(shown_by(entry)) + 1) * SECTOR_BYTES;
     entry.bytes.min(end - entry.offset).saturating_sub(used_bytes(entry))
 }
 
-/// True where a new entry of so many bytes has room; most have none at all.
+/// Returns whether a new entry of so many bytes has room; most have none at all.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn fits(entry: &Entry<'_>, needed: usize) -> bool {
     entry.bytes >= used_bytes(entry) + needed && room(entry) >= needed
 }
 
-/// True where a name of this length fits.
+/// Returns whether a name of this length fits.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -164,7 +167,7 @@ pub(crate) fn has_room(block: &[u8], name_bytes: usize) -> Result<bool, FileErro
     Ok(false)
 }
 
-/// The longest entry that fits, bytes.
+/// Returns the longest entry that fits, bytes.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -180,7 +183,7 @@ pub(crate) fn largest_room(block: &[u8]) -> Result<usize, FileError> {
     Ok(largest)
 }
 
-/// Makes a name lead elsewhere. Answers the offset of what changed.
+/// Makes a name lead to another inode. Returns the offset of the changed field.
 ///
 /// # Errors
 /// [`FileError::Damaged`], [`FileError::NotFound`].
@@ -194,13 +197,13 @@ pub(crate) fn redirect(block: &mut [u8], name: &[u8], inode: u32, code: u8) -> R
     Ok(offset)
 }
 
-/// A block without names.
+/// Makes a block without names.
 pub(crate) fn empty_block(block: &mut [u8]) {
     block.fill(0);
     free_from(block, 0);
 }
 
-/// Free entries from a sector's start to the end of the block, one in each sector.
+/// Writes free entries from a sector's start to the end of the block, one in each sector.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 fn free_from(block: &mut [u8], start: usize) {
     for offset in (start..block.len()).step_by(SECTOR_BYTES) {
@@ -208,7 +211,7 @@ fn free_from(block: &mut [u8], start: usize) {
     }
 }
 
-/// Adds a name where there is room. Answers the offset of the field that makes it visible; nothing where there is no room.
+/// Adds a name if there is room. Answers the offset of the field that makes it visible; nothing if there is no room.
 ///
 /// # Errors
 /// [`FileError::Damaged`]; nothing has changed then.
@@ -233,7 +236,7 @@ pub(crate) fn insert(block: &mut [u8], inode: u32, code: u8, name: &[u8]) -> Res
     Ok(Some(shown_by))
 }
 
-/// What a removal did.
+/// The result of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Removed {
     /// The offset of the field that hides the name.
@@ -273,16 +276,16 @@ pub(crate) fn remove(block: &mut [u8], name: &[u8]) -> Result<Removed, FileError
     Ok(Removed { hidden_by, room: room(&entry_at(block, place)?) })
 }
 
-/// What [`split`] changed.
+/// The changes of [`split`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Split {
-    /// Where new entries stand, in what was free before.
+    /// The offsets of new entries, in space that was free before.
     pub(crate) entries: Vec<usize>,
     /// The field that makes them visible.
     pub(crate) shown_by: usize,
 }
 
-/// Gives the first free space that reaches over sectors an entry at the start of each of them; nothing where there is none.
+/// Gives the first free space that reaches over sectors an entry at the start of each of them; nothing if there is none.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -312,7 +315,7 @@ pub(crate) fn split(block: &mut [u8]) -> Result<Option<Split>, FileError> {
     Ok(Some(Split { entries: starts, shown_by: offset + LENGTH_OFFSET }))
 }
 
-/// The first block of a new directory.
+/// Makes the first block of a new directory.
 #[expect(clippy::arithmetic_side_effects, reason = "offsets in a block of at most 4096 bytes")]
 pub(crate) fn first_block(block: &mut [u8], own: u32, parent: u32, code: u8) {
     let first_sector = SECTOR_BYTES.min(block.len());
@@ -348,13 +351,13 @@ mod tests {
         assert_eq!(find(&block, b".").unwrap(), None);
     }
 
-    /// The names of a block with the inodes that they lead to.
+    /// Returns the names of a block with the inodes that they lead to.
     fn names(block: &[u8]) -> Vec<(Vec<u8>, u32)> {
         let entries = entries(block).map(|entry| entry.expect("the block is sound"));
         entries.filter(|entry| entry.inode != 0).map(|entry| (entry.name.to_vec(), entry.inode)).collect()
     }
 
-    /// A block as mke2fs makes it: one entry behind the other, over all sectors.
+    /// Returns a block as mke2fs makes it: one entry behind the other, over all sectors.
     fn foreign_block(bytes: usize) -> Vec<u8> {
         let mut block = vec![0; bytes];
         write_entry(&mut block, 0, 12, 5, 2, b".");

@@ -1,4 +1,4 @@
-//! Exchanging what two names lead to.
+//! Exchanging the nodes of two names.
 //!
 //! Each name is redirected in its sector, one sector before the other. ext2 has no journal: a crash between the two writes leaves one
 //! node under both names, and e2fsck puts the other one, whole, into lost+found; one without blocks it removes.
@@ -17,24 +17,24 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::{FileError, NodeKind};
 
-/// One of the two names, with what it leads to.
+/// One of the two names, with its node.
 struct Side {
     node: Arc<Node>,
     block: DirectoryBlock,
 }
 
-/// What the exchange makes of the blocks.
+/// The blocks after the exchange.
 struct Exchanged {
     /// The sector that is written first, of the second name.
     first_in: u64,
     last_in: u64,
     contents: Vec<u8>,
-    /// The block of the first name where it is another one.
+    /// The block of the first name, if it is another one.
     old: Option<Vec<u8>>,
 }
 
 impl Ext2 {
-    /// Exchanges two names; the caller holds the gates of both directories and that of renames.
+    /// Exchanges two names; the caller holds the locks of both directories and that of renames.
     pub(crate) async fn exchange_held(&'static self, from: End<'_>, to: End<'_>) -> Result<(), FileError> {
         let (first, second) = (self.side(&from).await?, self.side(&to).await?);
         if first.node.id == second.node.id {
@@ -43,20 +43,20 @@ impl Ext2 {
         let across = from.directory.id != to.directory.id;
         self.check_exchange(&first, &from, &to, across).await?;
         self.check_exchange(&second, &to, &from, across).await?;
-        // The blocks with "..", and the gates of their directories: nothing waits once the first name has changed.
+        // The blocks with "..", and the locks of their directories: nothing waits once the first name has changed.
         let first_parent = self.parent_entry(&first.node, across).await?;
         let second_parent = self.parent_entry(&second.node, across).await?;
         let (_first_pass, _second_pass) = match (&first_parent, &second_parent) {
             (Some(_), Some(_)) if first.node.id < second.node.id => {
-                let pass = first.node.gate.exclusive().await;
-                (Some(pass), Some(second.node.gate.exclusive().await))
+                let guard = first.node.lock.exclusive().await;
+                (Some(guard), Some(second.node.lock.exclusive().await))
             }
             (Some(_), Some(_)) => {
-                let pass = second.node.gate.exclusive().await;
-                (Some(first.node.gate.exclusive().await), Some(pass))
+                let guard = second.node.lock.exclusive().await;
+                (Some(first.node.lock.exclusive().await), Some(guard))
             }
-            (Some(_), None) => (Some(first.node.gate.exclusive().await), None),
-            (None, Some(_)) => (None, Some(second.node.gate.exclusive().await)),
+            (Some(_), None) => (Some(first.node.lock.exclusive().await), None),
+            (None, Some(_)) => (None, Some(second.node.lock.exclusive().await)),
             (None, None) => (None, None),
         };
         let change = self.plan_exchange((&from, &first), (&to, &second))?;
@@ -85,7 +85,7 @@ impl Ext2 {
         Ok(Side { node: self.numbered(u64::from(inode)).await?, block })
     }
 
-    /// A directory must not come to lie below itself, and its new parent must have a link left.
+    /// Checks that no directory would come to lie below itself, and that its new parent has a link left.
     async fn check_exchange(
         &'static self,
         side: &Side,
@@ -113,7 +113,7 @@ impl Ext2 {
         self.directory_block(node, 0).await.map(Some)
     }
 
-    /// What the blocks are to hold, and in which sectors the names are.
+    /// Returns the new contents of the blocks, and the sectors of the names.
     fn plan_exchange(&self, from: (&End<'_>, &Side), to: (&End<'_>, &Side)) -> Result<Exchanged, FileError> {
         let (first, second) = (from.1, to.1);
         let lead_to = |contents: &mut [u8], name: &[u8], node: &Node| {
@@ -141,7 +141,7 @@ impl Ext2 {
         self.names.set(to.0.directory.name, to.0.name, Known::Node(first.node.id));
     }
 
-    /// The link that ".." of a directory is moves with it.
+    /// Moves the link of a directory's ".." with it.
     fn move_link(&self, node: &Node, from: &Node, to: &Node) {
         if node.kind == NodeKind::Directory {
             self.change(from, |inode| inode.links = inode.links.saturating_sub(1).max(1));

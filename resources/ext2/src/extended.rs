@@ -10,7 +10,7 @@ use crate::inode::{INODE_BYTES_MIN, Inode};
 use crate::metadata::{Class, from_block};
 use crate::node::Node;
 use crate::raw::u16_at;
-use crate::tables::EXTRA_BYTES;
+use crate::tables::{EXTRA_BYTES, Mark};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_interface::files::{FileError, Name, NodeId, Presence};
@@ -19,7 +19,7 @@ impl Ext2 {
     pub(crate) async fn extended_value(&'static self, node: NodeId, name: &[u8]) -> Result<Vec<u8>, FileError> {
         let (prefix, name) = split_name(name)?;
         let node = self.node(node).await?;
-        let _pass = node.to_read().await?;
+        let _guard = node.to_read().await?;
         let all = self.attributes_of(&node).await?;
         let found = all.into_iter().find(|one| one.prefix == prefix && one.name == name);
         found.map(|one| one.value).ok_or(FileError::NoAttribute)
@@ -27,7 +27,7 @@ impl Ext2 {
 
     pub(crate) async fn extended_names(&'static self, node: NodeId) -> Result<Vec<Name>, FileError> {
         let node = self.node(node).await?;
-        let _pass = node.to_read().await?;
+        let _guard = node.to_read().await?;
         Ok(self.attributes_of(&node).await?.iter().filter_map(Attribute::full_name).collect())
     }
 
@@ -42,7 +42,7 @@ impl Ext2 {
         self.writable()?;
         let (prefix, name) = split_name(name)?;
         let node = self.node(node).await?;
-        let _pass = node.to_change().await?;
+        let _guard = node.to_change().await?;
         let mut all = self.attributes_of(&node).await?;
         let before = all.len();
         all.retain(|one| one.prefix != prefix || one.name != name);
@@ -106,7 +106,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Bytes behind the fields of a node's inode.
+    /// Returns the bytes behind the fields of a node's inode.
     async fn attribute_room(&'static self, node: &Node) -> Result<usize, FileError> {
         let bytes = self.geometry.inode_bytes;
         if bytes <= INODE_BYTES_MIN {
@@ -120,7 +120,8 @@ impl Ext2 {
             let page = self.block(block).await?;
             u16_at(self.contents(&page), offset.saturating_add(INODE_BYTES_MIN))
         };
-        // As `Inode::encode` has it: without fields of its own an inode from an older system keeps its attributes in a block.
+        // As in `Inode::encode`: an inode from an older system without fields of its own keeps its attributes in a
+        // block.
         let start = INODE_BYTES_MIN.saturating_add(usize::from(extra));
         let sound = extra >= 4 && start.is_multiple_of(4);
         Ok(bytes.checked_sub(start).filter(|room| sound && *room >= 8).unwrap_or(0))
@@ -128,12 +129,16 @@ impl Ext2 {
 
     /// Says in the superblock that inodes may have attributes, before the first one has any: e2fsck removes them otherwise.
     async fn announce_extended(&'static self) -> Result<(), FileError> {
+        let _guard = self.commit_lock.exclusive().await;
+        if self.unmounted.load(Ordering::Acquire) {
+            return Err(FileError::ReadOnly);
+        }
         if self.has_extended.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         self.marked_unclean.store(true, Ordering::Release);
         let written = async {
-            self.write_superblock(false).await?;
+            self.write_superblock(Mark::InUse).await?;
             self.disk.flush().await.map_err(from_block)
         };
         written.await.inspect_err(|_| self.has_extended.store(false, Ordering::Release))

@@ -31,7 +31,7 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
-    /// The whole name; `None` for prefixes that are not offered here.
+    /// Returns the whole name; `None` for prefixes that are not offered here.
     pub(crate) fn full_name(&self) -> Option<Vec<u8>> {
         let (_, prefix) = PREFIXES.iter().find(|(number, _)| *number == self.prefix)?;
         Some([prefix, &self.name[..]].concat())
@@ -42,7 +42,7 @@ impl Attribute {
         ENTRY_BYTES + self.name.len().next_multiple_of(4)
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that it takes.
     fn bytes(&self) -> usize {
         self.value
             .len()
@@ -51,7 +51,7 @@ impl Attribute {
             .unwrap_or(usize::MAX)
     }
 
-    /// The hash that e2fsck compares (e2fsprogs `ext2fs_ext_attr_hash_entry`): of the name, then of the value in words.
+    /// Returns the hash that e2fsck compares (e2fsprogs `ext2fs_ext_attr_hash_entry`): of the name, then of the value in words.
     fn hash(&self) -> u32 {
         let name = self.name.iter().fold(0_u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
@@ -59,7 +59,7 @@ impl Attribute {
     }
 }
 
-/// Number of the prefix and rest of a whole name.
+/// Returns the number of the prefix and the rest of a whole name.
 ///
 /// # Errors
 /// [`FileError::Unsupported`] for other prefixes, [`FileError::Invalid`] for names that are only a prefix.
@@ -96,7 +96,7 @@ fn decode(raw: &[u8], start: usize, base: usize) -> Result<Vec<Attribute>, FileE
     Ok(found)
 }
 
-/// Attributes in an inode's own space, its magic number included.
+/// Returns attributes in an inode's own space, its magic number included.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -104,7 +104,7 @@ pub(crate) fn decode_inode(area: &[u8]) -> Result<Vec<Attribute>, FileError> {
     decode(area, INODE_HEADER_BYTES, INODE_HEADER_BYTES)
 }
 
-/// Attributes in a block.
+/// Returns attributes in a block.
 ///
 /// # Errors
 /// [`FileError::Damaged`].
@@ -134,11 +134,11 @@ fn encode(raw: &mut [u8], start: usize, base: usize, attributes: &[Attribute]) {
     }
 }
 
-/// Divides attributes among an inode's own space and a block: small ones first into the inode. Answers both as bytes; `None` where nothing
+/// Divides attributes among an inode's own space and a block: small ones first into the inode. Answers both as bytes; `None` if nothing
 /// is to be kept there.
 ///
 /// # Errors
-/// [`FileError::TooMuch`] where they do not fit.
+/// [`FileError::TooMuch`] if they do not fit.
 pub(crate) fn encode_all(
     mut attributes: Vec<Attribute>,
     inode_bytes: usize,
@@ -171,7 +171,7 @@ pub(crate) fn encode_all(
     Ok((inode, (!outside.is_empty()).then(|| encode_block(outside, block_bytes))))
 }
 
-/// A block in the order that the format demands.
+/// Returns a block in the order that the format demands.
 fn encode_block(mut attributes: Vec<Attribute>, block_bytes: usize) -> Vec<u8> {
     attributes.sort_by(|a, b| (a.prefix, a.name.len(), &a.name).cmp(&(b.prefix, b.name.len(), &b.name)));
     let mut raw = vec![0; block_bytes];

@@ -1,8 +1,8 @@
-//! Fetching pages in a look at the file system: as far as the requests to the disk, whose answers show the pages. No message comes here for
-//! them, and no task waits.
+//! Fetching pages in a look at the file system, as far as the requests to the disk, whose answers show the pages. So
+//! no message comes here for them, and no task waits.
 //!
-//! Left out, and done by a message: files whose blocks are smaller than pages, pointers that are not in memory, a file that somebody changes
-//! or waits to change, and want of memory.
+//! Left out, and done by a message: files whose blocks are smaller than pages, pointers that are not in memory, a
+//! file that a task changes or waits to change, and want of memory.
 
 use crate::Ext2;
 use crate::node::Node;
@@ -22,8 +22,8 @@ const PAGE: u64 = PAGE_BYTES as u64;
 type Parts = SmallVec<[Part; 2]>;
 
 impl Ext2 {
-    /// Begins to bring the first page of a range that is not here, those that follow it as far as they are wanted, and what seems to be
-    /// read next. `None` where a message has to.
+    /// Begins to fetch the first absent page of a range, the wanted ones behind it, and its read-ahead. Returns
+    /// `None` if a message must do it.
     pub(crate) fn begin_fetch(
         &'static self,
         node: &Arc<Node>,
@@ -48,16 +48,16 @@ impl Ext2 {
         Some(Begun::new(0, parts.into_iter(), held))
     }
 
-    /// Begins to read ahead from a page on; `None` where a task has to.
+    /// Begins to read ahead from a page on; `None` if a task has to.
     pub(crate) fn begin_behind(&'static self, node: &Arc<Node>, from: u64) -> Option<()> {
         let held = Some(node).filter(|_| self.blocks_per_page() == 1).and_then(Node::hold)?;
         let parts = self.begin_fill(node, self.behind(node, from))?;
-        // A guess: errors are met again by who really reads.
+        // Read-ahead is a guess: the real reader meets its errors again.
         Begun::new(0, parts.into_iter(), held).then(|_| ());
         Some(())
     }
 
-    /// The first page of `from..end` that is not here; `None` where all are, or memory is short.
+    /// Returns the first page of `from..end` that is not here; `None` if all are, or memory is short.
     fn first_absent(&'static self, node: &Node, from: u64, end: u64) -> Option<Begin> {
         for index in from..end {
             match self.cache.begin_uncleared(self.page_key(node.id, index)).ok()? {
@@ -68,8 +68,8 @@ impl Ext2 {
         None
     }
 
-    /// Makes the requests that bring pages of a block each, one behind the other; holes are here at once. The caller holds the gate until all
-    /// are answered. `None` where the blocks are not known now: the pages are absent again.
+    /// Makes the requests that bring pages of a block each, one behind the other; holes are here at once. The caller holds the lock until all
+    /// are answered. `None` if the blocks are not known now: the pages are absent again.
     fn begin_fill(&'static self, node: &Node, cluster: Cluster) -> Option<Parts> {
         let Some(start) = cluster.first().map(|fetch| fetch.key().index) else { return Some(Parts::new()) };
         let (size, payer) = (node.size(), gyre_account::current_activity());

@@ -1,9 +1,14 @@
-//! What the superblock and the group descriptors say, checked once at mount.
+//! The contents of the superblock and the group descriptors, checked once at mount.
 //!
 //! ```text
 //!   byte 1024: superblock     next block: group descriptors, 32 bytes each
 //!   group: [superblock copy, descriptors, reserved] block bitmap, inode bitmap, inode table, data
 //! ```
+//!
+//! Every number that later code relies on is checked here: sizes of blocks and inodes, features that this code must
+//! know, the place of each group's parts inside the group. So the sums that follow cannot overflow, and a block or
+//! inode of a file is one that files may own ([`Geometry::is_shared`], [`Geometry::is_usable_inode`]). Damage and
+//! unknown features refuse the mount.
 
 use crate::raw::{u16_at, u32_at};
 use alloc::vec::Vec;
@@ -11,7 +16,7 @@ use core::ops::Range;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::FileError;
 
-/// Where the superblock lies, bytes.
+/// The offset of the superblock, bytes.
 pub(crate) const SUPERBLOCK_OFFSET: usize = 1024;
 /// Its length in bytes.
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
@@ -46,7 +51,7 @@ pub(crate) mod field {
     pub(crate) const RO_COMPAT: usize = 100;
 }
 
-/// Where the parts of a group lie.
+/// The places of a group's parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub(crate) block_bitmap: u32,
@@ -90,7 +95,10 @@ impl Geometry {
         let features = |offset| if dynamic { u32_at(raw, offset) } else { 0 };
         let (incompat, ro_compat) = (features(96), features(field::RO_COMPAT));
         if incompat & !INCOMPAT_FILE_TYPE != 0 {
-            log::error!("ext2: incompatible features {:#x} are not supported", incompat & !INCOMPAT_FILE_TYPE);
+            log::error!(
+                "ext2: the disk has features {:#x} that are not supported: make it with mke2fs -t ext2",
+                incompat & !INCOMPAT_FILE_TYPE
+            );
             return Err(FileError::Unsupported);
         }
         let log_block_size = u32_at(raw, 24);
@@ -175,7 +183,7 @@ impl Geometry {
         (self.block_bytes / SECTOR_BYTES) as u64
     }
 
-    /// First block of a group, and the one behind its last.
+    /// Returns the first block of a group, and the one behind its last.
     #[expect(clippy::arithmetic_side_effects, reason = "products and sums of numbers of 32 bits in 64")]
     pub(crate) fn group_blocks(&self, group: u32) -> (u32, u32) {
         let start = u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group);
@@ -188,7 +196,7 @@ impl Geometry {
         self.blocks.saturating_sub(self.first_data_block)
     }
 
-    /// The group of an inode.
+    /// Returns the group of an inode.
     #[expect(clippy::arithmetic_side_effects, reason = "a group has inodes: checked at mount")]
     pub(crate) fn group_of_inode(&self, inode: u32) -> u32 {
         inode.saturating_sub(1) / self.inodes_per_group
@@ -270,7 +278,8 @@ impl Geometry {
             && !(group.inode_table..group.inode_table + self.table_blocks()).contains(&block)
     }
 
-    /// From a block that files may own, how far all are such: to the end of its group where its tables lie before it.
+    /// Returns the range of blocks, from one that files may own, that are all such: to the end of its group if its
+    /// tables lie before it.
     pub(crate) fn data_blocks_from(&self, block: u32) -> Range<u32> {
         let number = self.group_of_block(block);
         let is_behind = self.groups.get(number as usize).is_some_and(|group| block >= group.data_from);
@@ -278,7 +287,7 @@ impl Geometry {
         block..end
     }
 
-    /// True for blocks that hold information on several files: all of the file system that no file or directory may own.
+    /// Returns whether a block holds information on several files: one that no file or directory may own.
     pub(crate) fn is_shared(&self, block: u32) -> bool {
         block < self.blocks && !self.is_data_block(block)
     }
@@ -295,7 +304,7 @@ impl Geometry {
         Some((group.inode_table + (offset / self.block_bytes) as u32, offset % self.block_bytes))
     }
 
-    /// True for inodes that a name may lead to.
+    /// Returns whether a name may lead to an inode.
     pub(crate) fn is_usable_inode(&self, inode: u64) -> bool {
         inode == ROOT || (u64::from(self.first_inode)..=u64::from(self.inodes)).contains(&inode)
     }

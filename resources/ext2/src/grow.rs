@@ -9,7 +9,7 @@ use gyre_interface::files::FileError;
 use gyre_object::Page;
 
 impl Ext2 {
-    /// A block of metadata that was just taken: zeroed, without reading what the disk has.
+    /// Returns a block of metadata that was just taken: zeroed, without reading it from the disk.
     pub(crate) async fn fresh_block(&'static self, block: u32) -> Result<Page, FileError> {
         let key = self.device_key(block);
         loop {
@@ -24,7 +24,7 @@ impl Ext2 {
         }
     }
 
-    /// Where to look for a free block for a node: behind its last one, or in its group.
+    /// Returns the block near which to look for a free block for a node: behind its last one, or in its group.
     fn goal(&self, node: &Node, before: u32) -> u32 {
         if before != 0 {
             return before.saturating_add(1);
@@ -33,9 +33,9 @@ impl Ext2 {
         self.geometry.group_blocks(group.min(self.geometry.group_count.saturating_sub(1))).0
     }
 
-    /// The block behind a block of a node, taken if it is a hole; true where it was. `pointing` is called right before something points to
-    /// a block that was just taken: the moment at which contents must be dirty and the size right.
-    /// The caller holds the gate exclusively.
+    /// Returns the block behind a block of a node, taken if it is a hole, and whether it was. `pointing` is called
+    /// right before something points to a new block: then its contents must be dirty and the size right. The caller
+    /// holds the lock exclusively.
     pub(crate) async fn ensure(
         &'static self,
         node: &Node,
@@ -92,7 +92,7 @@ impl Ext2 {
                     self.point(node, parent.as_ref(), slot, block);
                     return Ok((block, true));
                 }
-                // From here to the end of the step nothing waits: the block belongs to somebody at any moment.
+                // From here to the end of the step nothing waits: the block has an owner at any time.
                 self.point(node, parent.as_ref(), slot, block);
             }
             parent = page.map(|page| (block, page));
@@ -100,7 +100,7 @@ impl Ext2 {
         Err(FileError::Damaged)
     }
 
-    /// Where to look for a block of a node: behind the one before it.
+    /// Returns the block near which to look for a block of a node: behind the one before it.
     async fn goal_of(&'static self, node: &Node, index: u64) -> Result<u32, FileError> {
         let before = match index.checked_sub(1) {
             Some(before) => self.map(node, before).await?,
@@ -109,7 +109,7 @@ impl Ext2 {
         Ok(self.goal(node, before))
     }
 
-    /// A taken, zeroed indirect block, dirty already.
+    /// Returns a taken, zeroed indirect block, dirty already.
     async fn take_indirect(&'static self, goal: u32) -> Result<(u32, Option<Page>), FileError> {
         let block = Claimed { file_system: self, block: self.take_block(goal).await?, kept: false };
         let page = self.fresh_block(block.block).await?;
@@ -134,7 +134,7 @@ impl Ext2 {
         });
     }
 
-    /// A block that was just taken, held until something points to it.
+    /// Returns a block that was just taken, held until something points to it.
     pub(crate) async fn claim_block(&'static self, goal_of: &Node) -> Result<Claimed, FileError> {
         let block = self.take_block(self.goal(goal_of, 0)).await?;
         Ok(Claimed { file_system: self, block, kept: false })
@@ -156,7 +156,7 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
-    /// Something points to it now.
+    /// Keeps it, since something points to it now.
     pub(crate) fn keep(mut self) -> u32 {
         self.kept = true;
         self.block

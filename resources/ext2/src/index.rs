@@ -14,7 +14,7 @@ use hashbrown::HashTable;
 /// Blocks up to which a directory is searched from its start.
 const LINEAR_BLOCKS: u64 = 1;
 
-/// Where the names of a directory are.
+/// The blocks in which a directory's names are.
 #[derive(Default)]
 pub(crate) struct Index {
     /// Tags of names with the block that holds them, 8 bytes each.
@@ -23,7 +23,7 @@ pub(crate) struct Index {
     room: Vec<u16>,
 }
 
-/// FNV-1a, folded.
+/// Returns the FNV-1a hash, folded.
 fn tag_of(name: &[u8]) -> u32 {
     let hash = name
         .iter()
@@ -36,7 +36,7 @@ fn spread(entry: &(u32, u32)) -> u64 {
 }
 
 impl Index {
-    /// Adds the names of a block; false where there is no memory.
+    /// Adds the names of a block; false if there is no memory.
     fn read_block(&mut self, index: u64, contents: &[u8]) -> Result<bool, FileError> {
         for entry in directory::entries(contents) {
             let entry = entry?;
@@ -89,7 +89,7 @@ impl Index {
     }
 }
 
-/// What a change does to the names of a block.
+/// The change of a block's names.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NamesChanged<'a> {
     pub(crate) added: Option<&'a [u8]>,
@@ -98,7 +98,7 @@ pub(crate) struct NamesChanged<'a> {
 }
 
 impl Ext2 {
-    /// The blocks in which a name may be, in order. The caller holds the directory's gate.
+    /// Returns the blocks in which a name may be, in order. The caller holds the directory's lock.
     pub(crate) async fn candidates(&'static self, directory: &Node, name: &[u8]) -> Result<Vec<u64>, FileError> {
         let blocks = self.directory_blocks(directory)?;
         if blocks > LINEAR_BLOCKS {
@@ -110,7 +110,7 @@ impl Ext2 {
         Ok((0..blocks).collect())
     }
 
-    /// The blocks in which a new name may fit, in order. The caller holds the directory's gate.
+    /// Returns the blocks in which a new name may fit, in order. The caller holds the directory's lock.
     pub(crate) async fn roomy_blocks(&'static self, directory: &Node, name: &[u8]) -> Result<Vec<u64>, FileError> {
         let blocks = self.directory_blocks(directory)?;
         if blocks > LINEAR_BLOCKS {
@@ -141,7 +141,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Keeps the index true to a block whose contents are about to be `contents`. The caller holds the directory's gate exclusively.
+    /// Keeps the index true to a block whose contents are about to be `contents`. The caller holds the directory's lock exclusively.
     pub(crate) fn reindex(&self, directory: &Node, block: &DirectoryBlock, contents: &[u8], names: NamesChanged<'_>) {
         let mut place = directory.index.lock();
         let Some(index) = &mut *place else { return };
@@ -156,7 +156,7 @@ impl Ext2 {
         }
     }
 
-    /// Looks how much room a block has that had less than was thought; false where there is no index.
+    /// Looks how much room a block has that had less than was thought; false if there is no index.
     pub(crate) fn correct_room(&self, directory: &Node, block: &DirectoryBlock) -> Result<bool, FileError> {
         let mut place = directory.index.lock();
         let Some(index) = &mut *place else { return Ok(false) };

@@ -1,4 +1,13 @@
 //! Inodes on disk: 128 bytes, or more with parts of seconds behind them.
+//!
+//! ```text
+//!   0 mode | 2 user | 4 size | 8 accessed | 12 changed | 16 modified | 24 group | 26 links | 28 sectors | 40 pointers (15) | 100 generation
+//!   104 attributes' block | 128 extra size | 132.. parts of seconds | extended attributes
+//! ```
+//!
+//! [`Inode::decode`] reads one and believes nothing: kinds and sizes that make no sense are damage. [`Inode::encode`]
+//! writes it over its place and leaves unknown fields. A short link's target lies in the pointers. Pure: it neither
+//! reads nor writes the disk.
 
 use crate::raw::{put_u16, put_u32, u16_at, u32_at};
 use alloc::boxed::Box;
@@ -40,14 +49,14 @@ pub(crate) struct Inode {
 /// Marks extended attributes, in a block and in an inode.
 pub(crate) const ATTRIBUTES_MAGIC: u32 = 0xea02_0000;
 
-/// Where extended attributes begin in a raw inode, if it has room for any.
+/// Returns the offset of extended attributes in a raw inode, if it has room for any.
 fn attributes_start(raw: &[u8]) -> Option<usize> {
     let start = INODE_BYTES_MIN.saturating_add(usize::from(u16_at(raw, INODE_BYTES_MIN)));
     let has_room = start >= INODE_BYTES_MIN + 4 && raw.len().saturating_sub(start) >= 8;
     (raw.len() > INODE_BYTES_MIN && has_room && start.is_multiple_of(4)).then_some(start)
 }
 
-/// The type bits of a mode.
+/// Returns the type bits of a mode.
 pub(crate) fn kind_bits(kind: NodeKind) -> u16 {
     match kind {
         NodeKind::Pipe => 0x1000,
@@ -67,7 +76,7 @@ fn kind_of(mode: u16) -> Option<NodeKind> {
         .find(|kind| kind_bits(*kind) == mode & 0xf000)
 }
 
-/// Seconds, and nanoseconds with two more bits of seconds (ext4's layout of the extra field).
+/// Reads seconds, and nanoseconds with two more bits of seconds (ext4's layout of the extra field).
 #[expect(clippy::arithmetic_side_effects, reason = "34 bits of seconds and a second in 64")]
 fn time_ns(seconds: u32, extra: u32) -> u64 {
     let seconds = i64::from(seconds as i32) + (i64::from(extra & 3) << 32);
@@ -82,7 +91,7 @@ fn split_time(ns: u64) -> (u32, u32) {
 }
 
 impl Inode {
-    /// An inode without contents.
+    /// Makes an inode without contents.
     pub(crate) fn new(kind: NodeKind, permissions: u16, user: u32, group: u32, now_ns: u64) -> Inode {
         Inode {
             kind,
@@ -145,7 +154,7 @@ impl Inode {
         })
     }
 
-    /// Writes it over its place on the disk; what is not known here stays.
+    /// Writes it over its place on the disk; fields that are not known here stay.
     pub(crate) fn encode(&self, raw: &mut [u8]) {
         let times = [(self.accessed_ns, 8, 140, 16), (self.changed_ns, 12, 132, 8), (self.modified_ns, 16, 136, 12)];
         let extra_end = if raw.len() > INODE_BYTES_MIN { u16_at(raw, 128) } else { 0 };
@@ -182,13 +191,14 @@ impl Inode {
         }
     }
 
-    /// A symbolic link whose target lies in the pointers. A block of extended attributes counts, but holds no contents.
+    /// Returns whether it is a symbolic link whose target lies in the pointers. A block of extended attributes
+    /// counts, but holds no contents.
     pub(crate) fn is_fast_link(&self, sectors_per_block: u64) -> bool {
         let attributes = if self.attributes_block == 0 { 0 } else { sectors_per_block };
         self.kind == NodeKind::SymbolicLink && self.size < 60 && u64::from(self.sectors) == attributes
     }
 
-    /// The target of a fast link.
+    /// Returns the target of a fast link.
     pub(crate) fn fast_target(&self) -> [u8; 60] {
         let mut target = [0; 60];
         for (place, pointer) in target.chunks_mut(4).zip(self.pointers) {
@@ -207,7 +217,8 @@ impl Inode {
         self.size = target.len() as u64;
     }
 
-    /// Device number: old format in the first pointer, new one in the second (Linux `old_decode_dev`, `new_decode_dev`), as Linux's 64-bit `dev_t` of user programs.
+    /// Returns the device number: old format in the first pointer, new one in the second (Linux `old_decode_dev`,
+    /// `new_decode_dev`), as Linux's 64-bit `dev_t` of user programs.
     pub(crate) fn device(&self) -> u64 {
         let (old, new) = (u64::from(self.pointers[0]), u64::from(self.pointers[1]));
         let (major, minor) = if old != 0 {
@@ -229,7 +240,7 @@ impl Inode {
         }
     }
 
-    /// True where the pointers name blocks.
+    /// Returns whether the pointers name blocks.
     pub(crate) fn has_blocks(&self, sectors_per_block: u64) -> bool {
         match self.kind {
             NodeKind::File | NodeKind::Directory => true,

@@ -1,8 +1,18 @@
-//! Opening and closing, making durable, cleaning up in the background, unmounting.
+//! The life of open files and of the mount: opening and closing, making durable, cleaning up in the background,
+//! unmounting.
+//!
+//! A node lives while it has a name or is open; the last close of a nameless one dooms it, and a commit frees it.
+//! Dirty data reaches the disk by age ([`Ext2::maintain`]), by limit (`write.rs`), and by a sync. The background
+//! works in the name of the activities that made things dirty; work that they did not get done is done by the
+//! infrastructure.
+//!
+//! Called by the server of requests, the assembly (`maintain`, `unmount`) and reclaim. An unmounted file system is
+//! marked clean and refuses changes.
 
 use crate::Ext2;
 use crate::change::now_ns;
 use crate::metadata::from_block;
+use crate::tables::Mark;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -11,16 +21,17 @@ use gyre_interface::block::BlockError;
 use gyre_interface::files::*;
 use gyre_message::{sleep_ns, spawn_on};
 
-/// Commits in a row that `sync_all` and `unmount` need at most: what one frees the next one writes.
-const SETTLE_ROUNDS: usize = 8;
+/// Most commits in a row that `sync_all` and `unmount` need: each writes the changes that the one before has made by
+/// freeing.
+const COMMITS_MAX: usize = 8;
 /// Ages after which the infrastructure cleans up for others.
 const OVERDUE_AGES: u64 = 4;
 
-/// Times that one request waits for room: others may take what was made for it.
+/// Times that one request waits for room: others may take the room that was made for it.
 const WAITS_MAX: u32 = 8;
 
 impl Ext2 {
-    /// Does something that needs space; where there is none, once more after what was freed has become usable.
+    /// Does work that needs space; if there is none, repeats it after freed space has become usable.
     pub(crate) async fn with_space<T>(
         &'static self,
         act: impl AsyncFn() -> Result<T, FileError>,
@@ -39,7 +50,7 @@ impl Ext2 {
         act().await
     }
 
-    /// Waits for room in the cache, a few times; the caller holds no gate.
+    /// Waits for room in the cache, a few times; the caller holds no lock.
     pub(crate) async fn wait_for_room(&self, waits: &mut u32) -> Result<(), FileError> {
         *waits = waits.saturating_add(1);
         if *waits > WAITS_MAX {
@@ -91,8 +102,8 @@ impl Ext2 {
         if change.size_bytes.is_some() {
             node.expect(NodeKind::File)?;
         }
-        // Held to the end: nobody frees the node meanwhile.
-        let _pass = if change.size_bytes.is_some() { node.to_change().await? } else { node.to_read().await? };
+        // Held to the end, so that the node is not freed meanwhile.
+        let _guard = if change.size_bytes.is_some() { node.to_change().await? } else { node.to_read().await? };
         if let Some(size) = change.size_bytes {
             self.resize(&node, size).await?;
         }
@@ -118,16 +129,16 @@ impl Ext2 {
         if node.take_write_failure() { Err(FileError::Io) } else { Ok(()) }
     }
 
-    /// Makes everything durable, and says once where contents were lost since this was asked last (syncfs since Linux 5.8).
+    /// Makes everything durable, and tells once if contents were lost since the last call (syncfs since Linux 5.8).
     pub(crate) async fn sync_everything(&'static self) -> Result<(), FileError> {
-        self.settle().await?;
+        self.make_durable().await?;
         if self.write_failed.swap(false, Ordering::AcqRel) { Err(FileError::Io) } else { Ok(()) }
     }
 
     /// Makes everything durable.
-    async fn settle(&'static self) -> Result<(), FileError> {
+    async fn make_durable(&'static self) -> Result<(), FileError> {
         let result = self.write_back_files(&self.cache.dirty_nodes(self.file_system)).await;
-        for _ in 0..SETTLE_ROUNDS {
+        for _ in 0..COMMITS_MAX {
             self.commit().await?;
             if !self.has_changes() {
                 break;
@@ -140,8 +151,8 @@ impl Ext2 {
         result
     }
 
-    /// Writes back what has been dirty for long, in the name of who dirtied it: a task of the infrastructure, for ever.
-    /// Sleeps without a timer while nothing is dirty.
+    /// Writes back old dirty data for ever, as a task of the infrastructure, in the name of the activities that made
+    /// it dirty. Sleeps without a timer while nothing is dirty.
     pub async fn maintain(&'static self) {
         loop {
             self.metadata_changed.until(|| self.has_changes().then_some(())).await;
@@ -158,12 +169,12 @@ impl Ext2 {
         gyre_machine::now().saturating_sub((ns / 1_000_000).saturating_mul(gyre_machine::cycles_per_ms()))
     }
 
-    /// Starts tasks of those who dirtied something before that time.
+    /// Starts tasks of the activities that made something dirty before that time.
     fn clean_in_their_names(&'static self, before_cycles: u64) {
         for activity in self.cache.dirty_activities(self.file_system) {
             let nodes = self.cache.aged_nodes(self.file_system, activity, before_cycles);
             in_name_of(activity, move || async move {
-                // A failure is kept with the node for who syncs it.
+                // A failure is kept with the node for the next sync.
                 let _ = self.write_back_files(&nodes).await;
             });
         }
@@ -178,7 +189,7 @@ impl Ext2 {
         }
     }
 
-    /// Does what those who should have done it did not: they have ended, or get too little time.
+    /// Writes back data whose own activity has not done it: it has ended, or gets too little time.
     async fn clean_overdue(&'static self, before_cycles: u64) {
         for activity in self.cache.dirty_activities(self.file_system) {
             let nodes = self.cache.aged_nodes(self.file_system, activity, before_cycles);
@@ -201,16 +212,17 @@ impl Ext2 {
             return if self.marked_unclean.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) };
         }
         self.doom_nameless();
-        for _ in 0..SETTLE_ROUNDS {
-            self.settle().await?;
-            // With the gate nobody else's commit says afterwards that the file system is in use; what came before it got in is settled first.
-            let _pass = self.commit_gate.exclusive().await;
-            if self.has_changes() {
+        for _ in 0..COMMITS_MAX {
+            self.make_durable().await?;
+            // While this holds the lock no other commit can mark the file system as in use; earlier work is written
+            // first.
+            let _guard = self.commit_lock.exclusive().await;
+            if self.has_changes() || self.counts_stale.load(Ordering::Acquire) {
                 continue;
             }
             self.unmounted.store(true, Ordering::Release);
             if self.marked_unclean.load(Ordering::Acquire) {
-                self.write_superblock(true).await?;
+                self.write_superblock(Mark::Clean).await?;
                 self.disk.flush().await.map_err(from_block)?;
                 self.marked_unclean.store(false, Ordering::Release);
             }
@@ -219,7 +231,8 @@ impl Ext2 {
         Err(FileError::Io)
     }
 
-    /// Nodes without names that are still open end with the file system: nobody could find them afterwards.
+    /// Dooms nodes without names that are still open: they end with the file system, since they could never be found
+    /// afterwards.
     fn doom_nameless(&self) {
         let mut nameless = Vec::new();
         self.nodes.remove_all(|_, node| {
@@ -237,12 +250,12 @@ impl Ext2 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// True where nothing can be changed: it was mounted so, or a failure of the disk has made it so.
+    /// Returns whether nothing can be changed: it was mounted so, or a failure of the disk has made it so.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
     }
 
-    /// The file error of a block error, counted where the disk is to blame.
+    /// Returns the file error of a block error; counts errors of the disk itself.
     pub(crate) fn failed(&self, error: BlockError) -> FileError {
         if error == BlockError::Io {
             self.failures.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,12 @@
-//! From blocks of a file to blocks of the device, through up to three levels of pointers.
+//! The map from blocks of a file to blocks of the device, through up to three levels of pointers.
+//!
+//! ```text
+//! inode: 12 pointers to data | 1 to a block of pointers | 1 of two levels | 1 of three levels
+//! ```
+//!
+//! [`Path`] is the way to one block: the inode's pointer, then an index in each indirect block. Every pointer is
+//! checked before it is used (it must be one that files may own). Look-ups wait only for blocks of pointers that are
+//! not cached; the forms without waiting answer [`Unmapped`] then.
 
 use crate::Ext2;
 use crate::inode::POINTERS;
@@ -11,7 +19,7 @@ use smallvec::SmallVec;
 const POINTER_BYTES: usize = 4;
 /// Pointers that are copied from an indirect block at once.
 const POINTERS_AT_ONCE: usize = 32;
-/// Where a pointer lies in a block of pointers.
+/// Returns the offset of a pointer in a block of pointers.
 #[expect(clippy::arithmetic_side_effects, reason = "a block has at most 1024 pointers")]
 pub(crate) fn place_of(slot: usize) -> usize {
     slot * POINTER_BYTES
@@ -23,7 +31,7 @@ pub(crate) const DIRECT: usize = 12;
 /// Blocks of the device, in the order of a file.
 pub(crate) type Blocks = SmallVec<[u32; 16]>;
 
-/// Where the pointer to a block of a file lies: the inode's pointer, then an index in each indirect block.
+/// The way to the pointer of a file's block: the inode's pointer, then an index in each indirect block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
     pub(crate) root: usize,
@@ -54,7 +62,7 @@ impl Path {
         None
     }
 
-    /// The index in each indirect block, from the inode downwards.
+    /// Returns the index in each indirect block, from the inode downwards.
     pub(crate) fn steps(&self) -> &[usize] {
         self.indices.get(..self.depth).unwrap_or(&[])
     }
@@ -93,12 +101,12 @@ impl Ext2 {
         Path::of(index, self.pointers_per_block()).ok_or(FileError::TooLarge)
     }
 
-    /// A pointer from the disk: 0, or a block that a file may own.
+    /// Returns a pointer from the disk: 0, or a block that a file may own.
     pub(crate) fn checked(&self, block: u32) -> Result<u32, FileError> {
         if block == 0 || self.geometry.is_data_block(block) { Ok(block) } else { Err(FileError::Damaged) }
     }
 
-    /// The block of the device behind a block of a node; 0 for a hole. The caller holds the gate.
+    /// Returns the block of the device behind a block of a node; 0 for a hole. The caller holds the lock.
     pub(crate) async fn map(&'static self, node: &Node, index: u64) -> Result<u32, FileError> {
         let path = self.path(index)?;
         let root = node.state.lock().inode.pointers.get(path.root).copied().unwrap_or(0);
@@ -110,7 +118,7 @@ impl Ext2 {
         }
     }
 
-    /// The blocks of the device behind `count` blocks of a node. The caller holds the gate.
+    /// Returns the blocks of the device behind `count` blocks of a node. The caller holds the lock.
     pub(crate) async fn map_run(&'static self, node: &Node, first: u64, count: usize) -> Result<Blocks, FileError> {
         // Held, so that they are still there when the next one is.
         let mut pointers: SmallVec<[Page; 2]> = SmallVec::new();
@@ -123,7 +131,7 @@ impl Ext2 {
         }
     }
 
-    /// The same without waiting.
+    /// Maps as [`Ext2::map_run`] does, without waiting.
     #[expect(clippy::arithmetic_side_effects, reason = "places in a file lie below the largest file")]
     pub(crate) fn map_run_now(&self, node: &Node, first: u64, count: usize) -> Result<Blocks, Unmapped> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
@@ -152,7 +160,7 @@ impl Ext2 {
     #[expect(clippy::arithmetic_side_effects, reason = "pointers of one block")]
     fn add_pointers(&self, page: &Page, first: usize, count: usize, blocks: &mut Blocks) -> Result<(), FileError> {
         let mut raw = [0; POINTERS_AT_ONCE * POINTER_BYTES];
-        // Neighbours are mostly of one group: what was found out of one holds for them.
+        // Neighbours are mostly of one group: a check of one block holds for the range.
         let mut sound = 0..0;
         for start in (first..first + count).step_by(POINTERS_AT_ONCE) {
             let some = POINTERS_AT_ONCE.min(first + count - start);
@@ -169,7 +177,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// The last indirect block of a path, if there is one, where all of them are in memory.
+    /// Returns the last indirect block of a path, if there is one, if all of them are in memory.
     fn leaf_now(&self, root: u32, path: Path) -> Result<Option<Page>, Unmapped> {
         let look = |block| self.cache.get(self.device_key(block)).ok_or(Unmapped::Absent(block));
         let mut block = root;
@@ -183,7 +191,7 @@ impl Ext2 {
         if block == 0 { Ok(None) } else { look(block).map(Some) }
     }
 
-    /// The last indirect block of a path, if there is one.
+    /// Returns the last indirect block of a path, if there is one.
     async fn leaf(&'static self, root: u32, path: Path) -> Result<Option<Page>, FileError> {
         let mut block = root;
         let inner = path.steps().split_last().map_or(&[][..], |(_, inner)| inner);

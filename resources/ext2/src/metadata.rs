@@ -46,19 +46,20 @@ pub(crate) struct Metadata {
     pub(crate) nodes: BTreeMap<u64, Arc<Node>>,
     /// Nodes that got blocks: their contents are written before their inodes.
     pub(crate) ordered: BTreeSet<u64>,
-    /// Of them those whose contents the running commit has not written yet, though it has copied what leads there.
+    /// Of these, nodes whose contents the running commit has not written yet, though it has copied the pointers to
+    /// them.
     pub(crate) owed: BTreeSet<u64>,
-    /// Since when there is something to commit, and who made it first.
+    /// The time since when there is something to commit, and the activity that made the first change.
     pub(crate) since: Option<(u64, ActivityId)>,
 }
 
 impl Class {
-    /// True of names: they are copied before what they lead to.
+    /// Returns whether they are names, which are copied before their nodes.
     pub(crate) fn holds_names(self) -> bool {
         matches!(self, Class::FreshDirectories | Class::Directories)
     }
 
-    /// True of blocks to which nothing on the disk leads yet.
+    /// Returns whether nothing on the disk leads to such blocks yet.
     pub(crate) fn is_fresh(self) -> bool {
         matches!(self, Class::Fresh | Class::FreshDirectories)
     }
@@ -73,20 +74,20 @@ impl Metadata {
         }
     }
 
-    /// A block was changed. One that must be written early keeps its place.
+    /// Notes that a block was changed. One that must be written early keeps its place.
     pub(crate) fn touch(&mut self, block: u32, page: &Page, class: Class) {
         let dirty = self.blocks.entry(block).or_insert_with(|| DirtyBlock { class, page: page.clone() });
         dirty.class = dirty.class.min(class);
     }
 
-    /// Has one sector written before another.
+    /// Demands that one sector is written before another.
     pub(crate) fn write_before(&mut self, first: u64, second: u64) {
         if first != second {
             self.order.insert((first, second));
         }
     }
 
-    /// True where sector `from` must reach the disk before `to` already.
+    /// Returns whether sector `from` must reach the disk before `to` already.
     pub(crate) fn precedes(&self, from: u64, to: u64) -> bool {
         let mut reached = BTreeSet::from([from]);
         let mut left = vec![from];
@@ -98,7 +99,7 @@ impl Metadata {
     }
 }
 
-/// The file error that a block error becomes.
+/// Returns the file error that a block error becomes.
 pub(crate) fn from_block(error: BlockError) -> FileError {
     error.into()
 }
@@ -108,7 +109,7 @@ impl Ext2 {
         PageKey { file_system: self.file_system, node: DEVICE_NODE, index: u64::from(block) }
     }
 
-    /// The sector of the device that holds a byte of a block.
+    /// Returns the sector of the device that holds a byte of a block.
     pub(crate) fn sector_at(&self, block: u32, offset: usize) -> u64 {
         self.sector(block).saturating_add(crate::directory::sector_of(offset) as u64)
     }
@@ -118,7 +119,7 @@ impl Ext2 {
         u64::from(block) * self.geometry.sectors_per_block()
     }
 
-    /// A block of metadata, read where it is not cached. Who holds the page keeps it cached.
+    /// Returns a block of metadata, read if it is not cached. The holder of the page keeps it cached.
     pub(crate) async fn block(&'static self, block: u32) -> Result<Page, FileError> {
         let key = self.device_key(block);
         loop {
@@ -135,12 +136,12 @@ impl Ext2 {
         }
     }
 
-    /// The contents of a block of metadata, for who holds its gate.
+    /// Returns the contents of a block of metadata; the caller holds its lock.
     pub(crate) fn contents<'a>(&self, page: &'a Page) -> &'a [u8] {
         page.as_slice().get(..self.geometry.block_bytes).unwrap_or(&[])
     }
 
-    /// A number in a block of metadata.
+    /// Returns a number in a block of metadata.
     pub(crate) fn pointer(&self, page: &Page, index: usize) -> u32 {
         let mut raw = [0; 4];
         page.read(crate::map::place_of(index), &mut raw);

@@ -1,8 +1,8 @@
 //! Mounting: reads the superblock and the group descriptors, checks them, and makes the file system.
 
 use crate::allocate::Allocator;
-use crate::gate::Gate;
 use crate::geometry::{DESCRIPTOR_BYTES, Geometry, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
+use crate::lock::AsyncRwLock;
 use crate::metadata::{Metadata, from_block};
 use crate::names::Names;
 use crate::node::Node;
@@ -35,17 +35,17 @@ pub struct MountOptions {
     pub nodes: ShelfOptions,
     /// Remembered names: in all and for each activity.
     pub names: ShelfOptions,
-    /// Who is told the bytes of files that requests move; `None` where nobody counts them.
+    /// The counter of bytes that requests move; `None` if they are not counted.
     pub report: Option<BytesReport>,
-    /// Who pays for moving what files share (inode tables, bitmaps, descriptors, superblock): an activity of this file system, a member of
-    /// its tenant. `None`: whoever asks.
+    /// The activity that pays for moving blocks that files share (inode tables, bitmaps, descriptors, superblock):
+    /// one of this file system, a member of its tenant. `None`: the caller's.
     pub tables: Option<ActivityId>,
 }
 
 impl MountOptions {
-    /// The usual bounds, paid for by the activity that asks.
+    /// Returns the usual bounds, paid for by the activity that asks.
     pub fn new(file_system_id: u32) -> MountOptions {
-        let bounds = |capacity| ShelfOptions { capacity, budget: capacity, payer: |activity| activity };
+        let bounds = |capacity| ShelfOptions { capacity, budget: capacity, payer: &|activity| activity };
         MountOptions {
             file_system_id,
             read_only: false,
@@ -66,7 +66,7 @@ pub struct Ext2 {
     pub(crate) file_system: u32,
     pub(crate) geometry: Geometry,
     pub(crate) read_only: AtomicBool,
-    /// Contents of some file were lost since somebody synced everything.
+    /// True if contents of a file were lost since the last sync of everything.
     pub(crate) write_failed: AtomicBool,
     /// Requests that the device did not carry out, with which something of a file was lost or could not be read.
     pub(crate) failures: AtomicU64,
@@ -77,10 +77,10 @@ pub struct Ext2 {
     pub(crate) allocator: TenantLock<Allocator>,
     /// Blocks of nodes that the running commit has reaped.
     pub(crate) reaped: TenantLock<BTreeSet<u32>>,
-    pub(crate) rename_gate: Gate,
-    pub(crate) commit_gate: Gate,
-    /// Shared by who takes blocks away from files; exclusive while a commit copies what leads to them.
-    pub(crate) cut_gate: Gate,
+    pub(crate) rename_lock: AsyncRwLock,
+    pub(crate) commit_lock: AsyncRwLock,
+    /// Shared by tasks that take blocks away from files; exclusive while a commit copies the pointers to them.
+    pub(crate) cut_lock: AsyncRwLock,
     pub(crate) commits_begun: AtomicU64,
     pub(crate) commits_done: AtomicU64,
     pub(crate) marked_unclean: AtomicBool,
@@ -104,8 +104,8 @@ impl Ext2 {
     /// Mounts the file system on `disk`.
     ///
     /// # Errors
-    /// [`FileError::Invalid`] where there is no ext2, [`FileError::Unsupported`] where it has features that are not known here,
-    /// [`FileError::Damaged`] where its numbers make no sense, and errors of the device.
+    /// [`FileError::Invalid`] if there is no ext2, [`FileError::Unsupported`] if it has features that are not known here,
+    /// [`FileError::Damaged`] if its numbers make no sense, and errors of the device.
     pub async fn mount(
         disk: block::Client,
         options: MountOptions,
@@ -121,10 +121,10 @@ impl Ext2 {
         let geometry = Geometry::parse(raw, device.sectors)?;
         let read_only = options.read_only || device.read_only || geometry.only_readable;
         if geometry.only_readable {
-            log::warn!("ext2 {}: unknown features, mounted read-only", options.file_system_id);
+            log::warn!("ext2 {}: has unknown features and is mounted read-only", options.file_system_id);
         }
         if geometry.state & STATE_VALID == 0 {
-            log::warn!("ext2 {}: was not unmounted in order, e2fsck is advised", options.file_system_id);
+            log::warn!("ext2 {}: was not unmounted in order: run e2fsck on its disk", options.file_system_id);
         }
         let has_extended = geometry.has_extended;
         let mut file_system = Box::new(Ext2 {
@@ -141,9 +141,9 @@ impl Ext2 {
             metadata_changed: WaitQueue::new(),
             allocator: TenantLock::new(Allocator::default()),
             reaped: TenantLock::default(),
-            rename_gate: Gate::default(),
-            commit_gate: Gate::default(),
-            cut_gate: Gate::default(),
+            rename_lock: AsyncRwLock::default(),
+            commit_lock: AsyncRwLock::default(),
+            cut_lock: AsyncRwLock::default(),
             commits_begun: AtomicU64::new(0),
             commits_done: AtomicU64::new(0),
             marked_unclean: AtomicBool::new(false),
@@ -190,7 +190,7 @@ impl Ext2 {
     }
 }
 
-/// Where a mount begins to count: anywhere, for what was made before has counts of its own.
+/// Returns the first generation of a mount, at random: names made before have counts of their own.
 fn first_generation() -> u32 {
     let mut bytes = [0; 4];
     gyre_machine::fill_random(&mut bytes);

@@ -1,5 +1,5 @@
-//! A name that moves: its new place is on the disk before its old one is gone. One write where both are in one sector; else the
-//! sectors have an order (see [`crate::metadata::Metadata::order`]).
+//! A name that moves: its new place is on the disk before its old one is gone. Both in one sector take one write;
+//! else the sectors have an order (see [`crate::metadata::Metadata::order`]).
 
 use crate::Ext2;
 use crate::directory;
@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::files::FileError;
 
-/// What moving a name makes of its blocks.
+/// The blocks after a name has moved.
 pub(crate) struct NamesMoved {
     /// A name that was not there.
     added: bool,
@@ -24,12 +24,12 @@ pub(crate) struct NamesMoved {
     room: usize,
     /// The block of the new name.
     contents: Vec<u8>,
-    /// The block of the old name where it is another one.
+    /// The block of the old name, if it is another one.
     old: Option<Vec<u8>>,
 }
 
 impl Ext2 {
-    /// What the two blocks are to hold, and which sectors show the new name and hide the old one.
+    /// Returns the new contents of the two blocks, and the sectors that show the new name and hide the old one.
     pub(crate) fn plan_move(
         &self,
         from: &End<'_>,

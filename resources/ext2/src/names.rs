@@ -26,7 +26,7 @@ impl Equivalent<Key> for KeyRef<'_> {
     }
 }
 
-/// What is known of a name.
+/// The known target of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Known {
     /// It leads to this node.
@@ -35,7 +35,7 @@ pub(crate) enum Known {
     Absent,
 }
 
-/// The cache. Changed only by who holds the directory's gate, so that it never disagrees with the directory.
+/// The cache. Only a task that holds the directory's lock changes it, so that it never disagrees with the directory.
 pub(crate) struct Names(Shelf<Key, Known>);
 
 impl Names {
@@ -43,7 +43,7 @@ impl Names {
         Names(Shelf::new(options))
     }
 
-    /// How many are known.
+    /// Returns how many are known.
     pub(crate) fn counted(&self) -> &dyn Counted {
         &self.0
     }
@@ -53,7 +53,7 @@ impl Names {
     }
 
     pub(crate) fn set(&self, directory: NodeId, name: &[u8], known: Known) {
-        // Removed first: where there is no room for the new fact, the old one must not stay.
+        // Removed first: if there is no room for the new fact, the old one must not stay.
         self.0.remove_if(&KeyRef { directory, name }, |_, _| true);
         self.0.set(Key { directory, name: name.into() }, known);
     }

@@ -1,4 +1,14 @@
-//! Names: create, link, unlink, remove directories. The caller of each helper holds the directory's gate exclusively.
+//! Names: create, link, unlink, remove directories. The caller of each helper holds the directory's lock exclusively.
+//!
+//! A change of a name goes through the same steps: (1) find the block and sector of the name ([`crate::walk`],
+//! [`crate::index`]); (2) make the node ready (a new inode, one link more or less); (3) copy the block, change one
+//! sector of it ([`crate::directory`]), and put it back with the order that it demands ([`Ext2::write_blocks`]); (4)
+//! correct the index, the cache of names and the directory's times. Nothing waits from (3) on, so that no reader sees
+//! half of it.
+//!
+//! A link is counted before its name exists and taken away after the name is gone, so that a crash at any time leaves
+//! a count that e2fsck can mend. A directory's name goes only when it is empty. Renames are in [`crate::rename`] and
+//! [`crate::exchange`].
 
 use crate::Ext2;
 use crate::change::now_ns;
@@ -23,12 +33,12 @@ pub(crate) const LINKS_MAX: u16 = 32_000;
 pub(crate) struct Room(pub(crate) DirectoryBlock);
 
 impl Ext2 {
-    /// The directory, unless it was removed meanwhile.
+    /// Returns the directory, unless it was removed meanwhile.
     pub(crate) fn still_there(&self, directory: &Node) -> Result<(), FileError> {
         if directory.state.lock().deleted { Err(FileError::NotFound) } else { Ok(()) }
     }
 
-    /// The contents of a block of a directory, to be changed and put back.
+    /// Returns the contents of a block of a directory, to be changed and put back.
     pub(crate) fn copy_of(&self, page: &Page) -> Vec<u8> {
         self.contents(page).to_vec()
     }
@@ -39,7 +49,7 @@ impl Ext2 {
         self.names_changed(directory, block, contents, names);
     }
 
-    /// What follows from a changed block of a directory: its index and its times.
+    /// Updates the index and the times of a directory after a block has changed.
     pub(crate) fn names_changed(
         &self,
         directory: &Node,
@@ -55,7 +65,7 @@ impl Ext2 {
         });
     }
 
-    /// Finds a block with room for a name; the directory grows where there is none.
+    /// Finds a block with room for a name; the directory grows if there is none.
     pub(crate) async fn room_for(&'static self, directory: &Node, name: &[u8]) -> Result<Room, FileError> {
         loop {
             let mut corrected = false;
@@ -66,7 +76,7 @@ impl Ext2 {
                 }
                 corrected |= self.correct_room(directory, &block)?;
             }
-            // An index names one block; what it thought of that is right now.
+            // The index has named this block by mistake; its entry is right now.
             if !corrected {
                 break;
             }
@@ -80,9 +90,9 @@ impl Ext2 {
         self.extend_directory(directory, blocks).await.map(Room)
     }
 
-    /// Makes room in the only block of a directory that somebody else made: its free space may reach over sectors, where no name can be
-    /// put in one piece. The new entries are on the disk before they are used, so that each name is one write of one sector. Once for
-    /// each such space.
+    /// Makes room in the only block of a directory that another system made: its free space may reach over sectors,
+    /// so that no name can be put in one piece. The new entries are on the disk before they are used, so that each
+    /// name is one write of one sector. This happens once for each such space.
     async fn room_by_split(&'static self, directory: &Node, name: &[u8]) -> Result<Option<Room>, FileError> {
         let block = self.directory_block(directory, 0).await?;
         let mut contents = self.copy_of(&block.page);
@@ -92,7 +102,7 @@ impl Ext2 {
         if !directory::has_room(&contents, name.len())? {
             return Ok(None);
         }
-        // What is free in memory may still be in use on the disk.
+        // Space that is free in memory may still be in use on the disk.
         self.commit().await?;
         let shown_by = self.sector_at(block.block, split.shown_by);
         let order: Vec<_> = split.entries.iter().map(|at| (self.sector_at(block.block, *at), shown_by)).collect();
@@ -140,12 +150,12 @@ impl Ext2 {
         Ok(())
     }
 
-    /// The code of a kind in entries of this image.
+    /// Returns the code of a kind in entries of this image.
     pub(crate) fn code_of(&self, kind: NodeKind) -> u8 {
         if self.geometry.has_file_type { kind_code(kind) } else { 0 }
     }
 
-    /// One link less; a node without links is deleted, and freed when nobody has it open.
+    /// Takes one link away; a node without links is deleted, and freed when it is not open any more.
     pub(crate) fn drop_link(&self, node: &Arc<Node>) {
         let now = now_ns();
         let last = self.change(node, |inode| {
@@ -175,7 +185,7 @@ impl Ext2 {
         check_new_name(name)?;
         self.check_new(new)?;
         let parent = self.directory(directory).await?;
-        let _pass = parent.to_change().await?;
+        let _guard = parent.to_change().await?;
         self.still_there(&parent)?;
         if self.find(&parent, name).await?.is_some() {
             return Err(FileError::Exists);
@@ -190,7 +200,7 @@ impl Ext2 {
         if !self.nodes.make_room(&self.nodes.account(), &Node::may_go) {
             return Err(FileError::OutOfMemory);
         }
-        // Nothing waits from here on, so nobody sees half of it.
+        // Nothing waits from here on, so no reader sees half of it.
         let node = Node::new(u64::from(taken.inode), inode);
         node.state.lock().fresh = true;
         let add = || (Some(node.clone()), true);
@@ -219,7 +229,7 @@ impl Ext2 {
         }
     }
 
-    /// Makes the inode of a new node, with its first block where it needs one.
+    /// Makes the inode of a new node, with its first block if it needs one.
     async fn prepare(
         &'static self,
         parent: &Node,
@@ -286,7 +296,7 @@ impl Ext2 {
             return Err(FileError::IsDirectory);
         }
         let parent = self.directory(directory).await?;
-        let _pass = parent.to_change().await?;
+        let _guard = parent.to_change().await?;
         self.still_there(&parent)?;
         if self.find(&parent, name).await?.is_some() {
             return Err(FileError::Exists);
@@ -298,7 +308,7 @@ impl Ext2 {
             // From here on commits write its inode.
             node.state.lock().deleted = false;
         }
-        // Counted first, so that nobody removes the last name meanwhile and frees the node.
+        // Counted first, so that the last name is not removed meanwhile and the node freed.
         self.change(&node, |inode| match inode.links {
             0 if !nameless => Err(FileError::NotFound),
             LINKS_MAX.. => Err(FileError::TooManyLinks),
@@ -348,7 +358,7 @@ impl Ext2 {
         self.writable()?;
         check_name(name)?;
         let parent = self.directory(directory).await?;
-        let _pass = parent.to_change().await?;
+        let _guard = parent.to_change().await?;
         let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
         let node = self.numbered(u64::from(inode)).await?;
         if node.kind == NodeKind::Directory {
@@ -368,14 +378,14 @@ impl Ext2 {
             _ => {}
         }
         let parent = self.directory(directory).await?;
-        let _pass = parent.to_change().await?;
+        let _guard = parent.to_change().await?;
         let (inode, block) = self.find_block(&parent, name).await?.ok_or(FileError::NotFound)?;
         let child = self.numbered_directory(u64::from(inode)).await?;
         // A directory that holds itself, or a second name of one above: only damaged images have that.
         if child.id == parent.id || child.id == crate::geometry::ROOT {
             return Err(FileError::Damaged);
         }
-        let _child_pass = child.gate.exclusive().await;
+        let _child_guard = child.lock.exclusive().await;
         self.expect_empty(&child).await?;
         self.remove_name(&parent, &block, name)?;
         self.change(&parent, |inode| inode.links = inode.links.saturating_sub(1).max(1));
@@ -384,7 +394,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// The directory has no names but its own two.
+    /// Checks that a directory has no names but its own two.
     pub(crate) async fn expect_empty(&'static self, directory: &Node) -> Result<(), FileError> {
         for index in 0..self.directory_blocks(directory)? {
             let block = self.directory_block(directory, index).await?;
@@ -399,7 +409,7 @@ impl Ext2 {
     }
 }
 
-/// A name that may be created.
+/// Checks a name that is to be created.
 pub(crate) fn check_new_name(name: &[u8]) -> Result<(), FileError> {
     check_name(name)?;
     if matches!(name, b"." | b"..") { Err(FileError::Exists) } else { Ok(()) }

@@ -1,12 +1,13 @@
-//! What is in memory, shown without a message (see [`gyre_interface::near`]).
+//! The near part (see [`gyre_interface::near`]): answers from memory, without a message.
 //!
-//! Each method does what the handler of the same name does where that does not wait: the names' and nodes' shelves are changed by who
-//! holds a directory's gate, and never disagree with the disk.
+//! Each method does what the handler of the same name does if that need not wait. The shelves of names and nodes are
+//! changed only by tasks that hold a directory's lock, so they never disagree with the disk.
 
 use crate::Ext2;
 use crate::names::Known;
 use crate::node::Node;
 use core::sync::atomic::Ordering;
+use gyre_file_cache::{FileCache, PageKey};
 use gyre_interface::begun::Begun;
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_interface::near::{FEW_PAGES, Fill, NEAR_BYTES_MAX, NEAR_PAGES_MAX, Near};
@@ -23,8 +24,8 @@ impl Near for Ext2 {
     fn lookup(&'static self, directory: NodeId, name: &[u8]) -> Option<Result<Attributes, FileError>> {
         match self.names.get(directory, name)? {
             Known::Absent => Some(Err(FileError::NotFound)),
-            // A name and its node may go while this looks: then the directory says what is there now. Names are kept by the directory's
-            // own name, so that one that is gone has none here.
+            // A name and its node may go during the look: the directory's present contents decide then. Names are
+            // kept by the directory's own name, so that one that is gone has none here.
             Known::Node(id) => self.nodes.with(&id, |node, _| node.seen())?.ok().map(Ok),
         }
     }
@@ -44,39 +45,25 @@ impl Near for Ext2 {
         bytes: usize,
         into: &mut [Option<Page>],
     ) -> Option<Result<usize, FileError>> {
-        let node = match self.near_node(node, |node| Ok(node.clone()))? {
-            Ok(node) => node,
-            Err(error) => return Some(Err(error)),
-        };
-        if node.kind != NodeKind::File {
-            return Some(node.expect(NodeKind::File).map(|()| 0));
-        }
-        // A writer makes the file longer before its pages have all of the contents.
-        let turn = node.gate.calm()?;
-        if node.doomed.load(Ordering::Acquire) {
-            return Some(Err(FileError::Stale));
-        }
-        let size = node.size_now.load(Ordering::Acquire);
-        let end = size.min(offset.saturating_add(bytes.min(NEAR_BYTES_MAX) as u64));
-        if offset >= end {
-            return Some(Ok(0));
-        }
-        let first = offset / PAGE;
-        for (place, index) in into.iter_mut().zip(first..end.div_ceil(PAGE)) {
-            let (page, is_marked) = self.cache.read(self.page_key(node.id, index))?;
-            *place = Some(page);
-            if is_marked {
-                self.read_on(&node, index);
-            }
-        }
-        if !node.gate.was_calm(turn) || node.doomed.load(Ordering::Acquire) {
-            return None;
-        }
-        // What the caller has room for, if that is less.
-        let room = into.len().saturating_mul(PAGE_BYTES).saturating_sub((offset % PAGE) as usize);
-        let count = end.saturating_sub(offset).min(room as u64) as usize;
-        self.moved(count);
-        Some(Ok(count))
+        self.show(node, offset, bytes, into, FileCache::read)
+    }
+
+    fn lend(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        into: &mut [Option<Page>],
+    ) -> Option<Result<usize, FileError>> {
+        self.show(node, offset, bytes, into, FileCache::lend)
+    }
+
+    fn to_map(&'static self, node: NodeId, index: u64) -> Option<Page> {
+        let mut page = [None];
+        let shown =
+            self.show(node, index.checked_mul(PAGE)?, PAGE_BYTES, &mut page, |cache, key| cache.map(key).ok()?)?;
+        let [page] = page;
+        page.filter(|_| matches!(shown, Ok(1..)))
     }
 
     fn fetch(&'static self, node: NodeId, offset: u64, bytes: usize, may_guess: bool) -> Option<Begun> {
@@ -95,13 +82,13 @@ impl Near for Ext2 {
     }
 
     fn overwrite(&'static self, node: NodeId, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<()> {
-        // Who must wait for the disk, or find out why not, does so by a message.
+        // A write that must wait for the disk, or would fail, is left to a message.
         if bytes == 0 || bytes > NEAR_BYTES_MAX || self.cache.is_over_dirty_limit() || self.must_commit() {
             return None;
         }
         self.writable().ok()?;
         let node = self.near_node(node, |node| Ok(node.clone()))?.ok()?;
-        let _pass = node.gate.try_exclusive()?;
+        let _guard = node.lock.try_exclusive()?;
         let end = offset.checked_add(bytes as u64)?;
         if node.kind != NodeKind::File || node.doomed.load(Ordering::Acquire) || end > node.size() {
             return None;
@@ -116,8 +103,56 @@ impl Near for Ext2 {
     }
 }
 
+/// A look at a page in the cache; and whether its reader should read on.
+type Look = fn(&FileCache, PageKey) -> Option<(Page, bool)>;
+
 impl Ext2 {
-    /// Lets `fill` write to pages that are here and have their places on the disk; `None` where not all are.
+    /// Returns the pages of a range by a look at each of them, and the bytes that the file has there.
+    #[inline(always)]
+    fn show(
+        &'static self,
+        node: NodeId,
+        offset: u64,
+        bytes: usize,
+        into: &mut [Option<Page>],
+        look: Look,
+    ) -> Option<Result<usize, FileError>> {
+        let node = match self.near_node(node, |node| Ok(node.clone()))? {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
+        if node.kind != NodeKind::File {
+            return Some(node.expect(NodeKind::File).map(|()| 0));
+        }
+        // A writer makes the file longer before its pages have all of the contents.
+        let version = node.lock.version()?;
+        if node.doomed.load(Ordering::Acquire) {
+            return Some(Err(FileError::Stale));
+        }
+        let size = node.size_now.load(Ordering::Acquire);
+        let end = size.min(offset.saturating_add(bytes.min(NEAR_BYTES_MAX) as u64));
+        if offset >= end {
+            return Some(Ok(0));
+        }
+        let first = offset / PAGE;
+        for (place, index) in into.iter_mut().zip(first..end.div_ceil(PAGE)) {
+            let (page, is_marked) = look(&self.cache, self.page_key(node.id, index))?;
+            *place = Some(page);
+            if is_marked {
+                self.read_on(&node, index);
+            }
+        }
+        if !node.lock.is_unchanged(version) || node.doomed.load(Ordering::Acquire) {
+            return None;
+        }
+        // The caller may have room for less.
+        let room = into.len().saturating_mul(PAGE_BYTES).saturating_sub((offset % PAGE) as usize);
+        let count = end.saturating_sub(offset).min(room as u64) as usize;
+        self.moved(count);
+        Some(Ok(count))
+    }
+
+    /// Lets `fill` write to pages that are here and have their places on the disk; `None` if not all are.
     fn overwrite_in<const PAGES: usize>(&self, node: u64, offset: u64, bytes: usize, fill: Fill<'_>) -> Option<bool> {
         let mut pages: [Option<Page>; PAGES] = [const { None }; PAGES];
         let (first, start) = (offset / PAGE, (offset % PAGE) as usize);
@@ -130,13 +165,13 @@ impl Ext2 {
 }
 
 impl Node {
-    /// Its attributes, unless it is gone.
+    /// Returns its attributes, unless it is gone.
     fn seen(&self) -> Result<Attributes, FileError> {
         let state = self.state.lock();
         if state.deleted && state.opens == 0 { Err(FileError::Stale) } else { Ok(self.attributes_in(&state)) }
     }
 
-    /// Counts one more who has it open.
+    /// Counts one more open.
     fn opened(&self) -> Result<Attributes, FileError> {
         let mut state = self.state.lock();
         if state.deleted && state.opens == 0 {

@@ -1,10 +1,18 @@
-//! Inodes in memory, shared by all who use them.
+//! Inodes in memory, shared by all tasks that use them.
+//!
+//! States of a node's life: named; nameless but open (`nameless` or `deleted` with `opens`); doomed (neither named
+//! nor open: the next commit frees it); reaping (the commit takes its blocks); gone. `fresh` says that the table's
+//! place on the disk still holds an older inode.
+//!
+//! Locks: `lock` (held across waits) for contents and names, `state` (short) for the inode's fields. The atomic
+//! copies are for readers without these; they check the version of `lock`. A node stays in memory while it is open,
+//! dirty or in use ([`Node::may_go`]).
 
 use crate::Ext2;
-use crate::gate::{Gate, Pass};
 use crate::geometry::ROOT;
 use crate::index::Index;
 use crate::inode::Inode;
+use crate::lock::{AsyncRwLock, LockGuard};
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,18 +20,18 @@ use gyre_interface::begun::{Held, Hold};
 use gyre_interface::files::{Attributes, FileError, NodeId, NodeKind};
 use gyre_object::TenantLock;
 
-/// What others call a node: its number in the low half, which is used again soon, and its generation in the high half. The root keeps
-/// its number for ever.
+/// Returns the name of a node for others: its number, which is used again soon, in the low half, and its generation
+/// in the high half. The root keeps its number for ever.
 pub(crate) fn name_of(id: u64, generation: u32) -> NodeId {
     if id == ROOT { NodeId(ROOT) } else { NodeId(u64::from(generation) << 32 | id) }
 }
 
-/// The number in a name.
+/// Returns the number in a name.
 pub(crate) fn number_of(name: NodeId) -> u64 {
     name.0 & u64::from(u32::MAX)
 }
 
-/// What changes about a node.
+/// The changing part of a node.
 pub(crate) struct State {
     pub(crate) inode: Inode,
     /// How often it is open.
@@ -32,7 +40,7 @@ pub(crate) struct State {
     pub(crate) deleted: bool,
     /// The inode differs from the one in the table's block.
     pub(crate) dirty: bool,
-    /// The table's place holds what was there before: it is cleared first.
+    /// True while the table's place holds an older inode: it is cleared first.
     pub(crate) fresh: bool,
 }
 
@@ -40,26 +48,26 @@ pub(crate) struct State {
 pub(crate) struct Node {
     /// The inode's number.
     pub(crate) id: u64,
-    /// What others call it: see [`name_of`].
+    /// Its name for others: see [`name_of`].
     pub(crate) name: NodeId,
     pub(crate) kind: NodeKind,
     /// Held while contents are read from the disk (shared) or changed (exclusive).
-    pub(crate) gate: Gate,
+    pub(crate) lock: AsyncRwLock,
     pub(crate) state: TenantLock<State>,
-    /// Of a large directory: where its names are.
+    /// For a large directory: the index of its names.
     pub(crate) index: TenantLock<Option<Index>>,
-    /// The size, for who looks without the lock. What is read ahead of the lock is checked by the gate's turns.
+    /// Copy of the size for lock-free readers, who check it with the lock's version.
     pub(crate) size_now: AtomicU64,
-    /// No name leads here and nobody has it open: the next commit frees it.
+    /// True if it has no name and is not open: the next commit frees it.
     pub(crate) doomed: AtomicBool,
     /// Made without a name, and none was given to it yet.
     pub(crate) nameless: AtomicBool,
     /// Blocks behind the end are still to be freed.
     pub(crate) trim: AtomicBool,
-    /// The reaper frees what it holds.
+    /// True while the reaper frees its blocks.
     pub(crate) reaping: AtomicBool,
     pub(crate) me: Weak<Node>,
-    /// A write-back failed and nobody was told yet.
+    /// True if a write-back failed and no sync has told that yet.
     pub(crate) write_failed: AtomicBool,
 }
 
@@ -75,7 +83,7 @@ impl Node {
             id,
             name: name_of(id, inode.generation),
             kind: inode.kind,
-            gate: Gate::default(),
+            lock: AsyncRwLock::default(),
             state: TenantLock::new(State { inode, opens: 0, deleted: false, dirty: false, fresh: false }),
             index: TenantLock::default(),
             write_failed: AtomicBool::new(false),
@@ -86,7 +94,7 @@ impl Node {
         self.attributes_in(&self.state.lock())
     }
 
-    /// The same, for who holds the lock.
+    /// Returns its attributes; the caller holds the lock of the state.
     pub(crate) fn attributes_in(&self, state: &State) -> Attributes {
         let inode = &state.inode;
         let is_device = matches!(self.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
@@ -110,24 +118,27 @@ impl Node {
     /// Waits for the right to read its contents.
     ///
     /// # Errors
-    /// [`FileError::Stale`] where it was freed meanwhile: its number may be another node's.
-    pub(crate) async fn to_read(&self) -> Result<Pass<'_>, FileError> {
-        let pass = self.gate.shared().await;
-        self.in_use().map(|()| pass)
+    /// [`FileError::Stale`] if it was freed meanwhile: its number may be another node's.
+    pub(crate) async fn to_read(&self) -> Result<LockGuard<'_>, FileError> {
+        let guard = self.lock.shared().await;
+        self.in_use().map(|()| guard)
     }
 
-    /// The right to read them if it is to be had at once, for who cannot hold a pass.
+    /// Returns the right to read it, if it is free at once, for a holder that cannot keep a guard.
     pub(crate) fn hold(node: &Arc<Node>) -> Option<Held> {
-        let pass = node.gate.try_shared()?;
+        let guard = node.lock.try_shared()?;
         node.in_use().ok()?;
-        pass.keep();
+        guard.keep();
         Some(Held::new(node.clone()))
     }
 
-    /// The same, to change them.
-    pub(crate) async fn to_change(&self) -> Result<Pass<'_>, FileError> {
-        let pass = self.gate.exclusive().await;
-        self.in_use().map(|()| pass)
+    /// Waits for the right to change it.
+    ///
+    /// # Errors
+    /// [`FileError::Stale`] if it is gone.
+    pub(crate) async fn to_change(&self) -> Result<LockGuard<'_>, FileError> {
+        let guard = self.lock.exclusive().await;
+        self.in_use().map(|()| guard)
     }
 
     /// Refuses a node that is being freed or was.
@@ -135,7 +146,8 @@ impl Node {
         if self.reaping.load(Ordering::Acquire) { Err(FileError::Stale) } else { Ok(()) }
     }
 
-    /// False of a node without names and users whose inode was never written, or is being cleared: no crash brings it back.
+    /// Returns false if a crash cannot bring it back: without names and users, and its inode was never written or is
+    /// being cleared.
     pub(crate) fn may_be_found(&self) -> bool {
         let state = self.state.lock();
         let is_gone = state.deleted && state.opens == 0;
@@ -146,7 +158,7 @@ impl Node {
         self.state.lock().inode.size
     }
 
-    /// Nobody uses it and the disk's copy is as good: it may be forgotten.
+    /// Returns whether it may be forgotten: it is not in use, and the disk's copy is as good.
     pub(crate) fn may_go(node: &Arc<Node>) -> bool {
         if Arc::strong_count(node) > 1 {
             return false;
@@ -155,7 +167,7 @@ impl Node {
         state.opens == 0 && !state.dirty && !state.deleted && !node.trim.load(Ordering::Acquire)
     }
 
-    /// True once for each failure.
+    /// Returns whether for each failure.
     pub(crate) fn take_write_failure(&self) -> bool {
         self.write_failed.swap(false, Ordering::AcqRel)
     }
@@ -172,18 +184,18 @@ impl Node {
 
 impl Hold for Node {
     fn let_go(&self) {
-        self.gate.give_back_shared();
+        self.lock.give_back_shared();
     }
 }
 
 impl Ext2 {
-    /// The node that others call so: the only way from their names to nodes, but for [`Ext2::near_node`].
+    /// Returns the node that others call so: the only way from their names to nodes, but for [`Ext2::near_node`].
     pub(crate) async fn node(&'static self, name: NodeId) -> Result<Arc<Node>, FileError> {
         let node = self.numbered(number_of(name)).await?;
         if node.name == name { Ok(node) } else { Err(FileError::Stale) }
     }
 
-    /// The same of a node in memory, without waiting; it may have no name any more, and nobody who has it open.
+    /// Looks at a node in memory, without waiting; it may be nameless and closed.
     pub(crate) fn near_node<T>(
         &self,
         name: NodeId,
@@ -193,7 +205,7 @@ impl Ext2 {
         self.nodes.with(&number_of(name), |node, _| look(node))
     }
 
-    /// The node with an inode, read from the disk where it is not in memory. Nodes without names are found only while they are open.
+    /// Returns the node with an inode, read from the disk if it is not in memory. Nodes without names are found only while they are open.
     pub(crate) async fn numbered(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
         match self.nodes.get(&id) {
             Some(node) => living(node),
@@ -227,14 +239,14 @@ impl Ext2 {
         self.nodes.with_or_add(id, account, |node| Ok(node.clone()), decode).and_then(living)
     }
 
-    /// The directory with an inode.
+    /// Returns the directory with an inode.
     pub(crate) async fn numbered_directory(&'static self, id: u64) -> Result<Arc<Node>, FileError> {
         let node = self.numbered(id).await?;
         node.expect(NodeKind::Directory)?;
         Ok(node)
     }
 
-    /// The node as a directory.
+    /// Returns the node as a directory.
     pub(crate) async fn directory(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
         let node = self.node(id).await?;
         node.expect(NodeKind::Directory)?;

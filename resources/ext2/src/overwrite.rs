@@ -1,14 +1,17 @@
-//! Writing past the cache (O_DIRECT): the device reads straight from the views of who asks.
+//! Writing past the cache (O_DIRECT): the device reads straight from the caller's views.
 //!
-//! Only blocks that a file has, before its end, are written so: no pointer changes, so the order of a commit has nothing to do with it, and
-//! a sync flushes the device as after any write. The rest (holes, the file's end) is left to a plain write, which takes blocks.
+//! Only existing blocks before a file's end are written so: no pointer changes, so the order of a commit is not
+//! concerned, and a sync flushes the device as after any write. The rest (holes, the file's end) is left to a plain
+//! write, which takes blocks.
 //!
-//! Who writes holds the gate shared, so that many write one file at once: nobody takes blocks away, and no page becomes dirty. Pages of the
-//! range that are dirty are written back first, under the exclusive gate. Pages in the cache are dropped before and after; one that a
-//! program has mapped, or that somebody else holds, stays and gets the same bytes when they are on the disk.
+//! The writer holds the lock shared, so that many write one file at once: no blocks are taken away, and no page
+//! becomes dirty. Dirty pages of the range are written back first, under the exclusive lock. Pages in the cache are
+//! dropped before and after; one that a program has mapped, or that is in use elsewhere, stays and gets the same
+//! bytes when they are on the disk.
 //!
-//! Left out: what a program writes through a mapping to the same bytes at the same time may be on the disk or not, in either order. Of two
-//! that write the same sectors at once the device decides. Where the tenant is killed the device may still be at it, as with a write-back.
+//! Left out: bytes that a program writes through a mapping at the same time may be on the disk or not, in either
+//! order. Of two writes to the same sectors at once the device decides. If the tenant is killed, the device may still
+//! be at work, as with a write-back.
 
 use crate::Ext2;
 use crate::direct::{Piece, Pieces, aligned_bytes, all_done};
@@ -30,10 +33,11 @@ const SECTOR: u64 = SECTOR_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 impl Ext2 {
-    /// Overwrites from `offset` on with views; answers the bytes up to the first hole, or to the last sector that lies in the file.
+    /// Overwrites from `offset` on with views; returns the bytes up to the first hole, or to the last sector that
+    /// lies in the file.
     ///
     /// # Errors
-    /// [`FileError::Invalid`] for what is not aligned to sectors; those of the device, with a part written.
+    /// [`FileError::Invalid`] if they are not aligned to sectors; those of the device, with a part written.
     pub(crate) async fn write_past(
         &'static self,
         node: &Arc<Node>,
@@ -43,7 +47,7 @@ impl Ext2 {
         let wanted = offset.checked_add(aligned_bytes(offset, from)?).ok_or(FileError::TooLarge)?;
         let end_in = |node: &Node| wanted.min(node.size() & !(SECTOR - 1));
         {
-            let _pass = node.to_read().await?;
+            let _guard = node.to_read().await?;
             let end = end_in(node);
             if end <= offset {
                 return Ok(0);
@@ -52,14 +56,15 @@ impl Ext2 {
                 return self.overwrite(node, offset, end, from).await;
             }
         }
-        let _pass = node.to_change().await?;
+        let _guard = node.to_change().await?;
         let end = end_in(node).max(offset);
         self.clean(node, offset, end).await?;
         self.overwrite(node, offset, end, from).await
     }
 
-    /// The same in a visit, as far as the requests to the disk; `None` where others must be waited for before, and for what is not usual:
-    /// what [`Ext2::write_past`] refuses, holes, the file's end, and dirty pages.
+    /// Begins, in a visit, what [`Ext2::write_past`] does, as far as the requests to the disk. Returns `None` if
+    /// other work must be waited for, and for rare cases: those that [`Ext2::write_past`] refuses, holes, the file's
+    /// end, and dirty pages.
     pub(crate) fn begin_write_past(&'static self, node: &Arc<Node>, offset: u64, from: &[Bytes]) -> Option<Begun> {
         let end = offset.checked_add(aligned_bytes(offset, from).ok()?)?;
         node.expect(NodeKind::File).ok()?;
@@ -79,7 +84,7 @@ impl Ext2 {
         Some(Begun::new(end.saturating_sub(offset) as usize, parts, Held::new(Arc::new(overwriting))))
     }
 
-    /// What the disk is to write of a range that has blocks.
+    /// Returns the requests to the disk for a range that has blocks.
     fn to_write_past(&self, (offset, end): (u64, u64), from: &[Bytes], (first, blocks): (u64, &[u32])) -> Runs {
         let payer = gyre_account::current_activity();
         let mut runs = Runs::of_call(end.saturating_sub(offset));
@@ -90,7 +95,7 @@ impl Ext2 {
         runs
     }
 
-    /// Drops the pages of a range that may go; false where some must be written back first.
+    /// Drops the pages of a range that may go; false if some must be written back first.
     fn outdate(&self, node: &Node, offset: u64, end: u64) -> bool {
         if self.cache.has_none_of(self.file_system, node.id) {
             return true;
@@ -99,7 +104,7 @@ impl Ext2 {
         !(offset / PAGE..end.div_ceil(PAGE)).any(busy)
     }
 
-    /// Writes the dirty pages of a range back. The caller holds the gate exclusively: nobody else is at it.
+    /// Writes the dirty pages of a range back. The caller holds the lock exclusively.
     async fn clean(&'static self, node: &Arc<Node>, offset: u64, end: u64) -> Result<(), FileError> {
         let first_dirty = |from| self.cache.dirty_pages(self.page_key(node.id, from), 1).first().copied();
         let (mut from, end) = (offset / PAGE, end.div_ceil(PAGE));
@@ -111,7 +116,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Writes what has blocks. The caller holds the gate, and no page of the range is dirty.
+    /// Writes the part that has blocks. The caller holds the lock, and no page of the range is dirty.
     async fn overwrite(&'static self, node: &Node, offset: u64, end: u64, from: &[Bytes]) -> Result<usize, FileError> {
         let (first, blocks) = self.blocks_of(node, offset, end).await?;
         let hole =
@@ -130,8 +135,8 @@ impl Ext2 {
         Ok(count)
     }
 
-    /// Makes the cache agree with what is on the disk now: pages that came while it was written may be old. Those that others hold get
-    /// the new bytes, if they are there.
+    /// Makes the cache agree with the disk after a write: pages that came meanwhile may be old. Those in use
+    /// elsewhere get the new bytes, if they are there.
     async fn agree(&'static self, node: &Node, offset: u64, end: u64, from: &[Bytes], is_written: bool) {
         if self.cache.has_none_of(self.file_system, node.id) {
             return;
@@ -163,25 +168,25 @@ struct Overwriting {
 }
 
 impl Hold for Overwriting {
-    /// The node is, with this.
+    /// Nothing is let go: the node itself is, with this.
     fn let_go(&self) {}
 
-    fn settle(self: Arc<Self>, is_done: bool) -> Option<Part> {
+    fn finish(self: Arc<Self>, is_done: bool) -> Option<Part> {
         let Overwriting { file_system, offset, end, .. } = *self;
         if file_system.cache.has_none_of(file_system.file_system, self.node.id) {
             return None;
         }
-        let (reply, settled) = reply_pair();
+        let (reply, written) = reply_pair();
         spawn(async move {
             file_system.agree(&self.node, offset, end, &self.from, is_done).await;
             drop(self);
             reply.send(Ok(()));
         });
-        Some(Part::Write(settled))
+        Some(Part::Write(written))
     }
 }
 
-/// Copies a view to a page, which may be the view's own: a program that writes what it has mapped.
+/// Copies a view to a page, which may be the view's own: a program may write a page that it has mapped.
 fn copy(page: &Page, at: usize, view: &Bytes) {
     let (source, start) = view.location();
     if !page.same(source) {

@@ -1,4 +1,14 @@
 //! Reading files through the cache: misses of one reader are read together, sequential readers ahead of time.
+//!
+//! A miss fetches a cluster: the page, the wanted ones behind it, and with a sequential reader more. A reader counts
+//! as sequential if the pages before are cached. The first page of read-ahead bears a mark; when it is read, the next
+//! cluster is fetched behind it, so that a sequential reader does not wait.
+//!
+//! Protocol: a page is begun in the cache ([`Fetch`]), its requests are gathered in [`Runs`] (neighbours on the disk
+//! become one request), and its answer shows the page or fails it for all waiting readers. The caller holds the
+//! node's lock shared while blocks are mapped and until the requests are answered.
+//!
+//! Left out here: fetching without a task ([`crate::fetch`]), and past the cache ([`crate::direct`]).
 
 use crate::Ext2;
 use crate::node::Node;
@@ -16,26 +26,26 @@ use smallvec::SmallVec;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Pages that are written with one request, where merging ends (V19), and the fewest that are fetched for who reads on.
+/// Most pages that one request writes, the bound of merging, and the fewest that are fetched for a sequential reader.
 pub(crate) const CLUSTER_PAGES: u64 = (MERGED_BYTES_MAX / PAGE_BYTES) as u64;
 /// Pages that are read ahead of a sequential reader.
 const AHEAD_PAGES: u64 = 32;
-/// Who reads a page behind so many that are here is taken to read on. Where half of a file is in memory, one of sixteen readers by
-/// chance is.
+/// Cached pages before a miss with which a reader counts as sequential. If half of a file is in memory, one of
+/// sixteen random readers counts so by chance.
 const HISTORY_PAGES: u64 = 4;
-/// Most bytes of one read: who wants more asks again.
+/// Most bytes of one read; a caller that wants more asks again.
 pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Pages that are fetched together, in order; mostly one.
 pub(crate) type Cluster = SmallVec<[Fetch; 1]>;
 
-/// What a reader is after.
+/// The wish of a reader.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     /// Pages that it needs.
     pub(crate) pages: u64,
-    /// What follows may be brought too, where it seems to read one after the other.
+    /// True if read-ahead is allowed, for a sequential reader.
     pub(crate) may_guess: bool,
 }
 
@@ -44,7 +54,7 @@ impl Ext2 {
         PageKey { file_system: self.file_system, node, index }
     }
 
-    /// A page of a file that is not in the cache; `wanted` says what is needed from there on.
+    /// Returns a page of a file that is not in the cache; `wanted` is the range needed from there on.
     pub(crate) async fn page_missed(
         &'static self,
         node: &Arc<Node>,
@@ -53,16 +63,16 @@ impl Ext2 {
     ) -> Result<Page, FileError> {
         let mut waits = 0;
         loop {
-            let pass = node.to_read().await?;
+            let guard = node.to_read().await?;
             let Ok(begin) = self.cache.begin_uncleared(self.page_key(node.id, index)) else {
-                drop(pass);
+                drop(guard);
                 self.wait_for_room(&mut waits).await?;
                 continue;
             };
             match begin {
                 Begin::Here(page) => return Ok(page),
                 Begin::Wait(waiting) => {
-                    drop(pass);
+                    drop(guard);
                     waiting.done().await;
                 }
                 Begin::Lead(fetch) => {
@@ -72,27 +82,28 @@ impl Ext2 {
                         self.read_behind(node, behind);
                     }
                     self.fill(node, cluster).await?;
-                    drop(pass);
+                    drop(guard);
                     return Ok(page);
                 }
             }
         }
     }
 
-    /// What is fetched with a page that a reader misses, and where to read on behind it at once.
+    /// Returns the cluster to fetch with a missed page, and the place to read on behind it at once.
     pub(crate) fn led(&'static self, node: &Node, first: Fetch, wanted: Wanted) -> (Cluster, Option<u64>) {
         let index = first.key().index;
         let (mut cluster, is_stream) = self.cluster(node, first, wanted);
         let behind = index.saturating_add(cluster.len() as u64);
         match cluster.get_mut(wanted.pages as usize).filter(|_| is_stream) {
-            // Who comes to what nobody asked for yet reads on.
+            // The reader that reaches the first page of read-ahead reads on.
             Some(first_guess) => first_guess.set_mark(),
             None => return (cluster, is_stream.then_some(behind)),
         }
         (cluster, None)
     }
 
-    /// The fetch with the absent pages that follow it, as far as they are wanted; true where somebody seems to read one after the other.
+    /// Returns the fetch with the absent pages that follow it, as far as they are wanted, and whether the reader is
+    /// sequential.
     fn cluster(&'static self, node: &Node, first: Fetch, wanted: Wanted) -> (Cluster, bool) {
         let index = first.key().index;
         let is_known =
@@ -108,32 +119,33 @@ impl Ext2 {
         (cluster, is_stream)
     }
 
-    /// A page with the mark was read: what follows those that were read with it is fetched.
+    /// Fetches behind a page with the mark, which was read: the pages behind its cluster.
     pub(crate) fn read_on(&'static self, node: &Arc<Node>, index: u64) {
         self.read_behind(node, index.saturating_add(1));
     }
 
-    /// Fetches the next pages that are absent from `from` on; by a task of its own where that must wait.
+    /// Fetches the next absent pages from `from` on, in a task of its own if that must wait.
     pub(crate) fn read_behind(&'static self, node: &Arc<Node>, from: u64) {
         if from >= pages(node.size()) || self.begin_behind(node, from).is_some() {
             return;
         }
         let node = node.clone();
         gyre_message::spawn(async move {
-            // Reading ahead is a guess: its errors are met again by who really reads.
+            // Read-ahead is a guess: the real reader meets its errors again.
             let _ = self.fetch_behind(&node, from).await;
         });
     }
 
     async fn fetch_behind(&'static self, node: &Arc<Node>, from: u64) -> Result<(), FileError> {
-        let _pass = node.to_read().await?;
+        let _guard = node.to_read().await?;
         let cluster = self.behind(node, from);
         self.fill(node, cluster).await
     }
 
-    /// The pages that are read ahead from `from` on, which what was read before has brought or asked for. The caller holds the gate.
+    /// Returns the absent pages to read ahead from `from` on, behind those that are here or asked for. The caller
+    /// holds the lock.
     pub(crate) fn behind(&'static self, node: &Node, from: u64) -> Cluster {
-        // What the marked page was read with is here or on its way.
+        // The cluster of the marked page is here or on its way.
         let known = |index: &u64| self.cache.knows(self.page_key(node.id, *index));
         let ahead = |start: u64| start.saturating_add(AHEAD_PAGES);
         let start = from.saturating_add((from..ahead(from)).take_while(known).count() as u64);
@@ -148,7 +160,7 @@ impl Ext2 {
         cluster
     }
 
-    /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the gate. Requests are made all at
+    /// Reads pages of a file from the disk, holes as zeros, zeros behind the end. The caller holds the lock. Requests are made all at
     /// once; a page is shown as soon as it is here.
     pub(crate) async fn fill(&'static self, node: &Node, mut cluster: Cluster) -> Result<(), FileError> {
         match cluster.pop() {
@@ -161,7 +173,7 @@ impl Ext2 {
         }
     }
 
-    /// The same for one page in one block.
+    /// Fills one page of one block, as [`Ext2::fill`] does.
     async fn fill_one(&'static self, node: &Node, mut fetch: Fetch) -> Result<(), FileError> {
         let (index, size) = (fetch.key().index, node.size());
         let block = if index < pages(size) { self.map(node, index).await? } else { 0 };
@@ -177,7 +189,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// The same for pages one behind the other.
+    /// Fills consecutive pages, as [`Ext2::fill`] does.
     async fn fill_all(&'static self, node: &Node, mut cluster: Cluster) -> Result<(), FileError> {
         let (size, payer) = (node.size(), gyre_account::current_activity());
         let start = cluster.first().map_or(0, |fetch| fetch.key().index);
@@ -210,7 +222,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// The first block of a page of a file; behind all blocks for pages that no file reaches.
+    /// Returns the first block of a page of a file; behind all blocks for pages that no file reaches.
     pub(crate) fn first_block_of(&self, page: u64) -> u64 {
         page.saturating_mul(self.blocks_per_page())
     }
@@ -228,7 +240,7 @@ impl Ext2 {
         end.saturating_sub(first) as usize
     }
 
-    /// A page in parts of a block.
+    /// Returns a page in parts of a block.
     #[expect(clippy::arithmetic_side_effects, reason = "a block has at least 1024 bytes")]
     pub(crate) fn parts(&self, page: &Page) -> impl Iterator<Item = Bytes> + use<> {
         let (page, bytes) = (page.clone(), self.geometry.block_bytes);
@@ -244,12 +256,12 @@ fn show(fetches: &mut Peekable<impl Iterator<Item = (Fetch, usize)>>, requests: 
     }
 }
 
-/// How many pages a file of that size has.
+/// Returns how many pages a file of that size has.
 pub(crate) fn pages(size: u64) -> u64 {
     size.div_ceil(PAGE)
 }
 
-/// Zeroes what lies behind the end of the file in a page of it.
+/// Zeroes the bytes of a page behind the end of the file.
 pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
     let start = size.saturating_sub(index.saturating_mul(PAGE_BYTES as u64)).min(PAGE_BYTES as u64) as usize;
     if start < PAGE_BYTES {
@@ -257,7 +269,7 @@ pub(crate) fn clear_behind(page: &Page, index: u64, size: u64) {
     }
 }
 
-/// Zeroes what a view shows of a page.
+/// Zeroes the bytes of a page that a view shows.
 pub(crate) fn clear(view: &Bytes) {
     let (page, start) = view.location();
     page.write(start, ZEROES.get(..view.len()).unwrap_or(&ZEROES));
@@ -281,7 +293,7 @@ impl Run {
 /// Requests in the making: neighbours of one payer are one, up to a bound. Mostly one.
 pub(crate) struct Runs(pub(crate) SmallVec<[Run; 1]>, Bounds);
 
-/// What ends a request.
+/// The bounds of a request.
 #[derive(Clone, Copy)]
 struct Bounds {
     bytes_max: usize,
@@ -290,19 +302,20 @@ struct Bounds {
 }
 
 impl Runs {
-    /// Of changed pages of the cache, or of a file system's tables, which many calls have made: up to [`MERGED_BYTES_MAX`].
+    /// Makes runs of changed pages of the cache, or of a file system's tables, which many calls have made: up to
+    /// [`MERGED_BYTES_MAX`].
     pub(crate) fn merged() -> Runs {
         Runs(SmallVec::new(), Bounds { bytes_max: MERGED_BYTES_MAX, views: CLUSTER_PAGES as usize })
     }
 
-    /// Of one call for so many bytes, or of what one reader's pages are fetched with: nothing is merged, what it asks for is cut at
-    /// [`REQUEST_BYTES_MAX`].
+    /// Makes runs of one call for this many bytes, or of one reader's fetched pages: nothing is merged, and its
+    /// requests are cut at [`REQUEST_BYTES_MAX`].
     pub(crate) fn of_call(bytes: u64) -> Runs {
         let bytes_max = REQUEST_BYTES_MAX;
         Runs(SmallVec::new(), Bounds { bytes_max, views: bytes.min(bytes_max as u64).div_ceil(PAGE) as usize })
     }
 
-    /// Adds all of a call at once: views that are so many bytes, from a sector on. False where they are no single request.
+    /// Adds all of a call at once: views that are so many bytes, from a sector on. False if they are no single request.
     pub(crate) fn add_whole(&mut self, sector: u64, views: &[Bytes], bytes: u64, payer: ActivityId) -> bool {
         let given: u64 = views.iter().map(|view| view.len() as u64).sum();
         let is_one = given == bytes && bytes <= self.1.bytes_max as u64 && views.len() <= REQUEST_VIEWS_MAX;
@@ -314,14 +327,14 @@ impl Runs {
         false
     }
 
-    /// Adds what belongs at a sector of a file's block; those of holes (0) are skipped.
+    /// Adds a view for a sector of a file's block; those of holes (0) are skipped.
     pub(crate) fn add(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         if sector != 0 {
             self.add_any(sector, view, payer);
         }
     }
 
-    /// Adds what belongs at a sector, the first of the device too.
+    /// Adds a view for a sector, the first of the device too.
     #[inline]
     pub(crate) fn add_any(&mut self, sector: u64, view: Bytes, payer: ActivityId) {
         let bytes = view.len();

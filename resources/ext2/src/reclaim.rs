@@ -1,5 +1,5 @@
-//! Giving memory back that must be written first (V15): dirty pages of an activity, oldest first. Writing parts of files back and
-//! dropping them when asked to (V23).
+//! Giving back memory that must be written first: dirty pages of an activity, oldest first. Also writing parts of
+//! files back, and dropping them, on request (fadvise, `evict`).
 
 use crate::Ext2;
 use crate::node::Node;
@@ -17,7 +17,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const BATCH_PAGES: usize = 2 * CLUSTER_PAGES as usize;
 
 impl Ext2 {
-    /// Nodes and names that it remembers, for the monitor's list of objects (V12).
+    /// Returns the shelves of nodes and names that it remembers, for the monitor's list of pools.
     pub fn objects(&self) -> [(&'static str, &dyn Counted); 2] {
         [("ext2 node", &self.nodes), ("ext2 name", self.names.counted())]
     }
@@ -26,8 +26,8 @@ impl Ext2 {
         let node = self.node(id).await?;
         node.expect(NodeKind::File)?;
         let (first, end) = pages_of(offset, bytes);
-        // Writers hold the gate until the device has answered: passing through waits for them.
-        drop(node.gate.exclusive().await);
+        // Writers hold the lock until the device has answered: passing through waits for them.
+        drop(node.lock.exclusive().await);
         let first_dirty = |from| self.cache.dirty_pages(self.page_key(node.id, from), 1).first().copied();
         let mut from = first;
         while let Some(index) = first_dirty(from).filter(|index| *index < end) {
@@ -35,8 +35,8 @@ impl Ext2 {
             self.write_back(node.id, index, count as usize).await?;
             from = index.saturating_add(1);
         }
-        drop(node.gate.exclusive().await);
-        // Told, and kept for who syncs.
+        drop(node.lock.exclusive().await);
+        // The failure is told here, and kept for the next sync.
         if node.write_failed.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) }
     }
 
@@ -50,8 +50,8 @@ impl Ext2 {
 }
 
 impl Ext2 {
-    /// Forgets nodes and names that an activity paid for and nobody uses, until about `bytes` are back; answers how many. What can be
-    /// read again at the cost of a look goes last: pages of files were asked for before.
+    /// Forgets unused nodes and names that an activity paid for, until about `bytes` are back; returns how many.
+    /// Objects that can be read again at the cost of a look go last: pages of files were asked for before.
     fn reclaim_objects(&self, activity: ActivityId, bytes: u64) -> u64 {
         const NODE_BYTES: u64 = size_of::<Node>() as u64;
         let nodes = (0..bytes.div_ceil(NODE_BYTES)).take_while(|_| self.nodes.evict(activity, &Node::may_go)).count();
@@ -60,7 +60,7 @@ impl Ext2 {
     }
 }
 
-/// The pages of a range of bytes; 0 bytes reach to the end.
+/// Returns the pages of a range of bytes; 0 bytes reach to the end.
 fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
     match offset.checked_add(bytes) {
         Some(end) if bytes > 0 => (offset / PAGE, end.div_ceil(PAGE)),
@@ -71,16 +71,17 @@ fn pages_of(offset: u64, bytes: u64) -> (u64, u64) {
 impl reclaim::Server for Ext2 {
     async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
         let wanted = bytes.div_ceil(PAGE) as usize;
-        // For a process what is its tenant's is written back, and nodes and names that nobody uses are forgotten, until that helps.
+        // For a process, its tenant's dirty pages are written back, and unused nodes and names are forgotten, until
+        // that helps.
         let payer = self.cache.payer_of(activity);
         let mut given = 0_usize;
         while given < wanted {
             let written = match self.cache.oldest_dirty(self.file_system, payer) {
-                // A failure is kept with the node for who syncs it.
+                // A failure is kept with the node for the next sync.
                 Some(key) => self.write_back(key.node, key.index, BATCH_PAGES).await,
                 None => Ok(false),
             };
-            // Pages that somebody else writes come clean by themselves.
+            // Pages that another task writes become clean by themselves.
             let goes_on = match written {
                 Ok(is_some) => is_some || self.cache.until_one_is_written(payer).await,
                 Err(_) => false,

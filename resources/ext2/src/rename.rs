@@ -1,10 +1,19 @@
 //! Renaming: the new name appears, in one write of a sector, before the old one disappears.
+//!
+//! Steps: (1) take the lock of renames, then the locks of both directories from the root downwards; (2) find both
+//! names and check them (a directory must not come to lie below itself); (3) make room for the new name or redirect
+//! the existing one; (4) write the new name before the old one goes, with an order if they lie in two sectors
+//! ([`crate::moved_name`]); (5) drop the link of a replaced node. A crash leaves the node under both names, which
+//! e2fsck mends.
+//!
+//! Left out here: the exchange of two names ([`RenameMode::Exchange`](gyre_interface::files::RenameMode)), which has a
+//! module of its own. The caller has checked permissions; this file checks the tree.
 
 use crate::Ext2;
 use crate::change::now_ns;
 use crate::directory;
-use crate::gate::Pass;
 use crate::geometry::ROOT;
+use crate::lock::LockGuard;
 use crate::names::Known;
 use crate::namespace::{LINKS_MAX, Room, check_new_name};
 use crate::node::Node;
@@ -36,7 +45,7 @@ impl Ext2 {
         check_new_name(to_name)?;
         let (source, target) = (self.directory(from).await?, self.directory(to).await?);
         // One rename at a time: the tree above the two directories stands still while they are compared.
-        let _renames = self.rename_gate.exclusive().await;
+        let _renames = self.rename_lock.exclusive().await;
         let (_first, _second) = self.enter_both(&source, &target).await?;
         self.still_there(&source)?;
         self.still_there(&target)?;
@@ -58,18 +67,18 @@ impl Ext2 {
         &'static self,
         source: &'a Node,
         target: &'a Node,
-    ) -> Result<(Pass<'a>, Option<Pass<'a>>), FileError> {
+    ) -> Result<(LockGuard<'a>, Option<LockGuard<'a>>), FileError> {
         if source.id == target.id {
-            return Ok((source.gate.exclusive().await, None));
+            return Ok((source.lock.exclusive().await, None));
         }
         let target_above = self.is_above(target.id, source.id).await?;
         let source_above = self.is_above(source.id, target.id).await?;
         let source_first = source_above || (!target_above && source.id < target.id);
         let (first, second) = if source_first { (source, target) } else { (target, source) };
-        Ok((first.gate.exclusive().await, Some(second.gate.exclusive().await)))
+        Ok((first.lock.exclusive().await, Some(second.lock.exclusive().await)))
     }
 
-    /// True where `upper` is on the way from `lower` to the root.
+    /// Returns whether `upper` is on the way from `lower` to the root.
     async fn is_above(&'static self, upper: u64, lower: u64) -> Result<bool, FileError> {
         let mut at = lower;
         for _ in 0..self.geometry.inodes {
@@ -80,7 +89,7 @@ impl Ext2 {
                 return Ok(false);
             }
             let directory = self.numbered_directory(at).await?;
-            let _pass = directory.gate.shared().await;
+            let _guard = directory.lock.shared().await;
             at = self.find(&directory, b"..").await?.ok_or(FileError::Damaged)?;
         }
         Err(FileError::Damaged)
@@ -110,8 +119,8 @@ impl Ext2 {
         }
     }
 
-    /// As `is_above`, from a directory whose gate is held here. Enters no gates: renames are serialised, a parent entry changes only by
-    /// one, and directories above others are not removed.
+    /// Returns as [`Ext2::is_above`] whether `upper` is above a directory whose lock is held here. It takes no locks:
+    /// renames are serialised, only they change a parent entry, and directories above others are not removed.
     pub(crate) async fn is_above_held(&'static self, upper: u64, lower: &Node) -> Result<bool, FileError> {
         let mut at = lower.id;
         for _ in 0..self.geometry.inodes {
@@ -144,13 +153,13 @@ impl Ext2 {
             }
             (true, true) => {}
         }
-        // The directory of the source, or one above it, holds at least the source; its gate is above ours and must not be entered now.
+        // The directory of the source, or one above it, holds at least the source; its lock is above ours and must not be entered now.
         if self.is_above_held(replaced.id, from.directory).await?
             || self.is_above_held(replaced.id, to.directory).await?
         {
             return Err(FileError::NotEmpty);
         }
-        let _pass = replaced.gate.exclusive().await;
+        let _guard = replaced.lock.exclusive().await;
         self.expect_empty(&replaced).await?;
         self.move_name(from, to, moved, Destination::Replaces(block, replaced.clone())).await
     }
@@ -165,8 +174,8 @@ impl Ext2 {
         let across = from.directory.id != to.directory.id;
         let parent_entry = match moved.kind {
             NodeKind::Directory if across => {
-                let pass = moved.gate.exclusive().await;
-                Some((self.directory_block(moved, 0).await?, pass))
+                let guard = moved.lock.exclusive().await;
+                Some((self.directory_block(moved, 0).await?, guard))
             }
             _ => None,
         };
@@ -179,7 +188,7 @@ impl Ext2 {
         // Nothing waits from here on.
         self.write_names(&from, &to, moved, &change, destination.block(), &source);
         let replaced = destination.replaced();
-        if let Some((block, _pass)) = &parent_entry {
+        if let Some((block, _guard)) = &parent_entry {
             self.set_parent(moved, block, to.directory)?;
         }
         let is_directory = moved.kind == NodeKind::Directory;
@@ -210,7 +219,7 @@ impl Ext2 {
     }
 }
 
-/// Where the new name goes.
+/// The place of the new name.
 enum Destination {
     New(Room),
     Replaces(DirectoryBlock, Arc<Node>),

@@ -1,7 +1,13 @@
-//! The files protocol.
+//! The server of the files protocol.
 //!
-//! What the caches answer runs through without waiting. Whatever may wait is boxed: the future of a request stays small, and
-//! the memory of a miss is taken by the miss.
+//! Requests that the caches answer run through without waiting. Work that may wait is boxed: the future of a request
+//! stays small, and a miss takes the memory that it needs itself.
+//!
+//! Each handler takes the node's lock, checks that the node still exists ([`crate::node`]), and calls the module that
+//! does the work: names, contents, space, attributes. A read-only or failed file system refuses changes first.
+//!
+//! To add a request: its method here, its work in the module of its noun. Answers from memory without a message are
+//! the near part's ([`crate::near`]), which looks under the same locks.
 
 use crate::Ext2;
 use crate::geometry::ROOT;
@@ -55,7 +61,7 @@ impl Server for Ext2 {
     ) -> Result<Vec<DirectoryEntry>, FileError> {
         Box::pin(async move {
             let node = self.directory(node).await?;
-            let _pass = node.to_read().await?;
+            let _guard = node.to_read().await?;
             self.list(&node, from, bytes_max).await
         })
         .await
@@ -74,14 +80,16 @@ impl Server for Ext2 {
         node.expect(NodeKind::File)?;
         let page = self.page_at(&node, index, Wanted { pages: 1, may_guess: true }).await?;
         self.moved(PAGE_BYTES);
-        Ok(page)
+        // It may be lent, or have been lent since it came.
+        let mapped = self.cache.map(self.page_key(node.id, index)).map_err(|_| FileError::OutOfMemory)?;
+        Ok(mapped.map_or(page, |(mapped, _)| mapped))
     }
 
     async fn read(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
         self.read_pages(node, offset, bytes, true).await
     }
 
-    async fn read_alone(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
+    async fn read_random(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
         self.read_pages(node, offset, bytes, false).await
     }
 
@@ -185,7 +193,7 @@ impl Server for Ext2 {
         self.throttle().await?;
         let node = self.file_to_change(node).await?;
         let write = async || {
-            let _pass = node.to_change().await?;
+            let _guard = node.to_change().await?;
             self.write_at(&node, offset, &data).await
         };
         Box::pin(self.with_space(write)).await.inspect(|written| self.moved(*written))
@@ -207,7 +215,7 @@ impl Server for Ext2 {
         self.throttle().await?;
         let node = self.file_to_change(node).await?;
         let append = async || {
-            let _pass = node.to_change().await?;
+            let _guard = node.to_change().await?;
             let offset = node.size();
             let total: usize = data.iter().map(Bytes::len).sum();
             let written = self.write_at(&node, offset, &data).await?;
@@ -248,8 +256,8 @@ impl Ext2 {
     /// Looks a name up that the caches do not know, or not all of it.
     async fn lookup_missed(&'static self, directory: NodeId, name: &[u8]) -> Result<Attributes, FileError> {
         let parent = self.directory(directory).await?;
-        // Kept until the node is found: nobody takes the last name of a node away meanwhile.
-        let _pass = parent.to_read().await?;
+        // Held until the node is found, so that its last name is not taken away meanwhile.
+        let _guard = parent.to_read().await?;
         let id = self.find(&parent, name).await?;
         Ok(self.numbered(id.ok_or(FileError::NotFound)?).await?.attributes())
     }
@@ -264,10 +272,10 @@ impl Ext2 {
         let node = self.node(node).await?;
         node.expect(NodeKind::File)?;
         const PAGE: u64 = PAGE_BYTES as u64;
-        // A writer makes the file longer before its pages have all of the contents: what it is at is not read.
-        let pass = node.to_read().await?;
+        // A writer makes the file longer before its pages have all of the contents: such a part is not read.
+        let guard = node.to_read().await?;
         let end = node.size().min(offset.saturating_add((bytes as u64).min(READ_BYTES_MAX)));
-        drop(pass);
+        drop(guard);
         let behind = end.div_ceil(PAGE);
         let mut views = Vec::with_capacity(behind.saturating_sub(offset / PAGE) as usize);
         let mut at = offset;
@@ -283,7 +291,7 @@ impl Ext2 {
         Ok(views)
     }
 
-    /// A page of a file: from the cache, or from the disk; zeros where the file does not reach.
+    /// Returns a page of a file: from the cache, or from the disk; zeros in holes and behind the end.
     pub(crate) async fn page_at(
         &'static self,
         node: &Arc<Node>,

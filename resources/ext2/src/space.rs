@@ -1,4 +1,12 @@
-//! Space in the middle of files: taking it beforehand, giving it back, finding it.
+//! Space in the middle of files: taking it beforehand (fallocate), giving it back (punching holes), finding it
+//! (SEEK_DATA, SEEK_HOLE).
+//!
+//! Works page by page, so that no step is long; a long hole is passed at once. New blocks are zeroes in memory and
+//! dirty. Blocks are given back under the rules of [`crate::truncate`]: first the pages and pointers, the release
+//! after a commit. Callers are the handlers of the server; each function takes the node's lock itself.
+//!
+//! Between two pages of a long walk other tasks may run ([`PAGES_PER_TURN`]); a task that is killed there leaves whole
+//! pages done and the rest as it was. The file's size grows with fallocate and stays with a punch.
 
 use crate::Ext2;
 use crate::change::now_ns;
@@ -15,7 +23,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Pages after which a long walk lets others go first.
 const PAGES_PER_TURN: u64 = 64;
 
-/// Where a page ends.
+/// Returns the end of a page.
 fn page_end(index: u64) -> u64 {
     index.saturating_add(1).saturating_mul(PAGE)
 }
@@ -28,7 +36,7 @@ impl Ext2 {
         let mut at = offset;
         while at < end {
             self.throttle().await?;
-            let _pass = node.to_change().await?;
+            let guard = node.to_change().await?;
             self.finish_trim(&node).await?;
             if at > node.size() {
                 self.clear_tail(&node, node.size()).await?;
@@ -39,11 +47,16 @@ impl Ext2 {
                 self.fill_holes(&node, at, part_end).await?;
                 at = part_end;
             }
+            drop(guard);
+            if at < end {
+                gyre_message::yield_now().await;
+            }
         }
         Ok(())
     }
 
-    /// Blocks for the holes of a part of a page. New blocks are zeroes in memory and dirty: what was on the disk there is never shown.
+    /// Takes blocks for the holes of a part of a page. New blocks are zeroes in memory and dirty: their old contents
+    /// on the disk are never shown.
     async fn fill_holes(&'static self, node: &Arc<Node>, start: u64, end: u64) -> Result<(), FileError> {
         let (first, count) = self.blocks_between(start, end);
         let mapped = self.map_run(node, first, count).await?;
@@ -71,13 +84,13 @@ impl Ext2 {
         let node = self.file_to_change(id).await?;
         let mut at = offset;
         loop {
-            let _pass = node.to_change().await?;
+            let guard = node.to_change().await?;
             self.finish_trim(&node).await?;
             let end = offset.saturating_add(bytes).min(node.size());
             if at >= end {
                 return Ok(());
             }
-            let _cut = self.begin_cut(&node).await?;
+            let cut = self.begin_cut(&node).await?;
             let now = now_ns();
             self.change(&node, |inode| (inode.modified_ns, inode.changed_ns) = (now, now));
             let mut steps = 0_u64;
@@ -92,6 +105,10 @@ impl Ext2 {
                     self.zero_part(&node, at, page_end.min(end)).await?;
                     page_end.min(end)
                 };
+            }
+            drop((cut, guard));
+            if at < end {
+                gyre_message::yield_now().await;
             }
         }
     }
@@ -110,7 +127,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Frees the blocks of a page; answers the position where to go on: far behind it where nothing is there for long.
+    /// Frees the blocks of a page; returns the position to go on from: far behind it if a long hole follows.
     async fn punch_page(&'static self, node: &Arc<Node>, index: u64) -> Result<u64, FileError> {
         let blocks = self.blocks_per_page() as usize;
         let path = self.path(self.first_block_of(index))?;
@@ -144,7 +161,7 @@ impl Ext2 {
         self.cache.forget(self.file_system, node.id, index, index.saturating_add(1));
     }
 
-    /// The last indirect block of a path with its number.
+    /// Returns the last indirect block of a path with its number.
     async fn leaf_of(&'static self, node: &Node, path: Path) -> Result<Option<(u32, Page)>, FileError> {
         let roots: [u32; POINTERS] = node.state.lock().inode.pointers;
         let mut block = self.checked(roots.get(path.root).copied().unwrap_or(0))?;
@@ -159,7 +176,7 @@ impl Ext2 {
         if block == 0 { Ok(None) } else { Ok(Some((block, self.block(block).await?))) }
     }
 
-    /// The next position of data or of a hole from `offset` on.
+    /// Returns the next position of data or of a hole from `offset` on.
     pub(crate) async fn seek_in(&'static self, id: NodeId, offset: u64, sought: Sought) -> Result<u64, FileError> {
         let node = self.node(id).await?;
         let block_bytes = self.geometry.block_bytes as u64;
@@ -167,7 +184,7 @@ impl Ext2 {
         let mut index = self.blocks_between(offset, offset).0;
         let mut turns = 0_u64;
         loop {
-            let _pass = node.to_read().await?;
+            let _guard = node.to_read().await?;
             let size = node.size();
             if offset >= size || index >= size.div_ceil(block_bytes) {
                 let end = (!wants_data && offset < size).then_some(size);

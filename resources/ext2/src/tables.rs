@@ -1,4 +1,13 @@
 //! Writing inodes into their tables, clearing those of freed nodes, and the counts in descriptors and superblock.
+//!
+//! ```text
+//!   group descriptor (32 bytes): block bitmap, inode bitmap, inode table, counts of free blocks, inodes, directories
+//! ```
+//!
+//! Called by a commit ([`crate::commit`]), in its order: [`Ext2::encode_inodes`] copies changed inodes into cached
+//! blocks of their tables, [`Ext2::reap_node`] frees a doomed node, [`Ext2::release`] makes freed blocks usable.
+//! Counts ([`Ext2::write_counts`]) follow only when everything is made durable. A step that fails puts its nodes back
+//! among the changed ones.
 
 use crate::Ext2;
 use crate::allocate::Freed;
@@ -28,6 +37,15 @@ impl Drop for Again<'_> {
     fn drop(&mut self) {
         self.0.inspect(|flag| flag.store(true, Ordering::Release));
     }
+}
+
+/// The mark of a file system on its disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    /// All is written, and e2fsck need not look.
+    Clean,
+    /// It is in use.
+    InUse,
 }
 
 impl Ext2 {
@@ -73,9 +91,9 @@ impl Ext2 {
         page.write(offset, &raw);
     }
 
-    /// Frees what a node holds and clears its inode; false where somebody still uses it.
+    /// Frees the blocks of a node and clears its inode; false if it is still in use.
     pub(crate) async fn reap_node(&'static self, node: &Arc<Node>) -> Result<bool, FileError> {
-        let Some(_pass) = node.gate.try_exclusive() else {
+        let Some(_guard) = node.lock.try_exclusive() else {
             return Ok(false);
         };
         if node.state.lock().opens > 0 {
@@ -106,7 +124,7 @@ impl Ext2 {
         result.map(|()| true)
     }
 
-    /// One user less of a block of extended attributes; free with the last one.
+    /// Removes one user of a block of extended attributes and frees it with the last one.
     pub(crate) async fn release_attributes(&'static self, node: &Node, block: u32) -> Result<(), FileError> {
         if self.checked(block)? == 0 {
             return Err(FileError::Damaged);
@@ -130,7 +148,7 @@ impl Ext2 {
         self.metadata.lock().nodes.remove(&id);
     }
 
-    /// Lets others have what was freed. The groups' bitmaps are loaded.
+    /// Makes freed blocks and inodes available. The groups' bitmaps are loaded.
     pub(crate) fn release(&self, freed: Freed) {
         let mut allocator = self.allocator.lock();
         let mut sound = true;
@@ -142,25 +160,32 @@ impl Ext2 {
         }
         drop(allocator);
         if !sound {
-            log::warn!("ext2 {}: something was free already, e2fsck is advised", self.file_system);
+            log::warn!(
+                "ext2 {}: a block or inode was freed twice, so the image is damaged: run e2fsck on its disk",
+                self.file_system
+            );
         }
         self.note_change();
     }
 
-    /// Writes the counts of what is free, where a commit may have changed them.
+    /// Writes the counts of free blocks and inodes, if a commit may have changed them; nothing after the unmounting, which has done so.
     pub(crate) async fn write_counts(&'static self) -> Result<(), FileError> {
+        let _guard = self.commit_lock.exclusive().await;
+        if self.unmounted.load(Ordering::Acquire) {
+            return Ok(());
+        }
         if !self.counts_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        // Also where this is killed halfway.
+        // Also if this is killed halfway.
         let mut again = Again(Some(&self.counts_stale));
         self.write_descriptors().await?;
-        self.write_superblock(false).await?;
+        self.write_superblock(Mark::InUse).await?;
         again.0 = None;
         Ok(())
     }
 
-    /// Writes the counts of the groups where they changed.
+    /// Writes the counts of the groups in which they changed.
     pub(crate) async fn write_descriptors(&'static self) -> Result<(), FileError> {
         let per_block = self.geometry.block_bytes / DESCRIPTOR_BYTES;
         for index in 0..self.geometry.descriptor_blocks() {
@@ -191,7 +216,7 @@ impl Ext2 {
     }
 
     /// Writes the counts and the state of the file system.
-    pub(crate) async fn write_superblock(&'static self, valid: bool) -> Result<(), FileError> {
+    pub(crate) async fn write_superblock(&'static self, mark: Mark) -> Result<(), FileError> {
         let block = self.geometry.first_data_block;
         let offset = if self.geometry.first_data_block == 0 { SUPERBLOCK_OFFSET } else { 0 };
         let page = self.block(block).await?;
@@ -201,7 +226,10 @@ impl Ext2 {
         put_u32(superblock, field::BLOCKS_FREE, blocks_free);
         put_u32(superblock, field::INODES_FREE, inodes_free);
         put_u32(superblock, field::WRITTEN_AT, (now_ns() / 1_000_000_000) as u32);
-        let state = if valid { self.geometry.state } else { self.geometry.state & !STATE_VALID };
+        let state = match mark {
+            Mark::Clean => self.geometry.state,
+            Mark::InUse => self.geometry.state & !STATE_VALID,
+        };
         put_u16(superblock, field::STATE, state);
         if self.large_files.load(Ordering::Relaxed) {
             let features = u32_at(superblock, field::RO_COMPAT);
@@ -215,7 +243,7 @@ impl Ext2 {
         self.write_page(block, &page).await
     }
 
-    /// Free blocks and inodes.
+    /// Returns the numbers of free blocks and inodes.
     pub(crate) fn free_counts(&self) -> (u32, u32) {
         let allocator = self.allocator.lock();
         let sum = |count: fn(&crate::allocate::GroupState) -> u32| {

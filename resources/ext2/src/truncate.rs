@@ -1,9 +1,18 @@
-//! Taking blocks away from files.
+//! Taking blocks away from files, in bounded steps.
+//!
+//! A file is first made shorter (its size is set and `trim` marked), then the blocks behind its end are freed; a task
+//! that is killed between leaves the mark, and the next user finishes. Commits and cuts exclude each other by
+//! `cut_lock`: (1) a cut holds it shared; (2) contents that a running commit still owes are written before a pointer
+//! to them is cut ([`Ext2::begin_cut`]); (3) a commit takes it exclusively while it copies ([`Ext2::after_cuts`]).
+//! Freed blocks are used again only after a commit.
+//!
+//! Depth of a walk is bounded by the three levels of indirect blocks, its length by [`Walk`]: a tree with more
+//! pointers than the device has blocks is damaged, and that is the answer.
 
 use crate::Ext2;
 use crate::change::now_ns;
-use crate::gate::Pass;
 use crate::inode::POINTERS;
+use crate::lock::LockGuard;
 use crate::map::DIRECT;
 use crate::metadata::Class;
 use crate::node::Node;
@@ -32,13 +41,13 @@ struct Walk {
 }
 
 impl Walk {
-    /// One more pointer that leads somewhere.
+    /// Counts one more pointer that leads somewhere.
     fn step(&mut self) -> Result<(), FileError> {
         self.pointers_left = self.pointers_left.checked_sub(1).ok_or(FileError::Damaged)?;
         Ok(())
     }
 
-    /// One more indirect block; true where others should go first.
+    /// Counts one more indirect block; returns whether other work should go first.
     fn enter(&mut self) -> bool {
         self.blocks = self.blocks.wrapping_add(1);
         self.blocks.is_multiple_of(BLOCKS_PER_TURN)
@@ -46,7 +55,7 @@ impl Walk {
 }
 
 impl Ext2 {
-    /// Sets the size of a file; longer ones get a hole. The caller holds the gate exclusively.
+    /// Sets the size of a file; longer ones get a hole. The caller holds the lock exclusively.
     pub(crate) async fn resize(&'static self, node: &Node, size: u64) -> Result<(), FileError> {
         self.finish_trim(node).await?;
         let before = node.size();
@@ -60,24 +69,25 @@ impl Ext2 {
             self.set_size(node, size);
             return Ok(());
         }
-        let _pass = self.begin_cut(node).await?;
+        let _guard = self.begin_cut(node).await?;
         self.clear_tail(node, size).await?;
         self.cache.forget(self.file_system, node.id, pages(size), pages(before));
-        // From here on the blocks behind the end are nobody's; who is killed before they are freed leaves the mark.
+        // From here on the blocks behind the end have no owner; a task that is killed before they are freed leaves
+        // the mark.
         node.trim.store(true, Ordering::Release);
         self.set_size(node, size);
         self.trim(node).await
     }
 
-    /// What follows takes blocks away from a node, whose gate the caller holds exclusively. A commit that has copied what leads to them
-    /// and not written their contents yet would write pointers to what the blocks held before: these contents are written first. No
-    /// commit copies while the pass is held.
-    pub(crate) async fn begin_cut(&'static self, node: &Node) -> Result<Pass<'static>, FileError> {
-        let pass = self.cut_gate.shared().await;
+    /// Takes the right to cut blocks away from a node, whose lock the caller holds exclusively. A commit may have
+    /// copied pointers without having written the contents yet; it would then write pointers to old contents. So
+    /// these contents are written first. No commit copies while the guard is held.
+    pub(crate) async fn begin_cut(&'static self, node: &Node) -> Result<LockGuard<'static>, FileError> {
+        let guard = self.cut_lock.shared().await;
         if let Some(me) = node.me.upgrade().filter(|_| self.metadata.lock().owed.contains(&node.id)) {
             while self.write_some_held(core::slice::from_ref(&me), 0, BATCH_PAGES).await? {}
         }
-        Ok(pass)
+        Ok(guard)
     }
 
     fn set_size(&self, node: &Node, size: u64) {
@@ -88,7 +98,7 @@ impl Ext2 {
         });
     }
 
-    /// The largest file: what the pointers reach and the count of sectors can say.
+    /// Returns the largest size of a file: as far as the pointers reach and the count of sectors can say.
     #[expect(clippy::arithmetic_side_effects, reason = "three levels of at most 1024 pointers")]
     pub(crate) fn size_max(&self) -> u64 {
         let base = self.pointers_per_block();
@@ -113,52 +123,60 @@ impl Ext2 {
         Ok(())
     }
 
-    /// A page of a file as it is on the disk. The caller holds the gate exclusively.
+    /// Returns a page of a file as it is on the disk, which is lent to nobody. The caller holds the lock exclusively, so that it stays so.
     pub(crate) async fn page_to_change(&'static self, node: &Node, index: u64) -> Result<Page, FileError> {
         loop {
             let begin = self.cache.begin(self.page_key(node.id, index));
             match begin.map_err(|_| FileError::OutOfMemory)? {
-                Begin::Here(page) => return Ok(page),
+                Begin::Here(page) => {
+                    // Not counted among those who have it.
+                    drop(page);
+                    let key = self.page_key(node.id, index);
+                    if let Some(page) = self.cache.write(key).map_err(|_| FileError::OutOfMemory)? {
+                        return Ok(page);
+                    }
+                }
                 Begin::Wait(waiting) => waiting.done().await,
                 Begin::Lead(fetch) if index >= pages(node.size()) => return Ok(fetch.done()),
-                Begin::Lead(fetch) => {
-                    let page = fetch.page().clone();
-                    self.fill(node, [fetch].into()).await?;
-                    return Ok(page);
-                }
+                // Somebody may have been lent it before we come to look again.
+                Begin::Lead(fetch) => drop(self.fill(node, [fetch].into()).await?),
             }
         }
     }
 
-    /// Frees what lies behind the end, if that is still to be done. The caller holds the gate exclusively.
+    /// Frees the blocks behind the end, if that is still to be done. The caller holds the lock exclusively.
     pub(crate) async fn finish_trim(&'static self, node: &Node) -> Result<(), FileError> {
         if !node.trim.load(Ordering::Acquire) {
             return Ok(());
         }
-        let _pass = self.cut_gate.shared().await;
+        let _guard = self.cut_lock.shared().await;
         self.trim(node).await
     }
 
-    /// Waits until nobody takes blocks away; what somebody began who was killed is finished first, as far as the device lets. Files are not
-    /// taken away from while the pass is held. The caller holds no file's gate.
-    pub(crate) async fn after_cuts(&'static self) -> Pass<'static> {
+    /// Waits until no task cuts, and finishes the cuts of killed tasks as far as the device allows. No file is cut
+    /// while the guard is held. The caller holds no file's lock.
+    pub(crate) async fn after_cuts(&'static self) -> LockGuard<'static> {
         self.finish_cuts().await;
-        let pass = self.cut_gate.exclusive().await;
+        let guard = self.cut_lock.exclusive().await;
         if self.cut_halfway().is_empty() {
-            return pass;
+            return guard;
         }
-        drop(pass);
-        // Somebody was killed just now.
+        drop(guard);
+        // A task was killed just now.
         self.finish_cuts().await;
-        self.cut_gate.exclusive().await
+        self.cut_lock.exclusive().await
     }
 
-    /// Frees what lies behind the end of files whose size is changed and not written yet.
+    /// Frees the blocks behind the end of files whose size is changed and not written yet.
     async fn finish_cuts(&'static self) {
         for node in self.cut_halfway() {
-            let _pass = node.gate.exclusive().await;
+            let _guard = node.lock.exclusive().await;
             if let Err(error) = self.finish_trim(&node).await {
-                log::warn!("ext2 {}: blocks behind the end of node {} stay ({error:?})", self.file_system, node.id);
+                log::warn!(
+                    "ext2 {}: blocks behind the end of node {} cannot be freed now ({error:?})",
+                    self.file_system,
+                    node.id
+                );
             }
         }
     }
@@ -218,7 +236,7 @@ impl Ext2 {
         if sound { Ok(()) } else { Err(FileError::Damaged) }
     }
 
-    /// Frees the blocks from `from` on below an indirect block whose pointers lead `depth` levels down; true where nothing is left of it.
+    /// Frees the blocks from `from` on below an indirect block whose pointers lead `depth` levels down; true if nothing is left of it.
     // recursion: at most 3, because the inode's last pointer is triply indirect and `depth` falls
     #[expect(clippy::arithmetic_side_effects, reason = "three levels of at most 1024 pointers")]
     fn prune<'a>(

@@ -1,4 +1,4 @@
-//! Walking a directory's blocks, under its gate.
+//! Walking a directory's blocks, under its lock.
 
 use crate::Ext2;
 use crate::directory::{self, kind_of_code};
@@ -21,7 +21,7 @@ pub(crate) struct DirectoryBlock {
 }
 
 impl Ext2 {
-    /// How many blocks a directory has; its size is a multiple of a block and less than the device.
+    /// Returns how many blocks a directory has; its size is a multiple of a block and less than the device.
     #[expect(clippy::arithmetic_side_effects, reason = "a block has at least 1024 bytes")]
     pub(crate) fn directory_blocks(&self, node: &Node) -> Result<u64, FileError> {
         let (size, block_bytes) = (node.size(), self.geometry.block_bytes as u64);
@@ -32,7 +32,7 @@ impl Ext2 {
         Ok(blocks)
     }
 
-    /// A block of a directory; directories have no holes.
+    /// Returns a block of a directory; directories have no holes.
     pub(crate) async fn directory_block(&'static self, node: &Node, index: u64) -> Result<DirectoryBlock, FileError> {
         if index % BLOCKS_PER_TURN == BLOCKS_PER_TURN - 1 {
             gyre_message::yield_now().await;
@@ -44,7 +44,7 @@ impl Ext2 {
         Ok(DirectoryBlock { index, block, page: self.block(block).await? })
     }
 
-    /// The inode behind a name, from the names' cache or the disk.
+    /// Returns the inode behind a name, from the names' cache or the disk.
     pub(crate) async fn find(&'static self, directory: &Node, name: &[u8]) -> Result<Option<u64>, FileError> {
         match self.names.get(directory.name, name) {
             Some(Known::Node(id)) => return Ok(Some(id)),
@@ -56,7 +56,7 @@ impl Ext2 {
         Ok(found)
     }
 
-    /// The inode behind a name, with the block that holds it.
+    /// Returns the inode behind a name, with the block that holds it.
     pub(crate) async fn find_block(
         &'static self,
         directory: &Node,
@@ -129,9 +129,9 @@ impl Ext2 {
         Ok(entries)
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub(crate) async fn link_target(&'static self, node: &Node) -> Result<Vec<u8>, FileError> {
-        let _pass = node.to_read().await?;
+        let _guard = node.to_read().await?;
         let inode = node.state.lock().inode.clone();
         let bytes = inode.size as usize;
         if inode.is_fast_link(self.geometry.sectors_per_block()) {

@@ -1,4 +1,13 @@
 //! Writing files: into the cache now, to the disk by age, by limit, by sync.
+//!
+//! A write takes blocks for each page, then copies into it and marks it dirty; so no dirty page lacks room on the
+//! disk. A page that is overwritten completely is not read first; its readers see it when it is complete. If too much
+//! is dirty, the writer writes back or commits itself before it goes on. A page written through a mapping gets its
+//! blocks at the first write ([`Ext2::dirtied`]).
+//!
+//! Order within one page: blocks, contents, mark. A page with contents that are not complete is held by [`Unsure`],
+//! which forgets it if the writer is killed or fails. The caller holds the node's lock exclusively and has passed
+//! [`Ext2::throttle`] before.
 
 use crate::Ext2;
 use crate::change::now_ns;
@@ -18,25 +27,26 @@ impl Ext2 {
     pub(crate) async fn throttle(&'static self) -> Result<(), FileError> {
         while self.cache.is_over_dirty_limit() {
             if !Box::pin(self.write_oldest_back()).await? {
-                // Somebody else writes them right now.
+                // Another task writes them right now.
                 break;
             }
         }
         self.throttle_metadata().await
     }
 
-    /// Commits where so much metadata is dirty that nodes and blocks could not give way to others any more.
+    /// Commits if so much metadata is dirty that nodes and blocks could not be evicted any more.
     pub(crate) async fn throttle_metadata(&'static self) -> Result<(), FileError> {
         if self.must_commit() { Box::pin(self.commit()).await } else { Ok(()) }
     }
 
-    /// True where who changes metadata must wait for a commit.
+    /// Returns whether a task that changes metadata must wait for a commit.
     pub(crate) fn must_commit(&self) -> bool {
         let metadata = self.metadata.lock();
         metadata.blocks.len() > self.dirty_blocks_max || metadata.nodes.len() > self.dirty_nodes_max
     }
 
-    /// Writes `data` at `offset`; answers the bytes written, fewer where space ran out. The caller holds the gate exclusively.
+    /// Writes `data` at `offset`; returns the bytes written, fewer if space ran out. The caller holds the lock
+    /// exclusively.
     pub(crate) async fn write_at(
         &'static self,
         node: &Arc<Node>,
@@ -68,7 +78,7 @@ impl Ext2 {
         Ok(at.saturating_sub(offset) as usize)
     }
 
-    /// Writes `count` bytes that lie in one page; answers how many, fewer where space ran out.
+    /// Writes `count` bytes that lie in one page; returns how many, fewer if space ran out.
     async fn write_part(
         &'static self,
         node: &Arc<Node>,
@@ -100,7 +110,8 @@ impl Ext2 {
         Ok(count)
     }
 
-    /// Writes a page that nobody has, all of it: what the disk has is not read first. Readers see it when it is complete.
+    /// Writes all of a page that is not cached, without reading it from the disk first. Readers see it when it is
+    /// complete.
     async fn write_whole(
         &'static self,
         node: &Arc<Node>,
@@ -110,7 +121,7 @@ impl Ext2 {
     ) -> Result<u64, FileError> {
         let (key, page, mut within) = (fetch.key(), fetch.page().clone(), 0_usize);
         source.take(PAGE_BYTES, |part| within = page.write(within, part).saturating_add(within));
-        // What the page held before is nobody's to see.
+        // The page's old contents must not be shown.
         page.write(within, [0; PAGE_BYTES].get(within..).unwrap_or_default());
         drop(page);
         fetch.done();
@@ -124,7 +135,7 @@ impl Ext2 {
         Ok(PAGE_BYTES as u64)
     }
 
-    /// The contents up to `end` were changed.
+    /// Notes that the contents up to `end` were changed.
     pub(crate) fn wrote_until(&self, node: &Node, end: u64) {
         let now = now_ns();
         self.change(node, |inode| {
@@ -157,13 +168,13 @@ impl Ext2 {
         (end, Ok(()))
     }
 
-    /// A page was written through a mapping: it gets blocks where it has holes, and is dirty.
+    /// Takes blocks for the holes of a page that was written through a mapping, and marks it dirty.
     pub(crate) async fn dirtied(&'static self, node: &Arc<Node>, index: u64) -> Result<(), FileError> {
-        let _pass = node.to_change().await?;
+        let _guard = node.to_change().await?;
         let key = self.page_key(node.id, index);
         let start = index.saturating_mul(PAGE_BYTES as u64);
         let end = node.size().min(start.saturating_add(PAGE_BYTES as u64));
-        // A page that was cut off meanwhile is nobody's any more.
+        // A page that was cut off meanwhile has no owner any more.
         if start >= end || self.cache.get(key).is_none() {
             return Ok(());
         }
@@ -173,7 +184,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// The file behind a node number, to be written.
+    /// Returns the file behind a node number, to be written.
     pub(crate) async fn file_to_change(&'static self, id: NodeId) -> Result<Arc<Node>, FileError> {
         self.writable()?;
         let node = self.node(id).await?;
@@ -182,7 +193,8 @@ impl Ext2 {
     }
 }
 
-/// A page with contents that the file does not have yet; forgotten where they cannot be written, or their writer is killed.
+/// A page with contents that the file does not have yet; it is forgotten if they cannot be written, or their writer
+/// is killed.
 struct Unsure {
     file_system: &'static Ext2,
     key: PageKey,
@@ -198,7 +210,7 @@ impl Drop for Unsure {
     }
 }
 
-/// Bytes from a place in a file to the end of its page.
+/// Returns the bytes from a place in a file to the end of its page.
 fn page_rest(at: u64) -> u64 {
     (PAGE_BYTES as u64).saturating_sub(at % PAGE)
 }

@@ -18,7 +18,7 @@ pub(crate) const BATCH_PAGES: usize = 16 * CLUSTER_PAGES as usize;
 /// Files that one write-back holds at once.
 const BATCH_NODES: usize = BATCH_PAGES;
 
-/// A page on its way, and whose it is: an index among the nodes.
+/// A page on its way, and its node: an index among the nodes.
 type Taken = (usize, Writing);
 
 /// A block to write.
@@ -30,53 +30,55 @@ struct Part {
 }
 
 impl Ext2 {
-    /// Writes all pages of a node back that are dirty now, those included that somebody else is writing.
+    /// Writes back all pages of a node that are dirty now, also those that another task is writing.
     pub(crate) async fn write_back_all(&'static self, id: u64) -> Result<(), FileError> {
         self.write_back_files(&[id]).await
     }
 
-    /// The same for many nodes.
+    /// Writes back all dirty pages of many nodes.
     pub(crate) async fn write_back_files(&'static self, ids: &[u64]) -> Result<(), FileError> {
         for ids in ids.chunks(BATCH_NODES) {
             let nodes = self.nodes_with_pages(ids).await?;
-            // Writers hold the gate until the device has answered: passing through waits for them.
+            // Writers hold the lock until the device has answered: passing through waits for them.
             for node in &nodes {
-                drop(node.gate.exclusive().await);
+                drop(node.lock.exclusive().await);
             }
             while self.write_some_back(&nodes, 0, BATCH_PAGES).await? {}
             for node in &nodes {
-                drop(node.gate.exclusive().await);
+                drop(node.lock.exclusive().await);
             }
         }
         Ok(())
     }
 
-    /// Writes pages back that the current activity's payer dirtied first; false where all of them are being written.
+    /// Writes pages back that the current activity's payer dirtied first; false if all of them are being written.
     pub(crate) async fn write_oldest_back(&'static self) -> Result<bool, FileError> {
         let ids = self.cache.oldest_dirty_nodes(self.file_system, BATCH_PAGES);
         let nodes = self.nodes_with_pages(&ids).await?;
         self.write_some_back(&nodes, 0, BATCH_PAGES).await
     }
 
-    /// Writes up to `count` dirty pages of a node back, from a page on; false where there are none.
+    /// Writes up to `count` dirty pages of a node back, from a page on; false if there are none.
     pub(crate) async fn write_back(&'static self, id: u64, from: u64, count: usize) -> Result<bool, FileError> {
         let nodes = self.nodes_with_pages(&[id]).await?;
         self.write_some_back(&nodes, from, count).await
     }
 
-    /// Writes up to `count` dirty pages of these nodes back, of each from a page on; false where there are none. A failure of the device
-    /// is kept for who syncs; the pages count as written, so that they do not fill the cache for ever.
+    /// Writes back up to `count` dirty pages of these nodes, of each from a page on; false if there are none. A
+    /// failure of the device is kept for the next sync; the pages count as written, so that they do not fill the
+    /// cache for ever.
     ///
-    /// The gates of all nodes are held meanwhile, taken in the order of their numbers: so that two who do this never wait for each other.
+    /// The locks of all nodes are held meanwhile, taken in the order of their numbers, so that two such tasks never
+    /// wait for each other.
     async fn write_some_back(&'static self, nodes: &[Arc<Node>], from: u64, count: usize) -> Result<bool, FileError> {
-        let mut passes = Vec::with_capacity(nodes.len());
+        let mut guards = Vec::with_capacity(nodes.len());
         for node in nodes {
-            passes.push(node.gate.shared().await);
+            guards.push(node.lock.shared().await);
         }
         self.write_some_held(nodes, from, count).await
     }
 
-    /// The same for who holds the gates.
+    /// Writes back as [`Ext2::write_some_back`] does; the caller holds the locks.
     pub(crate) async fn write_some_held(
         &'static self,
         nodes: &[Arc<Node>],
@@ -99,7 +101,7 @@ impl Ext2 {
         Ok(true)
     }
 
-    /// The blocks of pages; of pages that follow each other they are looked up together.
+    /// Returns the blocks of pages; of pages that follow each other they are looked up together.
     async fn parts_of(&'static self, nodes: &[Arc<Node>], taken: &[Taken]) -> Result<Vec<Part>, FileError> {
         let mut parts = Vec::with_capacity(taken.len());
         let mut rest = taken;
@@ -130,7 +132,8 @@ impl Ext2 {
         Ok(parts)
     }
 
-    /// Sends blocks in the name of who dirtied them, neighbours together, and waits for the device.
+    /// Sends blocks in the name of the activities that made them dirty, neighbours together, and waits for the
+    /// device.
     async fn send(&'static self, nodes: &[Arc<Node>], parts: Vec<Part>) {
         let mut runs = Runs::merged();
         let mut owners: Vec<Vec<usize>> = Vec::new();
@@ -156,19 +159,23 @@ impl Ext2 {
         }
     }
 
-    /// Contents are lost: who syncs the file hears of it, and who syncs the file system.
+    /// Notes that contents are lost: a sync of the file, and one of the file system, tells it.
     fn note_write_failure(&self, node: &Node) {
         node.write_failed.store(true, Ordering::Release);
         if !self.write_failed.swap(true, Ordering::AcqRel) {
-            log::error!("ext2 {}: the disk does not take what was written, who syncs it gets EIO", self.file_system);
+            log::error!(
+                "ext2 {}: the disk failed to take written data: it may be lost, and the next sync answers EIO",
+                self.file_system
+            );
         }
     }
 
-    /// The nodes of dirty pages in the order of their numbers, but those to which nothing on the disk leads any more, or ever did.
+    /// Returns the nodes of dirty pages in the order of their numbers, but those to which nothing on the disk leads any more, or ever did.
     async fn nodes_with_pages(&'static self, ids: &[u64]) -> Result<Vec<Arc<Node>>, FileError> {
         let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(ids.len());
         for id in ids {
-            // A node without names is on the disk until the commit after next: there its blocks must not show what they held before.
+            // A node without names is on the disk until the commit after next: its blocks there must not show older
+            // contents.
             let found = match self.nodes.get(id) {
                 Some(node) => Ok(node),
                 None => self.numbered(*id).await,

@@ -1,13 +1,13 @@
-//! Contents that go through the file cache as a resource: the same bytes, counted once there, whatever part of them is in memory.
-mod support;
+//! Contents that go through the file cache as a resource: the same bytes, counted once there, whether they are in
+//! memory or not.
 
+use crate::support::*;
 use gyre_file_cache::Contents;
 use gyre_interface::files::*;
 use gyre_interface::near::{NEAR_PAGES_MAX, Near, NearPages};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_object::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::*;
 
 const PAGES: u64 = 64;
 static MOVED: AtomicU64 = AtomicU64::new(0);
@@ -16,7 +16,7 @@ fn note(bytes: u64) {
     MOVED.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// What was told since the last look, bytes.
+/// Returns the bytes told since the last look.
 fn told() -> u64 {
     MOVED.swap(0, Ordering::Relaxed)
 }
@@ -25,7 +25,8 @@ fn flat(views: &[Bytes]) -> Vec<u8> {
     views.iter().flat_map(|view| view.as_slice().to_vec()).collect()
 }
 
-/// A file system whose contents go through the file cache. Both tell bytes, as in a machine: who shows pages, and the cache.
+/// Makes a file system whose contents go through the file cache. Both tell bytes, as in a machine: the shower of
+/// pages, and the cache.
 async fn gated() -> (&'static gyre_ext2::Ext2, files::Client) {
     let disk = RamDisk::leak(make_image(8 * 1024, &["-b", "4096"]));
     let fs = gyre_ext2::Ext2::mount(disk.client(), gyre_ext2::MountOptions::new(77), new_cache(1024)).await.unwrap();
@@ -65,7 +66,7 @@ fn contents_are_the_same_through_the_file_cache_and_counted_there() {
             let read = if below(2) == 0 {
                 client.read(node, from, bytes as usize)
             } else {
-                client.read_alone(node, from, bytes as usize)
+                client.read_random(node, from, bytes as usize)
             };
             assert_eq!(flat(&read.await.unwrap()), expected, "{bytes} from {from}");
             asked += expected.len() as u64;

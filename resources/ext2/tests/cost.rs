@@ -1,6 +1,6 @@
-//! What cached operations cost on a host. Prints figures; run with `--release -- --ignored --nocapture`.
-mod support;
+//! The cost of cached operations on a host. Prints figures; run with `--release -- --ignored --nocapture`.
 
+use crate::support::*;
 use gyre_interface::files::files::{Request, Server, serve};
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
@@ -8,7 +8,6 @@ use gyre_message::reply_pair;
 use std::future::Future;
 use std::hint::black_box;
 use std::time::Instant;
-use support::*;
 
 fn time<T>(name: &str, mut act: impl FnMut() -> T) {
     let mut best = f64::MAX;

@@ -1,13 +1,12 @@
 //! More files than the file system remembers: changed nodes cannot give way, so that changes are committed in time; unused ones are given
 //! back when memory is short.
-mod support;
 
+use crate::support::*;
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::ShelfOptions;
 use gyre_interface::files::*;
 use gyre_interface::memory::reclaim;
 use gyre_message::direct::{block_on, direct_link};
-use support::*;
 
 const NODES: usize = 256;
 const FILES: usize = 1500;
@@ -17,7 +16,7 @@ fn new(kind: NodeKind) -> NewNode {
 }
 
 async fn mount_small(disk: &'static RamDisk) -> (&'static Ext2, files::Client) {
-    let bounds = ShelfOptions { capacity: NODES, budget: NODES, payer: |activity| activity };
+    let bounds = ShelfOptions { capacity: NODES, budget: NODES, payer: &|activity| activity };
     let options = MountOptions { nodes: bounds, names: bounds, ..MountOptions::new(1) };
     let fs = Ext2::mount(disk.client(), options, new_cache(4096)).await.unwrap();
     (fs, files::Client::new(direct_link(move |request| Box::pin(files::serve(fs, request)))))

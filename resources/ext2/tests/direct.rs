@@ -1,6 +1,6 @@
-//! Reads and writes past the cache: the same contents as through it, whoever comes when.
-mod support;
+//! Reads and writes past the cache: the same contents as through it, in any order of arrival.
 
+use crate::support::*;
 use gyre_interface::begun::Begun;
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::files::Client;
@@ -10,7 +10,6 @@ use gyre_message::{sleep_ns, spawn};
 use gyre_object::{Bytes, Page};
 use std::cell::Cell;
 use std::rc::Rc;
-use support::*;
 
 fn new() -> NewNode {
     NewNode { kind: NodeKind::File, mode: 0o6755, user: 0, group: 0, target: Vec::new(), device: 0 }
@@ -21,7 +20,7 @@ fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes).map(|_| random.next() as u8).collect()
 }
 
-/// A file of that many bytes that is on the disk, and none of it in the cache.
+/// Returns a file of that many bytes that is on the disk, and none of it in the cache.
 async fn cold_file(client: &Client, bytes: usize) -> (NodeId, Vec<u8>) {
     let node = client.create(client.root().await.unwrap(), b"f".to_vec(), new()).await.unwrap().node;
     let data = pattern(bytes, 1);
@@ -242,7 +241,7 @@ fn who_is_told_of_an_error_has_its_memory_back() {
     });
 }
 
-/// What a look at the file system begins; `None` where a message has to.
+/// Begins a read in a look at the file system; `None` if a message must do it.
 fn begin(client: &Client, node: NodeId, offset: u64, into: &[Bytes]) -> Option<Begun> {
     client.visit(|near| near.read_direct(node, offset, into)).flatten()
 }
@@ -350,7 +349,7 @@ fn pages_that_come_while_the_disk_writes_show_what_was_written_also_where_nobody
             if let Some(begun) = waiting {
                 assert_eq!(begun.done().await, Ok(16_384));
             }
-            // Who changes a file waits until the write has ended, and its pages agree.
+            // A change of the file waits until the write has ended, and its pages agree.
             client
                 .set_attributes(node, AttributeChange { size_bytes: Some(60_000), ..Default::default() })
                 .await
@@ -366,8 +365,8 @@ fn pages_that_come_while_the_disk_writes_show_what_was_written_also_where_nobody
     }
 }
 
-/// Direct and plain readers and writers at once: a reader sees of each sector what one write put there, never what was before its last
-/// answered write.
+/// Checks direct and plain readers and writers at once: a reader sees in each sector the bytes of one write, never
+/// older ones than its last answered write.
 #[test]
 fn many_at_once_never_see_what_was_before_an_answered_write() {
     for seed in 0..seeds(6) {

@@ -1,12 +1,12 @@
-//! A disk that fails while something is written: who syncs is told once, and what cannot be kept right becomes read-only.
-mod support;
+//! A disk that fails during writes: the next sync is told once, and a file system that cannot be kept right becomes
+//! read-only.
 
+use crate::support::*;
 use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
 use gyre_message::{sleep_ns, spawn};
-use support::*;
 
 fn file() -> NewNode {
     NewNode { kind: NodeKind::File, mode: 0o644, user: 0, group: 0, target: Vec::new(), device: 0 }
@@ -18,7 +18,7 @@ fn fail(disk: &RamDisk, count: u64) {
     state.fail_at = Some((state.requests + 1, count));
 }
 
-/// A file in a new file system, synced, and written over since.
+/// Returns a file in a new file system, synced, and written over since.
 async fn overwritten_file() -> (&'static RamDisk, Client, NodeId) {
     let (disk, _, client) = mount(make_image(4096, &["-b", "4096"])).await;
     let root = client.root().await.unwrap();

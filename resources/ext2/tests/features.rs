@@ -1,13 +1,12 @@
-//! What programs of a distribution expect beyond reading and writing: names exchanged, files without names, holes made and filled,
-//! extended attributes, directories of any size. e2fsck and debugfs read the result.
-mod support;
+//! The features that programs of a distribution expect beyond reading and writing: names exchanged, files without
+//! names, holes made and filled, extended attributes, directories of any size. e2fsck and debugfs read the result.
 
-use gyre_interface::files::files::Client;
+use crate::support::*;
+use gyre_interface::files::files::{Client, Server};
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
 use std::process::Command;
 use std::time::Duration;
-use support::*;
 
 fn new(kind: NodeKind) -> NewNode {
     NewNode { kind, mode: 0o644, user: 0, group: 0, target: Vec::new(), device: 0 }
@@ -17,7 +16,7 @@ async fn make(client: &Client, directory: NodeId, name: &str, kind: NodeKind) ->
     client.create(directory, name.into(), new(kind)).await.unwrap().node
 }
 
-/// What debugfs says about an image.
+/// Returns debugfs's words about an image.
 fn debugfs(image: &[u8], request: &str) -> String {
     let path = temporary("debugfs");
     std::fs::write(&path, image).unwrap();
@@ -163,7 +162,7 @@ fn holes_are_made_filled_and_found() {
     }
 }
 
-/// What `seek` calls a hole is zero, and the walk from data to hole to data ends at the end.
+/// Checks that holes by `seek` are zero, and that the walk from data to hole to data ends at the end.
 async fn check_map(client: &Client, file: NodeId, model: &[u8]) {
     let (mut at, mut holes) = (0, 0);
     while at < model.len() as u64 {
@@ -194,6 +193,32 @@ fn freed_holes_never_show_what_was_there_before() {
         client.allocate(file, 0, 800_000).await.unwrap();
         client.sync(file).await.unwrap();
         assert!(read_all(&client, file).await.unwrap() == vec![0; 800_000]);
+    });
+}
+
+/// Waits for work; returns how often it let others go first.
+async fn pauses(work: impl Future) -> u32 {
+    let (mut work, mut pauses) = (std::pin::pin!(work), 0);
+    let look = |context: &mut std::task::Context| {
+        let poll = work.as_mut().poll(context).map(drop);
+        pauses += u32::from(poll.is_pending());
+        poll
+    };
+    std::future::poll_fn(look).await;
+    pauses
+}
+
+#[test]
+fn taking_and_giving_back_much_space_lets_others_go_first() {
+    block_on(async {
+        let (_, fs, client) = mount(make_image(8192, SHAPES[1])).await;
+        let root = client.root().await.unwrap();
+        let file = make(&client, root, "file", NodeKind::File).await;
+        let mib = 1 << 20;
+        assert!(pauses(Server::allocate(fs, file, 0, 4 * mib)).await >= 4 * 4 - 1, "4 MiB of 64 pages a turn");
+        client.sync(file).await.unwrap();
+        assert!(pauses(Server::punch(fs, file, 0, 4 * mib)).await >= 4 * 4 - 1);
+        assert_eq!(client.attributes(file).await.unwrap().blocks_512, 8, "a block of pointers is left");
     });
 }
 
@@ -241,7 +266,7 @@ fn extended_attributes_stay_with_their_node_and_e2fsck_agrees() {
     }
 }
 
-/// As after an orderly end: the mark of use is no fault.
+/// Returns the image as after an orderly end: the mark of use is no fault.
 fn without_state(mut image: Vec<u8>) -> Vec<u8> {
     image[1024 + 58] |= 1;
     image
@@ -272,7 +297,7 @@ fn attributes_by_other_systems_are_read() {
     });
 }
 
-/// What this thread has used of a processor: a busy host changes it little.
+/// Returns the processor time of this thread: a busy host changes it little.
 fn cpu_time() -> Duration {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(statistics.split(' ').next().unwrap().parse().unwrap())

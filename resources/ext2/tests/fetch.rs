@@ -1,6 +1,7 @@
-//! Pages that are fetched in a look at the file system: what is read then is what a message reads, whoever comes when.
-mod support;
+//! Pages fetched in a look at the file system: a read then finds the same bytes as by a message, in any order of
+//! arrival.
 
+use crate::support::*;
 use gyre_ext2::Ext2;
 use gyre_interface::begun::Begun;
 use gyre_interface::files::files::Client;
@@ -10,13 +11,12 @@ use gyre_message::direct::block_on;
 use gyre_message::{sleep_ns, spawn};
 use std::cell::Cell;
 use std::rc::Rc;
-use support::*;
 
 fn new() -> NewNode {
     NewNode { kind: NodeKind::File, mode: 0o644, user: 0, group: 0, target: Vec::new(), device: 0 }
 }
 
-/// A file with these bytes on the disk, and none of it in the cache.
+/// Returns a file with these bytes on the disk, and none of it in the cache.
 async fn cold_file(client: &Client, data: &[u8]) -> NodeId {
     let node = client.create(client.root().await.unwrap(), b"f".to_vec(), new()).await.unwrap().node;
     for (at, part) in (0..).step_by(65_536).zip(data.chunks(65_536)) {
@@ -36,7 +36,7 @@ fn fetch(fs: &'static Ext2, node: NodeId, at: usize, bytes: usize) -> Option<Beg
     Near::fetch(fs, node, at as u64, bytes, true)
 }
 
-/// What is in memory of up to 32 KiB; `None` where not all of it is.
+/// Returns up to 32 KiB from memory; `None` if not all of it is there.
 fn look(fs: &'static Ext2, node: NodeId, at: usize, bytes: usize) -> Option<Vec<u8>> {
     let mut pages = [const { None }; NEAR_PAGES_MAX];
     let count = Near::read(fs, node, at as u64, bytes, &mut pages)?.unwrap();
@@ -44,7 +44,7 @@ fn look(fs: &'static Ext2, node: NodeId, at: usize, bytes: usize) -> Option<Vec<
     Some(flat.into_iter().skip(at % 4096).take(count).collect())
 }
 
-/// Reads by looks as far as that goes, else by a message; true where it went.
+/// Reads by looks as far as that goes, else by a message; true if it went.
 async fn read(fs: &'static Ext2, client: &Client, node: NodeId, at: usize, bytes: usize) -> (Vec<u8>, bool) {
     for _ in 0..10 {
         if let Some(found) = look(fs, node, at, bytes) {
@@ -108,7 +108,7 @@ fn a_reader_in_sequence_is_read_ahead_for_and_needs_no_message() {
         let (disk, fs, client) = mount(make_image(8 * 1024, &["-b", "4096"])).await;
         let data = pattern(1 << 20);
         let node = cold_file(&client, &data).await;
-        // What leads to its blocks is in memory then.
+        // The pointers to its blocks are in memory then.
         client.read(node, (1 << 20) - 4096, 4096).await.unwrap();
         disk.0.lock().latency_ns = 20_000;
         let before = disk.0.lock().requests;
@@ -149,7 +149,7 @@ fn who_comes_later_waits_for_what_is_on_its_way_and_who_cuts_for_its_end() {
         let requests = disk.0.lock().requests;
         let second = fetch(fs, node, 4096, 4096).unwrap();
         assert_eq!(disk.0.lock().requests, requests, "it is on its way");
-        // Who asked first has gone.
+        // The first caller has gone.
         drop(first);
         let is_cut = Rc::new(Cell::new(false));
         let told = is_cut.clone();

@@ -1,6 +1,6 @@
-//! Whoever is killed at any await point leaves no lock, no page and no block behind.
-mod support;
+//! A task killed at any await point leaves no lock, no page and no block behind.
 
+use crate::support::*;
 use gyre_interface::files::files::Server;
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
@@ -9,9 +9,8 @@ use gyre_message::{select, sleep_ns};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use support::*;
 
-/// Drops the future when it has waited `polls` times; true where it was done before.
+/// Drops the future when it has waited `polls` times; true if it was done before.
 async fn kill_after<T>(polls: usize, future: impl Future<Output = T>) -> bool {
     let mut future = pin!(Some(future));
     let mut left = polls;

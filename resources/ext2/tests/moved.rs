@@ -1,12 +1,12 @@
-//! What requests and visits move of files is told to who counts it, exactly: what was read and written, not what was asked for.
-mod support;
+//! Bytes of files that requests and visits move are counted exactly: those that were read and written, not those
+//! asked for.
 
+use crate::support::*;
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_interface::files::*;
 use gyre_interface::near::{NEAR_PAGES_MAX, Near, NearPages};
 use gyre_message::direct::block_on;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::*;
 
 static MOVED: AtomicU64 = AtomicU64::new(0);
 
@@ -14,7 +14,7 @@ fn note(bytes: u64) {
     MOVED.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// What was told since the last look, bytes.
+/// Returns the bytes told since the last look.
 fn told() -> u64 {
     MOVED.swap(0, Ordering::Relaxed)
 }

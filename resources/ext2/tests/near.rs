@@ -1,7 +1,6 @@
-//! What is done without a message: overwriting, and reading what was read ahead.
+//! Work without a message: overwriting, and reading pages of read-ahead.
 
-mod support;
-
+use crate::support::*;
 use gyre_ext2::Ext2;
 use gyre_interface::files::files::{Client, Server};
 use gyre_interface::files::*;
@@ -9,14 +8,13 @@ use gyre_interface::near::{NEAR_BYTES_MAX, NEAR_PAGES_MAX, Near};
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use gyre_object::Page;
-use support::*;
 
 async fn make(client: &Client, root: NodeId, name: &str) -> NodeId {
     let new = NewNode { kind: NodeKind::File, mode: 0o4755, user: 1, group: 1, target: Vec::new(), device: 0 };
     client.create(root, name.as_bytes().to_vec(), new).await.unwrap().node
 }
 
-/// Overwrites without a message; false where that is not possible.
+/// Overwrites without a message; false if that is not possible.
 fn overwrite(fs: &'static Ext2, node: NodeId, offset: u64, data: &[u8]) -> bool {
     let mut fill = |pages: &[Option<Page>], start: usize, count: usize| {
         let mut from = &data[..count];
@@ -30,8 +28,8 @@ fn overwrite(fs: &'static Ext2, node: NodeId, offset: u64, data: &[u8]) -> bool 
     Near::overwrite(fs, node, offset, data.len(), &mut fill).is_some()
 }
 
-/// Random writes with and without messages, holes, cuts and syncs, against a model: what a message is needed for is left to it, and
-/// what was overwritten reaches the disk.
+/// Checks random writes with and without messages, holes, cuts and syncs against a model: cases that need a message
+/// are left to it, and overwritten data reaches the disk.
 #[test]
 fn overwriting_at_once_is_writing() {
     for seed in 1..=8 {
@@ -111,7 +109,7 @@ fn what_must_wait_or_grow_is_not_overwritten_at_once() {
     });
 }
 
-/// Four readers of one file, each one part after the other: after their first parts nobody waits for the disk.
+/// Checks four readers of one file, each one part after the other: after their first parts none waits for the disk.
 #[test]
 fn each_reader_of_a_file_is_read_ahead_of() {
     block_on(async {

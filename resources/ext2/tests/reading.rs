@@ -1,10 +1,9 @@
 //! Images that mke2fs fills from a directory are read as they are.
-mod support;
 
+use crate::support::*;
 use gyre_interface::files::{FileError, NodeId, NodeKind};
 use gyre_message::direct::block_on;
 use std::os::unix::fs::symlink;
-use support::*;
 
 const SHAPES: &[&[&str]] = &[
     &["-b", "1024"],
@@ -103,7 +102,7 @@ fn adjacent_pages_are_read_together_and_ahead() {
             assert_eq!(flatten(&views).len(), 4096);
         }
         let requests = disk.0.lock().requests - before;
-        // What one reader's pages are fetched with is one request of up to 64 KiB (decision 13).
+        // The pages of one reader are fetched in one request of up to 64 KiB (docs/decisions/0013).
         assert!((16..40).contains(&requests), "{requests} requests for 256 pages");
         assert_eq!(disk.0.lock().largest_read, 64 * 1024);
     });

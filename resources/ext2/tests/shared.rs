@@ -1,6 +1,6 @@
-//! Who pays for moving what files share, and that nobody else pays for it.
-mod support;
+//! The payer for moving blocks that files share, and only that one, pays.
 
+use crate::support::*;
 use gyre_account::{ActivityId, current_activity, set_current_activity};
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_interface::block::{BlockError, Geometry, SECTOR_BYTES, block};
@@ -8,7 +8,6 @@ use gyre_interface::files::{NewNode, NodeId, NodeKind, files};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_object::{Bytes, TenantLock};
 use std::collections::BTreeSet;
-use support::*;
 
 const BLOCK_BYTES: usize = 1024;
 const TABLES: ActivityId = ActivityId(9);
@@ -25,7 +24,7 @@ enum Kind {
 /// A request as it came: its kind, who sent it, and its blocks.
 type Seen = (Kind, ActivityId, Vec<u64>);
 
-/// A disk that notes who asks.
+/// A disk that notes the sender of each request.
 struct Witness {
     disk: &'static RamDisk,
     seen: TenantLock<Vec<Seen>>,
@@ -70,7 +69,7 @@ impl block::Server for Witness {
     }
 }
 
-/// What lies where, read from the image by other code than the file system's.
+/// The places of blocks, read from the image by other code than the file system's.
 struct Layout {
     bitmaps: BTreeSet<u64>,
     inodes: BTreeSet<u64>,
@@ -109,7 +108,7 @@ fn new(kind: NodeKind) -> NewNode {
     NewNode { kind, mode: 0o755, user: 0, group: 0, target: Vec::new(), device: 0 }
 }
 
-/// Runs what one process does. Requests are sent when they are made: in the name of who polls this, from its first poll on.
+/// Does work as one process. Requests are sent when they are made: in the name of the poller, from its first poll on.
 async fn of_process<T>(process: ActivityId, work: impl Future<Output = T>) -> T {
     let before = set_current_activity(process);
     let done = work.await;
@@ -117,7 +116,7 @@ async fn of_process<T>(process: ActivityId, work: impl Future<Output = T>) -> T 
     done
 }
 
-/// A directory with files large enough for indirect blocks, one of them with an attribute of its own.
+/// Returns a directory with files large enough for indirect blocks, one of them with an attribute of its own.
 async fn populate(client: &files::Client, name: &str) -> Vec<NodeId> {
     let root = client.root().await.unwrap();
     let directory = client.create(root, name.into(), new(NodeKind::Directory)).await.unwrap().node;
@@ -130,7 +129,7 @@ async fn populate(client: &files::Client, name: &str) -> Vec<NodeId> {
     files
 }
 
-/// Everything that two processes of one tenant do.
+/// Does all work of two processes of one tenant.
 async fn work_of_two(client: &files::Client) {
     let files = of_process(FIRST, populate(client, "a")).await;
     of_process(FIRST, async { client.sync(files[3]).await }).await.unwrap();

@@ -1,19 +1,17 @@
-//! A node that is gone stays gone: its name never leads to what has its inode since.
+//! A node that is gone stays gone: its name never leads to the next node of its inode.
 
-mod support;
-
+use crate::support::*;
 use gyre_ext2::Ext2;
 use gyre_interface::files::files::Server;
 use gyre_interface::files::*;
 use gyre_interface::near::{NEAR_PAGES_MAX, Near};
 use gyre_message::direct::block_on;
-use support::*;
 
 fn new(kind: NodeKind) -> NewNode {
     NewNode { kind, mode: 0o600, user: 7, group: 7, target: Vec::new(), device: 0 }
 }
 
-/// Tries everything on a node that is gone. True where all of it was refused.
+/// Tries everything on a node that is gone. True if all of it was refused.
 async fn is_refused(fs: &'static Ext2, gone: NodeId, root: NodeId, number: u64) -> bool {
     let change = AttributeChange { mode: Some(0o777), size_bytes: Some(1), ..AttributeChange::default() };
     let owner = AttributeChange { user: Some(0), ..AttributeChange::default() };
@@ -67,8 +65,8 @@ async fn is_refused(fs: &'static Ext2, gone: NodeId, root: NodeId, number: u64) 
     !Near::close(fs, gone)
 }
 
-/// Random creations and removals, so that numbers are used again; after each, whatever is gone is refused, and what is there is as it
-/// was made.
+/// Checks random creations and removals, so that numbers are used again; after each, nodes that are gone are refused,
+/// and present ones are as they were made.
 #[test]
 fn the_name_of_a_node_that_is_gone_never_reaches_its_successor() {
     for seed in 1..=6 {

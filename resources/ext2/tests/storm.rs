@@ -1,6 +1,6 @@
 //! Many tasks at once on few names, some of them killed: nothing hangs, and the image is without fault in the end.
-mod support;
 
+use crate::support::*;
 use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::files::files::Server;
 use gyre_interface::files::*;
@@ -9,13 +9,12 @@ use gyre_message::wait::Either;
 use gyre_message::{select, sleep_ns, spawn};
 use std::cell::Cell;
 use std::rc::Rc;
-use support::*;
 
 fn new(kind: NodeKind) -> NewNode {
     NewNode { kind, mode: 0o755, user: 0, group: 0, target: Vec::new(), device: 0 }
 }
 
-/// One random operation; its answer does not matter, its end does.
+/// Makes one random operation; its answer does not matter, its end does.
 async fn operate(fs: &'static gyre_ext2::Ext2, directories: Rc<Vec<NodeId>>, mut random: Random) {
     let directory = directories[random.below(directories.len())];
     let other = directories[random.below(directories.len())];
@@ -38,7 +37,7 @@ async fn operate(fs: &'static gyre_ext2::Ext2, directories: Rc<Vec<NodeId>>, mut
         (9, Some(node)) if fs.open(node.node).await.is_ok() => {
             _ = fs.append(node.node, views_of(&[2; 3000])).await;
             _ = fs.read(node.node, 0, 20_000).await;
-            // A killed task leaves its file open: whoever keeps descriptors closes them, not the file system.
+            // A killed task leaves its file open: the holder of descriptors closes them, not the file system.
             _ = fs.close(node.node).await;
         }
         (10, Some(node)) => _ = fs.sync(node.node).await,

@@ -1,10 +1,9 @@
-//! Changes are seen at once, survive unmounting, and leave images that e2fsck finds nothing wrong with.
-mod support;
+//! Changes are seen at once, survive unmounting, and leave images without a fault for e2fsck.
 
+use crate::support::*;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
-use support::*;
 
 fn file() -> NewNode {
     NewNode { kind: NodeKind::File, mode: 0o644, user: 1000, group: 70_000, target: Vec::new(), device: 0 }

@@ -1,4 +1,4 @@
-//! The resource: asks objects, counts what they moved.
+//! The resource: asks objects, and counts the bytes that they moved.
 
 use crate::stream;
 use alloc::boxed::Box;
@@ -15,7 +15,7 @@ pub struct IoStream {
 }
 
 impl IoStream {
-    /// One that tells `report` of the bytes of each request, in its turn.
+    /// Makes a server that tells `report` the bytes of each request, in its turn.
     pub fn new(report: impl Fn(u64) + Send + Sync + 'static) -> IoStream {
         IoStream { report: Box::leak(Box::new(report)) }
     }

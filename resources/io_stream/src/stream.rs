@@ -1,6 +1,7 @@
 //! A stream: a bounded queue of bytes between an end that is written and one that is read (2013 paper, Fig. 7).
 //!
-//! A write is copied once, into pages; small ones are gathered behind what the last page holds. A read gets views of these pages.
+//! A write is copied once, into pages; small ones are gathered behind the bytes of the last page. A read gets views
+//! of these pages.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -30,7 +31,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Brings both ends' readiness to what follows from the state.
+    /// Sets both ends' readiness from the state.
     fn publish(&self, state: &State) {
         let mut read = Ready::empty();
         read.set(Ready::READ, !state.queue.is_empty());
@@ -44,7 +45,7 @@ impl Stream {
     }
 }
 
-/// Edge-triggered users hear of data and of room also where there was some before.
+/// Sets bits anew, so that edge-triggered users hear of data and of room even if there was some before.
 fn renew(readiness: &Readiness, bits: Ready) {
     let before = readiness.now();
     readiness.clear(before.difference(bits));
@@ -53,7 +54,7 @@ fn renew(readiness: &Readiness, bits: Ready) {
     }
 }
 
-/// An empty stream.
+/// Returns an empty stream.
 pub(crate) fn open() -> StreamEnds {
     let stream = Arc::new(Stream {
         state: ObjectLock::default(),
@@ -96,7 +97,7 @@ impl Endpoint for Reader {
 }
 
 impl Writer {
-    /// Queues what fits.
+    /// Queues as many bytes as there is room for.
     fn push(&self, data: &[Bytes]) -> Result<usize, StreamError> {
         let mut state = self.0.state.lock();
         if state.reader_is_gone {
@@ -149,7 +150,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.reader_is_gone = true;
-        // Nobody can read it any more.
+        // No reader can come any more.
         let rest = core::mem::take(&mut state.queue);
         self.0.publish(&state);
         drop(state);

@@ -1,4 +1,4 @@
-//! Streams against a plain queue, and what a request costs.
+//! Streams against a plain queue, and the cost of requests.
 
 use crate::IoStream;
 use alloc::boxed::Box;
@@ -47,7 +47,8 @@ fn read(client: Client, ends: &StreamEnds, bytes: usize) -> Taken {
 }
 
 proptest! {
-    /// Whatever is written and read in whatever parts: the order is kept, the bound is exact, nothing is lost, all is counted.
+    /// Checks, for any parts of writes and reads: the order is kept, the bound is exact, nothing is lost, all is
+    /// counted.
     #[test]
     fn bytes_come_out_in_order_and_never_more_than_the_bound_is_held(
         steps in proptest::collection::vec((any::<bool>(), 1_usize..90_000), 1..60)

@@ -1,4 +1,5 @@
-//! Bytes of what is in memory are divided by weight where the resource has a policy over bytes, whatever sizes tenants move.
+//! Bytes of cached data are divided by weight if the resource has a policy over bytes, at any sizes that tenants
+//! move.
 
 use gyre_account::{Accounts, ActivityId, ActivityParams, Column, ResourceId};
 use gyre_engine::simulate::Simulator;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const IO_STREAM: ResourceId = ResourceId(FIRST_RESOURCE);
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, 16 << 10];
 
-/// A file that is in memory: one page again and again. Counts what was taken of it.
+/// A file in memory: one page again and again. Counts the bytes taken from it.
 struct Cached {
     page: Bytes,
     taken: AtomicU64,
@@ -101,7 +102,7 @@ fn what_waits_is_served_by_weight_in_bytes() {
     simulator.run_for(20_000_000, 1_000_000);
     assert!(files.iter().all(|file| file.taken.load(Ordering::Relaxed) == 0), "all wait");
     engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, async move { handle.resume() });
-    // As long as all three wait for more.
+    // While all three wait for more.
     let taken = || files.each_ref().map(|file| file.taken.load(Ordering::Relaxed));
     simulator.run(1_000_000, || taken().iter().sum::<u64>() > 7 << 20 || first_is_done.load(Ordering::Relaxed) == 1);
     assert!(taken().iter().sum::<u64>() > 7 << 20, "{:?}", taken());

@@ -1,17 +1,19 @@
-//! What each tenant is entitled to: its reservation, and its share of what all reservations leave, up to its limit.
+//! The entitlement of each tenant: its reservation, and its share of the memory that all reservations leave, up to
+//! its limit.
 
 use alloc::vec::Vec;
 use gyre_interface::memory::Budget;
 
-/// Entitlements in bytes, in the order of the budgets, of a machine with `capacity_bytes`.
+/// Returns the entitlements in bytes, in the order of the budgets, of a machine with `capacity_bytes`.
 ///
-/// What a limit keeps somebody from having goes to the others by their shares. The sum never exceeds the capacity, unless the
-/// reservations do.
+/// The part that a limit keeps from a tenant goes to the others by their shares. The sum never exceeds the capacity,
+/// unless the reservations do.
 pub fn entitlements(capacity_bytes: u64, budgets: &[Budget]) -> Vec<u64> {
     let floor = |budget: &Budget| budget.reservation_bytes.min(budget.limit_bytes);
     let mut entitled: Vec<u64> = budgets.iter().map(floor).collect();
     let mut left = capacity_bytes.saturating_sub(entitled.iter().sum());
-    // Each round serves all who are below their limit; who reaches it leaves, so there are at most as many rounds as tenants.
+    // Each round serves all tenants below their limit; one that reaches it leaves, so there are at most as many
+    // rounds as tenants.
     for _ in 0..budgets.len() {
         let open = |(budget, entitled): &(&Budget, &mut u64)| **entitled < budget.limit_bytes;
         let shares: u128 = budgets.iter().zip(entitled.iter_mut()).filter(open).map(|(budget, _)| share(budget)).sum();
@@ -30,23 +32,24 @@ pub fn entitlements(capacity_bytes: u64, budgets: &[Budget]) -> Vec<u64> {
     entitled
 }
 
-/// Those who may hold only so much together.
+/// Tenants with a common limit.
 pub struct Group {
-    /// What they may hold, bytes.
+    /// The limit, bytes.
     pub limit_bytes: u64,
     /// Their places among the budgets.
     pub members: Vec<usize>,
 }
 
-/// The same where groups have limits of their own: what those of one would have beyond it goes to the others, and they divide the limit by
-/// their reservations and shares.
+/// Returns the entitlements if groups have limits of their own: the part beyond a group's limit goes to the others,
+/// and its tenants divide the limit by their reservations and shares.
 pub fn entitlements_in_groups(capacity_bytes: u64, budgets: &[Budget], groups: &[Group]) -> Vec<u64> {
     let mut budgets = budgets.to_vec();
     let mut entitled = entitlements(capacity_bytes, &budgets);
-    // Inner groups first: what one cannot have is for others of the outer one, whose parts would else be fixed without it.
+    // Inner groups first: the part that one cannot have is for others of the outer one, whose parts would else be
+    // fixed without it.
     let mut groups: Vec<&Group> = groups.iter().collect();
     groups.sort_by_key(|group| group.members.len());
-    // A group that was over its limit is so no more: each has its turn once.
+    // A group that was over its limit is no longer: each comes once.
     for _ in &groups {
         let sum = |group: &&&Group| group.members.iter().filter_map(|member| entitled.get(*member)).sum::<u64>();
         let Some(group) = groups.iter().find(|group| sum(group) > group.limit_bytes) else { break };
@@ -56,7 +59,7 @@ pub fn entitlements_in_groups(capacity_bytes: u64, budgets: &[Budget], groups: &
     entitled
 }
 
-/// Lowers the limits of a group's members to what each is entitled to of the group's.
+/// Lowers the limits of a group's members to their entitlements to the group's memory.
 fn confine(budgets: &mut [Budget], group: &Group) {
     let own: Vec<Budget> = group.members.iter().filter_map(|member| budgets.get(*member).copied()).collect();
     for (member, bytes) in group.members.iter().zip(entitlements(group.limit_bytes, &own)) {

@@ -1,25 +1,33 @@
-//! The server.
+//! The server of the memory resource.
+//!
+//! A request for room looks for the level that is short: the process's own limit, its tenant's, a group's, or the
+//! machine. It then asks the keepers of memory ([`reclaim`]) in rounds, for as much as [`crate::scheduler::victims`]
+//! says, until there is room or [`LOOKS`] rounds have found nothing. It keeps no count of holdings: these are in
+//! [`gyre_account`].
+//!
+//! Called by message ([`memory`]), and directly, without waiting, by the file cache ([`Memory::has_room`]) and the
+//! assembly (budgets, limits of groups, figures). One short lock guards the budgets; none is held across a wait.
 
 use crate::entitlement::{Group, entitlements_in_groups};
 use crate::scheduler::{Claim, victims};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_account::{Activities, ActivityId, ActivityParams};
+use gyre_account::{Activities, ActivityId, ActivityParams, PayerOf};
 use gyre_interface::memory::{Budget, Figures, MemoryError, memory, reclaim};
 use gyre_object::SpinLock;
 
-/// Bytes taken back at once beyond what is asked for, so that the next page does not ask again.
+/// Bytes taken back at once beyond the wanted ones, so that the next page does not ask again.
 const BATCH_BYTES: u64 = 64 << 10;
-/// Looks in a row that find nothing before a request fails: a keeper may only mark at the first what it gives at the second, if nobody
-/// uses it meanwhile.
+/// Looks in a row that find nothing before a request fails: at the first a keeper may only mark memory that it gives
+/// at the second, if it is not used meanwhile.
 const LOOKS: usize = 2;
 /// Rounds of one request: each frees something, others may take it meanwhile.
 const ROUNDS_MAX: usize = 32;
 
-/// What the memory resource is made with.
+/// The parts that the memory resource is made of.
 pub struct Options {
-    /// Who holds what.
+    /// The holdings of activities.
     pub activities: &'static Activities,
     /// Bytes for all tenants together.
     pub capacity_bytes: u64,
@@ -28,7 +36,7 @@ pub struct Options {
     /// Free bytes now; takes no lock.
     pub free_bytes: fn() -> u64,
     /// The tenant of an activity.
-    pub payer: fn(ActivityId) -> ActivityId,
+    pub payer: PayerOf,
     /// Those who keep memory for others, in the order in which they are asked.
     pub providers: Vec<reclaim::Client>,
 }
@@ -45,10 +53,18 @@ struct Tenant {
 /// The memory resource.
 pub struct Memory {
     options: Options,
+    /// [`Options::capacity_bytes`] and [`Options::low_bytes`], until they are changed.
+    capacity_bytes: AtomicU64,
+    low_bytes: AtomicU64,
     tenants: SpinLock<Vec<Tenant>>,
 }
 
-/// Where it is short, and by how much.
+/// Returns the sum of all reservations, bytes.
+fn reserved(tenants: &[Tenant]) -> u64 {
+    tenants.iter().fold(0, |sum, tenant| sum.saturating_add(tenant.budget.reservation_bytes))
+}
+
+/// If it is short, and by how much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shortage {
     /// At the limit of the process that asks.
@@ -61,7 +77,7 @@ enum Shortage {
 }
 
 impl Memory {
-    /// A server for tenants with these budgets.
+    /// Makes a server for tenants with these budgets.
     pub fn new(options: Options, budgets: impl IntoIterator<Item = (ActivityId, Budget)>) -> Memory {
         let tenant = |(activity, budget)| Tenant {
             activity,
@@ -71,20 +87,26 @@ impl Memory {
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         };
-        let memory = Memory { options, tenants: SpinLock::new(budgets.into_iter().map(tenant).collect()) };
+        let memory = Memory {
+            capacity_bytes: AtomicU64::new(options.capacity_bytes),
+            low_bytes: AtomicU64::new(options.low_bytes),
+            options,
+            tenants: SpinLock::new(budgets.into_iter().map(tenant).collect()),
+        };
         memory.entitle(&memory.tenants.lock());
         memory
     }
 
     fn entitle(&self, tenants: &[Tenant]) {
         let budgets: Vec<Budget> = tenants.iter().map(|tenant| tenant.budget).collect();
-        let entitled = entitlements_in_groups(self.options.capacity_bytes, &budgets, &self.groups(tenants));
+        let entitled =
+            entitlements_in_groups(self.capacity_bytes.load(Ordering::Relaxed), &budgets, &self.groups(tenants));
         for (tenant, bytes) in tenants.iter().zip(entitled) {
             tenant.entitled_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
-    /// The limits above tenants, with whom they hold for.
+    /// Returns the limits above tenants, with their tenants.
     fn groups(&self, tenants: &[Tenant]) -> Vec<Group> {
         let mut groups: BTreeMap<ActivityId, Vec<usize>> = BTreeMap::new();
         for (index, tenant) in tenants.iter().enumerate() {
@@ -100,9 +122,9 @@ impl Memory {
         self.options.activities.ancestors(activity).any(|level| level == group)
     }
 
-    /// False where the next page that is kept for a tenant should take the place of an older one of its own: its limit is near, or its
-    /// group or the machine is short and it has all that it is entitled to. Takes one short lock only where one of those is. Of a process
-    /// that has a limit of its own: false where that is near.
+    /// Returns false if the next page kept for a tenant should take the place of an older one of its own: its limit
+    /// is near, or its group or the machine is short and it has all that it is entitled to. For a process with a
+    /// limit of its own: false if that is near. Takes one short lock only if one of those is near.
     pub fn has_room(&self, payer: ActivityId) -> bool {
         let activities = self.options.activities;
         let limit = activities.own_limit(payer);
@@ -110,7 +132,7 @@ impl Memory {
             // Before a page is refused it gives one of its own.
             return limit == u64::MAX || self.held_bytes(payer) < near(limit);
         }
-        // An eighth stays for what cannot wait: the kernel's objects, pages of programs.
+        // An eighth stays for memory that cannot wait: the kernel's objects, pages of programs.
         if !activities.holds_less(payer, near(limit)) {
             return false;
         }
@@ -118,12 +140,20 @@ impl Memory {
             let limit = activities.params(group).memory_bytes_max;
             limit != u64::MAX && !activities.holds_less(group, near(limit))
         });
-        if !is_group_near && (self.options.free_bytes)() >= self.options.low_bytes.saturating_mul(2) {
+        if !is_group_near && (self.options.free_bytes)() >= self.low_bytes.load(Ordering::Relaxed).saturating_mul(2) {
             return true;
         }
         let tenants = self.tenants.lock();
         let own = tenants.iter().find(|tenant| tenant.activity == payer);
         own.is_none_or(|own| activities.holds_less(payer, own.entitled_bytes.load(Ordering::Relaxed)))
+    }
+
+    /// Changes how much memory there is; all entitlements follow. Tenants that hold more give at the next request.
+    pub fn set_capacity(&self, capacity_bytes: u64, low_bytes: u64) {
+        let tenants = self.tenants.lock();
+        self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
+        self.low_bytes.store(low_bytes, Ordering::Relaxed);
+        self.entitle(&tenants);
     }
 
     /// Changes a tenant's limit; a reservation above it shrinks to it, and everybody's entitlement follows.
@@ -136,10 +166,38 @@ impl Memory {
         }
     }
 
-    /// Changes what the tenants of a group may hold together; everybody's entitlement follows. Who holds more gives at the next request.
+    /// Returns whether so many bytes can be reserved beside all reservations that there are.
+    pub fn has_room_for(&self, reservation_bytes: u64) -> bool {
+        let reserved = reserved(&self.tenants.lock());
+        reserved.saturating_add(reservation_bytes) <= self.capacity_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes a tenant's budget; everybody's entitlement follows.
     ///
     /// # Errors
-    /// [`MemoryError::Invalid`] where more is reserved below it, [`MemoryError::Unknown`] where there is no such group.
+    /// [`MemoryError::Invalid`] if the reservation is above the limit, or reservations exceed the machine or a group;
+    /// [`MemoryError::Unknown`] if there is no such tenant. Nothing changes then.
+    pub fn change_budget(&self, activity: ActivityId, budget: Budget) -> Result<(), MemoryError> {
+        let mut tenants = self.tenants.lock();
+        let now = tenants.iter().find(|tenant| tenant.activity == activity).ok_or(MemoryError::Unknown)?;
+        let others = reserved(&tenants).saturating_sub(now.budget.reservation_bytes);
+        if budget.reservation_bytes > budget.limit_bytes
+            || others.saturating_add(budget.reservation_bytes) > self.capacity_bytes.load(Ordering::Relaxed)
+            || !self.fits_groups(&tenants, activity, budget.reservation_bytes)
+        {
+            return Err(MemoryError::Invalid);
+        }
+        let tenant = tenants.iter_mut().find(|tenant| tenant.activity == activity).ok_or(MemoryError::Unknown)?;
+        tenant.budget = budget;
+        self.entitle(&tenants);
+        Ok(())
+    }
+
+    /// Changes the limit of a group's tenants together; all entitlements follow. A tenant that holds more gives at
+    /// the next request.
+    ///
+    /// # Errors
+    /// [`MemoryError::Invalid`] if more is reserved below it, [`MemoryError::Unknown`] if there is no such group.
     pub fn set_group_limit(&self, group: ActivityId, limit_bytes: u64) -> Result<(), MemoryError> {
         let tenants = self.tenants.lock();
         if self.reserved_below(&tenants, group) > limit_bytes {
@@ -152,13 +210,13 @@ impl Memory {
         Ok(())
     }
 
-    /// What the tenants of a group have reserved together, bytes.
+    /// Returns the sum of the reservations of a group's tenants, bytes.
     fn reserved_below(&self, tenants: &[Tenant], group: ActivityId) -> u64 {
         let below = tenants.iter().filter(|tenant| self.is_below(tenant.activity, group));
         below.fold(0, |sum, tenant| sum.saturating_add(tenant.budget.reservation_bytes))
     }
 
-    /// True where all groups of a tenant have room for what it would reserve, besides what others below them do.
+    /// Returns whether all groups of a tenant have room for this reservation, besides those of others below them.
     fn fits_groups(&self, tenants: &[Tenant], activity: ActivityId, reservation_bytes: u64) -> bool {
         let own = tenants.iter().find(|tenant| tenant.activity == activity);
         let now = own.map_or(0, |tenant| tenant.budget.reservation_bytes);
@@ -168,7 +226,7 @@ impl Memory {
         })
     }
 
-    /// The figures of a tenant.
+    /// Returns the figures of a tenant.
     pub fn figures_of(&self, activity: ActivityId) -> Option<Figures> {
         let tenants = self.tenants.lock();
         let tenant = tenants.iter().find(|tenant| tenant.activity == activity)?;
@@ -182,7 +240,8 @@ impl Memory {
         })
     }
 
-    /// What an activity holds. A process that gave back for others before they were its own may hold less than nothing, for a moment.
+    /// Returns the bytes that an activity holds. The count of a process that gave back for others first may be below
+    /// zero for a short time.
     fn held_bytes(&self, activity: ActivityId) -> u64 {
         self.options.activities.held_bytes(activity).cast_signed().max(0).cast_unsigned()
     }
@@ -192,7 +251,7 @@ impl Memory {
         let mut is_above = false;
         for level in self.options.activities.ancestors(activity) {
             let limit = self.options.activities.own_limit(level);
-            // Where there is no limit, what is held is not looked up.
+            // Without a limit the holdings are not looked up.
             let held = if limit == u64::MAX { 0 } else { self.held_bytes(level) };
             if held.saturating_add(bytes) > limit {
                 let short = held.saturating_add(bytes).saturating_sub(limit).max(bytes);
@@ -205,11 +264,11 @@ impl Memory {
             is_above |= level == payer;
         }
         let free = (self.options.free_bytes)();
-        let wanted = self.options.low_bytes.saturating_add(bytes);
+        let wanted = self.low_bytes.load(Ordering::Relaxed).saturating_add(bytes);
         (free < wanted).then(|| Shortage::Machine(wanted.saturating_sub(free)))
     }
 
-    /// Of all tenants, or of those of a group.
+    /// Returns the claims of all tenants, or of those of a group.
     fn claims(&self, group: Option<ActivityId>) -> Vec<Claim> {
         let is_asked = |tenant: &&Tenant| group.is_none_or(|group| self.is_below(tenant.activity, group));
         let claim = |tenant: &Tenant| Claim {
@@ -275,7 +334,8 @@ impl Memory {
                     MemoryError::MachineFull,
                 ),
             };
-            // What a keeper gave up may still be held by somebody else: then it is not back, and the next round asks for more.
+            // Memory that a keeper gave up may still be in use elsewhere: then it is not back, and the next round
+            // asks for more.
             looks = if taken == 0 { usize::saturating_add(looks, 1) } else { 0 };
             if looks == LOOKS {
                 return if self.shortage(activity, bytes).is_none() { Ok(()) } else { Err(error) };
@@ -301,21 +361,7 @@ impl memory::Server for Memory {
     }
 
     async fn set_budget(&'static self, activity: ActivityId, budget: Budget) -> Result<(), MemoryError> {
-        let mut tenants = self.tenants.lock();
-        let others: u64 = tenants
-            .iter()
-            .filter(|tenant| tenant.activity != activity)
-            .fold(0, |sum, tenant| sum.saturating_add(tenant.budget.reservation_bytes));
-        if budget.reservation_bytes > budget.limit_bytes
-            || others.saturating_add(budget.reservation_bytes) > self.options.capacity_bytes
-            || !self.fits_groups(&tenants, activity, budget.reservation_bytes)
-        {
-            return Err(MemoryError::Invalid);
-        }
-        let tenant = tenants.iter_mut().find(|tenant| tenant.activity == activity).ok_or(MemoryError::Unknown)?;
-        tenant.budget = budget;
-        self.entitle(&tenants);
-        drop(tenants);
+        self.change_budget(activity, budget)?;
         let mut params = self.options.activities.params(activity);
         params.memory_bytes_max = budget.limit_bytes;
         self.options.activities.set_params(activity, params).map_err(|_| MemoryError::Unknown)
@@ -326,7 +372,7 @@ impl memory::Server for Memory {
     }
 }
 
-/// What a limit is near from: an eighth stays.
+/// Returns the amount from which on a limit is near: an eighth stays.
 fn near(limit: u64) -> u64 {
     limit.saturating_sub(limit / 8)
 }

@@ -1,9 +1,9 @@
-//! The memory scheduler: whose memory goes when the machine has too little. Pure.
+//! The memory scheduler: it chooses the tenants that give memory when the machine has too little. Pure.
 
 use alloc::vec::Vec;
 use gyre_account::ActivityId;
 
-/// What a tenant holds and is entitled to.
+/// The holdings and the entitlement of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// The tenant.
@@ -17,19 +17,20 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Bytes that it holds beyond what it is entitled to.
+    /// Returns the bytes that it holds beyond its entitlement.
     pub fn excess_bytes(&self) -> u64 {
         self.held_bytes.saturating_sub(self.entitled_bytes)
     }
 
-    /// Its excess for each part of its share: who has more of it goes first.
+    /// Returns its excess for each part of its share: the largest goes first.
     fn urgency(&self) -> u128 {
         (u128::from(self.excess_bytes()) << 32).checked_div(u128::from(self.share.max(1))).unwrap_or(u128::MAX)
     }
 }
 
-/// Who gives how much, in order, so that `asker` can have `wanted_bytes`: first itself, as far as it is over its entitlement; then
-/// others that are over theirs, furthest first relative to their shares; then itself again. Nobody else is ever asked.
+/// Returns the activities that give, and how much, in order, so that `asker` can have `wanted_bytes`: first itself,
+/// as far as it is over its entitlement; then others that are over theirs, furthest first relative to their shares;
+/// then itself again. No other is ever asked.
 pub fn victims(claims: &[Claim], asker: ActivityId, wanted_bytes: u64) -> Vec<(ActivityId, u64)> {
     let own = claims.iter().find(|claim| claim.activity == asker);
     let mut others: Vec<&Claim> =

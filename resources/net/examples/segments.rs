@@ -1,4 +1,4 @@
-//! What a full segment costs: state machines of both ends, header written and read, checksum computed and checked.
+//! The cost of a full segment: state machines of both ends, header written and read, checksum computed and checked.
 //!
 //! Prints the best of several rounds, ns per data segment of 1448 bytes, acknowledgments included.
 

@@ -2,11 +2,18 @@
 //! for tests against real systems: a small web server on port 80, echo on port 7, and a sender to a peer's port.
 //!
 //! `wire ADDRESS:PORT [send PEER-IP PORT BYTES]`; `tap.py` beside it makes such a wire of a tap device.
+//!
+//! The whole path runs as in the kernel: link, network reader and writer, TCP. Only the card is replaced, by [`Wire`].
+//!
+//! * Time is virtual and advances in steps of [`STEP_NS`], each as long in real time; timers of TCP so keep to the
+//!   wall clock.
+//! * `GET /N` on port 80 answers N bytes.
+//! * It ends when the socket does. Errors of the host's socket panic: this is a tool for one's own machine.
 
 use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::Ready;
 use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame, link};
-use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket, tcp};
+use gyre_interface::tcp::{Direction, NetError, Socket, SocketAddress, tcp};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_message::{WaitQueue, sleep_ns, spawn};
 use gyre_net::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
@@ -54,6 +61,8 @@ impl link::Server for Wire {
 }
 
 impl FrameStream for Wire {
+    type Frame = Bytes;
+
     async fn next(&'static self) -> Result<Vec<Bytes>, LinkError> {
         let take = || Some(self.inbox.lock().drain(..).collect::<Vec<_>>()).filter(|frames| !frames.is_empty());
         Ok(self.arrived.until(take).await)
@@ -61,7 +70,7 @@ impl FrameStream for Wire {
 }
 
 impl Wire {
-    /// Takes what has arrived; false at the end.
+    /// Takes the bytes that have arrived; false at the end.
     fn read(&self) -> bool {
         let mut buffer = [0; 65536];
         let count = match self.socket.lock().read(&mut buffer) {
@@ -102,7 +111,9 @@ fn net(wire: &'static Wire) -> (&'static Net, tcp::Client) {
         unowned: ActivityId(2),
         gateway: [10, 9, 0, 254],
         prefix: 24,
-        tenant_of: |activity| activity,
+        tenant_of: &|activity| activity,
+        protected: Vec::new(),
+        doors: Vec::new(),
         limits: NetLimits::default(),
     });
     net.connect(NetPorts {
@@ -179,7 +190,7 @@ async fn serve_echo(tcp: tcp::Client, socket: Socket) -> Result<(), NetError> {
 }
 
 async fn accept_all(tcp: tcp::Client, port: u16, serve: impl Fn(Socket)) {
-    let listener = tcp.listen(Endpoint { address: [0; 4], port }, 128, false).await.expect("the port is free");
+    let listener = tcp.listen(SocketAddress { address: [0; 4], port }, 128, false).await.expect("the port is free");
     loop {
         match tcp.accept(listener.id).await {
             Ok(socket) => serve(socket),
@@ -188,9 +199,9 @@ async fn accept_all(tcp: tcp::Client, port: u16, serve: impl Fn(Socket)) {
     }
 }
 
-async fn send_to(tcp: tcp::Client, remote: Endpoint, bytes: usize) {
+async fn send_to(tcp: tcp::Client, remote: SocketAddress, bytes: usize) {
     let started = Instant::now();
-    let socket = tcp.connect(Endpoint { address: [0; 4], port: 0 }, remote).await.expect("a socket");
+    let socket = tcp.connect(SocketAddress { address: [0; 4], port: 0 }, remote).await.expect("a socket");
     let chunk = Bytes::copy_from(&vec![0x5a; 64 << 10]).unwrap();
     socket.readiness.wait(Ready::WRITE).await;
     let mut left = bytes;
@@ -236,7 +247,7 @@ fn main() {
         spawn(accept_all(tcp, 7, move |socket| spawn(async move { _ = serve_echo(tcp, socket).await })));
         if arguments.get(2).is_some_and(|word| word == "send") {
             let address: std::net::Ipv4Addr = arguments[3].parse().expect("an address");
-            let remote = Endpoint { address: address.octets(), port: arguments[4].parse().expect("a port") };
+            let remote = SocketAddress { address: address.octets(), port: arguments[4].parse().expect("a port") };
             spawn(send_to(tcp, remote, arguments[5].parse().expect("a number of bytes")));
         }
         let (real, start) = (Instant::now(), gyre_machine::now());

@@ -5,10 +5,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
 
-/// Moved by its owner, under the lock of what it is the deadline of; looked at by [`crate::timer::TcpTimer`]; times are ns of the path's clock.
+/// A deadline. Its owner moves it, under the lock of the object it is the deadline of; [`crate::timer::TcpTimer`]
+/// looks at it. Times are ns of the path's clock.
 ///
-/// The owner writes the deadline, then reads when it is looked at; the timer writes when it looks, then reads the deadline. So one of the
-/// two sees what the other wrote (both in one order, hence `SeqCst`), and no deadline is missed.
+/// (1) The owner writes the deadline, then reads when the timer looks next. (2) The timer writes when it looks next,
+/// then reads the deadline. So one of the two sees the other's write (both in one order, hence `SeqCst`), and no
+/// deadline is missed.
 pub struct Alarm {
     deadline_ns: AtomicU64,
     /// The timer looks then, or a request that tells it to is under way.
@@ -22,7 +24,7 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Moves the deadline; [`NEVER`] takes it back. True where the timer must be told, for it would look too late.
+    /// Moves the deadline; [`NEVER`] takes it back. True if the timer must be told, for it would look too late.
     #[must_use = "the timer does not know"]
     pub fn set(&self, deadline_ns: u64) -> bool {
         self.deadline_ns.store(deadline_ns, Ordering::SeqCst);
@@ -30,18 +32,18 @@ impl Alarm {
             && deadline_ns < self.look_at_ns.fetch_min(deadline_ns, Ordering::SeqCst)
     }
 
-    /// The same, unless there is an earlier one.
+    /// Sets the deadline, unless there is an earlier one.
     #[must_use = "the timer does not know"]
     pub fn set_earlier(&self, deadline_ns: u64) -> bool {
         deadline_ns < self.deadline_ns.load(Ordering::SeqCst) && self.set(deadline_ns)
     }
 
-    /// True where the timer knows of it.
+    /// Returns whether the timer knows of it.
     pub fn is_armed(&self) -> bool {
         self.look_at_ns.load(Ordering::SeqCst) != NEVER
     }
 
-    /// For the timer: when it looks next, [`NEVER`] where it need not.
+    /// Returns, for the timer, when it looks next; [`NEVER`] if it need not.
     pub fn look(&self) -> u64 {
         loop {
             let deadline_ns = self.deadline_ns.load(Ordering::SeqCst);
@@ -52,7 +54,8 @@ impl Alarm {
         }
     }
 
-    /// For the timer, which looks: true where the deadline has come. Its owner is told then, and sets the next one.
+    /// Returns, for the timer that looks, whether the deadline has come. Its owner is told then, and sets the next
+    /// one.
     pub fn look_at(&self, now_ns: u64) -> bool {
         let is_due = self.deadline_ns.load(Ordering::SeqCst) <= now_ns;
         if is_due {

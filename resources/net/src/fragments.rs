@@ -103,7 +103,7 @@ impl Partial {
     }
 }
 
-/// The first byte behind a part, which lies within the longest packet.
+/// Returns the first byte behind a part, which lies within the longest packet.
 fn end_of(part: &(usize, Bytes)) -> usize {
     part.0.saturating_add(part.1.len())
 }

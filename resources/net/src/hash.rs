@@ -1,11 +1,12 @@
-//! A keyed hash, so that nobody outside can choose what collides (SipHash-1-3 of Aumasson and Bernstein over 64-bit words).
+//! A keyed hash, so that no sender outside can choose colliding values (SipHash-1-3 of Aumasson and Bernstein over
+//! 64-bit words).
 
 /// A secret key of this instance.
 #[derive(Clone, Copy, Debug)]
 pub struct Key(pub u64, pub u64);
 
 impl Key {
-    /// A fresh key from the machine's entropy.
+    /// Returns a fresh key from the machine's entropy.
     pub fn random() -> Key {
         let mut bytes = [0; 16];
         gyre_machine::fill_random(&mut bytes);
@@ -14,7 +15,7 @@ impl Key {
         Key(word(0), word(1))
     }
 
-    /// The hash of some words.
+    /// Returns the hash of some words.
     pub fn hash(&self, words: &[u64]) -> u64 {
         let mut state = [
             self.0 ^ 0x736f_6d65_7073_6575,

@@ -8,7 +8,7 @@ pub(crate) const SLOT_BYTES: usize = 128;
 /// Pages kept for reuse.
 const PAGES_MAX: usize = 16;
 
-/// Slots of one tenant. A page is used again once nobody holds any of its slots.
+/// Slots of one tenant. A page is used again once none of its slots is in use.
 #[derive(Default)]
 pub(crate) struct Headers {
     pages: Vec<Page>,
@@ -17,7 +17,7 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Copies `bytes` into a slot; `None` where there is no memory or the slot is too small.
+    /// Copies `bytes` into a slot; `None` if there is no memory or the slot is too small.
     pub(crate) fn place(&mut self, bytes: &[u8]) -> Option<Bytes> {
         if bytes.len() > SLOT_BYTES {
             return None;
@@ -33,7 +33,7 @@ impl Headers {
         Some(slot)
     }
 
-    /// The place behind the current one; the first behind the last.
+    /// Returns the place behind the current one; the first behind the last.
     fn after_current(&self) -> usize {
         self.current.saturating_add(1).checked_rem(self.pages.len()).unwrap_or(0)
     }
@@ -44,7 +44,7 @@ impl Headers {
             // grow only while the oldest is still in use
             let next = self.after_current();
             if self.pages.get(next).is_none_or(Page::is_shared) {
-                self.pages.push(Page::zeroed().ok()?);
+                self.pages.push(Page::fixed().ok()?);
                 self.current = self.pages.len().saturating_sub(1);
                 return Some(());
             }
@@ -54,7 +54,7 @@ impl Headers {
         self.current = self.after_current();
         let page = self.pages.get_mut(self.current)?;
         if page.is_shared() {
-            *page = Page::zeroed().ok()?;
+            *page = Page::fixed().ok()?;
         }
         Some(())
     }

@@ -1,6 +1,6 @@
 //! Bounds of the network path. Everything that a packet or a tenant can make grow has its limit here.
 
-/// What a tenant may hold and have on the way.
+/// The bounds of a tenant's sockets, buffers and frames on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct NetLimits {
     /// Received packets of a tenant that wait for its protocols; more are dropped and counted.
@@ -9,7 +9,8 @@ pub struct NetLimits {
     /// tenant waits behind all of them, so there should be little more than the device takes before its sender can be resumed. On a
     /// fast link this and the next are more ([`crate::pace`]).
     pub sent_bytes_max: usize,
-    /// The same of one connection. What is beyond waits in its send buffer, where it can still be acknowledged, repeated or reset.
+    /// Bytes that one connection may have on the way; further data waits in its send buffer, if it can still be
+    /// acknowledged, repeated or reset.
     pub connection_sent_bytes_max: usize,
     /// Sockets of a tenant, listeners and UDP included.
     pub sockets_max: usize,
@@ -41,13 +42,14 @@ impl Default for NetLimits {
     }
 }
 
-/// What a frame on the way to the device counts at least: a tenant's room is then less than a queue of the engine holds (1024).
+/// Least cost of a frame on the way to the device: a tenant's room is then less than a queue of the engine holds
+/// (1024).
 pub const FRAME_COST_BYTES: usize = 512;
-/// Bytes that a connection may hand down in its turn while others of its tenant wait, at least.
-pub const TURN_BYTES: usize = 8 << 10;
+/// Least bytes that a connection may hand down at once while others of its tenant wait.
+pub const SEND_ROOM_BYTES: usize = 8 << 10;
 /// The longest segment that is cut below, on a slow link: two frames. Others wait for all of it.
 pub const SEGMENT_BYTES_MIN: usize = 2 << 10;
-/// The same on the fastest: what IP's length field can say, with headers.
+/// Largest segment on the fastest link: the limit of IP's length field, with headers.
 pub const SEGMENT_BYTES_MAX: usize = 60 << 10;
 /// How long a segment keeps a link busy between those two, us.
 pub const SEGMENT_US: u64 = 3000;
@@ -55,7 +57,7 @@ pub const SEGMENT_US: u64 = 3000;
 pub const NEIGHBOURS_MAX: usize = 256;
 /// Packets that wait for one neighbour's answer.
 pub const NEIGHBOUR_WAITERS_MAX: usize = 64;
-/// The same for answers that nobody waits for: resets, SYN acknowledgments, echo replies.
+/// Most answers without a waiting sender that wait: resets, SYN acknowledgments, echo replies.
 pub const ANSWER_WAITERS_MAX: usize = 1;
 /// Packets of a tenant in reassembly.
 pub const FRAGMENTED_PACKETS_MAX: usize = 16;
@@ -63,7 +65,7 @@ pub const FRAGMENTED_PACKETS_MAX: usize = 16;
 pub const FRAGMENTS_MAX: usize = 64;
 /// Largest packet of the loopback, bytes.
 pub const LOOPBACK_PACKET_BYTES: usize = 65_535;
-/// Answers to nobody's packets (resets, unreachable) per tenant and second.
+/// Answers to packets for no socket (resets, unreachable) per tenant and second.
 pub const COMPLAINTS_PER_SECOND: u32 = 500;
 /// Longest backlog of a listener.
 pub const BACKLOG_MAX: u32 = 4096;

@@ -1,4 +1,5 @@
-//! Hardware addresses of neighbours (ARP, RFC 826): bounded, believed only where asked for or already known.
+//! Hardware addresses of neighbours (ARP, RFC 826): a bounded table, which believes only answers to its questions and
+//! known neighbours.
 
 use crate::limits::NEIGHBOURS_MAX;
 use crate::wire::{Ip, Mac};
@@ -13,24 +14,42 @@ pub(crate) const ASK_EVERY_NS: u64 = 1_000_000_000;
 /// Questions before the neighbour counts as absent.
 const QUESTIONS_MAX: u32 = 3;
 
-/// What is known of one neighbour.
+/// The knowledge about one neighbour.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
     Known { mac: Mac, until_ns: u64 },
     Asked { at_ns: u64, questions: u32, waiters: usize },
 }
 
-/// What to do about a packet for a neighbour.
+/// The step to take with a packet for a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// Send it there.
     Send(Mac),
     /// Ask the neighbour, then wait.
     Ask,
-    /// Wait for the answer to a question of somebody else.
+    /// Wait for the answer to a question that another packet has asked.
     Wait,
     /// Give up.
     Absent,
+}
+
+/// The standing of a caller with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Caller {
+    /// It has just come.
+    New,
+    /// It is among the waiters already.
+    Waits,
+}
+
+/// The question to which a neighbour's address comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// One for an address of ours.
+    OfUs,
+    /// Another one, or none.
+    OfOthers,
 }
 
 /// The table. Its state is pure: the time is given.
@@ -38,9 +57,10 @@ pub(crate) enum Step {
 pub(crate) struct Table(BTreeMap<Ip, Entry>);
 
 impl Table {
-    /// What to do about a packet for `ip`. `waits` is true where the asker is among the waiters
-    /// already; else it becomes one only where there are fewer than `waiters_max`.
-    pub(crate) fn step(&mut self, ip: Ip, waits: bool, waiters_max: usize, now_ns: u64) -> Step {
+    /// Returns the step to take with a packet for `ip`. A caller that is new becomes a waiter only if there are fewer
+    /// than `waiters_max`.
+    pub(crate) fn step(&mut self, ip: Ip, caller: Caller, waiters_max: usize, now_ns: u64) -> Step {
+        let waits = caller == Caller::Waits;
         match self.0.get_mut(&ip) {
             Some(Entry::Known { mac, until_ns }) if now_ns < *until_ns => return Step::Send(*mac),
             Some(Entry::Asked { at_ns, questions, waiters }) => {
@@ -68,28 +88,42 @@ impl Table {
         Step::Ask
     }
 
-    /// A waiter has left.
+    /// Returns the hardware address of a neighbour, if it is known.
+    pub(crate) fn known(&self, ip: Ip, now_ns: u64) -> Option<Mac> {
+        match self.0.get(&ip) {
+            Some(Entry::Known { mac, until_ns }) if now_ns < *until_ns => Some(*mac),
+            _ => None,
+        }
+    }
+
+    /// Forgets all hardware addresses: another segment has others. Those that are asked for still are.
+    pub(crate) fn forget(&mut self) {
+        self.0.retain(|_, entry| matches!(entry, Entry::Asked { .. }));
+    }
+
+    /// Counts one waiter less.
     pub(crate) fn leave(&mut self, ip: Ip) {
         if let Some(Entry::Asked { waiters, .. }) = self.0.get_mut(&ip) {
             *waiters = waiters.saturating_sub(1);
         }
     }
 
-    /// A neighbour says where it is. Believed where it was asked, is known, or asks for one of us (`to_us`, RFC 826); true where somebody may have waited for it.
-    pub(crate) fn learn(&mut self, ip: Ip, mac: Mac, to_us: bool, now_ns: u64) -> bool {
+    /// Learns the hardware address that a neighbour tells. It is believed if it was asked for, is known, or comes
+    /// with a question for one of us (RFC 826). Returns whether frames may have waited for it.
+    pub(crate) fn learn(&mut self, ip: Ip, mac: Mac, asked: Asked, now_ns: u64) -> bool {
         // group addresses are no stations
         if mac[0] & 1 == 1 || mac == [0; 6] {
             return false;
         }
         let known = self.0.get(&ip).copied();
-        if known.is_none() && !(to_us && self.make_room(now_ns)) {
+        if known.is_none() && !(asked == Asked::OfUs && self.make_room(now_ns)) {
             return false;
         }
         self.0.insert(ip, Entry::Known { mac, until_ns: now_ns.saturating_add(BELIEVED_NS) });
         matches!(known, Some(Entry::Asked { .. }))
     }
 
-    /// Makes room for an entry by forgetting the one that would be forgotten first; never one that somebody waits for.
+    /// Makes room for an entry by forgetting the one that would be forgotten first; never one with waiters.
     fn make_room(&mut self, now_ns: u64) -> bool {
         if self.0.len() < NEIGHBOURS_MAX {
             return true;
@@ -105,7 +139,7 @@ impl Table {
     }
 }
 
-/// The table, shared, and those who wait for answers.
+/// The table, shared, and the tasks that wait for answers.
 #[derive(Default)]
 pub(crate) struct Neighbours {
     pub table: SpinLock<Table>,
@@ -123,37 +157,37 @@ mod tests {
     #[test]
     fn a_silent_neighbour_is_asked_three_times_and_then_absent() {
         let mut table = Table::default();
-        assert_eq!(table.step(IP, false, 64, 0), Step::Ask);
-        assert_eq!(table.step(IP, true, 64, 1), Step::Wait);
-        assert_eq!(table.step(IP, true, 64, SECOND), Step::Ask);
-        assert_eq!(table.step(IP, true, 64, 2 * SECOND), Step::Ask);
-        assert_eq!(table.step(IP, true, 64, 3 * SECOND), Step::Absent);
+        assert_eq!(table.step(IP, Caller::New, 64, 0), Step::Ask);
+        assert_eq!(table.step(IP, Caller::Waits, 64, 1), Step::Wait);
+        assert_eq!(table.step(IP, Caller::Waits, 64, SECOND), Step::Ask);
+        assert_eq!(table.step(IP, Caller::Waits, 64, 2 * SECOND), Step::Ask);
+        assert_eq!(table.step(IP, Caller::Waits, 64, 3 * SECOND), Step::Absent);
     }
 
     #[test]
     fn an_answer_is_believed_only_where_it_was_asked_for() {
         let mut table = Table::default();
-        assert!(!table.learn(IP, MAC, false, 0));
-        assert_eq!(table.step(IP, false, 64, 0), Step::Ask);
-        assert!(table.learn(IP, MAC, false, 1));
-        assert_eq!(table.step(IP, false, 64, 2), Step::Send(MAC));
-        assert_eq!(table.step(IP, false, 64, 601 * SECOND), Step::Ask, "answers age");
+        assert!(!table.learn(IP, MAC, Asked::OfOthers, 0));
+        assert_eq!(table.step(IP, Caller::New, 64, 0), Step::Ask);
+        assert!(table.learn(IP, MAC, Asked::OfOthers, 1));
+        assert_eq!(table.step(IP, Caller::New, 64, 2), Step::Send(MAC));
+        assert_eq!(table.step(IP, Caller::New, 64, 601 * SECOND), Step::Ask, "answers age");
     }
 
     #[test]
     fn strangers_cannot_fill_the_table_for_good() {
         let mut table = Table::default();
         for index in 0..10_000u32 {
-            table.learn(index.to_be_bytes(), MAC, true, u64::from(index));
+            table.learn(index.to_be_bytes(), MAC, Asked::OfUs, u64::from(index));
         }
         assert!(table.0.len() <= NEIGHBOURS_MAX);
-        assert_eq!(table.step(IP, false, 64, 10_001), Step::Ask);
+        assert_eq!(table.step(IP, Caller::New, 64, 10_001), Step::Ask);
     }
 
     #[test]
     fn waiters_of_one_neighbour_are_bounded() {
         let mut table = Table::default();
-        let waiting = (0..1000).filter(|_| table.step(IP, false, 64, 5) != Step::Absent).count();
+        let waiting = (0..1000).filter(|_| table.step(IP, Caller::New, 64, 5) != Step::Absent).count();
         assert_eq!(waiting, 64);
     }
 }

@@ -1,9 +1,9 @@
-//! What the resources of the path ask each other. All of these are told, not asked: nobody waits for the answers of the first
-//! four, so a request whose answer was given up is still handled.
+//! The requests of the path's resources to each other. All of them tell something: no task waits for the answers of
+//! the first four, so a request whose answer was given up is still handled.
 
 use crate::alarm::Alarm;
 use crate::packet::{OutPacket, Packet};
-use crate::tcp_resource::Turn;
+use crate::tcp_resource::SendRoom;
 use crate::wire::icmp::Quoted;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,11 +15,11 @@ protocol! {
     pub mod tcp_input {
         /// Segments arrived, nearly always of one connection, in order.
         async fn segments(first: Packet, more: Vec<Packet>) -> Result<(), NetError>;
-        /// The deadline of a connection or listener has come.
+        /// Tells that the deadline of a connection or listener has come.
         async fn expired(socket: SocketId) -> Result<(), NetError>;
-        /// There is room on the way to the device again for this connection.
-        async fn resume(turn: Turn) -> Result<(), NetError>;
-        /// A router says that a packet of ours could not be delivered.
+        /// Gives a connection room on the way to the device again.
+        async fn resume(room: SendRoom) -> Result<(), NetError>;
+        /// Tells that a router says that a packet of ours could not be delivered.
         async fn unreachable(quoted: Quoted, error: NetError) -> Result<(), NetError>;
     }
 }
@@ -27,9 +27,9 @@ protocol! {
 protocol! {
     /// From demultiplexing to UDP.
     pub mod udp_input {
-        /// A datagram arrived.
+        /// Hands a datagram over.
         async fn datagram(packet: Packet) -> Result<(), NetError>;
-        /// A router or host says that a datagram of ours could not be delivered.
+        /// Tells that a router or host says that a datagram of ours could not be delivered.
         async fn unreachable(quoted: Quoted, error: NetError) -> Result<(), NetError>;
     }
 }
@@ -37,9 +37,9 @@ protocol! {
 protocol! {
     /// From demultiplexing to ICMP, and to the reassembly of fragments.
     pub mod icmp_input {
-        /// A message arrived.
+        /// Hands a message over.
         async fn message(packet: Packet) -> Result<(), NetError>;
-        /// A fragment of any protocol arrived.
+        /// Hands a fragment of any protocol over.
         async fn fragment(packet: Packet) -> Result<(), NetError>;
     }
 }

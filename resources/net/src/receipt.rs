@@ -1,7 +1,7 @@
-//! Back-pressure: what a sender has handed down and the device has not taken yet.
+//! Back-pressure: the frames that a sender has handed down and the device has not taken yet.
 //!
-//! A frame carries a receipt. Dropping it, for whatever reason, gives the room back and wakes the sender that waits for it:
-//! nothing is lost, nobody spins, and what is killed on the way leaves nothing behind.
+//! A frame carries a receipt. Dropping it, for any reason, gives the room back and wakes the sender that waits for
+//! it: nothing is lost, nothing spins, and a frame killed on the way leaves nothing behind.
 
 use crate::limits::FRAME_COST_BYTES;
 use crate::shared::{Shared, now_ns};
@@ -11,9 +11,9 @@ use crate::udp::UdpSocket;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-/// Who is told.
+/// The sender to tell.
 pub(crate) enum Sender {
-    /// Nobody: resets, echo replies.
+    /// None: resets, echo replies.
     Nobody,
     /// A connection.
     Connection(Arc<Connection>),
@@ -27,6 +27,16 @@ pub struct Receipt {
     tenant: &'static Tenant,
     sender: Sender,
     bytes: usize,
+    way: Way,
+}
+
+/// Whose pace the room tells of when it comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// The card's, if it did not stay in this instance.
+    Card,
+    /// Another link's: the card is no faster for it.
+    Other,
 }
 
 impl Receipt {
@@ -39,14 +49,19 @@ impl Receipt {
             Sender::Nobody => {}
             Sender::Connection(connection) => {
                 connection.outstanding.fetch_add(bytes, Ordering::AcqRel);
-                connection.spend_turn(bytes);
+                connection.spend_send_room(bytes);
             }
             Sender::Datagrams(socket) => _ = socket.outstanding.fetch_add(bytes, Ordering::AcqRel),
         }
-        Receipt { shared, tenant, sender, bytes }
+        Receipt { shared, tenant, sender, bytes, way: Way::Card }
     }
 
-    /// True where nobody waits for the room.
+    /// Notes that its frame goes by another link than the card.
+    pub(crate) fn note_other_way(&mut self) {
+        self.way = Way::Other;
+    }
+
+    /// Returns whether no sender waits for the room.
     pub(crate) fn is_nobodys(&self) -> bool {
         matches!(self.sender, Sender::Nobody)
     }
@@ -55,7 +70,9 @@ impl Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         self.tenant.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
-        self.shared.pace.on_taken(self.bytes, now_ns());
+        if self.way == Way::Card {
+            self.shared.pace.on_taken(self.bytes, now_ns());
+        }
         match &self.sender {
             Sender::Nobody => {}
             Sender::Connection(connection) => {

@@ -1,5 +1,6 @@
-//! What the network path counts for each tenant.
+//! The figures of the network path for each tenant.
 
+use crate::guard::Load;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a packet was dropped.
@@ -14,9 +15,9 @@ pub enum DropReason {
     Checksum,
     /// A sender that cannot be (one of our own addresses, loopback, broadcast).
     Spoofed,
-    /// Nobody has the address.
+    /// No tenant has the address.
     Unowned,
-    /// Nobody listens there.
+    /// No socket listens there.
     NoSocket,
     /// The socket's queue or backlog is full.
     SocketFull,
@@ -24,16 +25,22 @@ pub enum DropReason {
     Fragment,
     /// No memory.
     OutOfMemory,
-    /// Too many of the tenant's frames wait for the device, and nobody could be asked to wait.
+    /// Too many of the tenant's frames wait for the device, and no sender could be asked to wait.
     SendFull,
     /// No neighbour answers for the address.
     Unreachable,
+    /// The link to the address was down.
+    LinkDown,
     /// A protocol or message that we do not speak.
     Unknown,
+    /// A new connection above the limit of the tenant's overload controller.
+    Overloaded,
+    /// From a neighbour that may not reach the tenant.
+    NotAllowed,
 }
 
 /// How many reasons there are.
-pub const REASONS: usize = 12;
+pub const REASONS: usize = 15;
 
 /// The reasons' names, in order.
 pub const REASON_NAMES: [&str; REASONS] = [
@@ -48,10 +55,13 @@ pub const REASON_NAMES: [&str; REASONS] = [
     "out_of_memory",
     "send_full",
     "unreachable",
+    "link_down",
     "unknown",
+    "overloaded",
+    "not_allowed",
 ];
 
-const _: () = assert!(DropReason::Unknown as usize + 1 == REASONS);
+const _: () = assert!(DropReason::NotAllowed as usize + 1 == REASONS);
 
 /// The figures of one tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -64,6 +74,10 @@ pub struct NetStatistics {
     pub sent_packets: u64,
     /// Their bytes, IP header included.
     pub sent_bytes: u64,
+    /// Packets sent that stayed within the tenant.
+    pub local_packets: u64,
+    /// Their bytes, IP header included.
+    pub local_bytes: u64,
     /// Packets dropped, by [`DropReason`].
     pub dropped: [u64; REASONS],
     /// Segments repeated by TCP, of connections that have ended.
@@ -74,6 +88,15 @@ pub struct NetStatistics {
     pub cookies: u64,
     /// Sockets open now.
     pub sockets: u64,
+    /// The overload controller, if the tenant has one.
+    pub load: Option<Load>,
+}
+
+impl NetStatistics {
+    /// Returns how often the overload controller refused a connection.
+    pub fn refused(&self) -> u64 {
+        self.dropped.get(DropReason::Overloaded as usize).copied().unwrap_or(0)
+    }
 }
 
 /// The counters behind [`NetStatistics`].
@@ -83,6 +106,8 @@ pub(crate) struct Counters {
     pub received_bytes: AtomicU64,
     pub sent_packets: AtomicU64,
     pub sent_bytes: AtomicU64,
+    pub local_packets: AtomicU64,
+    pub local_bytes: AtomicU64,
     pub dropped: [AtomicU64; REASONS],
     pub retransmissions: AtomicU64,
     pub copied_bytes: AtomicU64,
@@ -103,11 +128,14 @@ impl Counters {
             received_bytes: get(&self.received_bytes),
             sent_packets: get(&self.sent_packets),
             sent_bytes: get(&self.sent_bytes),
+            local_packets: get(&self.local_packets),
+            local_bytes: get(&self.local_bytes),
             dropped: core::array::from_fn(|reason| self.dropped.get(reason).map_or(0, get)),
             retransmissions: get(&self.retransmissions),
             copied_bytes: get(&self.copied_bytes),
             cookies: get(&self.cookies),
             sockets: 0,
+            load: None,
         }
     }
 }

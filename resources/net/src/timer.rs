@@ -1,8 +1,9 @@
 //! The TCP timer resource: one deadline per connection or listener, told as a message of its owner when it comes.
 //!
-//! An acknowledgment moves a deadline and seldom lets it come. So moving it is a store in the connection's [`Alarm`]; the timer is told
-//! only of one before the time at which it looks next, and where it finds a later one there, nobody is told and it looks again then.
-//! Deadlines that are far away are told less exactly, as in Linux's timer wheel: by up to an eighth of the way to them.
+//! An acknowledgment moves a deadline and seldom lets it come. So moving it is a store in the connection's [`Alarm`].
+//! The timer is told only of a deadline before the time at which it looks next; if it then finds a later one, it
+//! tells no one and looks again at that time. Deadlines that are far away are told less exactly, as in Linux's timer
+//! wheel: by up to an eighth of the way to them.
 
 use crate::alarm::{Alarm, NEVER};
 use crate::protocols::tcp_timer;
@@ -18,9 +19,9 @@ use hashbrown::HashMap;
 
 /// Deadlines within so long are told at once, however near they are, and however far: a millisecond to a seventh of a second.
 const GRAIN_NS: core::ops::RangeInclusive<u64> = 1 << 20..=1 << 27;
-/// Deadlines looked at per turn; then others of the infrastructure may go first.
+/// Deadlines looked at in one go; then other work of the infrastructure may run.
 const BATCH: usize = 64;
-/// What the clocks of deadlines and of sleep may differ by, ns.
+/// Possible difference of the clocks of deadlines and of sleep, ns.
 const ROUNDING_NS: u64 = 1000;
 
 struct Armed {
@@ -40,12 +41,12 @@ struct Due {
 
 #[derive(Default)]
 struct Deadlines {
-    armed: HashMap<SocketId, Armed, crate::flow::Hashed>,
+    armed: HashMap<SocketId, Armed, crate::connection_key::Hashed>,
     order: BTreeSet<(u64, SocketId)>,
 }
 
 impl Deadlines {
-    /// Looks at an alarm when it says; true where that is before all others.
+    /// Looks at an alarm when it says; true if that is before all others.
     fn arm(&mut self, socket: SocketId, armed: Armed, now_ns: u64) -> bool {
         let first_ns = self.order.first().map_or(NEVER, |first| first.0);
         self.disarm(socket);
@@ -65,7 +66,8 @@ impl Deadlines {
         }
     }
 
-    /// Takes what is due, each look in its owner's name; says when to look next, and whether this was only a batch.
+    /// Takes the due deadlines, each look in its owner's name. Returns them, when to look next, and whether this was
+    /// only a batch.
     fn due(&mut self, now_ns: u64) -> (Vec<Due>, Option<u64>, bool) {
         let (before, mut due, mut looks) = (current_activity(), Vec::new(), 0);
         while looks < BATCH
@@ -86,7 +88,7 @@ impl Deadlines {
     }
 }
 
-/// A deadline with others of about its time.
+/// Rounds a deadline up, so that those of about its time come together.
 fn rounded(deadline_ns: u64, now_ns: u64) -> u64 {
     let way_ns = deadline_ns.saturating_sub(now_ns);
     let step = 1 << (way_ns / 8).max(1).ilog2();

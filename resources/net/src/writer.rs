@@ -1,9 +1,10 @@
-//! The network device write resource: finds the way of a packet, puts the Ethernet header before it and hands it to the
-//! device's queue. The frame carries the sender's receipt, so this ends where the device's scheduler begins.
+//! The network device write resource: finds the next hop of a packet, puts the Ethernet header before it and hands it
+//! to the device's queue. The frame carries the sender's receipt, so this ends at the device's scheduler.
 
 use crate::limits::{ANSWER_WAITERS_MAX, NEIGHBOUR_WAITERS_MAX};
-use crate::neighbours::{ASK_EVERY_NS, Step};
-use crate::packet::OutPacket;
+use crate::links::Port;
+use crate::neighbours::{ASK_EVERY_NS, Caller, Step};
+use crate::packet::{Origin, OutPacket};
 use crate::protocols::net_write;
 use crate::shared::{Shared, is_loopback, labels, now_ns};
 use crate::statistics::{DropReason, add};
@@ -29,8 +30,15 @@ impl net_write::Server for Writer {
         add(&tenant.counters.sent_packets, packets as u64);
         add(&tenant.counters.sent_bytes, bytes as u64);
         if self.shared.is_local(packet.destination) {
+            if is_loopback(packet.destination) || packet.destination == tenant.address {
+                add(&tenant.counters.local_packets, packets as u64);
+                add(&tenant.counters.local_bytes, bytes as u64);
+            }
             self.shared.loop_back(packet);
             return Ok(());
+        }
+        if let Some(port) = self.shared.links.to(packet.destination) {
+            return self.shared.transmit_to(port, packet);
         }
         let sent = self.shared.transmit(packet).await;
         if sent.is_err() {
@@ -42,6 +50,9 @@ impl net_write::Server for Writer {
 
 impl Shared {
     async fn transmit(&'static self, packet: OutPacket) -> Result<(), NetError> {
+        if !self.cards.is_up() {
+            return Err(NetError::Unreachable);
+        }
         let mac = match self.is_broadcast(packet.destination) {
             true => BROADCAST_MAC,
             false => {
@@ -51,27 +62,34 @@ impl Shared {
                 self.resolve(packet.tenant, hop, waiters_max).await?
             }
         };
-        let header =
-            ethernet::Header { destination: mac, source: self.config.properties.mac, kind: ethernet::TYPE_IPV4 };
-        let (page, start) = packet.head.location();
-        page.write(start, &header.bytes());
-        let mut pieces = Vec::with_capacity(packet.payload.len().saturating_add(1));
-        pieces.push(packet.head);
-        pieces.extend(packet.payload);
-        let receipt: Option<link::Receipt> = Some(Box::new(packet.receipt));
-        let frame = OutFrame { pieces, checksum: packet.checksum, segment: packet.segment, receipt };
-        // nobody need wait for the answer: the receipt tells its sender when there is room again
-        drop(self.config.link_write.labelled(labels(packet.label)).transmit(frame));
+        hand_over(self.write_to(mac), packet, mac, self.cards.last().properties.mac);
         Ok(())
     }
 
-    /// The hardware address of a neighbour, asked for where it is not known.
+    /// Sends a packet by a link that leads to one neighbour: nobody is asked for its hardware address.
+    fn transmit_to(&'static self, port: &'static Port, mut packet: OutPacket) -> Result<(), NetError> {
+        packet.receipt.note_other_way();
+        if !port.is_up() {
+            add(&port.counters.dropped_down, 1);
+            packet.tenant.counters.drop(DropReason::LinkDown);
+            return Err(NetError::Unreachable);
+        }
+        add(&port.counters.sent_packets, 1);
+        add(&port.counters.sent_bytes, packet.bytes() as u64);
+        let mac = port.config.properties.mac;
+        hand_over(port.config.write, packet, mac, mac);
+        Ok(())
+    }
+
+    /// Returns the hardware address of a neighbour, asked for if it is not known.
     async fn resolve(&'static self, tenant: &'static Tenant, ip: Ip, waiters_max: usize) -> Result<Mac, NetError> {
-        let mut waiter = Waiter { shared: self, ip, waits: false };
+        let mut waiter = Waiter { shared: self, ip, caller: Caller::New };
         loop {
             let answer = self.neighbours.answered.wait();
-            let step = self.neighbours.table.lock().step(ip, waiter.waits, waiters_max, now_ns());
-            waiter.waits |= matches!(step, Step::Ask | Step::Wait);
+            let step = self.neighbours.table.lock().step(ip, waiter.caller, waiters_max, now_ns());
+            if matches!(step, Step::Ask | Step::Wait) {
+                waiter.caller = Caller::Waits;
+            }
             match step {
                 Step::Send(mac) => return Ok(mac),
                 Step::Absent => return Err(NetError::Unreachable),
@@ -85,7 +103,7 @@ impl Shared {
     fn ask(&'static self, tenant: &'static Tenant, ip: Ip) {
         let question = arp::Packet {
             operation: arp::REQUEST,
-            sender_mac: self.config.properties.mac,
+            sender_mac: self.cards.last().properties.mac,
             sender: tenant.address,
             target_mac: [0; 6],
             target: ip,
@@ -112,27 +130,42 @@ impl Shared {
         header.protocol = *protocol;
         let body = packet.head.slice(ethernet::HEADER_BYTES + ipv4::HEADER_BYTES, packet.head.len());
         let before = set_current_tenant(tenant.activity);
-        self.admit(tenant, header, body, packet.payload, true);
+        self.admit(tenant, header, body, packet.payload, Origin::Here);
         set_current_activity(before);
     }
+}
+
+/// Puts the Ethernet header before a packet and hands it to a link's queue.
+#[inline]
+fn hand_over(write: link::link::Client, packet: OutPacket, destination: Mac, source: Mac) {
+    let header = ethernet::Header { destination, source, kind: ethernet::TYPE_IPV4 };
+    let (page, start) = packet.head.location();
+    page.write(start, &header.bytes());
+    let mut pieces = Vec::with_capacity(packet.payload.len().saturating_add(1));
+    pieces.push(packet.head);
+    pieces.extend(packet.payload);
+    let receipt: Option<link::Receipt> = Some(Box::new(packet.receipt));
+    let frame = OutFrame { pieces, checksum: packet.checksum, segment: packet.segment, receipt };
+    // the answer is not awaited: the receipt tells its sender when there is room again
+    drop(write.labelled(labels(packet.label)).transmit(frame));
 }
 
 /// Leaves the neighbour's waiters when dropped, also by a kill.
 struct Waiter {
     shared: &'static Shared,
     ip: Ip,
-    waits: bool,
+    caller: Caller,
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        if self.waits {
+        if self.caller == Caller::Waits {
             self.shared.neighbours.table.lock().leave(self.ip);
         }
     }
 }
 
-/// The headers of IP and transport with room for Ethernet's, placed where a device can read them.
+/// Returns the headers of IP and transport with room for Ethernet's, placed so that a device can read them.
 pub(crate) fn place_headers(tenant: &Tenant, ip: &ipv4::Header, transport: &[u8]) -> Result<Bytes, NetError> {
     let mut bytes = [0; crate::headers::SLOT_BYTES];
     let start = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;

@@ -30,7 +30,7 @@ pub(crate) fn synchronize() -> [u8; COMMAND_BYTES] {
     with_code(SYNCHRONIZE_CACHE_10)
 }
 
-/// The short form where address and count fit: every disk knows it.
+/// The short form, if address and count fit: every disk knows it.
 fn transfer((short, long): (u8, u8), first: u64, blocks: u32) -> [u8; COMMAND_BYTES] {
     let end = first.saturating_add(u64::from(blocks));
     match (u32::try_from(first), u16::try_from(blocks)) {
@@ -56,7 +56,7 @@ pub(crate) fn test_unit_ready() -> [u8; COMMAND_BYTES] {
     with_code(TEST_UNIT_READY)
 }
 
-/// What is it? Answers up to `bytes`.
+/// Asks what the unit is; the answer has up to `bytes`.
 pub(crate) fn inquiry(bytes: u8) -> [u8; COMMAND_BYTES] {
     let mut command = with_code(INQUIRY);
     command[4] = bytes;

@@ -8,7 +8,7 @@
 //!   then    READ and WRITE (10), beyond 2 TiB (16); SYNCHRONIZE CACHE(10) for flush
 //! ```
 //!
-//! Messages in: [`gyre_interface::block`]; out: [`gyre_interface::scsi`]. Nothing of an answer is trusted: a transfer is done where the unit says so
+//! Messages in: [`gyre_interface::block`]; out: [`gyre_interface::scsi`]. Nothing of an answer is trusted: a transfer is done if the unit says so
 //! and nothing is left over; what makes no sense is an error, never a success.
 //!
 //! Invariants: a command is sent a bounded number of times; no lock is held while it is under way; data are not copied.
@@ -22,11 +22,13 @@
 extern crate alloc;
 
 mod command;
+mod disk;
 mod sense;
 mod start;
 mod unit;
 mod verdict;
 
+pub use disk::attach;
 pub use unit::Unit;
 
 #[cfg(test)]

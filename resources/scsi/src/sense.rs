@@ -14,7 +14,7 @@ const CODE_OUT_OF_RANGE: u8 = 0x21;
 const CODE_NOT_READY: u8 = 0x04;
 const QUALIFIER_BECOMING_READY: u8 = 0x01;
 
-/// What sense data come to, where so many bytes were moved; they are the device's, and may be anything.
+/// Returns the meaning of sense data after so many bytes were moved. They are the device's and may be anything.
 pub(crate) fn judge(sense: &[u8], moved_bytes: usize) -> Verdict {
     let at = |offset: usize| sense.get(offset).copied().unwrap_or(0);
     // Fixed format 0x70 (current) and 0x71 (deferred: about an earlier command, which is lost); descriptors 0x72 and 0x73.

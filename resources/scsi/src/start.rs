@@ -1,4 +1,4 @@
-//! What a unit is asked before it is used.
+//! Questions to a unit before it is used.
 
 use crate::command;
 use crate::unit::Unit;
@@ -20,7 +20,7 @@ const WRITE_PROTECTED: u8 = 1 << 7;
 /// A unit that starts may take its time: so many tries, so far apart.
 const READY_TRIES: usize = 50;
 const READY_PAUSE_NS: u64 = 100_000_000;
-/// How long that is, s.
+/// Length of that time, s.
 const READY_S: u64 = READY_TRIES as u64 * READY_PAUSE_NS / 1_000_000_000;
 
 /// Finds out what the unit is.
@@ -79,7 +79,7 @@ async fn until_ready(unit: &Unit) -> Result<(), BlockError> {
     Err(BlockError::Io)
 }
 
-/// What the unit says of itself, up to `bytes`; fewer where it said less.
+/// Returns what the unit says of itself, up to `bytes`; fewer if it said less.
 async fn ask(unit: &Unit, command: [u8; COMMAND_BYTES], bytes: u8) -> Result<Vec<u8>, BlockError> {
     let page = Page::zeroed().map_err(|_| BlockError::OutOfMemory)?;
     let view = Bytes::new(page, 0, usize::from(bytes));

@@ -19,7 +19,7 @@ pub(crate) const SECTORS: u64 = 128;
 /// Changes what the host says of a command, which it has done already.
 type Twist = Box<dyn Fn(&Command, usize, &mut Reply) + Send + Sync>;
 
-/// What the host says; `said` is what the unit has put into the data.
+/// The host's answer; `said` is what the unit has put into the data.
 pub(crate) struct Reply {
     pub(crate) status: u8,
     pub(crate) sense: Vec<u8>,
@@ -36,7 +36,7 @@ struct Host {
 }
 
 impl Host {
-    /// What a unit answers to a command: data, or that it knows no such one.
+    /// A unit's answer to a command: data, or that it knows no such one.
     fn said(&self, command: &Command) -> Option<Vec<u8>> {
         let block = &command.block;
         let at = u32::from_be_bytes(block[2..6].try_into().unwrap()) as usize * SECTOR_BYTES;

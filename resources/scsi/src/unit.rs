@@ -40,7 +40,7 @@ impl Unit {
         Unit { host, report, geometry: SpinLock::new(None) }
     }
 
-    /// Sends a command once. Answers what its answer comes to, with the data.
+    /// Sends a command once. Returns the meaning of its answer, with the data.
     pub(crate) async fn send(
         &self,
         block: [u8; COMMAND_BYTES],
@@ -52,7 +52,7 @@ impl Unit {
         Ok((judge(&answer, bytes), answer.data))
     }
 
-    /// Has a command done, again where it could not be just now. Answers the bytes moved, with the data.
+    /// Has a command done, and again if it could not be done just now. Returns the bytes moved, with the data.
     pub(crate) async fn perform(
         &self,
         block: [u8; COMMAND_BYTES],

@@ -1,10 +1,10 @@
-//! What an answer comes to.
+//! The meaning of an answer.
 
 use crate::sense;
 use gyre_interface::block::BlockError;
 use gyre_interface::scsi::{Answer, Status};
 
-/// What is to be made of an answer.
+/// The meaning of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It was done, with so many bytes of the data.

@@ -1,4 +1,4 @@
-//! What the tally does for others. A real resource has this file in `interface/`.
+//! The requests of the tally. A real resource has this file in `interface/`.
 
 use gyre_message::{Gone, protocol};
 

@@ -31,7 +31,7 @@ impl Counters {
         Ok(sum)
     }
 
-    /// The value of a counter; zero where it was never added to.
+    /// Returns the value of a counter; zero if it was never added to.
     pub fn value(&self, payer: ActivityId, counter: u64) -> u64 {
         self.values.get(&(payer, counter)).copied().unwrap_or(0)
     }

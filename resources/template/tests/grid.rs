@@ -64,7 +64,8 @@ fn create(accounts: &Accounts, name: &str) -> ActivityId {
     accounts.activities.create(None, name, ActivityParams::default()).unwrap()
 }
 
-/// One waits for a count that another task of its own reaches; the other's counter of the same number is another one.
+/// One waits for a count that another task of its own reaches; the other's counter has the same number and is another
+/// one.
 fn work(world: &World) {
     let ([busy, other], client) = (world.activities, world.client);
     world.start(busy, async move { assert_eq!(client.reached(7, 8).await, Ok(8)) });

@@ -18,34 +18,37 @@ impl Room {
     }
 }
 
+/// Pages by index.
+pub(crate) type Pages = BTreeMap<u64, Page>;
+
 #[derive(Default)]
 pub(crate) struct Content {
-    pages: BTreeMap<u64, Page>,
+    pages: Pages,
 }
 
 impl Content {
-    /// Pages held.
+    /// Returns the pages held.
     pub fn page_count(&self) -> u64 {
         self.pages.len() as u64
     }
 
-    /// What they are in units of 512 bytes.
+    /// Returns its pages in units of 512 bytes.
     pub fn blocks_512(&self) -> u64 {
         self.page_count().saturating_mul(PAGE / 512)
     }
 
-    /// The page at `index`, made where there is a hole.
+    /// Returns the page at `index`, made if there is a hole.
     pub fn page(&mut self, index: u64, room: &mut Room) -> Result<Page, FileError> {
         if let Some(page) = self.pages.get(&index) {
             return Ok(page.clone());
         }
         room.take()?;
-        let page = Page::zeroed().map_err(|_| FileError::OutOfMemory)?;
+        let page = Page::fixed().map_err(|_| FileError::OutOfMemory)?;
         self.pages.insert(index, page.clone());
         Ok(page)
     }
 
-    /// The pages that hold the bytes from `offset` to `end`, which is behind it; `zeroes` stands for holes.
+    /// Returns the pages that hold the bytes from `offset` to `end`, which is behind it; `zeroes` stands for holes.
     pub fn pages_from<'a>(&'a self, offset: u64, end: u64, zeroes: &'a Page) -> impl Iterator<Item = &'a Page> {
         (offset / PAGE..end.div_ceil(PAGE)).map(|index| self.pages.get(&index).unwrap_or(zeroes))
     }
@@ -82,7 +85,7 @@ impl Content {
         (written, None)
     }
 
-    /// Writes what lies in the page at `at`, taking over a whole page that nobody else holds instead of copying it.
+    /// Writes a piece into the page at `at`, taking over a whole unshared page instead of copying it.
     fn write_page(&mut self, at: u64, piece: &Bytes, from: usize, room: &mut Room) -> Result<usize, FileError> {
         let start = (at % PAGE) as usize;
         let count = piece.len().saturating_sub(from).min(PAGE_BYTES.saturating_sub(start));
@@ -113,7 +116,7 @@ impl Content {
         gone.len() as u64
     }
 
-    /// The first page from `index` on that is held (`true`) or not.
+    /// Returns the first page from `index` on that is held (`true`) or not.
     pub fn next(&self, index: u64, held: bool) -> Option<u64> {
         if held {
             return self.pages.range(index..).next().map(|(index, _)| *index);
@@ -122,15 +125,20 @@ impl Content {
         Some(index.saturating_add(run as u64))
     }
 
-    /// Forgets everything from `size` on; returns the pages given up. The rest of the last page becomes zero.
-    pub fn truncate(&mut self, size: u64) -> u64 {
+    /// Gives everything from `size` on up; returns the pages. The rest of the last page becomes zero.
+    pub fn truncate(&mut self, size: u64) -> Pages {
         let gone = self.pages.split_off(&size.div_ceil(PAGE));
         if !size.is_multiple_of(PAGE)
             && let Some(page) = self.pages.get(&(size / PAGE))
         {
             clear(page, (size % PAGE) as usize, PAGE_BYTES);
         }
-        gone.len() as u64
+        gone
+    }
+
+    /// Gives everything up; returns the pages.
+    pub fn into_pages(self) -> Pages {
+        self.pages
     }
 }
 

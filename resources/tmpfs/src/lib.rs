@@ -28,7 +28,7 @@ pub use node::NODES;
 
 use gyre_object::TenantLock;
 
-/// What an instance may hold.
+/// The bounds of an instance.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Pages of contents.
@@ -48,7 +48,7 @@ pub struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// An empty file system whose root has the permission bits `mode` and belongs to user and group 0.
+    /// Makes an empty file system whose root has the permission bits `mode` and belongs to user and group 0.
     pub fn new(limits: Limits, mode: u16) -> Tmpfs {
         Tmpfs { tree: TenantLock::new(tree::Tree::new(limits, mode)) }
     }

@@ -1,4 +1,4 @@
-//! What is shown without a message (see [`gyre_interface::near`]): everything here is in memory.
+//! The near part (see [`gyre_interface::near`]): everything here is in memory.
 
 use crate::Tmpfs;
 use crate::node::Body;

@@ -1,4 +1,4 @@
-//! What a node holds.
+//! The contents of a node.
 
 use crate::content::Content;
 use crate::directory::Directory;
@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, NewNode, NodeId, NodeKind};
 use gyre_object::{Census, Counter};
 
-/// Nodes of all memory file systems (V12).
-pub static NODES: Census = Census::of::<Node>();
+gyre_object::per_instance! {
+    /// Nodes of all memory file systems (V12).
+    pub static NODES: Census = Census::of::<Node>();
+}
 
 /// The part of a node that depends on its kind.
 pub(crate) enum Body {
@@ -64,7 +66,7 @@ impl Node {
         self.attributes.changed_ns = now;
     }
 
-    /// Counts a name more; nobody gives one more than the most.
+    /// Counts one more name; the caller has checked that there are fewer than the most.
     pub fn add_link(&mut self) {
         self.attributes.links = self.attributes.links.saturating_add(1);
     }

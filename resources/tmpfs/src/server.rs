@@ -1,7 +1,16 @@
-//! The requests, one method each.
+//! The requests of the files protocol, one method each.
+//!
+//! Every method takes the instance's lock, works on the tree and answers at once. Methods that make or free many pages
+//! do so in pieces, between which others run ([`PAGES_AT_ONCE`]). Pages are charged to the caller's activity when they
+//! are made, within the instance's bound of pages and nodes. Contents are pages by reference: a read gives views of
+//! them, a write takes whole pages over if it can. Left out: extended attributes, and everything that needs a device
+//! (reads past the cache, write-back, eviction).
+//!
+//! Reads and look-ups that need no message are the near part's ([`crate::near`]), under the same lock. A write for
+//! which there is too little room answers the part that was written.
 
 use crate::node::{Body, Node};
-use crate::tree::{ROOT, Tree};
+use crate::tree::{PAGES_AT_ONCE, ROOT, Tree};
 use crate::{FILE_BYTES_MAX, Tmpfs};
 use alloc::vec::Vec;
 use gyre_interface::files::{
@@ -9,11 +18,23 @@ use gyre_interface::files::{
     RenameMode, Sought, files,
 };
 use gyre_machine::PAGE_BYTES;
+use gyre_message::yield_now;
 use gyre_object::{Bytes, Page};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// What statfs gives for tmpfs (Linux, magic.h).
+/// The magic number of tmpfs for statfs (Linux, magic.h).
 const MAGIC: u64 = 0x0102_1994;
+
+impl Tmpfs {
+    /// Frees the pages that files have given up, in pieces. What a killed call leaves, the next one does.
+    async fn free_pages(&'static self) {
+        while self.tree.lock().has_gone() {
+            let pages = self.tree.lock().take_gone();
+            drop(pages);
+            yield_now().await;
+        }
+    }
+}
 
 impl files::Server for Tmpfs {
     async fn root(&'static self) -> Result<NodeId, FileError> {
@@ -29,13 +50,17 @@ impl files::Server for Tmpfs {
     }
 
     async fn set_attributes(&'static self, node: NodeId, change: AttributeChange) -> Result<Attributes, FileError> {
-        let mut tree = self.tree.lock();
-        if let Some(size) = change.size_bytes {
-            resize(&mut tree, node, size)?;
-        }
-        let node = tree.node_mut(node)?;
-        apply(node, &change);
-        Ok(node.attributes)
+        let answer = {
+            let mut tree = self.tree.lock();
+            if let Some(size) = change.size_bytes {
+                resize(&mut tree, node, size)?;
+            }
+            let node = tree.node_mut(node)?;
+            apply(node, &change);
+            node.attributes
+        };
+        self.free_pages().await;
+        Ok(answer)
     }
 
     async fn read_directory(
@@ -57,7 +82,9 @@ impl files::Server for Tmpfs {
     }
 
     async fn unlink(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
-        self.tree.lock().unlink(directory, &name)
+        self.tree.lock().unlink(directory, &name)?;
+        self.free_pages().await;
+        Ok(())
     }
 
     async fn remove_directory(&'static self, directory: NodeId, name: Name) -> Result<(), FileError> {
@@ -72,7 +99,9 @@ impl files::Server for Tmpfs {
         to_name: Name,
         mode: RenameMode,
     ) -> Result<(), FileError> {
-        self.tree.lock().rename(from, &from_name, to, to_name, mode)
+        self.tree.lock().rename(from, &from_name, to, to_name, mode)?;
+        self.free_pages().await;
+        Ok(())
     }
 
     async fn create_nameless(&'static self, directory: NodeId, new: NewNode) -> Result<Attributes, FileError> {
@@ -80,23 +109,26 @@ impl files::Server for Tmpfs {
     }
 
     async fn allocate(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
-        allocate(&mut self.tree.lock(), node, offset, bytes)
+        check_room(&self.tree.lock(), node, offset, bytes)?;
+        let end = offset.saturating_add(bytes);
+        let mut at = offset;
+        while at < end {
+            let stop = end_of_piece(at).min(end);
+            allocate(&mut self.tree.lock(), node, at, stop)?;
+            at = stop;
+            if at < end {
+                yield_now().await;
+            }
+        }
+        grow(&mut self.tree.lock(), node, end)
     }
 
     async fn punch(&'static self, node: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
-        let mut tree = self.tree.lock();
-        let size = file_size(tree.node(node)?)?;
-        let end = offset.saturating_add(bytes);
-        let node = tree.node_mut(node)?;
-        let Body::File(content) = &mut node.body else {
-            return Err(FileError::Invalid);
-        };
-        // Behind the end there is nothing to keep: the last page goes as a whole.
-        let end = if end >= size { size.next_multiple_of(PAGE_BYTES as u64) } else { end };
-        let freed = if offset < end { content.punch(offset, end) } else { 0 };
-        node.attributes.blocks_512 = content.blocks_512();
-        node.touch_contents();
-        tree.pages_used = tree.pages_used.saturating_sub(freed);
+        let mut at = offset;
+        while let Some(next) = punch(&mut self.tree.lock(), node, at, offset.saturating_add(bytes))? {
+            at = next;
+            yield_now().await;
+        }
         Ok(())
     }
 
@@ -158,10 +190,13 @@ impl files::Server for Tmpfs {
     }
 
     async fn close(&'static self, node: NodeId) -> Result<(), FileError> {
-        let mut tree = self.tree.lock();
-        let opened = tree.node_mut(node)?;
-        opened.opens = opened.opens.checked_sub(1).ok_or(FileError::Invalid)?;
-        tree.reap(node);
+        {
+            let mut tree = self.tree.lock();
+            let opened = tree.node_mut(node)?;
+            opened.opens = opened.opens.checked_sub(1).ok_or(FileError::Invalid)?;
+            tree.reap(node);
+        }
+        self.free_pages().await;
         Ok(())
     }
 
@@ -200,7 +235,7 @@ impl files::Server for Tmpfs {
         Ok(content.read(offset, end, &zeroes))
     }
 
-    async fn read_alone(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
+    async fn read_random(&'static self, node: NodeId, offset: u64, bytes: usize) -> Result<Vec<Bytes>, FileError> {
         self.read(node, offset, bytes).await
     }
 
@@ -208,7 +243,7 @@ impl files::Server for Tmpfs {
         write(&mut self.tree.lock(), node, offset, &data)
     }
 
-    /// There is no device behind it.
+    /// Answers that there is no device.
     async fn read_direct(&'static self, _node: NodeId, _offset: u64, _into: Vec<Bytes>) -> Result<usize, FileError> {
         Err(FileError::Unsupported)
     }
@@ -236,12 +271,12 @@ impl files::Server for Tmpfs {
         Ok(())
     }
 
-    /// There is nowhere to write it.
+    /// Does nothing, since there is no device to write to.
     async fn write_back(&'static self, node: NodeId, _offset: u64, _bytes: u64) -> Result<(), FileError> {
         self.tree.lock().node(node).map(|_| ())
     }
 
-    /// Nothing here could be had again.
+    /// Evicts nothing, since no page could be had again.
     async fn evict(&'static self, node: NodeId, _offset: u64, _bytes: u64) -> Result<u64, FileError> {
         self.tree.lock().node(node).map(|_| 0)
     }
@@ -287,22 +322,50 @@ fn resize(tree: &mut Tree, id: NodeId, size: u64) -> Result<(), FileError> {
     let Body::File(content) = &mut node.body else {
         return Err(FileError::Invalid);
     };
-    let freed = content.truncate(size);
+    let gone = content.truncate(size);
     node.attributes.blocks_512 = content.blocks_512();
     node.attributes.size_bytes = size;
     node.touch_contents();
-    tree.pages_used = tree.pages_used.saturating_sub(freed);
+    tree.give_up(gone);
     Ok(())
 }
 
-fn allocate(tree: &mut Tree, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
+/// Returns the end of the piece of a long walk that begins at `at`.
+fn end_of_piece(at: u64) -> u64 {
+    const PIECE: u64 = PAGES_AT_ONCE as u64 * PAGE;
+    (at / PIECE).saturating_add(1).saturating_mul(PIECE)
+}
+
+/// Makes a piece of a range a hole; returns where the next one begins, if there is more.
+fn punch(tree: &mut Tree, id: NodeId, offset: u64, end: u64) -> Result<Option<u64>, FileError> {
+    let size = file_size(tree.node(id)?)?;
+    let node = tree.node_mut(id)?;
+    let Body::File(content) = &mut node.body else {
+        return Err(FileError::Invalid);
+    };
+    // Behind the end there is nothing to keep: the last page goes as a whole.
+    let end = if end >= size { size.next_multiple_of(PAGE_BYTES as u64) } else { end };
+    // What has no pages is passed at once.
+    let held = content.next(offset / PAGE, true).map_or(end, |page| page.saturating_mul(PAGE));
+    let offset = offset.max(held.min(end));
+    let stop = end_of_piece(offset).min(end);
+    let freed = if offset < stop { content.punch(offset, stop) } else { 0 };
+    node.attributes.blocks_512 = content.blocks_512();
+    node.touch_contents();
+    tree.pages_used = tree.pages_used.saturating_sub(freed);
+    Ok((stop < end).then_some(stop))
+}
+
+fn check_room(tree: &Tree, id: NodeId, offset: u64, bytes: u64) -> Result<(), FileError> {
     file_size(tree.node(id)?)?;
-    let end = offset.checked_add(bytes).filter(|end| *end <= FILE_BYTES_MAX).ok_or(FileError::TooLarge)?;
+    offset.checked_add(bytes).filter(|end| *end <= FILE_BYTES_MAX).ok_or(FileError::TooLarge)?;
+    if bytes / PAGE > tree.room().0 { Err(FileError::NoSpace) } else { Ok(()) }
+}
+
+/// Gives the pages from `offset` to `end`, which are few, to a file.
+fn allocate(tree: &mut Tree, id: NodeId, offset: u64, end: u64) -> Result<(), FileError> {
     let mut room = tree.room();
     let before = room.0;
-    if bytes / PAGE > before {
-        return Err(FileError::NoSpace);
-    }
     let node = tree.node_mut(id)?;
     let Body::File(content) = &mut node.body else {
         return Err(FileError::Invalid);
@@ -310,12 +373,16 @@ fn allocate(tree: &mut Tree, id: NodeId, offset: u64, bytes: u64) -> Result<(), 
     let pages = offset / PAGE..end.div_ceil(PAGE);
     let result = pages.into_iter().try_for_each(|index| content.page(index, &mut room).map(drop));
     node.attributes.blocks_512 = content.blocks_512();
-    if result.is_ok() {
-        node.attributes.size_bytes = node.attributes.size_bytes.max(end);
-        node.touch_contents();
-    }
     tree.count_pages(before, &room);
     result
+}
+
+/// Notes that a file has all its pages up to `end`.
+fn grow(tree: &mut Tree, id: NodeId, end: u64) -> Result<(), FileError> {
+    let node = tree.node_mut(id)?;
+    node.attributes.size_bytes = node.attributes.size_bytes.max(end);
+    node.touch_contents();
+    Ok(())
 }
 
 fn write(tree: &mut Tree, id: NodeId, offset: u64, data: &[Bytes]) -> Result<usize, FileError> {

@@ -1,10 +1,12 @@
 //! Behaviour that a program can see, through the protocol.
 
 use crate::{Limits, Tmpfs};
+use gyre_interface::files::files::Server;
 use gyre_interface::files::{AttributeChange, FileError, NewNode, NodeId, NodeKind, RenameMode, files};
 use gyre_message::direct::{block_on, direct_link};
 use gyre_object::Bytes;
 use std::boxed::Box;
+use std::cell::Cell;
 use std::vec;
 use std::vec::Vec;
 
@@ -170,5 +172,39 @@ fn a_removed_directory_takes_no_names() {
         assert_eq!(made.err(), Some(FileError::NotFound));
         assert_eq!(fs.close(d).await, Ok(()));
         assert_eq!(fs.close(d).await, Err(FileError::Stale));
+    });
+}
+
+/// Lets a call run; returns how often others ran in between.
+async fn turns<T>(call: impl Future<Output = T>) -> (T, u32) {
+    let (turns, mut call) = (Cell::new(0), std::pin::pin!(call));
+    let answer = std::future::poll_fn(|context| {
+        turns.set(turns.get() + 1);
+        call.as_mut().poll(context)
+    });
+    (answer.await, turns.get() - 1)
+}
+
+#[test]
+fn calls_that_make_or_free_many_pages_let_others_run() {
+    const PAGES: u64 = 1000;
+    let fs: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(Limits { pages_max: PAGES, nodes_max: 16 }, 0o1777)));
+    let shrink = AttributeChange { size_bytes: Some(0), ..Default::default() };
+    block_on(async {
+        let node = fs.create(ROOT, b"f".to_vec(), new(NodeKind::File)).await.unwrap().node;
+        let fill = || fs.allocate(node, 0, PAGES * 4096);
+        let (filled, between) = turns(fill()).await;
+        assert_eq!((filled, between >= 15), (Ok(()), true), "{between}");
+        assert_eq!(fs.allocate(node, PAGES * 4096, 4096).await, Err(FileError::NoSpace));
+        let (punched, between) = turns(fs.punch(node, 0, PAGES * 4096)).await;
+        assert_eq!((punched, between >= 15), (Ok(()), true), "{between}");
+        assert_eq!(fs.attributes(node).await.unwrap().blocks_512, 0);
+        fill().await.unwrap();
+        let (shrunk, between) = turns(fs.set_attributes(node, shrink)).await;
+        assert!(shrunk.unwrap().blocks_512 == 0 && between >= 15, "{between}");
+        fill().await.unwrap();
+        let (gone, between) = turns(fs.unlink(ROOT, b"f".to_vec())).await;
+        assert_eq!((gone, between >= 15), (Ok(()), true), "{between}");
+        assert_eq!(fs.statistics().await.unwrap().blocks_free, PAGES);
     });
 }

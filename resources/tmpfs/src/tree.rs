@@ -1,6 +1,13 @@
-//! Nodes and the operations on names. Pure but for time stamps: every method runs under the instance's lock and never waits.
+//! Nodes and the operations on names.
+//!
+//! Pure but for time stamps: every method runs under the instance's lock and never waits. A directory keeps its
+//! names by name and in the order in which they were made, so that reading it can go on after changes, and knows its
+//! parent. A node lives while it has links or is open; the last of both frees it and gives its room back.
+//!
+//! Every method checks first and changes then, so an error leaves the tree as it was. Limits of nodes and pages are
+//! the instance's; the room that a node leaves is free when its last user closes it.
 
-use crate::content::Room;
+use crate::content::{Pages, Room};
 use crate::directory::{Directory, Entry};
 use crate::node::{Body, Node};
 use crate::{LINKS_MAX, Limits};
@@ -11,12 +18,17 @@ use gyre_object::Page;
 
 pub(crate) const ROOT: NodeId = NodeId(1);
 
+/// Pages that are made or freed under one lock; then others go first.
+pub(crate) const PAGES_AT_ONCE: usize = 64;
+
 pub(crate) struct Tree {
     nodes: BTreeMap<NodeId, Node>,
     next: u64,
     pub limits: Limits,
     pub pages_used: u64,
     zeroes: Option<Page>,
+    /// Pages that files have given up, to be freed in pieces.
+    gone: Vec<Pages>,
 }
 
 impl Tree {
@@ -28,6 +40,7 @@ impl Tree {
             limits,
             pages_used: 0,
             zeroes: None,
+            gone: Vec::new(),
         }
     }
 
@@ -52,10 +65,10 @@ impl Tree {
         self.pages_used = self.pages_used.saturating_add(before.saturating_sub(room.0));
     }
 
-    /// The page that stands for every hole.
+    /// Returns the page that stands for every hole.
     pub fn zeroes(&mut self) -> Result<Page, FileError> {
         if self.zeroes.is_none() {
-            self.zeroes = Some(Page::zeroed().map_err(|_| FileError::OutOfMemory)?);
+            self.zeroes = Some(Page::fixed().map_err(|_| FileError::OutOfMemory)?);
         }
         self.zeroes.clone().ok_or(FileError::OutOfMemory)
     }
@@ -96,7 +109,7 @@ impl Tree {
         self.check_alive(directory)
     }
 
-    /// A directory that was removed while it was open takes no new names.
+    /// Refuses new names in a directory that was removed while it was open.
     fn check_alive(&self, directory: NodeId) -> Result<(), FileError> {
         if self.node(directory)?.attributes.links == 0 {
             return Err(FileError::NotFound);
@@ -211,10 +224,33 @@ impl Tree {
             return;
         }
         if let Some(node) = self.nodes.remove(&id)
-            && let Body::File(content) = &node.body
+            && let Body::File(content) = node.body
         {
-            self.pages_used = self.pages_used.saturating_sub(content.page_count());
+            self.give_up(content.into_pages());
         }
+    }
+
+    /// Takes over pages that a file has given up. Their room is free at once; a few of them are freed here.
+    pub fn give_up(&mut self, pages: Pages) {
+        self.pages_used = self.pages_used.saturating_sub(pages.len() as u64);
+        if pages.len() > PAGES_AT_ONCE {
+            self.gone.push(pages);
+        }
+    }
+
+    /// Returns whether pages are to be freed.
+    pub fn has_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Takes out up to [`PAGES_AT_ONCE`] of them.
+    pub fn take_gone(&mut self) -> Vec<Page> {
+        let Some(pages) = self.gone.last_mut() else { return Vec::new() };
+        let taken = core::iter::from_fn(|| pages.pop_first()).take(PAGES_AT_ONCE).map(|(_, page)| page).collect();
+        if pages.is_empty() {
+            self.gone.pop();
+        }
+        taken
     }
 
     pub fn rename(
@@ -302,7 +338,7 @@ impl Tree {
         Ok(())
     }
 
-    /// True where `inner` is `outer` or lies below it.
+    /// Returns whether `inner` is `outer` or lies below it.
     fn is_inside(&self, inner: NodeId, outer: NodeId) -> Result<bool, FileError> {
         let mut at = inner;
         loop {

@@ -7,12 +7,12 @@
 
 use gyre_interface::block::{BlockError, SECTOR_BYTES};
 
-/// Where the table is, a sector.
+/// The sector of the table.
 pub(crate) const HEADER_SECTOR: u64 = 1;
 const SIGNATURE: &[u8] = b"EFI PART";
 const HEADER_BYTES_MIN: usize = 92;
 const ENTRY_BYTES: usize = 128;
-/// Entries that are read: what every partitioning tool makes.
+/// Most entries that are read: as many as every partitioning tool makes.
 pub(crate) const ENTRIES_MAX: usize = 128;
 
 /// Why a volume cannot be opened.
@@ -34,7 +34,7 @@ impl From<BlockError> for VolumeError {
     }
 }
 
-/// The checksum of the table (ISO 3309, reflected polynomial 0xedb88320).
+/// Returns the checksum of the table (ISO 3309, reflected polynomial 0xedb88320).
 pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
     let mut sum = u32::MAX;
     for byte in parts.iter().copied().flatten() {
@@ -54,7 +54,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().map_or(0, u64::from_le_bytes)
 }
 
-/// Where the entries are.
+/// The place of the entries.
 pub(crate) struct Table {
     pub(crate) entries_sector: u64,
     pub(crate) entries: usize,
@@ -89,12 +89,12 @@ impl Table {
         self.entries.saturating_mul(ENTRY_BYTES)
     }
 
-    /// The first sector behind the entries.
+    /// Returns the first sector behind the entries.
     fn end_sector(&self) -> Option<u64> {
         self.entries_sector.checked_add(self.sectors() as u64)
     }
 
-    /// First sector and sectors of partition `number`, counted from 1.
+    /// Returns first sector and length in sectors of partition `number`, counted from 1.
     pub(crate) fn partition(&self, entries: &[u8], number: u16, sectors: u64) -> Result<(u64, u64), VolumeError> {
         let entries = entries.get(..self.bytes()).ok_or(VolumeError::Damaged)?;
         if checksum(&[entries]) != self.checksum {

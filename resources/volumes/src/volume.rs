@@ -46,7 +46,7 @@ impl Volume {
         Ok(Volume { disk, first, geometry, report, read: AtomicU64::new(0), written: AtomicU64::new(0) })
     }
 
-    /// What went through it.
+    /// Returns the bytes that went through it.
     pub fn statistics(&self) -> VolumeStatistics {
         VolumeStatistics {
             read_bytes: self.read.load(Ordering::Relaxed),
@@ -54,7 +54,7 @@ impl Volume {
         }
     }
 
-    /// Where a request lies on the disk, and its bytes.
+    /// Returns the place of a request on the disk, and its bytes.
     fn place(&self, sector: u64, views: &[Bytes]) -> Result<(u64, u64), BlockError> {
         let bytes: u64 = views.iter().map(|view| view.len() as u64).sum();
         let end = sector.checked_add(bytes.div_ceil(SECTOR_BYTES as u64)).ok_or(BlockError::OutOfRange)?;

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 
 /// Activities, and the time line of each core.
 pub struct Accounts {
-    /// Who exists.
+    /// The activities that exist.
     pub activities: Activities,
     lines: Box<[TimeLine]>,
 }
@@ -20,13 +20,13 @@ impl Accounts {
         }
     }
 
-    /// The time line of a core; that of the last core for a number that is too large.
+    /// Returns the time line of a core; that of the last core for a number that is too large.
     #[inline]
     pub fn line(&self, core: usize) -> &TimeLine {
         &self.lines[core.min(self.lines.len() - 1)]
     }
 
-    /// The time lines of all cores.
+    /// Returns the time lines of all cores.
     pub fn lines(&self) -> &[TimeLine] {
         &self.lines
     }

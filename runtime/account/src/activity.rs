@@ -1,12 +1,12 @@
 //! The names of activities and resources, as numbers.
 
-/// Names an activity. An old name never means a new activity of somebody else.
+/// An activity's name. An old name never means a new activity.
 /// ```text
 ///   31          20 19       12 11            0
 ///  | generation   | lead      | slot          |
 /// ```
 /// The slot is that in the table of the instance; the generation says how often it was used before. A *member* (a process) names its
-/// lead (its tenant) by slot: so work that outlives the member finds who pays for it from then on, whatever became of the slot. It
+/// lead (its tenant) by slot: so work that outlives the member finds who pays for it from then on, even if the slot has a new user. It
 /// is 0 for all others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ActivityId(pub u32);
@@ -24,7 +24,7 @@ impl ActivityId {
     /// Pays for what cannot be attributed yet.
     pub const INFRASTRUCTURE: ActivityId = ActivityId(0);
 
-    /// The slot.
+    /// Returns the slot.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize & (SLOTS_MAX - 1)
@@ -41,7 +41,7 @@ impl ActivityId {
         self.lead_field() != 0
     }
 
-    /// The slot of who leads it: its own where it is no member.
+    /// Returns the slot of its lead: its own if it is no member.
     #[inline]
     pub const fn lead_index(self) -> usize {
         match self.lead_field() {
@@ -50,7 +50,7 @@ impl ActivityId {
         }
     }
 
-    /// True where `payer` is this activity or a member of it.
+    /// Returns true if `payer` is this activity or a member of it.
     #[inline]
     pub const fn covers(self, payer: ActivityId) -> bool {
         self.0 == payer.0 || (payer.is_member() && payer.lead_index() == self.index())
@@ -70,6 +70,10 @@ impl ActivityId {
     }
 }
 
+/// Finds who pays for the work of an activity: itself, or the tenant that it belongs to. Short, never waits. It is made once, at the boot,
+/// and captures what it looks at, so that several machines in one process do not meet in it.
+pub type PayerOf = &'static (dyn Fn(ActivityId) -> ActivityId + Send + Sync);
+
 /// Names a resource of the instance: its position in the grid.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ResourceId(pub u8);
@@ -78,7 +82,7 @@ impl ResourceId {
     /// The runtime itself: closures, timers, tasks that belong to no resource.
     pub const RUNTIME: ResourceId = ResourceId(0);
 
-    /// The position.
+    /// Returns the position.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -57,7 +57,7 @@ fn unpack(word: u64) -> (ActivityId, i32) {
 }
 
 impl Activities {
-    /// Notes bytes, below zero where they are given back, if the payer may be charged by batches; false, and nothing noted, if not.
+    /// Notes bytes, below zero if they are given back, if the payer may be charged by batches; false, and nothing noted, if not.
     #[inline]
     pub(crate) fn note_batched(&self, payer: ActivityId, bytes: i64) -> bool {
         let batch = self.batches.of(payer);

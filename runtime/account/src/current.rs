@@ -6,11 +6,10 @@ use crate::{ActivityId, ResourceId};
 /// lead of a process that has ended.
 pub type SwitchHook = fn(before: ActivityId, after: ActivityId) -> ActivityId;
 
-#[cfg(target_os = "none")]
 mod place {
     use super::SwitchHook;
     use core::sync::atomic::{AtomicU32, Ordering};
-    use gyre_object::SetOnce;
+    use gyre_object::{Installed, per_instance};
 
     /// One line of cache per core, so that no core disturbs another.
     #[repr(align(64))]
@@ -19,9 +18,11 @@ mod place {
         resource: AtomicU32,
     }
 
-    static CURRENT: [PerCore; gyre_machine::CORES_MAX] =
-        [const { PerCore { activity: AtomicU32::new(0), resource: AtomicU32::new(0) } }; gyre_machine::CORES_MAX];
-    static HOOK: SetOnce<SwitchHook> = SetOnce::new();
+    per_instance! {
+        static CURRENT: [PerCore; gyre_machine::CORES_MAX] =
+            [const { PerCore { activity: AtomicU32::new(0), resource: AtomicU32::new(0) } }; gyre_machine::CORES_MAX];
+        static HOOK: Installed<SwitchHook> = Installed::new();
+    }
 
     #[inline]
     fn here() -> &'static PerCore {
@@ -45,50 +46,19 @@ mod place {
         HOOK.get()
     }
 
-    /// The first one counts: a machine has one engine.
+    /// On the machine the first one counts: an instance has one engine.
     pub(super) fn set_hook(hook: SwitchHook) {
         HOOK.set(hook);
     }
 }
 
-#[cfg(not(target_os = "none"))]
-mod place {
-    use super::SwitchHook;
-    use core::cell::Cell;
-
-    // Tests run in threads of one process, each a machine of its own; a simulator plays all cores of a machine in one thread, and
-    // a core is between messages whenever it switches.
-    std::thread_local! {
-        static CURRENT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
-        static HOOK: Cell<Option<SwitchHook>> = const { Cell::new(None) };
-    }
-
-    #[inline]
-    pub(super) fn get() -> (u32, u32) {
-        CURRENT.get()
-    }
-
-    #[inline]
-    pub(super) fn set(activity: u32, resource: u32) {
-        CURRENT.set((activity, resource));
-    }
-
-    pub(super) fn hook() -> Option<SwitchHook> {
-        HOOK.get()
-    }
-
-    pub(super) fn set_hook(hook: SwitchHook) {
-        HOOK.set(Some(hook));
-    }
-}
-
-/// The activity whose message this core handles now; infrastructure outside of any.
+/// Returns the activity whose message this core handles now; infrastructure outside of any.
 #[inline]
 pub fn current_activity() -> ActivityId {
     ActivityId(place::get().0)
 }
 
-/// The resource that handles it.
+/// Returns the resource that handles it.
 #[inline]
 pub fn current_resource() -> ResourceId {
     ResourceId(place::get().1 as u8)
@@ -119,7 +89,7 @@ pub fn set_current_activity(activity: ActivityId) -> ActivityId {
     before
 }
 
-/// The same for what belongs to a tenant as a whole (a connection): where one of its processes pays already, it goes on paying.
+/// Sets the payer of what belongs to a tenant as a whole (a connection): if one of its processes pays already, it goes on paying.
 pub fn set_current_tenant(tenant: ActivityId) -> ActivityId {
     let before = current_activity();
     match tenant.covers(before) {

@@ -6,7 +6,7 @@ use crate::{ActivityId, ResourceId};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What a cell counts.
+/// A count of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Column {
@@ -85,7 +85,7 @@ fn add(column: usize, one: u64, other: u64) -> u64 {
     if Column::is_maximum(column) { one.max(other) } else { one.wrapping_add(other) }
 }
 
-/// The figures of two cells as one: counts added, maxima compared.
+/// Returns the figures of two cells as one: counts added, maxima compared.
 pub fn sum(one: [u64; COLUMNS], other: [u64; COLUMNS]) -> [u64; COLUMNS] {
     core::array::from_fn(|column| add(column, one[column], other[column]))
 }
@@ -98,7 +98,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table for `activities` activities.
+    /// Makes an empty table for `activities` activities.
     pub fn new(activities: usize) -> Table {
         let count = activities * RESOURCES_MAX;
         Table {
@@ -107,19 +107,19 @@ impl Table {
         }
     }
 
-    /// The number of a cell; wild ids share the last cell of the table, which is nobody's.
+    /// Returns the number of a cell; wild ids share the last cell of the table, which belongs to no activity.
     #[inline]
     pub(crate) fn index(&self, activity: ActivityId, resource: ResourceId) -> usize {
         (activity.index() * RESOURCES_MAX + resource.index() % RESOURCES_MAX).min(self.cells.len() - 1)
     }
 
-    /// The cell of an activity at a resource.
+    /// Returns the cell of an activity at a resource.
     #[inline]
     pub fn cell(&self, activity: ActivityId, resource: ResourceId) -> &Cell {
         &self.cells[self.index(activity, resource)]
     }
 
-    /// The cell of a number that [`Table::index`] gave.
+    /// Returns the cell of a number that [`Table::index`] gave.
     #[inline]
     pub(crate) fn at_known(&self, index: usize) -> &Cell {
         &self.cells[index]
@@ -145,12 +145,12 @@ impl Table {
         self.dropped[self.index(activity, resource)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many requests found no place, modulo 2^32.
+    /// Returns how many requests found no place, modulo 2^32.
     pub fn dropped(&self, activity: ActivityId, resource: ResourceId) -> u32 {
         self.dropped[self.index(activity, resource)].load(Ordering::Relaxed)
     }
 
-    /// The sum of a column over all cells.
+    /// Returns the sum of a column over all cells.
     pub fn sum(&self, column: Column) -> u64 {
         self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.get(column)))
     }

@@ -1,8 +1,9 @@
-//! Who pays. Activities form a tree (tenant > container > process > ...); every message carries one.
+//! Activities pay. They form a tree (tenant > container > process > ...); every message carries one.
 //!
 //! * [`tree`]: who exists, under whom, with which weight; [`memory`]: what they hold, and their limits; `viewers`, `sharing`: what they
 //!   hold together.
 //! * [`ledger`]: per core, what each activity used at each resource; [`timeline`]: the gapless division of a core's time.
+//! * [`grant`]: the right of a service to work at another one's expense.
 //! * [`current`]: for whom a core works now.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod accounts;
 pub mod activity;
 mod batch;
 pub mod current;
+pub mod grant;
 pub mod ledger;
 pub mod limits;
 pub mod memory;
@@ -24,9 +26,10 @@ pub mod tree;
 mod viewers;
 
 pub use accounts::Accounts;
-pub use activity::{ActivityId, ResourceId};
+pub use activity::{ActivityId, PayerOf, ResourceId};
 pub use current::{current, current_activity, current_resource, set_current, set_current_activity, set_current_tenant};
+pub use grant::Grant;
 pub use ledger::{Cell, Column, Table};
 pub use memory::MemoryUse;
-pub use timeline::{Partition, Span, TimeLine};
+pub use timeline::{Cause, Partition, Span, TimeLine};
 pub use tree::{Activities, ActivityError, ActivityInfo, ActivityParams};

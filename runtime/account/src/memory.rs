@@ -3,6 +3,13 @@
 //! Byte-seconds need no clock of their own: with B bytes held at time t and M the sum of `bytes * time` over all charges minus
 //! all credits, the integral up to t is `B * t - M`. Both are sums, so the order of additions does not matter and an atomic
 //! addition per level is all it takes. Arithmetic is modulo 2^64 in bytes x milliseconds: right as long as the result fits.
+//!
+//! Protocol of use: the platform's allocator calls the meter (charge, credit) for each frame and object, in the name
+//! of the activity in hand. A charge that an activity or one above it may not have is refused and changes nothing;
+//! kernel objects are charged and never refused.
+//!
+//! A closed activity leaves what it holds to its heir; credits in its name then go there (`owed`). Members count in
+//! their lead's total.
 
 use crate::limits::DEPTH_MAX;
 use crate::part::Part;
@@ -35,9 +42,9 @@ pub struct MemoryUse {
     pub bytes: u64,
     /// Bytes that it and all below it hold.
     pub bytes_total: u64,
-    /// Most of the latter so far. Of what a process shows with others its part counts as often as somebody looks.
+    /// Most of the latter so far. Of what a process shows with others its part counts at each look.
     pub bytes_total_max: u64,
-    /// What it held itself, integrated over time, bytes x seconds. Below zero for who gave back what others had been charged for; the
+    /// Memory that it held itself, integrated over time, bytes x seconds. Below zero for who gave back what others had been charged for; the
     /// sum over a tenant and its processes is right.
     pub byte_seconds: i64,
     /// Requests refused for the limit of this activity.
@@ -61,7 +68,7 @@ impl MemorySlot {
         self.clear();
     }
 
-    /// The same for a member: what it held is found by its lead's name in its id, so that the slot owes nothing.
+    /// Closes a member: what it held is found by its lead's name in its id, so that the slot owes nothing.
     pub(crate) fn leave_to_lead(&self, lead: &MemorySlot) {
         lead.own.fetch_add(self.own.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         lead.moment.fetch_add(self.moment.swap(0, Ordering::Relaxed), Ordering::Relaxed);
@@ -74,7 +81,7 @@ impl MemorySlot {
         self.refused.store(0, Ordering::Relaxed);
     }
 
-    /// Answers what it holds now.
+    /// Returns what it holds now.
     pub(crate) fn add_own(&self, bytes: u64, ms: u64) -> u64 {
         self.moment.fetch_add(bytes.wrapping_mul(ms), Ordering::Relaxed);
         self.own.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes)
@@ -105,7 +112,7 @@ enum Demand {
 }
 
 impl Demand {
-    /// Whether who would hold `total` then may not.
+    /// Returns true if a holder of `total` bytes would hold more than it may.
     #[inline]
     fn is_refused(self, total: u64, slot: &Slot) -> bool {
         self != Demand::Need && total > slot.memory_bytes_max.load(Ordering::Relaxed) && self.refuse(slot)
@@ -128,17 +135,17 @@ impl Activities {
     /// Charges `bytes` to an activity and all above it.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where one of them may not have more; nothing is charged then.
+    /// [`OutOfMemory`] if one of them may not have more; nothing is charged then.
     pub fn charge_memory(&self, id: ActivityId, bytes: u64) -> Result<ActivityId, OutOfMemory> {
         let payer = self.payer(id);
         self.charge_alive(payer, bytes, Demand::Try, now_ms()).or_else(|OutOfMemory| {
-            // What cores have not passed on yet may be room.
+            // Credits that cores have not passed on yet may be room.
             self.settle_batches();
             self.charge_alive(payer, bytes, Demand::Ask, now_ms())
         })
     }
 
-    /// Charges `bytes` whatever the limits say: kernel objects, which must not fail for a tenant's budget.
+    /// Charges `bytes` even over a limit: kernel objects, which must not fail for a tenant's budget.
     pub fn charge_object_memory(&self, id: ActivityId, bytes: u64) -> ActivityId {
         if self.note_batched(id, bytes as i64) {
             return id;
@@ -182,7 +189,7 @@ impl Activities {
         Ok(id)
     }
 
-    /// True where a member holds more than it may, its parts of what it shows with others included. These are looked up only where its
+    /// Returns true if a member holds more than it may, its parts of what it shows with others included. These are looked up only if its
     /// lead and all members hold more than it may alone.
     fn is_member_over(&self, id: ActivityId) -> bool {
         let limit = self.own_limit(id);
@@ -215,7 +222,7 @@ impl Activities {
         }
     }
 
-    /// A slot and those above it. Parents outlive their children, so that nothing needs to be asked on the way.
+    /// Returns a slot and those above it. Parents outlive their children, so that nothing needs to be asked on the way.
     #[inline]
     fn levels(&self, from: usize) -> impl Iterator<Item = &Slot> {
         let above = |slot: &&Slot| match slot.parent.load(Ordering::Relaxed) {
@@ -256,7 +263,7 @@ impl Activities {
                     owner = lead;
                     break;
                 }
-                // What a closed activity held went to its heir, who may have ended since in turn.
+                // Memory of a closed activity went to its heir, who may have ended since in turn.
                 let Some(slot) = self.slots.get(owner.lead_index()) else {
                     return;
                 };
@@ -272,8 +279,8 @@ impl Activities {
         self.lower_totals(owner.lead_index(), bytes, usize::MAX);
     }
 
-    /// True where an activity (a member too) or one above it holds more than it may. Kernel objects are not refused where they are made, so whoever is
-    /// about to make one for a program asks first, and asks the memory resource for room. What the calls under way take meanwhile is all
+    /// Returns true if an activity (a member too) or one above it holds more than it may. Kernel objects are not refused when they are made, so code that is
+    /// about to make one for a program asks first, and asks the memory resource for room. The memory that calls under way take meanwhile is all
     /// that can come on top of a limit.
     pub fn is_over_limit(&self, id: ActivityId) -> bool {
         let is_over = |slot: &Slot| {
@@ -288,7 +295,7 @@ impl Activities {
         }
     }
 
-    /// What an activity holds.
+    /// Returns the memory that an activity holds.
     pub fn memory(&self, id: ActivityId) -> MemoryUse {
         self.settle_batches();
         let ms = now_ms();
@@ -298,7 +305,7 @@ impl Activities {
         }
     }
 
-    /// What all hold, by slot.
+    /// Returns the memory that all activities hold, by slot.
     pub fn memories(&self) -> Vec<(ActivityId, MemoryUse)> {
         self.settle_batches();
         let ms = now_ms();
@@ -310,18 +317,18 @@ impl Activities {
         self.ids().into_iter().filter_map(read).collect()
     }
 
-    /// The least limit of an activity and all above it, bytes.
+    /// Returns the least limit of an activity and all above it, bytes.
     pub fn memory_limit(&self, id: ActivityId) -> u64 {
         self.ancestors(id).map(|level| self.own_limit(level)).min().unwrap_or(u64::MAX)
     }
 
-    /// What an activity may still be charged, bytes: the least room that it and all above it leave; 0 where one of them holds too much.
+    /// Returns the bytes that an activity may still be charged: the least room that it and all above it leave; 0 if one of them holds too much.
     pub fn memory_room(&self, id: ActivityId) -> u64 {
         let held = |level| self.held_bytes(level).cast_signed().max(0).cast_unsigned();
         self.ancestors(id).map(|level| self.own_limit(level).saturating_sub(held(level))).min().unwrap_or(0)
     }
 
-    /// True where an activity that is no member, and all below it, hold less than `bytes`. Cheap where it is far from it: what cores have
+    /// Returns true if an activity that is no member, and all below it, hold less than `bytes`. Cheap if it is far from it: the amount that cores have
     /// not passed on yet is asked for near it only.
     pub fn holds_less(&self, id: ActivityId, bytes: u64) -> bool {
         let slot = self.slots.get(id.lead_index()).filter(|_| self.exists(id) && !id.is_member());
@@ -329,7 +336,7 @@ impl Activities {
         about.saturating_add(crate::batch::NOTED_BYTES_MAX) < bytes || self.held_bytes(id) < bytes
     }
 
-    /// Bytes that an activity and all below it hold. Cheap but for a member that shares pages.
+    /// Returns the bytes that an activity and all below it hold. Cheap but for a member that shares pages.
     pub fn held_bytes(&self, id: ActivityId) -> u64 {
         if id.is_member() {
             return self.memory(id).bytes_total;

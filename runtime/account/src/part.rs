@@ -1,4 +1,4 @@
-//! What an activity's parts of pages that it shows with others amount to.
+//! The sum of an activity's parts of pages that it shows with others.
 
 use crate::ActivityId;
 use crate::limits::ACTIVITIES_MAX;
@@ -22,7 +22,7 @@ impl Part {
 }
 
 impl Activities {
-    /// The parts of one activity.
+    /// Returns the parts of one activity.
     pub(crate) fn part_of(&self, id: ActivityId, ms: u64) -> Part {
         let mut part = Part::default();
         let shard = self.viewers.of_lead(id.lead_index());
@@ -36,7 +36,7 @@ impl Activities {
         part
     }
 
-    /// The parts of all, by slot.
+    /// Returns the parts of all, by slot.
     pub(crate) fn parts(&self, ms: u64) -> Vec<Part> {
         let mut parts = alloc::vec![Part::default(); ACTIVITIES_MAX];
         self.viewers.each(|shard| {

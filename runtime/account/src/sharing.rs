@@ -1,7 +1,16 @@
 //! Pages that several processes show: who pays when one comes or goes (decision 8).
 //!
-//! Within a tenant only. What a page of somebody else's is shown for is not passed on: that cannot be but for pages of the infrastructure
+//! Within a tenant only. The cost of showing a page of another tenant is not passed on: that cannot be but for pages of the infrastructure
 //! (each tenant has file systems, shared memory and sockets of its own), and would add up all the same.
+//!
+//! * A payer is an activity, or a set of viewers, whose members pay in equal parts. A viewer that comes or goes moves
+//!   the page from one payer to another ([`Activities::share_of`] says which), then its bytes ([`Activities::pass`]).
+//! * [`Activities::hand_over_one`] does both for a single page, under one lock.
+//! * A set in which no page is left ends, and leaves what it has held to its viewers.
+//! * When a tenant is closed, its sets become its own memory, which goes to its heir.
+//!
+//! Called by the memory meter inside the allocator: nothing is allocated here, and no lock is held for longer than a
+//! look.
 
 use crate::ActivityId;
 use crate::memory::{MemorySlot, now_ms};
@@ -11,7 +20,7 @@ use core::sync::atomic::Ordering;
 use gyre_machine::{Share, Step};
 
 impl Activities {
-    /// Who pays for pages of `owner` once `viewer` has come or gone; `None` where there are no such pages any more.
+    /// Returns the payer of pages of `owner` once `viewer` has come or gone; `None` if there are no such pages any more.
     pub(crate) fn share_of(&self, owner: u32, viewer: ActivityId, step: Step) -> Option<Share> {
         let goal = match (SetId::of(owner), step) {
             (Some(set), Step::Leave) => self.viewers.of_set(set).change(set, viewer, -1),
@@ -61,7 +70,7 @@ impl Activities {
         }
     }
 
-    /// Both for pages that come or go alone: under one lock where somebody leaves a set, as one who writes to a copy does.
+    /// Both for pages that come or go alone: under one lock if a viewer leaves a set, as one that writes to a copy does.
     pub(crate) fn hand_over_one(
         &self,
         owner: u32,
@@ -83,7 +92,7 @@ impl Activities {
         done
     }
 
-    /// `None` where nothing was done, as there is no set without the viewer.
+    /// `None` if nothing was done, as there is no set without the viewer.
     fn leave_at_once(
         &self,
         set: SetId,
@@ -113,7 +122,7 @@ impl Activities {
         Some(done)
     }
 
-    /// Gives back pages of a set that nobody took out of it: a frame that ends while it is shown.
+    /// Gives back pages of a set that were not taken out of it: a frame that ends while it is shown.
     #[cold]
     pub(crate) fn credit_set(&self, set: SetId, bytes: u64) {
         let Some(tenant) = self.tenant_of(set.word()) else { return };
@@ -121,7 +130,7 @@ impl Activities {
         self.credit_memory(tenant, bytes);
     }
 
-    /// What the sets of a tenant hold becomes its own, as it is closed. What is there still leaves without a trace.
+    /// Makes memory of a tenant's sets its own, as it is closed. A page that is still shown leaves without a trace.
     pub(crate) fn leave_sets(&self, lead: ActivityId) {
         let mut shard = self.viewers.of_lead(lead.index());
         let memory = &self.slots[lead.index()].memory;
@@ -132,7 +141,7 @@ impl Activities {
         }
     }
 
-    /// Answers whether the set's tenant is gone, so that nothing is to be given to anybody.
+    /// Removes bytes from a set. Answers whether the set's tenant is gone, so that nothing is to be given back.
     fn take_from(&self, shard: &mut Shard, id: SetId, bytes: u64, ms: u64) -> bool {
         let Some(set) = shard.get_mut(id) else { return false };
         set.remove(bytes, ms);
@@ -141,7 +150,7 @@ impl Activities {
         is_left
     }
 
-    /// Likewise, where they come to the set.
+    /// Adds bytes that come to a set. Answers whether the set's tenant is gone.
     fn give_to(&self, shard: &mut Shard, id: SetId, bytes: u64, ms: u64) -> bool {
         let Some(set) = shard.get_mut(id) else { return false };
         set.add(bytes, ms);
@@ -160,7 +169,7 @@ impl Activities {
         shard.free(id);
     }
 
-    /// Where what a viewer has held is written down; takes no lock.
+    /// Works on the account of what a viewer has held; takes no lock.
     fn holder_here(&self, viewer: ActivityId, set: &Set) -> &MemorySlot {
         let index = match self.is_alive(viewer) {
             true => viewer.index(),
@@ -169,12 +178,12 @@ impl Activities {
         &self.slots[index].memory
     }
 
-    /// Works on the slot where what an activity holds is found.
+    /// Works on the slot of what an activity holds.
     fn with_holder(&self, id: ActivityId, act: impl FnOnce(&MemorySlot)) {
         if self.is_alive(id) {
             return act(&self.slots[id.index()].memory);
         }
-        // Rare: it ends or has ended. Nobody is closed meanwhile.
+        // Rare: it ends or has ended. No activity is closed meanwhile.
         self.settled(|| {
             let lead = ActivityId(self.slots[id.lead_index()].id());
             let holder = [id, lead].into_iter().find(|id| self.exists(*id)).unwrap_or(ActivityId::INFRASTRUCTURE);
@@ -188,7 +197,7 @@ impl Activities {
             && self.slots.get(viewer.lead_index()).is_some_and(|lead| lead.id() != NONE)
     }
 
-    /// Who pays for all pages of a payer, be it an activity or a set: its tenant; `None` for a set that is no more.
+    /// Returns the tenant that pays for all pages of a payer, be it an activity or a set; `None` for a set that is no more.
     fn tenant_of(&self, owner: u32) -> Option<ActivityId> {
         let (lead, other) = match SetId::of(owner) {
             Some(set) => {
@@ -198,7 +207,7 @@ impl Activities {
             }
             None => (ActivityId(owner).lead_index(), ActivityId(owner)),
         };
-        // Where the tenant is gone, any name of one that was in it leads to its heir.
+        // If the tenant is gone, any name of one that was in it leads to its heir.
         match self.slots.get(lead).map_or(NONE, |lead| lead.id()) {
             NONE => Some(other),
             id => Some(ActivityId(id)),

@@ -1,7 +1,15 @@
-//! The tree of activities: tenant, container, process, transaction. Who exists, under whom, with which weight.
+//! The tree of activities: tenant, container, process, transaction. It knows which exist, under which parent, with which weight.
 //!
-//! What the hot path asks (alive? weight? parent?) are atomics; changes go through one lock, which never holds while memory is
+//! Answers for the hot path (alive? weight? parent?) are atomics; changes go through one lock, which is never held while memory is
 //! taken, because taking memory asks this table.
+//!
+//! An activity is alive from [`Activities::create`] on, ending after [`Activities::end`] (no request may be sent for it), and its place is free after
+//! [`Activities::close`]. A member ([`Activities::create_member`]: a process) has figures of its own and uses the queues of its lead, the
+//! tenant. Names hold a generation, so a stale one is an unknown activity.
+//!
+//! Any core may call anything. `create`, `end` and `close` are the engine's and the personality's; everything else is for all.
+//!
+//! Left out: memory (`memory.rs`), shared pages (`sharing.rs`), cycles (`ledger.rs`).
 
 use crate::ActivityId;
 use crate::activity::{GENERATIONS, LEADS_MAX};
@@ -15,12 +23,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use gyre_object::SpinLock;
 
-/// What an activity is entitled to.
+/// Weight and limits of an activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActivityParams {
     /// Share of its parent's entitlement, relative to its siblings; at least 1.
     pub weight: u32,
-    /// Urgency where the policy above it looks at it; a larger number goes first.
+    /// Urgency if the policy above it looks at it; a larger number goes first.
     pub priority: u8,
     /// Most memory that it and all below it may hold, bytes.
     pub memory_bytes_max: u64,
@@ -57,7 +65,7 @@ pub enum ActivityError {
     Infrastructure,
 }
 
-/// What is known of an activity besides its consumption.
+/// An activity's place, without its consumption.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActivityInfo {
     /// Its name in messages.
@@ -86,7 +94,7 @@ pub(crate) struct Slot {
     priority: AtomicU32,
     pub(crate) memory: MemorySlot,
     pub(crate) memory_bytes_max: AtomicU64,
-    /// What each member of it may hold: here, not at the members, so that a change holds for all of them at once.
+    /// The limit of each member of it: here, not at the members, so that a change holds for all of them at once.
     member_bytes_max: AtomicU64,
     is_free_of_member_limit: AtomicBool,
 }
@@ -98,7 +106,7 @@ struct Entry {
     generation: u16,
     children: u16,
     used: bool,
-    /// It had members, whose ids name this slot for ever: nobody else may have it.
+    /// It had members, whose ids name this slot for ever: no other activity may have it.
     retired: bool,
 }
 
@@ -106,14 +114,14 @@ struct Entry {
 pub struct Activities {
     pub(crate) slots: Box<[Slot]>,
     entries: SpinLock<Box<[Entry]>>,
-    /// Where the search for a member's slot starts: each slot rests as long as possible before it is used again.
+    /// The slot at which the search for a member's slot starts: each slot rests as long as possible before it is used again.
     next_member: AtomicUsize,
     pub(crate) batches: Batches,
     pub(crate) viewers: Viewers,
 }
 
 impl Activities {
-    /// A table that holds the infrastructure only.
+    /// Makes a table that holds the infrastructure only.
     pub fn new() -> Activities {
         let activities = Activities {
             slots: (0..ACTIVITIES_MAX).map(|_| Slot::empty()).collect(),
@@ -185,7 +193,7 @@ impl Activities {
     /// `members_max` at once, so that no lead takes the places of another one's.
     ///
     /// # Errors
-    /// [`ActivityError::Full`], also where the lead came too late to lead; [`ActivityError::Unknown`] (the lead, or it is a member).
+    /// [`ActivityError::Full`], also if the lead came too late to lead; [`ActivityError::Unknown`] (the lead, or it is a member).
     pub fn create_member(
         &self,
         lead: ActivityId,
@@ -217,7 +225,7 @@ impl Activities {
         Ok(id)
     }
 
-    /// Whose queues an activity uses: its own, or its lead's.
+    /// Returns the activity whose queues an activity uses: itself, or its lead.
     #[inline]
     pub fn lead(&self, id: ActivityId) -> ActivityId {
         match id.is_member() {
@@ -226,7 +234,7 @@ impl Activities {
         }
     }
 
-    /// Who pays for what is done in the name of `id` now: itself, its lead once it has ended, nobody where that has ended too.
+    /// Returns the payer of work in the name of `id` now: itself, its lead once it has ended, `None` if that has ended too.
     #[inline]
     pub fn living(&self, id: ActivityId) -> Option<ActivityId> {
         if self.is_alive(id) {
@@ -248,13 +256,20 @@ impl Activities {
         self.slots.get(id.index()).is_some_and(|slot| slot.id.load(Ordering::Acquire) == id.0)
     }
 
-    /// From now on nothing may be sent for it. The first step of ending it; true where it lived.
+    /// From now on nothing may be sent for it. The first step of ending it; true if it lived.
     pub fn end(&self, id: ActivityId) -> bool {
         id != ActivityId::INFRASTRUCTURE
             && self
                 .slots
                 .get(id.index())
                 .is_some_and(|slot| slot.live.compare_exchange(id.0, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
+
+    /// Lets an activity at the top go on that was ended and not closed: what it used and holds stays its own. All work of its former life was
+    /// dropped before. True if it was so.
+    pub fn revive(&self, id: ActivityId) -> bool {
+        let known = self.slots.get(id.index()).filter(|_| !id.is_member() && self.exists(id));
+        known.is_some_and(|slot| slot.live.compare_exchange(NONE, id.0, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     }
 
     /// Frees its place; the memory it still holds becomes its parent's. The last step: no core may work for it any more, and
@@ -297,7 +312,7 @@ impl Activities {
         Ok(())
     }
 
-    /// Who takes over what the activity in a slot leaves behind.
+    /// Returns the heir of the activity in a slot.
     pub(crate) fn heir(&self, index: usize) -> ActivityId {
         match self.slots[index].parent.load(Ordering::Relaxed) {
             NONE => ActivityId::INFRASTRUCTURE,
@@ -318,12 +333,12 @@ impl Activities {
         (parent != NONE).then_some(ActivityId(parent))
     }
 
-    /// The activity itself, its parent, and so on to the top.
+    /// Returns the activity itself, its parent, and so on to the top.
     pub fn ancestors(&self, id: ActivityId) -> impl Iterator<Item = ActivityId> + '_ {
         core::iter::successors(self.exists(id).then_some(id), |&id| self.parent(id)).take(DEPTH_MAX + 1)
     }
 
-    /// Its entitlement.
+    /// Returns the activity's entitlement.
     pub fn params(&self, id: ActivityId) -> ActivityParams {
         self.slots.get(id.index()).map_or(ActivityParams::default(), Slot::params)
     }
@@ -347,7 +362,7 @@ impl Activities {
         slot.map(|slot| slot.set_params(params)).ok_or(ActivityError::Unknown)
     }
 
-    /// What is known of it.
+    /// A copy of what is known of it.
     pub fn info(&self, id: ActivityId) -> Option<ActivityInfo> {
         let mut name = [0; NAME_BYTES_MAX];
         let bytes = {
@@ -366,7 +381,7 @@ impl Activities {
         })
     }
 
-    /// All activities, those being ended included, by slot.
+    /// Returns all activities, those being ended included, by slot.
     pub fn ids(&self) -> Vec<ActivityId> {
         self.slots.iter().map(|slot| slot.id.load(Ordering::Acquire)).filter(|&id| id != NONE).map(ActivityId).collect()
     }
@@ -405,7 +420,7 @@ impl Slot {
         }
     }
 
-    /// The id from creation to the end, [`NONE`] else.
+    /// Returns the id from creation to the end, [`NONE`] else.
     pub(crate) fn id(&self) -> u32 {
         self.id.load(Ordering::Acquire)
     }

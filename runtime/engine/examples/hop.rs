@@ -1,4 +1,4 @@
-//! What a message costs on this host: `cargo run --release -p gyre-engine --example hop`.
+//! Measures the cost of a message on this host: `cargo run --release -p gyre-engine --example hop`.
 //!
 //! A client and a chain of four resources, replies all the way back: 8 hops a request, stamps, ledger and schedulers included. Best and
 //! median of many short samples; handlers are empty and caches warm, so these are costs of mechanism, a lower bound.

@@ -1,10 +1,12 @@
-//! Fairness over all cores: each core serves whoever has had least of the whole machine, and threads move to where their weight is missing.
+//! Fairness over all cores: each core serves the tenant that has had least of the whole machine, and threads move to cores on which their weight is missing.
 //!
 //! Every millisecond a core publishes what each top-level activity used on it, of the CPU and at each gate, and charges its own policies
 //! with what the others published (`charge_elsewhere`). That makes shares exact for any placement that can hold them: a tenant that has both its
-//! threads here and none there is served here until the sum is right. Where a placement cannot hold the shares (the only tenant of a
+//! threads here and none there is served here until the sum is right. If a placement cannot hold the shares (the only tenant of a
 //! core would get all of it), a waiting thread moves: a thread counts for what its tenant is entitled to (reservation, share, limit) divided
 //! by the tenant's threads that want a core, and the cores' sums of these are kept about equal.
+//!
+//! Only cores that are online count, and only they are moved to.
 
 use crate::engine::{COMPUTE, Engine};
 use crate::limits::BALANCE_NS;
@@ -28,7 +30,7 @@ const PARTS: u64 = 1 << 20;
 /// A move must improve on the busier core by more than one part in so many of an average core.
 const GAIN_PARTS: u64 = 16;
 
-/// What top-level activities used at a scheduler, `[core][activity]`, each written by its core only.
+/// Use of top-level activities at a scheduler, `[core][activity]`, each written by its core only.
 struct Table {
     by_core: Box<[Box<[AtomicU64]>]>,
 }
@@ -53,7 +55,7 @@ impl Table {
     }
 }
 
-/// What was used at the CPU's scheduler and at each gate's.
+/// Use at the CPU's scheduler and at each gate's.
 pub(crate) struct Served {
     cpu: Table,
     /// By resource; none for those that are no gates.
@@ -87,7 +89,7 @@ impl Served {
 }
 
 impl Engine {
-    /// Balances where it is time to. Cheap where it is not.
+    /// Balances if it is time to. Cheap if it is not.
     #[inline]
     pub(crate) fn balance_when_due(&'static self, now: u64) {
         let hot = self.hot.here();
@@ -99,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// How long until the next time. A core that idles has something to give to everybody: nobody waits for what others got.
+    /// Returns how long it is until the next time. A core that idles has something to give to all: no tenant waits for the use of others.
     fn balance_periods(&self, now: u64) -> u64 {
         let (hot, (_, idle)) = (self.hot.here(), self.line().partition_quick());
         let (before, idle_before) = hot.balanced.replace((now, idle));
@@ -119,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Sends one thread that waits here to the core where its weight is missing most, if that helps.
+    /// Sends one thread that waits here to the core on which its weight is missing most, if that helps.
     fn spread_threads(&'static self, now: u64) {
         let here = core_index();
         if self.threads.queued_since(here, now.saturating_sub(self.granularity_cycles)) == 0 {
@@ -128,8 +130,8 @@ impl Engine {
         let Some(loads) = self.thread_loads() else {
             return;
         };
-        let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores.load(Ordering::Relaxed));
-        let others = (0..self.cores).filter(|&core| core != here && allowed >> core & 1 == 1);
+        let allowed = self.resources.get(COMPUTE.index()).map_or(0, |compute| compute.cores());
+        let others = self.online().filter(|&core| core != here && allowed >> core & 1 == 1);
         let Some(to) = others.min_by_key(|&core| loads.of_core(core)) else {
             return;
         };
@@ -141,24 +143,25 @@ impl Engine {
         }
     }
 
-    /// What each core has to do, in parts of a core. Nothing where memory is short.
+    /// Returns the load of each core, in parts of a core. Nothing if memory is short.
     fn thread_loads(&self) -> Option<Loads> {
         let mut wanting: Vec<(ActivityId, ClientParams, u64)> = Vec::new();
         let roots = self.threads.roots();
         wanting.try_reserve(roots.len()).ok()?;
-        let threads = |root| (0..self.cores).map(|core| u64::from(self.threads.active(root, core))).sum::<u64>();
+        let (online, cores) = (self.slots.online(), self.slots.online().count_ones() as usize);
+        let threads = |root| self.present().map(|core| u64::from(self.threads.active(root, core))).sum::<u64>();
         let all = roots.into_iter().map(|root| (root, self.of(root, None), threads(root)));
         wanting.extend(all.filter(|(_, _, threads)| *threads > 0));
-        let mut loads = Loads { by_core: [0; CORES_MAX], cores: self.cores, parts: Vec::new() };
+        let mut loads = Loads { by_core: [0; CORES_MAX], cores, parts: Vec::new() };
         loads.parts.try_reserve(wanting.len()).ok()?;
         let reserved: u64 = wanting.iter().map(|(_, params, _)| self.parts_of_core(params.reservation_per_s)).sum();
-        let shared = (self.cores as u64 * PARTS).saturating_sub(reserved);
+        let shared = (cores as u64 * PARTS).saturating_sub(reserved);
         let weights: u64 = wanting.iter().map(|(_, params, _)| u64::from(params.weight)).sum();
         for (root, params, threads) in wanting {
             let by_weight = shared * u64::from(params.weight) / weights.max(1);
             let most = if params.limit_per_s == 0 { u64::MAX } else { self.parts_of_core(params.limit_per_s) };
             let part = (self.parts_of_core(params.reservation_per_s) + by_weight).min(most) / threads;
-            for (core, load) in loads.by_core.iter_mut().enumerate().take(self.cores) {
+            for (core, load) in loads.by_core.iter_mut().enumerate().filter(|(core, _)| online >> core & 1 == 1) {
                 *load += part * u64::from(self.threads.active(root, core));
             }
             loads.parts.push((root, part));
@@ -166,7 +169,7 @@ impl Engine {
         Some(loads)
     }
 
-    /// Cycles per second in parts of a core, at most all cores.
+    /// Turns cycles per second into parts of a core, at most all cores.
     fn parts_of_core(&self, cycles_per_s: u64) -> u64 {
         let core = u128::from(self.balance_cycles.max(1)) * u128::from(1_000_000_000 / BALANCE_NS);
         let parts = u128::from(cycles_per_s) * u128::from(PARTS) / core;
@@ -174,11 +177,11 @@ impl Engine {
     }
 }
 
-/// What those that want each core are entitled to.
+/// Entitlements of the activities that want each core.
 struct Loads {
     by_core: [u64; CORES_MAX],
     cores: usize,
-    /// What one thread of each tenant counts for.
+    /// The weight of one thread of each tenant.
     parts: Vec<(ActivityId, u64)>,
 }
 
@@ -187,7 +190,7 @@ impl Loads {
         self.by_core.get(core).copied().unwrap_or(0)
     }
 
-    /// Whose thread may go from one core to another, the best move first: those that leave the busier of the two with less.
+    /// Activities of which a thread may go from one core to another, the best move first: those that leave the busier of the two with less.
     fn moves(self, from: usize, to: usize) -> impl Iterator<Item = ActivityId> {
         let (here, there) = (self.of_core(from), self.of_core(to));
         let gain = self.by_core.iter().sum::<u64>() / self.cores.max(1) as u64 / GAIN_PARTS;

@@ -13,7 +13,7 @@ pub(crate) struct WakeBits {
 }
 
 impl WakeBits {
-    /// An empty set of numbers below `count`, at most 64^3.
+    /// Makes an empty set of numbers below `count`, at most 64^3.
     pub(crate) fn new(count: usize) -> WakeBits {
         assert!(count <= 64 * 64 * 64);
         let words = count.div_ceil(64);
@@ -27,13 +27,13 @@ impl WakeBits {
         let (Some(bits), Some(summary)) = (self.words.get(word), self.summary.get(word / 64)) else {
             return;
         };
-        // From below: whoever sees a bit above sees what it stands for.
+        // From below: a reader that sees a bit above sees all that it stands for.
         bits.fetch_or(1 << (number % 64), Ordering::Release);
         summary.fetch_or(1 << (word % 64), Ordering::Release);
         self.top.fetch_or(1 << (word / 64 % 64), Ordering::Release);
     }
 
-    /// True where `take` would find something.
+    /// Returns true if `take` would find something.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.top.load(Ordering::Acquire) != 0
@@ -58,7 +58,7 @@ impl WakeBits {
     }
 }
 
-/// The numbers of the bits that are set.
+/// Returns the numbers of the bits that are set.
 pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
     core::iter::from_fn(move || {
         let bit = bits.trailing_zeros();

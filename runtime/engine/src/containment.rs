@@ -5,21 +5,22 @@
 //! of it is released, its promised reply ends with `Gone`, and who asked for it is told ([`Obituary`]).
 
 use crate::engine::Engine;
+use crate::hot::Hot;
 use crate::task::NIL;
 use core::sync::atomic::Ordering;
 use gyre_account::{ActivityId, ResourceId, Span, current, set_current};
 use gyre_machine::{FailedAt, Failure, GivenUp, Verdict};
-use gyre_object::promise::{Note, end_promise, note_promise};
+use gyre_object::promise::{Note, end_promise, note_promise, noted_promise};
 
-/// What else is lost with work that is given up, because it may have held parts of it.
+/// The state that is lost with work that is given up, because the work may have held parts of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Reach {
-    /// What the process has for itself.
+    /// State that the process has for itself.
     Process,
-    /// What its tenant's processes share.
+    /// State that its tenant's processes share.
     Tenant,
-    /// What tenants share: then the failure ends the machine.
+    /// State that tenants share: then the failure ends the machine.
     Machine,
 }
 
@@ -39,19 +40,19 @@ pub struct Obituary {
     pub activity: ActivityId,
     /// By which resource.
     pub resource: ResourceId,
-    /// The resource whose code failed: another one where the work was a look at that.
+    /// The resource whose code failed: another one if the work was a look at that.
     pub failed_in: ResourceId,
     /// Its task's number on the core.
     pub task: u32,
     /// Whether it was a thread, which is gone now without having left its process.
     pub kind: Lost,
-    /// What is lost with it.
+    /// The state that is lost with it.
     pub reach: Reach,
-    /// What was said, and where.
+    /// The message of the failure, and its place.
     pub failure: Failure,
 }
 
-/// What was given up.
+/// A piece of work that was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lost {
     /// A thread of a process.
@@ -82,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// Says what a failure in a resource's work reaches; [`Reach::Machine`] where nobody has said.
+    /// Returns the reach of a failure in a resource's work; [`Reach::Machine`] if none was declared.
     pub fn set_reach(&self, resource: ResourceId, reach: Reach) {
         if let Some(known) = self.resources.get(resource.index()) {
             known.reach.store(reach as u8, Ordering::Relaxed);
@@ -100,33 +101,34 @@ impl Engine {
     /// # Errors
     /// [`GivenUp`]: it failed. The core stands as before; the task must be mourned.
     #[inline]
-    pub(crate) fn guarded(&'static self, task: u32, work: impl FnOnce()) -> Result<(), GivenUp> {
-        let hot = self.hot.here();
+    pub(crate) fn guarded(&'static self, hot: &Hot, task: u32, work: impl FnMut()) -> Result<(), GivenUp> {
         let outer = hot.guarded.replace(task);
         let (activity, resource) = current();
         let before = Before { activity, resource, depth: hot.depth.get(), callee: hot.callee.get() };
-        let promise = note_promise(Note::NONE);
+        let promise = noted_promise();
         let done = gyre_machine::guarded(work);
         if done.is_err() {
-            self.put_back(&before);
+            self.put_back(&before, promise);
         }
-        note_promise(promise);
         hot.guarded.set(outer);
         done
     }
 
     #[cold]
-    fn put_back(&'static self, before: &Before) {
+    fn put_back(&'static self, before: &Before, promise: Note) {
         let hot = self.hot.here();
         gyre_object::give_up_locks();
         hot.failed_in.set(gyre_account::current_resource());
         hot.depth.set(before.depth);
         hot.callee.set(before.callee);
-        // One stamp ends whatever span was open, so that the books stay exact.
+        // One stamp ends any open span, so that the books stay exact.
         self.line().stamp(Span::Handling(before.activity, before.resource));
         set_current(before.activity, before.resource);
-        // SAFETY: the future that was polled is never polled or dropped again: its task is mourned.
-        unsafe { end_promise() };
+        if noted_promise() != promise {
+            // SAFETY: the future that was polled is never polled or dropped again: its task is mourned.
+            unsafe { end_promise() };
+        }
+        note_promise(promise);
     }
 
     /// Releases a task whose future was given up, and tells of it.

@@ -1,4 +1,14 @@
-//! Changes while everything runs (V3): cores, weights, batching, policies.
+//! Changes while everything runs: cores, weights, batching, policies.
+//!
+//! Each call changes what all cores share first, and then sends an errand to every core, which changes its own schedulers between two
+//! messages. So for a moment one core schedules by the new values and another one by the old.
+//!
+//! A change of a resource's cores, or of a gate's policy, makes placements ask again; requests that are queued stay in their queues. A new
+//! policy takes over the queues that its predecessor knew, without their history.
+//!
+//! May be called by any task. An unknown activity or resource is an error.
+//!
+//! Left out: the machine file's view of these (`gyre_contract`), and changes of several values as one, which `system/kernel` makes of them.
 
 use crate::engine::{COMPUTE, Engine, GridError};
 use crate::entitlement::{Entitlement, Scope};
@@ -12,12 +22,14 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::{ActivityError, ActivityId, ActivityParams, ResourceId};
 use gyre_machine::core_index;
-use gyre_schedulers::{ClientParams, Metric, Policy};
+use gyre_schedulers::{ClientParams, Metric, Policy, PolicyError};
 
 impl Engine {
     /// Runs a piece of the engine's own work on every core, here at once.
     pub(crate) fn on_all_cores(&'static self, work: impl Fn(&'static Engine) + Clone + Send + 'static) {
-        for core in (0..self.cores).filter(|&core| core != core_index()) {
+        // One that is about to leave too: should it stay, it must know.
+        let has_core = |core: usize| !self.slots.state(core).is_vacant();
+        for core in (0..self.cores).filter(|&core| core != core_index() && has_core(core)) {
             let work = work.clone();
             self.post(core, Message::Errand(Box::new(work)));
         }
@@ -39,10 +51,11 @@ impl Engine {
     }
 
     /// Gives an activity more than its weight (a reservation, a limit, a deadline), or another weight, at one scheduler: that of a gate, or
-    /// the CPU's under the name of [`COMPUTE`]; `None` is all of them. What it is given at one counts more.
+    /// the CPU's under the name of [`COMPUTE`]; `None` is all of them. An entitlement at one of them counts more.
     ///
     /// # Errors
-    /// [`GridError::UnknownActivity`]; [`GridError::UnknownResource`], also for a resource that has no scheduler of its own.
+    /// [`GridError::UnknownActivity`]; [`GridError::UnknownResource`], also for a resource that has no scheduler of its own;
+    /// [`GridError::Policy`] if a scheduler of this core refuses. Then all is as before.
     pub fn set_entitlement(
         &'static self,
         activity: ActivityId,
@@ -58,22 +71,47 @@ impl Engine {
             Some(gate) if self.resources.get(gate.index()).is_some_and(|known| known.is_gate) => Scope::At(Some(gate)),
             Some(_) => return Err(GridError::UnknownResource),
         };
-        self.entitlements.set(activity, scope, entitlement);
+        let before = self.entitlements.put(activity, scope, Some(entitlement));
+        if let Err(error) = self.update_here(activity) {
+            self.entitlements.put(activity, scope, before);
+            // What the policies kept before they keep again.
+            let _ = self.update_here(activity);
+            return Err(error.into());
+        }
         self.spread_entitlement(activity);
         Ok(())
     }
 
+    /// Returns the processor time that an activity may use, cycles per second of all cores together; `None` without a limit.
+    pub fn processor_limit(&self, activity: ActivityId) -> Option<u64> {
+        let limit = self.entitlements.limit(activity, None);
+        (limit > 0).then_some(limit)
+    }
+
+    /// Returns how often a scheduler of some core has refused what an activity was to be entitled to: it keeps the promise before.
+    pub fn refused_entitlements(&self) -> u64 {
+        self.entitlements.refused.load(Ordering::Relaxed)
+    }
+
     fn spread_entitlement(&'static self, activity: ActivityId) {
         self.on_all_cores(move |engine| {
-            let now_ns = engine.ns(engine.line().last());
-            let parent = engine.accounts.activities.parent(activity);
-            let mut state = engine.state.here().borrow_mut();
-            let state = &mut *state;
-            for scheduler in core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten()) {
-                let params = engine.of(activity, scheduler.gate());
-                scheduler.update_activity(activity, &params, parent, now_ns);
+            if engine.update_here(activity).is_err() {
+                engine.entitlements.refused.fetch_add(1, Ordering::Relaxed);
             }
         });
+    }
+
+    /// Tells the schedulers of this core what an activity is entitled to; the first refusal if there is one.
+    fn update_here(&self, activity: ActivityId) -> Result<(), PolicyError> {
+        let now_ns = self.ns(self.line().last());
+        let parent = self.accounts.activities.parent(activity);
+        let mut state = self.state.here().borrow_mut();
+        let state = &mut *state;
+        let schedulers = core::iter::once(&mut state.cpu).chain(state.gates.iter_mut().flatten());
+        schedulers.fold(Ok(()), |told, scheduler| {
+            let params = self.of(activity, scheduler.gate());
+            told.and(scheduler.update_activity(activity, &params, parent, now_ns))
+        })
     }
 
     /// Messages that a resource handles per decision.
@@ -86,7 +124,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Cores that may handle a resource's requests from now on, a bit each. What is queued stays where it is.
+    /// Cores that may handle a resource's requests from now on, a bit each. Requests that are queued stay in their queues.
     ///
     /// # Errors
     /// [`GridError::UnknownResource`], [`GridError::NoCore`].
@@ -96,7 +134,8 @@ impl Engine {
         if cores == 0 {
             return Err(GridError::NoCore);
         }
-        known.cores.store(cores, Ordering::Relaxed);
+        known.wish.store(cores, Ordering::Relaxed);
+        known.follow(self.slots.online());
         known.placements.clear();
         self.bump_placements();
         Ok(())
@@ -152,17 +191,18 @@ impl Engine {
     /// [`GridError::Policy`].
     pub fn set_cpu_policy(&'static self, policy: Box<dyn Policy>) -> Result<(), GridError> {
         let name = policy.name();
-        let policy = as_tree(policy, Metric::Cycles)?;
+        let policy = as_tree(self.below_cells(policy.into()), Metric::Cycles)?;
         *self.cpu_policy.lock() = policy.clone();
         for resource in self.resources.iter().filter(|resource| !resource.is_gate) {
             *resource.policy.lock() = policy.clone();
             *resource.policy_name.lock() = name;
         }
         self.on_all_cores(move |engine| engine.rebuild(None, &policy));
+        self.set_cells_again();
         Ok(())
     }
 
-    fn rebuild(&self, gate: Option<ResourceId>, policy: &Arc<dyn Policy>) {
+    pub(crate) fn rebuild(&self, gate: Option<ResourceId>, policy: &Arc<dyn Policy>) {
         let now_ns = self.ns(self.line().last());
         let facts = self.facts();
         let mut state = self.state.here().borrow_mut();
@@ -184,7 +224,7 @@ impl Engine {
 }
 
 impl CoreState {
-    /// The queues that a scheduler has as clients.
+    /// Returns the queues that a scheduler has as clients.
     fn queues_under(&self, gate: Option<ResourceId>) -> Vec<u32> {
         self.queues
             .iter()
@@ -201,6 +241,11 @@ impl CoreState {
         let Some(known) = self.queues.get(queue) else {
             return;
         };
+        if let Some((_, standing)) = &known.standing {
+            // Refused only for want of memory, as below.
+            let _ = self.cpu.add_standing(queue, &standing.clone(), facts.entitlements, now_ns);
+            return self.offer(queue, now_ns);
+        }
         let (resource, activity, is_gated) = (known.resource, known.activity, known.is_gated);
         let Some(params) = facts.resources.get(resource.index()).map(|known| known.queue_params()) else {
             return;
@@ -215,6 +260,9 @@ impl CoreState {
             let Some(known) = self.queues.get(queue) else {
                 continue;
             };
+            if known.standing.is_some() {
+                continue;
+            }
             let (activity, is_gated) = (known.activity, known.is_gated);
             self.scheduler_mut(resource, is_gated).update_queue(queue, activity, params, now_ns);
         }

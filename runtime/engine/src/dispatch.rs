@@ -1,4 +1,15 @@
 //! The loop of a core: look, choose, serve, account.
+//!
+//! A step looks at what interrupts and other cores left, asks the core's state for a queue, does work that was put off to the end of the
+//! turn before, and serves the queue: up to its batching factor of messages. If there is no queue the core dozes until its next deadline.
+//!
+//! Each message is one poll. It is stamped when it begins and when it ends, charged to its activity, and guarded: a failure within it ends
+//! that task (`containment.rs`). A task that is polled is in the state Running; the code that put it there polls or drops its future.
+//!
+//! May be called: [`Engine::run_core`] by the kernel's cores, [`Engine::step`] by the simulator, with `doze` and `rouse` around an idle
+//! time. A core that dozes says so first and then looks once more, so no message is missed (`sleep.rs`).
+//!
+//! Left out: the order of queues (`state.rs`), the way of a request to its queue (`port.rs`), programs (`compute.rs`).
 
 use crate::engine::Engine;
 use crate::task::{NIL, State, TaskRef};
@@ -7,14 +18,16 @@ use crate::waker::waker;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
-use gyre_account::{ActivityId, Cell, Column, ResourceId, Span, set_current};
+use gyre_account::{ActivityId, Cause, Cell, Column, ResourceId, Span, set_current};
 use gyre_machine::{GivenUp, core_index};
 
-/// What a step of a core came to.
+/// The outcome of a step of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// It handled something; call again.
     Worked,
+    /// The core has left the instance: this slot stands still until a core joins it.
+    Left,
     /// There is nothing to do before this time (cycles), or before an event.
     Idle {
         /// The next deadline, if there is one.
@@ -41,9 +54,21 @@ impl Engine {
     pub fn run_core(&'static self) -> ! {
         loop {
             gyre_machine::interrupt_window();
-            if let Step::Idle { until_cycles } = self.step() {
-                self.wait(until_cycles);
+            match self.step() {
+                Step::Worked => {}
+                Step::Idle { until_cycles } => self.wait(until_cycles),
+                Step::Left => self.go_away(),
             }
+        }
+    }
+
+    /// Gives the core away. A withdrawal begins only if there is a way.
+    fn go_away(&'static self) -> ! {
+        match self.leave.get() {
+            Some(leave) => leave(core_index()),
+            None => loop {
+                gyre_machine::idle();
+            },
         }
     }
 
@@ -67,11 +92,14 @@ impl Engine {
 
     #[cold]
     fn rest(&'static self) -> Step {
-        // Nobody is served: this look at the clock ends the span, and may find that a point in time has passed.
+        // No activity is served: this look at the clock ends the span, and may find that a point in time has passed.
         let now = self.line().stamp(Span::Scheduling);
         self.sweep(now);
         self.expire_timers(now);
         self.watch_when_due(now);
+        if let Some(step) = self.leave_when_asked() {
+            return step;
+        }
         let (timer, hold_ns) = {
             let state = self.state.here().borrow();
             (state.timers.next(), state.hold_until_ns)
@@ -93,14 +121,14 @@ impl Engine {
         }
     }
 
-    /// Prepares to idle until a deadline or an event. False where there is something to do after all.
+    /// Prepares to idle until a deadline or an event. False if there is something to do after all.
     pub(crate) fn doze(&'static self, until_cycles: Option<u64>) -> bool {
         let core = core_index();
         let Some(inbox) = self.inboxes.get(core) else {
             return false;
         };
         self.hot.here().finish_late();
-        self.set_idle(core, true);
+        self.set_idle(core, !self.is_held());
         // It fences: who queues a thread from now on sees that this core idles, and threads queued before are seen here.
         inbox.sleeper.leave();
         let look_at = self.ask_for_thread();
@@ -110,7 +138,12 @@ impl Engine {
             self.set_idle(core, false);
             return false;
         }
-        self.line().stamp(Span::Idle);
+        let line = self.line();
+        line.stamp(Span::Idle);
+        // Interrupts that nobody was named for lead to no work: who comes after the idle time did not cause them.
+        if line.is_open() {
+            line.blame(Cause::Nobody);
+        }
         true
     }
 
@@ -118,6 +151,7 @@ impl Engine {
     pub(crate) fn rouse(&'static self) {
         let core = core_index();
         self.line().stamp(Span::Interrupt);
+        self.line().blame(Cause::Next);
         self.set_idle(core, false);
         if let Some(inbox) = self.inboxes.get(core) {
             inbox.sleeper.come_back();
@@ -147,9 +181,14 @@ impl Engine {
             self.end_service(queue, line.last());
             return;
         };
+        let hot = self.hot.here();
+        // A notice of the infrastructure may be for somebody: who, is known when it ends.
+        if line.is_open() && job.activity != ActivityId::INFRASTRUCTURE {
+            self.blame(job.activity);
+        }
         let (mut cell, _scheduling) = line.enter(job.activity, job.resource);
         let now = line.last();
-        let hot = self.hot.here();
+        hot.cycles_before.set(cell.get(Column::Cycles));
         hot.depth.set(1);
         hot.stack_start.set(crate::hot::stack_position());
         gyre_object::forget_locks_held();
@@ -172,7 +211,8 @@ impl Engine {
             }
             gyre_object::budget::begin(line.last());
             cell = line.table().cell(job.activity, job.resource);
-            // What follows in the batch is paid by the same activity or another member of it, whatever this one found out.
+            hot.cycles_before.set(cell.get(Column::Cycles));
+            // The rest of the batch is paid by the same activity or another member of it, independent of what this one found out.
             self.pay_as(job.activity);
         }
         if !hot.late.is_empty() && !self.turn_goes_on(queue) {
@@ -180,13 +220,18 @@ impl Engine {
         }
         let payer = gyre_account::current_activity();
         let now = line.stamp(Span::Scheduling);
+        let cause = match hot.ends_for.get() {
+            ActivityId::INFRASTRUCTURE => payer,
+            _ => self.settle_cause(payer, cell, &job),
+        };
         set_current(ActivityId::INFRASTRUCTURE, ResourceId::RUNTIME);
         hot.depth.set(0);
         hot.running.set(NIL);
-        self.charge_guest();
+        self.charge_other();
         if !self.put_on_turn(payer, now) {
             self.charge_turn(payer, now);
         }
+        self.blame_after(cause);
         self.end_service(queue, now);
     }
 
@@ -200,7 +245,10 @@ impl Engine {
             return;
         }
         let length = if job.name.is_thread { self.slice_cycles } else { self.quantum_cycles };
-        let end = now.saturating_add(length);
+        let mut end = now.saturating_add(length);
+        if state.has_cells {
+            end = end.min(self.cycles(state.cpu.policy.tenure(queue, self.ns(now))));
+        }
         hot.turn_start.set(now);
         hot.quantum_end.set(end);
         let owner = state.queues.get(queue).filter(|known| !known.is_gated).map(|known| known.activity);
@@ -209,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// Notes a service on the turn's account; false where it must be charged by itself.
+    /// Notes a service on the turn's account; false if it must be charged by itself.
     #[inline]
     pub(crate) fn put_on_turn(&self, payer: ActivityId, now: u64) -> bool {
         let mut state = self.state.here().borrow_mut();
@@ -239,7 +287,7 @@ impl Engine {
         cell.raise(Column::QueueNsMax, waited_ns);
     }
 
-    /// The next message of a batch; none where the one before could not be taken by its device.
+    /// Returns the next message of a batch; none if the one before could not be taken by its device.
     fn pop_of_batch(&self, queue: u32, resource: ResourceId) -> Option<Job> {
         let is_suspended = self.state.here().borrow().is_suspended(resource);
         if is_suspended { None } else { self.pop(queue) }
@@ -289,23 +337,30 @@ impl Engine {
         let outer = hot.running.replace(job.task);
         let waker = waker(job.name);
         let mut answer = Poll::Pending;
-        let polled = self.guarded(job.task, || {
+        let polled = self.guarded(hot, job.task, || {
             #[cfg(feature = "fault-injection")]
             self.fail_when_due(job.task);
             // SAFETY: the task's header is in the state Running, which this call alone holds, so that the future is valid and ours.
             answer = unsafe { (job.vtable.poll)(job.memory, &mut Context::from_waker(&waker)) };
+            hot.running.set(outer);
+            if answer.is_ready() {
+                // SAFETY: as above; after this the memory is not touched as a future again.
+                unsafe { (job.vtable.drop)(job.memory) };
+            }
         });
         debug_assert_eq!(gyre_object::locks_held(), 0, "a handler suspended while it held a lock");
-        hot.running.set(outer);
         if polled.is_err() {
+            hot.running.set(outer);
             return self.mourn(job.task);
         }
-        if answer.is_ready() || !self.suspend_task(job.task) {
+        if answer.is_ready() {
+            self.release(job.task);
+        } else if !self.suspend_task(job.task) {
             self.finish(job.task, job.memory, job.vtable);
         }
     }
 
-    /// A task waits for something: notes it, or queues it again where it was woken meanwhile. False where it was killed.
+    /// A task waits for something: notes it, or queues it again if it was woken meanwhile. False if it was killed.
     fn suspend_task(&self, task: u32) -> bool {
         let now = self.line().last();
         let mut state = self.state.here().borrow_mut();
@@ -335,7 +390,7 @@ impl Engine {
 
     /// Drops the future of a task that is marked running and frees everything.
     pub(crate) fn finish(&'static self, task: u32, memory: NonNull<u8>, vtable: &'static Vtable) {
-        let dropped = self.guarded(task, || {
+        let dropped = self.guarded(self.hot.here(), task, || {
             // SAFETY: the state Running is held by the caller; after this the memory is not touched as a future again.
             unsafe { (vtable.drop)(memory) }
         });
@@ -346,6 +401,7 @@ impl Engine {
     }
 
     /// Frees everything that belonged to a task whose future is gone.
+    #[inline(always)]
     pub(crate) fn release(&'static self, task: u32) {
         let (label, thread, was_killed) = {
             let mut state = self.state.here().borrow_mut();
@@ -369,7 +425,7 @@ impl Engine {
         }
     }
 
-    /// Forgets queues that nobody has used for long.
+    /// Forgets queues that were not used for long.
     fn sweep(&self, now: u64) {
         let hot = self.hot.here();
         if now < hot.sweep_at.get() {
@@ -390,7 +446,7 @@ impl Engine {
     }
 }
 
-/// The name of a task for wakers: a thread is known by its number, since it may move.
+/// Returns the name of a task for wakers: a thread is known by its number, since it may move.
 #[inline]
 pub(crate) fn name_of(thread: u32, task: u32, generation: u32) -> TaskRef {
     let core = core_index() as u8;
@@ -401,7 +457,7 @@ pub(crate) fn name_of(thread: u32, task: u32, generation: u32) -> TaskRef {
 }
 
 impl Job {
-    /// A task that is started without having been queued.
+    /// Returns a task that is started without having been queued.
     #[inline]
     pub(crate) fn inline(
         task: u32,

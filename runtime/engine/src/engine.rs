@@ -1,6 +1,19 @@
 //! The engine of an instance: what its cores share, and each core's own.
+//!
+//! Protocol of use: the assembly builds it once with [`Engine::build`], which also makes it the instance's runtime; then it makes the ports of
+//! all resources, registers interrupt handlers, starts tasks, and lets each core call [`Engine::run_core`], which never returns. A test lets a
+//! [`crate::simulate::Simulator`] or a [`crate::simulate::World`] play the cores.
+//!
+//! The engine lives as long as its instance and is found by [`Engine::current`]. On the machine there is one; in the simulator each instance
+//! has its own.
+//!
+//! Fields that cores share are atomics, or locks of the class `OfMachine`; `state` and `hot` belong to one core each and are reached by
+//! `here()` only. Cores tell each other things by [`Inbox`] messages and nudges.
+//!
+//! Left out: all behaviour. The files of this folder add it, one subject each (see `lib.rs`).
 
 use crate::balance::Served;
+use crate::cells::Cells;
 use crate::containment::{Mourner, Reach};
 use crate::entitlement::EntitlementTable;
 use crate::event::Handlers;
@@ -10,9 +23,11 @@ use crate::inbox::{Inbox, Message};
 use crate::labels::LabelTable;
 use crate::limits::{BALANCE_NS, GRANULARITY_NS, THREADS_MAX};
 use crate::local::{Borrowed, CoreLocal};
+use crate::pinned::PinnedTasks;
 use crate::placement::{Moves, Placements};
 use crate::resource::Resource;
 use crate::scheduler::Scheduler;
+use crate::slots::Slots;
 use crate::state::{CoreState, Facts};
 use crate::thread::ThreadTable;
 use alloc::boxed::Box;
@@ -24,13 +39,15 @@ use gyre_account::limits::RESOURCES_MAX;
 use gyre_account::{Accounts, ResourceId, TimeLine};
 use gyre_machine::CORES_MAX;
 use gyre_message::WaitQueue;
-use gyre_object::{SetOnce, SpinLock};
+use gyre_object::{Installed, SetOnce, SpinLock, per_instance};
 use gyre_schedulers::{CoreLoad, Metric, Policy, PolicyError};
 
 /// The resource that user threads' own cycles belong to.
 pub const COMPUTE: ResourceId = ResourceId(1);
+/// The resource that the time of cores belongs to while they are lent. Nobody sends it anything.
+pub const LEASE: ResourceId = ResourceId(2);
 /// The number of the first resource of the configuration.
-pub const FIRST_RESOURCE: u8 = 2;
+pub const FIRST_RESOURCE: u8 = 3;
 
 /// Why a grid could not be built, or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,23 +78,30 @@ pub struct Engine {
     pub(crate) resources: Vec<Resource>,
     pub(crate) cpu_policy: SpinLock<Arc<dyn Policy>>,
     pub(crate) entitlements: EntitlementTable,
+    pub(crate) cells: Cells,
+    pub(crate) aggregates: crate::aggregate::Aggregates,
+    /// Slots for cores: those below have an inbox and a part of the ledger.
     pub(crate) cores: usize,
+    /// Which of them have a core now.
+    pub(crate) slots: Slots,
+    pub(crate) leave: SetOnce<fn(usize) -> !>,
+    pub(crate) pinned: PinnedTasks,
     pub(crate) state: Borrowed<CoreState>,
     pub(crate) hot: CoreLocal<Hot>,
     pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) handlers: Handlers,
     pub(crate) threads: ThreadTable,
     pub(crate) served: Served,
-    /// Woken where a thread, or a task of an activity that is ended, has left its core.
+    /// Woken if a thread, or a task of an activity that is ended, has left its core.
     pub(crate) left: WaitQueue,
     /// Cores that have nothing to do.
     pub(crate) is_idle: [AtomicBool; CORES_MAX],
-    /// Where labels are at home, whichever resource was asked first.
+    /// The home cores of labels, for all resources alike.
     pub(crate) homes: Placements,
     pub(crate) moves: Moves,
     /// Changes when placements must be asked for again.
     pub(crate) placement_epoch: AtomicU64,
-    /// Who is told of work that was given up.
+    /// Told of work that was given up.
     pub(crate) mourner: SetOnce<Mourner>,
     #[cfg(feature = "fault-injection")]
     pub(crate) faults: crate::fault::Faults,
@@ -93,12 +117,8 @@ pub struct Engine {
     ns_per_4g_cycles: u64,
 }
 
-#[cfg(target_os = "none")]
-static CURRENT: gyre_object::SetOnce<&'static Engine> = gyre_object::SetOnce::new();
-
-#[cfg(not(target_os = "none"))]
-std::thread_local! {
-    static CURRENT: core::cell::Cell<Option<&'static Engine>> = const { core::cell::Cell::new(None) };
+per_instance! {
+    static CURRENT: Installed<&'static Engine> = Installed::new();
 }
 
 impl Engine {
@@ -108,12 +128,17 @@ impl Engine {
     /// [`GridError`].
     pub fn build(config: GridConfig, accounts: &'static Accounts) -> Result<&'static Engine, GridError> {
         crate::map::seed();
-        let cores = gyre_machine::core_count().min(CORES_MAX);
+        let begun = gyre_machine::core_count().min(CORES_MAX);
+        // More lines than cores are places for cores that come later.
+        let cores = accounts.lines().len().clamp(begun, CORES_MAX);
+        let slots = Slots::new(begun);
         let cpu_name = config.cpu.name();
-        let cpu = as_tree(config.cpu, Metric::Cycles)?;
+        let flat: Arc<dyn Policy> = config.cpu.into();
+        let cpu = as_tree(Box::new(flat.clone()), Metric::Cycles)?;
         let built_in = [
             ResourceConfig::new("runtime"),
             ResourceConfig { cores: config.thread_cores, ..ResourceConfig::new("compute") },
+            ResourceConfig::new("lease"),
         ];
         let resources = built_in
             .into_iter()
@@ -121,6 +146,7 @@ impl Engine {
             .map(|resource| make_resource(resource, &cpu, cpu_name, cores))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&resources)?;
+        resources.iter().for_each(|resource| resource.follow(slots.online()));
         let cycles_per_ms = gyre_machine::cycles_per_ms().max(1);
         let cycles = |ns: u64| (u128::from(ns) * u128::from(cycles_per_ms) / 1_000_000) as u64;
         let threads = ThreadTable::new(THREADS_MAX);
@@ -135,7 +161,12 @@ impl Engine {
             accounts,
             cpu_policy: SpinLock::new(cpu),
             entitlements: EntitlementTable::new(config.infrastructure_weight),
+            cells: Cells::new(flat),
+            aggregates: crate::aggregate::Aggregates::new(),
             cores,
+            slots,
+            leave: SetOnce::new(),
+            pinned: PinnedTasks::new(),
             state,
             hot: CoreLocal::new(|core| Hot::new(accounts.line(core))),
             inboxes: (0..cores).map(|_| Inbox::new()).collect(),
@@ -169,12 +200,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes this engine the runtime of this instance; on a host, of this thread (each thread that plays a core calls it).
+    /// Makes this engine the runtime of this instance.
     pub fn install(&'static self) {
-        #[cfg(target_os = "none")]
         CURRENT.set(self);
-        #[cfg(not(target_os = "none"))]
-        CURRENT.set(Some(self));
         gyre_message::set_runtime(self);
         gyre_account::current::set_switch_hook(crate::hot::on_switch);
         gyre_machine::set_end_hook(crate::watch::end_work);
@@ -191,33 +219,33 @@ impl Engine {
         }
     }
 
-    /// The engine of this instance, once it is built.
+    /// Returns the engine of this instance, once it is built.
     #[inline]
     pub fn current() -> Option<&'static Engine> {
         CURRENT.get()
     }
 
-    /// The books.
+    /// Returns the books.
     pub fn accounts(&self) -> &'static Accounts {
         self.accounts
     }
 
-    /// How many cores it has.
+    /// Returns how many slots for cores it has; those of [`Engine::online_cores`] have one now.
     pub fn cores(&self) -> usize {
         self.cores
     }
 
-    /// The resource of that name.
+    /// Returns the resource of that name.
     pub fn resource(&self, name: &str) -> Option<ResourceId> {
         self.resources.iter().position(|resource| resource.name == name).map(|index| ResourceId(index as u8))
     }
 
-    /// The name of a resource.
+    /// Returns the name of a resource.
     pub fn resource_name(&self, id: ResourceId) -> &str {
         self.resources.get(id.index()).map_or("?", |resource| resource.name.as_str())
     }
 
-    /// The resources, by number.
+    /// Returns the resources, by number.
     pub fn resource_ids(&self) -> impl Iterator<Item = ResourceId> + use<> {
         (0..self.resources.len()).map(|index| ResourceId(index as u8))
     }
@@ -227,14 +255,14 @@ impl Engine {
         self.hot.here().line
     }
 
-    /// Cycles as nanoseconds.
+    /// Turns cycles into nanoseconds.
     #[inline]
     pub fn ns(&self, cycles: u64) -> u64 {
         ((u128::from(cycles) * u128::from(self.ns_per_4g_cycles)) >> 32) as u64
     }
 
     /// Nanoseconds as cycles.
-    pub(crate) fn cycles(&self, ns: u64) -> u64 {
+    pub fn cycles(&self, ns: u64) -> u64 {
         let cycles = (u128::from(ns) << 32) / u128::from(self.ns_per_4g_cycles.max(1));
         u64::try_from(cycles).unwrap_or(u64::MAX)
     }
@@ -244,7 +272,7 @@ impl Engine {
         Facts { resources: &self.resources, entitlements: self }
     }
 
-    /// Sends a message to another core and sees to it that it looks. False where there is no memory.
+    /// Sends a message to another core and sees to it that it looks. False if there is no memory.
     pub(crate) fn post(&self, core: usize, message: Message) -> bool {
         let Some(inbox) = self.inboxes.get(core) else {
             return false;
@@ -254,8 +282,8 @@ impl Engine {
         sent
     }
 
-    /// Sees to it that a core looks which would not by itself: at once, or once no lock is held here. Who is woken often wants that lock
-    /// first: it would spin away the time of the core that holds it where the two share a processor.
+    /// Sees to it that a core looks which would not by itself: at once, or once no lock is held here. A task that is woken often wants that lock
+    /// first: it would spin away the time of the core that holds it if the two share a processor.
     pub(crate) fn nudge(&self, core: usize) {
         if gyre_object::locks_held() == 0 {
             self.interrupt(core);
@@ -272,9 +300,9 @@ impl Engine {
         }
     }
 
-    /// What a policy is told of the cores that a resource may use.
+    /// Returns the loads of the cores that a resource may use, for its policy.
     pub(crate) fn loads(&self, resource: &Resource) -> Vec<CoreLoad> {
-        (0..self.cores)
+        self.online()
             .filter(|&core| resource.runs_on(core))
             .map(|core| CoreLoad {
                 core,
@@ -297,6 +325,18 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Makes the CPU's scheduler for a core.
+    pub(crate) fn fresh_cpu(&self, core: usize) -> Scheduler {
+        Scheduler::new(&**self.cpu_policy.lock(), core, None, Metric::Cycles)
+    }
+
+    /// Makes the schedulers of all gates for a core, by resource.
+    pub(crate) fn fresh_gates(&self, core: usize) -> Vec<Option<Scheduler>> {
+        (0..).zip(&self.resources).map(|(index, resource)| gate_of(ResourceId(index), resource, core)).collect()
+    }
+}
+
 fn gate_of(id: ResourceId, resource: &Resource, core: usize) -> Option<Scheduler> {
     resource.is_gate.then(|| Scheduler::new(&**resource.policy.lock(), core, Some(id), resource.metric))
 }
@@ -305,10 +345,10 @@ fn make_resource(
     config: ResourceConfig,
     cpu: &Arc<dyn Policy>,
     cpu_name: &'static str,
-    cores: usize,
+    slots: usize,
 ) -> Result<Resource, GridError> {
-    let cores = config.cores & (u64::MAX >> (64 - cores.max(1)));
-    if cores == 0 {
+    let wish = config.cores & (u64::MAX >> (64 - slots.max(1)));
+    if wish == 0 {
         return Err(GridError::NoCore);
     }
     let is_gate = config.policy.is_some();
@@ -323,7 +363,8 @@ fn make_resource(
         metric: config.metric,
         policy: SpinLock::new(policy),
         policy_name: SpinLock::new(policy_name),
-        cores: cores.into(),
+        wish: wish.into(),
+        cores: wish.into(),
         batch: config.batch.max(1).into(),
         queue_bound: config.queue_bound.max(1).into(),
         weight: config.weight.into(),

@@ -1,20 +1,28 @@
-//! What interrupts leave behind: timers, lines of devices, messages of other cores.
+//! Events that interrupts leave behind: timers, lines of devices, messages of other cores.
 
 use crate::engine::Engine;
 use crate::inbox::Message;
+use crate::limits::TIMERS_AT_ONCE;
 use crate::task::NIL;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use gyre_account::{ActivityId, ResourceId, Span, set_current};
+use gyre_account::{ActivityId, Cause, ResourceId, Span, set_current};
 use gyre_machine::{CORES_MAX, Events, core_index};
 use gyre_object::SpinLock;
 
-/// A handler of an interrupt: short, takes no memory, never waits. It wakes a task that does the rest.
+/// A handler of an interrupt: short, takes no memory, never waits. It sends a notice, whose handling does the rest.
 pub type InterruptHandler = Box<dyn Fn() + Send + Sync>;
 
 type Registered = Option<&'static (dyn Fn() + Send + Sync)>;
 
-/// Who is told of which event on which core.
+/// An event of a core.
+#[derive(Clone, Copy)]
+pub(crate) struct EventPlace {
+    pub(crate) core: usize,
+    pub(crate) bit: u32,
+}
+
+/// The handlers of events, by event and core.
 pub(crate) struct Handlers {
     pub(crate) table: SpinLock<Vec<[Registered; 64]>>,
 }
@@ -24,8 +32,31 @@ impl Handlers {
         Handlers { table: SpinLock::new((0..CORES_MAX).map(|_| [None; 64]).collect()) }
     }
 
-    fn get(&self, core: usize, bit: u32) -> Registered {
+    pub(crate) fn get(&self, core: usize, bit: u32) -> Registered {
         *self.table.lock().get(core)?.get(bit as usize)?
+    }
+
+    fn set(&self, core: usize, bit: u32, handler: Registered) {
+        if let Some(entry) = self.table.lock().get_mut(core).and_then(|lines| lines.get_mut(bit as usize)) {
+            *entry = handler;
+        }
+    }
+
+    /// Returns the events of a core that are handled, a bit each.
+    pub(crate) fn of(&self, core: usize) -> u64 {
+        let table = self.table.lock();
+        let lines = table.get(core).into_iter().flatten().enumerate();
+        lines.filter(|(_, handler)| handler.is_some()).fold(0, |bits, (bit, _)| bits | 1 << bit)
+    }
+
+    /// Handles an event as another one.
+    pub(crate) fn copy(&self, from: EventPlace, to: EventPlace) {
+        self.set(to.core, to.bit, self.get(from.core, from.bit));
+    }
+
+    /// Handles an event no more.
+    pub(crate) fn forget(&self, core: usize, bit: u32) {
+        self.set(core, bit, None);
     }
 }
 
@@ -33,9 +64,7 @@ impl Engine {
     /// Calls `handler` on `core` whenever the event `bit` is posted there: a line of a device (8 to 63), or 2 for the console.
     /// Handlers stay for ever; a second one replaces the first.
     pub fn on_event(&self, core: usize, bit: u32, handler: InterruptHandler) {
-        if let Some(entry) = self.handlers.table.lock().get_mut(core).and_then(|lines| lines.get_mut(bit as usize)) {
-            *entry = Some(Box::leak(handler));
-        }
+        self.handlers.set(core, bit, Some(Box::leak(handler)));
     }
 
     /// Calls `handler` on the core at each interrupt of a device's line.
@@ -63,6 +92,7 @@ impl Engine {
     fn handle_events(&'static self, events: Events) {
         let line = self.line();
         let now = line.stamp(Span::Interrupt);
+        line.blame(Cause::Next);
         self.take_interrupts(events, now);
         line.stamp(Span::Scheduling);
     }
@@ -81,13 +111,17 @@ impl Engine {
         }
     }
 
+    /// Wakes those whose time has come, [`TIMERS_AT_ONCE`] at most: the others come at the next look, before which a queue is served. Each
+    /// pays for its own expiry, the first one for the interrupt, too, and for timers that are armed again at once.
     pub(crate) fn expire_timers(&self, now: u64) {
-        loop {
-            let waker = self.state.here().borrow_mut().timers.expire(now);
-            match waker {
-                Some(waker) => waker.wake(),
-                None => return,
-            }
+        for _ in 0..TIMERS_AT_ONCE {
+            let expired = self.state.here().borrow_mut().timers.expire(now);
+            let Some((waker, payer)) = expired else { return };
+            self.blame_from_now(payer);
+            let before = gyre_account::current();
+            set_current(payer, before.1);
+            waker.wake();
+            set_current(before.0, before.1);
         }
     }
 
@@ -97,10 +131,16 @@ impl Engine {
         let Some(inbox) = self.inboxes.get(core_index()) else {
             return;
         };
-        inbox.wakes.take(|task| self.wake_here(task, None));
+        inbox.wakes.take(|task| {
+            self.blame_for_task(task);
+            self.wake_here(task, None);
+        });
         while let Some(message) = inbox.pop() {
             match message {
-                Message::Request(parcel) => parcel.deliver(),
+                Message::Request(parcel) => {
+                    self.blame_if_open(parcel.activity());
+                    parcel.deliver();
+                }
                 Message::Errand(errand) => self.run_errand(errand),
                 Message::Resume(resource) => self.resume_here(resource),
                 Message::CancelTimer(slot, generation) => self.cancel_here(slot, generation),
@@ -124,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// Does a part of somebody's work on this core, outside of its turn: its cycles are that activity's in the ledger and before the CPU's policy.
+    /// Does a part of an activity's work on this core, outside of its turn: its cycles are that activity's in the ledger and before the CPU's policy.
     pub(crate) fn in_the_name_of<T>(&self, asker: (ActivityId, ResourceId), work: impl FnOnce(&Engine) -> T) -> T {
         let (line, before) = (self.line(), gyre_account::current());
         let payer = self.accounts.activities.living(asker.0).unwrap_or(ActivityId::INFRASTRUCTURE);

@@ -29,7 +29,7 @@ pub enum Kind {
 pub struct Fault {
     /// Of whose work: exactly this activity's.
     pub activity: ActivityId,
-    /// Of the work by this resource; by any where there is none.
+    /// Of the work by this resource; by any if there is none.
     pub resource: Option<ResourceId>,
     /// Steps that succeed before.
     pub after: u64,
@@ -98,7 +98,7 @@ fn fail(kind: Kind) {
     }
 }
 
-/// What the guard's lock protects stays as it is: nothing of a step that is given up is dropped on the machine, nor here.
+/// Data behind the guard's lock stays as it is: nothing of a step that is given up is dropped on the machine, nor here.
 fn fail_with<G>(guard: G) {
     core::mem::forget(guard);
     fail_now();

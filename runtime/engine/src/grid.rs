@@ -14,7 +14,7 @@ pub struct ResourceConfig {
     /// `None`: its queues are clients of the CPU's policy, below their activities. `Some`: a gate, with a policy of its own over
     /// activities and their queues; it runs before the CPU's clients as long as that policy lets it.
     pub policy: Option<Box<dyn Policy>>,
-    /// What a gate's policy counts; its handlers report it with [`crate::Engine::report`].
+    /// The metric that a gate's policy counts; its handlers report it with [`crate::Engine::report`].
     pub metric: Metric,
     /// Messages handled per scheduling decision (V7).
     pub batch: u32,
@@ -24,12 +24,12 @@ pub struct ResourceConfig {
     pub queue_bound: u32,
     /// Weight of its queues among those of the same activity.
     pub weight: u32,
-    /// Urgency of its queues among those of the same activity, where the policy there looks at it.
+    /// Urgency of its queues among those of the same activity, if the policy there looks at it.
     pub priority: u8,
 }
 
 impl ResourceConfig {
-    /// A resource below the CPU's policy, on all cores, one message per decision.
+    /// Makes a resource below the CPU's policy, on all cores, one message per decision.
     pub fn new(name: &str) -> ResourceConfig {
         ResourceConfig {
             name: String::from(name),
@@ -43,7 +43,7 @@ impl ResourceConfig {
         }
     }
 
-    /// The same as a gate with this policy, which counts `metric`.
+    /// Makes it a gate with this policy, which counts `metric`.
     pub fn gate(self, metric: Metric, policy: Box<dyn Policy>) -> ResourceConfig {
         ResourceConfig { policy: Some(policy), metric, ..self }
     }
@@ -59,10 +59,10 @@ pub struct GridConfig {
     pub infrastructure_weight: u32,
     /// Length of a turn of kernel work, ns: inline calls end with it.
     pub quantum_ns: u64,
-    /// True where a chosen activity's queues are served in one turn of at most a quantum; false where the policy is asked before each
+    /// True if a chosen activity's queues are served in one turn of at most a quantum; false if the policy is asked before each
     /// message (or batch), as the paper's kernel does.
     pub has_turns: bool,
-    /// True where a request may be handled inside its sender's turn (see `port`); false queues every start.
+    /// True if a request may be handled inside its sender's turn (see `port`); false queues every start.
     pub inlines: bool,
     /// Time slice of a user thread, ns.
     pub slice_ns: u64,
@@ -71,7 +71,7 @@ pub struct GridConfig {
 }
 
 impl GridConfig {
-    /// A grid of these resources with weighted fair shares of the CPU.
+    /// Makes a grid of these resources with weighted fair shares of the CPU.
     pub fn new(resources: Vec<ResourceConfig>) -> GridConfig {
         GridConfig {
             cpu: Box::new(weighted_fair::policy(weighted_cpu())),
@@ -93,7 +93,7 @@ pub fn weighted_cpu() -> weighted_fair::Params {
     weighted_fair::Params { debt_max: cycles(DEBT_NS), credit_max: cycles(CREDIT_NS), ..Default::default() }
 }
 
-/// A policy whose clients hang below nodes for their activities: `root` orders the top-level activities, weights do below.
+/// Returns a policy whose clients hang below nodes for their activities: `root` orders the top-level activities, weights do below.
 ///
 /// # Errors
 /// None for flat policies; those of [`Tree::new`] else.

@@ -1,6 +1,7 @@
-//! What a core is doing right now. Cells, because handlers are called inside of handlers.
+//! The work in hand of a core. Cells, because handlers are called inside of handlers.
 
 use crate::containment::Reach;
+use crate::depart::Departure;
 use crate::engine::Engine;
 use crate::late::LateWork;
 use crate::limits::INLINE_STACK_BYTES;
@@ -15,7 +16,7 @@ pub(crate) struct Hot {
     pub(crate) line: &'static TimeLine,
     /// Handlers running inside each other: 0 between turns.
     pub(crate) depth: Cell<u32>,
-    /// Where the stack stood when the turn began.
+    /// Address of the stack when the turn began.
     pub(crate) stack_start: Cell<usize>,
     /// The task being polled, innermost.
     pub(crate) running: Cell<u32>,
@@ -25,8 +26,16 @@ pub(crate) struct Hot {
     pub(crate) callee: Cell<u32>,
     /// Up to when cycles of this turn were charged.
     pub(crate) mark: Cell<u64>,
-    /// What was used in this service in the name of another activity, and is not charged yet.
-    pub(crate) guest: Cell<(ActivityId, u64)>,
+    /// Cycles used in this service in the name of another activity, and not charged yet.
+    pub(crate) for_other: Cell<(ActivityId, u64)>,
+    /// The cause of the last look, and cycles of it of which the CPU's policy has not been told.
+    pub(crate) owes: Cell<(ActivityId, u64)>,
+    /// The cycles of the cell that the service is charged to, when it began.
+    pub(crate) cycles_before: Cell<u64>,
+    /// The program that is served had to give up the core.
+    pub(crate) is_displaced: Cell<bool>,
+    /// The first activity whose requests ended in a service of the infrastructure; that itself if none did.
+    pub(crate) ends_for: Cell<ActivityId>,
     /// When the turn began, in cycles.
     pub(crate) turn_start: Cell<u64>,
     /// When the turn ends, in cycles: no inline calls after it.
@@ -47,16 +56,18 @@ pub(crate) struct Hot {
     pub(crate) balanced: Cell<(u64, u64)>,
     /// Messages started inline.
     pub(crate) inline: Cell<u64>,
-    /// What is known of the other cores.
+    /// The last looks at the other cores.
     pub(crate) watch: Watch,
     /// The task that is given up if the core fails now: the innermost that is polled or dropped.
     pub(crate) guarded: Cell<u32>,
-    /// What the last failure reaches.
+    /// The reach of the last failure.
     pub(crate) reach: Cell<Reach>,
     /// The resource in which it was.
     pub(crate) failed_in: Cell<ResourceId>,
-    /// What is done at the end of the turn.
+    /// Work put off to the end of the turn.
     pub(crate) late: LateWork,
+    /// This core leaves when it comes to rest, and owes an answer.
+    pub(crate) departure: Cell<Option<Departure>>,
 }
 
 impl Hot {
@@ -69,7 +80,11 @@ impl Hot {
             queue: Cell::new(NIL),
             callee: Cell::new(NIL),
             mark: Cell::new(0),
-            guest: Cell::new((ActivityId::INFRASTRUCTURE, 0)),
+            for_other: Cell::new((ActivityId::INFRASTRUCTURE, 0)),
+            owes: Cell::new((ActivityId::INFRASTRUCTURE, 0)),
+            cycles_before: Cell::new(0),
+            is_displaced: Cell::new(false),
+            ends_for: Cell::new(ActivityId::INFRASTRUCTURE),
             turn_start: Cell::new(0),
             quantum_end: Cell::new(0),
             armed: Cell::new(u64::MAX),
@@ -85,11 +100,25 @@ impl Hot {
             reach: Cell::new(Reach::Machine),
             failed_in: Cell::new(ResourceId::RUNTIME),
             late: LateWork::new(),
+            departure: Cell::new(None),
         }
     }
 }
 
-/// Where the stack stands, about.
+impl Hot {
+    /// Forgets the turns of the time before this core was away.
+    pub(crate) fn reset(&self) {
+        self.depth.set(0);
+        self.armed.set(u64::MAX);
+        self.is_asking.set(false);
+        self.ask_at.set(0);
+        self.has_strays.set(false);
+        self.balanced.set((0, 0));
+        self.balance_at.set(0);
+    }
+}
+
+/// Returns the stack's address, about.
 #[inline(always)]
 pub(crate) fn stack_position() -> usize {
     let here = 0u8;
@@ -97,7 +126,7 @@ pub(crate) fn stack_position() -> usize {
 }
 
 impl Hot {
-    /// True where the stack has room for one more handler.
+    /// Returns true if the stack has room for one more handler.
     #[inline(always)]
     pub(crate) fn has_stack(&self) -> bool {
         self.stack_start.get().abs_diff(stack_position()) < INLINE_STACK_BYTES

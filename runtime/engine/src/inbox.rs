@@ -1,4 +1,4 @@
-//! What other cores ask of a core.
+//! Messages from other cores to a core.
 
 use crate::bits::WakeBits;
 use crate::engine::Engine;
@@ -8,11 +8,13 @@ use crate::sleep::Sleeper;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicBool, Ordering};
-use gyre_account::ResourceId;
+use gyre_account::{ActivityId, ResourceId};
 use gyre_object::SpinLock;
 
 /// A request on its way to another core.
 pub(crate) trait Parcel: Send {
+    /// Returns who sent it, and may have ended since.
+    fn activity(&self) -> ActivityId;
     /// Queues the request on this core.
     fn deliver(self: Box<Self>);
 }
@@ -20,7 +22,7 @@ pub(crate) trait Parcel: Send {
 /// A closure of the engine itself: short, runs as soon as the core looks.
 pub(crate) type Errand = Box<dyn FnOnce(&'static Engine) + Send>;
 
-/// What a core can be sent.
+/// A message to a core.
 pub(crate) enum Message {
     /// A request for a resource here.
     Request(Box<dyn Parcel>),
@@ -52,7 +54,7 @@ impl Inbox {
         }
     }
 
-    /// Puts a message in; gives it back only where there is no memory left at all.
+    /// Puts a message in; gives it back only if there is no memory left at all.
     pub(crate) fn push(&self, message: Message) -> Result<(), Message> {
         // Once something went to the list everything does until it is empty: one sender's messages stay in order.
         let message = match self.overflowed.load(Ordering::Acquire) {
@@ -87,7 +89,7 @@ impl Inbox {
         message
     }
 
-    /// True where the core has something to do here.
+    /// Returns true if the core has something to do here.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.ring.is_ready() || self.overflowed.load(Ordering::Acquire) || self.wakes.is_ready()

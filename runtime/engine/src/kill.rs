@@ -1,7 +1,16 @@
 //! Ending an activity at any moment: everything that it holds is released by drop.
 //!
-//! First nobody may send for it any more; then each core drops its tasks, queued or waiting, until none is left; then the
-//! ledgers go to its parent, and its place is free. Children end before their parents.
+//! 1. No request may be sent for it, or for those below it, any more (`Activities::end`).
+//! 2. Each core drops its tasks, queued or waiting; one that is being polled goes when its poll returns. This is done twice, for what was
+//!    between two cores in the first round.
+//! 3. Each core forgets its queues and adds its figures to those of its parent.
+//! 4. Its place is free. Children end before their parents.
+//!
+//! [`Engine::kill`] does all four, [`Engine::halt`] the first two: then the books stay, and [`Engine::revive`] lets it work again. Both may be called by any task, of the activity
+//! itself too. The infrastructure cannot be ended.
+//!
+//! Left out: state that is not held by tasks (files, memory by payers), which its keepers give back; the end of a whole instance
+//! (`simulate`).
 
 use crate::engine::Engine;
 use crate::task::State;
@@ -31,15 +40,18 @@ impl From<Gone> for KillError {
 /// A task that is to be dropped: its number, its future and how to drop that.
 type Claimed = (u32, NonNull<u8>, &'static Vtable);
 
-/// What a core found of the activities that end.
-struct Sweep {
+/// Tasks that a core found of the activities that end.
+pub(crate) struct Sweep {
+    /// Tasks that were dropped.
+    #[cfg_attr(target_os = "none", allow(dead_code, reason = "the simulator asks"))]
+    pub(crate) dropped: usize,
     /// Tasks that cannot be dropped now, because they are being polled.
     running: usize,
 }
 
 impl Engine {
     /// Ends an activity and all below it, wherever their work is; answers when everything is released. The work of ending is the
-    /// infrastructure's, so an activity may end itself: then nobody is left to hear the answer.
+    /// infrastructure's, so an activity may end itself: then no task is left to hear the answer.
     pub fn kill(&'static self, activity: ActivityId) -> Call<Result<(), KillError>> {
         let (reply, call) = reply_pair();
         self.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, async move {
@@ -57,11 +69,24 @@ impl Engine {
         self.drop_work(activity).await.map(|_| ())
     }
 
+    /// Lets a halted activity at the top work again, under its books; those that were below it stay ended. False if it was not halted.
+    pub fn revive(&'static self, activity: ActivityId) -> bool {
+        self.accounts.activities.revive(activity)
+    }
+
     async fn end(&'static self, activity: ActivityId) -> Result<(), KillError> {
         let members = self.drop_work(activity).await?;
         let activities = &self.accounts.activities;
+        let heir = |member| activities.parent(member).unwrap_or(ActivityId::INFRASTRUCTURE);
         for core in 0..self.cores {
-            self.close_on(core, members.clone()).await?;
+            loop {
+                if self.is_there(core).await {
+                    break self.close_on(core, members.clone()).await?;
+                }
+                if self.close_vacant(core, &members, heir) {
+                    break;
+                }
+            }
         }
         for &member in members.iter() {
             self.entitlements.forget(member);
@@ -74,7 +99,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets nobody work for an activity any more, and drops what is under way; answers whose that was.
+    /// Stops all work for an activity and drops the work under way; answers the activities of that work.
     async fn drop_work(&'static self, activity: ActivityId) -> Result<Arc<[ActivityId]>, KillError> {
         let activities = &self.accounts.activities;
         if activity == ActivityId::INFRASTRUCTURE {
@@ -96,6 +121,9 @@ impl Engine {
         // Twice: what was between two cores in the first round has arrived by the second.
         for _round in 0..2 {
             for core in 0..self.cores {
+                if !self.is_there(core).await {
+                    continue;
+                }
                 self.sweep_until_gone(core, &members).await?;
                 yield_now().await;
             }
@@ -103,10 +131,14 @@ impl Engine {
         Ok(members)
     }
 
-    /// Drops what there is on a core, again where a task that was running then has left.
+    /// Drops the work on a core, again if a task that was running then has left.
     async fn sweep_until_gone(&'static self, core: usize, members: &Arc<[ActivityId]>) -> Result<(), KillError> {
         loop {
             let left = self.left.wait();
+            // What it had has moved if it left meanwhile.
+            if !self.is_there(core).await {
+                return Ok(());
+            }
             if self.sweep_core(core, members.clone()).await?.running == 0 {
                 return Ok(());
             }
@@ -116,7 +148,10 @@ impl Engine {
 
     fn sweep_core(&'static self, core: usize, members: Arc<[ActivityId]>) -> Call<Result<Sweep, KillError>> {
         let (reply, call) = reply_pair();
-        self.errand(core, move |engine| reply.send(Ok(engine.drop_tasks(&members))));
+        self.errand(core, move |engine| {
+            let sweep = engine.drop_tasks(|activity| members.contains(&activity));
+            reply.send(Ok(sweep));
+        });
         call
     }
 
@@ -129,9 +164,9 @@ impl Engine {
         call
     }
 
-    /// Runs a piece of the engine's own work on a core, here at once.
+    /// Runs a piece of the engine's own work on a core, here at once; here too if that core is away: it has nothing that the work could find.
     pub(crate) fn errand(&'static self, core: usize, work: impl FnOnce(&'static Engine) + Send + 'static) {
-        match core == gyre_machine::core_index() {
+        match core == gyre_machine::core_index() || self.is_vacant(core) {
             true => work(self),
             false => {
                 self.post(core, crate::inbox::Message::Errand(Box::new(work)));
@@ -140,22 +175,24 @@ impl Engine {
     }
 
     /// Drops every task of these activities on this core, except those being polled: they go when their poll returns.
-    fn drop_tasks(&'static self, members: &[ActivityId]) -> Sweep {
+    pub(crate) fn drop_tasks(&'static self, is_member: impl Fn(ActivityId) -> bool) -> Sweep {
+        let mut dropped = 0;
         loop {
-            let (found, running) = self.claim(members);
+            let (found, running) = self.claim(&is_member);
             let is_done = found.is_empty();
+            dropped += found.len();
             for (task, memory, vtable) in found {
                 self.finish(task, memory, vtable);
             }
             // Dropping one may have let another go on (the next of a label), so look until there is none.
             if is_done {
-                return Sweep { running };
+                return Sweep { dropped, running };
             }
         }
     }
 
     /// Marks all tasks of these activities as ours; those being polled end by themselves.
-    fn claim(&self, members: &[ActivityId]) -> (Vec<Claimed>, usize) {
+    fn claim(&self, is_member: impl Fn(ActivityId) -> bool) -> (Vec<Claimed>, usize) {
         let mut state = self.state.here().borrow_mut();
         let state = &mut *state;
         let mut found = Vec::new();
@@ -164,7 +201,7 @@ impl Engine {
             let Some(header) = state.tasks.get_mut(task) else {
                 continue;
             };
-            if !members.contains(&header.activity) {
+            if !is_member(header.activity) {
                 continue;
             }
             match header.state {
@@ -213,7 +250,7 @@ impl Engine {
                 scheduler.remove_activity(member, now_ns);
             }
             let heir = activities.parent(member).unwrap_or(ActivityId::INFRASTRUCTURE);
-            self.line().table().merge(member, heir);
+            self.line().merge(member, heir);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What handlers put off to the end of the turn: a device's bell is rung once for all requests that were put into its ring together, and
+//! Work that handlers put off to the end of the turn: a device's bell is rung once for all requests that were put into its ring together, and
 //! another core is interrupted when no lock is held here that the woken thread may want.
 
 use crate::engine::Engine;
@@ -15,7 +15,7 @@ const COUNT_BITS: usize = 8;
 const COUNT: usize = (1 << COUNT_BITS) - 1;
 const _: () = assert!(LATE_MAX <= COUNT && COUNT_BITS + CORES_MAX <= usize::BITS as usize);
 
-/// What a core has put off.
+/// Work that a core has put off.
 pub(crate) struct LateWork {
     /// How much work, and which cores are to be interrupted: one word, so that one look says whether there is anything.
     pending: Cell<usize>,
@@ -44,7 +44,7 @@ impl LateWork {
         pending >> COUNT_BITS
     }
 
-    /// Notes it, once however often it is put off; false where there is no room.
+    /// Notes it, once however often it is put off; false if there is no room.
     fn put_off(&self, work: &'static dyn Late) -> bool {
         let count = self.pending.get() & COUNT;
         let is_it = |noted: &Cell<Option<&'static dyn Late>>| {
@@ -69,7 +69,7 @@ impl LateWork {
 }
 
 impl Hot {
-    /// Does what was put off. Whoever is served pays for it.
+    /// Does the work that was put off. The activity that is served pays for it.
     #[cold]
     #[inline(never)]
     pub(crate) fn do_late(&self) {
@@ -92,14 +92,14 @@ impl Hot {
 }
 
 impl Engine {
-    /// True where more of the turn is to come after this service, as far as is known.
+    /// Returns true if more of the turn is to come after this service, as far as is known.
     pub(crate) fn turn_goes_on(&self, queue: u32) -> bool {
         let state = self.state.here().borrow();
         let has_more = || !state.turn.waiting.is_empty() || state.queues.get(queue).is_some_and(|known| known.len > 0);
         state.turn.is_open && self.line().last() < state.turn.end && has_more()
     }
 
-    /// Does what the turn before put off, where it ended before its time.
+    /// Does the work that the turn before put off, if that ended before its time.
     #[inline(always)]
     pub(crate) fn do_late_of_turn(&self) {
         let hot = self.hot.here();
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Notes `work` for the end of what this core serves; false where it serves nothing, or has put off too much.
+    /// Notes `work` for the end of what this core serves; false if it serves nothing, or has put off too much.
     pub(crate) fn put_off(&self, work: &'static dyn Late) -> bool {
         let hot = self.hot.here();
         hot.depth.get() > 0 && hot.late.put_off(work)

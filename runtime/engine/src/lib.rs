@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! * A core's state is borrowed only for moments in which no foreign code runs; no handler, drop or waker runs under a borrow.
-//! * A future is polled, or dropped, by whoever put its header into the state Running.
+//! * A future is polled, or dropped, by the one that put its header into the state Running.
 //! * Every start and every resumption is a queued, scheduled, stamped and charged message, or an inline call charged as such.
 //! * The spans of a core sum up to its elapsed time, exactly.
 #![no_std]
@@ -13,12 +13,18 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+mod aggregate;
 mod balance;
+mod behalf;
 mod bits;
+pub mod cause;
+mod cells;
 pub mod compute;
 pub mod containment;
 pub mod control;
+mod depart;
 mod dispatch;
+mod elastic;
 mod engine;
 mod entitlement;
 mod event;
@@ -36,11 +42,14 @@ mod local;
 mod loom_tests;
 mod map;
 mod member;
+mod notice;
 mod origin;
+mod pinned;
 mod placement;
 mod port;
 mod queue;
 mod record;
+mod report;
 mod resource;
 mod resumption;
 mod ring;
@@ -50,12 +59,14 @@ mod scheduler;
 pub mod simulate;
 mod slab;
 mod sleep;
+mod slots;
 pub mod snapshot;
 mod state;
 mod suspend;
 mod sync;
 mod task;
 mod thread;
+mod ticks;
 mod timer;
 mod turn;
 mod vtable;
@@ -63,12 +74,20 @@ mod wake;
 mod waker;
 mod watch;
 
+pub use aggregate::{AGGREGATES_MAX, AGGREGATES_OF_PROCESS_MAX, Aggregate, AggregateError, Standing, ThreadPolicy};
+pub use behalf::Mark;
+pub use cells::CellsError;
 pub use compute::{Run, ThreadParams};
 pub use containment::{Lost, Mourner, Obituary, Reach};
 pub use dispatch::Step;
-pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError};
+pub use elastic::{Holder, JoinError, WithdrawError, Withdrawal, Withdrawn};
+pub use engine::{COMPUTE, Engine, FIRST_RESOURCE, GridError, LEASE};
 pub use entitlement::Entitlement;
 pub use event::InterruptHandler;
 pub use grid::{GridConfig, ResourceConfig, weighted_cpu};
+pub use notice::{Notice, NoticeRoute};
 pub use origin::Origin;
+pub use report::Say;
+pub use slots::RESIDENT;
 pub use suspend::{ResourceHandle, UntilAccepted};
+pub use ticks::Ticks;

@@ -1,21 +1,17 @@
-//! Hash maps with a seed of this instance, so that nobody outside can choose keys that collide.
+//! Hash maps with a seed of this instance, so that no stranger can choose keys that collide.
 
 use core::hash::{BuildHasher, Hasher};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-static SEED: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
+gyre_object::per_instance! {
+    static SEED: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
+}
 
 /// Takes the seed from the machine's entropy. Before the first map is filled.
 pub(crate) fn seed() {
     let mut bytes = [0; 8];
     gyre_machine::fill_random(&mut bytes);
-    // Concurrent instances in one test process must not change the seed of each other's maps.
-    let _ = SEED.compare_exchange(
-        0x9E37_79B9_7F4A_7C15,
-        u64::from_le_bytes(bytes) | 1,
-        Ordering::Relaxed,
-        Ordering::Relaxed,
-    );
+    SEED.store(u64::from_le_bytes(bytes) | 1, Ordering::Relaxed);
 }
 
 /// A map of the engine. Never iterated: the order depends on the seed.

@@ -1,4 +1,4 @@
-//! The end of members: processes come and go by thousands, so nothing is dropped and nobody waits; what still works in their name
+//! The end of members: processes come and go by thousands, so nothing is dropped and no task waits; work in their name
 //! goes on in their lead's.
 //!
 //! First a member's id stops living: new work in its name is its lead's from then on. Then each core, between two messages, gives the
@@ -15,7 +15,7 @@ impl Engine {
     /// Ends members that have no threads any more, and folds their figures into their leads'. Others than members are left alone.
     ///
     /// # Errors
-    /// [`Gone`] where a core does not answer for want of memory; call again with the same.
+    /// [`Gone`] if a core does not answer for want of memory; call again with the same.
     pub async fn end_members(&'static self, members: Vec<ActivityId>) -> Result<(), Gone> {
         let activities = &self.accounts.activities;
         let mut members = members;
@@ -28,6 +28,13 @@ impl Engine {
         for core in 0..self.cores {
             loop {
                 let left = self.left.wait();
+                if !self.is_there(core).await {
+                    let heir = |member| activities.living(member).unwrap_or(ActivityId::INFRASTRUCTURE);
+                    match self.close_vacant(core, &members, heir) {
+                        true => break,
+                        false => continue,
+                    }
+                }
                 if self.fold_on(core, members.clone()).await? {
                     break;
                 }
@@ -49,8 +56,17 @@ impl Engine {
         call
     }
 
-    /// Folds what this core knows of the members; false where a thread of one is still in its queue.
+    /// The tenant of one of them pays: over time each does for as many as it has, since they are in no order of their tenants.
+    fn note_folded(&self, members: &[ActivityId]) {
+        let payer = members.get(members.len() / 2).and_then(|&member| self.accounts.activities.living(member));
+        if self.hot.here().depth.get() > 0 {
+            payer.into_iter().for_each(|payer| self.note_cause(payer));
+        }
+    }
+
+    /// Folds what this core knows of the members; false if a thread of one is still in its queue.
     fn fold_here(&self, members: &[ActivityId]) -> bool {
+        self.note_folded(members);
         let now_ns = self.ns(self.line().last());
         let activities = &self.accounts.activities;
         let mut state = self.state.here().borrow_mut();
@@ -67,7 +83,7 @@ impl Engine {
         for &member in members.iter().filter(|&&member| activities.exists(member)) {
             state.cpu.remove_activity(member, now_ns);
             let heir = activities.living(member).unwrap_or(ActivityId::INFRASTRUCTURE);
-            self.line().table().merge(member, heir);
+            self.line().merge(member, heir);
         }
         true
     }

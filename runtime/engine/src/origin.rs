@@ -1,12 +1,12 @@
-//! Requests that wait without being futures: what a device's answer ends goes on within the turn of whoever takes the answer from the
-//! device, in the name of who asked.
+//! Requests that wait without being futures: work that a device's answer ends goes on within the turn of the one that takes the answer from the
+//! device, in the name of the activity that asked.
 //!
 //! ```text
 //!   handler: origin() ... the device ...            the handler has ended
-//!   interrupt's task: go_on(origin, ending)         a message handled inline, of the activity and at the gate where the request began
+//!   interrupt's turn: go_on(origin, ending)         a message handled inline, of the activity and at the gate at which the request began
 //! ```
 //!
-//! It spares a wake-up, a choice of the scheduler and a poll for each request. What goes on so is not held back by the CPU's policy, so it
+//! It spares a wake-up, a choice of the scheduler and a poll for each request. A request that goes on so is not held back by the CPU's policy, so it
 //! must be short and bounded (by what the device has at once); it is charged there all the same, and what it asks of others is queued.
 
 use crate::engine::Engine;
@@ -14,7 +14,7 @@ use crate::limits::INLINE_DEPTH_MAX;
 use crate::task::NIL;
 use gyre_account::{ActivityId, ResourceId, current};
 
-/// Where a request began: who asked, whom, from where.
+/// The beginning of a request: its activity, its resource and its core.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     activity: ActivityId,
@@ -33,21 +33,22 @@ impl Engine {
     }
 
     /// Ends a request that began elsewhere: stamped and charged as a message to its resource, its reports counted at the gate at which it
-    /// began. Where who asked has ended meanwhile its tenant pays, and where that has, too, the infrastructure. `work` never waits.
+    /// began. If the one that asked has ended meanwhile its tenant pays, and if that has ended, too, the infrastructure. `work` never waits.
     pub fn go_on(&self, origin: Origin, work: impl FnOnce()) {
         let asker = self.accounts.activities.living(origin.activity);
         let queue = asker.and_then(|asker| self.queue_of(origin, asker)).unwrap_or(NIL);
         let payer = asker.unwrap_or(ActivityId::INFRASTRUCTURE);
+        self.note_cause(payer);
         let hot = self.hot.here();
         self.inside(payer, origin.resource, queue, || {
-            // What it asks for is queued: the CPU's policy has not chosen its activity.
+            // Requests that it makes are queued: the CPU's policy has not chosen its activity.
             let depth = hot.depth.replace(INLINE_DEPTH_MAX);
             work();
             hot.depth.set(depth);
         });
     }
 
-    /// The queue that counts here for what began there; another core's where the answer came to another core.
+    /// Returns the queue here that counts for work which began there; another core's if the answer came to another core.
     fn queue_of(&self, origin: Origin, asker: ActivityId) -> Option<u32> {
         let now_ns = self.ns(self.line().last());
         let mut state = self.state.here().borrow_mut();
@@ -55,27 +56,27 @@ impl Engine {
     }
 
     /// The turn's own activity has used this much until another one's work begins in it.
-    pub(crate) fn leave_host(&self, activity: ActivityId, now: u64) {
+    pub(crate) fn leave_turn_owner(&self, activity: ActivityId, now: u64) {
         if !self.put_on_turn(activity, now) {
             self.charge_turn(activity, now);
         }
     }
 
     /// Another one's work in a turn has ended: it is charged with what follows of the same activity, at the end of the service.
-    pub(crate) fn leave_guest(&self, payer: ActivityId, now: u64) {
+    pub(crate) fn leave_other(&self, payer: ActivityId, now: u64) {
         let hot = self.hot.here();
         let cycles = now.saturating_sub(hot.mark.replace(now));
-        if hot.guest.get().0 != payer {
-            self.charge_guest();
+        if hot.for_other.get().0 != payer {
+            self.charge_other();
         }
-        hot.guest.set((payer, hot.guest.get().1 + cycles));
+        hot.for_other.set((payer, hot.for_other.get().1 + cycles));
     }
 
     /// Charges what was used in other activities' names.
     #[inline]
-    pub(crate) fn charge_guest(&self) {
+    pub(crate) fn charge_other(&self) {
         let hot = self.hot.here();
-        let (payer, cycles) = hot.guest.replace((ActivityId::INFRASTRUCTURE, 0));
+        let (payer, cycles) = hot.for_other.replace((ActivityId::INFRASTRUCTURE, 0));
         if cycles > 0 {
             let now_ns = self.ns(self.line().last());
             self.state.here().borrow_mut().charge_cycles(hot.queue.get(), payer, cycles, &self.facts(), now_ns);

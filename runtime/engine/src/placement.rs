@@ -2,9 +2,9 @@
 //!
 //! The paper's dictionary is keyed by source, affinity and activity. Here a label alone is the key: a connection's packets
 //! and its user's calls come from different sources, for different activities at times, and must meet on one core.
-//! A label follows the thread that uses it: a placement was made before anybody knew whose it would be (a connection, before a
+//! A label follows the thread that uses it: a placement was made before its user was known (a connection, before a
 //! program has accepted it), and each call from another core costs a message between cores and wakes that core.
-//! Requests without a label stay on their sender's core where the resource runs there: the senders, threads and interrupts,
+//! Requests without a label stay on their sender's core if the resource runs there: the senders, threads and interrupts,
 //! are balanced already, and a call that stays needs no other core's cache.
 
 use crate::limits::{DRAW_EVERY_NS, DRAWN_NS, PLACEMENTS_MAX};
@@ -22,7 +22,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What the scheduler decided, until when.
+    /// Returns the scheduler's decision, and until when it holds.
     fn placed(core: usize, until_ns: u64) -> Entry {
         Entry { core, until_ns, drawn_ns: None }
     }
@@ -38,7 +38,7 @@ impl Placements {
         Placements { by_label: SpinLock::new(Map::default()) }
     }
 
-    /// The core that handles a label's requests, and until when that holds (ns).
+    /// Returns the core that handles a label's requests, and until when that holds (ns).
     pub(crate) fn find(
         &self,
         label: u64,
@@ -57,7 +57,7 @@ impl Placements {
         (placement.core, until_ns)
     }
 
-    /// What is known of a label, if it still holds.
+    /// Returns the decision about a label, if it still holds.
     pub(crate) fn get(&self, label: u64, now_ns: u64) -> Option<(usize, u64)> {
         let mut table = self.by_label.lock();
         let entry = table.get_mut(&label)?;
@@ -67,7 +67,7 @@ impl Placements {
         (now_ns < entry.until_ns).then_some((entry.core, entry.until_ns))
     }
 
-    /// A thread on `core` uses a label that is placed elsewhere: it comes there, unless it was drawn a moment ago. True where it did.
+    /// A thread on `core` uses a label that is placed elsewhere: it comes there, unless it was drawn a moment ago. True if it did.
     pub(crate) fn draw(&self, label: u64, core: usize, now_ns: u64) -> bool {
         let mut table = self.by_label.lock();
         let Some(entry) = table.get_mut(&label).filter(|entry| entry.core != core) else {
@@ -90,7 +90,7 @@ impl Placements {
         self.by_label.lock().clear();
     }
 
-    /// The lock, for the profile.
+    /// Returns the lock, for the profile.
     pub(crate) fn lock(&self) -> &dyn gyre_object::Profiled {
         &self.by_label
     }
@@ -121,7 +121,7 @@ impl Moves {
         Moves([const { AtomicU32::new(0) }; CACHE])
     }
 
-    /// The count of a label.
+    /// Returns the count of a label.
     #[inline]
     pub(crate) fn of(&self, label: u64) -> u32 {
         self.0[slot(label)].load(Ordering::Acquire)
@@ -148,7 +148,7 @@ struct Remembered {
     core: u8,
 }
 
-/// What a core remembers of placements.
+/// Placements that a core remembers.
 pub(crate) struct PlacementCache {
     entries: [Remembered; CACHE],
     epoch: u64,
@@ -165,7 +165,7 @@ impl PlacementCache {
         slot(label ^ u64::from(resource) << 56)
     }
 
-    /// The core of a label, if it is known and still holds. All is forgotten when `epoch` changes, a label with the count of its moves.
+    /// Returns the core of a label, if it is known and still holds. All is forgotten when `epoch` changes, a label with the count of its moves.
     #[inline]
     pub(crate) fn get(&mut self, label: u64, resource: u8, now_ns: u64, epoch: u64, moves: u32) -> Option<usize> {
         if self.epoch != epoch {

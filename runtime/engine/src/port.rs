@@ -1,8 +1,22 @@
 //! From a sender to a queue: routing, the inline short cut, labels, other cores.
+//!
+//! [`Engine::port`] makes the port of a resource for one protocol; a client's link leads to it. For each request the port
+//! 1. finds the core: the sender's if the resource runs there and the request has no affinity label, else the label's place;
+//! 2. sends it there as a message, or finds the queue of (resource, source, activity) here;
+//! 3. puts the handler's future into a slot of the core's slab, or drops the request if there is no room: then its reply says `Gone`;
+//! 4. polls it at once within the sender's poll, if nothing waits in that queue, the policy and the quantum allow it and the nesting is
+//!    not too deep; else queues it.
+//!
+//! Requests with a dependency label run one at a time, in the order made: a later one is parked until the earlier one has ended.
+//!
+//! An inline handler is stamped and charged as one that was queued. The sender's activity and resource are current again afterwards.
+//!
+//! Left out: replies (`gyre_message`), the choice of a label's place (`placement.rs`).
 
 use crate::dispatch::{Job, name_of};
 use crate::engine::Engine;
 use crate::inbox::{Message, Parcel};
+use crate::labels::Place;
 use crate::limits::INLINE_DEPTH_MAX;
 use crate::state::CoreState;
 use crate::task::{NIL, State};
@@ -31,7 +45,7 @@ impl<S> Clone for QueuePort<S> {
 
 impl<S> Copy for QueuePort<S> {}
 
-/// Who sends, for whom, with which ticket.
+/// Sender, activity and ticket of a request.
 #[derive(Clone, Copy)]
 struct Envelope {
     activity: ActivityId,
@@ -41,7 +55,7 @@ struct Envelope {
     may_run_inline: bool,
 }
 
-/// Where a request's future goes.
+/// The memory of a request's future.
 struct Seat {
     task: u32,
     memory: NonNull<u8>,
@@ -70,7 +84,7 @@ impl Engine {
         Box::leak(Box::new(QueuePort { engine: self, resource, serve }))
     }
 
-    /// The core that handles a request.
+    /// Returns the core that handles a request.
     #[inline]
     fn route(&self, resource: ResourceId, activity: ActivityId, labels: Labels) -> Option<usize> {
         let known = self.resources.get(resource.index())?;
@@ -108,7 +122,7 @@ impl Engine {
         Some(core)
     }
 
-    /// A request is for another core: where a thread sends it, its label comes here. True where it did.
+    /// A request is for another core: if a thread sends it, its label comes here. True if it did.
     #[cold]
     fn draw(&self, resource: ResourceId, labels: Labels) -> bool {
         let here = core_index();
@@ -129,7 +143,7 @@ impl Engine {
         comes
     }
 
-    /// Whose queues an activity's messages wait in.
+    /// Returns the activity in whose queues an activity's messages wait.
     #[inline]
     pub(crate) fn lead(&self, activity: ActivityId) -> ActivityId {
         self.accounts.activities.lead(activity)
@@ -140,7 +154,7 @@ impl Engine {
         self.line().table().count_dropped(activity, resource);
     }
 
-    /// Finds a queue and memory for a request's future, or `None` where there is no place: then the request is dropped.
+    /// Finds a queue and memory for a request's future, or `None` if there is no place: then the request is dropped.
     #[inline]
     fn seat(&self, resource: ResourceId, envelope: &Envelope, vtable: &'static Vtable) -> Option<Seat> {
         let payer = self.accounts.activities.living(envelope.activity)?;
@@ -198,7 +212,7 @@ impl Engine {
         let (activity, caller) = current();
         let (cell, outer_span) = line.enter(payer, resource);
         if payer != activity {
-            self.leave_host(activity, line.last());
+            self.leave_turn_owner(activity, line.last());
         }
         set_current(payer, resource);
         hot.depth.set(hot.depth.get() + 1);
@@ -210,11 +224,11 @@ impl Engine {
         work();
         hot.callee.set(outer_callee);
         hot.depth.set(hot.depth.get() - 1);
-        // What switched to another payer must not leave its caller with it.
+        // A handler that switched to another payer must not leave its caller with it.
         self.pay_as(payer);
         let now = line.leave(outer_span);
         if payer != activity {
-            self.leave_guest(payer, now);
+            self.leave_other(payer, now);
         }
         set_current(activity, caller);
         self.charge_inline(resource, queue, cell.get(Column::Cycles).wrapping_sub(cycles_before), now);
@@ -229,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// True where a request that comes now would be handled inside its sender's turn.
+    /// Returns true if a request that comes now would be handled inside its sender's turn.
     #[inline]
     fn runs_inline(&self, state: &CoreState, resource: ResourceId, queue: u32, now: u64) -> bool {
         let hot = self.hot.here();
@@ -245,7 +259,7 @@ impl Engine {
             && (!known.is_gated || state.gate_agrees(resource, queue, true, self.ns(now)))
     }
 
-    /// Runs `work` where a request of the current activity would be handled inline now, stamped and charged like one; says whether it ran.
+    /// Runs `work` if a request of the current activity would be handled inline now, stamped and charged like one; says whether it ran.
     fn visit(&'static self, resource: ResourceId, work: &mut dyn FnMut()) -> bool {
         let (activity, caller) = current();
         let Some(payer) = self.accounts.activities.living(activity) else {
@@ -254,7 +268,7 @@ impl Engine {
         let before = self.line().last();
         let queue = {
             let mut state = self.state.here().borrow_mut();
-            // Where there is no queue yet, a message makes one.
+            // If there is no queue yet, a message makes one.
             match state.queues.find(crate::queue::tag(resource, caller, self.lead(payer))) {
                 Some(queue) if self.runs_inline(&state, resource, queue, before) => queue,
                 _ => return false,
@@ -269,9 +283,9 @@ impl Engine {
         let known = self.resources.get(resource.index()).filter(|_| label != 0);
         let next = known.and_then(|known| known.labels.lock().leave(self.lead(activity).0, label, ticket));
         match next {
-            Some((core, task)) if core == core_index() => self.admit_parked(task),
+            Some(Place { core, task }) if core == core_index() => self.admit_parked(task),
             // A request that never reached its core ended here.
-            Some((core, task)) => {
+            Some(Place { core, task }) => {
                 self.post(core, Message::Errand(Box::new(move |engine| engine.admit_parked(task))));
             }
             None => {}
@@ -281,10 +295,10 @@ impl Engine {
     #[cold]
     fn enter_label(&self, resource: ResourceId, activity: ActivityId, label: u64, core: usize) -> Option<(u64, usize)> {
         let known = self.resources.get(resource.index())?;
-        known.labels.lock().enter(self.lead(activity).0, label, core)
+        known.labels.lock().enter(self.lead(activity).0, label, core, self.slots.online())
     }
 
-    /// True where the request is the next of its label; else it is parked until it is.
+    /// Returns true if the request is the next of its label; else it is parked until it is.
     fn is_next_of_label(&self, resource: ResourceId, envelope: &Envelope, task: u32) -> bool {
         let Some(known) = self.resources.get(resource.index()) else {
             return true;
@@ -293,7 +307,12 @@ impl Engine {
         if let Some(header) = self.state.here().borrow_mut().tasks.get_mut(task) {
             header.state = State::Parked;
         }
-        known.labels.lock().arrive(self.lead(envelope.activity).0, envelope.label, envelope.ticket, task)
+        known.labels.lock().arrive(
+            self.lead(envelope.activity).0,
+            envelope.label,
+            envelope.ticket,
+            Place { core: core_index(), task },
+        )
     }
 }
 
@@ -378,6 +397,10 @@ where
     F: Future<Output = ()> + 'static,
     S: Fn(R) -> F + Send + Sync + 'static,
 {
+    fn activity(&self) -> ActivityId {
+        self.envelope.activity
+    }
+
     fn deliver(self: Box<Self>) {
         let Travelling { port, request, envelope } = *self;
         port.send_here(request, envelope);

@@ -1,12 +1,21 @@
-//! Request queues of a core: one per resource, source and activity (V2). Tasks are linked through their headers, so that
-//! putting one back can never fail.
+//! Request queues of a core: one for each resource, source and activity that sends to it here.
+//!
+//! A queue is made when its first request comes (the scheduler hears of it then) and forgotten when it was not used for long, or its
+//! activity ends. Tasks are linked through their headers, so putting one back cannot fail.
+//!
+//! [`QueueState`] is the state of a queue: idle (empty, or being served), in the ready set of its scheduler, or in the turn that is open. It is
+//! found by its tag, in a small table before the hash table; its index stays valid as long as a task's header names it.
+//!
+//! Only the core's own code may call. Left out: the choice among queues (`state.rs`), bounds on their length (`port.rs`).
 
+use crate::aggregate::Standing;
 use crate::map::Map;
 use crate::task::{NIL, State, Tasks};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_account::{ActivityId, ResourceId};
 
-/// What the scheduler knows of a queue.
+/// The scheduler's knowledge of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueueState {
     /// Empty, or being served.
@@ -30,9 +39,18 @@ pub(crate) struct Queue {
     pub(crate) used_at: u64,
     /// Tasks whose header names this queue, queued or not: it must stay as long as there are any.
     pub(crate) tasks: u32,
-    /// True where its resource's gate schedules it, not the CPU's policy.
+    /// The thread whose queue it is, and where that stands; none for common queues.
+    pub(crate) standing: Option<(u32, Arc<Standing>)>,
+    /// True if its resource's gate schedules it, not the CPU's policy.
     pub(crate) is_gated: bool,
     used: bool,
+}
+
+impl Queue {
+    fn tag(&self) -> u64 {
+        let common = tag(self.resource, self.source, self.activity);
+        self.standing.as_ref().map_or(common, |(thread, _)| tag_of_thread(common, *thread))
+    }
 }
 
 /// Entries of the small table before the hash table. 64 entries of 16 bytes: the study saw 3 to 14 % misses.
@@ -48,10 +66,15 @@ pub(crate) struct Queues {
     pub(crate) misses: u64,
 }
 
-/// Who asks whom for whom, as one number.
+/// Sender, destination and activity of a queue, as one number.
 #[inline]
 pub(crate) fn tag(resource: ResourceId, source: ResourceId, activity: ActivityId) -> u64 {
     u64::from(activity.0) | u64::from(resource.0) << 32 | u64::from(source.0) << 40
+}
+
+/// The tag of the queue of one thread, which stands in an aggregate.
+pub(crate) fn tag_of_thread(common: u64, thread: u32) -> u64 {
+    common | (u64::from(thread) + 1) << 48
 }
 
 #[inline]
@@ -71,7 +94,7 @@ impl Queues {
         }
     }
 
-    /// The queue of a tag.
+    /// Returns the queue of a tag.
     #[inline]
     pub(crate) fn find(&mut self, tag: u64) -> Option<u32> {
         let entry = &mut self.cache[slot(tag)];
@@ -92,6 +115,7 @@ impl Queues {
         source: ResourceId,
         activity: ActivityId,
         is_gated: bool,
+        standing: Option<(u32, Arc<Standing>)>,
     ) -> Option<u32> {
         self.by_tag.try_reserve(1).ok()?;
         let fresh = Queue {
@@ -105,8 +129,10 @@ impl Queues {
             used_at: 0,
             tasks: 0,
             is_gated,
+            standing,
             used: true,
         };
+        let tag = fresh.tag();
         let index = match self.free.pop() {
             Some(index) => {
                 *self.queues.get_mut(index as usize)? = fresh;
@@ -120,7 +146,7 @@ impl Queues {
                 self.queues.len() as u32 - 1
             }
         };
-        self.by_tag.insert(tag(resource, source, activity), index);
+        self.by_tag.insert(tag, index);
         Some(index)
     }
 
@@ -130,7 +156,8 @@ impl Queues {
             return;
         };
         queue.used = false;
-        let tag = tag(queue.resource, queue.source, queue.activity);
+        let tag = queue.tag();
+        queue.standing = None;
         self.by_tag.remove(&tag);
         let entry = &mut self.cache[slot(tag)];
         if entry.0 == tag {
@@ -154,7 +181,7 @@ impl Queues {
         self.queues.len()
     }
 
-    /// The queues in use.
+    /// Returns the queues in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> {
         (0..).zip(&self.queues).filter(|(_, queue)| queue.used)
     }
@@ -207,7 +234,7 @@ impl Queues {
         Some(task)
     }
 
-    /// The tasks of a queue, first to last.
+    /// Returns the tasks of a queue, first to last.
     pub(crate) fn members<'a>(&'a self, tasks: &'a Tasks, index: u32) -> impl Iterator<Item = u32> + 'a {
         let head = self.get(index).map_or(NIL, |queue| queue.head);
         let first = (head != NIL).then_some(head);

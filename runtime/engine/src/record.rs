@@ -1,4 +1,4 @@
-//! What resources report themselves (V5): bytes, device time, queue depth.
+//! Figures that resources report themselves: bytes, device time, queue depth.
 
 use crate::engine::Engine;
 use gyre_account::{ActivityId, Column, ResourceId, current};

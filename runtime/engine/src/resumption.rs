@@ -1,9 +1,9 @@
-//! Where requests go on that have begun at a gate and waited for something.
+//! Requests that have begun at a gate and waited for something go on in other queues.
 //!
 //! A gate orders who begins, by what its resource is scarce of (bytes, a device's time). A request that has begun is charged for that when it
-//! begins or is told; what is left of it when its answer comes is cycles. So from its first wait on it is queued where what the resource
-//! sends itself is: below the CPU's policy, not behind requests that have not begun, and not held back with them while the device is full.
-//! What it reports still counts at the gate, for the queue in which it began. One that is not accepted ([`crate::ResourceHandle`])
+//! begins or is told; the rest of it, when its answer comes, is cycles. So from its first wait on it is queued with the messages that the resource
+//! sends itself: below the CPU's policy, not behind requests that have not begun, and not held back with them while the device is full.
+//! Its reports still count at the gate, for the queue in which it began. One that is not accepted ([`crate::ResourceHandle`])
 //! goes back there.
 //!
 //! Gates that divide cycles keep their requests: what comes after a wait is what they divide, too.
@@ -15,7 +15,7 @@ use gyre_account::ResourceId;
 use gyre_schedulers::Metric;
 
 impl Engine {
-    /// True where requests of a resource that have begun leave its gate.
+    /// Returns true if requests of a resource that have begun leave its gate.
     #[inline]
     pub(crate) fn lets_go(&self, resource: ResourceId) -> bool {
         let known = self.resources.get(resource.index());

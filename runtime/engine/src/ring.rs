@@ -26,7 +26,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// A ring of `length` slots, a power of two.
+    /// Makes a ring of `length` slots, a power of two.
     pub(crate) fn new(length: usize) -> Ring<T> {
         assert!(length.is_power_of_two());
         Ring {
@@ -45,7 +45,7 @@ impl<T> Ring<T> {
         &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// Puts a value in, or gives it back where the ring is full.
+    /// Puts a value in, or gives it back if the ring is full.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let mut position = self.tail.load(Ordering::Relaxed);
         loop {
@@ -91,7 +91,7 @@ impl<T> Ring<T> {
         Some(value)
     }
 
-    /// True where `pop` would return a value. For the receiver.
+    /// Returns true if `pop` would return a value. For the receiver.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         let position = self.head.load(Ordering::Relaxed);

@@ -15,26 +15,28 @@ pub(crate) type Gate = Option<ResourceId>;
 pub(crate) struct Scheduler {
     pub(crate) policy: Box<dyn CorePolicy>,
     gate: Gate,
-    /// What its policy counts.
+    /// The metric that its policy counts.
     metric: Metric,
     /// The activity of each node, by slot.
     nodes: Vec<u32>,
     /// Those without a parent.
     roots: Vec<Root>,
+    /// Nodes of aggregates.
+    pub(crate) aggregates: crate::aggregate::Nodes,
 }
 
 /// A top-level activity.
 pub(crate) struct Root {
     pub(crate) activity: ActivityId,
-    /// What it used on other cores as far as this core has heard; nothing yet.
+    /// Its use on other cores as far as this core has heard; nothing yet.
     elsewhere: Option<u64>,
 }
 
-/// Who is entitled to what at a scheduler.
+/// Tells a scheduler the entitlements of activities.
 pub(crate) trait Entitlements {
     /// Parameters of an activity among its siblings at a scheduler.
     fn of(&self, activity: ActivityId, gate: Gate) -> ClientParams;
-    /// The tree.
+    /// Returns the tree.
     fn activities(&self) -> &Activities;
 }
 
@@ -45,12 +47,24 @@ fn node(activity: ActivityId) -> NodeIndex {
 
 impl Scheduler {
     pub(crate) fn new(policy: &dyn Policy, core: usize, gate: Gate, metric: Metric) -> Scheduler {
-        Scheduler { policy: policy.init_core(core), gate, metric, nodes: Vec::new(), roots: Vec::new() }
+        Scheduler {
+            policy: policy.init_core(core),
+            gate,
+            metric,
+            nodes: Vec::new(),
+            roots: Vec::new(),
+            aggregates: crate::aggregate::Nodes::default(),
+        }
     }
 
-    /// The resource that it stands before.
+    /// Returns the resource that it stands before.
     pub(crate) fn gate(&self) -> Gate {
         self.gate
+    }
+
+    /// Returns the node of an activity that it knows.
+    pub(crate) fn node_of(&self, activity: ActivityId) -> Option<NodeIndex> {
+        self.has_node(activity).then(|| node(activity))
     }
 
     fn has_node(&self, activity: ActivityId) -> bool {
@@ -59,7 +73,7 @@ impl Scheduler {
 
     /// Makes the node of an activity, and those of all above it.
     // recursion: at most 9, because activities are no deeper (DEPTH_MAX)
-    fn ensure_node(
+    pub(crate) fn ensure_node(
         &mut self,
         activity: ActivityId,
         entitlements: &dyn Entitlements,
@@ -97,24 +111,24 @@ impl Scheduler {
         Ok(node(activity))
     }
 
-    /// The top-level activities that have a node here.
+    /// Returns the top-level activities that have a node here.
     pub(crate) fn roots(&self) -> &[Root] {
         &self.roots
     }
 
-    /// What a top-level activity and all below it were charged here.
+    /// Returns the charges of a top-level activity and all below it here.
     pub(crate) fn used(&self, root: ActivityId) -> u64 {
         self.policy.node_statistics(node(root)).map_or(0, |statistics| statistics.used(self.metric))
     }
 
-    /// Hears how much the top-level activity at `position` has used on other cores, and tells the policy what is new of it. What
-    /// was used before it came here counts for nothing.
+    /// Hears how much the top-level activity at `position` has used on other cores, and tells the policy what is new of it. Use
+    /// from before it came here counts for nothing.
     pub(crate) fn learn_elsewhere(&mut self, position: usize, used: u64, now_ns: u64) {
         let Some(root) = self.roots.get_mut(position) else {
             return;
         };
         let known = root.elsewhere.replace(used).unwrap_or(used);
-        // Less than before where a core began to count anew, under another policy.
+        // Less than before if a core began to count anew, under another policy.
         let amount = used.saturating_sub(known);
         if amount > 0 {
             self.policy.node_elsewhere(node(root.activity), Record { kind: self.metric, amount }, now_ns);
@@ -139,23 +153,27 @@ impl Scheduler {
         let _ = self.policy.update_client(queue, &params.under(node(activity)), now_ns);
     }
 
-    /// Changes what an activity is entitled to.
+    /// Changes what an activity is entitled to. One that it does not know yet is asked about when its first queue comes.
+    ///
+    /// # Errors
+    /// That of the policy, which keeps the old promise then.
     pub(crate) fn update_activity(
         &mut self,
         activity: ActivityId,
         params: &ClientParams,
         parent: Option<ActivityId>,
         now_ns: u64,
-    ) {
-        if self.has_node(activity) {
-            let params = ClientParams { parent: parent.map(node), ..*params };
-            // A policy that cannot keep the new promise keeps the old one; the check is made before it is spread to cores.
-            let _ = self.policy.update_node(node(activity), &params, now_ns);
+    ) -> Result<(), PolicyError> {
+        if !self.has_node(activity) {
+            return Ok(());
         }
+        let params = ClientParams { parent: parent.map(node), ..*params };
+        self.policy.update_node(node(activity), &params, now_ns)
     }
 
     /// Forgets an activity without queues and children.
     pub(crate) fn remove_activity(&mut self, activity: ActivityId, now_ns: u64) {
+        self.remove_aggregates(activity, now_ns);
         if self.has_node(activity)
             && self.policy.remove_node(node(activity), now_ns).is_ok()
             && let Some(known) = self.nodes.get_mut(activity.index())

@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Stands for "from the heap, one by one".
 const LARGE: u8 = u8::MAX;
 
-/// Where the memory of a type comes from.
+/// The source of the memory of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     class: u8,
@@ -115,7 +115,7 @@ const fn chunk_layout() -> Layout {
 impl Drop for Slabs {
     fn drop(&mut self) {
         for chunk in self.chunks.drain(..) {
-            // SAFETY: taken in `grow_charged` with this layout; whoever drops the table has dropped all tasks.
+            // SAFETY: taken in `grow_charged` with this layout; the table is dropped after all tasks.
             unsafe { dealloc(chunk.as_ptr(), chunk_layout()) };
         }
     }

@@ -29,18 +29,18 @@ impl Sleeper {
         self.away.store(false, Ordering::Relaxed);
     }
 
-    /// For a sender, after publishing: true where it, or another one, must interrupt the receiver, be it a little later.
+    /// For a sender, after publishing: true if it, or another one, must interrupt the receiver, be it a little later.
     pub(crate) fn is_away(&self) -> bool {
         fence(Ordering::SeqCst);
         self.away.load(Ordering::Relaxed)
     }
 
-    /// For whoever looks now and then: true while it idles or runs a program, be it a little out of date.
+    /// Returns true while the core idles or runs a program, be it a little out of date. It serves occasional looks.
     pub(crate) fn seems_away(&self) -> bool {
         self.away.load(Ordering::Relaxed)
     }
 
-    /// For a sender, after publishing: true where it must interrupt the receiver. Of several senders one does.
+    /// For a sender, after publishing: true if it must interrupt the receiver. Of several senders one does.
     #[inline]
     pub(crate) fn must_interrupt(&self) -> bool {
         fence(Ordering::SeqCst);

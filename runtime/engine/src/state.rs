@@ -1,9 +1,22 @@
-//! What a core owns: tasks, queues, timers, and its schedulers' state. Borrowed for moments in which no foreign code runs.
+//! The state that a core owns: tasks, queues, timers, and its schedulers' state.
+//!
+//! [`CoreState::choose`] answers which queue is served next: the next one of the turn that is open, unless the turn is over or must end; then
+//! a gate with queued work, in turn, at most `GATE_STREAK_MAX` times in a row if the CPU's policy has a client; then the CPU's choice.
+//!
+//! Protocol of use: borrow it, change it, end the borrow. No handler, drop or waker runs under a borrow: a function that ends with a
+//! waker or a future returns it to the caller. Only the core's own code may call (`CoreLocal::here`).
+//!
+//! A task is in one of the states of [`State`]; the queue that a task stands in is linked through its header, so putting one back
+//! cannot fail. `calm_until` lets a program go on after a trap without a look at the schedulers; each change that could make something
+//! due earlier sets it to 0.
+//!
+//! Left out: what cores share (`engine.rs`), the polls themselves (`dispatch.rs`), figures (`snapshot.rs`).
 
+use crate::aggregate::Standing;
 use crate::engine::COMPUTE;
 use crate::limits::GATE_STREAK_MAX;
 use crate::placement::PlacementCache;
-use crate::queue::{QueueState, Queues, tag};
+use crate::queue::{QueueState, Queues, tag, tag_of_thread};
 use crate::resource::Resource;
 use crate::scheduler::{Entitlements, Scheduler};
 use crate::task::{Header, NIL, State, Tasks};
@@ -28,7 +41,7 @@ pub(crate) struct CoreState {
     gates_waiting: u32,
     /// Gates served since the CPU's policy was last asked.
     gate_streak: u32,
-    /// Where the search for a gate starts, so that none is always first.
+    /// The gate at which the search starts, so that none is always first.
     next_gate: u32,
     /// Resources that are suspended here, a bit each.
     suspended: u32,
@@ -41,40 +54,58 @@ pub(crate) struct CoreState {
     /// passed over waits for its turn, however much there is of it.
     infrastructure_woken: bool,
     pub(crate) turn: Turn,
+    /// The CPU's policy has cells at its root: whoever is served may have to stop at a time.
+    pub(crate) has_cells: bool,
+    /// Queues of threads that have left their aggregates.
+    vacated: Vec<u32>,
     /// Up to this time, cycles, the program that runs may go on after a trap without a look at the schedulers and timers: nothing
-    /// they know of can be due. Whatever tells them something new sets it to 0.
+    /// they know of can be due. Code that tells them something new sets it to 0.
     pub(crate) calm_until: u64,
 }
 
-/// Who waits for a core while a program runs there.
+const _: () = assert!(RESOURCES_MAX <= u32::BITS as usize, "a core keeps a bit for each resource in a word of 32");
+
+/// The activities that wait for a core while a program runs there.
 pub(crate) struct Waiting {
     /// Work of the infrastructure or of a gate that must not wait for the end of a turn.
     pub(crate) is_urgent: bool,
     /// When gates that have work can next choose.
     pub(crate) gates: Readiness,
-    /// When the CPU's policy can next choose somebody.
+    /// The time at which the CPU's policy can next choose a client.
     pub(crate) ready: Readiness,
     /// The queue that is served holds more.
     pub(crate) has_more: bool,
     /// More of a turn is to come.
     has_turn: bool,
+    /// When the queue that is served must stop, or look again, whoever waits, ns; `u64::MAX` if never.
+    pub(crate) tenure_ns: u64,
 }
 
 impl Waiting {
-    /// True where anybody waits, be it for a later time.
+    /// Returns true if any client waits, be it for a later time.
     pub(crate) fn anybody(&self) -> bool {
-        self.has_gates() || self.has_more || self.has_turn || self.ready != Readiness::Never
+        self.has_gates() || self.has_more || self.has_turn || !matches!(self.ready, Readiness::Never)
     }
 
-    /// True where gates have work, be it for a later time.
+    /// Returns true if gates have work, be it for a later time.
     pub(crate) fn has_gates(&self) -> bool {
-        self.gates != Readiness::Never
+        !matches!(self.gates, Readiness::Never)
     }
 
-    /// True where the CPU's policy would choose somebody now.
+    /// Returns true if the CPU's policy would choose a client now.
     pub(crate) fn is_due(&self) -> bool {
-        self.ready == Readiness::Now
+        matches!(self.ready, Readiness::Now)
     }
+}
+
+/// A thread that stands in an aggregate, and has a queue of its own.
+pub(crate) struct Own<'a> {
+    /// The resource that its kernel time belongs to.
+    pub(crate) kernel: ResourceId,
+    pub(crate) activity: ActivityId,
+    /// Its number.
+    pub(crate) thread: u32,
+    pub(crate) standing: &'a Arc<Standing>,
 }
 
 /// The facts that queues are made from.
@@ -100,11 +131,13 @@ impl CoreState {
             threads,
             infrastructure_woken: false,
             turn: Turn::new(),
+            has_cells: false,
+            vacated: Vec::new(),
             calm_until: 0,
         }
     }
 
-    /// The queue for these, made on the first use.
+    /// Returns the queue for these, made on the first use.
     #[inline]
     pub(crate) fn queue(
         &mut self,
@@ -134,7 +167,7 @@ impl CoreState {
         self.turn.waiting.try_reserve(self.queues.len() + 1).ok()?;
         // A gate schedules what others ask; what a resource sends itself is a matter of cycles only.
         let is_gated = source != resource && self.has_gate(resource);
-        let queue = self.queues.make(resource, source, activity, is_gated)?;
+        let queue = self.queues.make(resource, source, activity, is_gated, None)?;
         let scheduler = self.scheduler_mut(resource, is_gated);
         let added = scheduler.add_queue(queue, activity, params, facts.entitlements, now_ns);
         if added.is_err() {
@@ -142,6 +175,36 @@ impl CoreState {
             return None;
         }
         Some(queue)
+    }
+
+    /// Returns the queue of a thread that stands in an aggregate, made on the first use.
+    #[cold]
+    pub(crate) fn queue_of_thread(&mut self, facts: &Facts<'_>, own: Own<'_>, now_ns: u64) -> Option<u32> {
+        let Own { kernel, activity, thread, standing } = own;
+        self.forget_vacated(now_ns);
+        if let Some(queue) = self.queues.find(tag_of_thread(tag(COMPUTE, kernel, activity), thread)) {
+            let known = self.queues.get(queue)?.standing.as_ref();
+            if known.is_some_and(|(_, known)| Arc::ptr_eq(known, standing)) {
+                return Some(queue);
+            }
+            self.forget_queue(queue, now_ns);
+        }
+        self.turn.waiting.try_reserve(self.queues.len() + 1).ok()?;
+        self.vacated.try_reserve(self.queues.len() + 1).ok()?;
+        let queue = self.queues.make(COMPUTE, kernel, activity, false, Some((thread, standing.clone())))?;
+        if self.cpu.add_standing(queue, standing, facts.entitlements, now_ns).is_err() {
+            self.queues.forget(queue);
+            return None;
+        }
+        Some(queue)
+    }
+
+    /// Forgets the queues of threads that have left their aggregates: an aggregate ends with the last of them.
+    #[inline]
+    pub(crate) fn forget_vacated(&mut self, now_ns: u64) {
+        while let Some(queue) = self.vacated.pop() {
+            self.forget_queue(queue, now_ns);
+        }
     }
 
     /// Forgets a queue that nothing refers to.
@@ -186,9 +249,9 @@ impl CoreState {
         }
     }
 
-    /// A thread that was queued wants the core, and may move where it is parked.
+    /// A thread that was queued wants the core, and may move if it is parked.
     #[inline]
-    fn note_queued(&mut self, task: u32, now: u64) {
+    pub(crate) fn note_queued(&mut self, task: u32, now: u64) {
         let Some(header) = self.tasks.get_mut(task).filter(|header| header.thread != NIL) else {
             return;
         };
@@ -201,7 +264,7 @@ impl CoreState {
         }
     }
 
-    /// The first thread that waits for this core, may move, and is wanted.
+    /// Returns the first thread that waits for this core, may move, and is wanted.
     pub(crate) fn find_movable(&self, is_wanted: impl Fn(&Header) -> bool) -> Option<u32> {
         let queues = self.queues_of(COMPUTE);
         queues.into_iter().flat_map(|queue| self.queues.members(&self.tasks, queue)).find(|&task| {
@@ -241,7 +304,7 @@ impl CoreState {
             return;
         }
         let (resource, is_gated) = (known.resource, known.is_gated);
-        // A suspended gate is not asked, so that its policy forgets nothing; other resources' queues leave the ready set. What a
+        // A suspended gate is not asked, so that its policy forgets nothing; other resources' queues leave the ready set. A message that a
         // resource sends itself (the work that ends the suspension, perhaps) is never held back.
         if self.suspended >> resource.0 & 1 == 1 && !is_gated && known.source != resource {
             return;
@@ -269,6 +332,7 @@ impl CoreState {
             }
             self.close_turn(facts, now_ns);
         }
+        self.forget_vacated(now_ns);
         self.hold_until_ns = u64::MAX;
         self.infrastructure_woken = false;
         if self.gates_waiting & !self.suspended != 0
@@ -288,7 +352,7 @@ impl CoreState {
         None
     }
 
-    /// The next queue of the turn, unless it is over or must end.
+    /// Returns the next queue of the turn, unless it is over or must end.
     #[inline]
     fn next_of_turn(&mut self, now: u64, now_ns: u64) -> Option<u32> {
         let must_end = now >= self.turn.end
@@ -324,14 +388,14 @@ impl CoreState {
         self.set_idle(queue);
     }
 
-    /// True where `choose` would find a queue.
+    /// Returns true if `choose` would find a queue.
     pub(crate) fn has_work(&self, now_ns: u64) -> bool {
         (self.turn.is_open && !self.turn.waiting.is_empty())
             || self.is_gate_due(now_ns)
             || self.cpu.policy.poll_ready(now_ns) == Readiness::Now
     }
 
-    /// Who waits for the core that runs a program of `queue`.
+    /// Returns the activities that wait for the core that runs a program of `queue`.
     pub(crate) fn waiting(&self, queue: u32, now_ns: u64) -> Waiting {
         let gates = self.gates_ready(now_ns);
         Waiting {
@@ -340,6 +404,7 @@ impl CoreState {
             ready: self.cpu.policy.poll_ready(now_ns),
             has_more: self.queues.get(queue).is_some_and(|known| known.len > 0),
             has_turn: self.turn.is_open && !self.turn.waiting.is_empty(),
+            tenure_ns: if self.has_cells { self.cpu.policy.tenure(queue, now_ns) } else { u64::MAX },
         }
     }
 
@@ -347,7 +412,7 @@ impl CoreState {
         self.gates_ready(now_ns) == Readiness::Now
     }
 
-    /// When gates where something waits can next choose.
+    /// Returns when gates with waiting work can next choose.
     fn gates_ready(&self, now_ns: u64) -> Readiness {
         let waiting = crate::bits::ones(u64::from(self.gates_waiting & !self.suspended));
         let gates = waiting.filter_map(|index| self.gates.get(index as usize)?.as_ref());
@@ -368,7 +433,7 @@ impl CoreState {
         }
     }
 
-    /// The next queue of the gates, in turn among those where something waits.
+    /// Returns the next queue of the gates, in turn among gates with waiting work.
     fn choose_gate(&mut self, now_ns: u64) -> Option<u32> {
         let waiting = u64::from(self.gates_waiting & !self.suspended);
         let (before, after) = (waiting & !(u64::MAX << self.next_gate), waiting & (u64::MAX << self.next_gate));
@@ -389,7 +454,7 @@ impl CoreState {
         None
     }
 
-    /// True where a gate would let this queue be served at once; always for queues below the CPU's policy.
+    /// Returns true if a gate would let this queue be served at once; always for queues below the CPU's policy.
     #[inline]
     pub(crate) fn gate_agrees(&self, resource: ResourceId, queue: u32, is_gated: bool, now_ns: u64) -> bool {
         match self.gates.get(resource.index()) {
@@ -410,7 +475,12 @@ impl CoreState {
         let record = Record { kind: Metric::Cycles, amount: cycles };
         let served = self.queues.get(queue).filter(|known| known.activity.covers(activity));
         match served.map(|known| (known.resource, known.is_gated)) {
-            Some((_, false)) => self.cpu.policy.resource_record(queue, record, now_ns),
+            Some((_, false)) => {
+                if let Some((_, standing)) = self.queues.get(queue).and_then(|known| known.standing.as_ref()) {
+                    standing.aggregate.charge(cycles);
+                }
+                self.cpu.policy.resource_record(queue, record, now_ns);
+            }
             gated => {
                 if let Some((resource, _)) = gated {
                     self.scheduler_mut(resource, true).policy.resource_record(queue, record, now_ns);
@@ -431,7 +501,7 @@ impl CoreState {
     /// Holds back all that others ask of a resource.
     pub(crate) fn suspend(&mut self, resource: ResourceId, now_ns: u64) {
         self.suspended |= 1 << resource.0;
-        // A gate is not asked while it is suspended; its queues stay where they are.
+        // A gate is not asked while it is suspended; its queues stay in place.
         if self.has_gate(resource) {
             return;
         }
@@ -462,14 +532,31 @@ impl CoreState {
         matches!(self.gates.get(resource.index()), Some(Some(_)))
     }
 
-    /// True where the resource is suspended here.
+    /// Returns true if the resource is suspended here.
     pub(crate) fn is_suspended(&self, resource: ResourceId) -> bool {
         self.suspended >> resource.0 & 1 == 1
     }
 
-    /// The queues of a resource.
+    /// Returns the queues of a resource.
     pub(crate) fn queues_of(&self, resource: ResourceId) -> Vec<u32> {
         self.queues.iter().filter(|(_, queue)| queue.resource == resource).map(|(index, _)| index).collect()
+    }
+
+    /// A thread goes from here: it is counted no more where it stood, and its queue is forgotten once its last turn is paid.
+    fn leave_aggregate(&mut self, task: u32) {
+        let Some(header) = self.tasks.get_mut(task) else {
+            return;
+        };
+        header.is_restanding = false;
+        if let Some(stood) = header.stands.take() {
+            stood.aggregate.discount_thread();
+        }
+        let queue = header.queue;
+        let is_own = self.queues.get(queue).is_some_and(|known| known.standing.is_some());
+        // Room was made with the queue; without it the queue is forgotten when it has not been used for long.
+        if is_own && self.vacated.len() < self.vacated.capacity() {
+            self.vacated.push(queue);
+        }
     }
 
     /// Frees a task whose future is gone.
@@ -482,6 +569,7 @@ impl CoreState {
         if header.thread != NIL {
             self.note_taken(task);
             self.note_content(task);
+            self.leave_aggregate(task);
         }
         self.tasks.release(task);
         for queue in queues.into_iter().filter(|&queue| queue != NIL) {

@@ -17,7 +17,7 @@ pub struct ResourceHandle {
 }
 
 impl Engine {
-    /// The handle of a resource.
+    /// Returns the handle of a resource.
     pub fn handle(&'static self, resource: ResourceId) -> ResourceHandle {
         ResourceHandle { engine: self, resource }
     }
@@ -29,7 +29,7 @@ impl Engine {
 }
 
 impl ResourceHandle {
-    /// The resource.
+    /// Returns the resource.
     pub fn id(self) -> ResourceId {
         self.resource
     }
@@ -54,7 +54,7 @@ impl ResourceHandle {
         self.engine.state.here().borrow_mut().suspend(self.resource, now_ns);
     }
 
-    /// Lets the resource's queues go on, on all cores where they are held back. Cheap where none is: call it at each completion.
+    /// Lets the resource's queues go on, on all cores that hold them back. Cheap if none does: call it at each completion.
     pub fn resume(self) {
         let Some(known) = self.engine.resources.get(self.resource.index()) else {
             return;
@@ -72,13 +72,13 @@ impl ResourceHandle {
         }
     }
 
-    /// True where some core holds it back: somebody waits for [`ResourceHandle::resume`].
+    /// Returns true if some core holds it back: a task waits for [`ResourceHandle::resume`].
     pub fn is_waited_for(self) -> bool {
         let known = self.engine.resources.get(self.resource.index());
         known.is_some_and(|known| known.suspended_cores.load(Ordering::SeqCst) != 0)
     }
 
-    /// True where it is held back on this core.
+    /// Returns true if it is held back on this core.
     pub fn is_suspended(self) -> bool {
         self.engine.state.here().borrow().is_suspended(self.resource)
     }

@@ -1,8 +1,24 @@
 //! Tasks of a core: a header per future, in a table; names that grow stale harmlessly.
+//!
+//! ```text
+//!   Free -> Starting -> Queued -> Running -> Waiting -> Queued ...      a request or a thread
+//!                    -> Parked -> Queued                                behind another one with its dependency label
+//!           any of Queued, Parked, Waiting -> Running -> Free           killed: dropped in place
+//!                                  Running -> Free                      ended, or killed while it was polled
+//! ```
+//! `allocate` takes a header and memory; the caller fills the memory before anything else happens to the task. The future is valid from
+//! Queued to Waiting, and only the code that put the header into Running polls or drops it.
+//!
+//! A [`TaskRef`] names core, index and generation (for threads: their number). A header's generation changes when it is freed, so a waker
+//! of a task that has ended wakes none.
+//!
+//! Only the core's own code may call. Left out: queues (`queue.rs`), memory (`slab.rs`).
 
+use crate::aggregate::Standing;
 use crate::limits::TASKS_MAX;
 use crate::slab::Slabs;
 use crate::vtable::Vtable;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 use gyre_account::{ActivityId, ResourceId};
@@ -10,7 +26,7 @@ use gyre_account::{ActivityId, ResourceId};
 /// No task, no queue.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// Where a task is in its life.
+/// The state of a task's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// The header is unused.
@@ -23,11 +39,11 @@ pub(crate) enum State {
     Parked,
     /// Being polled, or being dropped.
     Running,
-    /// Suspended until somebody wakes it.
+    /// Suspended until it is woken.
     Waiting,
 }
 
-/// What is known of a task.
+/// The header of a task.
 pub(crate) struct Header {
     /// The future. Valid in the states from Queued to Waiting.
     pub(crate) memory: NonNull<u8>,
@@ -38,17 +54,19 @@ pub(crate) struct Header {
     pub(crate) next: u32,
     /// The queue that its start and resumptions go to.
     pub(crate) queue: u32,
-    /// The gate's queue in which it began, where it has left that; else [`NIL`].
+    /// The gate's queue in which it began, if it has left that; else [`NIL`].
     pub(crate) gate_queue: u32,
     pub(crate) activity: ActivityId,
     pub(crate) generation: u32,
     /// Its number among the threads, or [`NIL`].
     pub(crate) thread: u32,
-    /// Its number among the labelled requests of its resource, where `label` is not 0.
+    /// Its number among the labelled requests of its resource, if `label` is not 0.
     pub(crate) ticket: u64,
     pub(crate) label: u64,
-    /// Cores that may run it, for threads.
+    /// Cores that may run it, for threads: those of its wish that are online, or all if none is.
     pub(crate) cores: u8,
+    /// Cores that it asks for.
+    pub(crate) wish: u8,
     pub(crate) resource: ResourceId,
     pub(crate) state: State,
     /// Woken while it was being polled.
@@ -65,6 +83,10 @@ pub(crate) struct Header {
     pub(crate) wants_core: bool,
     /// Top-level activity of a thread.
     pub(crate) root: ActivityId,
+    /// The aggregate in which a thread stands.
+    pub(crate) stands: Option<Arc<Standing>>,
+    /// A thread that is to go to its queue in another aggregate, or to the common one.
+    pub(crate) is_restanding: bool,
 }
 
 /// Names a task for wakers: core, index, generation; or the number of a thread, which may be on any core.
@@ -150,6 +172,7 @@ impl Tasks {
             ticket: 0,
             label: 0,
             cores: u8::MAX,
+            wish: u8::MAX,
             resource,
             state,
             woken: false,
@@ -159,6 +182,8 @@ impl Tasks {
             parked: false,
             wants_core: false,
             root: ActivityId::INFRASTRUCTURE,
+            stands: None,
+            is_restanding: false,
         };
         Some((index, memory, generation))
     }
@@ -227,6 +252,7 @@ impl Header {
             ticket: 0,
             label: 0,
             cores: u8::MAX,
+            wish: u8::MAX,
             resource: ResourceId::RUNTIME,
             state: State::Free,
             woken: false,
@@ -236,6 +262,8 @@ impl Header {
             parked: false,
             wants_core: false,
             root: ActivityId::INFRASTRUCTURE,
+            stands: None,
+            is_restanding: false,
         }
     }
 }

@@ -1,4 +1,15 @@
-//! User threads: tasks that may move between cores while they wait for one (V6, V17).
+//! User threads: tasks that may move between cores while they wait for one.
+//!
+//! A thread has a number for life, which wakers name, and a place (core and task), which changes when it moves. Between two cores, and
+//! after its end, its place is [`NOWHERE`]: waking it does nothing then.
+//!
+//! [`CoreThreads`] counts, for one core, the threads that want it: by top-level activity (queued or running), and the queued ones that
+//! other cores could take. Only that core writes; every core reads. So an idle core finds a busy one without a message.
+//!
+//! A core that queues a thread fences and looks for idle cores; a core that goes idle says so, fences and looks for threads. One of the
+//! two sees the other.
+//!
+//! Left out: the run of a program (`compute.rs`), the choice of which thread moves (`balance.rs`).
 
 use crate::task::NIL;
 use alloc::boxed::Box;
@@ -53,7 +64,7 @@ impl CoreThreads {
         }
         self.queued.store(before + 1, Ordering::Relaxed);
         self.change_wanted(cores, |before| before + 1);
-        // Whoever idles says so, fences and looks here; this core looks who idles after this. One of the two sees the other.
+        // An idle core says so, fences and looks here; this core looks which cores idle after this. One of the two sees the other.
         fence(Ordering::SeqCst);
     }
 
@@ -69,14 +80,14 @@ impl CoreThreads {
         }
     }
 
-    /// How many are queued.
+    /// Returns how many are queued.
     #[inline]
     pub(crate) fn queued(&self) -> u32 {
         self.queued.load(Ordering::Relaxed)
     }
 }
 
-/// Where each thread is, and how many there are.
+/// The core of each thread, and the number of threads.
 pub(crate) struct ThreadTable {
     /// Core in the upper half, task in the lower.
     places: Box<[AtomicU64]>,
@@ -150,7 +161,7 @@ impl ThreadTable {
         self.homed[core].fetch_add(change, Ordering::Relaxed);
     }
 
-    /// Says where a thread is from now on; `NIL` while it travels.
+    /// Says the core of a thread from now on; `NIL` while it travels.
     pub(crate) fn set_place(&self, thread: u32, core: usize, task: u32) {
         if let Some(place) = self.places.get(thread as usize) {
             let word = if task == NIL { NOWHERE } else { (core as u64) << 32 | u64::from(task) };
@@ -158,27 +169,27 @@ impl ThreadTable {
         }
     }
 
-    /// Where a thread is.
+    /// Returns the core of a thread.
     pub(crate) fn place(&self, thread: u32) -> Option<(usize, u32)> {
         let word = self.places.get(thread as usize)?.load(Ordering::Acquire);
         (word != NOWHERE).then_some(((word >> 32) as usize, word as u32))
     }
 
-    /// The best core among `cores` for a new thread: where the fewest of its tenant want to run, then where the fewest of it are at home,
-    /// then where there are the fewest at all. So that the tenants meet on every core and the weights decide there.
-    pub(crate) fn best_core(&self, root: ActivityId, cores: u64, core_count: usize) -> Option<usize> {
-        (0..core_count).filter(|core| cores >> core & 1 == 1).min_by_key(|&core| {
+    /// Returns the best core among `cores` for a new thread: first by the fewest of its tenant that want to run, then by the fewest of it at home,
+    /// then by the fewest at all. So the tenants meet on every core, and the weights decide there.
+    pub(crate) fn best_core(&self, root: ActivityId, cores: u64) -> Option<usize> {
+        crate::bits::ones(cores).map(|core| core as usize).filter(|&core| core < CORES_MAX).min_by_key(|&core| {
             let own = self.per_root.get(root.index()).map_or(0, |counts| counts[core].load(Ordering::Relaxed));
             (self.active(root, core), own, self.homed[core].load(Ordering::Relaxed), core)
         })
     }
 
-    /// The threads that want a core.
+    /// Returns the threads that want a core.
     pub(crate) fn core(&self, core: usize) -> Arc<CoreThreads> {
         self.by_core[core.min(CORES_MAX - 1)].clone()
     }
 
-    /// Threads of a top-level activity that run or are queued on a core.
+    /// Counts threads of a top-level activity that run or are queued on a core.
     pub(crate) fn active(&self, root: ActivityId, core: usize) -> u32 {
         let known = self.by_core.get(core).and_then(|threads| threads.wanting.get(root.index()));
         known.map_or(0, |count| count.load(Ordering::Relaxed))
@@ -188,25 +199,25 @@ impl ThreadTable {
         self.homed.get(core).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Threads that wait for a core, where some have waited since before `limit` (cycles): one that gets its core in a moment is not worth
+    /// Returns the threads that wait for a core, if some have waited since before `limit` (cycles): one that gets its core in a moment is not worth
     /// another core's interrupt and cold caches.
     pub(crate) fn queued_since(&self, core: usize, limit: u64) -> u32 {
         let waiting = self.by_core.get(core).filter(|threads| threads.queued_since.load(Ordering::Relaxed) <= limit);
         waiting.map_or(0, |threads| threads.queued())
     }
 
-    /// Threads that wait for a core.
+    /// Counts threads that wait for a core.
     pub(crate) fn queued(&self, core: usize) -> u32 {
         self.by_core.get(core).map_or(0, |threads| threads.queued())
     }
 
-    /// Threads that wait for the core `at` and that the core `to` may run.
+    /// Counts threads that wait for the core `at` and that the core `to` may run.
     pub(crate) fn wanted_by(&self, at: usize, to: usize) -> u32 {
         let count = self.by_core.get(at).and_then(|threads| threads.wanted_by.get(to));
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Since when threads wait for a core that may move, where some do, cycles.
+    /// Returns since when threads that may move wait for a core, cycles, if some do.
     pub(crate) fn since(&self, core: usize) -> u64 {
         self.by_core.get(core).map_or(0, |threads| threads.queued_since.load(Ordering::Relaxed))
     }

@@ -4,11 +4,22 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::task::Waker;
+use gyre_account::ActivityId;
 
 struct Slot {
     generation: u32,
     waker: Option<Waker>,
+    payer: ActivityId,
     next_free: u32,
+}
+
+/// A deadline, and whom to wake then at whose expense.
+pub(crate) struct Alarm {
+    /// Cycles.
+    pub(crate) deadline: u64,
+    /// The activity that armed it, and may have ended since.
+    pub(crate) payer: ActivityId,
+    pub(crate) waker: Waker,
 }
 
 const NIL: u32 = u32::MAX;
@@ -30,15 +41,16 @@ impl Timers {
         Timers { heap: BinaryHeap::new(), slots: Vec::new(), free: NIL, sequence: 0, armed: 0 }
     }
 
-    /// Arms a timer; returns its slot and generation, or the waker where there is no memory.
-    pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> Result<(u32, u32), Waker> {
+    /// Arms a timer; returns its slot and generation, or the waker if there is no memory.
+    pub(crate) fn arm(&mut self, alarm: Alarm) -> Result<(u32, u32), Waker> {
+        let Alarm { deadline, payer, waker } = alarm;
         if self.heap.try_reserve(1).is_err() {
             return Err(waker);
         }
         let index = match self.free {
             NIL if self.slots.try_reserve(1).is_err() => return Err(waker),
             NIL => {
-                self.slots.push(Slot { generation: 0, waker: None, next_free: NIL });
+                self.slots.push(Slot { generation: 0, waker: None, payer, next_free: NIL });
                 self.slots.len() as u32 - 1
             }
             index => index,
@@ -49,6 +61,7 @@ impl Timers {
         self.free = slot.next_free;
         slot.next_free = NIL;
         slot.waker = Some(waker);
+        slot.payer = payer;
         let generation = slot.generation;
         self.sequence += 1;
         self.armed += 1;
@@ -56,9 +69,9 @@ impl Timers {
         Ok((index, generation))
     }
 
-    /// Forgets a timer; returns its waker, to be dropped where nothing is borrowed.
+    /// Forgets a timer; returns its waker, to be dropped while nothing is borrowed.
     pub(crate) fn cancel(&mut self, index: u32, generation: u32) -> Option<Waker> {
-        let waker = self.release(index, generation);
+        let waker = self.release(index, generation).map(|(waker, _)| waker);
         if self.heap.len() > SWEEP_MIN && self.heap.len() > 2 * self.armed {
             let slots = &self.slots;
             self.heap.retain(|Reverse((_, _, index, generation))| {
@@ -68,7 +81,17 @@ impl Timers {
         waker
     }
 
-    fn release(&mut self, index: u32, generation: u32) -> Option<Waker> {
+    /// Takes out all timers that are armed; `None`, and nothing taken, if memory is short.
+    pub(crate) fn take_all(&mut self) -> Option<Vec<Alarm>> {
+        let mut all = Vec::new();
+        all.try_reserve(self.armed).ok()?;
+        while let Some(Reverse((deadline, _, index, generation))) = self.heap.pop() {
+            all.extend(self.release(index, generation).map(|(waker, payer)| Alarm { deadline, payer, waker }));
+        }
+        Some(all)
+    }
+
+    fn release(&mut self, index: u32, generation: u32) -> Option<(Waker, ActivityId)> {
         let slot = self.slots.get_mut(index as usize)?;
         if slot.generation != generation {
             return None;
@@ -77,24 +100,24 @@ impl Timers {
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = core::mem::replace(&mut self.free, index);
         self.armed -= 1;
-        Some(waker)
+        Some((waker, slot.payer))
     }
 
-    /// Takes out a timer whose deadline has come.
-    pub(crate) fn expire(&mut self, now: u64) -> Option<Waker> {
+    /// Takes out a timer whose deadline has come, with who armed it.
+    pub(crate) fn expire(&mut self, now: u64) -> Option<(Waker, ActivityId)> {
         while let Some(&Reverse((deadline, _, index, generation))) = self.heap.peek() {
             if deadline > now {
                 return None;
             }
             self.heap.pop();
-            if let Some(waker) = self.release(index, generation) {
-                return Some(waker);
+            if let Some(found) = self.release(index, generation) {
+                return Some(found);
             }
         }
         None
     }
 
-    /// The next deadline. A cancelled timer may answer early; that costs one needless look.
+    /// Returns the next deadline. A cancelled timer may answer early; that costs one needless look.
     #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse(first)| first.0)
@@ -111,7 +134,7 @@ mod tests {
     use super::*;
 
     fn arm(timers: &mut Timers, deadline: u64) -> (u32, u32) {
-        timers.arm(deadline, Waker::noop().clone()).unwrap()
+        timers.arm(Alarm { deadline, payer: ActivityId::INFRASTRUCTURE, waker: Waker::noop().clone() }).unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the engine knows of a future whose type it has forgotten.
+//! The functions of a future whose type the engine has forgotten.
 
 use crate::slab::Place;
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ pub(crate) struct Vtable {
     pub(crate) poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<()>,
     /// Drops it in place.
     pub(crate) drop: unsafe fn(NonNull<u8>),
-    /// Where its memory comes from.
+    /// The source of its memory.
     pub(crate) place: Place,
 }
 
@@ -30,7 +30,7 @@ impl<F: Future<Output = ()>> Erased for F {
 pub(crate) type Movable = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// # Safety
-/// A valid, pinned F lies at `memory`, and nobody else touches it meanwhile.
+/// A valid, pinned F lies at `memory`, and no other code touches it meanwhile.
 unsafe fn poll<F: Future<Output = ()>>(memory: NonNull<u8>, context: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller says that an F lies there and that it is ours alone.
     let future = unsafe { memory.cast::<F>().as_mut() };

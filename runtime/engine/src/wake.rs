@@ -17,7 +17,7 @@ impl Engine {
         }
     }
 
-    /// Wakes a task of this core. The generation is checked where it is known; without it the wake-up may be one too many.
+    /// Wakes a task of this core. The generation is checked if it is known; without it the wake-up may be one too many.
     #[inline]
     pub(crate) fn wake_here(&self, task: u32, generation: Option<u32>) {
         let now = self.line().last();
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// The task being polled goes back to its queue when it suspends; to the front where its request could not be taken.
+    /// The task being polled goes back to its queue when it suspends; to the front if its request could not be taken.
     pub(crate) fn requeue_running(&self, front: bool) {
         let task = self.hot.here().running.get();
         let mut state = self.state.here().borrow_mut();

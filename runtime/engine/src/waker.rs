@@ -22,10 +22,10 @@ fn wake(data: *const ()) {
 
 fn forget(_data: *const ()) {}
 
-/// A waker of a task.
+/// Returns a waker of a task.
 #[inline]
 pub(crate) fn waker(task: TaskRef) -> Waker {
-    // SAFETY: the functions of the table treat the data as a number and are callable from any core; a stale number wakes nobody.
+    // SAFETY: the functions of the table treat the data as a number and are callable from any core; a stale number wakes no task.
     unsafe { Waker::from_raw(raw(task.encode())) }
 }
 

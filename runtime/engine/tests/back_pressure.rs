@@ -84,7 +84,7 @@ fn client(engine: &'static Engine, id: ResourceId, driver: &'static Driver) -> w
     wire::Client::new(Link::new(engine.port(id, move |request| wire::serve(driver, request))))
 }
 
-/// The sum of what three tenants got, who got it as they are entitled to: 50, 33 and 17 %.
+/// Returns the sum of what three tenants got, each by its entitlement: 50, 33 and 17 %.
 fn divided(bytes: &[u64]) -> u64 {
     let sum: u64 = bytes.iter().sum();
     for (bytes, wanted) in bytes.iter().zip([50.0, 33.0, 17.0]) {

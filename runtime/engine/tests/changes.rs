@@ -1,4 +1,4 @@
-//! What an owner changes of a resource while it runs: weight, priority, cores, batching factor. Each has its effect, and touches nothing else.
+//! Changes of a resource by its owner while it runs: weight, priority, cores, batching factor. Each has its effect, and touches nothing else.
 
 mod common;
 use common::*;
@@ -79,7 +79,7 @@ fn handled(engine: &Engine, payer: ActivityId, position: u8, core: usize) -> u64
     engine.accounts().line(core).table().cell(payer, resource(position)).get(Column::Cycles)
 }
 
-/// What the two resources used of a core in the next window.
+/// Use of a core by the two resources in the next window.
 fn window(simulator: &mut Simulator, engine: &Engine, payer: ActivityId, core: usize) -> [u64; 2] {
     let before = [0, 1].map(|position| handled(engine, payer, position, core));
     assert_eq!(simulator.run_for(simulator.now_ns() + WINDOW_NS, 1_000_000), Stop::TimeOver);
@@ -143,7 +143,7 @@ fn requests_go_to_the_cores_that_a_resource_has_now() {
     assert!(engine.set_cores(resource(0), 0b100).is_err(), "there is no third core");
 }
 
-/// Requests of the resource that a core handled: its cycles by what one takes.
+/// Counts requests of the resource that a core handled: its cycles by what one takes.
 fn handled_messages(engine: &Engine, payer: ActivityId, core: usize) -> u64 {
     let cycles = handled(engine, payer, 0, core);
     cycles * 1_000_000 / gyre_machine::cycles_per_ms() / WORK_NS

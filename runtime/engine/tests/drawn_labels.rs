@@ -1,4 +1,4 @@
-//! What a label joins comes to the core of the thread that uses it (V9).
+//! Requests that a label joins come to the core of the thread that uses it.
 
 mod common;
 use common::*;
@@ -43,7 +43,7 @@ fn use_on(
     let before = handled();
     let clients = clients.to_vec();
     let thread = Box::pin(async move {
-        // each core has a clock of its own here: later than whatever came before, and by more than a label stays at least
+        // each core has a clock of its own here: later than all that came before, and by more than a label stays at least
         gyre_message::sleep_until(at_ns).await;
         for _ in 0..CALLS {
             for client in &clients {

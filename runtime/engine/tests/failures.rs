@@ -1,4 +1,4 @@
-//! A failure in work done for one tenant ends that work: whoever waits for it hears so, neighbours go on, and the books stay exact.
+//! A failure in work done for one tenant ends that work: a task that waits for it hears so, neighbours go on, and the books stay exact.
 
 mod common;
 use common::*;
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 protocol! {
-    /// Work that fails where it is told to.
+    /// Work that fails at a given place.
     pub mod work {
         /// Does it, or fails.
         async fn work(plan: Plan) -> Result<u32, Nobody>;
@@ -114,7 +114,7 @@ fn world(cores: usize) -> World {
         }));
         engine.set_reach(resource(position), Reach::Process);
         let port = engine.port(resource(position), move |request| work::serve(server, request));
-        // The last one is elsewhere where there is an elsewhere.
+        // The last one is elsewhere if there is another core.
         let labels = Labels { affinity: u64::from(position) * 5, dependency: 0 };
         next = Some(work::Client::new(Link::new(port).labelled(labels)));
         last.get_or_insert(server);

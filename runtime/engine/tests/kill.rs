@@ -1,4 +1,4 @@
-//! An activity killed at any moment holds nothing afterwards, and nobody who waits for it is forgotten.
+//! An activity killed at any moment holds nothing afterwards, and no task that waits for it is forgotten.
 
 mod common;
 use common::*;
@@ -77,7 +77,7 @@ fn world() -> World {
             assert!(stage.next.set(next).is_ok());
         }
         let port = engine.port(resource(level), move |request| stage::serve(stage, request));
-        // One stage elsewhere, one in order, the others where the sender is.
+        // One stage elsewhere, one in order, the others on the sender's core.
         let labels = match level {
             1 => Labels { affinity: 4711, dependency: 0 },
             2 => Labels { affinity: 0, dependency: 5 },
@@ -132,7 +132,7 @@ fn kill_after(steps: u64) -> bool {
         assert_eq!((figures.tasks, figures.queued, figures.timers), (0, 0, 0));
     }
     check_books(engine);
-    // What it used stays in the books, at the infrastructure, for its parents are gone too.
+    // Its use stays in the books, at the infrastructure, for its parents are gone too.
     let left = used_everywhere(engine, ActivityId::INFRASTRUCTURE, Column::Cycles);
     assert!(left >= used);
     lost.get() < 3_000
@@ -226,4 +226,32 @@ fn nothing_is_started_for_an_activity_that_has_ended() {
     engine.spawn_for(ResourceId::RUNTIME, victim, async move { flag.set(true) });
     assert_eq!(simulator.run(1_000, || false), Stop::Quiet);
     assert!(!ran.get());
+}
+
+#[test]
+fn a_halted_activity_works_again_under_its_books_once_it_is_revived() {
+    let engine = engine(2, vec![ResourceConfig::new("files")]);
+    let (tenant, done) = (tenant(engine, 10), Rc::new(Cell::new(0)));
+    let mut simulator = Simulator::new(engine, 1);
+    let mut work = |expected: u32| {
+        let done = done.clone();
+        let count = done.clone();
+        engine.spawn_for(resource(0), tenant, async move {
+            advance(1_000);
+            done.set(done.get() + 1);
+        });
+        simulator.run_for(10_000_000, 100_000);
+        assert_eq!(count.get(), expected);
+    };
+    work(1);
+    assert!(!engine.revive(tenant), "it lives");
+    engine.spawn_for(ResourceId::RUNTIME, ActivityId::INFRASTRUCTURE, async move {
+        engine.halt(tenant).await.unwrap();
+    });
+    work(1);
+    work(1);
+    assert!(engine.revive(tenant) && !engine.revive(tenant));
+    work(2);
+    check_books(engine);
+    assert!(!engine.revive(ActivityId::INFRASTRUCTURE));
 }

@@ -1,4 +1,4 @@
-//! What handlers put off is done once for a turn: not before its end, and not after it.
+//! Work that handlers put off is done once for a turn: not before its end, and not after it.
 
 mod common;
 use common::*;

@@ -85,7 +85,7 @@ fn end_after(steps: u64) {
     assert_eq!(simulator.run(200_000, move || answer.get()), Stop::Done);
     assert!(!engine.accounts().activities.exists(process));
     assert!(used_everywhere(engine, lead, Column::Cycles) >= used);
-    // Whoever gets the slot next starts with clean books and stays the only one who writes in them.
+    // The activity that gets the slot next starts with clean books and stays the only one who writes in them.
     let strangers: Vec<ActivityId> = (0..99).map(|_| member(engine, other, 1)).collect();
     let all_done = done.clone();
     assert_eq!(simulator.run(400_000, move || all_done.get() == 80), Stop::Done, "ended after {steps} steps");
@@ -177,7 +177,7 @@ fn thousands_of_short_lives_add_up_to_the_cycle() {
     });
     assert_eq!(simulator.run(10_000_000, move || done.get()), Stop::Done);
     assert_eq!(engine.accounts().activities.ids(), [ActivityId::INFRASTRUCTURE, lead]);
-    // A start at the runtime and one at the service each, whoever else asked.
+    // A start at the runtime and one at the service each, also if others asked.
     assert!(used_everywhere(engine, lead, Column::Messages) >= 2 * ends);
     assert!(used_everywhere(engine, lead, Column::Cycles) > 500 * ends);
     check_books(engine);

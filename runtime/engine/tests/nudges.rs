@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
-/// Somebody on core 1 who waits for somebody on core 0.
+/// A task on core 1 that waits for a task on core 0.
 #[derive(Default)]
 struct Meeting {
     waits: SpinLock<Option<Waker>>,

@@ -1,4 +1,4 @@
-//! A request that ends without a task of its own is charged to who asked, at the resource and the gate where it began.
+//! A request that ends without a task of its own is charged to its asker, at the resource and the gate at which it began.
 
 mod common;
 use common::*;
@@ -23,7 +23,7 @@ protocol! {
 const BYTES: u64 = 4_096;
 const ENDING_NS: u64 = 700;
 
-/// Notes what is asked; somebody else ends it.
+/// Notes the requests; another task ends them.
 #[derive(Default)]
 struct Disk(SpinLock<Vec<(Origin, Reply<Result<(), Nobody>>)>>);
 
@@ -58,7 +58,7 @@ fn serve(engine: &'static Engine, disk: &'static Disk) {
     });
 }
 
-/// Cycles and bytes of an activity at the disk.
+/// Returns cycles and bytes of an activity at the disk.
 fn at_disk(engine: &Engine, activity: ActivityId) -> (u64, u64) {
     let cell = engine.accounts().line(0).table().cell(activity, resource(0));
     (cell.get(Column::Cycles), cell.get(Column::Bytes))

@@ -4,7 +4,7 @@ mod common;
 use common::*;
 use gyre_account::{ActivityId, Column, ResourceId};
 use gyre_engine::simulate::{Simulator, Stop};
-use gyre_engine::{COMPUTE, Engine, Entitlement, GridConfig, ResourceConfig, ThreadParams, compute};
+use gyre_engine::{COMPUTE, Engine, Entitlement, GridConfig, GridError, ResourceConfig, ThreadParams, compute};
 use gyre_machine::{PageTable, Trap, UserContext};
 use gyre_schedulers::reservation;
 
@@ -97,4 +97,26 @@ fn a_reserved_core_starves_nobody_who_is_at_home_on_it() {
         assert!(after - before > SECOND_NS / 100, "a sleeper got {} ns of a second", after - before);
     }
     check_books(engine);
+}
+
+#[test]
+fn a_promise_that_the_policy_refuses_leaves_the_one_before() {
+    let cpu = Box::new(reservation::policy(reservation::Params::default()));
+    let engine = engine_of(1, GridConfig { cpu, ..GridConfig::new(vec![ResourceConfig::new("linux")]) });
+    let [gold, silver] = [1, 10].map(|weight| tenant(engine, weight));
+    hogs(engine, gold, 1);
+    hogs(engine, silver, 1);
+    let mut simulator = Simulator::new(engine, 3);
+    simulator.run_for(SECOND_NS / 10, 10_000_000);
+    let half = Entitlement { reservation_per_s: SECOND_NS / 2, ..Entitlement::default() };
+    engine.set_entitlement(gold, Some(COMPUTE), half).unwrap();
+    // A reservation above the limit.
+    let absurd = Entitlement { limit_per_s: SECOND_NS / 10, ..half };
+    let refused = engine.set_entitlement(gold, Some(COMPUTE), absurd);
+    assert!(matches!(refused, Err(GridError::Policy(_))), "{refused:?}");
+    assert_eq!(engine.refused_entitlements(), 0, "it was not spread to any core");
+    let before = used_everywhere(engine, gold, Column::Cycles);
+    simulator.run_for(11 * SECOND_NS / 10, 10_000_000);
+    let used = used_everywhere(engine, gold, Column::Cycles) - before;
+    assert!((48..=56).contains(&(used / (SECOND_NS / 100))), "gold has half of the core: {used}");
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 protocol! {
     /// Sends numbers back.
     pub mod echo {
-        /// The same number.
+        /// Returns the number.
         async fn echo(number: u64) -> Result<u64, Nobody>;
     }
 }
@@ -62,7 +62,6 @@ fn calls_between_two_cores_that_sleep_in_between_are_all_answered() {
     let (machine, other) = (Machine::current(), done.clone());
     let second = std::thread::spawn(move || {
         Machine::join(machine, 1);
-        engine.install();
         play(engine, &other, 2 * CALLS);
     });
     play(engine, &done, 2 * CALLS);

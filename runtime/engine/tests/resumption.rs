@@ -1,4 +1,4 @@
-//! A request that has begun at a gate goes on when its answer comes: not behind those that have not begun, and whatever the device has room for.
+//! A request that has begun at a gate goes on when its answer comes: not behind those that have not begun, and also if the device has no room.
 
 mod common;
 use common::*;

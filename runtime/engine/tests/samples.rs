@@ -1,4 +1,4 @@
-//! Figures of all cores, for whoever asks: what copying them takes is the asker's on each core, and nobody else's.
+//! Figures of all cores, for any asker: copying them is on the asker's bill on each core, and on no other bill.
 
 mod common;
 use common::*;
@@ -7,7 +7,7 @@ use gyre_engine::ResourceConfig;
 use gyre_engine::simulate::{Simulator, Stop};
 
 const SAMPLES: u64 = 50;
-/// Each copy looks at the clock where it begins and where it ends, 20 ns each.
+/// Each copy looks at the clock at its beginning and at its end, 20 ns each.
 const COPY_NS_MIN: u64 = 40;
 
 #[test]

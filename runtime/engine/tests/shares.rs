@@ -1,4 +1,4 @@
-//! Shares hold, whatever resource spends them.
+//! Shares hold, no matter which resource spends them.
 
 mod common;
 use common::*;

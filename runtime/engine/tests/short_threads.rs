@@ -82,7 +82,7 @@ fn linux() -> Vec<ResourceConfig> {
     vec![ResourceConfig::new("linux")]
 }
 
-/// The same on a machine that is there.
+/// Runs it on a machine that is there.
 fn seconds_of(
     engine: &'static Engine,
     seed: u64,

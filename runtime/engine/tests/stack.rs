@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 protocol! {
     /// Goes down and keeps stack meanwhile.
     pub mod deep {
-        /// Answers the lowest stack position seen.
+        /// Returns the lowest stack position seen.
         async fn down(level: u32) -> Result<usize, Nobody>;
     }
 }
 
 struct Deep(OnceLock<deep::Client>, AtomicUsize);
 
-/// Where the stack stands; a local of an async function may lie in its future instead.
+/// Returns the address of the stack; a local of an async function may lie in its future instead.
 #[inline(never)]
 fn stack_position() -> usize {
     let here = 0u8;

@@ -1,4 +1,4 @@
-//! Who becomes due while a program computes is served in time, and the timer is armed for nothing else.
+//! A task that becomes due while a program computes is served in time, and the timer is armed for nothing else.
 
 mod common;
 use common::*;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const US: u64 = 1_000;
-/// As long as the kernel's are where the machine file says nothing else: longer than the engine's default.
+/// A slice as long as the kernel's if the machine file says nothing else: longer than the engine's default.
 const SLICE_NS: u64 = 4_000_000;
 
-/// How late somebody was, ns.
+/// The delays of turns, ns.
 type Times = Arc<Mutex<Vec<u64>>>;
 
 fn machine(cores: usize) -> &'static Engine {

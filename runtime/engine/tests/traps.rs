@@ -1,4 +1,4 @@
-//! Programs that trap all the time: the short way back into them must not make anybody else wait longer.
+//! Programs that trap all the time: the short way back into them must not make others wait longer.
 
 mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! A client that looks at a server's near part spends its turn as a message handled inline would, and only where one would have been.
+//! A client that looks at a server's near part spends its turn as a message handled inline would, and only if one would have been handled so.
 
 mod common;
 use common::*;
@@ -11,9 +11,9 @@ use gyre_object::SpinLock;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What the server shows.
+/// The part that the server shows.
 pub trait Shown: Sync {
-    /// A number, for 500 ns.
+    /// Returns a number, for 500 ns.
     fn look(&'static self) -> u64;
 }
 

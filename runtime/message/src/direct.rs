@@ -110,7 +110,7 @@ pub fn direct_link<R: 'static>(serve: impl Fn(R) -> LocalTask + Send + Sync + 's
 /// When nothing can ever go on: a lost wake-up or a deadlock.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     crate::set_runtime(&DIRECT);
-    // From here on time passes only where all wait: a short sleep must let the others run, however slow the host is.
+    // From here on time passes only while all wait: a short sleep must let the others run, however slow the host is.
     gyre_machine::set_virtual_time(gyre_machine::now());
     let mut future = Box::pin(future);
     let flag = Arc::new(Flag(AtomicBool::new(true)));
@@ -149,7 +149,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// `None` where the task was not woken; else whether it is done.
+/// `None` if the task was not woken; else whether it is done.
 fn poll_task(task: &mut Task) -> Option<bool> {
     if !task.flag.0.swap(false, Ordering::SeqCst) {
         return None;

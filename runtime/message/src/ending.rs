@@ -7,8 +7,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use gyre_object::{SpinLock, budget};
 
-/// Does `then` with what a future comes to, in the turn of who wakes it last, or now where it waits for nothing. For futures that wait for
-/// answers and do nothing else: whoever answers polls it, in the name of whoever that is done for. `then` is short and never waits.
+/// Does `then` with the result of a future, in the turn of the one that wakes it last, or now if it waits for nothing. For futures that wait for
+/// answers and do nothing else: the one that answers polls it, in the name of the activity for which that is done. `then` is short and never waits.
 pub fn ending<F>(future: F, then: impl FnOnce(F::Output) + Send + 'static)
 where
     F: Future + Send + Unpin + 'static,

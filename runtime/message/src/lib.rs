@@ -2,9 +2,9 @@
 //!
 //! A protocol is declared once with [`protocol!`]; that yields the request enum, the server trait, the client and the
 //! dispatcher. A client's method sends at once and returns a [`Call`], a future of the reply; each request carries its typed
-//! [`Reply`] token, and a token dropped unsent answers [`Gone`], so nobody waits for ever.
+//! [`Reply`] token, and a token dropped unsent answers [`Gone`], so no caller waits for ever.
 //!
-//! What stands between a client and a server is a [`Port`]: in the kernel the engine's queues and schedulers, in host tests
+//! Between a client and a server stands a [`Port`]: in the kernel the engine's queues and schedulers, in host tests
 //! [`direct`], which serves at once.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,5 +27,8 @@ pub use ending::ending;
 pub use gyre_object::promise::keep;
 pub use link::{Labels, Link, Port};
 pub use reply::{Answer, Call, Gone, Reply, reply_pair};
-pub use runtime::{Late, Runtime, at_end_of_turn, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, yield_now};
+pub use runtime::{
+    Late, RESIDENT, Runtime, at_end_of_turn, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, spawn_resident,
+    yield_now,
+};
 pub use wait::{WaitQueue, select};

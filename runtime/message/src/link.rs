@@ -1,6 +1,6 @@
 //! The sender's end of a protocol.
 
-/// What the sender says about order and place (paper section III-A).
+/// The sender's wishes about order and place (paper section III-A).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Labels {
     /// Requests with the same affinity label profit from the same core; 0 says nothing. A hint.
@@ -15,7 +15,7 @@ pub trait Port<R>: Send + Sync + 'static {
     fn send(&self, request: R, labels: Labels);
 
     /// Runs `work` inside the sender's turn, stamped and charged as a request of this resource that is handled at once; false, and
-    /// nothing done, where a request would have to wait. `work` looks at what the resource shows to its neighbours and never waits.
+    /// nothing done, if a request would have to wait. `work` looks at what the resource shows to its neighbours and never waits.
     fn visit(&self, labels: Labels, work: &mut dyn FnMut()) -> bool {
         let _ = (labels, work);
         false
@@ -37,22 +37,22 @@ impl<R> Clone for Link<R> {
 impl<R> Copy for Link<R> {}
 
 impl<R> Link<R> {
-    /// A link without labels.
+    /// Makes a link without labels.
     pub fn new(port: &'static dyn Port<R>) -> Link<R> {
         Link { port, labels: Labels::default() }
     }
 
-    /// The same link, whose requests carry these labels.
+    /// Returns a link to the same port, whose requests carry these labels.
     pub fn labelled(self, labels: Labels) -> Link<R> {
         Link { labels, ..self }
     }
 
-    /// Names who answers, whatever the labels: the same number means the same server.
+    /// Returns a number that names the server, for any labels: equal numbers mean one server.
     pub fn server(&self) -> usize {
         core::ptr::from_ref(self.port).cast::<()>().addr()
     }
 
-    /// Does what a request would do without making one; `None` where a request would have to wait. See [`Port::visit`].
+    /// Does what a request would do without making one; `None` if a request would have to wait. See [`Port::visit`].
     #[inline]
     pub fn visit<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let (mut work, mut answer) = (Some(work), None);

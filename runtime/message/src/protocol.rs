@@ -40,23 +40,23 @@ macro_rules! protocol {
             pub struct Client($crate::Link<Request>, $(Option<&'static dyn $near>)?);
 
             impl Client {
-                /// A client that sends through `link`.
+                /// Makes a client that sends through `link`.
                 pub fn new(link: $crate::Link<Request>) -> Client {
                     Client(link, $({ let none: Option<&'static dyn $near> = None; none })?)
                 }
 
-                /// The same client, whose requests carry these labels.
+                /// Returns a client of the same server, whose requests carry these labels.
                 pub fn labelled(self, labels: $crate::Labels) -> Client {
                     Client(self.0.labelled(labels), $({ let near: Option<&'static dyn $near> = self.1; near })?)
                 }
 
                 $(
-                    /// The same client, which may look at this part of the server.
+                    /// Returns a client of the same server, which may look at this part of the server.
                     pub fn with_near(self, near: &'static dyn $near) -> Client {
                         Client(self.0, Some(near))
                     }
 
-                    /// Looks at the server without a message; `None` where it shows nothing or a message would have to wait.
+                    /// Looks at the server without a message; `None` if it shows nothing or a message would have to wait.
                     #[inline]
                     pub fn visit<T>(&self, look: impl FnOnce(&'static dyn $near) -> T) -> Option<T> {
                         let near = self.1?;
@@ -64,7 +64,7 @@ macro_rules! protocol {
                     }
                 )?
 
-                /// Names who answers, whatever the labels: the same number means the same server.
+                /// Returns a number that names the server, for any labels: equal numbers mean one server.
                 pub fn server(&self) -> usize {
                     self.0.server()
                 }
@@ -79,7 +79,7 @@ macro_rules! protocol {
                 )*
             }
 
-            /// Handles one request: runs the server's method and sends its answer, [`crate::Gone`] where that is given up.
+            /// Handles one request: runs the server's method and sends its answer, [`crate::Gone`] if that is given up.
             pub async fn serve<S: Server>(server: &'static S, request: Request) {
                 match request {
                     $(Request::$method { $($arg,)* reply } => $crate::keep(reply, server.$method($($arg),*)).await,)*
@@ -89,7 +89,7 @@ macro_rules! protocol {
             /// The names of the requests.
             pub const NAMES: &[&str] = &[$(stringify!($method)),*];
 
-            /// The name of a request.
+            /// Returns the name of a request.
             pub fn name_of(request: &Request) -> &'static str {
                 match request {
                     $(Request::$method { .. } => stringify!($method),)*

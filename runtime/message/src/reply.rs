@@ -7,13 +7,13 @@ use gyre_object::budget;
 use gyre_object::oneshot::{Receiver, Sender, oneshot};
 use gyre_object::promise::Promise;
 
-/// Who should have answered is gone: it was killed, its queue was full or it dropped the request.
+/// The server that should have answered is gone: it was killed, its queue was full or it dropped the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gone;
 
-/// A type that can say "nobody answers any more".
+/// A type that can say that there is no one left to answer.
 pub trait Answer: Sized {
-    /// The value that a dropped reply token sends.
+    /// Returns the value that a dropped reply token sends.
     fn gone() -> Self;
 }
 
@@ -49,7 +49,7 @@ impl<T: Answer> Reply<T> {
         }
     }
 
-    /// True where the caller has given up; work for it may be dropped.
+    /// Returns true if the caller has given up; work for it may be dropped.
     pub fn is_abandoned(&self) -> bool {
         self.sender.as_ref().is_none_or(Sender::is_closed)
     }

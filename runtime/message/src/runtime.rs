@@ -1,4 +1,4 @@
-//! What handlers may ask of the runtime besides sending messages: tasks, time, a place at the back of the queue.
+//! Requests of handlers to the runtime besides messages: tasks, time, a place at the back of the queue.
 
 use alloc::boxed::Box;
 use core::future::Future;
@@ -6,11 +6,11 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use gyre_account::ActivityId;
-use gyre_object::budget;
+use gyre_object::{Installed, budget};
 
 /// A task of its own, bound to the core that polls it.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
-/// Makes a task on the core where it will live.
+/// Makes a task on the core on which it will live.
 pub type TaskMaker = Box<dyn FnOnce() -> LocalTask + Send>;
 
 /// The engine, or a fake of it.
@@ -23,7 +23,7 @@ pub trait Runtime: Sync {
     fn wake_at(&self, deadline_cycles: u64, waker: Waker) -> u64;
     /// Forgets a timer; harmless if it has fired.
     fn cancel_wake(&self, timer: u64);
-    /// Notes work for the end of the turn that this core serves, once however often it is noted; false where it serves nothing.
+    /// Notes work for the end of the turn that this core serves, once however often it is noted; false if it serves nothing.
     fn put_off(&self, _work: &'static dyn Late) -> bool {
         false
     }
@@ -31,32 +31,17 @@ pub trait Runtime: Sync {
 
 /// Work that may wait until the end of a turn, so that it is done once for all that ask for it.
 pub trait Late: Sync {
-    /// Does it. Short; never waits. May come where there is nothing left to do.
+    /// Does it. Short; never waits. May come when there is nothing left to do.
     fn do_late(&self);
 }
 
-#[cfg(target_os = "none")]
-static RUNTIME: gyre_object::SetOnce<&'static dyn Runtime> = gyre_object::SetOnce::new();
-
-#[cfg(not(target_os = "none"))]
-std::thread_local! {
-    // Tests run in threads of one process, each with a runtime of its own.
-    static RUNTIME: core::cell::Cell<Option<&'static dyn Runtime>> = const { core::cell::Cell::new(None) };
+gyre_object::per_instance! {
+    static RUNTIME: Installed<&'static dyn Runtime> = Installed::new();
 }
 
-/// Sets the runtime of this instance (on a host: of this thread). In the kernel only the first call counts.
+/// Sets the runtime of this instance. In the kernel only the first call counts, on a host the last one.
 pub fn set_runtime(runtime: &'static dyn Runtime) {
-    RUNTIME.set(place(runtime));
-}
-
-#[cfg(target_os = "none")]
-fn place(runtime: &'static dyn Runtime) -> &'static dyn Runtime {
-    runtime
-}
-
-#[cfg(not(target_os = "none"))]
-fn place(runtime: &'static dyn Runtime) -> Option<&'static dyn Runtime> {
-    Some(runtime)
+    RUNTIME.set(runtime);
 }
 
 fn with_runtime<T>(ask: impl FnOnce(&'static dyn Runtime) -> T) -> Option<T> {
@@ -74,8 +59,16 @@ pub fn spawn_on(core: usize, activity: ActivityId, maker: TaskMaker) {
     with_runtime(|runtime| runtime.spawn_on(core, activity, maker));
 }
 
+/// The core that an instance always has: no other one is needed to go on.
+pub const RESIDENT: usize = 0;
+
+/// Starts a task of the current activity that may wait for long, on the resident core: it keeps no other core from leaving the instance.
+pub fn spawn_resident<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F + Send + 'static) {
+    spawn_on(RESIDENT, gyre_account::current_activity(), Box::new(move || Box::pin(make())));
+}
+
 /// Does `work` once when this core has served what is ready of the activity whose turn it is, or its turn is over, and before any program runs
-/// here; at once where the core serves nobody. So a device is told once of all requests that were made together.
+/// here; at once if the core serves no activity. So a device is told once of all requests that were made together.
 pub fn at_end_of_turn(work: &'static dyn Late) {
     if with_runtime(|runtime| runtime.put_off(work)) != Some(true) {
         work.do_late();

@@ -17,7 +17,7 @@ struct State {
 /// A waiter's ticket and how to wake it.
 type Waiter = (u64, Waker);
 
-/// Who waits. Most queues have one waiter at a time: that one takes no memory.
+/// The waiters of a queue. Most queues have one waiter at a time: that one takes no memory.
 #[derive(Default)]
 struct Waiters {
     first: Option<Waiter>,
@@ -53,7 +53,7 @@ impl Waiters {
     }
 }
 
-/// Tasks that wait until somebody says that something changed.
+/// Tasks that wait until a change is announced.
 ///
 /// The pattern: take [`WaitQueue::wait`] first, look at the state, then await it; a wake-up in between completes it.
 #[derive(Default)]
@@ -62,12 +62,12 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub const fn new() -> WaitQueue {
         WaitQueue { state: SpinLock::new(State { generation: 0, next_ticket: 0, waiters: Waiters::new() }) }
     }
 
-    /// A future that completes at the next wake-up after this call.
+    /// Returns a future that completes at the next wake-up after this call.
     pub fn wait(&self) -> Wait<'_> {
         let seen = self.state.lock().generation;
         Wait { queue: self, seen, ticket: None, is_put_off: false }
@@ -82,7 +82,7 @@ impl WaitQueue {
         waiters.first.into_iter().chain(waiters.others).for_each(|(_, waker)| waker.wake());
     }
 
-    /// True where nobody is queued.
+    /// Returns true if no task is queued.
     pub fn is_empty(&self) -> bool {
         self.state.lock().waiters.is_empty()
     }
@@ -135,7 +135,7 @@ impl Future for Wait<'_> {
 }
 
 impl Wait<'_> {
-    /// Somebody has woken: true, unless this poll has had its turns. Then the task comes again by a message, behind others.
+    /// The task was woken: true, unless this poll has had its turns. Then the task comes again by a message, behind others.
     fn end(&mut self, context: &Context<'_>) -> Poll<()> {
         self.ticket = None;
         if !budget::take_turn_at(gyre_machine::now()) && !self.is_put_off {
@@ -163,7 +163,7 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Waits for whichever finishes first and drops the other; the first wins where both are ready. What is large is given pinned: it has room
+/// Waits for whichever finishes first and drops the other; the first wins if both are ready. A large future is given pinned: it has room
 /// here as it came and as it is waited for.
 pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
     let mut first = core::pin::pin!(first);

@@ -53,7 +53,7 @@ mod place {
     }
 }
 
-/// Takes a block, aligned to a line of cache, or `None` where there is no memory.
+/// Takes a block, aligned to a line of cache, or `None` if there is no memory.
 #[inline]
 pub fn take_block() -> Option<NonNull<u8>> {
     place::with(|list| match list.first.get() {

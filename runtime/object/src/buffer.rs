@@ -1,4 +1,14 @@
 //! Pages and views of them. Data moves between resources by reference: immutable while shared (decision 7).
+//!
+//! * [`Page`] counts its holders (clones) and, apart from these, the address spaces that show it. The second count
+//!   decides who pays (decision 8).
+//! * A page of a program or a file may be moved to another frame; one that a device or the kernel keeps is
+//!   [`Page::fixed`].
+//! * [`Page::uncleared`] has old contents: it is filled before anybody is shown it.
+//! * [`Bytes`] is a view of a part. Packets, blocks and streams are lists of views; a slice copies no data.
+//!
+//! Contents that programs or devices may change are copied by `read` and `write`; `as_slice` is for pages without a
+//! writer. Dropping the last holder frees the frame and credits its payer.
 
 use alloc::sync::Arc;
 use gyre_machine::{Frame, Like, OutOfMemory, PAGE_BYTES, Pa, Viewing};
@@ -11,15 +21,24 @@ use gyre_machine::{Frame, Like, OutOfMemory, PAGE_BYTES, Pa, Viewing};
 pub struct Page(Arc<Frame>);
 
 impl Page {
-    /// Takes a zeroed page, charged to the current activity.
+    /// Takes a zeroed page, charged to the current activity. It is a program's or a file's, or does not live long: whoever keeps it for good
+    /// takes a [`Page::fixed`], or the memory around it cannot leave the instance.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn zeroed() -> Result<Page, OutOfMemory> {
+        Frame::allocate_movable(0).map(|frame| Page(Arc::new(frame)))
+    }
+
+    /// Takes a zeroed page that stays where it is as long as the instance lives: a device's, or one of the kernel's own.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn fixed() -> Result<Page, OutOfMemory> {
         Frame::allocate(0).map(|frame| Page(Arc::new(frame)))
     }
 
-    /// Takes a page with whatever was in it before, of anybody: nobody is shown it before all of its bytes were written.
+    /// Takes a page with old contents, of any activity: no program is shown it before all of its bytes were written.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -32,10 +51,10 @@ impl Page {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn zeroed_run(order: u8) -> Result<Page, OutOfMemory> {
-        Frame::allocate(order).map(|frame| Page(Arc::new(frame)))
+        Frame::allocate_movable(order).map(|frame| Page(Arc::new(frame)))
     }
 
-    /// A frame as a counted page.
+    /// Makes a frame as a counted page.
     pub fn of(frame: Frame) -> Page {
         Page(Arc::new(frame))
     }
@@ -43,13 +62,13 @@ impl Page {
     /// Cuts a run into single pages, in order.
     ///
     /// # Errors
-    /// The page itself where somebody else holds it too.
+    /// The page itself if another holder has it too.
     pub fn split(self) -> Result<impl Iterator<Item = Page>, Page> {
         let frame = Arc::try_unwrap(self.0).map_err(Page)?;
         Ok(frame.split().map(|frame| Page(Arc::new(frame))))
     }
 
-    /// The physical address, for page tables and devices. Whoever uses it keeps a clone of the page meanwhile.
+    /// Returns the physical address, for page tables and devices. Its user keeps a clone of the page meanwhile.
     pub fn pa(&self) -> Pa {
         self.0.pa()
     }
@@ -64,7 +83,7 @@ impl Page {
         false
     }
 
-    /// True while somebody else holds it too.
+    /// True while another holder has it too.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -89,31 +108,31 @@ impl Page {
         self.0.leave_now(viewer);
     }
 
-    /// Comes or goes as the last page of a viewing did: true, and done, where it is like that one. See [`Viewing::note`].
+    /// Comes or goes as the last page of a viewing did: true, and done, if it is like that one. See [`Viewing::note`].
     #[inline(always)]
     pub fn pass_like(&self, like: Like) -> bool {
         self.0.pass_like(like)
     }
 
-    /// As [`Page::enter`] where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
+    /// As [`Page::enter`] if no viewer shows it and `viewer` pays already; false, and nothing done, if that is not so.
     #[inline]
     pub fn enter_own(&self, viewer: u32) -> bool {
         self.0.enter_own(viewer)
     }
 
-    /// As [`Page::leave`] where it is the last one, who goes on paying; false, and nothing done, where that is not so.
+    /// As [`Page::leave`] if it is the last one, who goes on paying; false, and nothing done, if that is not so.
     #[inline]
     pub fn leave_last(&self) -> bool {
         self.0.leave_last()
     }
 
-    /// How many address spaces show it: caches, views and kernel objects that hold it do not count.
+    /// Returns how many address spaces show it: caches, views and kernel objects that hold it do not count.
     #[inline]
     pub fn mappings(&self) -> u32 {
         self.0.mappings()
     }
 
-    /// A program may write it from now on, and nobody else sees that: it is no file's any more, whoever else comes to hold it.
+    /// A program may write it from now on, and no other program sees that: it is no file's any more, also if others come to hold it.
     #[inline]
     pub fn note_own(&self) {
         self.0.note_own();
@@ -125,12 +144,12 @@ impl Page {
         self.0.is_own()
     }
 
-    /// Who pays for it, in the memory meter's words; `None` where nobody does.
+    /// Returns the activity that pays for it, in the memory meter's words; `None` if no activity does.
     pub fn owner(&self) -> Option<u32> {
         self.0.owner()
     }
 
-    /// How many hold it.
+    /// Returns how many hold it.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }
@@ -145,44 +164,49 @@ impl Page {
         self.0.write_shared(offset, from)
     }
 
-    /// Copies to `offset` from `start` of another page; returns the bytes copied, fewer where one ends.
+    /// Copies to `offset` from `start` of another page; returns the bytes copied, fewer if one ends.
     #[inline]
     pub fn copy_from(&self, offset: usize, from: &Page, start: usize, count: usize) -> usize {
         self.0.copy_from(offset, &from.0, start, count)
     }
 
-    /// The same within the first [`PAGE_BYTES`] of both.
+    /// Copies as `copy_from` does, within the first [`PAGE_BYTES`] of both.
     #[inline]
     pub fn copy_page(&self, offset: usize, from: &Page, start: usize, count: usize) -> usize {
         self.0.copy_page(offset, &from.0, start, count)
     }
 
-    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` where it does not fit.
+    /// Replaces an aligned word in one step if it still is `expected`; answers whether it was, or `None` if it does not fit.
     pub fn compare_exchange_u32(&self, offset: usize, expected: u32, new: u32) -> Option<Result<u32, u32>> {
         self.0.compare_exchange_u32(offset, expected, new)
     }
 
-    /// A new page with the same contents (copy-on-write).
+    /// Returns the first of the aligned words at `from`, `from + stride` and so on that is `wanted`; `None` if none in the page is.
+    pub fn find_u32(&self, from: usize, stride: usize, wanted: u32) -> Option<usize> {
+        self.0.find_u32(from, stride, wanted)
+    }
+
+    /// Returns a new page with the same contents (copy-on-write).
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn copy(&self) -> Result<Page, OutOfMemory> {
-        let mut frame = Frame::allocate(self.len().trailing_zeros() as u8 - PAGE_BYTES.trailing_zeros() as u8)?;
+        let mut frame = Frame::allocate_movable(self.len().trailing_zeros() as u8 - PAGE_BYTES.trailing_zeros() as u8)?;
         self.0.read_shared(0, frame.as_mut_slice());
         Ok(Page(Arc::new(frame)))
     }
 
-    /// The contents, for resources that know that nobody writes to it (packets received, cached blocks held immutable).
+    /// Borrows the contents, for resources that know that there is no writer (packets received, cached blocks held immutable).
     pub fn as_slice(&self) -> &[u8] {
         self.0.as_slice()
     }
 
-    /// The contents, to fill them; `None` while somebody else holds the page too.
+    /// Borrows the contents, to fill them; `None` while another holder has the page too.
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         Arc::get_mut(&mut self.0).map(Frame::as_mut_slice)
     }
 
-    /// True where both are the same page.
+    /// Returns true if both are the same page.
     pub fn same(&self, other: &Page) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -197,7 +221,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// A view of `len` bytes from `start`, cut at the page's end.
+    /// Makes a view of `len` bytes from `start`, cut at the page's end.
     #[inline]
     pub fn new(page: Page, start: usize, len: usize) -> Bytes {
         let start = start.min(page.len());
@@ -226,17 +250,17 @@ impl Bytes {
         self.len == 0
     }
 
-    /// The page and the offset of the first byte in it.
+    /// Returns the page and the offset of the first byte in it.
     pub fn location(&self) -> (&Page, usize) {
         (&self.page, self.start)
     }
 
-    /// The address of the first byte, for a device.
+    /// Returns the address of the first byte, for a device.
     pub fn pa(&self) -> Pa {
         Pa(self.page.pa().0 + self.start as u64)
     }
 
-    /// The view from `from` to `to` of this view; cut where that lies beyond it.
+    /// Returns the view from `from` to `to` of this view; cut if that lies beyond it.
     #[inline]
     pub fn slice(&self, from: usize, to: usize) -> Bytes {
         let to = to.min(self.len);
@@ -244,7 +268,7 @@ impl Bytes {
         Bytes { page: self.page.clone(), start: self.start + from, len: to - from }
     }
 
-    /// The contents.
+    /// Returns the contents.
     pub fn as_slice(&self) -> &[u8] {
         self.page.as_slice().get(self.start..self.start + self.len).unwrap_or(&[])
     }

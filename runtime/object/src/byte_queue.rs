@@ -12,7 +12,7 @@ struct Segment {
     page: Page,
     start: usize,
     end: usize,
-    /// True where the page is the queue's own, so that more may be written behind `end`.
+    /// True if the page is the queue's own, so that more may be written behind `end`.
     own: bool,
 }
 
@@ -24,12 +24,12 @@ pub struct ByteQueue {
 }
 
 impl ByteQueue {
-    /// Bytes queued.
+    /// Returns the bytes that are queued.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// True where nothing is queued.
+    /// Returns true if nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -46,7 +46,7 @@ impl ByteQueue {
         let (head, tail) = data.split_at(room.min(data.len()));
         let mut fresh = Vec::new();
         for part in tail.chunks(PAGE_BYTES) {
-            let page = Page::zeroed()?;
+            let page = Page::fixed()?;
             page.write(0, part);
             fresh.push(Segment { page, start: 0, end: part.len(), own: true });
         }
@@ -75,7 +75,7 @@ impl ByteQueue {
         }
     }
 
-    /// Adds a view to the end: copied behind what the last own page holds where it fits there, else by reference.
+    /// Adds a view to the end: copied behind the contents of the last own page if it fits there, else by reference.
     ///
     /// # Errors
     /// [`OutOfMemory`]; then nothing was added.
@@ -144,8 +144,8 @@ impl ByteQueue {
         views
     }
 
-    /// Forgets a front segment that is used up, or recycles it where it is the last and the queue's own.
-    /// False where nothing is left to read.
+    /// Forgets a front segment that is used up, or recycles it if it is the last and the queue's own.
+    /// False if nothing is left to read.
     fn drop_empty_front(&mut self) -> bool {
         let is_last = self.segments.len() == 1;
         let Some(front) = self.segments.front_mut() else {

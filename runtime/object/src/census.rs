@@ -1,4 +1,4 @@
-//! Counts of objects by type, where they are made all over and no pool bounds them (V12): each holds a [`Counter`] and is counted
+//! Counts of objects by type, if they are made all over and no pool bounds them: each holds a [`Counter`] and is counted
 //! out when it is dropped.
 
 use crate::pool::{Counted, PoolStatistics};

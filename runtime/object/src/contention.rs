@@ -1,9 +1,9 @@
-//! Contention by type of what locks protect: for locks of objects that come and go, which nobody lists one by one.
+//! Contention by the type of the protected value: for locks of objects that come and go, which are not listed one by one.
 //!
-//! Written only where somebody had to wait, so that it costs nothing where nobody does.
+//! It is written only when a core had to wait, so it costs nothing without waits.
 
-use crate::SetOnce;
 use crate::lock::LockProfile;
+use crate::{SetOnce, per_instance};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Types that are told apart; what comes later is counted together.
@@ -31,10 +31,12 @@ impl Entry {
     }
 }
 
-static TABLE: [Entry; TYPES_MAX] = [const { Entry::new() }; TYPES_MAX];
-static REST: Entry = Entry::new();
+per_instance! {
+    static TABLE: [Entry; TYPES_MAX] = [const { Entry::new() }; TYPES_MAX];
+    static REST: Entry = Entry::new();
+}
 
-/// Counts that somebody waited so long for a lock of this type.
+/// Counts that a core waited so long for a lock of this type.
 #[cold]
 pub(crate) fn count<T: ?Sized>(waited_cycles: u64) {
     let entry = entry(core::any::type_name::<T>());
@@ -43,17 +45,19 @@ pub(crate) fn count<T: ?Sized>(waited_cycles: u64) {
 }
 
 fn entry(name: &'static str) -> &'static Entry {
-    TABLE.iter().find(|entry| entry.is_of(name)).unwrap_or(&REST)
+    let rest: &'static Entry = &REST;
+    TABLE.iter().find(|entry| entry.is_of(name)).unwrap_or(rest)
 }
 
-/// How often, and how long, somebody waited for locks of each type. How often they were taken is counted by each lock itself, not here: 0.
+/// Lists how often, and how long, cores waited for locks of each type. Each lock itself counts how often it was taken, so that is 0 here.
 pub(crate) fn by_type() -> impl Iterator<Item = (&'static str, LockProfile)> {
     let profile = |entry: &'static Entry| {
         let contended = entry.contended.load(Ordering::Relaxed);
         let waited_cycles = entry.waited_cycles.load(Ordering::Relaxed);
         (entry.name.get().unwrap_or(OTHERS), LockProfile { taken: 0, contended, waited_cycles })
     };
-    TABLE.iter().chain([&REST]).map(profile).filter(|(_, profile)| profile.contended > 0)
+    let rest: &'static Entry = &REST;
+    TABLE.iter().chain([rest]).map(profile).filter(|(_, profile)| profile.contended > 0)
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
-//! What locks this core holds, of each class. The engine never starts a handler inside a sender that holds one (the handler might want
+//! Counts of the locks that this core holds, by class. The engine never starts a handler inside a sender that holds one (the handler might want
 //! the same lock), and reports a task that suspends with one.
 //!
 //! There is no list of held locks: each lock's word names the core that holds it and that core's generation, which is over once the work
 //! that held them was given up ([`give_up_locks`]). So such locks stay closed for ever, and who waits for one can see that.
 
 use core::marker::PhantomData;
+use gyre_machine::LockWeight;
 
 /// Whose data a lock protects: what a failure under it may have left half changed.
-pub trait Class: 'static {
-    /// What one held lock of the class adds to a core's count.
-    #[doc(hidden)]
-    const WEIGHT: u32;
-}
+pub trait Class: LockWeight + 'static {}
 
 /// Data of the machine, or of several tenants.
 pub struct OfMachine(PhantomData<()>);
@@ -24,13 +21,16 @@ pub struct OfObject(PhantomData<()>);
 const BITS: u32 = 10;
 const FIELD: u32 = (1 << BITS) - 1;
 
-impl Class for OfMachine {
+impl Class for OfMachine {}
+impl LockWeight for OfMachine {
     const WEIGHT: u32 = 1;
 }
-impl Class for OfTenant {
+impl Class for OfTenant {}
+impl LockWeight for OfTenant {
     const WEIGHT: u32 = 1 << BITS;
 }
-impl Class for OfObject {
+impl Class for OfObject {}
+impl LockWeight for OfObject {
     const WEIGHT: u32 = 1 << (2 * BITS);
 }
 
@@ -45,67 +45,23 @@ pub struct Held {
     pub of_object: u32,
 }
 
+/// The words of the core's block.
 #[cfg(target_os = "none")]
 mod place {
-    use core::sync::atomic::{AtomicU32, Ordering};
-    use gyre_machine::{CORES_MAX, core_index};
-
-    /// One line of cache per core, so that no core disturbs another.
-    #[repr(align(64))]
-    struct PerCore {
-        held: AtomicU32,
-        /// The core's index and, above it, its generation, which is not zero.
-        word: AtomicU32,
-    }
-
-    const GENERATION: u32 = CORES_MAX as u32;
-    static CORES: [PerCore; CORES_MAX] = {
-        let mut cores = [const { PerCore { held: AtomicU32::new(0), word: AtomicU32::new(0) } }; CORES_MAX];
-        let mut core = 0;
-        while core < CORES_MAX {
-            cores[core] = PerCore { held: AtomicU32::new(0), word: AtomicU32::new(GENERATION | core as u32) };
-            core += 1;
-        }
-        cores
+    use gyre_machine::LockWeight;
+    pub(super) use gyre_machine::{
+        change_lock_word as next_generation, clear_held_locks as clear, discount_held as leave, held_locks as get,
+        lock_word as word,
     };
 
-    #[inline]
-    fn here() -> &'static PerCore {
-        &CORES[core_index()]
-    }
-
-    #[inline]
-    pub(super) fn get() -> u32 {
-        here().held.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn clear() {
-        here().held.store(0, Ordering::Relaxed);
-    }
-
-    /// Changes the count and answers the word. Only this core writes its counter, so a load and a store will do.
-    #[inline]
-    pub(super) fn add(weight: u32) -> u32 {
-        let here = here();
-        here.held.store(here.held.load(Ordering::Relaxed).wrapping_add(weight), Ordering::Relaxed);
-        here.word.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn word() -> u32 {
-        here().word.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn next_generation() {
-        let core = core_index() as u32;
-        let next = here().word.load(Ordering::Relaxed).wrapping_add(GENERATION);
-        // Generation zero would make the first core's word that of an open lock.
-        here().word.store(if next == core { GENERATION | core } else { next }, Ordering::Release);
+    #[inline(always)]
+    pub(super) fn enter<W: LockWeight>() -> u32 {
+        gyre_machine::count_held::<W>();
+        word()
     }
 
     pub(super) fn is_over(word: u32) -> bool {
-        CORES[word as usize & (CORES_MAX - 1)].word.load(Ordering::Acquire) != word
+        gyre_machine::lock_word_of(word) != word
     }
 }
 
@@ -113,6 +69,7 @@ mod place {
 mod place {
     use core::cell::Cell;
     use core::sync::atomic::{AtomicU32, Ordering};
+    use gyre_machine::LockWeight;
     use std::sync::Mutex;
     use std::vec::Vec;
 
@@ -135,9 +92,14 @@ mod place {
     }
 
     #[inline]
-    pub(super) fn add(weight: u32) -> u32 {
-        HELD.set(HELD.get().wrapping_add(weight));
+    pub(super) fn enter<W: LockWeight>() -> u32 {
+        HELD.set(HELD.get().wrapping_add(W::WEIGHT));
         WORD.get()
+    }
+
+    #[inline]
+    pub(super) fn leave<W: LockWeight>() {
+        HELD.set(HELD.get().wrapping_sub(W::WEIGHT));
     }
 
     #[inline]
@@ -158,40 +120,45 @@ mod place {
 /// Counts a lock taken; answers the word that it gets.
 #[inline]
 pub(crate) fn enter<C: Class>() -> u32 {
-    place::add(C::WEIGHT)
+    place::enter::<C>()
 }
 
 /// Counts a lock released.
 #[inline]
 pub(crate) fn leave<C: Class>() {
-    place::add(C::WEIGHT.wrapping_neg());
+    place::leave::<C>();
 }
 
-/// The word of the locks that this core takes now; not zero.
+/// Returns the word of the locks that this core takes now; not zero.
 #[inline]
 pub(crate) fn word() -> u32 {
     place::word()
 }
 
-/// True where the work that held a lock with this word was given up.
+/// Returns true if the work that held a lock with this word was given up.
 pub(crate) fn is_over(word: u32) -> bool {
     word != 0 && place::is_over(word)
 }
 
-/// Between messages no lock is held: whatever a handler has left counted (it suspended with a guard, a mistake) is forgotten, so that
-/// it disturbs nobody else.
+/// Returns the core that a word is of.
+pub(crate) fn core_of(word: u32) -> u32 {
+    word & (gyre_machine::CORES_MAX as u32 - 1)
+}
+
+/// Between messages no lock is held: a count that a handler has left (it suspended with a guard, a mistake) is forgotten, so that
+/// it disturbs no other work.
 #[inline]
 pub fn forget_locks_held() {
     place::clear();
 }
 
-/// How many locks this core holds now; exact only as to whether it is none.
+/// Returns how many locks this core holds now; exact only as to whether it is none.
 #[inline]
 pub fn locks_held() -> u32 {
     place::get()
 }
 
-/// The locks that this core holds now, by class.
+/// Returns the locks that this core holds now, by class.
 pub fn locks_by_class() -> Held {
     let held = place::get();
     Held { of_machine: held & FIELD, of_tenant: held >> BITS & FIELD, of_object: held >> (2 * BITS) & FIELD }

@@ -1,14 +1,25 @@
 //! A lock for short critical sections, which counts how often it was taken and waited for (paper section III, V12).
 //!
 //! Kernel code runs with interrupts off and handlers never suspend while holding a guard, so a holder is always running.
+//!
+//! Three classes say what a failure under the lock ends: [`SpinLock`] the machine, [`TenantLock`] the tenant,
+//! [`ObjectLock`] the process, while the object stays closed (decision 14).
+//!
+//! * A guard never lives across an `.await`, and a holder never waits for anything but another lock.
+//! * States of the word: open, held by a core, lost (the work that held it was given up).
+//! * A core that waits looks without taking the line, and fails after `PATIENCE_MS` if the holder does not come to its
+//!   end.
+//!
+//! Counts are written by the holder, so they cost no shared line of their own.
 
 use crate::held::{Class, OfMachine, OfObject, OfTenant};
+use crate::patience::Patience;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How often a lock was taken, and how often somebody had to wait for it.
+/// The number of times that a lock was taken, and of times that a core had to wait for it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LockProfile {
     /// Times taken.
@@ -60,24 +71,26 @@ impl<T, C: Class> Lock<T, C> {
 }
 
 impl<T: ?Sized, C: Class> Lock<T, C> {
-    /// Waits until the lock is free and takes it. Never call while holding a guard of the same lock.
+    /// Waits until the lock is free and takes it.
     ///
     /// # Panics
-    /// Where the work that held it was given up: then who wants it is given up too.
+    /// When it would wait for ever: the work that held it was given up, this core itself holds it, or its holder does not give it
+    /// up within [`PATIENCE_MS`](crate::patience::PATIENCE_MS).
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T, C> {
-        gyre_machine::safe_point();
-        gyre_machine::check_stack();
+        gyre_machine::failure_point();
         let word = crate::held::enter::<C>();
-        if !self.try_take(word) && self.wait(word).is_err() {
+        if !self.try_take(word)
+            && let Err(never) = self.wait(word)
+        {
             crate::held::leave::<C>();
-            lost::<T>();
+            fail::<T>(never);
         }
         self.note_taken();
         LockGuard { lock: self }
     }
 
-    /// The same for who must go on; `None` where the work that held it was given up.
+    /// Takes the lock for work that must go on; `None` if the lock will never open.
     pub fn lock_unless_lost(&self) -> Option<LockGuard<'_, T, C>> {
         let word = crate::held::enter::<C>();
         if !self.try_take(word) && self.wait(word).is_err() {
@@ -94,12 +107,12 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
     }
 
     #[cold]
-    fn wait(&self, word: u32) -> Result<(), Lost> {
+    fn wait(&self, word: u32) -> Result<(), Never> {
         let since = gyre_machine::now();
         while !self.try_take(word) {
-            self.wait_until_open()?;
+            self.wait_until_open(word)?;
         }
-        // The lock is ours now: nobody else writes these.
+        // The lock is ours now: no other core writes these.
         let waited = gyre_machine::now().wrapping_sub(since);
         crate::contention::count::<T>(waited);
         self.contended.store(self.contended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -107,12 +120,15 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
         Ok(())
     }
 
-    /// Only looks, which takes the line from nobody, until the lock is open.
-    fn wait_until_open(&self) -> Result<(), Lost> {
+    /// Only looks, which takes the line from no core, until the lock is open.
+    fn wait_until_open(&self, word: u32) -> Result<(), Never> {
+        let mut patience = Patience::new();
         loop {
             match self.holder.load(Ordering::Relaxed) {
                 OPEN => return Ok(()),
-                holder if crate::held::is_over(holder) => return Err(Lost),
+                holder if holder == word => return Err(Never::Ours),
+                holder if crate::held::is_over(holder) => return Err(Never::Lost),
+                holder if patience.is_over(crate::held::core_of(holder)) => return Err(Never::Late { holder }),
                 _ => core::hint::spin_loop(),
             }
         }
@@ -141,22 +157,36 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
         }
     }
 
-    /// The value, where the borrow checker already knows that nobody else has it.
+    /// Borrows the value, if the borrow checker already knows that there is no other reference.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 }
 
-/// The work that held a lock was given up.
-struct Lost;
+/// Why a lock will never open for who wants it.
+enum Never {
+    /// The work that held it was given up.
+    Lost,
+    /// The core that wants it holds it: the trace of the failure shows both places.
+    Ours,
+    /// Another core holds it and does not come to the end of its work: it may want what this one holds.
+    Late { holder: u32 },
+}
 
 #[cold]
 #[inline(never)]
-fn lost<T: ?Sized>() -> ! {
-    panic!("work that failed held a lock of {} that is wanted now", core::any::type_name::<T>())
+fn fail<T: ?Sized>(never: Never) -> ! {
+    let of = core::any::type_name::<T>();
+    match never {
+        Never::Lost => panic!("work that failed held a lock of {of} that is wanted now"),
+        Never::Ours => panic!("a lock of {of} is wanted by the core that holds it"),
+        Never::Late { holder } => {
+            panic!("a lock of {of} does not open; core {} holds it", crate::held::core_of(holder))
+        }
+    }
 }
 
-/// A lock that can tell how often it was taken, whatever it protects.
+/// A lock that can tell how often it was taken, for any protected value.
 pub trait Profiled: Sync {
     /// How often it was taken and waited for.
     fn lock_profile(&self) -> LockProfile;
@@ -182,14 +212,14 @@ pub struct LockGuard<'a, T: ?Sized, C: Class = OfMachine> {
 impl<T: ?Sized, C: Class> Deref for LockGuard<'_, T, C> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: this guard holds the lock, so nobody else has a reference.
+        // SAFETY: this guard holds the lock, so there is no other reference.
         unsafe { &*self.lock.value.get() }
     }
 }
 
 impl<T: ?Sized, C: Class> DerefMut for LockGuard<'_, T, C> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this guard holds the lock, so nobody else has a reference.
+        // SAFETY: this guard holds the lock, so there is no other reference.
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -218,5 +248,43 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(*lock.lock(), 2000);
+    }
+
+    /// Takes one lock, waits for the other core, and wants the other lock; says what it failed with, if it did.
+    fn cross(mine: &SpinLock<u32>, other: &SpinLock<u32>, both: &std::sync::Barrier) -> Option<std::string::String> {
+        let work = || {
+            let _held = mine.lock();
+            both.wait();
+            *other.lock() += 1;
+        };
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).err()?;
+        Some(failed.downcast::<std::string::String>().map(|said| *said).unwrap_or_default())
+    }
+
+    #[test]
+    fn two_cores_that_want_each_others_lock_do_not_wait_for_ever() {
+        let (first, second, both) = (SpinLock::new(0u32), SpinLock::new(0u32), std::sync::Barrier::new(2));
+        let said = std::thread::scope(|threads| {
+            let one = threads.spawn(|| cross(&first, &second, &both));
+            let two = threads.spawn(|| cross(&second, &first, &both));
+            [one.join().unwrap(), two.join().unwrap()]
+        });
+        let failed: std::vec::Vec<_> = said.iter().flatten().collect();
+        assert!(!failed.is_empty() && failed.iter().all(|said| said.contains("does not open; core")), "{said:?}");
+        // What failed gave its lock back here, where work is unwound: the other one came to its end.
+        assert_eq!(*first.lock() + *second.lock(), 2 - failed.len() as u32);
+    }
+
+    #[test]
+    fn who_holds_a_lock_and_wants_it_again_fails_and_does_not_wait() {
+        let lock = SpinLock::new(0u32);
+        let held = lock.lock();
+        let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.lock())));
+        let said = again.unwrap_err().downcast::<std::string::String>().unwrap();
+        assert!(said.contains("wanted by the core that holds it"), "{said}");
+        assert!(lock.lock_unless_lost().is_none());
+        assert_eq!(crate::held::locks_held(), 1);
+        drop(held);
+        assert!(lock.try_lock().is_some());
     }
 }

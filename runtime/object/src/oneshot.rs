@@ -1,6 +1,6 @@
 //! One value from a sender to a receiver, once: what replies are made of.
 //!
-//! One block of memory, one locked instruction where the value is there before anybody waits for it, three where somebody does.
+//! One block of memory, one locked instruction if the value is there before its receiver waits for it, three if the receiver waits.
 //! ```text
 //!             receiver registers            sender sends
 //!   EMPTY ------------------------> WAITING ------------> BUSY (takes the waker) --> SENT
@@ -19,7 +19,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 use core::task::{Context, Poll, Waker};
 
-/// Nobody has done anything.
+/// Neither end has done anything.
 const EMPTY: u8 = 0;
 /// The waker is there.
 const WAITING: u8 = 1;
@@ -62,7 +62,7 @@ impl<T> Slot<T> {
     }
 
     /// # Safety
-    /// Nobody else uses the slot any more, and neither waker nor value is in it.
+    /// Neither end uses the slot any more, and neither waker nor value is in it.
     unsafe fn free(slot: NonNull<Slot<T>>) {
         match Self::FITS {
             // SAFETY: made by `make` from a block; the caller says that it is the last.
@@ -106,7 +106,7 @@ impl<T> Sender<T> {
         unsafe { &(*self.slot.as_ptr()).state }
     }
 
-    /// True where nobody will take the value.
+    /// Returns true if no receiver will take the value.
     pub fn is_closed(&self) -> bool {
         self.state().load(Ordering::Acquire) == CLOSED
     }
@@ -115,7 +115,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn send(self, value: T) {
         let slot = self.slot.as_ptr();
-        // SAFETY: the sender alone writes the value, once; nobody reads it before SENT.
+        // SAFETY: the sender alone writes the value, once; it is not read before SENT.
         unsafe { (*(*slot).value.get()).write(value) };
         let sent = self.state().compare_exchange(EMPTY, SENT, Ordering::AcqRel, Ordering::Acquire);
         if let Err(state) = sent {
@@ -144,7 +144,7 @@ impl<T> Sender<T> {
             }
         }
         // The receiver has gone: the value and the slot are ours.
-        // SAFETY: written in `send`; CLOSED says that nobody else looks.
+        // SAFETY: written in `send`; CLOSED says that the other end does not look.
         unsafe { (*(*slot).value.get()).assume_init_drop() };
         // SAFETY: CLOSED says that the receiver is done with the slot, and it took its waker along.
         unsafe { Slot::free(self.slot) };
@@ -157,7 +157,7 @@ impl<T> Receiver<T> {
         unsafe { &(*self.slot.as_ptr()).state }
     }
 
-    /// True where the value is there.
+    /// Returns true if the value is there.
     #[inline]
     pub fn is_sent(&self) -> bool {
         !self.is_done && self.state().load(Ordering::Acquire) == SENT
@@ -185,7 +185,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Takes the waker back, so that it can be replaced or dropped; false where the value came first.
+    /// Takes the waker back, so that it can be replaced or dropped; false if the value came first.
     fn unregister(&self) -> bool {
         let taken = self.state().compare_exchange(WAITING, EMPTY, Ordering::AcqRel, Ordering::Acquire);
         if taken.is_ok() {

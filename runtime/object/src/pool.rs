@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolFull;
 
-/// What a pool has done so far.
+/// Counts of a pool since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolStatistics {
     /// Objects alive.
@@ -40,9 +40,9 @@ impl PoolStatistics {
     }
 }
 
-/// A pool that can tell its counts, whatever it holds.
+/// A pool that can tell its counts, for any type of object.
 pub trait Counted: Sync {
-    /// What it has done so far.
+    /// Its counts since its start.
     fn statistics(&self) -> PoolStatistics;
 }
 
@@ -57,7 +57,7 @@ pub struct Pool<T: 'static> {
     of: PhantomData<fn() -> T>,
 }
 
-/// What the references share: the object, and the duty to count it out when the last one goes.
+/// The part that all references share: the object, and the duty to count it out when the last one goes.
 struct Cell<T: 'static> {
     object: T,
     pool: &'static Pool<T>,
@@ -73,7 +73,7 @@ impl<T> Drop for Cell<T> {
 pub struct Pooled<T: 'static>(Arc<Cell<T>>);
 
 impl<T> Pool<T> {
-    /// An empty pool.
+    /// Makes an empty pool.
     pub const fn new(limit: usize) -> Pool<T> {
         Pool {
             limit,
@@ -116,12 +116,12 @@ impl<T> Counted for Pool<T> {
 }
 
 impl<T> Pooled<T> {
-    /// How many references there are.
+    /// Returns how many references there are.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
-    /// True where both are the same object.
+    /// Returns true if both are the same object.
     pub fn same(&self, other: &Pooled<T>) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -1,6 +1,6 @@
-//! Promises that end with the work that was to keep them, also where that work is given up and nothing of it is dropped.
+//! Promises that end with the work that was to keep them, also if that work is given up and nothing of it is dropped.
 //!
-//! [`Kept`] holds a promise beside the work that makes its value, and notes where while the work is polled. Work that is given up so
+//! [`Kept`] holds a promise beside the work that makes its value, and notes its address while the work is polled. Work that is given up so
 //! leaves a note of the promise of the innermost one; [`end_promise`] takes it from there and drops it.
 
 use core::future::Future;
@@ -8,17 +8,17 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll};
 
-/// A duty to say a value once. What is dropped unkept says that by itself.
+/// A duty to say a value once. A promise that is dropped unkept says that by itself.
 pub trait Promise {
-    /// What is promised.
+    /// The value that is promised.
     type Value;
     /// Says it.
     fn keep(self, value: Self::Value);
 }
 
-/// Where the promise of the work in hand is.
-#[derive(Clone, Copy)]
-pub struct Note(Option<(NonNull<u8>, unsafe fn(NonNull<u8>))>);
+/// The address of the promise of the work in hand: a [`Duty`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Note(Option<NonNull<u8>>);
 
 impl Note {
     /// No promise.
@@ -28,19 +28,16 @@ impl Note {
 #[cfg(target_os = "none")]
 mod place {
     use super::Note;
-    use core::cell::Cell;
-    use gyre_machine::{CORES_MAX, core_index};
+    use core::ptr::{NonNull, null_mut};
 
-    /// One line of cache per core, so that no core disturbs another.
-    #[repr(align(64))]
-    struct PerCore(Cell<Note>);
-    // SAFETY: only its own core touches a place.
-    unsafe impl Sync for PerCore {}
-    static NOTES: [PerCore; CORES_MAX] = [const { PerCore(Cell::new(Note::NONE)) }; CORES_MAX];
+    #[inline(always)]
+    pub(super) fn get() -> Note {
+        Note(NonNull::new(gyre_machine::noted()))
+    }
 
-    #[inline]
-    pub(super) fn replace(note: Note) -> Note {
-        NOTES[core_index()].0.replace(note)
+    #[inline(always)]
+    pub(super) fn set(note: Note) {
+        gyre_machine::note(note.0.map_or(null_mut(), NonNull::as_ptr));
     }
 }
 
@@ -55,15 +52,28 @@ mod place {
     }
 
     #[inline]
-    pub(super) fn replace(note: Note) -> Note {
-        NOTE.replace(note)
+    pub(super) fn get() -> Note {
+        NOTE.get()
+    }
+
+    #[inline]
+    pub(super) fn set(note: Note) {
+        NOTE.set(note);
     }
 }
 
-/// Notes another promise, or none, and answers what was noted before. Who polls work of its own calls this around it.
+/// Returns the promise that is noted now.
+#[inline]
+pub fn noted_promise() -> Note {
+    place::get()
+}
+
+/// Notes another promise, or none, and answers the one noted before. Code that polls work of its own calls this around each poll.
 #[inline]
 pub fn note_promise(note: Note) -> Note {
-    place::replace(note)
+    let before = place::get();
+    place::set(note);
+    before
 }
 
 /// Drops the promise that is noted.
@@ -71,31 +81,39 @@ pub fn note_promise(note: Note) -> Note {
 /// # Safety
 /// The work that was polled when it was noted is never polled or dropped again.
 pub unsafe fn end_promise() {
-    if let Some((promise, end)) = place::replace(Note::NONE).0 {
-        // SAFETY: the note was made by `Kept::poll` with the function for its type, and is taken back before the promise is touched or
-        // moves; the caller says that nobody else does.
-        unsafe { end(promise) }
+    if let Some(duty) = note_promise(Note::NONE).0 {
+        // SAFETY: the note was made by `Kept::poll` of a duty, which begins with the function for its type.
+        let end = unsafe { duty.cast::<unsafe fn(NonNull<u8>)>().read() };
+        // SAFETY: the note is taken back before the promise is touched or moves; the caller says that no other code does.
+        unsafe { end(duty) }
     }
 }
 
 /// # Safety
-/// An `Option<P>` that nobody else uses lies at `promise`.
-unsafe fn end<P>(promise: NonNull<u8>) {
+/// A [`Duty`] of this type that no other code uses lies at `duty`.
+unsafe fn end<P>(duty: NonNull<u8>) {
     // SAFETY: as the caller says.
-    drop(unsafe { promise.cast::<Option<P>>().as_mut() }.take());
+    drop(unsafe { duty.cast::<Duty<P>>().as_mut() }.promise.take());
+}
+
+/// A promise, behind the function that drops it: so one word tells of both.
+#[repr(C)]
+struct Duty<P> {
+    end: unsafe fn(NonNull<u8>),
+    promise: Option<P>,
 }
 
 /// Work, and the promise of what it makes.
 #[must_use = "runs only when awaited"]
 pub struct Kept<P, F> {
-    promise: Option<P>,
+    duty: Duty<P>,
     work: F,
 }
 
 /// Keeps `promise` with what `work` makes.
 #[inline]
 pub fn keep<P: Promise, F: Future<Output = P::Value>>(promise: P, work: F) -> Kept<P, F> {
-    Kept { promise: Some(promise), work }
+    Kept { duty: Duty { end: end::<P>, promise: Some(promise) }, work }
 }
 
 impl<P: Promise, F: Future<Output = P::Value>> Future for Kept<P, F> {
@@ -104,12 +122,12 @@ impl<P: Promise, F: Future<Output = P::Value>> Future for Kept<P, F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         // SAFETY: nothing is moved out of `work`, which is pinned with us.
         let this = unsafe { self.get_unchecked_mut() };
-        let outer = note_promise(Note(Some((NonNull::from(&mut this.promise).cast(), end::<P>))));
+        let outer = note_promise(Note(Some(NonNull::from(&mut this.duty).cast())));
         // SAFETY: it is pinned as we are, and never moved.
         let answer = unsafe { Pin::new_unchecked(&mut this.work) }.poll(context);
-        note_promise(outer);
+        place::set(outer);
         let Poll::Ready(value) = answer else { return Poll::Pending };
-        if let Some(promise) = this.promise.take() {
+        if let Some(promise) = this.duty.promise.take() {
             promise.keep(value);
         }
         Poll::Ready(())

@@ -3,6 +3,7 @@
 //! Only what lives as long as the instance is registered; registering is for start-up, looking is for the monitor.
 
 use crate::lock::{LockProfile, Profiled, SpinLock};
+use crate::per_instance;
 use crate::pool::{Counted, PoolStatistics};
 use alloc::vec::Vec;
 
@@ -11,8 +12,10 @@ struct Entry<T: ?Sized + 'static> {
     what: &'static T,
 }
 
-static LOCKS: SpinLock<Vec<Entry<dyn Profiled>>> = SpinLock::new(Vec::new());
-static POOLS: SpinLock<Vec<Entry<dyn Counted>>> = SpinLock::new(Vec::new());
+per_instance! {
+    static LOCKS: SpinLock<Vec<Entry<dyn Profiled>>> = SpinLock::new(Vec::new());
+    static POOLS: SpinLock<Vec<Entry<dyn Counted>>> = SpinLock::new(Vec::new());
+}
 
 /// Lists a lock under a name.
 pub fn register_lock(name: &'static str, what: &'static dyn Profiled) {

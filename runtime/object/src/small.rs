@@ -3,7 +3,7 @@
 use crate::{Bytes, Page};
 use gyre_machine::OutOfMemory;
 
-/// Where small copies go. The page is used again from its start once nobody holds any of them.
+/// The page for small copies. It is used again from its start once no copy in it is held.
 #[derive(Default)]
 pub struct SmallCopies {
     page: Option<Page>,
@@ -21,7 +21,7 @@ impl SmallCopies {
         }
         let room = self.page.as_ref().map_or(0, |page| page.len() - self.used);
         if data.len() > room {
-            let page = Page::zeroed()?;
+            let page = Page::fixed()?;
             if data.len() > page.len() {
                 return Bytes::copy_from(data);
             }

@@ -99,7 +99,7 @@ proptest! {
         }
     }
 
-    /// Bandwidth servers: clients that keep to Q per T get it by their deadlines whatever a greedy one does.
+    /// Checks bandwidth servers: clients that keep to Q per T get it by their deadlines, even beside a greedy one.
     #[test]
     fn a_greedy_server_makes_nobody_else_late(
         servers in prop::collection::vec((1u64..5, 5u64..60), 1..6),

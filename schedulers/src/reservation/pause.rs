@@ -1,11 +1,11 @@
 //! A pause before a device for clients with a limit, after one without a limit was served.
 //!
-//! A program that syncs sends its next request as soon as it has the answer to the last one. Who is bounded anyhow and begins in between
-//! costs it the whole time of a request that the device does not interrupt, at each step of the sync. So who has a limit waits until
-//! those without one have been silent for a while, but never for long: it gets what its limit says, a little later.
-//! As "anticipatory scheduling" (Iyer, Druschel, 2001), for the bounded only.
+//! A program that syncs sends its next request as soon as it has the answer to the last one. If a bounded client
+//! begins in between, each step of the sync waits for a whole request, which the device does not interrupt. So
+//! clients with a limit wait until those without one have been silent for a while, but never for long: they get what
+//! their limit says, a little later. As "anticipatory scheduling" (Iyer, Druschel, 2001), for the bounded only.
 
-/// As long as those without a limit take from one request's answer to the next request, ns.
+/// The time that clients without a limit take from one request's answer to the next request, ns.
 const SILENCE_NS: u64 = 2_000_000;
 /// The longest time that a client waits for silence, ns: as a sync of some steps takes.
 const PATIENCE_NS: u64 = 20_000_000;
@@ -38,7 +38,7 @@ impl Pause {
         self.until_ns.clamp(due_ns, Pause::latest_ns(due_ns))
     }
 
-    /// Returns when such a client is served whatever the others do.
+    /// Returns the latest time at which such a client is served, under any load.
     pub fn latest_ns(due_ns: u64) -> u64 {
         due_ns.saturating_add(PATIENCE_NS)
     }

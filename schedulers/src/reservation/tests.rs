@@ -112,7 +112,7 @@ fn what_a_client_gets_by_share_does_not_count_towards_its_reservation() {
     assert!(bench.share(0) >= 5990, "{:?}", bench.used);
 }
 
-/// What the property draws for a client: weight, reservation and limit in percent, cost, burst.
+/// The property's draw for a client: weight, reservation and limit in percent, cost, burst.
 type Drawn = (u32, u64, Option<u64>, u64, u64);
 
 fn drawn_clients() -> impl Strategy<Value = Vec<Drawn>> {
@@ -120,7 +120,7 @@ fn drawn_clients() -> impl Strategy<Value = Vec<Drawn>> {
     prop::collection::vec(client, 1..7)
 }
 
-/// Makes parameters of what was drawn, as far as the capacity allows; limits are relative to reservations.
+/// Makes parameters of the draw, as far as the capacity allows; limits are relative to reservations.
 fn feasible(clients: &[Drawn]) -> Vec<ClientParams> {
     let mut promised = 0;
     let feasible = |&(weight, reservation, above, _, burst): &Drawn| {
@@ -133,44 +133,56 @@ fn feasible(clients: &[Drawn]) -> Vec<ClientParams> {
 }
 
 proptest! {
-    /// Over any interval of a backlogged client at least reservation * (t - (sum of the others' L + the largest) / C) - 2 L,
-    /// and at most max(burst, L) + limit * t + L.
     #[test]
     fn reservations_are_met_and_limits_kept(clients in drawn_clients()) {
-        let all = feasible(&clients);
-        let cost = |client: u32| clients[client as usize].3;
-        let costs: u64 = clients.iter().map(|client| client.3).sum();
-        let mut bench = bench(&all);
-        // Largest value so far of served - reservation * t, and smallest of served - limit * t, in units of 1e-9: what comes
-        // after is measured from there, so the bounds hold for every interval that ends now.
-        let (mut most, mut least) = ([0i128; 7], [0i128; 7]);
-        while bench.now_ns < 300_000 {
-            bench.run_until(bench.now_ns + 1, cost);
-            for (client, params) in (0..).zip(&all) {
-                let (at, cost_of_one) = (client as usize, i128::from(cost(client)));
-                let line = |per_s: u64| i128::from(bench.used(client)) * 1_000_000_000 - i128::from(per_s) * i128::from(bench.now_ns);
-                let others = (0..clients.len() as u32).filter(|&other| other != client);
-                let delay = costs - cost(client) + others.map(cost).max().unwrap_or(0);
-                let flows_in = u128::from(params.limit_per_s) * u128::from(delay);
-                if u128::from(params.burst) * 1_000_000_000 >= flows_in {
-                    // A nanosecond of rounding where due times become whole.
-                    let missed = i128::from(params.reservation_per_s) * i128::from(delay + 1);
-                    let promised = most[at] - missed - 2 * cost_of_one * 1_000_000_000;
-                    prop_assert!(line(params.reservation_per_s) >= promised, "client {client}: {:?}", bench.used);
-                    most[at] = most[at].max(line(params.reservation_per_s));
-                }
-                if params.limit_per_s != 0 {
-                    let bucket = cost_of_one.max(i128::from(params.burst)) + cost_of_one;
-                    least[at] = least[at].min(line(params.limit_per_s));
-                    prop_assert!(line(params.limit_per_s) - least[at] <= bucket * 1_000_000_000);
-                }
-            }
-        }
+        check_bounds(&clients)?;
     }
 }
 
-/// Client 0 syncs in four steps of 3 ms, 0.1 ms apart, each 50 ms; client 1 has a limit and always a request of 3 ms. Returns the times of the
-/// syncs in ms, and what client 1 got of the time in percent.
+#[test]
+fn who_comes_from_its_limit_does_not_take_the_turns_of_others() {
+    check_bounds(&[(71, 1, None, 226, 0), (139, 39, Some(1), 122, 217), (128, 24, None, 1, 0)]).unwrap();
+}
+
+/// Checks, over any interval of a backlogged client: at least reservation * (t - (sum of the others' L + the
+/// largest) / C) - 2 L, and at most max(burst, L) + limit * t + L.
+fn check_bounds(clients: &[Drawn]) -> Result<(), TestCaseError> {
+    let all = feasible(clients);
+    let cost = |client: u32| clients[client as usize].3;
+    let costs: u64 = clients.iter().map(|client| client.3).sum();
+    let mut bench = bench(&all);
+    // Largest value so far of served - reservation * t, and smallest of served - limit * t, in units of 1e-9:
+    // later values are measured from there, so the bounds hold for every interval that ends now.
+    let (mut most, mut least) = ([0i128; 7], [0i128; 7]);
+    while bench.now_ns < 300_000 {
+        bench.run_until(bench.now_ns + 1, cost);
+        for (client, params) in (0..).zip(&all) {
+            let (at, cost_of_one) = (client as usize, i128::from(cost(client)));
+            let line = |per_s: u64| {
+                i128::from(bench.used(client)) * 1_000_000_000 - i128::from(per_s) * i128::from(bench.now_ns)
+            };
+            let others = (0..clients.len() as u32).filter(|&other| other != client);
+            let delay = costs - cost(client) + others.map(cost).max().unwrap_or(0);
+            let flows_in = u128::from(params.limit_per_s) * u128::from(delay);
+            if u128::from(params.burst) * 1_000_000_000 >= flows_in {
+                // A nanosecond of rounding, since due times become whole.
+                let missed = i128::from(params.reservation_per_s) * i128::from(delay + 1);
+                let promised = most[at] - missed - 2 * cost_of_one * 1_000_000_000;
+                prop_assert!(line(params.reservation_per_s) >= promised, "client {client}: {:?}", bench.used);
+                most[at] = most[at].max(line(params.reservation_per_s));
+            }
+            if params.limit_per_s != 0 {
+                let bucket = cost_of_one.max(i128::from(params.burst)) + cost_of_one;
+                least[at] = least[at].min(line(params.limit_per_s));
+                prop_assert!(line(params.limit_per_s) - least[at] <= bucket * 1_000_000_000);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Client 0 syncs in four steps of 3 ms, 0.1 ms apart, each 50 ms; client 1 has a limit and always a request of 3 ms.
+/// Returns the times of the syncs in ms, and client 1's part of the time in percent.
 fn syncs_beside(limit_percent: u64) -> (Vec<u64>, u64) {
     let device = Params { metric: Metric::DeviceTimeNs, ..Params::default() };
     let mut bench = Bench::new(policy(device), Metric::DeviceTimeNs);
@@ -192,7 +204,7 @@ fn syncs_beside(limit_percent: u64) -> (Vec<u64>, u64) {
     (syncs, bench.used(1) * 100 / bench.now_ns)
 }
 
-/// Serves whose turn it is for 3 ms; only client 1 is ready again.
+/// Serves the chosen client for 3 ms; only client 1 is ready again.
 fn serve_ms(bench: &mut Bench) -> Option<ClientIndex> {
     let client = bench.choose()?;
     bench.now_ns += 3_000_000;
@@ -203,7 +215,7 @@ fn serve_ms(bench: &mut Bench) -> Option<ClientIndex> {
     Some(client)
 }
 
-/// Lets client 1 do what it may until a time.
+/// Lets client 1 run as far as its limit allows, until a time.
 fn run_until_ns(bench: &mut Bench, until_ns: u64) {
     while bench.now_ns < until_ns {
         if serve_ms(bench).is_some() {

@@ -66,7 +66,7 @@ fn inline_service_needs_tokens() {
 }
 
 proptest! {
-    /// Over any interval of t: served <= max(burst, L) + limit * t + L.
+    /// Checks, over any interval of t: served <= max(burst, L) + limit * t + L.
     #[test]
     fn no_limit_is_ever_exceeded_and_none_is_wasted(
         clients in prop::collection::vec((1u64..500_000_000, 0u64..5000), 1..6),
@@ -106,7 +106,7 @@ proptest! {
                 }
             }
         }
-        // A single client takes all of its limit, which is at most half of what the bench can serve.
+        // A single client takes all of its limit, which is at most half of the bench's capacity.
         if let [(limit, _)] = clients[..] {
             let promised = u128::from(limit) * u128::from(bench.now_ns) / 1_000_000_000;
             prop_assert!(u128::from(bench.used(0)) + 1 >= promised);

@@ -1,4 +1,4 @@
-//! A node of a tree: its policy, its children, and where it stands.
+//! A node of a tree: its policy, its children, and its place.
 use crate::policy::{ClientIndex, CorePolicy, NodeIndex, PolicyError, Readiness};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ pub(super) enum Child {
     Node(NodeIndex),
 }
 
-/// Where a client or node hangs.
+/// The parent of a client or node, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) node: NodeIndex,

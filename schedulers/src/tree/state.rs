@@ -1,8 +1,16 @@
 //! One core's tree: follows choices down, and charges and readiness up.
+//!
+//! [`TreeCore`] is the [`CorePolicy`] of a tree. `schedule` descends from the root, at each node by that node's
+//! policy, to a client (at most [`DEPTH_MAX`] levels). A charge and a change of readiness go from the client up to
+//! the root, as long as something changes.
+//!
+//! States of a node at its parent: idle, ready, chosen (offered again at the next decision, after its charges),
+//! waiting for a time. A node that was removed or is unknown ends the walk; nothing here recurses.
 use super::node::{Child, Children, Node, Place, State};
 use super::{DEPTH_MAX, ROOT};
 use crate::dense::Dense;
 use crate::heap::Heap;
+use crate::multiplexer::Epoch;
 use crate::policy::{
     ClientIndex, ClientParams, ClientStatistics, CorePolicy, Grace, NodeIndex, Policy, PolicyError, Readiness, Record,
 };
@@ -15,7 +23,7 @@ fn inside(params: &ClientParams) -> ClientParams {
     ClientParams { parent: None, ..*params }
 }
 
-/// What became of following choices from the root down.
+/// The outcome of following choices from the root down.
 enum Descent {
     Found(ClientIndex),
     NothingReady,
@@ -122,7 +130,7 @@ impl TreeCore {
         }
     }
 
-    /// Makes a node's standing at its parent follow what its policy says, and so on upwards while something changes.
+    /// Makes a node's standing at its parent follow its policy's answer, and so on upwards while something changes.
     fn refresh(&mut self, mut node: NodeIndex, now_ns: u64) {
         while let Some(known) = self.nodes.get_mut(node) {
             let Some(place) = known.place else { return };
@@ -303,6 +311,29 @@ impl CorePolicy for TreeCore {
             next = node.place;
         }
         grace
+    }
+
+    /// The root's answer: `cells` stands nowhere else.
+    fn tenure(&self, client: ClientIndex, now_ns: u64) -> u64 {
+        let mut place = self.clients.get(client).copied();
+        let top = loop {
+            let Some(at) = place.filter(|at| at.node != ROOT) else { break place };
+            place = self.nodes.get(at.node).and_then(|known| known.place);
+        };
+        match (top, self.nodes.get(ROOT)) {
+            (Some(top), Some(root)) => root.policy.tenure(top.local, now_ns),
+            _ => u64::MAX,
+        }
+    }
+
+    fn is_held(&self, now_ns: u64) -> bool {
+        self.nodes.get(ROOT).is_some_and(|root| root.policy.is_held(now_ns))
+    }
+
+    fn set_cells(&mut self, epoch: &Arc<Epoch>) {
+        if let Some(root) = self.nodes.get_mut(ROOT) {
+            root.policy.set_cells(epoch);
+        }
     }
 
     // recursion: at most DEPTH_MAX + 1, because trees within trees are refused beyond that

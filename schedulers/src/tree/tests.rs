@@ -19,7 +19,7 @@ fn bench_under(root: impl Policy + 'static, default: Arc<dyn Policy>) -> Bench {
     Bench::new(Tree::new(Box::new(root), default, vec![]).unwrap(), CYCLES)
 }
 
-/// Activities 1, 2, 3 with 50, 33, 17 percent of the cycles and turns among their queues.
+/// Makes activities 1, 2, 3 with 50, 33, 17 percent of the cycles and turns among their queues.
 fn cpu() -> Bench {
     let mut bench = bench_under(weighted_fair::policy(fair()), turns());
     for (node, weight) in [(1, 50), (2, 33), (3, 17)] {
@@ -241,8 +241,8 @@ fn a_node_that_was_just_chosen_can_be_emptied_and_removed() {
 }
 
 proptest! {
-    /// Whatever the queues cost and however they come and go below an activity that always has work, activities keep
-    /// their shares within one charge each, here 1 percent.
+    /// Checks that activities keep their shares within one charge each, here 1 percent, at any cost of the queues and
+    /// however they come and go below an activity that always has work.
     #[test]
     fn shares_of_activities_hold_within_one_percent(
         weights in prop::collection::vec(5u32..100, 2..5),

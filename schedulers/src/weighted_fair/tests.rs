@@ -196,7 +196,7 @@ fn shares_recover_at_once_after_weights_changed_a_thousand_times() {
     }
 }
 
-/// What a client does after it was served.
+/// A client's next step after it was served.
 #[derive(Clone, Copy, Debug)]
 enum After {
     ReadyThenCharge,
@@ -213,8 +213,8 @@ struct Difference {
 }
 
 proptest! {
-    /// Invariant I4: over any interval in which f and m are both backlogged,
-    /// |W_f/w_f - W_m/w_m| <= L_f/w_f + L_m/w_m. Others come and go meanwhile.
+    /// Checks invariant I4: over any interval in which f and m are both backlogged, |W_f/w_f - W_m/w_m| <= L_f/w_f +
+    /// L_m/w_m. Others come and go meanwhile.
     #[test]
     fn service_of_two_backlogged_clients_differs_by_at_most_one_charge_each(
         weights in prop::collection::vec(1u32..1000, 2..7),
@@ -262,7 +262,7 @@ proptest! {
         }
     }
 
-    /// Between two turns of f, client m has at most ceil(Lmax * w_m / (Lmin * w_f)) + 1.
+    /// Checks that between two turns of f, client m has at most ceil(Lmax * w_m / (Lmin * w_f)) + 1.
     #[test]
     fn virtual_time_never_falls_and_nobody_waits_for_ever(
         weights in prop::collection::vec(1u32..20, 1..8),

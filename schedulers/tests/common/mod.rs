@@ -1,45 +1,42 @@
-//! All policies of the crate, and random parameters.
-use gyre_schedulers::{
-    ClientParams, NodeConfig, PolicyConfig, earliest_deadline, reservation, round_robin, strict_priority, token_bucket,
-    weighted_fair, worst_case_fair,
-};
+//! All policies of the list, and random parameters.
+use gyre_schedulers::list::{Fallback, find};
+use gyre_schedulers::tree::{StaticNode, Tree};
+use gyre_schedulers::{ClientParams, Listed, POLICIES, Policy, Setup, weighted_fair};
 use proptest::prelude::*;
 
-/// Each policy once, and trees of several kinds; nodes 1 and 2 exist in every tree.
-pub fn configurations() -> Vec<(&'static str, PolicyConfig)> {
-    let fair = weighted_fair::Params { slack: 100, ..weighted_fair::Params::default() };
-    let resetting = weighted_fair::Params { reset_ns: 10_000, ..fair };
-    let turns = PolicyConfig::RoundRobin(round_robin::Params::default());
-    let bucket = PolicyConfig::TokenBucket(token_bucket::Params::default());
-    let weighted = PolicyConfig::WeightedFair(fair);
-    let priority = PolicyConfig::StrictPriority(strict_priority::Params::default());
-    vec![
-        ("weighted fair", weighted.clone()),
-        ("weighted fair with resets", PolicyConfig::WeightedFair(resetting)),
-        ("worst-case fair", PolicyConfig::WorstCaseFair(worst_case_fair::Params::default())),
-        ("round robin", turns.clone()),
-        ("strict priority", priority.clone()),
-        ("earliest deadline", PolicyConfig::EarliestDeadline(earliest_deadline::Params::default())),
-        ("token bucket", bucket.clone()),
-        ("reservation", PolicyConfig::Reservation(reservation::Params::default())),
-        ("fair tree of turns", tree(&weighted, &turns, None)),
-        ("fair tree of buckets", tree(&weighted, &bucket, None)),
-        ("bucket tree of priorities and a bucket", tree(&bucket, &priority, Some(&bucket))),
-    ]
+/// Each policy of the list once, and trees of several kinds; nodes 1 and 2 exist in every tree.
+pub fn policies() -> Vec<(String, Box<dyn Policy>)> {
+    let fair = weighted_fair::Params { slack: 100, reset_ns: 10_000, ..weighted_fair::Params::default() };
+    let mut all: Vec<_> = POLICIES.iter().map(|listed| (listed.name.to_owned(), made(listed))).collect();
+    all.push(("weighted fair with resets".into(), Box::new(weighted_fair::policy(fair))));
+    all.extend(
+        POLICIES.iter().map(|below| (format!("fair tree of {}", below.name), tree("weighted-fair", below.name, None))),
+    );
+    all.push((
+        "bucket tree of priorities and a bucket".into(),
+        tree("token-bucket", "strict-priority", Some("token-bucket")),
+    ));
+    all
 }
 
-fn tree(root: &PolicyConfig, default: &PolicyConfig, second: Option<&PolicyConfig>) -> PolicyConfig {
-    let node = |node, params, children: Option<&PolicyConfig>| NodeConfig {
-        node,
-        params,
-        children: children.cloned().map(Box::new),
-    };
+/// A policy with an example of each parameter that it demands.
+pub fn made(listed: &Listed) -> Box<dyn Policy> {
+    let is_required = |default| matches!(default, Fallback::Required(_));
+    let values: Vec<_> = (listed.parameters.iter().filter(|one| is_required(one.default)))
+        .map(|one| (one.name, one.most.min(1_000_000)))
+        .collect();
+    (listed.build)(&Setup { values: &values, ..Setup::default() })
+}
+
+fn by_name(name: &str) -> Box<dyn Policy> {
+    made(find(name).expect("the policy is on the list"))
+}
+
+fn tree(root: &str, default: &str, second: Option<&str>) -> Box<dyn Policy> {
+    let node = |node, params, children: Option<&str>| StaticNode { node, params, children: children.map(by_name) };
     let limited = ClientParams { limit_per_s: 1_000_000, ..ClientParams::weighted(3) };
-    PolicyConfig::Tree {
-        root: Box::new(root.clone()),
-        default: Box::new(default.clone()),
-        nodes: vec![node(1, ClientParams::weighted(5), None), node(2, limited.under(1), second)],
-    }
+    let nodes = vec![node(1, ClientParams::weighted(5), None), node(2, limited.under(1), second)];
+    Box::new(Tree::new(by_name(root), by_name(default).into(), nodes).expect("two small nodes fit"))
 }
 
 /// Parameters good and bad; the parent is the root or node 1 or 2.
@@ -57,6 +54,7 @@ pub fn parameters() -> impl Strategy<Value = ClientParams> {
             limit_per_s,
             burst,
             parent,
+            ..ClientParams::default()
         },
     )
 }

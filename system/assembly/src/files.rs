@@ -1,50 +1,20 @@
 //! File systems in the grid.
 
+use crate::grid::id;
 use crate::reporter;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use gyre_account::{ActivityId, ResourceId};
+use gyre_contract::catalogue::Resource;
 use gyre_engine::Engine;
 use gyre_ext2::{Ext2, MountOptions};
 use gyre_file_cache::{Contents, FileCache};
 use gyre_interface::block::block;
 use gyre_interface::files::{FileError, files};
-use gyre_interface::memory::{MemoryError, reclaim};
 use gyre_message::Link;
-use gyre_object::SpinLock;
 
-/// All file systems on disks as one keeper of memory: they write dirty pages back, so that the cache can give them.
-#[derive(Default)]
-pub struct FileSystems(SpinLock<Vec<&'static Ext2>>);
+/// A file system that is mounted, and what its clients get.
+pub type Served = (&'static Ext2, files::Client);
 
-impl FileSystems {
-    /// None yet.
-    pub const fn new() -> FileSystems {
-        FileSystems(SpinLock::new(Vec::new()))
-    }
-
-    /// One more.
-    pub fn add(&self, server: &'static Ext2) {
-        self.0.lock().push(server);
-    }
-}
-
-impl reclaim::Server for FileSystems {
-    async fn reclaim(&'static self, activity: ActivityId, bytes: u64) -> Result<u64, MemoryError> {
-        let all = self.0.lock().clone();
-        let mut given = 0;
-        for server in all {
-            if given < bytes {
-                let more = reclaim::Server::reclaim(server, activity, bytes.saturating_sub(given)).await?;
-                given = u64::saturating_add(given, more);
-            }
-        }
-        Ok(given)
-    }
-}
-
-/// Mounts a file system, gives it a port, and lets `core` write back what is dirty for long, in the name of who dirtied it. Where the file
-/// cache has a scheduler of its own (`is_gated`), contents go through it.
+/// Mounts a file system, gives it a port, and lets `core` write back what is dirty for long, in the name of the activity that made it so.
 ///
 /// # Errors
 /// Those of [`Ext2::mount`].
@@ -54,18 +24,41 @@ pub async fn mount(
     options: MountOptions,
     cache: &'static FileCache,
     core: usize,
-    is_gated: bool,
-) -> Result<(&'static Ext2, files::Client), FileError> {
-    let server = Ext2::mount(disk, options, cache).await?;
-    let resource = engine.resource("ext2").unwrap_or(ResourceId(0));
-    engine.spawn_for_on(core, resource, ActivityId::INFRASTRUCTURE, move || server.maintain());
-    let port = engine.port(resource, move |request| files::serve(server, request));
-    let link = Link::new(port);
-    if !is_gated {
-        return Ok((server, files::Client::new(link).with_near(server)));
-    }
-    let contents: &'static Contents = Box::leak(Box::new(Contents::new(link, server, reporter(engine))));
-    let resource = engine.resource("file_cache").unwrap_or(ResourceId(0));
-    let queue = engine.port(resource, move |request| contents.serve(request));
+) -> Result<Served, FileError> {
+    let server = start(engine, disk, options, cache, core).await?;
+    Ok((server, files::Client::new(link(engine, server)).with_near(server)))
+}
+
+/// Does as [`mount`], for a file cache that has a scheduler of its own: contents go through it.
+///
+/// # Errors
+/// Those of [`Ext2::mount`].
+pub async fn mount_behind_cache(
+    engine: &'static Engine,
+    disk: block::Client,
+    options: MountOptions,
+    cache: &'static FileCache,
+    core: usize,
+) -> Result<Served, FileError> {
+    let server = start(engine, disk, options, cache, core).await?;
+    let contents = Contents::new(link(engine, server), server, reporter(engine));
+    let contents: &'static Contents = Box::leak(Box::new(contents));
+    let queue = engine.port(id(Resource::FileCache), move |request| contents.serve(request));
     Ok((server, contents.client(Link::new(queue))))
+}
+
+async fn start(
+    engine: &'static Engine,
+    disk: block::Client,
+    options: MountOptions,
+    cache: &'static FileCache,
+    core: usize,
+) -> Result<&'static Ext2, FileError> {
+    let server = Ext2::mount(disk, options, cache).await?;
+    engine.keep_on(core, id(Resource::Ext2), move || server.maintain());
+    Ok(server)
+}
+
+fn link(engine: &'static Engine, server: &'static Ext2) -> Link<files::Request> {
+    Link::new(engine.port(id(Resource::Ext2), move |request| files::serve(server, request)))
 }

@@ -1,128 +1,172 @@
-//! The network path in the grid: the device behind a gate by bytes, demultiplexing, TCP, UDP, ICMP.
+//! The network path in the grid: the device behind its resource, demultiplexing, TCP, UDP, ICMP.
 
-use alloc::boxed::Box;
+use crate::grid::id;
 use alloc::vec::Vec;
-use gyre_account::{ActivityId, ActivityParams, ResourceId};
-use gyre_engine::{Engine, ResourceHandle};
-use gyre_interface::link::link;
+use gyre_account::{ActivityId, ActivityParams, PayerOf};
+use gyre_contract::catalogue::Resource;
+use gyre_device::LinkDevice;
+use gyre_engine::Engine;
+use gyre_interface::icmp::icmp;
+use gyre_interface::link::{LinkProperties, link};
 use gyre_interface::tcp::tcp;
 use gyre_interface::udp::udp;
-use gyre_message::{Link, Port, WaitQueue};
+use gyre_link::Places;
+use gyre_message::{Labels, Link, Port};
 use gyre_net::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
-use gyre_net::{Net, NetConfig, NetLimits, NetPorts};
-use gyre_schedulers::Metric;
-use gyre_virtio_net::VirtioNet;
+use gyre_net::{CardConfig, LinkConfig, LinkId, Net, NetConfig, NetLimits, NetPorts, NoRoute};
+pub use gyre_net::{CardId, Guest, Role};
+pub use gyre_net::{Door, Protection, Refusal};
 
 /// The weight of frames that are for nobody, beside the tenants'.
 const UNOWNED_WEIGHT: u32 = 1;
 
-/// What the path needs to know of the machine.
+/// Facts of the machine that the path needs.
 pub struct Settings {
-    /// Who owns which address.
+    /// The address of each tenant.
     pub addresses: Vec<(ActivityId, [u8; 4])>,
     /// The router.
     pub gateway: [u8; 4],
     /// Bits of the network's prefix.
     pub prefix: u8,
-    /// The tenant of an activity.
-    pub tenant_of: fn(ActivityId) -> ActivityId,
+    /// Tells the tenant of an activity.
+    pub tenant_of: PayerOf,
+    /// Tenants whose listeners have an overload controller.
+    pub protected: Vec<(ActivityId, Protection)>,
+    /// Tenants that reach some of their neighbours only.
+    pub doors: Vec<(ActivityId, Door)>,
 }
 
-/// What tenants get of it.
+/// The services of the path.
 #[derive(Clone, Copy)]
 pub struct Network {
     /// TCP.
     pub tcp: tcp::Client,
     /// UDP.
     pub udp: udp::Client,
+    /// ICMP, and what tenants may know of their network.
+    pub icmp: icmp::Client,
     /// The path, for its figures.
     pub net: &'static Net,
 }
 
-fn resource(engine: &Engine, name: &str) -> ResourceId {
-    engine.resource(name).unwrap_or(ResourceId(0))
+/// Puts the path above a device. Returns `None` if there is no place for the activity that pays for frames for nobody.
+pub fn connect(engine: &'static Engine, device: &'static impl LinkDevice, settings: Settings) -> Option<Network> {
+    let places = Places { resource: id(Resource::NetworkWrite), interrupts: id(Resource::DeviceInterrupt) };
+    let write = gyre_link::attach(engine, places, device);
+    let network = path(engine, Segment { write, properties: device.properties() }, settings)?;
+    engine.spawn_for(id(Resource::NetworkRead), ActivityId::INFRASTRUCTURE, network.net.read_frames(device));
+    Some(network)
 }
 
-/// Puts the path above a device. `None` where there is no place for the activity that pays for frames for nobody.
-pub fn connect(engine: &'static Engine, device: &'static VirtioNet, settings: Settings) -> Option<Network> {
+/// Puts the path above a link that is its way to the segment too, as if a card with these properties were there. The link is down.
+pub fn connect_uplink(
+    engine: &'static Engine,
+    device: &'static impl LinkDevice,
+    card: LinkProperties,
+    settings: Settings,
+) -> Option<(Network, LinkId)> {
+    let places = Places { resource: id(Resource::NetworkWrite), interrupts: id(Resource::DeviceInterrupt) };
+    let write = gyre_link::attach(engine, places, device);
+    let network = path(engine, Segment { write, properties: card }, settings)?;
+    let config = LinkConfig { write, properties: device.properties(), role: Role::Uplink };
+    let link = network.net.add_link(config).ok()?;
+    engine.spawn_for(id(Resource::NetworkRead), ActivityId::INFRASTRUCTURE, network.net.read_link(link, device));
+    Some((network, link))
+}
+
+/// Puts the path above nothing, as if a card with these properties had left: there is no way to the segment until another one comes. Returns
+/// `None` as [`connect`] does.
+pub fn connect_nothing(engine: &'static Engine, card: LinkProperties, settings: Settings) -> Option<Network> {
+    let network = path(engine, Segment { write: link::Client::new(link_of(&Nowhere)), properties: card }, settings)?;
+    network.net.disconnect_card();
+    Some(network)
+}
+
+/// The way out of a path without a card: nothing is taken. The path sends nothing while no card is in use.
+struct Nowhere;
+
+impl<R> Port<R> for Nowhere {
+    fn send(&self, _request: R, _labels: Labels) {}
+}
+
+/// The way to the segment.
+struct Segment {
+    write: link::Client,
+    properties: LinkProperties,
+}
+
+fn path(engine: &'static Engine, segment: Segment, settings: Settings) -> Option<Network> {
     let unowned = ActivityParams { weight: UNOWNED_WEIGHT, ..ActivityParams::default() };
     let unowned = engine.accounts().activities.create(None, "unowned", unowned).ok()?;
     let net = Net::new(NetConfig {
-        link_write: writer(engine, device),
-        properties: device.properties(),
+        link_write: segment.write,
+        properties: segment.properties,
         addresses: settings.addresses,
         unowned,
         gateway: settings.gateway,
         prefix: settings.prefix,
         tenant_of: settings.tenant_of,
         limits: NetLimits::default(),
+        protected: settings.protected,
+        doors: settings.doors,
     });
     net.connect(ports(engine, net));
     let infrastructure = ActivityId::INFRASTRUCTURE;
-    engine.spawn_for(resource(engine, "network_read"), infrastructure, net.read_frames(device));
-    engine.spawn_for(resource(engine, "tcp_timer"), infrastructure, net.keep_time());
-    let (tcp, udp) = (resource(engine, "tcp"), resource(engine, "udp"));
+    engine.spawn_for(id(Resource::TcpTimer), infrastructure, net.keep_time());
+    let (tcp, udp, icmp) = (id(Resource::Tcp), id(Resource::Udp), id(Resource::Icmp));
     Some(Network {
         tcp: tcp::Client::new(Link::new(engine.port(tcp, move |request| tcp::serve(&net.tcp, request)))),
         udp: udp::Client::new(Link::new(engine.port(udp, move |request| udp::serve(&net.udp, request)))),
+        icmp: icmp::Client::new(Link::new(engine.port(icmp, move |request| icmp::serve(&net.icmp, request)))),
         net,
     })
 }
 
-/// The device as its writer sees it, with its interrupt.
-fn writer(engine: &'static Engine, device: &'static VirtioNet) -> link::Client {
-    let write = resource(engine, "network_write");
-    let handle = engine.handle(write);
-    let completed: &'static WaitQueue = Box::leak(Box::default());
-    engine.on_interrupt(
-        0,
-        device.line(),
-        Box::new(move || {
-            if device.acknowledge(handle.is_waited_for()) {
-                completed.wake_all();
-            }
-            device.wake_reader();
-        }),
-    );
-    let interrupts = resource(engine, "device_interrupt");
-    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || complete(device, completed, handle));
-    engine.spawn_for_on(0, interrupts, ActivityId::INFRASTRUCTURE, move || device.watch(move || go_on(device, handle)));
-    link::Client::new(Link::new(engine.port(write, move |request| transmit(engine, handle, device, request))))
+/// Puts a gate before a card that is under no path: whoever has the client sends, and reads its frames.
+pub fn attach_card(engine: &'static Engine, device: &'static impl LinkDevice) -> link::Client {
+    let places = Places { resource: id(Resource::NetworkWrite), interrupts: id(Resource::DeviceInterrupt) };
+    gyre_link::attach(engine, places, device)
 }
 
-/// Takes what the device is done with, where somebody waits for room.
-async fn complete(device: &'static VirtioNet, completed: &'static WaitQueue, handle: ResourceHandle) {
-    loop {
-        let next = completed.wait();
-        device.go_on_sending();
-        go_on(device, handle);
-        next.await;
-    }
+/// Puts another card under the path: a gate of its own and a reader. It is not in use.
+///
+/// # Errors
+/// [`NoRoute`] if there were too many cards.
+pub fn add_card(
+    engine: &'static Engine,
+    net: &'static Net,
+    device: &'static impl LinkDevice,
+) -> Result<CardId, NoRoute> {
+    let places = Places { resource: id(Resource::NetworkWrite), interrupts: id(Resource::DeviceInterrupt) };
+    let write = gyre_link::attach(engine, places, device);
+    let card = net.add_card(CardConfig { write, properties: device.properties() })?;
+    engine.spawn_for(id(Resource::NetworkRead), ActivityId::INFRASTRUCTURE, net.read_frames(device));
+    Ok(card)
 }
 
-/// Lets suspended senders go on. Interrupts for received frames come here too: what waits to send waits until it is worth it.
-fn go_on(device: &VirtioNet, handle: ResourceHandle) {
-    if handle.is_waited_for() && device.is_half_free() {
-        handle.resume();
-    }
-}
-
-/// Hands a frame to the device once its ring has room; until then the gate's scheduler decides whose is next.
-async fn transmit(engine: &'static Engine, handle: ResourceHandle, device: &'static VirtioNet, request: link::Request) {
-    if let link::Request::transmit { frame, .. } = &request {
-        let bytes = frame.link_bytes() as u64;
-        handle.until_accepted(|| device.has_room().then_some(())).await;
-        engine.report(Metric::Bytes, bytes);
-    }
-    link::serve(device, request).await;
+/// Puts a link to another instance beside the device: a gate of its own, a reader, a way for addresses. It is down.
+///
+/// # Errors
+/// [`NoRoute`] if there are too many links.
+pub fn add_link(
+    engine: &'static Engine,
+    net: &'static Net,
+    device: &'static impl LinkDevice,
+    role: Role,
+) -> Result<LinkId, NoRoute> {
+    let places = Places { resource: id(Resource::ZoneLink), interrupts: id(Resource::DeviceInterrupt) };
+    let write = gyre_link::attach(engine, places, device);
+    let link = net.add_link(LinkConfig { write, properties: device.properties(), role })?;
+    engine.spawn_for(id(Resource::NetworkRead), ActivityId::INFRASTRUCTURE, net.read_link(link, device));
+    Ok(link)
 }
 
 fn ports(engine: &'static Engine, net: &'static Net) -> NetPorts {
-    let tcp = engine.port(resource(engine, "tcp"), move |request| tcp_input::serve(&net.tcp, request));
-    let udp = engine.port(resource(engine, "udp"), move |request| udp_input::serve(&net.udp, request));
-    let icmp = engine.port(resource(engine, "icmp"), move |request| icmp_input::serve(&net.icmp, request));
-    let timer = engine.port(resource(engine, "tcp_timer"), move |request| tcp_timer::serve(&net.timer, request));
-    let write = engine.port(resource(engine, "network_prepare"), move |request| net_write::serve(&net.writer, request));
+    let tcp = engine.port(id(Resource::Tcp), move |request| tcp_input::serve(&net.tcp, request));
+    let udp = engine.port(id(Resource::Udp), move |request| udp_input::serve(&net.udp, request));
+    let icmp = engine.port(id(Resource::Icmp), move |request| icmp_input::serve(&net.icmp, request));
+    let timer = engine.port(id(Resource::TcpTimer), move |request| tcp_timer::serve(&net.timer, request));
+    let write = engine.port(id(Resource::NetworkPrepare), move |request| net_write::serve(&net.writer, request));
     NetPorts {
         tcp_input: tcp_input::Client::new(link_of(tcp)),
         udp_input: udp_input::Client::new(link_of(udp)),

@@ -1,21 +1,21 @@
 //! Whether a limit that the owner wishes for makes sense: at least what is held now, at most what the machine has.
 
-use crate::assembly::System;
-use crate::tenants;
+use crate::base::Base;
+use crate::kernel::Kernel;
 use gyre_account::ActivityId;
-use gyre_config::bounds::{Floor, MEMORY_BYTES_MIN, PROCESSES_MAX, SHARE_MAX};
+use gyre_contract::bounds::{Floor, MEMORY_BYTES_MIN, PROCESSES_MAX, SHARE_MAX};
 use gyre_engine::Engine;
 use gyre_linux::Errno;
 
-/// A percentage of everything, in thousandths: where shares are percentages nobody can have it all.
+/// A percentage of everything, in thousandths: if shares are percentages, no tenant can have it all.
 const WHOLE: u32 = 100_000;
 
 /// Checks a weight.
 ///
 /// # Errors
 /// EINVAL for what is none.
-pub fn share(system: &System, share: Option<u32>) -> Result<(), Errno> {
-    let most = if system.machine.has_percent_shares { WHOLE - 1 } else { SHARE_MAX };
+pub fn share(base: &Base, share: Option<u32>) -> Result<(), Errno> {
+    let most = if base.machine.has_percent_shares { WHOLE - 1 } else { SHARE_MAX };
     if share.is_some_and(|share| !(1..=most).contains(&share)) { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
@@ -36,10 +36,11 @@ pub fn memory(engine: &Engine, activity: ActivityId, bytes: u64, floor: Floor) -
 ///
 /// # Errors
 /// As [`memory`], with the tenant's limit in place of the machine's memory.
-pub fn process_memory(engine: &Engine, index: usize, bytes: u64, tenant_bytes: u64, floor: Floor) -> Result<(), Errno> {
+pub fn process_memory(kernel: &Kernel, index: usize, bytes: u64, tenant_bytes: u64, floor: Floor) -> Result<(), Errno> {
     range(bytes, tenant_bytes)?;
-    let processes = tenants::running(index).map(|running| running.tenant.tree.lock().processes()).unwrap_or_default();
-    let held = |activity| engine.accounts().activities.held_bytes(activity);
+    let processes =
+        kernel.tenants.running(index).map(|running| running.tenant.tree.lock().processes()).unwrap_or_default();
+    let held = |activity| kernel.base.engine.accounts().activities.held_bytes(activity);
     let largest = processes.iter().map(|process| held(process.activity())).max().unwrap_or(0);
     if floor == Floor::Held && bytes < largest { Err(Errno::EBUSY) } else { Ok(()) }
 }
@@ -48,8 +49,8 @@ pub fn process_memory(engine: &Engine, index: usize, bytes: u64, tenant_bytes: u
 ///
 /// # Errors
 /// EINVAL for none, ERANGE for more than can be, EBUSY for fewer than there are.
-pub fn processes(index: usize, count: u32, floor: Floor) -> Result<(), Errno> {
-    let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+pub fn processes(kernel: &Kernel, index: usize, count: u32, floor: Floor) -> Result<(), Errno> {
+    let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
     match count {
         0 => Err(Errno::EINVAL),
         _ if count > PROCESSES_MAX => Err(Errno::ERANGE),

@@ -1,103 +1,233 @@
-//! Changes of the running machine that its owner asks for (V3): shares, limits, policies, cores.
+//! Changes of the running machine that its owner asks for: shares, limits, policies, cores.
+//!
+//! * [`check`] compares a change with what holds now; [`apply`] makes it everywhere at once.
+//! * [`inverse`] is the change that brings back what holds now, for a change of several parts of which a later one fails.
+//! * Promises are checked by admission and goals kept by [`crate::promises`]; a life is the tenant's program, which [`crate::living`] has.
+//!
+//! [`crate::together`] calls all three: nothing else may change the machine, or the record of changes would not be whole.
+//! The errors are those of the native call `set`.
 
-use crate::assembly::System;
-use crate::tenants;
-use crate::{bounds, entitlements, memory, storage};
-use gyre_account::{ActivityParams, ResourceId};
+use crate::base::Base;
+use crate::kernel::Kernel;
+use crate::{bounds, entitlements, living, moving};
+use alloc::boxed::Box;
+use gyre_account::{ActivityId, ActivityParams, ResourceId};
 use gyre_assembly::grid;
-use gyre_config::bounds::{BATCH_MAX, Floor};
-use gyre_config::native::Change;
-use gyre_config::policy::{CPU, Policy};
+use gyre_contract::bounds::{BATCH_MAX, Floor, OVERLOAD_DELAYS_NS, SHARE_MAX};
+use gyre_contract::catalogue::Resource;
+use gyre_contract::goals::{Aim, Goal};
+use gyre_contract::native::Change;
+use gyre_contract::policy::Policy;
 use gyre_engine::{COMPUTE, Engine, GridError};
 use gyre_linux::Errno;
 use gyre_linux::tenant::TenantLimits;
-use gyre_schedulers::Metric;
-use gyre_schedulers::policy::WEIGHT_MAX;
+use gyre_schedulers::{Metric, Policy as Scheduler};
 
-/// Makes a change, everywhere at once; all of it or nothing is refused first.
+/// Checks a change against what holds now; a promise is checked by admission, with all that come with it.
 ///
 /// # Errors
 /// Those of the native call `set`.
-pub fn make(system: &'static System, wish: &Change) -> Result<(), Errno> {
+pub fn check(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
     match wish {
-        Change::Tenant { name, .. } => {
-            let index = system.machine.tenants.iter().position(|tenant| tenant.name == *name).ok_or(Errno::ENOENT)?;
-            tenant(system, index, wish)
-        }
+        Change::Tenant { name, .. } => check_tenant(kernel, tenant_index(kernel, name)?, wish),
+        Change::Life { name, .. } => tenant_index(kernel, name).map(drop),
         Change::Group { name, share, memory_bytes, floor } => {
-            let index = system.machine.activities.iter().position(|group| group.name == *name).ok_or(Errno::ENOENT)?;
-            group(system, index, *share, memory_bytes.map(|bytes| (bytes, *floor)))
+            let activity = group(kernel, name)?;
+            bounds::share(kernel.base, *share)?;
+            match memory_bytes.filter(|bytes| *bytes != u64::MAX) {
+                Some(bytes) => bounds::memory(kernel.base.engine, activity, bytes, *floor),
+                None => Ok(()),
+            }
         }
-        Change::Resource { name, policy, batch, cores, weight, priority } => {
-            let id = match name == CPU {
-                true => COMPUTE,
-                false => system.engine.resource(name).ok_or(Errno::ENOENT)?,
-            };
-            let mask = cores.map(|cores| checked_cores(system.engine, cores)).transpose()?;
+        Change::Resource { name, policy, batch, cores, weight, .. } => {
+            let id = resource(kernel, name)?;
+            cores.map_or(Ok(0), |cores| checked_cores(kernel.base.engine, cores))?;
             if batch.is_some_and(|batch| !(1..=BATCH_MAX).contains(&batch))
-                || weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight))
+                || weight.is_some_and(|weight| !(1..=SHARE_MAX).contains(&weight))
             {
                 return Err(Errno::EINVAL);
             }
-            if let Some(policy) = policy {
-                set_policy(system.engine, id, policy)?;
-                entitlements::divide(system, id, policy);
-            }
-            resource(system.engine, id, *batch, mask, (*weight, *priority)).map_err(|_| Errno::EINVAL)
+            policy.as_ref().map_or(Ok(()), |policy| built(kernel.base, name, id, policy).map(drop))
+        }
+        Change::Goal { tenant, goal } => {
+            let is_zero = |goal: &Goal| match goal.aim {
+                Aim::Rate(beats) => beats == 0,
+                Aim::Response { thousandths, target_ns } => target_ns == 0 || !(1..=1000).contains(&thousandths),
+            };
+            let makes_sense = !goal.as_ref().is_some_and(is_zero);
+            tenant_index(kernel, tenant).and_then(|_| makes_sense.then_some(()).ok_or(Errno::EINVAL))
+        }
+        Change::Promise(_) => Ok(()),
+        // All that come together are checked together.
+        Change::Add { .. } => Ok(()),
+        Change::Remove { name, .. } => moving::check_remove(kernel, name).map(drop),
+        Change::Overload { tenant, delay_ns } => {
+            let is_good = OVERLOAD_DELAYS_NS.contains(delay_ns);
+            overload_delay(kernel, tenant)?.and(is_good.then_some(())).ok_or(Errno::EINVAL)
         }
     }
 }
 
-fn tenant(system: &'static System, index: usize, wish: &Change) -> Result<(), Errno> {
+/// Makes a change that was checked, everywhere at once. Of a promise there is nothing to do here.
+///
+/// # Errors
+/// Those of the native call `set`: what is below a group's reservations, or came to be meanwhile.
+pub fn apply(kernel: &'static Kernel, wish: &Change) -> Result<(), Errno> {
+    match wish {
+        Change::Tenant { name, .. } => apply_tenant(kernel, tenant_index(kernel, name)?, wish),
+        Change::Life { name, life } => living::change(kernel, tenant_index(kernel, name)?, *life),
+        Change::Group { name, share, memory_bytes, .. } => {
+            let activity = group(kernel, name)?;
+            if let Some(bytes) = memory_bytes {
+                kernel.memory.set_group_limit(activity, *bytes).map_err(|_| Errno::EDOM)?;
+            }
+            let now = kernel.base.engine.accounts().activities.params(activity);
+            let params = ActivityParams { weight: share.unwrap_or(now.weight), ..now };
+            kernel.base.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)
+        }
+        Change::Resource { name, policy, batch, cores, weight, priority } => {
+            let id = resource(kernel, name)?;
+            let cores = cores.map(|cores| checked_cores(kernel.base.engine, cores)).transpose()?;
+            if let Some(policy) = policy {
+                set_policy(kernel.base, name, id, policy)?;
+                entitlements::divide(kernel.base, id, policy);
+            }
+            let tuning = Tuning { batch: *batch, cores, weight: *weight, priority: *priority };
+            tune(kernel.base.engine, id, tuning).map_err(|_| Errno::EINVAL)
+        }
+        Change::Goal { tenant, goal } => {
+            kernel.promises.set_goal(tenant_index(kernel, tenant)?, *goal);
+            Ok(())
+        }
+        Change::Promise(_) => Ok(()),
+        Change::Add { tenant } => moving::add(kernel, tenant),
+        Change::Remove { name, grace_ms } => moving::remove(kernel, name, *grace_ms),
+        Change::Overload { tenant, delay_ns } => set_overload_delay(kernel, tenant_index(kernel, tenant)?, *delay_ns),
+    }
+}
+
+/// Returns the delay that a tenant's overload controller keeps, ns; nothing if it has none.
+fn overload_delay(kernel: &Kernel, tenant: &str) -> Result<Option<u64>, Errno> {
+    let activity = *kernel.base.activities.get(tenant_index(kernel, tenant)?).ok_or(Errno::ENOENT)?;
+    Ok(kernel.network.and_then(|network| network.net.overload_delay_of(activity)))
+}
+
+/// Sets the delay of both controllers of a tenant: that at its listeners, and that of its flows, which stands while its programs do.
+fn set_overload_delay(kernel: &'static Kernel, index: usize, delay_ns: u64) -> Result<(), Errno> {
+    let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
+    let is_set = kernel.network.is_some_and(|network| network.net.set_overload_delay(activity, delay_ns));
+    if let Some(running) = kernel.tenants.running(index)
+        && let Some(guard) = &*running.tenant.flow_guard.lock()
+    {
+        guard.set_delay(delay_ns);
+    }
+    is_set.then_some(()).ok_or(Errno::EINVAL)
+}
+
+/// Returns the change that brings back what holds now where `wish` would change it; `None` for what is not there.
+pub fn inverse(kernel: &'static Kernel, wish: &Change) -> Option<Change> {
+    match wish {
+        Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes, .. } => {
+            let index = tenant_index(kernel, name).ok()?;
+            let now = kernel.base.engine.accounts().activities.params(*kernel.base.activities.get(index)?);
+            let most = kernel.tenants.running(index).map(|running| running.tenant.limits.lock().processes as u32);
+            Some(Change::Tenant {
+                name: name.clone(),
+                share: share.map(|_| now.weight),
+                memory_bytes: memory_bytes.map(|_| now.memory_bytes_max),
+                process_memory_bytes: process_memory_bytes.map(|_| now.member_bytes_max),
+                processes: processes.and(most),
+                floor: Floor::Least,
+            })
+        }
+        Change::Group { name, share, memory_bytes, .. } => {
+            let now = kernel.base.engine.accounts().activities.params(group(kernel, name).ok()?);
+            Some(Change::Group {
+                name: name.clone(),
+                share: share.map(|_| now.weight),
+                memory_bytes: memory_bytes.map(|_| now.memory_bytes_max),
+                floor: Floor::Least,
+            })
+        }
+        Change::Resource { name, policy, batch, cores, weight, priority } => {
+            let now = kernel.base.engine.resource_info(resource(kernel, name).ok()?)?;
+            let known = Resource::find(name);
+            Some(Change::Resource {
+                name: name.clone(),
+                policy: policy.as_ref().zip(known).map(|(_, known)| kernel.promises.table().policy(known)),
+                batch: batch.map(|_| now.batch as u16),
+                cores: cores.map(|_| now.cores),
+                weight: weight.map(|_| now.weight),
+                priority: priority.map(|_| u8::MAX.saturating_sub(now.priority)),
+            })
+        }
+        Change::Goal { tenant, .. } => {
+            let goal = kernel.promises.goal(tenant_index(kernel, tenant).ok()?);
+            Some(Change::Goal { tenant: tenant.clone(), goal })
+        }
+        Change::Overload { tenant, .. } => {
+            let delay_ns = overload_delay(kernel, tenant).ok()??;
+            Some(Change::Overload { tenant: tenant.clone(), delay_ns })
+        }
+        Change::Add { tenant } => Some(Change::Remove { name: tenant.name.clone(), grace_ms: 0 }),
+        // A program that has ended has ended, and a tenant that has gone has gone: removals are made last.
+        Change::Promise(_) | Change::Life { .. } | Change::Remove { .. } => None,
+    }
+}
+
+fn tenant_index(kernel: &Kernel, name: &str) -> Result<usize, Errno> {
+    kernel.base.roll.find(name).ok_or(Errno::ENOENT)
+}
+
+fn group(kernel: &Kernel, name: &str) -> Result<ActivityId, Errno> {
+    let index = kernel.base.machine.activities.iter().position(|group| group.name == name).ok_or(Errno::ENOENT)?;
+    kernel.base.groups.get(index).copied().ok_or(Errno::ENOENT)
+}
+
+/// The engine's own resources are not in the catalogue.
+fn resource(kernel: &Kernel, name: &str) -> Result<ResourceId, Errno> {
+    Resource::find(name).map(grid::id).or_else(|| kernel.base.engine.resource(name)).ok_or(Errno::ENOENT)
+}
+
+fn check_tenant(kernel: &'static Kernel, index: usize, wish: &Change) -> Result<(), Errno> {
     let Change::Tenant { share, memory_bytes, process_memory_bytes, processes, floor, .. } = wish else {
         return Err(Errno::EINVAL);
     };
-    let activity = *system.activities.get(index).ok_or(Errno::ENOENT)?;
-    let now = system.engine.accounts().activities.params(activity);
+    let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
+    let now = kernel.base.engine.accounts().activities.params(activity);
+    bounds::share(kernel.base, *share)?;
+    memory_bytes.map_or(Ok(()), |bytes| bounds::memory(kernel.base.engine, activity, bytes, *floor))?;
+    let reserved = kernel.base.roll.tenant(index).map_or(0, |tenant| tenant.limits.memory_reservation_bytes);
+    if memory_bytes.is_some_and(|bytes| bytes < reserved) {
+        return Err(Errno::EDOM);
+    }
+    if let Some(bytes) = process_memory_bytes.filter(|bytes| *bytes != u64::MAX) {
+        bounds::process_memory(kernel, index, bytes, memory_bytes.unwrap_or(now.memory_bytes_max), *floor)?;
+    }
+    processes.map_or(Ok(()), |count| bounds::processes(kernel, index, count, *floor))
+}
+
+fn apply_tenant(kernel: &'static Kernel, index: usize, wish: &Change) -> Result<(), Errno> {
+    let Change::Tenant { share, memory_bytes, process_memory_bytes, processes, .. } = wish else {
+        return Err(Errno::EINVAL);
+    };
+    let activity = *kernel.base.activities.get(index).ok_or(Errno::ENOENT)?;
+    let now = kernel.base.engine.accounts().activities.params(activity);
     let params = ActivityParams {
         weight: share.unwrap_or(now.weight),
         memory_bytes_max: memory_bytes.unwrap_or(now.memory_bytes_max),
         member_bytes_max: process_memory_bytes.unwrap_or(now.member_bytes_max),
         ..now
     };
-    bounds::share(system, *share)?;
-    memory_bytes.map_or(Ok(()), |bytes| bounds::memory(system.engine, activity, bytes, *floor))?;
-    let reserved = system.machine.tenants.get(index).map_or(0, |tenant| tenant.limits.memory_reservation_bytes);
-    if memory_bytes.is_some_and(|bytes| bytes < reserved) {
-        return Err(Errno::EDOM);
-    }
-    if let Some(bytes) = process_memory_bytes.filter(|bytes| *bytes != u64::MAX) {
-        bounds::process_memory(system.engine, index, bytes, params.memory_bytes_max, *floor)?;
-    }
     if let Some(count) = *processes {
-        bounds::processes(index, count, *floor)?;
-        let running = tenants::running(index).ok_or(Errno::ENOENT)?;
+        let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
         let most = count as usize;
         *running.tenant.limits.lock() = TenantLimits { processes: most, threads: most };
     }
-    system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;
-    memory::set_limit(activity, params.memory_bytes_max);
-    storage::set_limit(activity, params.memory_bytes_max);
+    kernel.base.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)?;
+    kernel.memory.set_limit(activity, params.memory_bytes_max);
+    kernel.storage.set_limit(activity, params.memory_bytes_max);
     Ok(())
-}
-
-fn group(
-    system: &'static System,
-    index: usize,
-    share: Option<u32>,
-    memory_bytes: Option<(u64, Floor)>,
-) -> Result<(), Errno> {
-    let activity = *system.groups.get(index).ok_or(Errno::ENOENT)?;
-    bounds::share(system, share)?;
-    if let Some((bytes, floor)) = memory_bytes {
-        if bytes != u64::MAX {
-            bounds::memory(system.engine, activity, bytes, floor)?;
-        }
-        memory::set_group_limit(activity, bytes).map_err(|_| Errno::EDOM)?;
-    }
-    let now = system.engine.accounts().activities.params(activity);
-    let params = ActivityParams { weight: share.unwrap_or(now.weight), ..now };
-    system.engine.set_activity_params(activity, params).map_err(|_| Errno::ENOENT)
 }
 
 fn checked_cores(engine: &Engine, cores: u64) -> Result<u64, Errno> {
@@ -105,30 +235,39 @@ fn checked_cores(engine: &Engine, cores: u64) -> Result<u64, Errno> {
     if cores == 0 || cores & !all != 0 { Err(Errno::ENODEV) } else { Ok(cores) }
 }
 
-/// A gate keeps what its policy counts; what is no gate is scheduled by the CPU's policy.
-fn set_policy(engine: &'static Engine, id: ResourceId, wanted: &Policy) -> Result<(), Errno> {
-    if id == COMPUTE {
-        let policy = grid::built(wanted, Metric::Cycles).map_err(|_| Errno::EINVAL)?;
-        return engine.set_cpu_policy(policy).map_err(|_| Errno::EINVAL);
-    }
-    let metric = engine.resource_info(id).filter(|info| info.is_gate).map(|info| info.metric);
-    let policy = grid::built(wanted, metric.ok_or(Errno::EOPNOTSUPP)?).map_err(|_| Errno::EINVAL)?;
-    engine.set_policy(id, policy).map_err(|_| Errno::EINVAL)
+/// Makes a policy for a resource. A gate keeps what its policy counts; what is no gate is scheduled by the CPU's policy.
+fn built(base: &Base, name: &str, id: ResourceId, wanted: &Policy) -> Result<Box<dyn Scheduler>, Errno> {
+    let metric = match id {
+        COMPUTE => Metric::Cycles,
+        _ => base.engine.resource_info(id).filter(|info| info.is_gate).ok_or(Errno::EOPNOTSUPP)?.metric,
+    };
+    grid::built(base.machine, name, wanted, metric).map_err(|_| Errno::EINVAL)
 }
 
-fn resource(
-    engine: &'static Engine,
-    id: ResourceId,
+fn set_policy(base: &Base, name: &str, id: ResourceId, wanted: &Policy) -> Result<(), Errno> {
+    let policy = built(base, name, id, wanted)?;
+    let set = match id {
+        COMPUTE => base.engine.set_cpu_policy(policy),
+        _ => base.engine.set_policy(id, policy),
+    };
+    set.map_err(|_| Errno::EINVAL)
+}
+
+/// Changes of how a resource is served; `None` leaves it as it is.
+struct Tuning {
     batch: Option<u16>,
     cores: Option<u64>,
-    (weight, priority): (Option<u32>, Option<u8>),
-) -> Result<(), GridError> {
-    if let Some(batch) = batch {
+    weight: Option<u32>,
+    priority: Option<u8>,
+}
+
+fn tune(engine: &'static Engine, id: ResourceId, tuning: Tuning) -> Result<(), GridError> {
+    if let Some(batch) = tuning.batch {
         engine.set_batch(id, u32::from(batch))?;
     }
-    if let Some(cores) = cores {
+    if let Some(cores) = tuning.cores {
         engine.set_cores(id, cores)?;
     }
     // The file says who goes first by the least number, the engine by the largest.
-    engine.set_resource_params(id, weight, priority.map(|priority| u8::MAX.saturating_sub(priority)))
+    engine.set_resource_params(id, tuning.weight, tuning.priority.map(|priority| u8::MAX.saturating_sub(priority)))
 }

@@ -1,36 +1,31 @@
-//! What a process may read of itself, and by right of others in its tenant (V20): a call that tells now, and a page that is kept
+//! The figures that a process may read of itself, and by right of others in its tenant: a call that tells now, and a page that is kept
 //! up to date. Both are filled from the ledger that makes the bill.
 
-use crate::assembly::System;
+use crate::kernel::Kernel;
+use crate::pages::Kept;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{Ordering, fence};
-use gyre_account::{ActivityId, Column};
+use gyre_account::Column;
 use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
-use gyre_config::figures::{Figures, OF_TENANT, RESOURCES_MAX, Resource, VERSION, fixed};
-use gyre_engine::snapshot::Row;
-use gyre_engine::{COMPUTE, Engine};
+use gyre_contract::figures::{Figures, OF_TENANT, RESOURCES_MAX, Resource, VERSION, fixed};
+use gyre_engine::Engine;
+use gyre_engine::snapshot::{Row, Spent};
 use gyre_linux::time::monotonic_ns;
 use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
 use gyre_machine::PAGE_BYTES;
 use gyre_message::sleep_ns;
-use gyre_object::{Page, SpinLock};
+use gyre_object::Page;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Time between two writes of a mapped page, ns: ten a second cost a ten-thousandth of a core.
 const PERIOD_NS: u64 = 100_000_000;
-/// Mapped pages that a tenant may have at once: each is a task and a timer.
-const PAGES_MAX: usize = 64;
-/// Where the sequence number stands, for the two writes around the rest.
+/// Offset of the sequence number, for the two writes around the rest.
 const SEQUENCE_OFFSET: usize = core::mem::offset_of!(Figures, sequence);
 
-/// Whose pages are kept up to date, an entry for each.
-static PAGES: SpinLock<Vec<ActivityId>> = SpinLock::new(Vec::new());
-
 /// Serves `figures`.
-pub async fn read(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
-    let process = subject(system, thread, arguments.int(0))?;
-    let figures = of(system.engine, &process);
+pub async fn read(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let process = subject(kernel, thread, arguments.int(0))?;
+    let figures = of(kernel.base.engine, &process);
     let bytes = figures.as_bytes();
     let room = arguments.size(2).min(bytes.len());
     thread.copy_out(arguments.word(1), bytes.get(..room).unwrap_or(bytes)).await?;
@@ -38,12 +33,12 @@ pub async fn read(system: &'static System, thread: &Thread, arguments: Arguments
 }
 
 /// Serves `figures_map`.
-pub async fn map(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
-    let process = subject(system, thread, arguments.int(0))?;
-    let place = Kept::new(thread.tenant().activity()).ok_or(Errno::ENOMEM)?;
+pub async fn map(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let process = subject(kernel, thread, arguments.int(0))?;
+    let place = kernel.pages.take_place(thread.tenant().activity()).ok_or(Errno::ENOMEM)?;
     let page = Page::zeroed().map_err(|_| Errno::ENOMEM)?;
     let mut sequence = 0;
-    write(&page, &mut sequence, of(system.engine, &process));
+    write(&page, &mut sequence, of(kernel.base.engine, &process));
     let request = MapRequest {
         place: Place::Anywhere(0),
         bytes: PAGE_BYTES as u64,
@@ -54,18 +49,18 @@ pub async fn map(system: &'static System, thread: &Thread, arguments: Arguments)
         first_index: PageIndex::FIRST,
     };
     let address = thread.process().space().map(request).await?;
-    gyre_message::spawn(keep(system.engine, process, page, sequence, place));
+    // It writes for as long as the page is mapped, so it is where it keeps no core from leaving.
+    gyre_message::spawn_resident(move || keep(kernel.base.engine, process, page, sequence, place));
     Ok(address)
 }
 
 /// The process that is meant, if the caller may see it.
-fn subject(system: &System, thread: &Thread, number: i32) -> Result<Arc<Process>, Errno> {
+fn subject(kernel: &Kernel, thread: &Thread, number: i32) -> Result<Arc<Process>, Errno> {
     let own = thread.process();
     if number == 0 || number == own.id() {
         return Ok(own.clone());
     }
-    let index = system.activities.iter().position(|activity| *activity == thread.tenant().activity());
-    let may = index.and_then(|index| system.machine.tenants.get(index)).is_some_and(|tenant| tenant.monitor);
+    let may = kernel.base.description_of(thread.tenant().activity()).is_some_and(|tenant| tenant.monitor);
     if !may {
         return Err(Errno::EPERM);
     }
@@ -95,6 +90,7 @@ fn write(page: &Page, sequence: &mut u32, figures: Figures) {
 fn of(engine: &'static Engine, process: &Process) -> Figures {
     let activity = process.activity();
     let rows = engine.figures(activity);
+    let spent = Spent::of(&rows);
     let memory = engine.accounts().activities.memory(activity);
     // Apart: the name is a thread's, and asks for the same lock.
     let threads = process.threads.lock().len() as u32;
@@ -108,14 +104,13 @@ fn of(engine: &'static Engine, process: &Process) -> Figures {
         resource_count: rows.len().min(RESOURCES_MAX) as u32,
         memory_bytes: u64::try_from(memory.bytes_total as i64).unwrap_or(0),
         memory_bytes_max: memory.bytes_total_max,
+        cycles: spent.work(),
+        user_cycles: spent.user,
         name: fixed(&process.name()),
         ..Figures::new_zeroed()
     };
     for (row, slot) in rows.iter().zip(&mut figures.resources) {
         *slot = resource(engine, row);
-        figures.cycles = figures.cycles.wrapping_add(slot.cycles);
-        let of_user = if row.resource == COMPUTE { slot.cycles } else { 0 };
-        figures.user_cycles = figures.user_cycles.wrapping_add(of_user);
         figures.messages = figures.messages.wrapping_add(slot.messages);
         figures.bytes = figures.bytes.wrapping_add(slot.bytes);
         figures.queued_ns = figures.queued_ns.wrapping_add(slot.queued_ns);
@@ -133,29 +128,5 @@ fn resource(engine: &Engine, row: &Row) -> Resource {
         bytes: column(Column::Bytes),
         queued_ns: column(Column::QueueNs),
         refused: u64::from(row.dropped),
-    }
-}
-
-/// A place among the pages that a tenant may have.
-struct Kept(ActivityId);
-
-impl Kept {
-    fn new(tenant: ActivityId) -> Option<Kept> {
-        let mut pages = PAGES.lock();
-        let own = pages.iter().filter(|&&other| other == tenant).count();
-        pages.try_reserve(1).ok()?;
-        (own < PAGES_MAX).then(|| {
-            pages.push(tenant);
-            Kept(tenant)
-        })
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let mut pages = PAGES.lock();
-        if let Some(at) = pages.iter().position(|&other| other == self.0) {
-            pages.swap_remove(at);
-        }
     }
 }

@@ -1,32 +1,44 @@
-//! The native calls: figures, programs in tenants, logs, changes. Only the system tenant may make them, but for those that give a
-//! process its own figures.
+//! The native calls: figures, programs in tenants, logs, changes, the end of the machine.
+//!
+//! The numbers, arguments and errors are those of `gyre_contract::native`. [`call`] is the only entry: the personality hands every number
+//! that is no Linux call to it, through `KernelServices::native`.
+//!
+//! Groups, in the order in which [`call`] tries them: flows and streams, CPU aggregates, then channels, for every program; a process' own figures and its tenant's
+//! files (`checkpoint`, `evict`) and cells (`cell_leases`), for every program within its tenant; and all others, for the system tenant alone (EPERM).
+//!
+//! A program that `spawn` started is known by a number of [`crate::programs::Programs`] until `wait` has told how it ended. Calls of the
+//! system tenant find a tenant by its index in the description; a tenant that was ended as a whole keeps only its log.
 
-use crate::assembly::System;
-use crate::memory;
-use crate::tenants::{self, Running};
-use crate::{change, ending, figures, snapshot};
-use alloc::collections::BTreeMap;
+use crate::kernel::Kernel;
+use crate::seats::device;
+use crate::starting;
+use crate::tenants::Running;
+use crate::zones::calls as zones;
+use crate::{aggregates, behalf, cells_in_time, ending, figures, goals, seats, snapshot, together, traces};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
-use gyre_account::ActivityId;
-use gyre_config::boot::TenantKind;
-use gyre_config::native::{
-    CHECKPOINT, Change, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, LOG, OWN_TENANT, SET,
-    SNAPSHOT, SPAWN, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest, TERMINATE, WAIT,
+use gyre_cell_abi::device::{DEVICE_CLOSE, DEVICE_OPEN};
+use gyre_contract::native::{
+    CELL_LEASES, CELL_LIST, CELL_LOG, CELL_POOL, CELL_REVOKE, CELLS, CHANGE, CHANGES, CHANNEL_ACCEPT, CHANNEL_CLOSE,
+    CHANNEL_FIGURES, CHANNEL_FIGURES_BYTES, CHANNEL_MAP, CHANNEL_OPEN, CHANNEL_READ, CHANNEL_UNMAP, CHANNEL_WRITE,
+    CHECKPOINT, Change, ChannelFigures, END, EVICT, FIGURES, FIGURES_MAP, FLOW, FLOW_CLOSE, FLOW_SOURCE, GOAL, GOALS,
+    GRANT, LOG, OWN_TENANT, SET, SNAPSHOT, SPAWN, SPAWN_MASTER_SHIFT, STREAM, STREAM_READ, STREAM_WRITE, SpawnRequest,
+    TERMINATE, TYPE, WAIT, ZONE_CONSOLE, ZONE_CONTROL, ZONE_LOG, ZONE_WISH, ZONES,
 };
+use gyre_contract::promise::Together;
 use gyre_linux::file::FileContext;
-use gyre_linux::file::calls::flow;
+use gyre_linux::file::calls::{channel, flow};
+use gyre_linux::file::open_file::OpenFile;
+use gyre_linux::file::outside::Pair;
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::signal::number::SIGKILL;
 use gyre_linux::task::launch::Launch;
 use gyre_linux::task::limits::ResourceLimits;
 use gyre_linux::{Arguments, Errno, Outcome, Process, Thread};
-use gyre_object::SpinLock;
 
 #[cfg(feature = "fault-injection")]
-use gyre_config::native::FAIL;
+use gyre_contract::native::{ATTACK, FAIL};
 
 /// Longest argument of a spawn call, bytes.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -34,44 +46,75 @@ const REQUEST_BYTES_MAX: usize = 256 * 1024;
 const PATH_BYTES_MAX: usize = 4096;
 /// Most bytes of a log read at once.
 const LOG_BYTES_MAX: usize = 64 * 1024;
-/// Where a bare name of a program is looked for.
+/// Most bytes typed at once.
+const TYPED_BYTES_MAX: usize = 4096;
+/// Directories in which a bare name of a program is looked for.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Programs started by spawn and not waited for yet, by the number that the caller knows them by. Numbers are not used again, so
-/// that a signal that comes late never meets another program.
-static STARTED: SpinLock<BTreeMap<u64, Arc<Process>>> = SpinLock::new(BTreeMap::new());
-static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
-
 /// Serves a native call.
-pub async fn call(system: &'static System, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
-    if let Some(outcome) = flow_call(&thread, number, arguments).await {
+pub async fn call(kernel: &'static Kernel, thread: Arc<Thread>, number: u64, arguments: Arguments) -> Outcome {
+    if let Some(outcome) = flow_call(kernel, &thread, number, arguments).await {
+        return outcome;
+    }
+    if let Some(outcome) = aggregates::call(kernel, &thread, number, arguments).await {
+        return outcome;
+    }
+    if let Some(outcome) = channel_call(kernel, &thread, number, arguments).await {
         return outcome;
     }
     match number {
-        FIGURES => return figures::read(system, &thread, arguments).await,
-        FIGURES_MAP => return figures::map(system, &thread, arguments).await,
+        FIGURES => return figures::read(kernel, &thread, arguments).await,
+        FIGURES_MAP => return figures::map(kernel, &thread, arguments).await,
+        GOAL => return goals::map(kernel, &thread, arguments).await,
         #[cfg(feature = "fault-injection")]
-        FAIL => return crate::fault::inject(system, &thread, arguments),
-        CHECKPOINT | EVICT => return keep(system, &thread, number, arguments).await,
-        _ if !is_system(system, &thread) => return Err(Errno::EPERM),
+        FAIL => return crate::fault::inject(kernel, &thread, arguments),
+        #[cfg(feature = "fault-injection")]
+        ATTACK => return crate::fault::attack(arguments),
+        CELL_LEASES => return seats::leases::list(kernel, &thread, arguments).await,
+        DEVICE_OPEN => return device::open(kernel, &thread, arguments).await,
+        DEVICE_CLOSE => return device::close(kernel, &thread, arguments).await,
+        CHECKPOINT | EVICT => return keep(kernel, &thread, number, arguments).await,
+        _ if !is_system(kernel, &thread) => return Err(Errno::EPERM),
         _ => {}
     }
+    if let Some(outcome) = traces::call(kernel, &thread, number, arguments).await {
+        return outcome;
+    }
     match number {
-        SNAPSHOT => take_snapshot(system, &thread, arguments).await,
-        SPAWN => spawn(system, &thread, arguments).await,
-        WAIT => wait(&thread, arguments).await,
-        LOG => read_log(&thread, arguments).await,
-        TERMINATE => terminate(arguments),
-        SET => set(system, &thread, arguments).await,
-        END => ending::begin(system, arguments.word(0)).then_some(0).ok_or(Errno::EALREADY),
+        SNAPSHOT => take_snapshot(kernel, &thread, arguments).await,
+        SPAWN => spawn(kernel, &thread, arguments).await,
+        WAIT => wait(kernel, &thread, arguments).await,
+        LOG => read_log(kernel, &thread, arguments).await,
+        TERMINATE => terminate(kernel, arguments),
+        TYPE => type_in(kernel, &thread, arguments).await,
+        SET => set(kernel, &thread, arguments).await,
+        CELL_LIST => seats::calls::list(kernel, &thread, arguments).await,
+        CELL_LOG => seats::calls::log(kernel, &thread, arguments).await,
+        CELL_POOL => seats::calls::pool(kernel, arguments),
+        CELL_REVOKE => seats::calls::revoke(kernel, &thread, arguments).await,
+        CELLS => cells_in_time::call(kernel, &thread, arguments).await,
+        GOALS => goals::read(kernel, &thread, arguments).await,
+        CHANGE => change(kernel, &thread, arguments).await,
+        CHANGES => changes(kernel, &thread, arguments).await,
+        ZONE_CONTROL => zones::control(kernel, &thread, arguments).await,
+        ZONES => zones::show(kernel, &thread, arguments).await,
+        ZONE_CONSOLE => zones::console(kernel, &thread, arguments).await,
+        ZONE_LOG => zones::log(kernel, &thread, arguments).await,
+        ZONE_WISH => zones::wish(kernel, &thread, arguments).await,
+        END => ending::begin(kernel, arguments.word(0)).then_some(0).ok_or(Errno::EALREADY),
         _ => Err(Errno::ENOSYS),
     }
 }
 
 /// The calls of flows and streams, which every program may make.
-async fn flow_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> Option<Outcome> {
+async fn flow_call(
+    kernel: &'static Kernel,
+    thread: &Arc<Thread>,
+    number: u64,
+    arguments: Arguments,
+) -> Option<Outcome> {
     Some(match number {
-        FLOW => flow::flow(thread, arguments).await,
+        FLOW => flow::flow(thread, aggregates::group(kernel.base.engine), arguments).await,
         FLOW_SOURCE => flow::flow_source(thread, arguments).await,
         FLOW_CLOSE => flow::flow_close(thread, arguments).await,
         STREAM => flow::stream(thread, arguments).await,
@@ -81,11 +124,52 @@ async fn flow_call(thread: &Arc<Thread>, number: u64, arguments: Arguments) -> O
     })
 }
 
+/// The calls of channels, which every program may make.
+async fn channel_call(
+    kernel: &'static Kernel,
+    thread: &Arc<Thread>,
+    number: u64,
+    arguments: Arguments,
+) -> Option<Outcome> {
+    Some(match number {
+        CHANNEL_OPEN => {
+            let own = kernel.base.description_of(thread.tenant().activity());
+            let Some(own) = own else { return Some(Err(Errno::EPERM)) };
+            let names = channel::Names { channels: kernel.channels, abroad: &kernel.links.trunks };
+            channel::open(names, &own.name, thread, arguments).await
+        }
+        CHANNEL_CLOSE => channel::close(thread, arguments).await,
+        CHANNEL_READ => channel::read(thread, arguments).await,
+        CHANNEL_WRITE => channel::write(thread, arguments).await,
+        CHANNEL_MAP => channel::map(thread, arguments).await,
+        CHANNEL_UNMAP => channel::unmap(thread, arguments).await,
+        CHANNEL_ACCEPT => channel::accept(thread, arguments).await,
+        CHANNEL_FIGURES => channel::figures(thread, arguments, channel_figures).await,
+        GRANT => behalf::grant(kernel, thread, arguments),
+        _ => return None,
+    })
+}
+
+fn channel_figures(seen: &gyre_channel::Figures) -> [u8; CHANNEL_FIGURES_BYTES] {
+    let figures = ChannelFigures {
+        pages: seen.pages as u64,
+        received: seen.received,
+        received_bytes: seen.received_bytes,
+        sent: seen.sent,
+        sent_bytes: seen.sent_bytes,
+        waiting: seen.waiting as u64,
+        next_bytes: seen.next_bytes as u64,
+    };
+    figures.encode(&seen.peer)
+}
+
 /// Makes files durable; for EVICT drops them from memory too.
-async fn keep(system: &'static System, thread: &Thread, number: u64, arguments: Arguments) -> Outcome {
+async fn keep(kernel: &'static Kernel, thread: &Thread, number: u64, arguments: Arguments) -> Outcome {
     let running = match arguments.word(0) {
-        OWN_TENANT => tenants::of_activity(thread.tenant().activity()),
-        index if is_system(system, thread) => tenants::running(usize::try_from(index).map_err(|_| Errno::ENOENT)?),
+        OWN_TENANT => kernel.tenants.of_activity(thread.tenant().activity()),
+        index if is_system(kernel, thread) => {
+            kernel.tenants.running(usize::try_from(index).map_err(|_| Errno::ENOENT)?)
+        }
         _ => return Err(Errno::EPERM),
     };
     let running = running.ok_or(Errno::ENOENT)?;
@@ -95,51 +179,53 @@ async fn keep(system: &'static System, thread: &Thread, number: u64, arguments: 
     let path = thread.read_vec(arguments.word(1), arguments.size(2)).await?;
     let path = (!path.is_empty()).then_some(path.as_slice());
     if let (EVICT, Some(path)) = (number, path) {
-        return gyre_linux::file::keep::evict(&running.files, path).await;
+        return gyre_linux::file::checkpoint::evict(&running.files, path).await;
     }
-    gyre_linux::file::keep::checkpoint(&running.files, path).await?;
+    gyre_linux::file::checkpoint::checkpoint(&running.files, path).await?;
     if number == CHECKPOINT {
         return Ok(0);
     }
-    let memory = memory::client().ok_or(Errno::ENOSYS)?;
     let activity = running.tenant.activity();
     let mut bytes = 0;
     // Twice: what address spaces give back in the first round, the cache can drop in the second.
     for _ in 0..2 {
-        bytes = u64::saturating_add(bytes, memory.take_back(activity, u64::MAX).await.map_err(|_| Errno::EIO)?);
+        bytes = u64::saturating_add(
+            bytes,
+            kernel.memory.client.take_back(activity, u64::MAX).await.map_err(|_| Errno::EIO)?,
+        );
     }
     Ok(bytes)
 }
 
-fn is_system(system: &System, thread: &Thread) -> bool {
-    let index = system.activities.iter().position(|activity| *activity == thread.tenant().activity());
-    let tenant = index.and_then(|index| system.machine.tenants.get(index));
-    tenant.is_some_and(|tenant| tenant.kind == TenantKind::System)
+fn is_system(kernel: &Kernel, thread: &Thread) -> bool {
+    kernel.base.is_system(thread.tenant().activity())
 }
 
-async fn take_snapshot(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
-    let figures = system.engine.snapshot().await.map_err(|_| Errno::ENOMEM)?;
-    let bytes = postcard::to_allocvec(&snapshot::export(system, &figures)).map_err(|_| Errno::ENOMEM)?;
+async fn take_snapshot(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let figures = kernel.base.engine.snapshot().await.map_err(|_| Errno::ENOMEM)?;
+    let figures = if gyre_x86_64::zone_page().is_some() { figures.without_time_away() } else { figures };
+    let bytes = postcard::to_allocvec(&snapshot::export(kernel, &figures)).map_err(|_| Errno::ENOMEM)?;
     if bytes.len() <= arguments.size(1) {
         thread.copy_out(arguments.word(0), &bytes).await?;
     }
     Ok(bytes.len() as u64)
 }
 
-async fn spawn(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+async fn spawn(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     if arguments.size(1) > REQUEST_BYTES_MAX {
         return Err(Errno::EINVAL);
     }
     let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
     let request: SpawnRequest = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
-    let index = system.machine.tenants.iter().position(|tenant| tenant.name == request.tenant).ok_or(Errno::ENOENT)?;
-    let running = tenants::running(index).ok_or(Errno::ENOENT)?;
-    let environment = environment(system, index, &request);
-    let limits = system.machine.tenants.get(index).map(tenants::limits).unwrap_or_default();
+    let index = kernel.base.roll.find(&request.tenant).ok_or(Errno::ENOENT)?;
+    let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
+    let environment = environment(kernel, index, &request);
+    let limits = kernel.base.roll.tenant(index).map(starting::limits).unwrap_or_default();
+    let streams = Streams::of(thread, running, &request).await?;
     let mut last = Errno::ENOENT;
     for path in candidates(&request, &environment) {
-        match launch(thread, running, &request, (&environment, limits), path).await {
-            Ok(process) => return Ok(remember(process)),
+        match launch(running, &request, &environment, limits, (path, &streams)).await {
+            Ok(process) => return streams.answer(thread, kernel.programs.add(process)),
             Err(Errno::ENOENT) => {}
             Err(error) => last = error,
         }
@@ -147,20 +233,22 @@ async fn spawn(system: &'static System, thread: &Thread, arguments: Arguments) -
     Err(last)
 }
 
-/// The environment asked for, or that of the tenant's own program with a usable PATH.
-fn environment(system: &System, index: usize, request: &SpawnRequest) -> Vec<String> {
-    let own = system.machine.tenants.get(index).and_then(|tenant| tenant.program.as_ref());
-    let mut environment = match (request.environment.is_empty(), own) {
-        (true, Some(program)) => program.environment.clone(),
-        _ => request.environment.clone(),
-    };
+/// The environment of the tenant's own program with what is asked for in place of or beside it, and a usable PATH.
+fn environment(kernel: &Kernel, index: usize, request: &SpawnRequest) -> Vec<String> {
+    let own = kernel.base.roll.tenant(index).and_then(|tenant| tenant.program.as_ref());
+    let mut environment = own.map_or_else(Vec::new, |program| program.environment.clone());
+    for entry in &request.environment {
+        let name = entry.split_inclusive('=').next().unwrap_or_default();
+        environment.retain(|other| !other.starts_with(name));
+        environment.push(entry.clone());
+    }
     if !environment.iter().any(|entry| entry.starts_with("PATH=")) {
         environment.push(alloc::format!("PATH={PATH}"));
     }
     environment
 }
 
-/// Where the program may be: as named, or in the directories of PATH.
+/// Returns the paths that the program may have: as named, or in the directories of PATH.
 fn candidates(request: &SpawnRequest, environment: &[String]) -> Vec<String> {
     let name = request.argv.first().map_or("", String::as_str);
     if name.contains('/') {
@@ -170,17 +258,42 @@ fn candidates(request: &SpawnRequest, environment: &[String]) -> Vec<String> {
     path.split(':').filter(|_| !name.is_empty()).map(|directory| alloc::format!("{directory}/{name}")).collect()
 }
 
+/// The standard streams of a program.
+struct Streams {
+    files: [Arc<OpenFile>; 3],
+    terminal: Option<Pair>,
+}
+
+impl Streams {
+    /// Returns the caller's descriptors, or a terminal if that is asked for.
+    async fn of(thread: &Thread, running: &Running, request: &SpawnRequest) -> Result<Streams, Errno> {
+        if let Some(size) = request.terminal {
+            let pair = Pair::new(&running.files, size).await?;
+            let slave = || pair.slave.clone();
+            return Ok(Streams { files: [slave(), slave(), slave()], terminal: Some(pair) });
+        }
+        let own = |descriptor| thread.process().files().table().get(descriptor);
+        Ok(Streams { files: [own(request.stdin)?, own(request.stdout)?, own(request.stderr)?], terminal: None })
+    }
+
+    /// Gives the caller the terminal's other end, and answers the call.
+    fn answer(self, thread: &Thread, number: u64) -> Outcome {
+        let Some(pair) = self.terminal else { return Ok(number) };
+        let master = thread.process().files().table().install(pair.master, true, 0, u64::MAX)?;
+        Ok(number | u64::from(master.unsigned_abs()) << SPAWN_MASTER_SHIFT)
+    }
+}
+
 async fn launch(
-    thread: &Thread,
     running: &Running,
     request: &SpawnRequest,
-    (environment, limits): (&[String], ResourceLimits),
-    path: String,
+    environment: &[String],
+    limits: ResourceLimits,
+    (path, streams): (String, &Streams),
 ) -> Result<Arc<Process>, Errno> {
     let files = FileContext::bare(&running.files)?;
-    let own = thread.process().files();
-    for descriptor in [request.stdin, request.stdout, request.stderr] {
-        files.table().install(own.table().get(descriptor)?, false, 0, 3)?;
+    for file in &streams.files {
+        files.table().install(file.clone(), false, 0, 3)?;
     }
     let bytes = |list: &[String]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
     let launch = Launch {
@@ -190,46 +303,33 @@ async fn launch(
         files,
         credentials: Default::default(),
         limits,
+        terminal: streams.terminal.as_ref().map(|pair| pair.terminal.clone()),
     };
     running.tenant.launch(launch).await
 }
 
-fn remember(process: Arc<Process>) -> u64 {
-    let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    STARTED.lock().insert(number, process);
-    number
-}
-
-fn started(number: u64) -> Result<Arc<Process>, Errno> {
-    STARTED.lock().get(&number).cloned().ok_or(Errno::ECHILD)
-}
-
-async fn wait(thread: &Thread, arguments: Arguments) -> Outcome {
+async fn wait(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let number = arguments.word(0);
-    let process = started(number)?;
-    let status = thread.interruptible(process.ended.until(|| status_of(&process))).await?;
-    STARTED.lock().remove(&number);
+    let process = kernel.programs.get(number)?;
+    let status = thread.interruptible(process.ended.until(|| status_of(kernel, &process))).await?;
+    kernel.programs.remove(number);
     Ok(u64::from(status.unsigned_abs()))
 }
 
-/// How a program ended; as by SIGKILL where its tenant did as a whole.
-fn status_of(process: &Process) -> Option<i32> {
-    match tenants::of_activity(process.tenant().activity()) {
+/// Returns how a program ended: as by SIGKILL if its tenant was ended as a whole, also if that lives again by now.
+fn status_of(kernel: &Kernel, process: &Process) -> Option<i32> {
+    let present = kernel.tenants.of_activity(process.tenant().activity());
+    match present.filter(|running| Arc::ptr_eq(&running.tenant, process.tenant())) {
         Some(_) => process.is_over().then(|| process.end_status()).flatten(),
         None => Some(SIGKILL),
     }
 }
 
-/// A tenant was ended as a whole: who waits for its programs hears of it.
-pub fn note_end_of(tenant: ActivityId) {
-    let started: Vec<Arc<Process>> = STARTED.lock().values().cloned().collect();
-    started.iter().filter(|process| process.tenant().activity() == tenant).for_each(|process| process.ended.wake_all());
-}
-
-async fn read_log(thread: &Thread, arguments: Arguments) -> Outcome {
+async fn read_log(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     let index = arguments.size(0);
-    let running = tenants::begun(index).ok_or(Errno::ENOENT)?;
+    let running = kernel.tenants.begun(index).ok_or(Errno::ENOENT)?;
     let room = arguments.size(3).checked_sub(8).ok_or(Errno::EINVAL)?.min(LOG_BYTES_MAX);
+    running.files.log.note_asked(arguments.word(1));
     let (position, bytes) = running.files.log.read(arguments.word(1), room);
     let mut answer = Vec::from(position.to_le_bytes());
     answer.extend_from_slice(&bytes);
@@ -237,18 +337,55 @@ async fn read_log(thread: &Thread, arguments: Arguments) -> Outcome {
     Ok(answer.len() as u64)
 }
 
-async fn set(system: &'static System, thread: &Thread, arguments: Arguments) -> Outcome {
+async fn set(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
     if arguments.size(1) > REQUEST_BYTES_MAX {
         return Err(Errno::EINVAL);
     }
     let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
     let wish: Change = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
-    change::make(system, &wish).map(|()| 0)
+    let together = Together { by: "set".into(), reason: String::new(), changes: alloc::vec![wish] };
+    together::make(kernel, &together).map(|_| 0).map_err(|refused| together::errno(&refused))
 }
 
-fn terminate(arguments: Arguments) -> Outcome {
-    let process = started(arguments.word(0))?;
-    tenants::of_activity(process.tenant().activity()).ok_or(Errno::ESRCH)?;
-    process.send(SignalInfo::sent(arguments.int(1), 0, 0, 0))?;
+async fn change(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    if arguments.size(1) > REQUEST_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = thread.read_vec(arguments.word(0), arguments.size(1)).await?;
+    let wish: Together = postcard::from_bytes(&bytes).map_err(|_| Errno::EINVAL)?;
+    let answer = together::make(kernel, &wish);
+    let bytes = postcard::to_allocvec(&answer).map_err(|_| Errno::ENOMEM)?;
+    if bytes.len() > arguments.size(3) {
+        return Err(Errno::ENOSPC);
+    }
+    thread.copy_out(arguments.word(2), &bytes).await?;
+    Ok(bytes.len() as u64)
+}
+
+async fn changes(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let records = kernel.promises.records(arguments.word(0), arguments.size(2).min(REQUEST_BYTES_MAX));
+    let bytes = postcard::to_allocvec(&records).map_err(|_| Errno::ENOMEM)?;
+    if bytes.len() > arguments.size(2) {
+        return Err(Errno::ENOSPC);
+    }
+    thread.copy_out(arguments.word(1), &bytes).await?;
+    Ok(bytes.len() as u64)
+}
+
+/// Types on the console of a tenant.
+async fn type_in(kernel: &'static Kernel, thread: &Thread, arguments: Arguments) -> Outcome {
+    let index = usize::try_from(arguments.word(0)).map_err(|_| Errno::ENOENT)?;
+    let running = kernel.tenants.running(index).ok_or(Errno::ENOENT)?;
+    if arguments.size(2) > TYPED_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let bytes = thread.read_vec(arguments.word(1), arguments.size(2)).await?;
+    running.files.console.input(&bytes).map(|taken| taken as u64)
+}
+
+fn terminate(kernel: &Kernel, arguments: Arguments) -> Outcome {
+    let process = kernel.programs.get(arguments.word(0))?;
+    kernel.tenants.of_activity(process.tenant().activity()).ok_or(Errno::ESRCH)?;
+    process.send_from_outside(SignalInfo::sent(arguments.int(1), 0, 0, 0))?;
     Ok(0)
 }

@@ -1,7 +1,7 @@
-//! The platform's PCI functions as the virtio resources want them.
+//! The machine's PCI functions, as drivers want them.
 
-use gyre_machine::{DeviceError, PciAddress};
-use gyre_virtio::pci::{PciFunction, Registers, VENDOR};
+use gyre_machine::{DeviceError, PciAddress, PciId};
+use gyre_pci::{PciFunction, Registers};
 use gyre_x86_64::{Mmio, PciDevice};
 
 /// A PCI function of this machine.
@@ -13,8 +13,8 @@ pub struct Region(Mmio);
 impl PciFunction for Function {
     type Registers = Region;
 
-    fn device_id(&self) -> u16 {
-        self.0.id.device
+    fn id(&self) -> PciId {
+        self.0.id
     }
     fn read8(&self, offset: usize) -> u8 {
         self.0.config_read8(offset as u16)
@@ -54,19 +54,20 @@ impl Registers for Region {
     accesses!(read8 write8 u8, read16 write16 u16, read32 write32 u32);
 }
 
-/// Virtio devices of a type (2 block, 8 SCSI, 1 network), in PCI order, with their places. Those of other zones count, so that a machine's disks have
-/// the same numbers in each zone: [`DeviceError::NotOurs`].
-pub fn virtio_devices(kind: u16) -> impl Iterator<Item = (PciAddress, Result<Function, DeviceError>)> {
-    let modern = 0x1040u16.saturating_add(kind);
-    gyre_x86_64::pci_listing()
-        .iter()
-        .filter(move |listed| listed.id.vendor == VENDOR && listed.id.device == modern)
-        .map(|listed| (listed.address, listed.device.as_ref().map(Function).ok_or(DeviceError::NotOurs)))
+/// Lists the functions that `is_wanted`, in PCI order, with their places. Those of other zones count, so that a machine's disks have the same numbers in
+/// each zone: [`DeviceError::NotOurs`].
+pub fn functions(
+    is_wanted: impl Fn(PciId) -> bool,
+) -> impl Iterator<Item = (PciAddress, Result<Function, DeviceError>)> {
+    let listing = gyre_x86_64::pci_listing().iter().filter(move |listed| is_wanted(listed.id));
+    listing.map(|listed| (listed.address, listed.device.as_ref().map(Function).ok_or(DeviceError::NotOurs)))
 }
 
 /// Says why a device cannot be used.
 pub fn tell(what: impl core::fmt::Display, address: PciAddress, error: DeviceError) {
     match error {
+        // A supervisor leaves all to its zones that it does not use.
+        DeviceError::NotOurs if gyre_x86_64::is_supervisor() => log::debug!("{what}: {address} is for a zone"),
         DeviceError::NotOurs => {
             log::warn!("{what}: {address} is not in this zone: devices= on the command line leaves it out")
         }

@@ -1,21 +1,33 @@
-//! The engine's figures in the form that the monitor exports.
+//! The figures of the machine, in the form that the monitor exports.
+//!
+//! The native call `snapshot` asks the engine for a [`Figures`], which every core fills at its own moment, and hands it to [`export`]. That
+//! adds what the other parts of the kernel know: memory, disks, traffic, processes, locks, pools.
+//!
+//! Two sums hold by construction, and the tool checks them: the parts of a core's time are its elapsed time, and the records are the
+//! handling of all cores. So rows are only added up here, never estimated.
+//!
+//! A process that has ended and is not folded into its tenant yet is an activity without a process number. A tenant that does not run has
+//! zeros.
 
-use crate::assembly::System;
-use crate::{ending, memory as memory_resource, network, storage, tables, tenants};
+use crate::kernel::Kernel;
+use crate::storage::Moved;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use gyre_account::{ActivityId, ActivityInfo, Column, MemoryUse};
-use gyre_address_space::counters::of_the_machine;
-use gyre_config::boot::{Root, TenantKind};
-use gyre_config::monitor::{
-    Activity, ActivityKind, AddressSpaces, CoreTime, Handling, Lock, Memory, MissingCall, Pool, Record, Resource,
-    Snapshot, VERSION,
+use gyre_address_space::counters::{ALL, Which, of_the_machine};
+use gyre_contract::boot::{Root, TenantKind};
+use gyre_contract::monitor::{
+    Activity, ActivityKind, CoreTime, Event, Handling, Lock, Memory, MissingCall, Pool, Record, Resource, Snapshot,
+    VERSION,
 };
+use gyre_contract::seats::DeviceKind;
 use gyre_engine::COMPUTE;
 use gyre_engine::snapshot::{CoreSnapshot, ResourceInfo, Row, Snapshot as Figures};
 use gyre_linux::Process;
+use gyre_net::NetStatistics;
 
 /// Locks in a snapshot.
 const LOCKS_MAX: usize = 32;
@@ -24,17 +36,17 @@ const LOCKS_MAX: usize = 32;
 type Sums = BTreeMap<(u32, u8), Row>;
 
 /// Everything as the system tenant may see it.
-pub fn export(system: &System, figures: &Figures) -> Snapshot {
+pub fn export(kernel: &Kernel, figures: &Figures) -> Snapshot {
     let sums = sum(figures);
     let machine = gyre_x86_64::memory_statistics();
-    Snapshot {
+    let mut snapshot = Snapshot {
         version: VERSION,
-        machine: system.machine.name.clone(),
+        machine: kernel.base.machine.name.clone(),
         uptime_ns: figures.cores.first().map_or(0, |core| ns(core.partition.elapsed, figures.cycles_per_ms)),
         cycles_per_second: figures.cycles_per_ms.saturating_mul(1000),
-        has_percent_shares: system.machine.has_percent_shares,
+        has_percent_shares: kernel.base.machine.has_percent_shares,
         cores: figures.cores.iter().map(core_time).collect(),
-        activities: activities(system, figures, &sums),
+        activities: activities(kernel, figures, &sums),
         resources: figures.resources.iter().map(|info| resource(info, figures)).collect(),
         records: sums.values().map(record).collect(),
         memory: Memory {
@@ -45,8 +57,14 @@ pub fn export(system: &System, figures: &Figures) -> Snapshot {
         address_spaces: address_spaces(),
         locks: locks(),
         pools: pools(),
-        missing_calls: missing_calls(system),
+        missing_calls: missing_calls(kernel),
+        vacant_places: kernel.base.roll.vacant_places().collect(),
+        on_behalf: kernel.behalf.export(),
+    };
+    if let Some(supervised) = &kernel.supervised {
+        supervised.add_to(&mut snapshot);
     }
+    snapshot
 }
 
 fn ns(cycles: u64, cycles_per_ms: u64) -> u64 {
@@ -93,33 +111,50 @@ fn core_time(core: &CoreSnapshot) -> CoreTime {
 }
 
 /// Tenants, groups and processes.
-fn activities(system: &System, figures: &Figures, sums: &Sums) -> Vec<Activity> {
-    let processes = processes(system);
-    let others = figures.activities.iter().map(|(info, memory)| match info.id.is_member() {
-        true => process(info, memory, sums, processes.get(&info.id)),
-        false => activity(system, info, memory, sums, byte_seconds(info.id, figures)),
+fn activities(kernel: &Kernel, figures: &Figures, sums: &Sums) -> Vec<Activity> {
+    let processes = processes(kernel);
+    let shown = figures.activities.iter().filter(|(info, _)| !is_vacant(kernel, info.id, sums));
+    let others = shown.map(|(info, memory)| match info.id.is_member() {
+        true => process(kernel, info, memory, sums, processes.get(&info.id)),
+        false => activity(kernel, info, memory, sums, byte_seconds(info.id, figures)),
     });
-    others.collect()
+    let mut all: Vec<Activity> = others.collect();
+    // A search for a name finds the tenant that is here before one that had the name and has left.
+    all.sort_by_key(|one| one.state.has_left());
+    all
+}
+
+/// Returns whether an activity is a place that no tenant has, and that nobody has sent anything to.
+fn is_vacant(kernel: &Kernel, id: ActivityId, sums: &Sums) -> bool {
+    let index = kernel.base.index_of(id);
+    let is_place = index.is_some_and(|index| kernel.base.roll.tenant(index).is_none());
+    is_place && sums.range((id.0, 0)..=(id.0, u8::MAX)).next().is_none()
 }
 
 /// The processes of all tenants, by their activities.
-fn processes(system: &System) -> BTreeMap<ActivityId, Arc<Process>> {
-    let all = (0..system.activities.len()).filter_map(tenants::running);
+fn processes(kernel: &Kernel) -> BTreeMap<ActivityId, Arc<Process>> {
+    let all = (0..kernel.base.activities.len()).filter_map(|index| kernel.tenants.running(index));
     let processes = all.flat_map(|running| running.tenant.tree.lock().processes());
     processes.map(|process| (process.activity(), process)).collect()
 }
 
-fn process(info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, process: Option<&Arc<Process>>) -> Activity {
+fn process(
+    kernel: &Kernel,
+    info: &ActivityInfo,
+    memory: &MemoryUse,
+    sums: &Sums,
+    process: Option<&Arc<Process>>,
+) -> Activity {
     let name = process.map(|process| String::from_utf8_lossy(&process.name()).into_owned());
     Activity {
         id: info.id.0,
         parent: info.parent.unwrap_or(info.id).0,
         name: name.unwrap_or_else(|| info.name.clone()),
-        kind: if tables::is_open(info.id) { ActivityKind::Tables } else { ActivityKind::Part },
+        kind: if kernel.tables.is_open(info.id) { ActivityKind::Tables } else { ActivityKind::Part },
         // One that has ended and is not folded into its tenant yet has no number any more.
         process_id: process.map_or(0, |process| process.id().unsigned_abs()),
         share: info.params.weight,
-        // What it gave back for others before they were its own may be more than it holds, for a moment.
+        // It may have given back pages of others before they were its own: for a moment the sum is negative.
         memory_bytes: u64::try_from(memory.bytes_total as i64).unwrap_or(0),
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
@@ -143,29 +178,34 @@ fn byte_seconds(id: ActivityId, figures: &Figures) -> u64 {
     sum.max(0).cast_unsigned()
 }
 
-fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, byte_seconds: u64) -> Activity {
-    let index = system.activities.iter().position(|activity| *activity == info.id);
-    let tenant = index.and_then(|index| system.machine.tenants.get(index));
-    let traffic = tenant.map(|_| network::statistics_of(info.id)).unwrap_or_default();
+fn activity(kernel: &Kernel, info: &ActivityInfo, memory: &MemoryUse, sums: &Sums, byte_seconds: u64) -> Activity {
+    let index = kernel.base.index_of(info.id);
+    let tenant = index.and_then(|index| kernel.base.roll.tenant(index));
+    let traffic = tenant.map(|_| traffic_of(kernel, info.id)).unwrap_or_default();
     let disk = match tenant.map(|tenant| tenant.root) {
-        Some(Root::Disk(disk)) => storage::transferred_bytes(usize::from(disk)),
-        Some(Root::Volume { disk, number }) => storage::volume_bytes(disk, number),
-        _ => (0, 0),
+        Some(Root::Disk(disk)) => kernel.storage.moved_by_disk(disk),
+        Some(Root::Volume { disk, number }) => kernel.storage.moved_by_volume(disk, number),
+        _ => Moved::default(),
     };
-    let cache = storage::cache_usage(info.id);
+    let disk = index.map_or(disk, |index| kernel.base.roll.own_part(index, disk));
+    let moved_by_cells = |kind| kernel.seats.map_or(Moved::default(), |seats| seats.moved(info.id, kind));
+    let [by_cells, frames] = [DeviceKind::Disk, DeviceKind::Card].map(moved_by_cells);
+    let cache = kernel.storage.cache_usage(info.id);
     let pages = |count: usize| (count as u64).saturating_mul(gyre_machine::PAGE_BYTES as u64);
-    let budget = memory_resource::figures(info.id).unwrap_or_default();
-    let (disk_failures, is_read_only) = ending::disk_health(info.id);
-    let (threads, started) = index.and_then(tenants::running).map_or((0, 0), |running| {
+    let budget = kernel.memory.figures(info.id).unwrap_or_default();
+    let health = disk_health(kernel, info.id);
+    let running = index.and_then(|index| kernel.tenants.running(index));
+    let (threads, started) = running.as_ref().map_or((0, 0), |running| {
         let tree = running.tenant.tree.lock();
         (tree.thread_count() as u32, tree.processes_started())
     });
+    let shootdowns = running.map_or(0, |running| running.tenant.tlb_shootdowns.load(Ordering::Relaxed));
     Activity {
         id: info.id.0,
         parent: info.parent.unwrap_or(info.id).0,
-        name: info.name.clone(),
-        kind: kind(system, info.id),
-        share: info.params.weight,
+        name: tenant.map_or_else(|| info.name.clone(), |tenant| tenant.name.clone()),
+        kind: kind(kernel, info.id),
+        share: if index.is_some_and(|index| kernel.base.roll.has_left(index)) { 0 } else { info.params.weight },
         memory_bytes: memory.bytes_total,
         memory_bytes_max: memory.bytes_total_max,
         memory_bytes_limit: info.params.memory_bytes_max,
@@ -181,17 +221,43 @@ fn activity(system: &System, info: &ActivityInfo, memory: &MemoryUse, sums: &Sum
         cache_misses: cache.map_or(0, |cache| cache.misses),
         processes: threads,
         processes_started: started,
-        received_bytes: traffic.received_bytes,
-        sent_bytes: traffic.sent_bytes,
+        received_bytes: traffic.received_bytes.saturating_add(frames.read_bytes),
+        sent_bytes: traffic.sent_bytes.saturating_add(frames.written_bytes),
         dropped_frames: traffic.dropped.iter().sum(),
-        read_bytes: disk.0,
-        written_bytes: disk.1,
+        connections_refused: traffic.refused(),
+        load_level: traffic.load.map_or(0, |load| load.level),
+        connections_limit: traffic.load.map_or(0, |load| load.limit),
+        read_bytes: disk.read_bytes.saturating_add(by_cells.read_bytes),
+        written_bytes: disk.written_bytes.saturating_add(by_cells.written_bytes),
+        tlb_shootdowns: shootdowns,
         alive: info.alive,
-        state: index.map(tenants::state).unwrap_or_default(),
-        disk_failures,
-        is_read_only,
+        state: index.map(|index| kernel.tenants.state(index)).unwrap_or_default(),
+        restarts: index.map_or(0, |index| kernel.tenants.restarts(index)),
+        disk_failures: health.failures,
+        is_read_only: health.is_read_only,
         ..Activity::default()
     }
+}
+
+/// Returns what a tenant's traffic was; nothing without a network.
+fn traffic_of(kernel: &Kernel, tenant: ActivityId) -> NetStatistics {
+    kernel.network.and_then(|network| network.net.statistics_of(tenant)).unwrap_or_default()
+}
+
+/// How the file system on a tenant's disk is.
+#[derive(Default)]
+struct Health {
+    /// Requests that the disk has not carried out.
+    failures: u64,
+    /// The file system takes no changes any more.
+    is_read_only: bool,
+}
+
+fn disk_health(kernel: &Kernel, tenant: ActivityId) -> Health {
+    kernel.file_systems.of(tenant).map_or(Health::default(), |mounted| {
+        let failures = mounted.server.failures();
+        Health { failures, is_read_only: failures > 0 && mounted.server.is_read_only() }
+    })
 }
 
 /// Locks that were waited for, most often first.
@@ -208,16 +274,9 @@ fn locks() -> Vec<Lock> {
     profiles.into_iter().map(lock).collect()
 }
 
-fn address_spaces() -> AddressSpaces {
-    AddressSpaces {
-        faults: of_the_machine(|counters| &counters.faults),
-        faults_waited: of_the_machine(|counters| &counters.faults_waited),
-        copies: of_the_machine(|counters| &counters.copies),
-        fresh_regions: of_the_machine(|counters| &counters.fresh_regions),
-        fresh_flushes: of_the_machine(|counters| &counters.fresh_flushes),
-        flushes_local: of_the_machine(|counters| &counters.flushes_local),
-        flushes_across: of_the_machine(|counters| &counters.flushes_across),
-    }
+fn address_spaces() -> Vec<Event> {
+    let event = |(name, which): &(&str, Which)| Event { name: (*name).into(), count: of_the_machine(*which) };
+    ALL.iter().map(event).collect()
 }
 
 fn pools() -> Vec<Pool> {
@@ -231,9 +290,9 @@ fn pools() -> Vec<Pool> {
     gyre_object::pool_statistics().into_iter().map(pool).collect()
 }
 
-fn missing_calls(system: &System) -> Vec<MissingCall> {
+fn missing_calls(kernel: &Kernel) -> Vec<MissingCall> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-    let all = (0..system.activities.len()).filter_map(tenants::running);
+    let all = (0..kernel.base.activities.len()).filter_map(|index| kernel.tenants.running(index));
     for (number, count) in all.flat_map(|running| running.tenant.missed_calls()) {
         let entry = counts.entry(number).or_default();
         *entry = u64::saturating_add(*entry, u64::from(count));
@@ -242,14 +301,18 @@ fn missing_calls(system: &System) -> Vec<MissingCall> {
     counts.into_iter().map(call).collect()
 }
 
-fn kind(system: &System, id: ActivityId) -> ActivityKind {
+fn kind(kernel: &Kernel, id: ActivityId) -> ActivityKind {
     if id == ActivityId::INFRASTRUCTURE {
         return ActivityKind::Infrastructure;
     }
-    let index = system.activities.iter().position(|activity| *activity == id);
-    match index.and_then(|index| system.machine.tenants.get(index)).map(|tenant| tenant.kind) {
+    if kernel.supervised.as_ref().is_some_and(|supervised| supervised.is_zone(id)) {
+        return ActivityKind::Zone;
+    }
+    match kernel.base.description_of(id).map(|tenant| tenant.kind) {
         Some(TenantKind::System) => ActivityKind::System,
         Some(TenantKind::Customer) => ActivityKind::Tenant,
+        // A place that somebody has sent something to: it is shown as the tenant that it may become.
+        None if kernel.base.index_of(id).is_some() => ActivityKind::Tenant,
         None => ActivityKind::Group,
     }
 }
@@ -283,5 +346,6 @@ fn record(row: &Row) -> Record {
         queued_ns: column(Column::QueueNs),
         queue_length: row.queued,
         refused: u64::from(row.dropped),
+        device_ns: column(Column::DeviceNs),
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use gyre_account::{Accounts, ActivityId, tree::ActivityParams};
-use gyre_config::boot::{Machine, Tenant};
+use gyre_contract::boot::{Machine, Tenant};
 
 /// Weight of a tenant whose description gives none.
 const WEIGHT_MIN: u32 = 1;

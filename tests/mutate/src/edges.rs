@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// Where the counters of this program lie.
+/// First and last address of this program's counters.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
@@ -23,11 +23,11 @@ pub struct Edges {
 }
 
 impl Edges {
-    /// The counters of this program; none where it was built without.
+    /// Returns the counters of this program; none if it was built without.
     pub fn of_this_program() -> Self {
         let (first, last) = (FIRST.load(Relaxed), LAST.load(Relaxed));
         let counters: &[AtomicU8] = match last.checked_sub(first) {
-            // SAFETY: the compiler's section of counters, bytes that live as long as the program; whoever adds does so without a lock, and
+            // SAFETY: the compiler's section of counters, bytes that live as long as the program; additions are made without a lock, and
             // a lost count is no harm.
             Some(bytes) if bytes > 0 => unsafe { std::slice::from_raw_parts(first as *const AtomicU8, bytes) },
             _ => &[],
@@ -35,7 +35,7 @@ impl Edges {
         Self { counters, seen: vec![0; counters.len()] }
     }
 
-    /// How many edges were reached for the first time, or more often than ever by powers of two, since the last call.
+    /// Returns how many edges were reached for the first time, or more often than ever by powers of two, since the last call.
     pub fn take_new(&mut self) -> usize {
         let mut new = 0;
         for (counter, seen) in self.counters.iter().zip(&mut self.seen) {
@@ -47,7 +47,7 @@ impl Edges {
         new
     }
 
-    /// How many were reached at all.
+    /// Returns how many were reached at all.
     pub fn seen(&self) -> usize {
         self.seen.iter().filter(|seen| **seen != 0).count()
     }

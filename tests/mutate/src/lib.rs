@@ -8,7 +8,7 @@
 //!     FUZZ_SECONDS=600 FUZZ_KEEP=1 cargo test --target x86_64-unknown-linux-gnu --target-dir target/fuzz -p gyre-linux random
 //! ```
 //!
-//! `FUZZ_SECONDS` is how long inputs are changed (2), `FUZZ_SEED` where chance begins (1), `FUZZ_KEEP=1` writes inputs that reached new
+//! `FUZZ_SECONDS` is how long inputs are changed (2), `FUZZ_SEED` the first number of the generator (1), `FUZZ_KEEP=1` writes inputs that reached new
 //! code into the corpus.
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -31,10 +31,10 @@ use fastrand::Rng;
 /// No input may take longer.
 const HANG: Duration = Duration::from_secs(20);
 
-/// Replays an input that is good and the corpus in a folder, then changes inputs for `FUZZ_SECONDS`. `one` panics where an input shows a fault.
+/// Replays an input that is good and the corpus in a folder, then changes inputs for `FUZZ_SECONDS`. `one` panics if an input shows a fault.
 ///
 /// # Panics
-/// When an input made `one` panic: says where that input was written. An input that does not come to its end ends the process.
+/// When an input made `one` panic: says to which file that input was written. An input that does not come to its end ends the process.
 pub fn run(target: &str, corpus: &Path, first: &[u8], one: impl Fn(&[u8])) {
     let number = |name: &str, other: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
     let (seconds, seed) = (number("FUZZ_SECONDS", 2), number("FUZZ_SEED", 1));
@@ -80,7 +80,7 @@ fn read(corpus: &Path) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 }
 
-/// A name by contents (FNV-1a).
+/// Returns a name by contents (FNV-1a).
 fn name_of(input: &[u8]) -> String {
     let hash = input
         .iter()
@@ -102,7 +102,7 @@ fn write_failure(target: &str, input: &[u8]) -> String {
     }
 }
 
-/// What is tried now and since when.
+/// The input that is tried now, and the time since which it is tried.
 type Tried = Option<(Instant, Vec<u8>)>;
 
 /// A thread that ends the process when an input does not come to its end.

@@ -1,4 +1,4 @@
-//! Who is inside: connections that have shown the key, and strangers that have not yet. Strangers take no place of the owner's: of one
+//! The connections inside: those that have shown the key, and strangers that have not yet. Strangers take no place of the owner's: of one
 //! address there are few, and of all only so many that the one which came first, of the address that has most, must go for the next.
 
 use std::{

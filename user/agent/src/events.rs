@@ -3,11 +3,10 @@
 use std::{
     io::{self, Write as _},
     net::TcpStream,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use crate::{http, source::Source};
+use crate::{http, server::Served};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -15,11 +14,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When the client has gone, which is the normal end.
-pub fn stream(mut stream: &TcpStream, source: &Arc<dyn Source>) -> io::Result<()> {
+pub fn stream(mut stream: &TcpStream, served: &Served) -> io::Result<()> {
     http::start_stream(&mut stream, "text/event-stream")?;
     let mut next = Instant::now();
     loop {
-        let text = serde_json::to_string(&source.snapshot()?)?;
+        let text = serde_json::to_string(&served.snapshot()?)?;
         stream.write_all(format!("event: snapshot\ndata: {text}\n\n").as_bytes())?;
         // By the clock, not by pauses: the time to answer does not add up.
         next += PERIOD;

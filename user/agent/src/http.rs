@@ -17,18 +17,18 @@ pub struct Request {
     pub method: String,
     /// The path without what follows a question mark.
     pub path: String,
-    /// What follows the question mark.
+    /// The part after the question mark.
     pub query: String,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// What the headers say that matters here.
+/// The parts of the headers that matter here.
 #[derive(Default)]
 struct Headers {
     /// Bytes of the body.
     length: usize,
-    /// What follows `Authorization: Bearer` (RFC 6750 section 2.1).
+    /// The key after `Authorization: Bearer` (RFC 6750 section 2.1).
     key: Option<String>,
 }
 

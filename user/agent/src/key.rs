@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq as _;
 /// Fewer bytes are no key.
 const BYTES_MIN: usize = 32;
 
-/// What requests must show. Nothing where the agent runs outside of a machine (`--fake`, `--linux`).
+/// The key that requests must show. There is none if the agent runs outside of a machine (`--linux`, tests).
 #[derive(Debug, Default)]
 pub struct Key(Option<Vec<u8>>);
 
@@ -16,7 +16,7 @@ impl Key {
     /// Reads the key of this run.
     ///
     /// # Errors
-    /// Where there is none, or it is too short to be one: the agent must not serve then.
+    /// If there is none, or it is too short to be one: the agent must not serve then.
     pub fn read(path: &Path) -> io::Result<Self> {
         let bytes = std::fs::read(path)?.trim_ascii().to_vec();
         match bytes.len() >= BYTES_MIN {

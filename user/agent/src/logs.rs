@@ -1,4 +1,4 @@
-//! `GET /logs/TENANT`: what a tenant wrote, and with `?follow=1` what it goes on to write.
+//! `GET /logs/TENANT`: what a tenant wrote, and with `?follow=1` what it goes on to write; with `&new=1` only that.
 
 use std::{
     io::{self, Write as _},
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use gyre_config::monitor::{Activity, ActivityKind};
+use gyre_contract::monitor::{Activity, ActivityKind};
 
 use crate::{
     http::{self, Request},
@@ -24,7 +24,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source>) -> io::Result<()> {
     let tenant = request.path.trim_start_matches("/logs/");
     let follow = request.query.split('&').any(|word| word == "follow=1");
-    let mut offset = 0;
+    let is_new_wanted = request.query.split('&').any(|word| word == "new=1");
+    let mut offset = if is_new_wanted { end_of(source, tenant) } else { 0 };
     let mut part = match source.log(tenant, offset) {
         Ok(part) => part,
         // It has no log: it could not even begin.
@@ -59,7 +60,19 @@ pub fn stream(request: &Request, mut stream: &TcpStream, source: &Arc<dyn Source
     }
 }
 
-/// What the owner should know of a tenant beside what it wrote.
+/// Returns the end of what a tenant has written so far.
+fn end_of(source: &Arc<dyn Source>, tenant: &str) -> u64 {
+    let mut offset = 0;
+    while let Ok((first, bytes)) = source.log(tenant, offset) {
+        offset = first.saturating_add(bytes.len() as u64);
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    offset
+}
+
+/// News of a tenant for its owner, beside the tenant's own output.
 fn troubles(source: &Arc<dyn Source>, tenant: &str) -> io::Result<Vec<String>> {
     let snapshot = source.snapshot()?;
     let is_it = |one: &&Activity| one.name == tenant && matches!(one.kind, ActivityKind::Tenant | ActivityKind::System);

@@ -1,11 +1,20 @@
 //! Prometheus text (exposition format 0.0.4). Names that dashboards know (`container_*`, as cAdvisor writes them) where they
 //! fit; `gyre_*` beside them for what nobody else measures. Base units: seconds, bytes; counters end in `_total`.
+//!
+//! * [`text`] makes the whole page of one snapshot. Families: containers, cores, records, machine, processes.
+//! * Figures of tenants include their processes. Processes have families of their own, for at most [`PROCESSES_MAX`]
+//!   of them.
+//! * A tenant that has left is not shown, since another one may have its name.
+//! * To add a family: a method of [`Page`] and a call in [`text`]; counters come from the contract's list by
+//!   themselves.
+//!
+//! Nothing is kept between two pages: counters are the kernel's, since its start.
 
 use std::fmt::Write as _;
 
-use gyre_config::{
+use gyre_contract::{
     bill::{self, Bill, ProcessLine},
-    monitor::{Activity, ActivityKind, Snapshot, State},
+    monitor::{ACTIVITY_COUNTERS, Activity, ActivityKind, Snapshot, State},
 };
 
 /// Processes that get samples of their own, those that used most: a page must not grow with what tenants start.
@@ -30,18 +39,22 @@ struct Page {
 }
 
 /// Label pairs and a value.
-type Sample = (Vec<(&'static str, String)>, f64);
+pub(crate) type Sample = (Vec<(&'static str, String)>, f64);
+
+/// Writes a family of samples.
+pub(crate) fn family(text: &mut String, name: &str, kind: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    for (labels, value) in samples {
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(text, "{name}{labels} {value}");
+    }
+}
 
 impl Page {
     fn family(&mut self, name: &str, kind: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in samples {
-            let labels: Vec<String> =
-                labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            let _ = writeln!(self.text, "{name}{labels} {value}");
-        }
+        family(&mut self.text, name, kind, help, samples);
     }
 
     fn containers(&mut self, snapshot: &Snapshot) {
@@ -86,12 +99,43 @@ impl Page {
             lines().map(|line| (tenant(&line.tenant), line.written_bytes as f64)),
         );
         self.health(snapshot);
+        self.overload(snapshot);
+        self.counters(snapshot);
         self.memory(snapshot);
+    }
+
+    /// The counters of tenants that have no family of a dashboard's.
+    fn counters(&mut self, snapshot: &Snapshot) {
+        let is_tenant = |one: &&Activity| is_tenant(one);
+        let tenants = || snapshot.activities.iter().filter(is_tenant);
+        for counter in ACTIVITY_COUNTERS {
+            let Some(name) = counter.name else { continue };
+            let samples = tenants().map(|one| (vec![("name", one.name.clone())], (counter.value)(one) as f64));
+            self.family(&format!("gyre_tenant_{name}_total"), "counter", counter.help, samples);
+        }
+    }
+
+    /// The controllers at listeners, of the tenants that have one.
+    fn overload(&mut self, snapshot: &Snapshot) {
+        let guarded = || snapshot.activities.iter().filter(|one| one.connections_limit > 0);
+        let label = |one: &Activity| vec![("name", one.name.clone())];
+        self.family(
+            "gyre_tenant_load_level",
+            "gauge",
+            "Delay of new connections by the target of the tenant's overload controller.",
+            guarded().map(|one| (label(one), f64::from(one.load_level) / 1000.0)),
+        );
+        self.family(
+            "gyre_tenant_connections_limit",
+            "gauge",
+            "Connections that the tenant's overload controller lets in.",
+            guarded().map(|one| (label(one), f64::from(one.connections_limit))),
+        );
     }
 
     /// Whether tenants run, and what their disks have not carried out.
     fn health(&mut self, snapshot: &Snapshot) {
-        let is_tenant = |one: &&Activity| matches!(one.kind, ActivityKind::Tenant | ActivityKind::System);
+        let is_tenant = |one: &&Activity| is_tenant(one);
         let tenants = || snapshot.activities.iter().filter(is_tenant);
         let label = |one: &Activity| vec![("name", one.name.clone())];
         self.family(
@@ -164,7 +208,7 @@ impl Page {
     }
 
     fn memory(&mut self, snapshot: &Snapshot) {
-        let is_tenant = |activity: &&Activity| matches!(activity.kind, ActivityKind::Tenant | ActivityKind::System);
+        let is_tenant = |activity: &&Activity| is_tenant(activity);
         let tenants: Vec<&Activity> = snapshot.activities.iter().filter(is_tenant).collect();
         let each = |value: fn(&Activity) -> f64| -> Vec<Sample> {
             tenants.iter().map(|tenant| (vec![("name", tenant.name.clone())], value(tenant))).collect()
@@ -248,8 +292,8 @@ impl Page {
             snapshot.activities.iter().find(|one| one.id == id).map_or(id.to_string(), |one| one.name.clone())
         };
         let resource = |at: u16| snapshot.resources.get(usize::from(at)).map_or(at.to_string(), |one| one.name.clone());
-        let each = |value: &dyn Fn(&gyre_config::monitor::Record) -> f64| -> Vec<Sample> {
-            let labels = |record: &gyre_config::monitor::Record| {
+        let each = |value: &dyn Fn(&gyre_contract::monitor::Record) -> f64| -> Vec<Sample> {
+            let labels = |record: &gyre_contract::monitor::Record| {
                 vec![("activity", activity(record.activity)), ("resource", resource(record.resource))]
             };
             snapshot.records.iter().map(|record| (labels(record), value(record))).collect()
@@ -274,6 +318,12 @@ impl Page {
         );
         self.family("gyre_resource_bytes_total", "counter", "Bytes moved.", each(&|record| record.bytes as f64));
         self.family(
+            "gyre_resource_device_seconds_total",
+            "counter",
+            "Time of a device, as its resource reports it.",
+            each(&|record| record.device_ns as f64 / 1e9),
+        );
+        self.family(
             "gyre_resource_queue_seconds_total",
             "counter",
             "Time that messages waited.",
@@ -295,13 +345,13 @@ impl Page {
 
     fn machine(&mut self, snapshot: &Snapshot) {
         let cycle = self.seconds_per_cycle;
-        let resources = |value: &dyn Fn(&gyre_config::monitor::Resource) -> f64| -> Vec<Sample> {
+        let resources = |value: &dyn Fn(&gyre_contract::monitor::Resource) -> f64| -> Vec<Sample> {
             snapshot.resources.iter().map(|one| (vec![("resource", one.name.clone())], value(one))).collect()
         };
         self.family(
             "gyre_resource_scheduling_seconds_total",
             "counter",
-            "CPU time of the resource's scheduler.",
+            "CPU time of choosing the resource's work that no tenant caused.",
             resources(&|one| one.scheduling_cycles as f64 * cycle),
         );
         self.family(
@@ -323,18 +373,9 @@ impl Page {
         self.family("gyre_lock_taken_total", "counter", "Times that the lock was taken.", taken);
         let locks = snapshot.locks.iter().map(|lock| (vec![("lock", lock.name.clone())], lock.contended as f64));
         self.family("gyre_lock_contended_total", "counter", "Times that the lock was not free at once.", locks);
-        let spaces = snapshot.address_spaces;
-        let events = [
-            ("fault", spaces.faults),
-            ("fault that waited", spaces.faults_waited),
-            ("copy", spaces.copies),
-            ("fresh region", spaces.fresh_regions),
-            ("fresh region with a flush", spaces.fresh_flushes),
-            ("flush of the own core", spaces.flushes_local),
-            ("flush of other cores", spaces.flushes_across),
-        ];
-        let events = events.map(|(event, count)| (vec![("event", event.to_string())], count as f64));
-        self.family("gyre_address_space_events_total", "counter", "What address spaces did.", events.into_iter());
+        let events = snapshot.address_spaces.iter();
+        let events = events.map(|event| (vec![("event", event.name.clone())], event.count as f64));
+        self.family("gyre_address_space_events_total", "counter", "What address spaces did.", events);
         let pools = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.objects as f64));
         self.family("gyre_pool_objects", "gauge", "Objects of the type.", pools);
         let made = snapshot.pools.iter().map(|pool| (vec![("type", pool.name.clone())], pool.made as f64));
@@ -368,23 +409,14 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
+/// Returns whether an activity is a tenant that is here: another may have the name of one that has left.
+fn is_tenant(one: &Activity) -> bool {
+    matches!(one.kind, ActivityKind::Tenant | ActivityKind::System) && !one.state.has_left()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Fake, Source as _};
-
-    #[test]
-    fn every_sample_line_is_a_name_labels_and_a_number() {
-        let text = text(&Fake::default().snapshot().unwrap());
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let (name, value) = line.rsplit_once(' ').unwrap();
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-            assert!(name.starts_with("gyre_") || name.starts_with("container_"), "{line}");
-            assert_eq!(name.matches('"').count() % 2, 0, "{line}");
-        }
-        assert!(text.contains("container_cpu_usage_seconds_total{name=\"gold\"}"));
-        assert!(text.contains("gyre_core_seconds_total{core=\"1\",state=\"idle\"}"));
-    }
 
     #[test]
     fn a_hostile_name_cannot_forge_a_sample() {

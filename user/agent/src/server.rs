@@ -1,21 +1,32 @@
 //! One thread per connection, few connections.
+//!
+//! * [`serve`] takes connections as long as the listener lives; who may come in is the door's matter ([`Door`]).
+//! * A request shows the key of the run before its body is read. A stranger has ten seconds for that, the owner a minute between requests.
+//! * Most requests have one answer, and the connection takes the next one. Streams (`/events`, `/output`, logs that are followed, consoles)
+//!   and programs (`/exec`) take the connection for themselves.
+//! * What cannot be done is answered with a status and one line of text.
+//! * A client's error ends its connection and nothing else.
 
 use std::{
     io::{self, BufReader},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{TcpListener, TcpStream},
     sync::Arc,
     time::Duration,
 };
 
-use gyre_config::{bill::Bill, native::Change};
+use gyre_contract::{bill::Bill, monitor::Snapshot, native::Change};
 
 use crate::{
+    cells,
     door::{Door, Visit},
-    events, exec,
+    events, exec, goals,
+    health::Health,
     http::{self, Request},
+    keeper::Keeper,
     key::Key,
-    logs, metrics,
+    logs, metrics, output, seats,
     source::Source,
+    trace, zone_metrics, zones,
 };
 
 /// A thread's stack: the deepest call is JSON of a snapshot.
@@ -25,12 +36,34 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// a stranger sooner.
 const STRANGER_LIMIT: Duration = Duration::from_secs(10);
 
+/// Everything that a connection may ask for.
+#[derive(Clone)]
+pub struct Served {
+    /// The machine.
+    pub source: Arc<dyn Source>,
+    /// The keeper of the broker.
+    pub keeper: Arc<Keeper>,
+    /// The health of tenants.
+    pub health: Arc<Health>,
+}
+
+impl Served {
+    /// Reads all figures, with the health of tenants.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn snapshot(&self) -> io::Result<Snapshot> {
+        let mut snapshot = self.source.snapshot()?;
+        self.health.overlay(&mut snapshot);
+        Ok(snapshot)
+    }
+}
+
 /// Serves until the listener fails.
 ///
 /// # Errors
-/// When the address cannot be listened at.
-pub fn serve(listen: SocketAddr, source: &Arc<dyn Source>, key: Key) -> io::Result<()> {
-    let listener = TcpListener::bind(listen)?;
+/// When the listener has no address.
+pub fn serve(listener: &TcpListener, served: &Served, key: Key) -> io::Result<()> {
     eprintln!("agent: serving {}", listener.local_addr()?);
     let (door, key) = (Arc::new(Door::default()), Arc::new(key));
     loop {
@@ -40,7 +73,7 @@ pub fn serve(listen: SocketAddr, source: &Arc<dyn Source>, key: Key) -> io::Resu
             continue;
         };
         match door.enter(peer.ip(), stream.try_clone().ok()) {
-            Some(visit) => begin(stream, visit, source.clone(), key.clone()),
+            Some(visit) => begin(stream, visit, served.clone(), key.clone()),
             None => drop(busy(&stream)),
         }
     }
@@ -51,11 +84,11 @@ fn busy(mut stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Serves a connection in a thread of its own; one that cannot be started closes it.
-fn begin(stream: TcpStream, mut visit: Visit, source: Arc<dyn Source>, key: Arc<Key>) {
+fn begin(stream: TcpStream, mut visit: Visit, served: Served, key: Arc<Key>) {
     let serve = move || {
         let ending = stream.try_clone();
         // The client's errors end its connection and nothing else.
-        let _ = converse(stream, &mut visit, &source, &key);
+        let _ = converse(stream, &mut visit, &served, &key);
         if let Ok(stream) = ending {
             http::close(&stream);
         }
@@ -63,14 +96,14 @@ fn begin(stream: TcpStream, mut visit: Visit, source: Arc<dyn Source>, key: Arc<
     let _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
 }
 
-fn converse(stream: TcpStream, visit: &mut Visit, source: &Arc<dyn Source>, key: &Key) -> io::Result<()> {
+fn converse(stream: TcpStream, visit: &mut Visit, served: &Served, key: &Key) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
         stream.set_read_timeout(Some(if visit.is_known() { IDLE_LIMIT } else { STRANGER_LIMIT }))?;
         match http::read(&mut reader, |shown| key.admits(shown)) {
             Ok(Some(_)) if !visit.become_known() => return busy(&stream),
-            Ok(Some(request)) if !answer(&request, &mut reader, &stream, source)? => return Ok(()),
+            Ok(Some(request)) if !answer(&request, &mut reader, &stream, served)? => return Ok(()),
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
             Err(error) => return refused(&stream, error),
@@ -92,40 +125,62 @@ fn answer(
     request: &Request,
     reader: &mut BufReader<TcpStream>,
     stream: &TcpStream,
-    source: &Arc<dyn Source>,
+    served: &Served,
 ) -> io::Result<bool> {
-    let mut out = stream;
+    let (mut out, source) = (stream, &served.source);
     match (request.method.as_str(), request.path.as_str()) {
-        ("GET", "/events") => return events::stream(stream, source).map(|()| false),
+        ("GET", "/output") => return output::stream(stream, source).map(|()| false),
+        ("GET", "/events") => return events::stream(stream, served).map(|()| false),
         ("POST", "/exec") => return exec::run(request, reader, stream, source),
         ("GET", path) if path.starts_with("/logs/") => {
             return logs::stream(request, stream, source).map(|()| false);
         }
+        ("GET", path) if path.starts_with("/trace/") => {
+            return trace::stream(request, stream, source).map(|()| false);
+        }
+        (_, path) if path == "/zones" || path.starts_with("/zones/") => {
+            return Ok(zones::answer(request, stream, source)? == zones::Next::Request);
+        }
         ("POST", path) if path.starts_with("/checkpoint/") || path.starts_with("/evict/") => {
             keep(&mut out, path, request, source)?;
         }
+        ("POST", path) if path.starts_with("/console/") => type_in(&mut out, path, &request.body, source)?,
         ("POST", "/end") => end(&mut out, &request.body, source)?,
+        ("POST", "/change") => goals::change(&mut out, &request.body, source)?,
+        ("GET", "/changes") => goals::changes(&mut out, &request.query, source)?,
+        ("GET", "/goals") => goals::goals(&mut out, &served.keeper)?,
+        ("POST", "/broker") => goals::broker(&mut out, &request.body, &served.keeper)?,
+        ("POST", "/health") => checks(&mut out, &request.body, served)?,
         ("POST", "/set") => set(&mut out, &request.body, source)?,
+        ("GET" | "POST", "/cells") => cells::answer(request, stream, source)?,
+        (_, path) if path == "/seats" || path.starts_with("/seats/") => seats::answer(request, &mut out, source)?,
         ("GET", "/metrics") => {
-            figures(&mut out, source, "text/plain; version=0.0.4", |snapshot| Ok(metrics::text(snapshot)))?
+            let zones = source.zones().map(|zones| zone_metrics::text(&zones)).unwrap_or_default();
+            figures(&mut out, served, "text/plain; version=0.0.4", |snapshot| {
+                Ok(metrics::text(snapshot) + &cells::metrics(source) + &zones)
+            })?
         }
         ("GET", "/snapshot") => {
-            figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(snapshot)?))?
+            figures(&mut out, served, "application/json", |snapshot| Ok(serde_json::to_string(snapshot)?))?
         }
         ("GET", "/bill") => {
-            figures(&mut out, source, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?
+            figures(&mut out, served, "application/json", |snapshot| Ok(serde_json::to_string(&Bill::of(snapshot))?))?
         }
         ("GET", "/") => http::refuse(
             &mut out,
             "200 OK",
-            "metrics snapshot bill events exec set end logs/TENANT checkpoint/TENANT evict/TENANT",
+            "metrics snapshot bill events output exec set cells seats change changes goals broker health end logs/TENANT trace/TENANT checkpoint/TENANT evict/TENANT zones zones/log zones/NAME/console",
         )?,
         ("GET" | "POST", _) => http::refuse(
             &mut out,
             "404 Not Found",
-            "there is: /metrics /snapshot /bill /events /exec /set /end /logs/TENANT /checkpoint/TENANT /evict/TENANT",
+            "there is: /metrics /snapshot /bill /events /output /exec /set /cells /seats /change /changes /goals /broker /health /end /logs/TENANT /trace/TENANT /checkpoint/TENANT /evict/TENANT /zones",
         )?,
-        _ => http::refuse(&mut out, "405 Method Not Allowed", "GET, or POST /exec, /set, /end, /checkpoint or /evict")?,
+        _ => http::refuse(
+            &mut out,
+            "405 Method Not Allowed",
+            "GET, or POST /exec, /set, /cells, /seats, /change, /broker, /health, /end, /checkpoint, /evict or /zones",
+        )?,
     }
     Ok(true)
 }
@@ -142,6 +197,16 @@ fn keep(out: &mut impl io::Write, path: &str, request: &Request, source: &Arc<dy
     }
 }
 
+/// `POST /console/TENANT`: types the body on the tenant's console; answers how many bytes were taken.
+fn type_in(out: &mut impl io::Write, path: &str, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
+    match source.type_in(path.trim_start_matches("/console/"), body) {
+        Ok(taken) => http::respond(out, "200 OK", "text/plain", taken.to_string().as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => http::respond(out, "200 OK", "text/plain", b"0"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => http::refuse(out, "404 Not Found", &error.to_string()),
+        Err(error) => http::refuse(out, "409 Conflict", &format!("nothing can be typed there: {error}")),
+    }
+}
+
 /// `POST /end`: ends the machine in order; the body is the programs' grace time, ms. The answer comes before the end.
 fn end(out: &mut impl io::Write, body: &[u8], source: &Arc<dyn Source>) -> io::Result<()> {
     let grace_ms = std::str::from_utf8(body).ok().and_then(|text| text.trim().parse().ok());
@@ -151,6 +216,17 @@ fn end(out: &mut impl io::Write, body: &[u8], source: &Arc<dyn Source>) -> io::R
     match source.end(grace_ms) {
         Ok(()) => http::respond(out, "200 OK", "text/plain", b"ending\n"),
         Err(error) => http::refuse(out, "409 Conflict", &format!("the machine is not ended: {error}")),
+    }
+}
+
+/// `POST /health`: a list of checks (`gyre_contract::health`) in place of those before.
+fn checks(out: &mut impl io::Write, body: &[u8], served: &Served) -> io::Result<()> {
+    match serde_json::from_slice(body) {
+        Ok(checks) => {
+            served.health.begin(checks, &served.source);
+            http::respond(out, "200 OK", "application/json", b"{}\n")
+        }
+        Err(error) => http::refuse(out, "400 Bad Request", &format!("these are no checks: {error}")),
     }
 }
 
@@ -169,11 +245,11 @@ fn set(out: &mut impl io::Write, body: &[u8], source: &Arc<dyn Source>) -> io::R
 
 fn figures(
     out: &mut impl io::Write,
-    source: &Arc<dyn Source>,
+    served: &Served,
     kind: &str,
-    form: impl Fn(&gyre_config::monitor::Snapshot) -> io::Result<String>,
+    form: impl Fn(&gyre_contract::monitor::Snapshot) -> io::Result<String>,
 ) -> io::Result<()> {
-    match source.snapshot().and_then(|snapshot| form(&snapshot)) {
+    match served.snapshot().and_then(|snapshot| form(&snapshot)) {
         Ok(text) => http::respond(out, "200 OK", kind, text.as_bytes()),
         Err(error) => http::refuse(out, "500 Internal Server Error", &format!("no figures: {error}")),
     }

@@ -1,37 +1,59 @@
 //! The agent as a client sees it, with the fake machine behind it.
 
+mod fake;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
-    process::{Child, Command, Stdio},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
 };
 
-use gyre_config::session;
+use fake::Fake;
+use gyre_agent::{
+    keeper::Keeper,
+    key::Key,
+    server::{self, Served},
+    source::Source,
+};
+use gyre_contract::{
+    session,
+    zones::{Record, Refusal, State, Zones},
+};
 
 struct Agent {
-    child: Child,
-    address: String,
+    address: SocketAddr,
 }
 
 impl Agent {
+    /// Serves in a thread of the test, to its end.
     fn start() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gyre-agent"));
-        command.args(["--fake", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit(' ').next().unwrap().to_owned();
-        Self { child, address }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let source: Arc<dyn Source> = Arc::new(Fake::default());
+            let keeper = Keeper::new(source.clone(), vec![]);
+            server::serve(&listener, &Served { source, keeper, health: Arc::default() }, Key::default())
+        });
+        Self { address }
     }
 
     fn send(&self, request: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut stream = TcpStream::connect(self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         stream
     }
 
     fn get(&self, path: &str) -> String {
         let mut stream = self.send(&format!("GET {path} HTTP/1.1\r\n\r\n"));
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn post(&self, path: &str, body: &str) -> String {
+        let length = body.len();
+        let mut stream = self.send(&format!("POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"));
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -48,13 +70,6 @@ impl Agent {
         }
         assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
         stream
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 
@@ -75,8 +90,8 @@ fn figures_come_as_json_prometheus_text_and_a_bill_that_adds_up() {
     let agent = Agent::start();
     let snapshot = agent.get("/snapshot");
     let json = snapshot.split_once("\r\n\r\n").unwrap().1;
-    let snapshot: gyre_config::monitor::Snapshot = serde_json::from_str(json).unwrap();
-    assert!(gyre_config::bill::Bill::of(&snapshot).adds_up());
+    let snapshot: gyre_contract::monitor::Snapshot = serde_json::from_str(json).unwrap();
+    assert!(gyre_contract::bill::Bill::of(&snapshot).adds_up());
     assert!(agent.get("/metrics").contains("container_memory_usage_bytes{name=\"gold\"}"));
     assert!(agent.get("/bill").contains("\"difference_cycles\":0"));
 }
@@ -137,4 +152,40 @@ fn wrong_requests_are_refused_with_a_reason() {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
+}
+
+fn body<T: serde::de::DeserializeOwned>(answer: &str) -> T {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+fn states(agent: &Agent) -> Vec<State> {
+    body::<Zones>(&agent.get("/zones")).zones.into_iter().map(|zone| zone.state).collect()
+}
+
+#[test]
+fn zones_are_shown_and_changed_all_commands_or_none() {
+    let agent = Agent::start();
+    assert_eq!(states(&agent), [State::Running, State::Absent]);
+    let both = r#"[{"destroy":{"zone":"search","grace_ms":0}},{"create":{"zone":"batch"}}]"#;
+    assert!(agent.post("/zones", both).starts_with("HTTP/1.1 200 "));
+    assert_eq!(states(&agent), [State::Absent, State::Running]);
+    let half = r#"[{"create":{"zone":"search"}},{"create":{"zone":"nothing"}}]"#;
+    let answer = agent.post("/zones", half);
+    assert!(answer.starts_with("HTTP/1.1 409 "), "{answer}");
+    assert_eq!(body::<Refusal>(&answer), Refusal::Unknown { zone: "nothing".into() });
+    assert_eq!(states(&agent), [State::Absent, State::Running]);
+    assert!(agent.post("/zones", "[{\"explode\":{}}]").starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn a_zone_has_a_console_and_changes_have_a_log() {
+    let agent = Agent::start();
+    assert!(agent.get("/zones/search/console").ends_with("\r\n\r\nsearch stands\n"));
+    assert!(agent.get("/zones/nothing/console").contains("there is: search, batch"));
+    let numbers =
+        |path: &str| -> Vec<u64> { body::<Vec<Record>>(&agent.get(path)).iter().map(|record| record.number).collect() };
+    assert_eq!((numbers("/zones/log"), numbers("/zones/log?from=1")), (vec![0, 1], vec![1]));
+    assert!(agent.get("/zones/log?from=x").starts_with("HTTP/1.1 400 "));
+    assert!(agent.get("/zones/search").starts_with("HTTP/1.1 404 "));
+    assert!(agent.get("/metrics").contains("gyre_zone_cores{holder=\"search\"} 1\n"));
 }

@@ -1,4 +1,4 @@
-//! What calls answered, counted over all rounds: which ones succeeded, and by which errors the others failed.
+//! Answers of calls, counted over all rounds: which ones succeeded, and by which errors the others failed.
 
 use std::{
     fmt::Write as _,
@@ -34,12 +34,12 @@ impl Counts {
         self.words.iter().skip(call * ERRORS).take(ERRORS).map(|word| word.load(Relaxed)).collect()
     }
 
-    /// All calls that came back.
+    /// Counts all calls that came back.
     pub fn sum(self) -> u64 {
         self.words.iter().map(|word| word.load(Relaxed)).sum()
     }
 
-    /// A line for each call that was made, and the names of those that never succeeded.
+    /// Returns a line for each call that was made, and the names of those that never succeeded.
     pub fn table(self) -> String {
         let mut text = format!("{:<24} {:>9} {:>9}  errors\n", "call", "made", "succeeded");
         let mut never = vec![];
@@ -59,7 +59,7 @@ impl Counts {
     }
 }
 
-/// The commonest errors.
+/// Returns the commonest errors.
 fn errors(counts: &[u64]) -> String {
     let mut all: Vec<(usize, u64)> =
         counts.iter().copied().enumerate().skip(1).filter(|(_, count)| *count > 0).collect();

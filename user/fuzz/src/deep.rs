@@ -1,4 +1,12 @@
 //! Calls of our own making: chains as long as one likes, rings that are filled by hand, numbers without a name. Each is a row of calls.
+//!
+//! * Numbers from [`FIRST`] on stand for rows of calls; [`run`] makes one and answers a result as a system call would.
+//! * Chains try the kernel's bounds of depth: epolls in epolls, sockets in flight, directories, links, forks. The
+//!   kernel must refuse or go on, with neither recursion nor a long turn.
+//! * Rings are filled by hand, also with words that only the kernel should write.
+//! * A chain runs in a child if it takes many descriptors or may end its maker.
+//!
+//! To add one: a line in [`CALLS`], an arm in [`run`], a function. Arguments come from chance, as for real calls.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,10 +16,10 @@ use crate::{
     sys::{self, Scratch, Window},
 };
 
-/// Where their numbers begin.
+/// The first of their numbers.
 pub const FIRST: u64 = 0x10_0000;
 
-/// What there is. Chains are made in a child: they take hundreds of descriptors.
+/// The list of all. Chains are made in a child: they take hundreds of descriptors.
 pub const CALLS: &[Call] = &[
     call(FIRST, "chain_of_epolls", &[Depth, OneOf(&[0, 1, 2])]).in_child(),
     call(FIRST + 1, "sockets_in_flight", &[Depth, OneOf(&[0, 1])]).in_child(),
@@ -31,7 +39,7 @@ pub const CALLS: &[Call] = &[
     call(FIRST + 15, "many_messages", &[Fd(Local), Depth, Length]),
 ];
 
-/// Runs one of them; `None` where the number is that of a call of the kernel.
+/// Runs one of them; `None` if the number is that of a call of the kernel.
 pub fn run(number: u64, arguments: [u64; 6], scratch: Scratch) -> Option<i64> {
     let [a, b, c, d, ..] = arguments;
     Some(match number.checked_sub(FIRST)? {
@@ -190,7 +198,7 @@ fn oneself(scratch: Scratch) -> i64 {
 /// Bytes of a ring's mapping that we use: entries for 1024 at most.
 const RING_BYTES: u64 = 1 << 16;
 
-/// A ring whose entries are mapped: its address goes into a slot beside its descriptor.
+/// Makes a ring whose entries are mapped: its address goes into a slot beside its descriptor.
 fn ring_made(entries: u64, flags: u64, scratch: Scratch) -> i64 {
     let parameters = scratch.base() + sys::SCRATCH_BYTES - 256;
     (0..16).for_each(|index| scratch.write(parameters + 8 * index, 0, 8));
@@ -212,7 +220,7 @@ fn ring_made(entries: u64, flags: u64, scratch: Scratch) -> i64 {
     ring
 }
 
-/// Rings of this process: descriptor, where its head and its entries are mapped, how many these are, offsets of head, tail and array.
+/// Rings of this process: descriptor, the addresses of its head and its entries, how many these are, offsets of head, tail and array.
 static RINGS: [[AtomicU64; 5]; 4] = [const { [const { AtomicU64::new(0) }; 5] }; 4];
 
 fn ring_of(index: u64) -> Option<[u64; 5]> {
@@ -236,14 +244,14 @@ fn ring_entry(index: u64, [entry, wanted, flags]: [u64; 3], scratch: Scratch) ->
     sys::call(libc::SYS_io_uring_enter as u64, [ring, count.into(), wanted & 1, flags, 0, 0])
 }
 
-/// Writes a word where the kernel keeps the ring's.
+/// Writes a word of the ring that the kernel keeps.
 fn ring_scribbled(index: u64, offset: u64, value: u64) -> i64 {
     let Some([_, head, ..]) = ring_of(index) else { return -9 };
     Window::new(head, 4096).write(offset % 96, value as u32);
     0
 }
 
-/// Whatever is not in the tables; without what stops the machine's owner from looking on.
+/// Any call that is not in the tables, except those that keep the machine's owner from looking on.
 fn any_number(arguments: [u64; 6]) -> i64 {
     let [number, rest @ ..] = arguments;
     let [a, b, c, d, e] = rest;

@@ -1,4 +1,14 @@
 //! Words in which calls are described: what an argument is, what a call gives.
+//!
+//! Protocol of use: a table lists a [`Call`] by [`call`] with a number, a name and the kinds of its arguments, and
+//! adds by `gives` or `gives_pair` what it makes. The maker ([`super::values`]) turns kinds into numbers; slots keep
+//! what was made for later calls.
+//!
+//! * Kinds up to `Special` are descriptors; the order of [`Kind`] says so, and [`Kind::DESCRIPTORS`] counts them.
+//! * A structure is a list of [`Field`]s, each with its bytes and kind.
+//! * A call that ends or cripples its maker is made in a child.
+//!
+//! All is data: nothing here makes a call.
 
 /// Something that calls make and that later calls use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +34,7 @@ pub enum Kind {
     TimerFile,
     /// A set of descriptors to wait for.
     Epoll,
-    /// What tells of changed names.
+    /// Tells of changed names (inotify).
     Inotify,
     /// Signals as a descriptor.
     SignalFile,
@@ -44,7 +54,7 @@ pub enum Kind {
     Context,
     /// A shared memory segment.
     Segment,
-    /// Where something is mapped.
+    /// An address of a mapping.
     Mapping,
     /// A watch of [`Kind::Inotify`].
     Watch,
@@ -59,12 +69,12 @@ impl Kind {
     pub const DESCRIPTORS: usize = Kind::Special as usize + 1;
 }
 
-/// What an argument, or a field of a structure, is.
+/// The kind of an argument, or of a field of a structure.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
     /// A descriptor of a kind.
     Fd(Kind),
-    /// A descriptor of whatever kind.
+    /// A descriptor of any kind.
     AnyFd,
     /// A descriptor that this process made: closing it leaves what was there at first.
     Loose,
@@ -114,9 +124,9 @@ pub enum Argument {
     Signal,
     /// A set of signals.
     Mask,
-    /// What handles a signal.
+    /// The handler of a signal.
     Handler,
-    /// What a handler returns by.
+    /// The function by which a handler returns.
     Restorer,
     /// A process or a thread.
     Pid,
@@ -129,31 +139,31 @@ pub enum Argument {
 pub struct Field {
     /// Its length: 1, 2, 4 or 8 bytes.
     pub bytes: u64,
-    /// What is in it.
+    /// Its contents.
     pub is: Argument,
 }
 
-/// A field of 8 bytes.
+/// Returns a field of 8 bytes.
 pub const fn long(is: Argument) -> Field {
     Field { bytes: 8, is }
 }
 
-/// A field of 4 bytes.
+/// Returns a field of 4 bytes.
 pub const fn int(is: Argument) -> Field {
     Field { bytes: 4, is }
 }
 
-/// A field of 2 bytes.
+/// Returns a field of 2 bytes.
 pub const fn short(is: Argument) -> Field {
     Field { bytes: 2, is }
 }
 
-/// A field of a byte.
+/// Returns a field of a byte.
 pub const fn byte(is: Argument) -> Field {
     Field { bytes: 1, is }
 }
 
-/// What a call gives that later calls may use.
+/// The result of a call that later calls may use.
 #[derive(Clone, Copy, Debug)]
 pub enum Gives {
     /// Nothing.
@@ -166,7 +176,7 @@ pub enum Gives {
     Word(usize, usize, Kind),
 }
 
-/// Where a call is made.
+/// The place in which a call is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In the thread whose turn it is.
@@ -184,9 +194,9 @@ pub struct Call {
     pub name: &'static str,
     /// Its arguments.
     pub arguments: &'static [Argument],
-    /// What it gives.
+    /// Its result.
     pub gives: Gives,
-    /// Where it is made.
+    /// The place in which it is made.
     pub place: Place,
 }
 
@@ -212,7 +222,7 @@ impl Call {
     }
 }
 
-/// A call that gives nothing.
+/// Returns a call that gives nothing.
 pub const fn call(number: u64, name: &'static str, arguments: &'static [Argument]) -> Call {
     Call { number, name, arguments, gives: Gives::Nothing, place: Place::Here }
 }

@@ -1,7 +1,7 @@
 //! `gyre-fuzz`: makes system calls and native calls at random, from one seed, in a tenant of the machine or on Linux.
 //!
 //! The calls are data ([`calls`]); a round is one seed: a leader opens descriptors of each kind ([`world`]), its workers share them, and
-//! each of their threads makes calls in a sequence that depends on the seed alone ([`worker`], [`values`]). What ends or cripples its caller
+//! each of their threads makes calls in a sequence that depends on the seed alone ([`worker`], [`values`]). A call that ends or cripples its caller
 //! is made in a child. The last calls of each thread stand in pages that the host finds in the machine's memory ([`trail`]).
 #![deny(unsafe_op_in_unsafe_fn)]
 

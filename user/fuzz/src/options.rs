@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pico_args::{Arguments, Error};
 
-/// What is said with `--help`.
+/// The text of `--help`.
 pub const HELP: &str = "\
 gyre-fuzz: makes system calls at random, from one seed
 
@@ -32,13 +32,13 @@ gyre-fuzz: makes system calls at random, from one seed
 pub enum User {
     /// Root.
     Root,
-    /// Nobody.
+    /// The user `nobody`.
     Nobody,
     /// In turn.
     Both,
 }
 
-/// What is wanted.
+/// The wishes of the command line.
 pub struct Options {
     /// The first round's seed.
     pub seed: u64,
@@ -60,7 +60,7 @@ pub struct Options {
     pub window: (u64, u64),
     /// As whom.
     pub user: User,
-    /// Where files are made.
+    /// The folder in which files are made.
     pub folder: String,
     /// How long a round may take.
     pub round: Duration,
@@ -74,7 +74,7 @@ impl Options {
     /// Reads the command line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If an option or its value is wrong.
     pub fn read(mut words: Arguments) -> Result<Self, Error> {
         let is_replay = words.contains("--replay");
         let seconds: u64 = words.opt_value_from_str("--seconds")?.unwrap_or(60);

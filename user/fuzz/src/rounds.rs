@@ -1,4 +1,12 @@
 //! Rounds: one seed each, until the time is over.
+//!
+//! States of a round: an empty folder, a leader, workers that make calls and are replaced up to [`LIVES`] times, the
+//! end of its time, and a wait until no process is left ([`END_LIMIT`]).
+//!
+//! * The seed chooses the calls (few that meet, or all), the user, and all arguments. So a round can be made again.
+//! * The leader has a session of its own: a signal to its group reaches the round alone.
+//! * On a host the fuzzer begins a world of its own with namespaces; in a tenant it is the first process already.
+//! * With `--rest` it gives back all that it holds and stays, so that the tenant's memory can be looked at.
 
 use std::{
     path::Path,
@@ -24,7 +32,7 @@ const LIVES: u64 = 30;
 /// How long the processes of a round may take to be gone once they are killed.
 const END_LIMIT: Duration = Duration::from_secs(20);
 const NOBODY: u64 = 65534;
-/// The answer of wait4 where there is nobody to wait for.
+/// The answer of wait4 if there is no child to wait for.
 const NO_CHILD: i64 = -(libc::ECHILD as i64);
 
 /// Makes rounds.
@@ -57,11 +65,12 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves nothing behind, then stays: whoever looks at the tenant's memory sees what it still holds.
+/// Leaves nothing behind, then stays, so that a look at the tenant's memory shows what it still holds.
 fn rest(options: &Options) -> ! {
     clear(Path::new(&options.folder));
-    // What is kept of files: gyre_evict of the own tenant.
+    // Kept parts of files: gyre_evict of the own tenant.
     sys::short(0x1029, [u64::MAX, 0, 0]);
+    println!("fuzz rests");
     loop {
         std::thread::sleep(Duration::from_secs(1000));
     }
@@ -75,7 +84,7 @@ fn as_whom(options: &Options, seed: u64) -> &'static str {
     }
 }
 
-/// The calls of a round: few of them, so that they meet, or all.
+/// Returns the calls of a round: few of them, so that they meet, or all.
 fn chosen(options: &Options, seed: u64) -> Vec<usize> {
     let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     let is_known = |name: &str| options.without.iter().any(|without| without == name);
@@ -107,7 +116,7 @@ fn one(options: &Options, round: &Round, user: &str) -> Result<(), String> {
     }
 }
 
-/// Waits for a leader's end or the end of its time; then nobody is left.
+/// Waits for a leader's end or the end of its time; then no process is left.
 fn follow(leader: i64, limit: Duration) -> Result<(), String> {
     let started = Instant::now();
     while started.elapsed() < limit && !reap(leader) {
@@ -136,7 +145,7 @@ fn reap(awaited: i64) -> bool {
     }
 }
 
-/// Processes that there are, with their state.
+/// Lists the processes that there are, with their state.
 fn living() -> String {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let stat = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("stat")).ok();
@@ -146,7 +155,7 @@ fn living() -> String {
 
 /// The leader of a round: makes what is there at first, starts workers and replaces those that die.
 fn lead(options: &Options, round: &Round, user: &str) -> ! {
-    // A signal to one's group reaches nobody who is not of the round.
+    // A signal to one's group reaches only processes of the round.
     sys::short(libc::SYS_setsid as u64, []);
     world::hush();
     let _ = std::env::set_current_dir(&options.folder);
@@ -182,7 +191,7 @@ fn start(round: &Round, worker: u64, life: u64) -> i64 {
     process
 }
 
-/// Chains need descriptors; a core file helps nobody.
+/// Chains need descriptors; a core file does not help.
 fn limits() {
     for (resource, value) in [(libc::RLIMIT_NOFILE, 4096u64), (libc::RLIMIT_CORE, 0)] {
         let limit = [value, value];
@@ -196,7 +205,7 @@ fn become_nobody() {
     sys::short(libc::SYS_setresuid as u64, [NOBODY; 3]);
 }
 
-/// Becomes the first process of a world of its own: whoever is killed by number or at once is ours. In a tenant it is that already.
+/// Becomes the first process of a world of its own: a process that is killed by number or with all others is ours. In a tenant it is that already.
 ///
 /// # Errors
 /// When the kernel does not let us.

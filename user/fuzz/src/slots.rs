@@ -1,4 +1,4 @@
-//! What calls made and later calls use: slots of each kind, so that the choice of a slot does not depend on what calls answered.
+//! Results that later calls use: slots of each kind, so that the choice of a slot does not depend on the answers.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,12 +15,12 @@ fn slot(kind: usize, index: usize) -> Option<&'static AtomicU64> {
     TABLE.get(kind)?.get(index)
 }
 
-/// What a slot holds: all ones where it is empty.
+/// Returns the contents of a slot: all ones if it is empty.
 pub fn get(kind: usize, index: usize) -> u64 {
     slot(kind, index).map_or(u64::MAX, |slot| slot.load(Relaxed))
 }
 
-/// What the next slot that holds something has, all ones where there is none.
+/// Returns the contents of the next slot that holds something, all ones if there is none.
 pub fn after(kind: usize, index: usize) -> u64 {
     (index..index + SLOTS).map(|index| get(kind, index % SLOTS)).find(|held| *held != u64::MAX).unwrap_or(u64::MAX)
 }

@@ -6,8 +6,8 @@ use std::{arch::asm, sync::atomic::AtomicU64};
 pub fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let [a, b, c, d, e, f] = arguments;
     let answer: i64;
-    // SAFETY: addresses that are made up lie in the scratch memory, in the playground or nowhere, where no Rust object is; calls that
-    // end or cripple who makes them are made in a child. Who dies in spite of that is a worker, which its leader replaces.
+    // SAFETY: addresses that are made up lie in the scratch memory, in the playground or nowhere, without Rust objects; calls that
+    // end or cripple their caller are made in a child. A caller that dies in spite of that is a worker, which its leader replaces.
     unsafe {
         asm!("syscall", inlateout("rax") number as i64 => answer, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e,
             in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -57,7 +57,7 @@ impl Scratch {
         map(base, SCRATCH_BYTES, libc::MAP_PRIVATE | libc::MAP_FIXED).map(|base| Self { base })
     }
 
-    /// Its address.
+    /// Returns its address.
     pub fn base(self) -> u64 {
         self.base
     }
@@ -68,7 +68,7 @@ impl Scratch {
             return;
         }
         for (index, byte) in (0..bytes.min(8)).zip(value.to_le_bytes()) {
-            // SAFETY: inside this mapping, which nobody unmaps and which holds no Rust object; volatile, as calls read it.
+            // SAFETY: inside this mapping, which is never unmapped and holds no Rust object; volatile, as calls read it.
             unsafe { std::ptr::write_volatile((address + index) as *mut u8, byte) };
         }
     }
@@ -96,7 +96,7 @@ impl Scratch {
 /// Touches memory that may not be there; the caller is a child that may die of it.
 pub fn touch(address: u64, value: u64) -> u64 {
     let word = (address & !7) as *mut u64;
-    // SAFETY: the address is of the playground, where no Rust object is; a fault ends the child.
+    // SAFETY: the address is of the playground, which holds no Rust object; a fault ends the child.
     unsafe {
         let old = std::ptr::read_volatile(word);
         std::ptr::write_volatile(word, value);
@@ -112,7 +112,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// What `mmap` answered.
+    /// Takes the answer of `mmap`.
     pub fn new(base: u64, bytes: u64) -> Self {
         Self { base, bytes }
     }
@@ -135,7 +135,7 @@ impl Window {
     }
 }
 
-/// What the C library's wrapper returns from a handler by: the third word of the kernel's struct sigaction.
+/// Returns the function by which the C library's wrapper returns from a handler: the third word of the kernel's struct sigaction.
 pub fn restorer(scratch: Scratch) -> u64 {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the handler does nothing; the structure is filled.
@@ -148,7 +148,7 @@ pub fn restorer(scratch: Scratch) -> u64 {
     scratch.read(scratch.base() + 16, 8)
 }
 
-/// The address of a handler that does nothing, and counts as one that is installed.
+/// Returns the address of a handler that does nothing, and counts as one that is installed.
 pub fn handler(scratch: Scratch) -> u64 {
     short(libc::SYS_rt_sigaction as u64, [POKE as u64, 0, scratch.base(), 8]);
     scratch.read(scratch.base(), 8)

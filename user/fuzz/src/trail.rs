@@ -8,7 +8,7 @@ use crate::{calls, kinds::Call, sys};
 const MAGIC: [u64; 2] = [0x6779_7265_2d66_757a, 0x7a2d_7472_6169_6c21];
 /// Words of a page.
 const WORDS: usize = 512;
-/// Where the calls begin, words of a call, and how many there is room for.
+/// The place of the first call, words of a call, and the number of calls that there is room for.
 const HEAD: usize = 16;
 const ENTRY: usize = 8;
 const ENTRIES: usize = (WORDS - HEAD) / ENTRY;
@@ -26,7 +26,7 @@ pub struct Trail {
     words: &'static [AtomicU64],
 }
 
-/// Who writes a page.
+/// The writer of a page.
 #[derive(Clone, Copy, Default)]
 pub struct Author {
     /// The seed of its round.
@@ -43,7 +43,7 @@ impl Trails {
         sys::shared_words(threads * WORDS).map(|words| Self { words })
     }
 
-    /// The page of a thread.
+    /// Returns the page of a thread.
     pub fn of(&self, thread: usize) -> Option<Trail> {
         self.words.chunks(WORDS).nth(thread).map(|words| Trail { words })
     }
@@ -81,19 +81,19 @@ impl Trail {
         self.set(HEAD + ENTRY * last + ENTRY - 1, answer as u64);
     }
 
-    /// The answer noted last.
+    /// Returns the answer noted last.
     pub fn answer(self) -> i64 {
         let last = (self.get(7).wrapping_sub(1)) as usize % ENTRIES;
         self.get(HEAD + ENTRY * last + ENTRY - 1) as i64
     }
 
-    /// How many calls were begun.
+    /// Returns how many calls were begun.
     pub fn count(self) -> u64 {
         self.get(7)
     }
 }
 
-/// The pages in a picture of memory, as text.
+/// Returns the pages in a picture of memory, as text.
 pub fn read(picture: &[u8]) -> String {
     let pages = picture.chunks_exact(8 * WORDS).map(words_of).filter(|words| words.starts_with(&MAGIC) && words[7] > 0);
     let mut pages: Vec<Vec<u64>> = pages.collect();

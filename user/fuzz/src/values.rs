@@ -1,4 +1,13 @@
 //! Arguments from chance: numbers that hurt, names, structures in scratch memory.
+//!
+//! Rules of chance: most values are good, so that calls get far; some are extremes, wrong addresses, long or odd
+//! names. [`Maker::argument`] has an arm for each kind.
+//!
+//! * Structures lie in scratch memory, some so near its end that they reach over it.
+//! * Descriptors come from slots of their kind; an empty slot leads to the next one that is not.
+//! * Signals are mostly those that end no process. Masks leave the one that gets a thread out of a call. A process
+//!   number is never that of all.
+//! * Times are nothing or a moment: a thread that waits long makes no calls.
 
 use fastrand::Rng;
 
@@ -8,7 +17,7 @@ use crate::{
     sys::{SCRATCH_BYTES, Scratch},
 };
 
-/// Where calls map, unmap and write as they like.
+/// The range in which calls map, unmap and write as they like.
 pub const PLAYGROUND: u64 = 0x10_0000_0000;
 /// Its pages.
 pub const PLAYGROUND_PAGES: u64 = 4096;
@@ -137,7 +146,7 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// A maker with a sequence of its own.
+    /// Makes a maker with a sequence of its own.
     pub fn new(seed: u64, scratch: Scratch, handler: [u64; 2]) -> Self {
         Self { random: Rng::with_seed(seed), scratch, handler, next: scratch.base() }
     }
@@ -158,7 +167,7 @@ impl Maker {
         list.get(self.random.usize(0..list.len().max(1))).copied()
     }
 
-    /// A number of any size.
+    /// Returns a number of any size.
     pub fn number(&mut self) -> u64 {
         match self.random.u32(0..10) {
             0..4 => self.random.u64(0..16),
@@ -173,7 +182,7 @@ impl Maker {
         self.any(EXTREMES).unwrap_or(0)
     }
 
-    /// An argument of a kind.
+    /// Returns an argument of a kind.
     pub fn argument(&mut self, kind: Argument) -> u64 {
         match kind {
             Argument::Fd(kind) => self.descriptor(kind as usize),
@@ -237,7 +246,7 @@ impl Maker {
         if self.random.bool() { libc::AT_FDCWD as u64 } else { directory }
     }
 
-    /// Room in the scratch memory; the last bytes of it where nothing is left.
+    /// Returns room in the scratch memory; the last bytes of it if nothing is left.
     fn room(&mut self, bytes: u64) -> u64 {
         let end = self.scratch.base() + SCRATCH_BYTES;
         let at = self.next;
@@ -249,7 +258,7 @@ impl Maker {
     fn address(&mut self, good: u64) -> u64 {
         match self.random.u32(0..64) {
             0 => self.any(BAD_ADDRESSES).unwrap_or(0),
-            1 => self.page() + self.random.u64(0..PAGE),
+            1 => self.page().wrapping_add(self.random.u64(0..PAGE)),
             // So that what lies there goes over the end.
             2 => self.scratch.base() + SCRATCH_BYTES - self.random.u64(1..64),
             _ => good,
@@ -269,7 +278,7 @@ impl Maker {
         self.address(at)
     }
 
-    /// A name, or a path, as long as it may be, or a byte longer.
+    /// Returns a name, or a path, as long as it may be, or a byte longer.
     fn long_path(&mut self) -> u64 {
         let (bytes, piece) =
             self.any(&[(255, "n"), (256, "n"), (4095, "./"), (4096, "d0/../"), (4000, "/")]).unwrap_or((1, "n"));
@@ -411,20 +420,20 @@ impl Maker {
         }
     }
 
-    /// Mostly one that ends nobody.
+    /// Picks a signal, mostly one that ends no process.
     fn signal(&mut self) -> u64 {
         let mild = self.any(&[0, 17, 18, 23, 28, 12, 34, 35, 40, 64, 13]).unwrap_or(0);
         let other = self.number();
         if self.one_in(24) && other != crate::sys::POKE as u64 { other } else { mild }
     }
 
-    /// The signal that gets a thread out of a call stays out of it.
+    /// Makes a mask without the signal that gets a thread out of a call.
     fn mask(&mut self) -> u64 {
         let value = if self.random.bool() { self.random.u64(..) } else { self.number() };
         value & !(1 << (crate::sys::POKE - 1))
     }
 
-    /// Oneself, a worker, nobody; never everybody.
+    /// Picks oneself, a worker or no process; never all.
     fn process(&mut self) -> u64 {
         let (slot, number) = (self.random.usize(0..slots::SLOTS), self.number());
         let own = crate::sys::short(libc::SYS_getpid as u64, []) as u64;

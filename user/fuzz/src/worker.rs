@@ -22,7 +22,7 @@ const LOST: Duration = Duration::from_millis(300);
 /// How long a child may take.
 const CHILD_TRIES: u32 = 30;
 
-/// What a round is made of.
+/// The parts of a round.
 pub struct Round<'a> {
     /// Its number and its seed.
     pub number: u64,
@@ -36,13 +36,13 @@ pub struct Round<'a> {
     pub window: (u64, u64),
     /// Threads of each worker.
     pub threads: u64,
-    /// Where calls are noted.
+    /// The list in which calls are noted.
     pub trails: &'a Trails,
-    /// Where answers are counted.
+    /// The counts of answers.
     pub counts: Counts,
 }
 
-/// A seed of seeds.
+/// Returns a seed of seeds.
 pub fn mixed(seed: u64, parts: [u64; 3]) -> u64 {
     parts.iter().fold(seed, |seed, part| Rng::with_seed(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).u64(..))
 }

@@ -1,4 +1,4 @@
-//! What is there before the first call of a round: descriptors of each kind, shared by all its workers, and some names.
+//! The world before the first call of a round: descriptors of each kind, shared by all its workers, and some names.
 
 use std::{
     ffi::CString,
@@ -124,7 +124,7 @@ fn events(scratch: Scratch) {
     }
 }
 
-/// Sends 0, 1 and 2 to where nothing comes of it.
+/// Sends 0, 1 and 2 to /dev/null.
 pub fn hush() {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         (0..3).for_each(|fd| {

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{FromRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
 };
 
 /// Makes a call with numbers only.
@@ -23,12 +23,16 @@ pub(crate) fn numbers<const N: usize>(number: u64, arguments: [i64; N]) -> io::R
 
 /// Makes a call that makes a descriptor.
 pub(crate) fn descriptor<const N: usize>(number: u64, arguments: [i64; N]) -> io::Result<OwnedFd> {
-    let made = i32::try_from(numbers(number, arguments)?).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made it for us; nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+    i32::try_from(numbers(number, arguments)?).map(owned).map_err(io::Error::other)
 }
 
-/// What the kernel mapped for us to read; given back when dropped.
+/// Owns a descriptor that a call has just made.
+pub(crate) fn owned(made: i32) -> OwnedFd {
+    // SAFETY: the kernel has just made it for us; nobody else has it.
+    unsafe { OwnedFd::from_raw_fd(made) }
+}
+
+/// A page that the kernel mapped for us to read; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     address: usize,
@@ -89,6 +93,20 @@ pub(crate) fn with_output<const N: usize>(number: u64, before: [i64; N], buffer:
     // SAFETY: pointer and length describe `buffer`, borrowed exclusively through the call; any bytes are valid in it.
     let count = result(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) })?;
     usize::try_from(count).map_err(io::Error::other)
+}
+
+/// Makes a call that reads a buffer and writes another; returns the count that the kernel returns.
+pub(crate) fn with_both(number: u64, input: &[u8], output: &mut [u8]) -> io::Result<usize> {
+    // The kernel only reads `input`, which lives through the call.
+    with_output(number, [input.as_ptr() as i64, input.len() as i64], output)
+}
+
+/// Returns whether a descriptor can be written without waiting.
+pub(crate) fn can_write(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut one = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one entry of ours, which lives through the call.
+    result(unsafe { libc::poll(&raw mut one, 1, 0) }.into())?;
+    Ok(one.revents != 0)
 }
 
 fn result(value: libc::c_long) -> io::Result<i64> {

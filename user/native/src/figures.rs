@@ -2,7 +2,7 @@
 
 use std::{io, mem, ptr};
 
-use gyre_config::{figures::Figures, native};
+use gyre_contract::{figures::Figures, native};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::call;
@@ -10,7 +10,7 @@ use crate::call;
 /// Reads the figures of a process of one's tenant as they are now; 0 is oneself.
 ///
 /// # Errors
-/// What the kernel answers: no such process, or no right (`monitor = true` in the machine file).
+/// The kernel's error: no such process, or no right (`monitor = true` in the machine file).
 pub fn figures(process: i32) -> io::Result<Figures> {
     let mut figures = Figures::new_zeroed();
     call::with_output(native::FIGURES, [i64::from(process)], figures.as_mut_bytes())?;

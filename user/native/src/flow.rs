@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
 };
 
-use gyre_config::native;
+use gyre_contract::native;
 
 use crate::call;
 
@@ -21,7 +21,7 @@ pub struct Part {
     pub offset: u64,
     /// How many at most.
     pub bytes: u64,
-    /// Where the first byte goes in the sink.
+    /// The place of the first byte in the sink.
     pub sink_offset: u64,
 }
 
@@ -33,7 +33,7 @@ impl Part {
 /// How a flow has ended.
 #[derive(Debug)]
 pub struct Completion {
-    /// What its maker passed.
+    /// The cookie that its maker passed.
     pub cookie: u64,
     /// The bytes that have arrived, or the first error that a source or the sink had.
     pub result: io::Result<u64>,
@@ -58,7 +58,7 @@ impl Flow {
     /// A flow to `sink`, with a share (1 to 2^20) of what this program's flows read. `cookie` comes back with its completion.
     ///
     /// # Errors
-    /// What the kernel answers; `Unsupported` on Linux.
+    /// The kernel's error; `Unsupported` on Linux.
     pub fn to(sink: impl AsFd, share: u32, cookie: u64) -> io::Result<Flow> {
         let sink = sink.as_fd().as_raw_fd();
         call::descriptor(native::FLOW, [i64::from(sink), i64::from(share), cookie as i64]).map(Flow)
@@ -67,7 +67,7 @@ impl Flow {
     /// One more source, behind those that are there. Never waits.
     ///
     /// # Errors
-    /// What the kernel answers; `BrokenPipe` where the flow has ended.
+    /// The kernel's error; `BrokenPipe` if the flow has ended.
     pub fn add(&self, source: impl AsFd, part: Part) -> io::Result<()> {
         let source = source.as_fd().as_raw_fd();
         let Part { offset, bytes, sink_offset } = part;
@@ -79,7 +79,7 @@ impl Flow {
     /// No more sources, without waiting for the end of those that are there.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn close(&self) -> io::Result<()> {
         call::numbers(native::FLOW_CLOSE, [i64::from(self.0.as_raw_fd()), 2]).map(drop)
     }
@@ -87,7 +87,7 @@ impl Flow {
     /// Waits for the end, which can also be polled for (the flow is readable then).
     ///
     /// # Errors
-    /// What `read` answers; `UnexpectedEof` where the completion was taken before.
+    /// The error of `read`; `UnexpectedEof` if the completion was taken before.
     pub fn completion(&self) -> io::Result<Completion> {
         let mut bytes = [0; 16];
         File::from(self.0.try_clone()?).read_exact(&mut bytes)?;
@@ -114,7 +114,7 @@ impl Flow {
 /// A stream of bytes: the end to read from, and the end to write to (by `std::fs::File` or as ends of flows).
 ///
 /// # Errors
-/// What the kernel answers; `Unsupported` on Linux.
+/// The kernel's error; `Unsupported` on Linux.
 pub fn stream() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 8];
     call::with_output(native::STREAM, [], &mut ends)?;
@@ -139,7 +139,7 @@ impl std::ops::Deref for View {
 /// Reads at most `bytes` of a stream or file; empty at the end. A view of a file changes with the file, as a mapping does.
 ///
 /// # Errors
-/// What the kernel answers; `Unsupported` on Linux.
+/// The kernel's error; `Unsupported` on Linux.
 pub fn read(from: impl AsFd, bytes: u64) -> io::Result<View> {
     call::mapped(native::STREAM_READ, from.as_fd().as_raw_fd(), bytes).map(View)
 }

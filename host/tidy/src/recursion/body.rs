@@ -1,5 +1,17 @@
-//! Which functions a function calls, as far as names and declared types tell. A value is known by the types that it may hold; what a
-//! standard method answers holds what its receiver held.
+//! Which functions a function calls, as far as names and declared types tell. A value is known by the types that it
+//! may hold; what a standard method answers holds what its receiver held.
+//!
+//! Protocol of use: [`calls`] takes the tables of all declarations and one function, and answers the numbers of the
+//! functions that it may call. Nothing else here is public.
+//!
+//! * `known` maps each local name to its bag of types. Parameters come first, then each `let`, pattern and closure as
+//!   the walk meets them.
+//! * A method call looks in each type of the receiver's bag. If none has it, it is a standard one.
+//! * A closure's parameters hold what the called function declares, else what stands beside it.
+//! * A function that is given to `spawn` or `errand` is not called: a task runs it with a stack of its own.
+//!
+//! The answer is a guess to the safe side: too many calls, never too few for code that names its types. Left out:
+//! macros whose arguments are no expressions, and calls through pointers that no type names.
 
 use super::source::Source;
 use super::types::{Bag, Function, Tables, names_of};
@@ -7,7 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Pat};
 
-/// The functions that a function calls, by number.
+/// Returns the functions that a function calls, by number.
 pub fn calls(tables: &Tables, sources: &[Source], function: &Function) -> BTreeSet<usize> {
     let mut body = Body { tables, sources, function, known: HashMap::new(), calls: BTreeSet::new() };
     for input in &function.signature.inputs {
@@ -119,7 +131,7 @@ impl Body<'_> {
         }
     }
 
-    /// What a field may hold; `None` where none of the types has it.
+    /// Returns the types that a field may hold; `None` if none of the types has it.
     fn field(&self, bag: &Bag, name: &str) -> Option<Bag> {
         let mut found = None;
         for ty in bag.iter().map(|ty| &self.tables.types[*ty]) {
@@ -143,7 +155,7 @@ impl Body<'_> {
         bag.iter().flat_map(fields).collect()
     }
 
-    /// What an expression may hold; notes the calls in it.
+    /// Returns the types that an expression may hold; notes the calls in it.
     fn value(&mut self, expression: &Expr) -> Bag {
         match expression {
             Expr::Path(path) => self.path(&path.path),
@@ -296,7 +308,7 @@ impl Body<'_> {
         name.is_some_and(|name| !self.known.contains_key(&name) && !self.tables.statics.contains_key(&name))
     }
 
-    /// What a function's closures are called with, as it declares them.
+    /// Returns the arguments of a function's closures, as it declares them.
     fn declared_for_closures(&self, function: usize) -> Bag {
         let function = &self.tables.functions[function];
         let of_generics = function.parameters.values().cloned();
@@ -368,7 +380,7 @@ impl Body<'_> {
         found.into_iter().flat_map(|(function, of)| self.answer(function, of)).collect()
     }
 
-    /// What a function answers.
+    /// Returns the types that a function answers.
     fn answer(&self, function: usize, of: Option<usize>) -> Bag {
         let function = &self.tables.functions[function];
         let syn::ReturnType::Type(_, ty) = &function.signature.output else { return Bag::new() };

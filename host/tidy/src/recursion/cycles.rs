@@ -1,6 +1,6 @@
 //! Rings in a graph of numbered nodes.
 
-/// Every group of nodes that reach one another, as numbers in rising order; a node alone counts where it has an edge to itself. Tarjan's
+/// Returns every group of nodes that reach one another, as numbers in rising order; a node alone counts if it has an edge to itself. Tarjan's
 /// algorithm, without recursion.
 pub fn cycles(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut search = Search { index: vec![0; edges.len()], low: vec![0; edges.len()], ..Search::default() };
@@ -57,7 +57,7 @@ impl Search {
         self.open.push(node);
     }
 
-    /// All that a node leads to is known: where nothing leads above it, it and what is open since are a group.
+    /// All that a node leads to is known. If nothing leads above it, it and the nodes opened since are a group.
     fn leave(&mut self, node: usize) {
         if self.low[node] != self.index[node] {
             return;

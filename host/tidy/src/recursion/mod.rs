@@ -1,7 +1,7 @@
 //! Recursion in the kernel: functions that call themselves, directly or through others, and types that own themselves, whose drop does.
 //! A kernel stack is small, and a depth that a program chooses ends the machine.
 //!
-//! What is bounded says so above the function or type: `// recursion: at most N, because ...`. Without that it is a fault; so is
+//! A bounded one says so above the function or type: `// recursion: at most N, because ...`. Without that it is a fault; so is
 //! a note above what has no part in a ring. Calls are found by names and declared types, without the compiler: a call through a
 //! value of unknown type is not seen.
 
@@ -22,7 +22,7 @@ struct Node {
     line: usize,
 }
 
-/// Every ring without a bound, and every note without a ring.
+/// Returns every ring without a bound, and every note without a ring.
 pub fn faults(root: &Path) -> Vec<String> {
     faults_in(&source::read(root))
 }
@@ -58,7 +58,7 @@ fn call_edges(tables: &Tables, sources: &[Source]) -> Vec<Vec<usize>> {
     tables.functions.iter().map(|function| body::calls(tables, sources, function).into_iter().collect()).collect()
 }
 
-/// From each type to those that it owns; a trait stands for whoever implements it.
+/// From each type to those that it owns; a trait stands for its implementers.
 fn owner_edges(tables: &Tables, sources: &[Source]) -> Vec<Vec<usize>> {
     let edges = |ty: &types::Type| {
         let owned: BTreeSet<usize> = ty.owned.iter().flat_map(|name| tables.find(sources, ty.file, name)).collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Folders whose crates run in the kernel.
 const KERNEL: &[&str] = &["runtime", "resources", "personality", "system", "platform"];
-/// The same, being crates themselves.
+/// Folders like these, which are crates themselves.
 const KERNEL_CRATES: &[&str] = &["schedulers", "interface"];
 /// Crates there that never run in it.
 const OUTSIDE: &[&str] = &["platform/sim", "platform/vdso", "platform/boot_test"];
@@ -18,20 +18,20 @@ pub struct Source {
     pub path: PathBuf,
     /// Number of its crate.
     pub krate: usize,
-    /// What it holds.
+    /// Its contents.
     pub syntax: syn::File,
     /// For each line, numbered from 1, whether a note excuses the item that begins there.
     noted: Vec<bool>,
 }
 
 impl Source {
-    /// Parses a file's text; `None` where it is no Rust.
+    /// Parses a file's text; `None` if it is no Rust.
     pub fn new(path: &Path, krate: usize, text: &str) -> Option<Source> {
         let syntax = syn::parse_file(text).ok()?;
         Some(Source { path: path.to_owned(), krate, syntax, noted: noted_lines(text) })
     }
 
-    /// True where a note stands above the item at a line: between them are only attributes and comments.
+    /// Returns true if a note stands above the item at a line: between them are only attributes and comments.
     pub fn is_noted(&self, line: usize) -> bool {
         self.noted.get(line).copied().unwrap_or(false)
     }
@@ -51,7 +51,7 @@ fn noted_lines(text: &str) -> Vec<bool> {
     noted
 }
 
-/// All sources of the kernel under `root`, tests apart.
+/// Returns all sources of the kernel under `root`, tests apart.
 pub fn read(root: &Path) -> Vec<Source> {
     let mut crates: Vec<PathBuf> = KERNEL_CRATES.iter().map(PathBuf::from).collect();
     for folder in KERNEL {

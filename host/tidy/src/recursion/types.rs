@@ -1,4 +1,16 @@
-//! What is declared: types with their fields, traits, functions. A type is known by the names in it alone: `Option<Arc<Epoll>>` is `Epoll`.
+//! The declarations: types with their fields, traits, functions. A type is known by the names in it alone:
+//! `Option<Arc<Epoll>>` is `Epoll`.
+//!
+//! Protocol of use: [`Tables::new`] reads all sources in two passes. It declares all types first, then the functions
+//! with the types that they belong to. [`super::body`] asks the tables by name.
+//!
+//! * A name is looked up from a file. If the file imports it, only its origin counts; otherwise the nearest wins: the
+//!   file itself, files below or above it, its folder, its crate, all.
+//! * Methods of a trait lead to those of all its implementors, since a call through `dyn` may reach each.
+//! * `owned` leaves out references and `Weak`: dropping a value drops only what it owns. Recursion of drops is found
+//!   by that.
+//!
+//! Left out: tests, code for other systems, and types that a macro makes.
 
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,7 +21,7 @@ pub type Bag = BTreeSet<usize>;
 /// Names in a type, not looked up yet.
 pub type Names = BTreeSet<String>;
 
-/// Names that mean the standard library's, where a file does not say otherwise.
+/// Names that mean the standard library's, if a file does not say otherwise.
 const PRELUDE: &[&str] =
     &["Box", "Clone", "Default", "Drop", "Fn", "FnMut", "FnOnce", "Iterator", "Option", "Result", "String", "Vec"];
 
@@ -21,9 +33,9 @@ pub struct Type {
     pub line: usize,
     /// Fields, and payloads of variants, by name or place.
     pub fields: BTreeMap<String, Names>,
-    /// What it owns: dropping it drops that, perhaps.
+    /// The types that it owns: dropping it may drop these.
     pub owned: Names,
-    /// What it leads to when dereferenced, or is another name for.
+    /// The type to which it can be dereferenced, or of which it is another name.
     pub leads_to: Names,
     /// Names of its parameters.
     pub parameters: HashMap<String, Names>,
@@ -53,7 +65,7 @@ pub struct Function<'a> {
 pub struct Tables<'a> {
     pub types: Vec<Type>,
     pub functions: Vec<Function<'a>>,
-    /// For each file, where names come from that it uses: the path, without the name itself.
+    /// For each file, the origins of the names that it uses: the path, without the name itself.
     imports: Vec<HashMap<String, Vec<String>>>,
     pub statics: HashMap<String, Vec<(usize, Names)>>,
     by_name: HashMap<String, Vec<usize>>,
@@ -61,7 +73,7 @@ pub struct Tables<'a> {
     free: HashMap<String, Vec<usize>>,
 }
 
-/// The names in a type. What is only referred to is left out where ownership is asked.
+/// Returns the names in a type. A type that is only referred to is left out if ownership is asked.
 pub fn names_of(ty: &syn::Type, owned_only: bool) -> Names {
     let mut names = NamesIn { names: Names::new(), owned_only };
     names.visit_type(ty);
@@ -278,7 +290,7 @@ impl<'a> Tables<'a> {
         self.functions.push(Function { name, file, line, of, of_trait, signature, block, parameters: names });
     }
 
-    /// The types of a name, seen from a file: those nearest to it.
+    /// Returns the types of a name, seen from a file: those nearest to it.
     pub fn find(&self, sources: &[Source], file: usize, name: &str) -> Vec<usize> {
         let mut all = self.by_name.get(name).cloned().unwrap_or_default();
         if PRELUDE.contains(&name) && !self.imports[file].contains_key(name) {
@@ -288,7 +300,7 @@ impl<'a> Tables<'a> {
         nearest(sources, file, &all, |ty| self.types[ty].file)
     }
 
-    /// Of things of a name those that a file can mean by it: where it says from where, those from there.
+    /// Of things with one name, keeps those that a file can mean by it: if the file names an origin, those from there.
     fn keep_imported(
         &self,
         sources: &[Source],
@@ -318,7 +330,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The free functions of a name, seen from a file; `module` is the name before theirs.
+    /// Returns the free functions of a name, seen from a file; `module` is the name before theirs.
     pub fn find_free(&self, sources: &[Source], file: usize, name: &str, module: Option<&str>) -> Vec<usize> {
         let mut all = self.free.get(name).cloned().unwrap_or_default();
         let file_of = |function: usize| self.functions[function].file;
@@ -337,7 +349,7 @@ impl<'a> Tables<'a> {
         nearest(sources, file, &all, file_of)
     }
 
-    /// The methods of a name of a type: its own, else those of its traits; for a trait those of whoever implements it.
+    /// Returns the methods of a name of a type: its own, else those of its traits; for a trait those of its implementers.
     pub fn find_methods(&self, ty: usize, name: &str) -> Vec<usize> {
         let all = |ty: usize| self.methods.get(&(ty, name.to_owned())).map_or(&[][..], Vec::as_slice);
         let (own, of_traits): (Vec<usize>, Vec<usize>) =
@@ -384,7 +396,7 @@ impl Type {
     }
 }
 
-/// Where the names come from that a file uses.
+/// Returns the origins of the names that a file uses.
 fn imports(items: &[syn::Item]) -> HashMap<String, Vec<String>> {
     let mut found = HashMap::new();
     let uses = items.iter().filter_map(|item| if let syn::Item::Use(item) = item { Some(&item.tree) } else { None });

@@ -1,4 +1,4 @@
-//! Where the output of a program in a tenant goes: to our own streams, or into one JSON document at its end.
+//! The output of a program in a tenant: it goes to our own streams, or into one JSON document at its end.
 
 use std::{
     io::{self, Write as _},
@@ -13,7 +13,7 @@ use crate::{
     out,
 };
 
-/// The exit code where nobody reads the program's output any more: that of a program that SIGPIPE ended.
+/// The exit code if the reader of the program's output has gone: that of a program that SIGPIPE ended.
 const UNREAD: u8 = 141;
 
 /// The output of a program.
@@ -24,7 +24,7 @@ pub enum Streams {
     Kept(Kept),
 }
 
-/// What a program wrote, as `--json` writes it; what is no UTF-8 is marked.
+/// A program's output, as `--json` writes it; bytes that are no UTF-8 are marked.
 #[derive(Default, Serialize)]
 pub struct Kept {
     exit_code: u8,
@@ -40,7 +40,7 @@ impl Streams {
         if json { Self::Kept(Kept::default()) } else { Self::Own }
     }
 
-    /// Takes a piece of standard output; answers an exit code where nobody wants more.
+    /// Takes a piece of standard output; answers an exit code if its reader has gone.
     ///
     /// # Errors
     /// When our standard output does not take it.
@@ -54,7 +54,7 @@ impl Streams {
         }
     }
 
-    /// Takes a piece of standard error. Output may still be wanted where errors are not.
+    /// Takes a piece of standard error. Output may still be wanted if errors are not.
     pub fn stderr(&mut self, bytes: &[u8]) {
         match self {
             Self::Own => drop(io::stderr().write_all(bytes)),

@@ -1,8 +1,9 @@
-//! Cycles that nobody is billed for.
+//! Cycles that are on no bill.
 
-use gyre_config::bill::Bill;
+use gyre_contract::bill::Bill;
 
 use super::{
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::{Plan, Rig, as_it_is, nothing},
@@ -11,6 +12,15 @@ use crate::{bill, cli::Kernel, failure::Result};
 
 /// The paper: 0.004 % of the cycles are not attributed (§V-B). Here 0 by construction; the goal leaves room for a time stamp's width.
 const GOAL_PERCENT: f64 = 0.001;
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "accuracy",
+    title: "Cycles of the machine that nobody is billed for",
+    paper: "",
+    shows: "The bill accounts for every cycle.",
+    run,
+};
 
 /// 100 seconds of the web experiment.
 ///
@@ -28,7 +38,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let measured = rig.measure(&plan)?;
     let bill = measured.bill();
     let percent = bill::percent(bill.unattributed_cycles, bill.machine_cycles);
-    let mut report = Report::new("accuracy", "Cycles of the machine that nobody is billed for");
+    let mut report = EXPERIMENT.report();
     let goal = format!("<= {GOAL_PERCENT} %");
     let unattributed = Figure::new("unattributed cycles", percent, 6, "%").paper("0.004 %");
     let off = Figure::new("machine minus the sum of the bill", bill.difference_cycles as f64, 0, "cycles");

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use gyre_config::file;
+use gyre_machine_file as file;
 
 use super::{program, rig::Rig};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 const NEIGHBOURS: [&str; 2] = ["gold", "silver"];
-/// What the third tenant is called.
+/// The name of the third tenant.
 const OTHER: &str = "bronze";
 /// No run takes that long.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -26,22 +26,22 @@ const LIMIT: Duration = Duration::from_secs(400);
 pub struct Beside<'a> {
     /// The machine is `experiments/NAME.toml`; the programs' words begin with "NAME: ".
     pub name: &'a str,
-    /// The neighbours' program, below `experiments`, and where it belongs in all images.
+    /// The neighbours' program, below `experiments`, and its place in all images.
     pub program: (&'a str, &'a str),
-    /// What the third tenant runs, where it is not what the file says.
+    /// The third tenant's command, if it differs from the file's.
     pub other: Option<Vec<String>>,
-    /// What is said while it runs.
+    /// The message while it runs.
     pub step: String,
 }
 
-/// What the neighbours had in one run: the worse of both.
+/// The neighbours' figures in one run: the worse of both.
 #[derive(Clone, Copy, Default)]
 pub struct Outcome {
     pub p50_us: f64,
     pub p99_us: f64,
-    /// What one of them read from its disk meanwhile, at most.
+    /// The most that one of them read from its disk meanwhile.
     pub read_bytes: u64,
-    /// How often the third tenant did what it does meanwhile, where it says so.
+    /// The third tenant's count of its own work meanwhile, if it says so.
     pub done: u64,
 }
 
@@ -115,7 +115,7 @@ impl Beside<'_> {
         self.value(&text, "did").unwrap_or(0)
     }
 
-    /// The number behind a program's word, where it said it last.
+    /// Finds the number behind a program's word, at the word's last place.
     fn value(&self, text: &str, word: &str) -> Option<u64> {
         let said = |line: &str| -> Option<u64> {
             let (name, number) = line.trim().strip_prefix(self.name)?.strip_prefix(": ")?.split_once(' ')?;
@@ -125,7 +125,7 @@ impl Beside<'_> {
     }
 }
 
-/// Bytes that the neighbours' disks have read so far.
+/// Returns the bytes that the neighbours' disks have read so far.
 fn read_bytes(running: &Running) -> Result<Vec<u64>> {
     let snapshot = running.agent.snapshot()?;
     let of = |name: &&str| {

@@ -1,6 +1,6 @@
 //! CPU time by resource and, at each, by who paid for it (Figs 10, 11, 14, 16).
 
-use gyre_config::{bill::used_at, monitor::Snapshot};
+use gyre_contract::{bill::used_at, monitor::Snapshot};
 
 use super::{
     plot::{self, Group},
@@ -11,7 +11,7 @@ use super::{
 const LEAST_PERCENT: f64 = 0.1;
 /// So are payers with less of one.
 const LEAST_PART_PERCENT: f64 = 0.01;
-/// Who pays for what belongs to no customer.
+/// The name of the payer of everything that belongs to no customer.
 const OTHERS: &str = "others";
 
 /// Percent of the machine's time.
@@ -25,7 +25,7 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// Breaks what happened in a machine down; none where nothing was recorded.
+    /// Breaks the events of a machine down; none if nothing was recorded.
     pub fn of(window: &Snapshot) -> Option<Self> {
         let machine: u64 = window.cores.iter().map(|core| core.elapsed_cycles).sum();
         let percent = |cycles: u64| cycles as f64 * 100.0 / machine.max(1) as f64;
@@ -45,7 +45,7 @@ impl Breakdown {
         (!found.resources.is_empty()).then_some(found)
     }
 
-    /// A row for each resource, and for what each payer used of it.
+    /// Returns a row for each resource, and for what each payer used of it.
     pub fn figures(&self) -> Vec<Figure> {
         let row = |name: String, value| Figure::new(name, value, 2, "%");
         let of = |group: &Group| -> Vec<Figure> {
@@ -56,12 +56,12 @@ impl Breakdown {
         self.resources.iter().flat_map(of).collect()
     }
 
-    /// What a resource had of the machine, percent; 0 for one that is left out.
+    /// Returns a resource's part of the machine, percent; 0 for one that is left out.
     pub fn percent(&self, resource: &str) -> f64 {
         self.resources.iter().find(|group| group.name == resource).map_or(0.0, total)
     }
 
-    /// What the customers used of a resource against each other: name, entitled and used percent. Empty for a resource that is left out.
+    /// Compares the customers' use of a resource with each other: name, entitled and used percent. Empty for a resource that is left out.
     pub fn relative(&self, resource: &str) -> Vec<(&str, f64, f64)> {
         let Some(group) = self.resources.iter().find(|group| group.name == resource) else { return vec![] };
         let percent = |values: &[f64], value: f64| value * 100.0 / values.iter().sum::<f64>().max(1e-9);
@@ -92,11 +92,11 @@ pub fn add(report: &mut Report, window: &Snapshot) -> Option<Breakdown> {
 
 #[cfg(test)]
 mod tests {
-    use gyre_config::monitor::{Activity, ActivityKind, CoreTime, Record, Resource};
+    use gyre_contract::monitor::{Activity, ActivityKind, CoreTime, Record, Resource};
 
     use super::*;
 
-    /// Of 1,000 cycles gold has 30 and silver 20 at ext2, nobody in particular 10; and 1 in 10,000 at tcp.
+    /// Of 1,000 cycles gold has 30 and silver 20 at ext2, no customer 10; and 1 in 10,000 at tcp.
     fn snapshot() -> Snapshot {
         let activity =
             |id, name: &str, kind, share| Activity { id, name: name.into(), kind, share, ..Activity::default() };

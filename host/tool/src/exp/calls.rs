@@ -1,12 +1,13 @@
-//! What system calls, page faults, fork and hand-overs cost in instructions, here and on Linux.
+//! Cost of system calls, page faults, fork and hand-overs in instructions, here and on Linux.
 //!
 //! QEMU counts instructions as nanoseconds (`-icount shift=0`), so that the time stamp counter counts what program and kernel execute,
-//! whatever else the host does. It does not count what instructions cost: a flushed translation buffer is as cheap as an addition.
+//! and nothing else that the host does. It does not count the time of instructions: a flushed translation buffer is as cheap as an addition.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    counted::Counted,
+    counted::{Counted, Source},
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
@@ -15,7 +16,7 @@ use crate::{cli::Kernel, failure::Result, qemu::Clock};
 
 /// No run takes that long, Linux's boot included.
 const LIMIT: Duration = Duration::from_secs(240);
-/// What we promise, in instructions.
+/// The goals, in instructions.
 const GOALS: &[(&str, u64)] = &[
     ("getpid", 700),
     ("clock_gettime", 120),
@@ -34,12 +35,21 @@ const GOALS: &[(&str, u64)] = &[
 /// Calls in one plot: more would stand on each other.
 const PLOTTED: usize = 7;
 
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "calls",
+    title: "Instructions per call, beside Linux",
+    paper: "",
+    shows: "The length of the way of each call.",
+    run,
+};
+
 /// Runs the program on both kernels.
 ///
 /// # Errors
 /// When it cannot be compiled or does not come to its end.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("calls", "Instructions per call, beside Linux");
+    let mut report = EXPERIMENT.report();
     let theirs = count(rig, Kernel::Linux, Clock::Instructions)?;
     let ours: BTreeMap<_, _> = count(rig, Kernel::Gyre, Clock::Instructions)?.into_iter().collect();
     let mut groups = vec![];
@@ -63,11 +73,11 @@ pub fn run(rig: &Rig) -> Result<Report> {
     Ok(report)
 }
 
-/// What the program counts on a kernel: instructions, or by the host's clock the nanoseconds of what `exp files` shows.
+/// Returns the program's unit on a kernel: instructions, or nanoseconds by the host's clock for the calls that `exp files` shows.
 ///
 /// # Errors
 /// When it does not come to its end.
 pub fn count(rig: &Rig, on: Kernel, clock: Clock) -> Result<Vec<(String, u64)>> {
     let words: &[&str] = if clock == Clock::Host { &["/calls", "time"] } else { &[] };
-    Counted { name: "calls", words, clock, limit: LIMIT, has_marks: false }.count(rig, on)
+    Counted { source: Source::C, name: "calls", words, clock, limit: LIMIT, has_marks: false }.count(rig, on)
 }

@@ -6,14 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gyre_config::{
-    boot::TenantKind,
-    file::{self, Description},
-};
+use gyre_contract::{boot::TenantKind, zones::DeviceAddress};
+use gyre_machine_file as file;
+use gyre_machine_file::Description;
 
 use super::{marks::Marks, program, rig::Rig};
 use crate::{
-    build,
+    build, cell,
     cli::Kernel,
     command,
     failure::{Failure, Result},
@@ -24,17 +23,30 @@ use crate::{
     wire,
 };
 
+/// The source of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// `experiments/NAME/NAME.c`.
+    C,
+    /// The package `gyre-pulse`.
+    Pulse,
+    /// The package `gyre-filters`.
+    Filters,
+}
+
 /// A program and the machine that it runs on.
 pub struct Counted<'a> {
     /// Its name: the machine is `experiments/NAME.toml`, the source `experiments/NAME/NAME.c`, in the image `/NAME`, its mark `NAME: `.
     pub name: &'a str,
-    /// What the tenant runs, where it is not what the file says.
+    /// The tenant's command, if it differs from the file's.
     pub words: &'a [&'a str],
-    /// What its counts are: nanoseconds or instructions.
+    /// The unit of its counts: nanoseconds or instructions.
     pub clock: Clock,
     /// No run takes that long, Linux's boot included.
     pub limit: Duration,
-    /// The emulator counts instructions where the program makes marks.
+    /// Its source.
+    pub source: Source,
+    /// True if the program makes marks at which the emulator counts instructions.
     pub has_marks: bool,
 }
 
@@ -56,7 +68,7 @@ impl Counted<'_> {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let (lines, is_over) = self.parse(&text);
             step.detail(&format!("{} counts", lines.len()));
-            if is_over {
+            if is_over && !self.has_failed(&text) {
                 step.done();
                 return match marks {
                     Some(marks) => marks.resolve(lines),
@@ -69,7 +81,7 @@ impl Counted<'_> {
             if let Some(status) = qemu.ended()? {
                 return Err(qemu.unexpected_end(status));
             }
-            if started.elapsed() > self.limit || text.contains(&format!("{}: FAILED", self.name)) {
+            if started.elapsed() > self.limit || self.has_failed(&text) {
                 let help = format!("The console's last lines:\n{}", command::last_lines(&text, 20));
                 return Err(Failure::with_help(format!("the program did not come to its end on {on:?}"), help));
             }
@@ -77,7 +89,11 @@ impl Counted<'_> {
         }
     }
 
-    /// Names and counts of the lines so far; true where the last one has come.
+    fn has_failed(&self, console: &str) -> bool {
+        console.contains(&format!("{}: FAILED", self.name))
+    }
+
+    /// Names and counts of the lines so far; true if the last one has come.
     fn parse(&self, console: &str) -> (Vec<(String, u64)>, bool) {
         let mark = format!("{}: ", self.name);
         let one = |line: &str| {
@@ -102,15 +118,24 @@ impl Counted<'_> {
     ) -> Result<(Qemu, UnixStream)> {
         let project = &rig.project;
         let mut description = file::read(&project.root.join(format!("experiments/{}.toml", self.name)))?;
-        let program = program::compile(project, &format!("{0}/{0}.c", self.name))?;
+        let program = match self.source {
+            Source::C => program::compile(project, &format!("{0}/{0}.c", self.name))?,
+            Source::Pulse => build::pulse(project)?,
+            Source::Filters => build::filters(project)?,
+        };
         for image in description.images.values_mut() {
             image.files.insert(format!("/{}", self.name), program.clone());
+        }
+        cell::provide(project, &mut description)?;
+        if on == Kernel::Linux && self.clock != Clock::Host {
+            // Its other cores would wait for each other in loops, which are instructions too.
+            description.machine.cores = 1;
         }
         let customers = description.machine.tenants.iter_mut().filter(|tenant| tenant.kind != TenantKind::System);
         for program in customers.filter_map(|tenant| tenant.program.as_mut()).filter(|_| !self.words.is_empty()) {
             program.argv = self.words.iter().map(|word| (*word).to_owned()).collect();
         }
-        let disk = self.disk(project, &description, folder)?;
+        let path = self.disk(project, &description, folder)?;
         let machine = &description.machine;
         let (kernel, module, command_line) = match on {
             Kernel::Linux => {
@@ -123,7 +148,10 @@ impl Counted<'_> {
                 (rig.kernel.clone().map_or_else(|| build::kernel(project), Ok)?, module, "")
             }
         };
-        // Loopback needs a network path, which needs a device. Nobody is at the other end.
+        let disk =
+            |address: &DeviceAddress| qemu::Disk { path: path.clone(), address: *address, queues: machine.cores };
+        let disks: Vec<qemu::Disk> = description.devices.disks.iter().take(1).map(disk).collect();
+        // Loopback needs a network path, which needs a device. There is no peer at the other end.
         let (ours, theirs) = wire::sockets()?;
         let qemu = Qemu::start(&qemu::Machine {
             cores: machine.cores,
@@ -131,11 +159,15 @@ impl Counted<'_> {
             kernel: &kernel,
             module: &module,
             command_line,
-            disks: &[disk],
+            disks: &disks,
             throttle: "",
-            bus: gyre_config::file::Bus::Virtio,
+            bus: gyre_machine_file::Bus::Virtio,
             console,
-            wire: Some(theirs),
+            cards: vec![qemu::Card {
+                socket: theirs,
+                mac: machine.link.mac,
+                address: description.devices.card.unwrap_or_default(),
+            }],
             clock: self.clock,
             extra: &marks.map_or(vec![], |marks| marks.arguments().to_vec()),
         })?;
@@ -157,8 +189,14 @@ mod tests {
 
     #[test]
     fn counts_are_read_from_a_console() {
-        let counted =
-            Counted { name: "calls", words: &[], clock: Clock::Instructions, limit: Duration::ZERO, has_marks: false };
+        let counted = Counted {
+            source: Source::C,
+            name: "calls",
+            words: &[],
+            clock: Clock::Instructions,
+            limit: Duration::ZERO,
+            has_marks: false,
+        };
         let text = "[ 0.1] INFO x\ncalls: getpid 2596\r\ncalls: a-b 7\ncalls: half 12";
         let (lines, is_over) = counted.parse(text);
         assert_eq!(lines, [("getpid".to_owned(), 2596), ("a-b".to_owned(), 7)]);

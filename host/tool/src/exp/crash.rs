@@ -1,8 +1,16 @@
-//! Crashes of the running machine under a mixed write load: what e2fsck finds, and whether everything that was synced is there.
+//! Crashes of the running machine under a mixed write load: what e2fsck finds, and whether everything that was synced
+//! is there.
 //!
-//! QEMU logs each write and flush. At random moments the length of the console and that of the log are noted, console first; at the end
-//! QEMU is killed. Each moment is a crash: the disk holds what was flushed by then and a random part of the sectors written after it;
-//! whatever the console had promised by then must be there.
+//! QEMU logs each write and flush. At random moments the length of the console and that of the log are noted, console
+//! first; at the end QEMU is killed. Each moment is a crash: the disk holds what was flushed by then and a random part
+//! of the sectors written after it; everything that the console had promised by then must be there.
+//!
+//! * `work` runs a machine and notes its moments; `examine` makes the disk of each and checks it; `report` adds up.
+//! * The console comes first since a promise that is noted must be in the log already. The other order would tell of losses that are none.
+//! * A disk on which something is missing is kept in the run folder as `lost-N.ext2`, and the note says so.
+//!
+//! The random numbers are fixed, but QEMU's timing is not, so two runs differ. `check`, `disk_log` and `line` are the
+//! parts.
 
 mod check;
 mod disk_log;
@@ -13,9 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gyre_config::file;
+use gyre_machine_file as file;
 
 use super::{
+    experiment::Experiment,
     note,
     plot::{self, Group},
     report::{Figure, Report},
@@ -71,7 +80,16 @@ struct Place {
     memory_bytes: u64,
 }
 
-/// `gyre exp crash`.
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "crash",
+    title: "The running machine stopped at random moments",
+    paper: "",
+    shows: "After a power cut the file system is whole and holds what was synced.",
+    run,
+};
+
+/// Runs `gyre exp crash`.
 ///
 /// # Errors
 /// When the machine does not boot or a tool is missing; losses are figures of the report.
@@ -145,10 +163,10 @@ fn work(rig: &Rig, place: &Place, moments: u32, chance: &mut Chance) -> Result<(
         command_line: "",
         disks: &[],
         throttle: "",
-        bus: gyre_config::file::Bus::Virtio,
+        bus: gyre_machine_file::Bus::Virtio,
         clock: qemu::Clock::Host,
         console: &console,
-        wire: None,
+        cards: vec![],
         extra: &logged_disk(&disk, &log),
     })?;
     wait(rig, &mut qemu, &console, Duration::MAX, || Promised::read(&text(&console)).records > 0)?;
@@ -226,7 +244,7 @@ fn examine(
 }
 
 fn report(sums: &Sums, wanted: u32) -> Report {
-    let mut report = Report::new("crash", "The running machine stopped at random moments");
+    let mut report = EXPERIMENT.report();
     let row = |what: &str, count: u64| Figure::count(what, count);
     report.figures.extend([
         row("crashes", sums.crashes.into()).goal(format!(">= {wanted}"), sums.crashes >= wanted),
@@ -241,7 +259,7 @@ fn report(sums: &Sums, wanted: u32) -> Report {
     report.plot("crash.svg", plot::bars("What was found after crashes", "", &["disks"], &found(sums)));
     report.notes.extend(sums.lost.iter().take(5).cloned());
     report.lines = Some(format!("{HEAD}\n{}", sums.lines));
-    report.notes.push("Each crash is a line of [results/crash.csv](../results/crash.csv).".into());
+    report.notes.push("Each crash is a line of [results/crash.csv](../../results/crash.csv).".into());
     report.notes.push(format!(
         "{MOMENTS} moments of each machine, up to {PAUSE_MS_MAX} ms apart; of the sectors written after the last flush about half are lost, at random."
     ));

@@ -1,9 +1,11 @@
-//! Who gets what of a shared disk: bytes in proportion to shares.
+//! The division of a shared disk: bytes in proportion to shares.
 
-use gyre_config::{bill::used_at, file};
+use gyre_contract::bill::used_at;
+use gyre_machine_file as file;
 
 use super::{
     breakdown,
+    experiment::Experiment,
     plot::{self, Group},
     program,
     report::{Figure, Report},
@@ -11,11 +13,20 @@ use super::{
 };
 use crate::{cli::Kernel, failure::Result};
 
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "disk-shares",
+    title: "Three readers of a throttled disk",
+    paper: "Figs 15, 16",
+    shows: "The disk is divided by shares.",
+    run,
+};
+
 /// Figs 15 and 16.
 ///
 /// # Errors
 /// When the machine does not run.
-pub fn shares(rig: &Rig) -> Result<Report> {
+pub fn run(rig: &Rig) -> Result<Report> {
     const FILE: &str = "disk-shares.toml";
     let plan = Plan { file: FILE, on: Kernel::Gyre, warm_up: 8, seconds: 30, change: &as_it_is, besides: &nothing };
     let reader = program::compile(&rig.project, "disk/streams.c")?;
@@ -27,8 +38,8 @@ pub fn shares(rig: &Rig) -> Result<Report> {
     let bill = measured.bill();
     let description = file::read(&rig.project.root.join("experiments").join(FILE))?;
     let rate = description.disk.and_then(|disk| disk.rate_bytes_per_second).unwrap_or(u64::MAX);
-    let mut report = Report::new("disk-shares", "Three readers of a throttled disk (Figs 15, 16)");
-    // Bytes where requests are put into the device, as in the paper's figure.
+    let mut report = EXPERIMENT.report();
+    // Bytes at the point at which requests are put into the device, as in the paper's figure.
     let at_device = used_at(&measured.window, "block");
     let customers: Vec<_> = at_device.iter().filter(|used| used.tenant != "system").collect();
     let total: u64 = customers.iter().map(|used| used.bytes).sum();

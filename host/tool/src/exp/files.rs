@@ -1,13 +1,14 @@
-//! What programs get from files and memory, here and on Linux: small files, SQLite, trees packed and unpacked, fio, and calls.
+//! Speed of files and memory for programs, here and on Linux: small files, SQLite, trees packed and unpacked, fio, and calls.
 //!
-//! The same program (`experiments/files/files.c`) with the same Debian programs in the same image, on the same kind of disk: once by
-//! the clock of the host, once by instructions, and of `exp calls` what belongs here, in both ways.
+//! One program (`experiments/files/files.c`) runs on both with equal Debian programs in an equal image, on the same kind of disk: once by
+//! the clock of the host, once by instructions, and with the file calls of `exp calls`, in both ways.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     calls,
-    counted::Counted,
+    counted::{Counted, Source},
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
@@ -16,7 +17,7 @@ use crate::{cli::Kernel, failure::Result, qemu::Clock};
 
 /// No run takes that long.
 const LIMIT: Duration = Duration::from_secs(900);
-/// What of the calls belongs here.
+/// The calls that belong here.
 const CALLS: [&str; 5] = ["read-32k-cached", "open-close", "anonymous-fault", "mmap-munmap", "fork-exit-wait"];
 /// Reads and faults: at least as good as Linux.
 const PROMISED: [&str; 13] = [
@@ -43,12 +44,21 @@ const PLOTTED: usize = 6;
 /// Names with Linux's figure and ours.
 type Pairs = Vec<(String, u64, u64)>;
 
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "files",
+    title: "Files and memory beside Linux: SQLite, tar, fio and calls",
+    paper: "",
+    shows: "File work costs about as much as on Linux.",
+    run,
+};
+
 /// Ratios to Linux, in time and in instructions.
 ///
 /// # Errors
 /// When a machine does not run or a program does not come to its end.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("files", "Files and memory beside Linux, the same programs in the same emulator");
+    let mut report = EXPERIMENT.report();
     let instructions = both(|on| counted("instructions", Clock::InstructionsAndWaiting).count(rig, on))?;
     let calls = both_calls(rig, Clock::Instructions)?;
     let times = least_of(|| {
@@ -80,10 +90,10 @@ pub fn run(rig: &Rig) -> Result<Report> {
 
 fn counted<'a>(mode: &'a str, clock: Clock) -> Counted<'a> {
     let words: &[&str] = if mode == "time" { &["/files", "time"] } else { &["/files", "instructions"] };
-    Counted { name: "files", words, clock, limit: LIMIT, has_marks: clock != Clock::Host }
+    Counted { source: Source::C, name: "files", words, clock, limit: LIMIT, has_marks: clock != Clock::Host }
 }
 
-/// What of the calls belongs here.
+/// Takes the calls that belong here.
 fn both_calls(rig: &Rig, clock: Clock) -> Result<Pairs> {
     let mut calls = both(|on| calls::count(rig, on, clock))?;
     calls.retain(|(name, ..)| CALLS.contains(&name.as_str()));
@@ -106,7 +116,7 @@ fn both(count: impl Fn(Kernel) -> Result<Vec<(String, u64)>>) -> Result<Pairs> {
         .collect())
 }
 
-/// The least times of several boots: how fast the same boot after boot is differs by half on this kind of host.
+/// Returns the least times of several boots: how fast the same boot after boot is differs by half on this kind of host.
 fn least_of(times: impl Fn() -> Result<Pairs>) -> Result<Pairs> {
     let mut least = times()?;
     for _ in 1..BOOTS {
@@ -123,12 +133,12 @@ fn keep_least(least: &mut Pairs, again: Pairs) {
     }
 }
 
-/// How many times as good as Linux: above 1 is faster.
+/// Returns how many times as good as Linux: above 1 is faster.
 fn ratio((_, linux, gyre): &(String, u64, u64)) -> f64 {
     *linux as f64 / (*gyre).max(1) as f64
 }
 
-/// A name that fits below a bar.
+/// Returns a name that fits below a bar.
 fn short(name: &str) -> String {
     ["fio-", "small-", "sqlite-", "-4k", "-64k", "-cached"]
         .iter()

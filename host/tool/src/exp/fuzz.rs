@@ -1,22 +1,31 @@
-//! A tenant that makes calls at random beside one that serves pages: nothing may stop the machine, and nobody else may notice.
+//! A tenant that makes calls at random beside one that serves pages: nothing may stop the machine, and no other tenant
+//! may notice.
 //!
-//! The machine's memory is a file of the host. After a failure the last calls of each thread are found in it, whatever the kernel's end was.
+//! The machine's memory is a file of the host. After any failure the last calls of each thread are found in it.
+//!
+//! * The attacker runs `user/fuzz` with a seed. Its log tells the stage: it makes calls, it clears, it rests.
+//! * Each second the tool asks the agent for log and figures, and looks at the neighbour's answers. An answer that is
+//!   later than the patience is a failure.
+//! * When the fuzzer rests, its tenant must hold at most 4 MiB more than before its first call, within five seconds.
+//!
+//! The figures at the end: calls made, the slowest answers, cycles that nobody is billed for (0), and memory kept.
+//! `held` finds what is kept, `kept` saves the traces of a failure in `failure-SEED`.
 
+mod held;
 mod kept;
-mod neighbour;
 
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use gyre_config::{
-    bill::Bill,
-    file::{self, Description},
-    monitor::Snapshot,
-};
+use gyre_contract::{bill::Bill, monitor::Snapshot};
+use gyre_machine_file as file;
+use gyre_machine_file::Description;
 
 use super::{
+    experiment::Experiment,
+    neighbour::{Neighbour, PATIENCE},
     note,
     report::{Figure, Report},
     rig::Rig,
@@ -28,32 +37,60 @@ use crate::{
     run::{self, Running},
     ui::Step,
 };
-use neighbour::Neighbour;
 
 /// An hour, unless the user chose other seconds.
 const SECONDS: u32 = 3600;
 /// The first seed, unless the user chose another one.
 const SEED: u64 = 1;
 const ATTACKER: &str = "attacker";
-/// How long the agent or a page may take before that is a failure.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Until the fuzzer has ended its last round after its time.
 const END_LIMIT: Duration = Duration::from_secs(60);
-/// What the attacker may hold more at its end than before its first call, in bytes: names that were looked at, its log.
+/// How long kept memory is looked at again once the fuzzer rests: the kernel takes apart what killed processes held in turns of its own.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes that the attacker may hold more at its end than before its first call: names that were looked at, its log.
 const KEPT_BYTES_MAX: f64 = 4.0 * 1048576.0;
-/// Calls that stop the machine for a reason that is known and not mended yet.
-const KNOWN: &[&str] = &["epoll_wait", "epoll_pwait", "epoll_pwait2"];
 
-/// What a run has seen so far.
+/// The observations of a run so far.
 struct Seen {
     slowest_agent: Duration,
-    /// The attacker's memory before its first call.
-    memory_before: Option<u64>,
+    /// The machine before the attacker's first call.
+    before: Option<Snapshot>,
     /// Its log's last lines.
     log: String,
 }
 
-/// `gyre exp fuzz`.
+/// How far the fuzzer is, by its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// It makes calls.
+    Calls,
+    /// Its last process has ended; it removes its files.
+    Clears,
+    /// It holds nothing that it could give back.
+    Rests,
+}
+
+impl Stage {
+    fn of(log: &str) -> Self {
+        let says = |words: &str| log.lines().any(|line| line.starts_with(words));
+        match () {
+            () if says("fuzz rests") => Self::Rests,
+            () if says("fuzz ended: ") => Self::Clears,
+            () => Self::Calls,
+        }
+    }
+}
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "fuzz",
+    title: "Calls at random beside a neighbour",
+    paper: "",
+    shows: "No call that a program makes disturbs its neighbour.",
+    run,
+};
+
+/// Runs `gyre exp fuzz`.
 ///
 /// # Errors
 /// When the machine does not boot.
@@ -67,11 +104,11 @@ pub fn run(rig: &Rig) -> Result<Report> {
     arguments.no_load = true;
     arguments.qemu = in_a_file(&description, &picture);
     let mut running = run::start(&rig.project, description, &arguments, &rig.stop)?;
-    note(&format!("seed {seed}, {seconds} s; without what is known: {}", KNOWN.join(" ")));
+    note(&format!("seed {seed}, {seconds} s"));
     let neighbour = Neighbour::start(&running)?;
-    let mut seen = Seen { slowest_agent: Duration::ZERO, memory_before: None, log: String::new() };
+    let mut seen = Seen { slowest_agent: Duration::ZERO, before: None, log: String::new() };
     let watched = watch(rig, &mut running, &neighbour, &mut seen, Duration::from_secs(seconds.into()));
-    let mut report = Report::new("fuzz", "Calls at random beside a neighbour");
+    let mut report = EXPERIMENT.report();
     figures(&mut report, &seen, &neighbour, seconds);
     match watched {
         Ok(snapshot) => at_the_end(&mut report, &seen, &snapshot),
@@ -86,32 +123,28 @@ pub fn run(rig: &Rig) -> Result<Report> {
     Ok(report)
 }
 
-/// The machine, with the fuzzer in its image.
+/// Returns the machine, with the fuzzer in its image.
 fn described(rig: &Rig, seconds: u32, seed: u64) -> Result<Description> {
     let mut description = file::read(&rig.project.root.join("experiments/fuzz.toml"))?;
     let program = build::fuzzer(&rig.project)?;
     description.images.get_mut(ATTACKER).into_iter().for_each(|image| {
         image.files.insert("/fuzz".into(), program.clone());
     });
-    let (seconds, seed, known) = (seconds.to_string(), seed.to_string(), KNOWN.join(","));
-    let mut words: Vec<String> =
-        ["/fuzz", "--seconds", &seconds, "--seed", &seed, "--rest"].map(str::to_owned).to_vec();
-    if !known.is_empty() {
-        words.extend(["--without".into(), known]);
-    }
+    let (seconds, seed) = (seconds.to_string(), seed.to_string());
+    let words: Vec<String> = ["/fuzz", "--seconds", &seconds, "--seed", &seed, "--rest"].map(str::to_owned).to_vec();
     let attacker = description.machine.tenants.iter_mut().find(|tenant| tenant.name == ATTACKER);
     attacker.and_then(|tenant| tenant.program.as_mut()).into_iter().for_each(|program| program.argv.clone_from(&words));
     Ok(description)
 }
 
-/// Words for QEMU: the machine's memory is a file.
+/// Returns the words for QEMU: the machine's memory is a file.
 fn in_a_file(description: &Description, picture: &std::path::Path) -> Vec<String> {
     let size = description.machine.memory_bytes >> 20;
     let memory = format!("memory-backend-file,id=picture,size={size}M,mem-path={},share=on", picture.display());
     ["-object", &memory, "-machine", "memory-backend=picture"].map(str::to_owned).to_vec()
 }
 
-/// Looks each second whether all is well, until the fuzzer says that it has ended; answers the figures then.
+/// Looks each second whether all is well, until the fuzzer rests and has given back its memory, or has had the time to; answers the figures then.
 fn watch(
     rig: &Rig,
     running: &mut Running,
@@ -121,6 +154,7 @@ fn watch(
 ) -> Result<Snapshot> {
     let step = Step::start("making calls at random");
     let started = Instant::now();
+    let mut rests_since = None;
     loop {
         let second = Instant::now();
         if rig.stop.is_set() {
@@ -128,17 +162,22 @@ fn watch(
         }
         let snapshot = ask(running, seen)?;
         if let Some(wrong) = neighbour.wrong() {
-            return Err(Failure::new(wrong));
+            return Err(Failure::with_help(wrong, running.qemu.report()));
         }
         if seen.log.contains("fuzz gave up: ") {
-            return Err(Failure::with_help("the fuzzer gave up", last_line(&seen.log)));
+            let help = format!("{}\n{}", last_line(&seen.log), running.qemu.report());
+            return Err(Failure::with_help("the fuzzer gave up", help));
         }
-        if seen.log.contains("fuzz ended: ") {
-            step.done();
-            return Ok(snapshot);
+        if Stage::of(&seen.log) == Stage::Rests {
+            let since: &mut Instant = rests_since.get_or_insert(second);
+            if is_given_back(seen, &snapshot) || since.elapsed() > SETTLE_LIMIT {
+                step.done();
+                return Ok(snapshot);
+            }
         }
         if started.elapsed() > length + PATIENCE + END_LIMIT {
-            return Err(Failure::with_help("the fuzzer does not come to its end", last_line(&seen.log)));
+            let help = format!("{}\n{}", last_line(&seen.log), running.qemu.report());
+            return Err(Failure::with_help("the fuzzer does not come to its end", help));
         }
         step.detail(&format!("{} of {} s, {}", started.elapsed().as_secs(), length.as_secs(), last_line(&seen.log)));
         std::thread::sleep(Duration::from_secs(1).saturating_sub(second.elapsed()));
@@ -149,37 +188,46 @@ fn last_line(log: &str) -> String {
     log.lines().last().unwrap_or_default().trim().to_owned()
 }
 
-/// Asks the agent for the figures and the attacker's log, again until it answers or is late.
+/// Asks the agent for the attacker's log and then for the figures, which are no older; again until it answers or is late.
 fn ask(running: &mut Running, seen: &mut Seen) -> Result<Snapshot> {
     let asked = Instant::now();
     loop {
-        let answers =
-            running.agent.snapshot().and_then(|snapshot| Ok((snapshot, running.agent.get("/logs/attacker")?)));
+        let answers = running.agent.get("/logs/attacker").and_then(|log| Ok((running.agent.snapshot()?, log)));
         if let Some(status) = running.qemu.ended()? {
             return Err(running.qemu.unexpected_end(status));
         }
-        if let Ok((snapshot, log)) = answers {
-            // It may still boot when it is asked first.
-            if seen.memory_before.is_some() {
-                seen.slowest_agent = seen.slowest_agent.max(asked.elapsed());
+        let silence = match answers {
+            Ok((snapshot, log)) => {
+                // It may still boot when it is asked first.
+                if seen.before.is_some() {
+                    seen.slowest_agent = seen.slowest_agent.max(asked.elapsed());
+                }
+                if seen.before.is_none() && held::bytes(&snapshot).is_some() {
+                    seen.before = Some(snapshot.clone());
+                }
+                seen.log = log;
+                return Ok(snapshot);
             }
-            seen.memory_before = seen.memory_before.or_else(|| memory_of(&snapshot));
-            seen.log = log;
-            return Ok(snapshot);
-        }
-        let limit = if seen.memory_before.is_some() { PATIENCE } else { 9 * PATIENCE };
+            Err(failure) => failure,
+        };
+        let limit = if seen.before.is_some() { PATIENCE } else { 9 * PATIENCE };
         if asked.elapsed() > limit {
-            return Err(Failure::new(format!(
-                "the agent has not answered for {} s: the machine hangs",
-                limit.as_secs()
-            )));
+            let why = silence.report;
+            let message = format!("the agent has not answered for {} s, so the machine hangs: {why}", limit.as_secs());
+            return Err(Failure::with_help(message, running.qemu.report()));
         }
         std::thread::sleep(Duration::from_millis(200));
     }
 }
 
-fn memory_of(snapshot: &Snapshot) -> Option<u64> {
-    snapshot.activities.iter().find(|activity| activity.name == ATTACKER).map(|activity| activity.memory_bytes)
+/// Returns the bytes that the attacker holds more than before its first call.
+fn kept_bytes(seen: &Seen, snapshot: &Snapshot) -> f64 {
+    let bytes = |snapshot: &Snapshot| held::bytes(snapshot).unwrap_or(0) as f64;
+    bytes(snapshot) - seen.before.as_ref().map_or(0.0, bytes)
+}
+
+fn is_given_back(seen: &Seen, snapshot: &Snapshot) -> bool {
+    kept_bytes(seen, snapshot) <= KEPT_BYTES_MAX
 }
 
 /// Figures of every run.
@@ -197,21 +245,25 @@ fn figures(report: &mut Report, seen: &Seen, neighbour: &Neighbour, seconds: u32
     report.lines = Some(table.collect::<Vec<_>>().join("\n")).filter(|table| !table.is_empty());
 }
 
-/// What a machine that went on to the end must show.
+/// Figures that a machine which went on to the end must show.
 fn at_the_end(report: &mut Report, seen: &Seen, snapshot: &Snapshot) {
     let bill = Bill::of(snapshot);
     let unattributed = bill.unattributed_cycles;
     let difference = bill.difference_cycles;
-    let kept = memory_of(snapshot).unwrap_or(0) as f64 - seen.memory_before.unwrap_or(0) as f64;
+    let kept = kept_bytes(seen, snapshot);
+    let is_given_back = is_given_back(seen, snapshot);
     report.figures.extend([
         Figure::count("cycles that nobody is billed for", unattributed).goal("0", unattributed == 0),
         Figure::new("cycles by which the bill does not add up", difference as f64, 0, "").goal("0", difference == 0),
         Figure::new("the attacker's memory at the end, more than before", kept / 1024.0, 0, "KiB")
-            .goal("<= 4096 KiB", kept <= KEPT_BYTES_MAX),
+            .goal("<= 4096 KiB", is_given_back),
     ]);
+    if let Some(before) = seen.before.as_ref().filter(|_| !is_given_back) {
+        report.notes.push(held::grown(before, snapshot));
+    }
 }
 
-/// The sum in the fuzzer's last words, or that of its last round.
+/// Returns the sum in the fuzzer's last words, or that of its last round.
 fn calls_made(log: &str) -> u64 {
     let number = |line: &str| line.split(", ").nth(1)?.split_whitespace().next()?.parse().ok();
     log.lines()
@@ -221,7 +273,7 @@ fn calls_made(log: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Where a failure's traces are kept.
+/// Returns the folder in which a failure's traces are kept.
 fn folder_name(seed: &str) -> PathBuf {
     PathBuf::from(format!("failure-{seed}"))
 }
@@ -229,6 +281,14 @@ fn folder_name(seed: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_looked_at_once_the_fuzzer_has_removed_its_files() {
+        let ended = "round 0 seed 1 as root, 0 calls so far\nfuzz ended: 1 rounds, 900 calls in 8 s\n";
+        assert_eq!(Stage::of("round 0 seed 1 as root, 0 calls so far\n"), Stage::Calls);
+        assert_eq!(Stage::of(ended), Stage::Clears, "its files and what is kept of them are still there");
+        assert_eq!(Stage::of(&format!("{ended}fuzz rests\n")), Stage::Rests);
+    }
 
     #[test]
     fn calls_are_counted_by_the_last_words() {

@@ -1,6 +1,7 @@
-//! What a message costs on this host: the benchmark of the engine (`runtime/engine/examples/hop.rs`).
+//! Cost of a message on this host: the benchmark of the engine (`runtime/engine/examples/hop.rs`).
 
 use super::{
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
@@ -11,7 +12,7 @@ use crate::{
     ui::Step,
 };
 
-/// What we promise, in nanoseconds a hop.
+/// The goals, in nanoseconds a hop.
 const GOALS: [(&str, f64); 2] = [("inline", 35.0), ("queued", 80.0)];
 /// The first lines are the ways a message goes; the others are those under load, with names too long for a plot.
 const PLOTTED: usize = 3;
@@ -23,6 +24,15 @@ struct Line {
     best: f64,
     median: f64,
 }
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "hop",
+    title: "A message's cost on this host",
+    paper: "",
+    shows: "Handing a message on costs tens of nanoseconds.",
+    run,
+};
 
 /// Builds and runs the benchmark.
 ///
@@ -42,7 +52,7 @@ fn report(said: &str) -> Result<Report> {
     if lines.len() < PLOTTED {
         return Err(Failure::with_help("the benchmark of messages said something unexpected", said.to_owned()));
     }
-    let mut report = Report::new("hop", "What a message costs on this host");
+    let mut report = EXPERIMENT.report();
     report.figures = lines.iter().flat_map(figures).collect();
     let groups = lines.iter().take(PLOTTED);
     let groups: Vec<_> =

@@ -13,7 +13,7 @@ use crate::{
 /// Ends the name of a count that marks tell.
 const SIGN: char = '@';
 
-/// The plugin of QEMU that counts, and where it writes.
+/// The plugin of QEMU that counts, and the file that it writes.
 pub struct Marks {
     plugin: PathBuf,
     file: PathBuf,
@@ -39,7 +39,7 @@ impl Marks {
         ["-plugin".to_owned(), format!("{},marks={}", path(&self.plugin), path(&self.file))]
     }
 
-    /// Replaces the pieces of work by instructions of one, where marks tell them.
+    /// Replaces the pieces of work by instructions of one, if marks tell them.
     ///
     /// # Errors
     /// When there are not as many marks as were said.
@@ -61,7 +61,7 @@ fn resolve(marks: &str, lines: Vec<(String, u64)>) -> Option<Vec<(String, u64)>>
     resolved.filter(|_| groups.next().is_none())
 }
 
-/// What a piece of the work takes, the part left out that the small one takes too.
+/// Returns the instructions of a piece of the work, without the part that the small one takes too.
 fn of_piece(marks: &[u64], pieces: u64) -> Option<u64> {
     let [small, work, end] = marks else { return None };
     let (small, work) = (work.checked_sub(*small)?, end.checked_sub(*work)?);

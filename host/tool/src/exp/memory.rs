@@ -2,6 +2,7 @@
 
 use super::{
     beside::{Beside, Outcome},
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
@@ -15,13 +16,21 @@ const STREAM: &str = "dd if=/dev/zero of=/srv/stream bs=1M count=1 seek=2560 2>/
 const RATIO_MAX: f64 = 1.05;
 const CASES: [&str; 2] = ["bronze reads a small file", "bronze streams"];
 
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "memory",
+    title: "A stream through ten times the memory, beside Linux with control groups",
+    paper: "",
+    shows: "A stream does not cost its neighbours their cached pages.",
+    run,
+};
+
 /// Adversary nr. 6: a stream beside working sets.
 ///
 /// # Errors
 /// When a machine does not run.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let title = "A stream through ten times the memory, beside Linux with memory.low and memory.high";
-    let mut report = Report::new("memory", title);
+    let mut report = EXPERIMENT.report();
     let mut outcomes = vec![];
     for on in [Kernel::Linux, Kernel::Gyre] {
         for streams in [false, true] {
@@ -69,7 +78,7 @@ fn measure(rig: &Rig, on: Kernel, streams: bool) -> Result<Outcome> {
     Beside { name: "memory", program: ("memory/reader.c", "/reader"), other, step }.measure(rig, on)
 }
 
-/// Of what the neighbours read, what did not come from the disk: the worse of both.
+/// Returns the part of the neighbours' reads that did not come from the disk: the worse of both.
 fn hit_percent(outcome: Outcome) -> f64 {
     100.0 - outcome.read_bytes as f64 * 100.0 / READ_BYTES as f64
 }

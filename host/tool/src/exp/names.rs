@@ -3,23 +3,33 @@
 
 use super::{
     beside::{Beside, Outcome},
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
 };
 use crate::{cli::Kernel, failure::Result};
 
-/// What the third tenant does (experiments/names/names.c), and how it is called here.
+/// The third tenant's work (experiments/names/names.c), and its name here.
 const CASES: [(&str, &str); 3] =
     [("rest", "bronze looks at one file"), ("thrash", "bronze thrashes names"), ("dirty", "bronze dirties pages")];
 const RATIO_MAX: f64 = 1.05;
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "names",
+    title: "Looks at names beside names without end and beside dirty pages",
+    paper: "",
+    shows: "Names that a neighbour makes without end, or its dirty pages, do not slow a look at names.",
+    run,
+};
 
 /// Adversaries nr. 5 and 4: names without end, pages dirtied at the cache's speed.
 ///
 /// # Errors
 /// When a machine does not run.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("names", "Looks at names beside names without end and beside dirty pages");
+    let mut report = EXPERIMENT.report();
     let outcomes = CASES.iter().map(|(mode, _)| both(rig, mode)).collect::<Result<Vec<_>>>()?;
     for ((_, case), (linux, gyre)) in CASES.iter().zip(&outcomes) {
         let row = |what: &str, decimals, unit, of: fn(&Outcome) -> f64| {

@@ -1,6 +1,7 @@
 //! Reservations and limits: whether a tenant gets what it was promised, and no more than it may.
 
 use super::{
+    experiment::Experiment,
     plot::{self, Line},
     report::{Figure, Report},
     rig::{Measured, Plan, Rig, as_it_is, nothing},
@@ -12,7 +13,16 @@ const MACHINE_PERCENT: f64 = 200.0;
 /// Tolerance, in points of one core.
 const BOUND: f64 = 4.0;
 
-/// What `experiments/promises.toml` promises.
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "promises",
+    title: "Reservations and limits of the processor",
+    paper: "",
+    shows: "A reservation is kept whatever others do, and a limit is never exceeded.",
+    run,
+};
+
+/// Runs `experiments/promises.toml` and checks its promises.
 ///
 /// # Errors
 /// When the machine does not run.
@@ -20,7 +30,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     let plan =
         Plan { file: "promises.toml", on: Kernel::Gyre, warm_up: 3, seconds: 15, change: &as_it_is, besides: &nothing };
     let measured = rig.measure(&plan)?;
-    let mut report = Report::new("promises", "Reservations and limits of the processor");
+    let mut report = EXPERIMENT.report();
     let cores = by_tenant(&measured);
     let of = |name: &str| cores.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, percents)| percents);
     let least = of("gold").iter().copied().fold(f64::INFINITY, f64::min);
@@ -35,15 +45,15 @@ pub fn run(rig: &Rig) -> Result<Report> {
         report.figures.push(Figure::new(what, percent, 1, "% of a core").goal(goal, is_met));
     }
     let lines = cores.iter().map(|(name, percents)| line(name, percents)).collect::<Vec<_>>();
-    report.plot("promises.svg", plot::lines("CPU time, each second", " % of a core", &lines));
+    report.plot("promises.svg", plot::lines("CPU time, each second, percent of a core", [" s", " %"], &lines));
     Ok(report)
 }
 
-/// What each customer used in each second, in percent of one core.
+/// Returns each customer's use in each second, in percent of one core.
 fn by_tenant(measured: &Measured) -> Vec<(String, Vec<f64>)> {
     let used = |tenant: &Tenant| tenant.cpu_percent * MACHINE_PERCENT / 100.0;
     let names = measured.shares(|_| 1.0).into_iter().map(|(name, _, _)| name);
-    // A second without any figure says that the agent was late, not that nobody got anything.
+    // A second without any figure says that the agent was late, not that no tenant got anything.
     let answered = |tenants: &Vec<Tenant>| tenants.iter().any(|tenant| tenant.cpu_percent > 0.0);
     let own = |name: &String| {
         let tenants = measured.samples.iter().map(|sample| &sample.tenants).filter(|one| answered(one)).flatten();

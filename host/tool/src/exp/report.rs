@@ -1,8 +1,9 @@
-//! What an experiment found: figures beside the paper's and Linux', plots, notes.
+//! The results of an experiment: figures beside the paper's and Linux', plots, notes.
 
 use std::path::Path;
 
 pub use gyre_results::Figure;
+use gyre_results::{Conditions, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,11 +22,14 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// The plots.
     pub plots: Vec<Plot>,
-    /// What one must know to read them.
+    /// Facts that a reader of the figures must know.
     pub notes: Vec<String>,
+    /// When, where and from which source it was measured; none of one that was kept before that was.
+    #[serde(default)]
+    pub conditions: Option<Conditions>,
     /// Why it could not run, or not to its end.
     pub failure: Option<String>,
-    /// What was found one by one, where the figures are sums: comma-separated values with a head.
+    /// The single results, if the figures are sums: comma-separated values with a head.
     #[serde(skip)]
     pub lines: Option<String>,
 }
@@ -35,7 +39,7 @@ pub struct Report {
 pub struct Plot {
     /// The file's name.
     pub file: String,
-    /// What is in it.
+    /// Its contents.
     #[serde(skip)]
     pub svg: String,
 }
@@ -57,7 +61,7 @@ impl Report {
         self.plots.push(Plot { file: file.into(), svg });
     }
 
-    /// Whether it ran and every promise holds.
+    /// Returns whether it ran and every promise holds.
     pub fn is_met(&self) -> bool {
         self.failure.is_none() && self.figures.iter().all(|figure| figure.is_met != Some(false))
     }
@@ -78,7 +82,7 @@ impl Report {
         Ok(())
     }
 
-    /// Reads what [`Report::save`] wrote, now or at any time before; none where there is nothing that can be read.
+    /// Reads a report that [`Report::save`] wrote, now or at any time before; none if there is nothing that can be read.
     pub fn load(folder: &Path, name: &str) -> Option<Self> {
         let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).ok()?;
         let mut report: Self = serde_json::from_str(&text).ok()?;
@@ -88,7 +92,26 @@ impl Report {
         Some(report)
     }
 
-    /// The report for people.
+    /// Makes a report of what is recorded of an experiment; none if nothing is.
+    pub fn recorded(folder: &Path, name: &str) -> Option<Self> {
+        let path = folder.join(format!("{name}.json"));
+        let Record { experiment, title, conditions, figures, notes } =
+            Record::parse(&path, &std::fs::read_to_string(&path).ok()?).ok()?;
+        Some(Self { conditions: Some(conditions), figures, notes, ..Self::new(&experiment, &title) })
+    }
+
+    /// Returns these figures beside those of an earlier report whose part of the experiment was left out this time: a figure's name begins
+    /// with its part, as `redis: requests`.
+    pub fn beside(&self, earlier: Option<Self>) -> Vec<Figure> {
+        let part = |figure: &Figure| figure.name.split(": ").next().unwrap_or_default().to_owned();
+        let own: Vec<String> = self.figures.iter().map(part).collect();
+        let mut others = earlier.map_or(vec![], |report| report.figures);
+        others.retain(|figure| !own.contains(&part(figure)));
+        others.extend(self.figures.iter().cloned());
+        others
+    }
+
+    /// Returns the report for people.
     pub fn text(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
         let failure = self.failure.iter().map(|why| format!("{} {why}\n", paint(Paint::Bad, "could not run:")));
@@ -113,6 +136,20 @@ mod tests {
         let read = Report::load(folder.path(), "speed").unwrap();
         assert_eq!((read.figures, read.plots[0].svg.as_str()), (report.figures, "<svg/>"));
         assert!(Report::load(folder.path(), "flood").is_none());
+    }
+
+    #[test]
+    fn a_part_that_runs_alone_keeps_what_is_known_of_the_others() {
+        let report = |figures: &[(&str, f64)]| Report {
+            figures: figures.iter().map(|(name, value)| Figure::new(*name, *value, 1, "")).collect(),
+            ..Report::new("programs", "programs")
+        };
+        let before = report(&[("git: wrong", 0.0), ("git: clones", 1.0), ("redis: requests", 2.0)]);
+        let now = report(&[("git: clones", 3.0)]);
+        let found = now.beside(Some(before));
+        let found: Vec<_> = found.iter().map(|figure| (figure.name.as_str(), figure.value)).collect();
+        assert_eq!(found, [("redis: requests", Some(2.0)), ("git: clones", Some(3.0))]);
+        assert_eq!(now.beside(None).len(), 1);
     }
 
     #[test]

@@ -1,16 +1,23 @@
 //! Machines for experiments: booted, warmed up, measured second by second.
+//!
+//! Protocol of use: an experiment's `run` gets a [`Rig`], describes one machine by a [`Plan`], and calls
+//! [`Rig::measure`]. That boots the file in `experiments/`, starts the clients, waits for the warm-up, samples each
+//! second, and answers [`Measured`]. The machine ends when that returns.
+//!
+//! * The user's choices (seconds, seed, count, kernel) are in the rig and go before the experiment's own.
+//! * Figures of the machine are the difference of two snapshots, so warm-up is in none of them.
+//! * `host_cpu_percent` is QEMU's use of the host as a whole, `processors` that of its virtual processors alone.
+//! * An agent that is silent is asked again each second; after [`AGENT_TRIES`] the experiment fails and says why.
+//! * Ctrl-C, and a QEMU that ends, end each wait at once.
 
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use gyre_config::{
-    bill::Bill,
-    boot::Machine,
-    file::{self, Description},
-    monitor::Snapshot,
-};
+use gyre_contract::{bill::Bill, boot::Machine, monitor::Snapshot};
+use gyre_machine_file as file;
+use gyre_machine_file::Description;
 
 use crate::{
     cli,
@@ -25,44 +32,59 @@ use crate::{
 /// How often the agent is asked before an experiment gives up, a second apart.
 const AGENT_TRIES: u32 = 20;
 
-/// Where experiments run.
+/// The place of experiments: folders, and the user's choices.
 pub struct Rig {
     /// The source tree.
     pub project: Project,
     /// Ctrl-C.
     pub stop: Stop,
-    /// Seconds of measurement, where the user chose them.
+    /// Seconds of measurement, if the user chose them.
     pub seconds: Option<u32>,
-    /// Where chance begins, where the user chose it.
+    /// The random generator's first number, if the user chose it.
     pub seed: Option<u64>,
-    /// Crashes and the like, where the user chose how many.
+    /// Crashes and the like, if the user chose their number.
     pub count: Option<u32>,
-    /// The kernel, where the user chose one.
+    /// The only one of an experiment's programs, if the user chose it.
+    pub only: Option<String>,
+    /// The other kernel, for experiments that can do without it.
+    pub beside: Beside,
+    /// The kernel, if the user chose one.
     pub kernel: Option<PathBuf>,
 }
 
-/// What was measured.
+/// The kernel beside this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beside {
+    /// Linux in the same emulator.
+    Linux,
+    /// None: work is checked, not compared.
+    Nothing,
+}
+
+/// The results of a measurement.
 pub struct Measured {
     /// One sample for each second, warm-up left out.
     pub samples: Vec<Sample>,
-    /// What happened in the machine between the first and the last sample.
+    /// The events in the machine between the first and the last sample.
     pub window: Snapshot,
     /// From QEMU's start to the first page.
     pub first_page: Option<Duration>,
-    /// What each tenant's load tool said at its end, by tenant.
+    /// The words of each tenant's load tool at its end, by tenant.
     pub clients: Vec<(String, String)>,
-    /// What QEMU took of one host core, in percent.
+    /// QEMU's use of one host core, in percent.
     pub host_cpu_percent: f64,
+    /// The part of it that QEMU's virtual processors used, seconds of host CPU time in each second.
+    pub processors: f64,
 }
 
 impl Measured {
-    /// The bill of the measured time only.
+    /// Returns the bill of the measured time only.
     pub fn bill(&self) -> Bill {
         Bill::of(&self.window)
     }
 
-    /// Each customer's share in each second: (name, entitled percent, percents). Seconds without any figure are left out: they
-    /// say that nobody answered, not that nobody got anything.
+    /// Returns each customer's share in each second: (name, entitled percent, percents). Seconds without any figure are left out: they
+    /// say that the agent did not answer, not that no tenant got anything.
     pub fn shares(&self, value: impl Fn(&Tenant) -> f64) -> Vec<(String, f64, Vec<f64>)> {
         let Some(last) = self.samples.last() else { return vec![] };
         let own = |sample: &Sample, name: &str| {
@@ -89,7 +111,7 @@ pub struct Plan<'a> {
     pub seconds: u32,
     /// Changes to the machine.
     pub change: &'a dyn Fn(&mut Machine),
-    /// What goes on besides during the measurement; ends when dropped.
+    /// The work that goes on beside the measurement; it ends when dropped.
     pub besides: &'a dyn Fn(&Running) -> Result<Option<Box<dyn std::any::Any>>>,
 }
 
@@ -115,7 +137,7 @@ impl Rig {
         self.measure_prepared(plan, &|_| {})
     }
 
-    /// The same, with changes to what the host does for the tenants.
+    /// Measures like [`Rig::measure`], with changes to the host's work for the tenants.
     ///
     /// # Errors
     /// As [`Rig::measure`].
@@ -133,8 +155,10 @@ impl Rig {
         let before = self.snapshot(&mut running, &step)?;
         let sampler = Sampler::start(run::sources(&running))?;
         let (started, cpu) = (Instant::now(), running.qemu.cpu_seconds());
+        let processors = running.qemu.processor_seconds();
         self.wait(&mut running, seconds, &step)?;
         let host_cpu_percent = (running.qemu.cpu_seconds() - cpu) * 100.0 / started.elapsed().as_secs_f64();
+        let processors = (running.qemu.processor_seconds() - processors) / started.elapsed().as_secs_f64();
         let after = self.snapshot(&mut running, &step)?;
         step.done();
         Ok(Measured {
@@ -143,6 +167,7 @@ impl Rig {
             first_page: running.first_page,
             clients: running.stop_clients(),
             host_cpu_percent,
+            processors,
         })
     }
 
@@ -190,11 +215,18 @@ fn arguments(file: PathBuf, on: cli::Kernel) -> cli::Run {
         no_load: false,
         console: false,
         page: 0,
+        metrics: None,
+        metrics_token: None,
         qemu: vec![],
         append: String::new(),
         json: false,
         record: false,
         patience: Duration::ZERO,
         small_disk: false,
+        fresh: true,
+        pull: false,
+        keep: false,
+        ports: vec![],
+        detach: false,
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde::Deserialize;
 
 use super::{
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::Rig,
@@ -20,7 +21,7 @@ const SEEDS: u32 = 10_000;
 /// The first one: earlier ones were run while the simulator had fewer operations.
 const FIRST_SEED: u64 = 50_000;
 
-/// What the simulator counted.
+/// The simulator's counts.
 #[derive(Debug, Deserialize)]
 struct Counted {
     seeds: u64,
@@ -36,6 +37,15 @@ struct Counted {
     operations: BTreeMap<String, u64>,
     losses: Vec<u64>,
 }
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "crash-simulator",
+    title: "File systems stopped at random moments in the simulator",
+    paper: "",
+    shows: "The same under thousands of seeds.",
+    run,
+};
 
 /// Builds and runs the simulator.
 ///
@@ -59,7 +69,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
     cargo.args(["--", &seeds.to_string(), &FIRST_SEED.to_string(), "--json"]).arg(&file);
     let ran = command::watched(&mut cargo, &step);
     step.done();
-    // Who finds losses fails, too, after it has written what it found.
+    // An experiment that finds losses fails, too, after it has written its findings.
     if !file.exists() {
         ran?;
     }
@@ -72,7 +82,7 @@ fn read(file: &Path) -> Result<Counted> {
 }
 
 fn report(counted: &Counted) -> Report {
-    let mut report = Report::new("crash-simulator", "File systems stopped at random moments in the simulator");
+    let mut report = EXPERIMENT.report();
     let operations: u64 = counted.operations.values().sum();
     let of = |name: &str, count: u64| Figure::count(name, count);
     report.figures = vec![

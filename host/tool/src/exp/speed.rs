@@ -1,27 +1,37 @@
-//! The same web server under the same clients, here and on Linux in the same emulator: pages a second, the boot, and what an idle machine costs.
+//! One web server under equal clients, here and on Linux in the same emulator: pages a second, and the boot.
 
 use std::time::Duration;
 
-use gyre_config::{boot::Machine, file::Description};
+use gyre_contract::boot::Machine;
+use gyre_machine_file::Description;
 
 use super::{
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
-    rig::{Measured, Plan, Rig, as_it_is, nothing},
+    rig::{Measured, Plan, Rig, nothing},
 };
 use crate::{cli::Kernel, failure::Result};
 
 /// Page, what to call it, and the part of Linux's rate that we promise.
 const PAGES: [(&str, &str); 2] = [("/4k", "4 KiB"), ("/1m", "1 MiB")];
 const RATIO_GOAL: f64 = 0.7;
-const IDLE_SECONDS: u32 = 20;
 
-/// Requests a second, ratio to Linux.
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "speed",
+    title: "nginx beside Linux in the same emulator",
+    paper: "",
+    shows: "A page costs about as much as on Linux.",
+    run,
+};
+
+/// Measures requests a second, and their ratio to Linux'.
 ///
 /// # Errors
 /// When a machine does not run.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("speed", "nginx beside Linux in the same emulator");
+    let mut report = EXPERIMENT.report();
     let mut groups = vec![];
     for (path, name) in PAGES {
         let linux = serve(rig, Kernel::Linux, path)?;
@@ -67,40 +77,6 @@ fn said(measured: &Measured) -> String {
 fn requests_per_second(said: &str) -> f64 {
     let found = said.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"));
     found.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0.0)
-}
-
-/// What a machine costs its host when nothing happens in it.
-///
-/// # Errors
-/// When a machine does not run.
-pub fn idle(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("idle", "An idle machine with three web servers");
-    let mut percents = vec![];
-    for on in [Kernel::Linux, Kernel::Gyre] {
-        let prepare = |description: &mut Description| {
-            description.tenants.iter_mut().for_each(|tenant| tenant.load = None);
-        };
-        // Linux takes some seconds to become quiet.
-        let plan = Plan {
-            file: "web-shares.toml",
-            on,
-            warm_up: 12,
-            seconds: IDLE_SECONDS,
-            change: &as_it_is,
-            besides: &nothing,
-        };
-        percents.push(rig.measure_prepared(&plan, &prepare)?.host_cpu_percent);
-    }
-    let [linux, gyre] = percents[..] else { return Ok(report) };
-    let figure = Figure::new("of a host core", gyre, 2, "%").linux(linux);
-    report.figures.push(figure.goal("no more than Linux", gyre <= linux.max(0.7)));
-    report
-        .notes
-        .push("QEMU's CPU time over the measured seconds; the agent is asked once a second on both sides.".into());
-    let groups =
-        [("Linux", linux), ("Gyre", gyre)].map(|(name, value)| Group { name: name.into(), values: vec![value] });
-    report.plot("idle.svg", plot::bars("Part of a host core that an idle machine takes", " %", &["CPU"], &groups));
-    Ok(report)
 }
 
 #[cfg(test)]

@@ -1,13 +1,25 @@
-//! Syncs beside a neighbour that syncs without pause, in turn with the same victim alone: on one machine, since two boots differ
-//! more than the storm does.
+//! Syncs beside a neighbour that syncs without pause, in turn with the same victim alone: on one machine, since two
+//! boots differ more than the storm does.
+//!
+//! * Both tenants run `experiments/fsync/syncer.c`. It takes its role from its name, keeps to a common clock, and
+//!   storms in every second round only. So a round alone and one beside make a pair.
+//! * The ratio of p99 is taken within a pair, then the median over the pairs. The machine's drift is in neither.
+//! * The goal is a ratio of at most [`GOAL`] with at least [`SYNCS_MIN`] syncs in the smallest round.
+//! * Linux runs the same with `io.max`, which counts requests: [`LINUX_NS_PER_SECOND`] makes a tenth of the disk of
+//!   it.
+//!
+//! The agent is not asked during the rounds, since its work is on the same cores. Logs are read after the last round;
+//! `rounds` reads them.
 
 mod rounds;
 
 use std::time::{Duration, Instant};
 
-use gyre_config::{boot::Machine, file, policy::Rate};
+use gyre_contract::{boot::Machine, catalogue::Resource, policy::Rate};
+use gyre_machine_file as file;
 
 use super::{
+    experiment::Experiment,
     note,
     plot::{self, Group},
     program,
@@ -39,12 +51,21 @@ const SYNCS_MIN: usize = 50;
 /// Beside the storm, times alone.
 const GOAL: f64 = 1.1;
 
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "fsync-storm",
+    title: "Syncs beside a neighbour that storms the disk",
+    paper: "",
+    shows: "A sync waits for its own work and not for the work of a neighbour.",
+    run,
+};
+
 /// Adversary nr. 3: a neighbour that syncs without pause.
 ///
 /// # Errors
 /// When a machine does not run.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("fsync-storm", "Syncs beside a neighbour that storms the disk");
+    let mut report = EXPERIMENT.report();
     let gyre = measure(rig, Kernel::Gyre)?;
     let linux = measure(rig, Kernel::Linux)?;
     report.figures = figures(&gyre, &linux);
@@ -110,7 +131,7 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Seconds of a round.
+/// Returns the seconds of a round.
 fn seconds(rig: &Rig) -> u32 {
     rig.seconds.unwrap_or(ROUND_SECONDS).max(2)
 }
@@ -118,7 +139,7 @@ fn seconds(rig: &Rig) -> u32 {
 /// Linux's limit is of requests, which the tool takes for the same part of the disk's: what gives the storm about as many syncs.
 fn limit_requests(machine: &mut Machine) {
     let storm = machine.tenants.iter_mut().filter(|tenant| tenant.name == STORM);
-    let limits = storm.flat_map(|tenant| &mut tenant.entitlements).filter(|one| one.resource == "block");
+    let limits = storm.flat_map(|tenant| &mut tenant.entitlements).filter(|one| one.resource == Resource::Block);
     limits.for_each(|one| one.limit = Some(Rate::PerSecond(LINUX_NS_PER_SECOND)));
 }
 

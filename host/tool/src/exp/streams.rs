@@ -1,13 +1,23 @@
 //! Bytes of cached files, divided at the I/O streams (V16, V19).
 
-use gyre_config::bill::used_at;
+use gyre_contract::bill::used_at;
 
 use super::{
+    experiment::Experiment,
     plot::{self, Group},
     report::{Figure, Report},
     rig::{Plan, Rig, as_it_is, nothing},
 };
 use crate::{cli::Kernel, failure::Result};
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "stream-shares",
+    title: "Three readers of cached files, divided by bytes",
+    paper: "",
+    shows: "What moves data by reference is divided by bytes and shares.",
+    run,
+};
 
 /// Three readers of cached files before whom a rate by bytes stands.
 ///
@@ -23,7 +33,7 @@ pub fn run(rig: &Rig) -> Result<Report> {
         besides: &nothing,
     };
     let measured = rig.measure(&plan)?;
-    let mut report = Report::new("stream-shares", "Three readers of cached files, divided by bytes");
+    let mut report = EXPERIMENT.report();
     let mut moved = used_at(&measured.window, "io_stream");
     moved.retain(|line| line.tenant != "system");
     let bytes: u64 = moved.iter().map(|line| line.bytes).sum();

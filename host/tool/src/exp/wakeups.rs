@@ -11,7 +11,8 @@ use nix::{
 };
 
 use super::{
-    counted::Counted,
+    counted::{Counted, Source},
+    experiment::Experiment,
     report::{Figure, Report},
     rig::Rig,
 };
@@ -27,15 +28,24 @@ const LIMIT: Duration = Duration::from_secs(240);
 const SHORT_PERIOD_US: u64 = 250;
 const LATE_NS: u64 = 60_000;
 const LATE_SHORT_NS: u64 = 250_000;
-/// Fewer round trips a second mean that somebody spins.
+/// Fewer round trips a second mean that a waiter spins.
 const ROUNDS_LEAST: u64 = 2_000;
+
+/// The experiment on the list.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "wakeups",
+    title: "Woken in time, beside Linux",
+    paper: "",
+    shows: "A thread that sleeps is woken on time beside busy neighbours.",
+    run,
+};
 
 /// Runs both programs on both kernels.
 ///
 /// # Errors
 /// When one cannot be compiled or does not come to its end.
 pub fn run(rig: &Rig) -> Result<Report> {
-    let mut report = Report::new("wakeups", "Woken in time, beside Linux");
+    let mut report = EXPERIMENT.report();
     let theirs = timers(rig, Kernel::Linux)?;
     let ours: BTreeMap<_, _> = timers(rig, Kernel::Gyre)?.into_iter().collect();
     report.figures.extend(theirs.into_iter().filter_map(|(name, linux)| timer(&name, *ours.get(&name)?, linux)));
@@ -50,15 +60,24 @@ pub fn run(rig: &Rig) -> Result<Report> {
 }
 
 fn timers(rig: &Rig, on: Kernel) -> Result<Vec<(String, u64)>> {
-    Counted { name: "wakeups", words: &[], clock: Clock::Instructions, limit: LIMIT, has_marks: false }.count(rig, on)
+    Counted {
+        source: Source::C,
+        name: "wakeups",
+        words: &[],
+        clock: Clock::Instructions,
+        limit: LIMIT,
+        has_marks: false,
+    }
+    .count(rig, on)
 }
 
 fn round_trips(rig: &Rig, on: Kernel) -> Result<Vec<(String, u64)>> {
     let _narrow = OneCore::enter()?;
-    Counted { name: "ping-pong", words: &[], clock: Clock::Host, limit: LIMIT, has_marks: false }.count(rig, on)
+    Counted { source: Source::C, name: "ping-pong", words: &[], clock: Clock::Host, limit: LIMIT, has_marks: false }
+        .count(rig, on)
 }
 
-/// The line of a period: "timer-US".
+/// Returns the line of a period: "timer-US".
 fn timer(name: &str, ours_ns: u64, theirs_ns: u64) -> Option<Figure> {
     let period_us: u64 = name.rsplit_once('-')?.1.parse().ok()?;
     let late_ns = if period_us >= SHORT_PERIOD_US { LATE_NS } else { LATE_SHORT_NS };

@@ -1,4 +1,11 @@
 //! Debian packages: resolved by apt as if nothing were installed, downloaded, unpacked.
+//!
+//! * apt answers for an empty machine, so a package comes with all that it depends on; recommended ones do not come.
+//! * Files are kept and downloaded once. What a machine file excludes is downloaded, and not unpacked.
+//! * [`entries`] and [`put`] unpack any archive, entry by entry, through [`Root`]: OCI layers and copies out of tenants go the same way.
+//! * An entry keeps its mode, its age and, if this program is root, its owner.
+//! * Devices are left out, because the machine has its own.
+//! * A damaged archive is a failure; the tree that it was for is dropped.
 
 use std::{
     io::Read,
@@ -88,8 +95,8 @@ fn advice(failure: &Failure) -> String {
     failure.report.help().map_or_else(String::new, |help| help.to_string())
 }
 
-/// Unpacks one package into a tree whose /bin, /sbin and /lib are links into /usr, as Debian 12 has them. No entry gets out of the tree, whatever
-/// it is named and whatever links this package or another one brought.
+/// Unpacks one package into a tree whose /bin, /sbin and /lib are links into /usr, as Debian 12 has them. No entry gets out of the tree, by
+/// its name or by any link that this package or another one brought.
 ///
 /// # Errors
 /// When the package is damaged, or names a path that climbs.
@@ -106,16 +113,23 @@ pub fn unpack(package: &Path, root: &Root) -> Result<()> {
     if was_read.success() { Ok(()) } else { Err(failed()) }
 }
 
-fn entries(archive: &mut tar::Archive<impl Read>, root: &Root) -> Result<()> {
-    let damaged = || "a package is damaged".to_owned();
+/// Puts all entries of an archive into the tree.
+///
+/// # Errors
+/// When it is damaged, or names a path that climbs.
+pub fn entries(archive: &mut tar::Archive<impl Read>, root: &Root) -> Result<()> {
+    let damaged = || "an archive is damaged".to_owned();
     for entry in archive.entries().context(damaged)? {
         put(&mut entry.context(damaged)?, root)?;
     }
     Ok(())
 }
 
-/// Puts an entry of a package's archive into the tree.
-fn put(entry: &mut tar::Entry<impl Read>, root: &Root) -> Result<()> {
+/// Puts an entry of an archive into the tree.
+///
+/// # Errors
+/// When it is damaged, or names a path that climbs.
+pub fn put(entry: &mut tar::Entry<impl Read>, root: &Root) -> Result<()> {
     let damaged = || "a package is damaged".to_owned();
     let path = entry.path().context(damaged)?.into_owned();
     let target = entry.link_name().context(damaged)?.map(|target| target.into_owned());
@@ -149,7 +163,7 @@ mod tests {
             header.set_entry_type(*kind);
             header.set_mode(0o755);
             header.set_size(if *kind == EntryType::Regular { 3 } else { 0 });
-            // As it is written, also where it climbs: the builder's own functions refuse that.
+            // The name as it is written, also if it climbs: the builder's own functions refuse that.
             let name = &mut header.as_old_mut().name;
             name[..path.len()].copy_from_slice(path.as_bytes());
             let link = &mut header.as_old_mut().linkname;

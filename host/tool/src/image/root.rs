@@ -1,15 +1,23 @@
-//! The folder that becomes an image, as its own root: whatever links it holds, nothing outside of it is read, written or removed.
+//! The folder that becomes an image, as its own root: its links never lead a read, a write or a removal outside of it.
 //!
-//! Each path is resolved by the host's kernel with `RESOLVE_IN_ROOT` (openat2(2)): absolute links and `..` begin and end at this folder. The last name
-//! of a path is never followed: what is there is replaced.
+//! Each path is resolved by the host's kernel with `RESOLVE_IN_ROOT` (openat2(2)): absolute links and `..` begin and
+//! end at this folder. The last name of a path is never followed: what is there is replaced.
+//!
+//! * [`Root::make`] makes the folder, [`Root::open`] takes one that is there. All other functions take paths within
+//!   it.
+//! * Functions that make a thing make missing folders on the way, also behind a link that leads to a missing one.
+//! * Rights are given to the open file, the owner first: a change of the owner clears setuid.
+//! * A removal goes by the number of the folder that was resolved, so a rename meanwhile cannot lead it elsewhere.
+//!
+//! Errors name the path as it is in the image and say what helps. Layers of images from strangers go through here.
 
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read},
     os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        unix::{ffi::OsStrExt as _, fs::FileExt as _},
     },
     path::{Component, Path, PathBuf},
 };
@@ -23,7 +31,9 @@ use crate::failure::{Failure, Result};
 
 /// Links that are followed on the way to one folder, as in Linux (path_resolution(7)).
 const LINKS_MAX: usize = 40;
-/// Of folders that a path needs and nobody described.
+/// The unit in which zeros become holes.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The mode of folders that a path needs and that have no description.
 const FOLDER_MODE: u32 = 0o755;
 
 /// A folder as the root of all paths.
@@ -32,19 +42,42 @@ pub struct Root {
     path: PathBuf,
 }
 
+/// Writes all of a source; whole blocks of zeros become holes, which take no room on the host.
+fn copy_with_holes(contents: &mut impl Read, file: &mut File) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut length = 0u64;
+    loop {
+        let mut held = 0;
+        // A source may give less at once than is wanted.
+        while held < block.len() {
+            match contents.read(&mut block[held..])? {
+                0 => break,
+                count => held += count,
+            }
+        }
+        if block[..held].iter().any(|byte| *byte != 0) {
+            file.write_all_at(&block[..held], length)?;
+        }
+        length += held as u64;
+        if held < block.len() {
+            return file.set_len(length);
+        }
+    }
+}
+
 /// Rights, owner and age of what is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Rights {
     /// Permission bits.
     pub mode: u32,
-    /// User and group; who makes it where there are none.
+    /// User and group; the maker's if there are none.
     pub owner: Option<(u32, u32)>,
-    /// Seconds since 1970 when a file was changed; now, where there are none.
+    /// Seconds since 1970 at which a file was changed; now, if there are none.
     pub changed_s: Option<i64>,
 }
 
 impl Rights {
-    /// Permission bits, whoever makes it as the owner, and now.
+    /// Makes rights of permission bits, with the maker as owner, and the present time.
     pub fn of(mode: u32) -> Self {
         Self { mode, owner: None, changed_s: None }
     }
@@ -71,17 +104,17 @@ impl Root {
         Ok(Self { folder, path: path.to_owned() })
     }
 
-    /// Where it is on the host.
+    /// Returns its path on the host.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether there is something, behind links of this root too.
+    /// Returns whether there is something, behind links of this root too.
     pub fn has(&self, path: &str) -> bool {
         self.resolve(Path::new(path), OFlags::PATH).is_ok()
     }
 
-    /// Whether there is such a name, be it a link that leads nowhere.
+    /// Returns whether there is such a name, be it a link that leads nowhere.
     pub fn holds(&self, path: &str) -> bool {
         self.resolve(Path::new(path), OFlags::PATH | OFlags::NOFOLLOW).is_ok()
     }
@@ -124,7 +157,7 @@ impl Root {
         let made = clear(&parent, &name).and_then(|()| fs::openat(&parent, &name, flags, Mode::RUSR | Mode::WUSR));
         let written = made.map_err(io::Error::from).and_then(|file| {
             let mut file = File::from(file);
-            io::copy(contents, &mut file)?;
+            copy_with_holes(contents, &mut file)?;
             give(&file, rights)?;
             Ok(rights.changed_s.map_or(Ok(()), |seconds| date(&file, seconds))?)
         });
@@ -159,10 +192,56 @@ impl Root {
         made.map_err(|error| self.failed("make the name", path, &error.into()))
     }
 
+    /// Opens a file for reading, behind links of this root too.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open_file(&self, path: &str) -> Result<File> {
+        let opened = self.resolve(Path::new(path), OFlags::RDONLY | OFlags::NONBLOCK);
+        opened.map(File::from).map_err(|error| self.failed("read", Path::new(path), &error.into()))
+    }
+
+    /// Returns whether a name is that of a folder, not of a link to one.
+    pub fn is_plain_folder(&self, path: &Path) -> bool {
+        self.resolve(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).is_ok()
+    }
+
+    /// Removes a name, and all below it if it is that of a folder. One that is not there is as good.
+    ///
+    /// # Errors
+    /// When it cannot be removed, or the path climbs.
+    pub fn remove(&self, path: &Path) -> Result<()> {
+        if self.resolve(path, OFlags::PATH | OFlags::NOFOLLOW).is_err() {
+            return Ok(());
+        }
+        let Some((parent, name)) = self.place(path)? else { return Ok(()) };
+        // By its number the folder is the one that was resolved; the standard library follows no link below it.
+        let there = PathBuf::from(format!("/proc/self/fd/{}", parent.as_raw_fd())).join(&name);
+        let removed = match self.is_plain_folder(path) {
+            true => std::fs::remove_dir_all(&there),
+            false => std::fs::remove_file(&there),
+        };
+        removed.map_err(|error| self.failed("remove", path, &error))
+    }
+
+    /// Removes all below a folder.
+    ///
+    /// # Errors
+    /// As [`Root::remove`].
+    pub fn remove_below(&self, path: &Path) -> Result<()> {
+        let Ok(folder) = self.resolve(path, OFlags::PATH | OFlags::DIRECTORY) else { return Ok(()) };
+        let listed = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let cannot = |error: io::Error| self.failed("read", path, &error);
+        for entry in listed.map_err(cannot)? {
+            self.remove(&path.join(entry.map_err(cannot)?.file_name()))?;
+        }
+        Ok(())
+    }
+
     /// Makes a device, a pipe or a socket in place of what was there.
     ///
     /// # Errors
-    /// Where the host does not let us; as [`Root::file`].
+    /// If the host does not allow it; like [`Root::file`].
     pub fn special(&self, path: &Path, kind: FileType, rights: Rights, device: Dev) -> Result<()> {
         let (parent, name) = self.place(path)?.ok_or_else(|| self.no_file(path))?;
         let mode = Mode::from_raw_mode(rights.mode);
@@ -170,7 +249,7 @@ impl Root {
         made.map_err(|error| self.failed("make the device", path, &error.into()))
     }
 
-    /// Opens the folder in which a path's last name stands, made where it is missing; none for the root itself.
+    /// Opens the folder of a path's last name and makes it if it is missing; `None` for the root itself.
     fn place(&self, path: &Path) -> Result<Option<(OwnedFd, OsString)>> {
         let mut names: Vec<&OsStr> = vec![];
         for part in path.components() {
@@ -188,7 +267,7 @@ impl Root {
         Ok(Some((opened, last.to_owned())))
     }
 
-    /// Opens a folder. Those on the way that are missing are made, also where a link leads to what is not there.
+    /// Opens a folder. Missing folders on the way are made, also if a link leads to a missing one.
     fn opened_or_made(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let mut rest = path.to_owned();
         for _ in 0..LINKS_MAX {
@@ -264,7 +343,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot {what} the folder {}: {error}", path.display()))
 }
 
-/// Removes a name that is there, whatever it is but a folder.
+/// Removes a name that is there, unless it is a folder.
 fn clear(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     match fs::unlinkat(parent, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),

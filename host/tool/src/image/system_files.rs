@@ -29,13 +29,16 @@ const FOLDERS: &[(&str, u32)] = &[
 const LINKS: &[(&str, &str)] =
     &[("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("var/run", "/run")];
 
+/// The age of files that are made here, seconds since 1970: the same each time.
+const AGE_S: i64 = 1_735_689_600;
+
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
     daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
     www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n\
     nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 const GROUP: &str = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nwww-data:x:33:\nnogroup:x:65534:\n";
 
-/// Text files that are written where no package brought one.
+/// Text files that are written if no package brought one.
 const FILES: &[(&str, &str)] = &[
     ("etc/passwd", PASSWD),
     ("etc/group", GROUP),
@@ -58,25 +61,39 @@ pub fn folders(root: &Root) -> Result<()> {
     LINKS.iter().try_for_each(|(link, to)| root.link(Path::new(link), Path::new(to), None))
 }
 
+/// Makes the folders that every program expects and the tree lacks.
+///
+/// # Errors
+/// When the disk is full or the folder cannot be written.
+pub fn missing_folders(root: &Root) -> Result<()> {
+    let is_general = |path: &str| !path.starts_with("usr/") && !path.starts_with("srv/");
+    let missing = FOLDERS.iter().filter(|(path, _)| is_general(path) && !root.has(path));
+    missing.into_iter().try_for_each(|(path, mode)| root.folder(Path::new(path), Rights::of(*mode)))
+}
+
 /// Makes the files that no package brought.
 ///
 /// # Errors
 /// When the disk is full or the folder cannot be written.
 pub fn files(root: &Root) -> Result<()> {
+    let rights = Rights { changed_s: Some(AGE_S), ..Rights::of(0o644) };
     for (path, text) in FILES.iter().filter(|(path, _)| !root.has(path)) {
-        root.file(Path::new(path), Rights::of(0o644), &mut text.as_bytes())?;
+        root.file(Path::new(path), rights, &mut text.as_bytes())?;
     }
-    busybox_links(root)?;
+    busybox_links(root)
+}
+
+/// Makes the loader's cache, as the script of libc-bin would.
+pub fn loader_cache(root: &Root) {
     // Without the cache the loader still searches Debian's folders. Only root can make this folder the root of ldconfig: it would follow the host's links.
     if let Ok(mut ldconfig) = command::program("ldconfig")
         && nix::unistd::geteuid().is_root()
     {
         let _ = command::output(ldconfig.arg("-r").arg(root.path()));
     }
-    Ok(())
 }
 
-/// Links the tools of busybox, where it is there and no package brought the real tool.
+/// Links the tools of busybox, if it is there and no package brought the real tool.
 fn busybox_links(root: &Root) -> Result<()> {
     if !root.has("usr/bin/busybox") {
         return Ok(());
@@ -93,7 +110,7 @@ fn busybox_links(root: &Root) -> Result<()> {
 /// How the names of the tools begin in a busybox: each ends with a zero, and they are in order (busybox's applet_tables.h).
 const FIRST_TOOLS: &[u8] = b"[\0[[\0";
 
-/// The names of the tools in a busybox. It is read and not asked: a program of a package does not run on the host.
+/// Returns the names of the tools in a busybox. It is read and not asked: a program of a package does not run on the host.
 fn tools(busybox: &[u8]) -> Vec<String> {
     let begin = busybox.windows(FIRST_TOOLS.len()).position(|window| window == FIRST_TOOLS);
     let names = begin.and_then(|at| busybox.get(at..)).unwrap_or_default().split(|byte| *byte == 0);

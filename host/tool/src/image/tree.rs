@@ -10,12 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gyre_config::file::Image;
+use gyre_machine_file::{Image, Scripts};
 use rustix::fs::FileType;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    packages,
+    install, packages,
     root::{Rights, Root},
     system_files,
 };
@@ -32,12 +32,31 @@ use crate::{
 /// # Errors
 /// When something cannot be had or written, or the user interrupts.
 pub fn fill(project: &Project, root: &Root, image: &Image, step: &Step) -> Result<()> {
-    system_files::folders(root)?;
+    match image.is_oci().then_some(()) {
+        // It has its own /bin; whatever lacks is made.
+        Some(_) => system_files::missing_folders(root)?,
+        None => system_files::folders(root)?,
+    }
     if !image.packages.is_empty() {
         step.detail("resolving packages");
-        unpack(project, root, &image.packages, &image.exclude, step)?;
+        match image.scripts {
+            Scripts::Left => unpack(project, root, &image.packages, &image.exclude, step)?,
+            Scripts::Run => {
+                let unpacked = install::unpack(project, root, &image.packages, &image.exclude, step)?;
+                own_files(root, image, step)?;
+                install::run(root, &unpacked, step)?;
+            }
+        }
     }
     system_files::files(root)?;
+    if image.scripts == Scripts::Left {
+        system_files::loader_cache(root);
+    }
+    own_files(root, image, step)
+}
+
+/// Puts what the machine file names into the image.
+fn own_files(root: &Root, image: &Image, step: &Step) -> Result<()> {
     if let Some(directory) = &image.directory {
         step.detail(&format!("copying {}", directory.display()));
         overlay(directory, root, Path::new("/"))?;
@@ -64,14 +83,14 @@ pub fn unpack(project: &Project, root: &Root, names: &[String], exclude: &[Strin
     Ok(())
 }
 
-/// Whether files can be given to other users: root can. What others make belongs to them.
+/// Returns whether files can be given to other users: root can. Files of other makers belong to the maker.
 pub fn may_give_away() -> bool {
     nix::unistd::geteuid().is_root() && std::env::var_os(namespace::INSIDE).is_none()
 }
 
 /// Copies a file or a folder of the host to a path of the image. Links are copied as they are; folders that are there stay.
 fn overlay(from: &Path, root: &Root, to: &Path) -> Result<()> {
-    // What is named may be a link; what is in a folder that is named is copied as it is.
+    // A path that is named may be a link. The contents of a folder that is named are copied as they are.
     let data = std::fs::metadata(from).context(|| format!("cannot read {}", from.display()))?;
     let mut seen: BTreeMap<(u64, u64), PathBuf> = BTreeMap::new();
     put(from, &data, root, to, &mut seen)?;
@@ -116,7 +135,7 @@ fn put(
     }
 }
 
-/// Text of a given length: numbered lines, so that a wrong byte in a download can be located.
+/// Returns text of a given length: numbered lines, so that a wrong byte in a download can be located.
 fn text(size: u64) -> Vec<u8> {
     let line = |number: u64| format!("{number:015}\n").into_bytes();
     let mut bytes: Vec<u8> = (0..=size / 16).flat_map(line).collect();

@@ -1,4 +1,4 @@
-//! A folder in which something is made, and from which it is moved to its place when it is whole. What is half made goes with the folder: at an
+//! A folder in which something is made, and from which it is moved to its place when it is whole. A half-made thing goes with the folder: at an
 //! error or an interruption at once, after a crash when the next thing is made.
 
 use std::{
@@ -14,18 +14,18 @@ const PREFIX: &str = ".making-";
 /// A folder for one thing; dropped, it is removed.
 pub struct Workshop {
     folder: PathBuf,
-    /// Taken for as long as somebody works here.
+    /// The lock that is held while the workshop is in use.
     _lock: File,
 }
 
 impl Workshop {
-    /// Opens a new one below a folder, and removes those that nobody works in any more.
+    /// Opens a new one below a folder, and removes those that are no longer in use.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn open(below: &Path) -> Result<Self> {
         let cannot = || format!("cannot write to {}", below.display());
-        // So that nobody takes one that is being opened for one that was left.
+        // So one that is being opened is not mistaken for one that was left.
         let guard = File::create(below.join(".making.lock")).context(cannot)?;
         guard.lock().context(cannot)?;
         remove_left(below);
@@ -37,7 +37,7 @@ impl Workshop {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// A path in it.
+    /// Returns a path in it.
     pub fn at(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

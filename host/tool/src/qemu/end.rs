@@ -2,7 +2,7 @@
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus};
 
-use gyre_config::native;
+use gyre_contract::native;
 
 /// How QEMU, and the machine with it, has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum End {
     NotStarted,
     /// The kernel ended with a code of its own.
     Code(u8),
-    /// QEMU ended the machine: a reset or triple fault of it, or somebody asked QEMU to.
+    /// QEMU ended the machine: a reset or triple fault of it, or a signal to QEMU.
     Reset,
     /// QEMU itself failed.
     Qemu(i32),
@@ -31,9 +31,9 @@ pub enum End {
 
 /// The kernel's code 101, as of a Rust program that panicked.
 const CODE_PANIC: i32 = 101;
-/// The kernel's code where a core did not come back from a piece of work.
+/// The kernel's code if a core did not come back from a piece of work.
 const CODE_HUNG: i32 = 102;
-/// The kernel's code where it says on the console what it lacks.
+/// The kernel's code if it says on the console what it lacks.
 const CODE_NO_START: i32 = 3;
 
 impl End {
@@ -59,7 +59,7 @@ impl End {
         }
     }
 
-    /// The end as a sentence without a dot.
+    /// Returns the end as a sentence without a dot.
     pub fn sentence(self) -> String {
         match self {
             Self::Orderly => "the machine has ended in order".into(),

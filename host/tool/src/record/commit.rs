@@ -4,16 +4,22 @@ use std::process::Command;
 
 use crate::{command, failure::Result, project::Project};
 
-/// What recording itself changes.
-const MADE: [&str; 3] = [":!results", ":!docs/performance.md", ":!README.md"];
+/// Paths that recording itself changes.
+fn made() -> impl Iterator<Item = String> {
+    [gyre_results::FOLDER].into_iter().chain(gyre_results::MADE).map(|path| format!(":!{path}"))
+}
 
-/// The commit of the tree, with a `+` where something else than results has changed since.
+/// Returns the commit of the tree, with a `+` if something else than results has changed since.
 ///
 /// # Errors
 /// When the tree is no clone, or git is not installed.
 pub fn of(project: &Project) -> Result<String> {
     let hash = git(project, &["rev-parse", "--short=10", "HEAD"])?;
-    let changes = git(project, &[&["status", "--porcelain", "--", "."][..], &MADE].concat())?;
+    let made: Vec<String> = made().collect();
+    let changes = git(
+        project,
+        &[&["status", "--porcelain", "--", "."][..], &made.iter().map(String::as_str).collect::<Vec<_>>()].concat(),
+    )?;
     let mark = if changes.trim().is_empty() { "" } else { "+" };
     Ok(format!("{}{mark}", hash.trim()))
 }
@@ -30,7 +36,7 @@ mod tests {
     #[test]
     fn a_commit_is_marked_when_the_source_changed_but_not_when_results_did() {
         let root = tempfile::tempdir().unwrap();
-        let project = Project { root: root.path().to_owned() };
+        let project = Project::of_tree(root.path());
         for words in [
             &["init", "--quiet"][..],
             &["-c", "user.name=x", "-c", "user.email=x@y", "commit", "--quiet", "--allow-empty", "-m", "x"],

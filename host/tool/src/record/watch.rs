@@ -1,4 +1,4 @@
-//! What the host was and did during a run: its processor, the time, what the hypervisor took away.
+//! The host during a run: its processor, the time, and the processor time that the hypervisor took away.
 
 use std::{fs, process::Command, time::Instant};
 
@@ -30,7 +30,7 @@ impl Watch {
         Self { started: Instant::now(), times: Times::now() }
     }
 
-    /// What must be known of the run so far.
+    /// Facts of the run so far.
     ///
     /// # Errors
     /// When the host does not say what its processors did, or which source this is.

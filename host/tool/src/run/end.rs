@@ -5,10 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gyre_contract::zones::{Command, State, View, Zones};
+
 use super::Running;
 use crate::{
     qemu,
     ui::{self, Step},
+    zone::{self, wish},
 };
 
 /// How long programs have after SIGTERM.
@@ -18,13 +21,14 @@ const LIMIT: Duration = Duration::from_secs(37);
 const STEP: Duration = Duration::from_millis(10);
 
 impl Running {
-    /// Ends the machine in order: its programs, then its file systems, then itself. What does not end in time is killed, and a
+    /// Ends the machine in order: its programs, then its file systems, then itself. A part that does not end in time is killed, and a
     /// warning says so.
     pub fn end(&mut self) {
         if self.has_ended() {
             return;
         }
         let step = Step::start("ending");
+        self.end_zones();
         let started = Instant::now();
         // In a thread: a machine of one core may end before it has answered, and what counts is its end.
         let agent = self.agent.clone();
@@ -60,9 +64,38 @@ impl Running {
         }
     }
 
+    /// Ends all zones in order: their programs, then their file systems. The supervisor does not end before they have.
+    fn end_zones(&mut self) {
+        let Some(zones) = self.zones() else { return };
+        let commands = endings(&zones);
+        if commands.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        let agent = self.agent.clone();
+        // In a thread: a supervisor that hangs must not hold up its own end.
+        let asked = std::thread::spawn(move || zone::make(&agent, &commands, &zones));
+        while started.elapsed() < LIMIT && !asked.is_finished() && !self.has_ended() {
+            std::thread::sleep(STEP);
+        }
+        let why = match asked.is_finished().then(|| asked.join()) {
+            Some(Ok(Ok(()))) => return,
+            Some(Ok(Err(failure))) => failure.report.to_string(),
+            Some(Err(_)) | None => format!("the supervisor did not answer in {} s", LIMIT.as_secs()),
+        };
+        ui::warn(&format!("the zones do not end in order; their file systems stay in use: {why}"));
+    }
+
     fn has_ended(&mut self) -> bool {
         !matches!(self.qemu.ended(), Ok(None))
     }
+}
+
+/// Returns a command for each zone that runs.
+fn endings(zones: &Zones) -> Vec<Command> {
+    let runs = |zone: &&View| matches!(zone.state, State::Booting | State::Running);
+    let destroy = |zone: &View| Command::Destroy { zone: zone.name.clone(), grace_ms: wish::ms(GRACE) };
+    zones.zones.iter().filter(runs).map(destroy).collect()
 }
 
 fn odd_end(status: ExitStatus, running: &Running) -> String {

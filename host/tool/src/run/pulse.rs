@@ -9,7 +9,7 @@ const TOLD_AFTER: Duration = Duration::from_secs(10);
 /// Steps longer than this are those of a host that had no time for us either.
 const STEP_MAX: Duration = Duration::from_secs(2);
 
-/// What there is to say of a machine's silence.
+/// The news of a machine's silence.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Silence {
     /// It answers, or has not been silent for long, or that was told.

@@ -1,8 +1,21 @@
-//! What a run comes to: shares of the link, the clients' words, the bill.
+//! The result of a run: shares of the link, the clients' words, the bill.
+//!
+//! * [`Outcome::of`] takes stock while the machine still runs; the newest figures that there were stand in for an
+//!   instance that does not answer any more.
+//! * [`Outcome::show`] writes it, as a table or as JSON.
+//! * [`Outcome::check`] makes a failure of what went wrong: a bill that does not add up, a tenant that did not run, a
+//!   disk that failed, a zone that crashed and was not made again.
+//!
+//! Parts of the link are among the customers of one kernel instance: each has a card of its own.
 
 use std::collections::BTreeMap;
 
-use gyre_config::{bill::Bill, file::units};
+use gyre_contract::{
+    bill::Bill,
+    monitor::Snapshot,
+    zones::{View, Zones},
+};
+use gyre_machine_file::units;
 use serde::Serialize;
 
 use super::Running;
@@ -11,7 +24,10 @@ use crate::{
     check::print_json,
     failure::{Failure, Kind, Result},
     ui::{self, Paint, paint},
-    view::{Sample, Sampler, sample::troubles},
+    view::{
+        Sample, Sampler,
+        sample::{Zone, troubles, zone_troubles},
+    },
     wire::Figures,
 };
 
@@ -30,11 +46,15 @@ pub struct Outcome {
     pub sent_percent: BTreeMap<String, f64>,
     /// Mean part of the link that was used, in percent.
     pub link_used_percent: Option<f64>,
-    /// What each tenant's load tool said.
+    /// The words of each tenant's load tool.
     pub clients: BTreeMap<String, String>,
-    /// The bill, where the machine's agent answers.
+    /// The bill, if the machine's agent answers; that of the supervisor, if it has zones.
     pub bill: Option<Bill>,
-    /// What went wrong, each a sentence.
+    /// The zones as they were at the end, each with its own bill.
+    pub zones: Vec<Zone>,
+    /// The wire's counters of each card, if there are several.
+    pub cards: Vec<Figures>,
+    /// The troubles, each a sentence.
     pub troubles: Vec<String>,
     /// Every tenant has run, and no disk has failed.
     pub is_whole: bool,
@@ -46,11 +66,17 @@ impl Outcome {
     /// Ends the clients and takes stock.
     pub fn of(running: &mut Running, sampler: &Sampler) -> Self {
         // The figures first: without the clients the machine is idle, and the bill would show that.
-        let snapshot = running.agent.snapshot().ok().or_else(|| sampler.last());
-        let troubles = [sampler.told(), snapshot.as_ref().map(troubles).unwrap_or_default()].concat();
-        let is_whole = snapshot.as_ref().is_none_or(|snapshot| {
+        let views = running.zones().or_else(|| sampler.zones());
+        let asked = running.instances.all.iter().map(|one| running.instances.agent(one).snapshot().ok());
+        let snapshots: Vec<Option<Snapshot>> = asked.zip(sampler.last()).map(|(asked, last)| asked.or(last)).collect();
+        let known = || snapshots.iter().flatten();
+        let of_zones = views.as_ref().map(zone_troubles).unwrap_or_default();
+        let troubles = [sampler.told(), of_zones.clone(), known().flat_map(troubles).collect()].concat();
+        let is_well = |snapshot: &Snapshot| {
             snapshot.activities.iter().all(|one| !one.state.has_failed() && one.disk_failures == 0)
-        });
+        };
+        let is_whole = of_zones.is_empty() && known().all(is_well);
+        let zones = zones(running, views.as_ref(), &snapshots);
         let wire = running.wire.counters.read();
         let samples = sampler.history();
         Self {
@@ -61,7 +87,9 @@ impl Outcome {
             sent_percent: mean_parts(&samples),
             link_used_percent: mean_used(&samples),
             clients: running.stop_clients().into_iter().collect(),
-            bill: snapshot.as_ref().map(Bill::of),
+            bill: snapshots.first().and_then(Option::as_ref).map(Bill::of),
+            zones,
+            cards: running.wire.counters.read_cards(),
             troubles,
             is_whole,
             samples,
@@ -83,10 +111,11 @@ impl Outcome {
             Some(bill) => print!("{}", bill::table(bill)),
             None => ui::warn("the machine's agent did not answer: no bill"),
         }
+        self.show_zones();
         Ok(())
     }
 
-    /// Writes, for people, what a machine that failed has come to: nothing where it did not come to anything.
+    /// Writes, for people, the result of a machine that failed; nothing if it has none.
     pub fn show_what_there_is(&self) {
         if self.samples.iter().any(|sample| sample.sent_bits_per_second > 0.0) {
             self.show_shares();
@@ -94,13 +123,23 @@ impl Outcome {
         if let Some(bill) = &self.bill {
             print!("{}", bill::table(bill));
         }
+        self.show_zones();
+    }
+
+    fn show_zones(&self) {
+        for zone in &self.zones {
+            match &zone.bill {
+                Some(bill) => print!("{}", bill::table(bill)),
+                None => ui::warn(&format!("zone {} is {}: no bill", zone.name, zone.state)),
+            }
+        }
     }
 
     fn show_shares(&self) {
         println!("{}\n{}", paint(Paint::Bold, "Part of the link over the run"), ui::table(&self.rows()));
     }
 
-    /// The bill for a file.
+    /// Returns the bill for a file.
     ///
     /// # Errors
     /// When there is none.
@@ -108,12 +147,12 @@ impl Outcome {
         self.bill.as_ref().map(bill::plain).ok_or_else(|| Failure::new("the machine's agent did not answer: no bill"))
     }
 
-    /// Checks that the bill, where there is one, adds up.
+    /// Checks that the bill, if there is one, adds up.
     ///
     /// # Errors
     /// When it does not.
     pub fn check(&self) -> Result<()> {
-        self.bill.as_ref().map_or(Ok(()), bill::check)?;
+        self.bill.iter().chain(self.zones.iter().filter_map(|zone| zone.bill.as_ref())).try_for_each(bill::check)?;
         if self.is_whole {
             return Ok(());
         }
@@ -147,20 +186,36 @@ fn word_after(said: &str, word: &str) -> String {
     found.map_or("-".into(), |rest| rest.trim().to_owned())
 }
 
-/// The first seconds, in which connections are made, are left out where there are others.
+/// Returns the samples without the first seconds, in which connections are made, if there are enough.
 fn steady(samples: &[Sample]) -> &[Sample] {
     if samples.len() > 6 { samples.get(2..).unwrap_or(samples) } else { samples }
 }
 
+/// Returns each customer's mean part of what the customers of its instance sent.
 fn mean_parts(samples: &[Sample]) -> BTreeMap<String, f64> {
-    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+    let mut sums: BTreeMap<(Option<String>, String), f64> = BTreeMap::new();
+    let mut wholes: BTreeMap<Option<String>, f64> = BTreeMap::new();
     for tenant in
         steady(samples).iter().flat_map(|sample| &sample.tenants).filter(|tenant| tenant.entitled_percent > 0.0)
     {
-        *sums.entry(tenant.name.clone()).or_default() += tenant.sent_bits_per_second;
+        *sums.entry((tenant.zone.clone(), tenant.name.clone())).or_default() += tenant.sent_bits_per_second;
+        *wholes.entry(tenant.zone.clone()).or_default() += tenant.sent_bits_per_second;
     }
-    let all: f64 = sums.values().sum();
-    sums.into_iter().map(|(name, sum)| (name, if all > 0.0 { sum * 100.0 / all } else { 0.0 })).collect()
+    let part = |zone: &Option<String>, sum: f64| {
+        let whole = wholes.get(zone).copied().unwrap_or(0.0);
+        if whole > 0.0 { sum * 100.0 / whole } else { 0.0 }
+    };
+    sums.into_iter().map(|((zone, name), sum)| (name, part(&zone, sum))).collect()
+}
+
+/// Returns the zones with their own bills, as far as they have said how they are.
+fn zones(running: &Running, views: Option<&Zones>, snapshots: &[Option<Snapshot>]) -> Vec<Zone> {
+    let of = |view: &View| {
+        let at = running.instances.all.iter().position(|one| one.zone.as_ref() == Some(&view.name));
+        let snapshot = at.and_then(|at| snapshots.get(at)?.as_ref());
+        Zone { bill: snapshot.map(Bill::of), ..Zone::of(view) }
+    };
+    views.map_or_else(Vec::new, |views| views.zones.iter().map(of).collect())
 }
 
 fn mean_used(samples: &[Sample]) -> Option<f64> {

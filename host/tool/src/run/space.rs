@@ -1,11 +1,11 @@
-//! Whether the host's disk has room for all that tenants may still write: their disks have holes where nothing was written yet.
+//! The host's disk may lack room for all that tenants may still write: their disks have holes until they are written.
 
 use std::{
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use gyre_config::file::units::show_bytes;
+use gyre_machine_file::units::show_bytes;
 use nix::sys::statvfs::statvfs;
 
 use crate::{
@@ -13,10 +13,10 @@ use crate::{
     ui,
 };
 
-/// Of `st_blocks`, whatever the file system's own are (stat(2)).
+/// The unit of `st_blocks`, which is independent of the file system's blocks (stat(2)).
 const BLOCK_BYTES: u64 = 512;
 
-/// Checks that the disks fit where they are.
+/// Checks that the disks fit on the file system that holds them.
 ///
 /// # Errors
 /// When they may grow beyond what is free, and the owner does not want to go on all the same.
@@ -33,7 +33,7 @@ pub fn check(disks: &[PathBuf], is_small_wanted: bool) -> Result<()> {
     Ok(())
 }
 
-/// What a disk may still take: its holes.
+/// Returns the bytes that a disk may still take: its holes.
 fn unwritten(disk: &Path) -> u64 {
     std::fs::metadata(disk).map_or(0, |data| data.len().saturating_sub(data.blocks() * BLOCK_BYTES))
 }

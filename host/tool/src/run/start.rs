@@ -1,7 +1,18 @@
 //! From a checked machine file to a machine that runs, with wire, ports and clients.
+//!
+//! [`start`] does it in this order, and each step may end it with an error that says what helps:
+//!
+//!   lock      the machine's folder, as long as it runs: two runs must not share disks
+//!   provide   images, programs, the kernel and the boot module
+//!   disks     copies of the images, volumes; enough room on the host
+//!   wire      a namespace with the far end, forwarded ports, a router if a tenant may go out
+//!   QEMU      with a socket for each card
+//!   serve     the first page of each tenant that has clients, then the clients
+//!
+//! A [`Running`] holds all of it. Dropping it ends the machine: QEMU first, then wire, namespace and clients. Words of
+//! the last run are deleted before QEMU starts, so that they are not taken for those of this one.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -9,29 +20,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gyre_config::{
+use gyre_contract::{
     address,
-    boot::{Metric, Root, Tenant, TenantKind},
-    file::{Bus, Description, HostTenant},
-    policy::Rate,
+    boot::{Root, Tenant, TenantKind},
+    zones::{Zone, Zones},
 };
+use gyre_machine_file::{Bus, Description, HostTenant, Instance, Protocol};
 
-use super::{plain, space};
+use super::{
+    boot,
+    consoles::{self, Place},
+    control, disks,
+    kept::Wish,
+    plain, programs, space,
+};
 use crate::{
     agent::Agent,
-    build, cli,
+    apply, cell, cli,
     command::last_lines,
     failure::{Context as _, Failure, Result},
-    forward, image, linux,
+    forward,
+    instances::{self, Instances},
     load::{self, Clients},
+    machines::info::Info,
+    members::Members,
     module,
     namespace::Namespace,
-    partitions,
+    outbound::Router,
+    places,
     project::Project,
     qemu::{self, Qemu},
+    registry::{self, Pull},
     stop::Stop,
     symbols::Symbols,
     ui::{self, Step},
+    view::sampler::LastLines,
+    volume,
     wire::{self, Counters, Wire},
 };
 
@@ -47,11 +71,17 @@ pub struct Running {
     pub wire: Wire,
     /// The far end's namespace.
     pub namespace: Namespace,
+    /// The way out, if a tenant has one.
+    pub router: Option<Arc<Router>>,
     /// The log of its console.
     pub console: PathBuf,
-    /// A client of its agent.
+    /// A client of its agent; the supervisor's, if it has zones.
     pub agent: Agent,
-    /// Its console on standard output, where that is wanted.
+    /// Its kernel instances, each with an agent.
+    pub instances: Instances,
+    /// The last lines of its zones' consoles.
+    pub lines: LastLines,
+    /// Its console on standard output, if that is wanted.
     pub copying: Option<plain::Copying>,
     /// When QEMU was started.
     pub started: Instant,
@@ -60,6 +90,8 @@ pub struct Running {
     clients: Vec<(String, Clients)>,
     /// Held as long as the machine runs.
     _lock: File,
+    /// As is this.
+    _volumes: Vec<volume::Taken>,
 }
 
 /// Takes a machine's folder: two runs must not share disks.
@@ -70,7 +102,7 @@ fn lock(folder: &Path, name: &str) -> Result<File> {
     let file = options.open(&path).context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => {
-            // Who to tell that the machine is to end: `gyre stop`.
+            // The process that `gyre stop` tells to end the machine.
             std::fs::write(&path, std::process::id().to_string())
                 .context(|| format!("cannot write {}", path.display()))?;
             Ok(file)
@@ -82,13 +114,6 @@ fn lock(folder: &Path, name: &str) -> Result<File> {
     }
 }
 
-/// What is booted.
-struct Boot {
-    kernel: PathBuf,
-    module: PathBuf,
-    command_line: String,
-}
-
 /// Builds what is missing and starts the machine.
 ///
 /// # Errors
@@ -97,7 +122,7 @@ pub fn start(project: &Project, description: Description, arguments: &cli::Run, 
     start_with_clock(project, description, arguments, stop, qemu::Clock::Host)
 }
 
-/// The same with a clock of one's choice.
+/// Starts a machine like [`start`], with a clock of one's choice.
 ///
 /// # Errors
 /// As [`start`].
@@ -109,56 +134,80 @@ pub fn start_with_clock(
     clock: qemu::Clock,
 ) -> Result<Running> {
     if let Some(cores) = arguments.cores {
-        description.machine.cores = cores;
+        match description.whole {
+            None => description.machine.cores = cores,
+            Some(_) => {
+                let help = "change `cores` in the file, or while it runs: gyre zone set NAME cores N";
+                return Err(Failure::with_help("--cores is for machines without zones", help));
+            }
+        }
     }
+    cell::provide(project, &mut description)?;
     let folder = project.run_folder(&description.machine.name)?;
     let lock = lock(&folder, &description.machine.name)?;
-    let boot = boot(project, &description, arguments, &folder)?;
-    let disks = disks(project, &description, &folder)?;
-    space::check(&disks, arguments.small_disk)?;
+    let pull = if arguments.pull { Pull::Always } else { Pull::Missing };
+    registry::provide(project, &mut description, pull)?;
+    programs::complete(project, &mut description)?;
+    let boot = boot::boot(project, &description, arguments, &folder)?;
+    let disks::Disks { disks, volumes } = disks::disks(project, &description, &folder, Wish::of(arguments))?;
+    let owned = disks.iter().filter(|disk| !places::is_disk(&disk.path));
+    space::check(&owned.map(|disk| disk.path.clone()).collect::<Vec<_>>(), arguments.small_disk)?;
+    Instances::of(&description, &folder).write()?;
+    Info::of(&description).write(&folder)?;
+    apply::keep(&folder, &description.path)?;
+    places::write(&folder, &description)?;
+    Members::forget(&folder);
     let console = folder.join("console.log");
-    // What the last run said must not be taken for this one's.
+    // Words of the last run must not be taken for those of this one.
     let _ = std::fs::remove_file(&console);
     let (namespace, tap) = Namespace::create()?;
-    forward_all(&namespace, &description, &folder)?;
-    let (ours, qemus) = wire::sockets()?;
-    let machine = &description.machine;
+    let ports = Arc::new(forward_all(&namespace, &description, &folder)?);
+    let router = Router::start(&description, &namespace)?;
+    let (plugs, cards) = plugs(&description)?;
     let started = Instant::now();
     let qemu = Qemu::start(&qemu::Machine {
-        cores: machine.cores,
-        memory_bytes: machine.memory_bytes,
+        cores: description.all_cores(),
+        memory_bytes: description.all_memory_bytes(),
         kernel: &boot.kernel,
         module: &boot.module,
         command_line: &boot.command_line,
         disks: &disks,
-        throttle: &throttle(&description),
+        throttle: &disks::throttle(&description),
         bus: match (arguments.on, &description.disk) {
             (cli::Kernel::Gyre, Some(disk)) => disk.bus,
             // To compare with: Linux's drivers for both are of one quality.
             _ => Bus::Virtio,
         },
         console: &console,
-        wire: Some(qemus),
+        cards,
         clock,
         extra: &arguments.qemu,
     })?;
-    let counters = Counters::new(machine.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.address)));
-    let options =
-        wire::Options { rate_bits_per_second: machine.link.rate_bits_per_second, pcap: arguments.pcap.as_deref() };
-    let wire = Wire::start(ours, tap, Arc::new(counters), &options)?;
-    let agent = Agent::at(&folder.join("agent.sock"));
+    let options = wire::Options {
+        rate_bits_per_second: description.machine.link.rate_bits_per_second,
+        pcap: arguments.pcap.as_deref(),
+        router: router.clone(),
+    };
+    let wire = Wire::start(plugs, tap, Arc::new(counters(&description)), &options)?;
+    control::serve(&folder, namespace.clone(), ports, wire.counters.clone())?;
+    let instances = Instances::of(&description, &folder);
+    let lines = consoles::follow(&description, &instances.supervisor(), &folder, Place::from(arguments.console))?;
     let mut running = Running {
         description,
         qemu,
         wire,
         namespace,
+        router,
         console,
-        agent,
+        agent: instances.supervisor(),
+        instances,
+        lines,
         copying: None,
         started,
         first_page: None,
         clients: vec![],
         _lock: lock,
+        _volumes: volumes,
     };
     if arguments.console {
         running.copying = Some(plain::console(&running.console, Symbols::of(&boot.kernel))?);
@@ -170,85 +219,66 @@ pub fn start_with_clock(
     Ok(running)
 }
 
-fn boot(project: &Project, description: &Description, arguments: &cli::Run, folder: &Path) -> Result<Boot> {
-    let machine = &description.machine;
-    if arguments.on == cli::Kernel::Linux {
-        let linux = linux::prepare(project, machine, folder, Some(&build::agent(project)?))?;
-        let command_line = format!("{} {} {}", linux::COMMAND_LINE, request_limits(description), arguments.append);
-        return Ok(Boot { kernel: linux.kernel, module: linux.initrd, command_line });
+/// Makes a pair of sockets for each instance's card: our ends, and QEMU's.
+fn plugs(description: &Description) -> Result<(Vec<wire::Plug>, Vec<qemu::Card>)> {
+    let (mut plugs, mut cards) = (vec![], vec![]);
+    let guests = || description.instances().filter(|one| one.devices.card.is_none()).map(|one| one.machine.link.mac);
+    for instance in description.instances() {
+        let Some(address) = instance.devices.card else { continue };
+        let (ours, theirs) = wire::sockets()?;
+        let mac = instance.machine.link.mac;
+        // the supervisor's card carries the frames of those without
+        let behind: Vec<[u8; 6]> = if instance.zone.is_none() { guests().collect() } else { vec![] };
+        plugs.push(wire::Plug { socket: ours, macs: [vec![mac], behind].concat() });
+        cards.push(qemu::Card { socket: theirs, mac, address });
     }
-    let kernel = arguments.kernel.clone().map_or_else(|| build::kernel(project), Ok)?;
-    let module = folder.join("module.bin");
-    module::write(machine, &build::agent(project)?, &module)?;
-    Ok(Boot { kernel, module, command_line: arguments.append.clone() })
+    Ok((plugs, cards))
 }
 
-/// What Linux is to let tenants have of a shared disk that grants so many requests: the same part of it that the machine file grants them of
-/// its time. Words of the command line, which its first script turns into `io.max`.
-fn request_limits(description: &Description) -> String {
-    let Some(requests) = description.disk.and_then(|disk| disk.requests_per_second) else { return String::new() };
-    let block = description.machine.resources.iter().find(|policy| policy.resource == "block");
-    let limit = |tenant: &Tenant| {
-        let entitlement = tenant.entitlements.iter().find(|one| one.resource == "block")?;
-        match (block?.metric, entitlement.limit?) {
-            (Metric::DeviceTime, Rate::PerSecond(ns)) => Some((requests * ns / 1_000_000_000).max(1)),
-            (Metric::Messages, Rate::PerSecond(count)) => Some(count),
-            _ => None,
+/// Makes counters for each tenant, and for each card if there are several.
+fn counters(description: &Description) -> Counters {
+    let tenants = description.instances().flat_map(|instance| {
+        let name = move |tenant: &Tenant| instances::full_name(instance.zone, &tenant.name);
+        instance.machine.tenants.iter().map(move |tenant| (name(tenant), tenant.address))
+    });
+    let tenants: Vec<(String, address::Address)> = tenants.collect();
+    let counters = Counters::new(tenants.iter().map(|(name, address)| (name.as_str(), *address)));
+    match description.zones.is_empty() {
+        true => counters,
+        false => {
+            let cards = description.instances().filter(|one| one.devices.card.is_some());
+            counters.with_cards(cards.map(|one| one.zone.unwrap_or(instances::SUPERVISOR)))
         }
-    };
-    let words = description.machine.tenants.iter().filter_map(|tenant| Some((&tenant.name, limit(tenant)?)));
-    words.map(|(name, count)| format!("{}{name}={count} ", linux::REQUESTS_WORD)).collect()
-}
-
-/// Makes each tenant's disk, in tenant order.
-fn disks(project: &Project, description: &Description, folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut images: BTreeMap<&str, PathBuf> = BTreeMap::new();
-    let mut disks = vec![];
-    for tenant in &description.tenants {
-        let name = tenant.image.as_str();
-        if !images.contains_key(name) {
-            let image =
-                description.images.get(name).ok_or_else(|| Failure::new(format!("there is no image `{name}`")))?;
-            images.insert(name, image::build(project, name, image)?);
-        }
-        let disk = folder.join(format!("{}.ext2", tenant.name));
-        if let Some(image) = images.get(name) {
-            image::copy_for(image, &disk)?;
-        }
-        disks.push(disk);
-    }
-    match description.disk {
-        None => Ok(disks),
-        Some(_) => partitions::join(&disks, &folder.join("shared.disk")).map(|disk| vec![disk]),
     }
 }
 
-/// How QEMU is to slow the shared disk down, as options of a drive.
-fn throttle(description: &Description) -> String {
-    let Some(disk) = &description.disk else { return String::new() };
-    let bytes = disk.rate_bytes_per_second.map(|rate| format!(",throttling.bps-total={rate}"));
-    let requests = disk.requests_per_second.map(|count| format!(",throttling.iops-total={count}"));
-    bytes.into_iter().chain(requests).collect()
-}
-
-fn forward_all(namespace: &Namespace, description: &Description, folder: &Path) -> Result<()> {
+fn forward_all(namespace: &Namespace, description: &Description, folder: &Path) -> Result<control::Ports> {
+    let ports = control::Ports::default();
     for (tenant, host) in customers(description) {
-        for port in &host.ports {
-            forward::port(namespace, port.host, at(tenant, port.guest), &tenant.name)?;
-        }
+        ports.open(namespace, &tenant.name, tenant.address, &host.ports)?;
     }
-    let agent = SocketAddr::from((Ipv4Addr::from(address::SYSTEM), address::AGENT_PORT));
-    forward::unix(namespace, &folder.join("agent.sock"), agent)
+    for instance in description.instances() {
+        let name = instance.zone.map_or_else(|| module::SOCKET_FILE.into(), module::zone_socket);
+        let system = instance.machine.tenants.first().map_or(address::SYSTEM, |tenant| tenant.address);
+        let agent = SocketAddr::from((Ipv4Addr::from(system), address::AGENT_PORT));
+        forward::unix(namespace, &folder.join(name), agent)?;
+    }
+    Ok(ports)
 }
 
-/// The customers of a machine: what the kernel knows and what the host knows of each.
+/// Returns the customers of a machine, in whichever instance: what the kernel knows and what the host knows of each.
 pub fn customers(description: &Description) -> impl Iterator<Item = (&Tenant, &HostTenant)> {
-    let with_disk = description
-        .machine
-        .tenants
-        .iter()
-        .filter(|tenant| tenant.kind == TenantKind::Customer && tenant.root != Root::Embedded);
-    with_disk.zip(&description.tenants)
+    description.instances().flat_map(customers_of)
+}
+
+fn customers_of(instance: Instance<'_>) -> impl Iterator<Item = (&Tenant, &HostTenant)> {
+    let is_customer = |tenant: &&Tenant| tenant.kind == TenantKind::Customer && tenant.root != Root::Embedded;
+    instance.machine.tenants.iter().filter(is_customer).zip(instance.tenants)
+}
+
+/// Returns the text of a console's file, whatever bytes are in it.
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
 fn at(tenant: &Tenant, port: u16) -> SocketAddr {
@@ -258,7 +288,7 @@ fn at(tenant: &Tenant, port: u16) -> SocketAddr {
 impl Running {
     /// Waits until every tenant that is to be loaded has served a page, then starts its clients.
     ///
-    /// Somebody who watches the console wants to see a machine that does not serve, too: `lenient` makes that a warning.
+    /// The watcher of a console wants to see a machine that does not serve, too: `lenient` makes that a warning.
     fn serve_and_load(&mut self, lenient: bool, stop: &Stop) -> Result<()> {
         match self.wait_for_pages(stop) {
             Err(failure) if lenient && !stop.is_set() => ui::warn(&failure.report.to_string()),
@@ -270,13 +300,7 @@ impl Running {
 
     fn wait_for_pages(&mut self, stop: &Stop) -> Result<()> {
         let step = Step::start("booting");
-        let targets: Vec<_> = customers(&self.description)
-            .filter_map(|(tenant, host)| {
-                let load = host.load.as_ref()?;
-                Some((at(tenant, load.port), load.path.clone()))
-            })
-            .collect();
-        for (to, path) in targets {
+        for (zone, to, path) in self.first_pages() {
             let waited = load::first_page(&self.namespace, to, &path, FIRST_PAGE_LIMIT, || {
                 step.detail(last_lines(&self.log(), 1).trim());
                 stop.is_set() || self.wire.is_closed()
@@ -289,12 +313,33 @@ impl Running {
             if stop.is_set() {
                 return Err(Failure::new("ended by the user while the machine was booting"));
             }
-            waited.map_err(|failure| self.silent(&failure))?;
+            waited.map_err(|failure| self.silent(&failure, zone.as_deref()))?;
             self.first_page.get_or_insert_with(|| self.started.elapsed());
         }
         let note = self.first_page.map(|time| format!("first page after {:.2} s", time.as_secs_f64()));
         step.done_with(&note.unwrap_or_default());
         Ok(())
+    }
+
+    /// Returns the pages that are waited for, with the zone that serves each: those of loaded tenants in instances that start with the machine.
+    fn first_pages(&self) -> Vec<(Option<String>, SocketAddr, String)> {
+        let starts = |instance: &Instance| {
+            let is_it = |zone: &&Zone| Some(zone.name.as_str()) == instance.zone;
+            self.description.machine.zones.iter().find(is_it).is_none_or(|zone| zone.starts)
+        };
+        let mut pages = vec![];
+        for instance in self.description.instances().filter(starts) {
+            for (tenant, host) in customers_of(instance) {
+                let page = host.load.as_ref().map(|load| (at(tenant, load.port), load.path.clone()));
+                pages.extend(page.map(|(to, path)| (instance.zone.map(str::to_owned), to, path)));
+            }
+        }
+        pages
+    }
+
+    /// Returns the zones as they are now; none if the machine has none, or its supervisor does not answer.
+    pub fn zones(&self) -> Option<Zones> {
+        self.instances.has_zones().then(|| self.agent.zones().ok()).flatten()
     }
 
     /// Why the machine may be silent, as the end of a sentence, as far as the host can tell.
@@ -306,23 +351,23 @@ impl Running {
         }
     }
 
-    /// What the console said last.
+    /// Returns the last words of the console.
     pub fn last_words(&self) -> String {
         last_lines(&self.log(), 12)
     }
 
     fn log(&self) -> String {
-        let bytes = std::fs::read(&self.console).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text(&self.console)
     }
 
-    fn silent(&self, failure: &Failure) -> Failure {
-        let tail = last_lines(&self.log(), 20);
-        Failure::with_help(
-            failure.report.to_string(),
-            format!("The console's last lines ({}):\n{tail}", self.console.display()),
-        )
-        .kind(crate::failure::Kind::Machine)
+    /// Says what the kernel that should have served has printed.
+    fn silent(&self, failure: &Failure, zone: Option<&str>) -> Failure {
+        let of_zone = zone.map(|zone| consoles::file(self.console.parent().unwrap_or(Path::new("")), zone));
+        let path = of_zone.unwrap_or_else(|| self.console.clone());
+        let tail = last_lines(&text(&path), 20);
+        let whose = zone.map_or_else(|| "The console's".to_owned(), |zone| format!("The console of zone {zone}, its"));
+        Failure::with_help(failure.report.to_string(), format!("{whose} last lines ({}):\n{tail}", path.display()))
+            .kind(crate::failure::Kind::Machine)
     }
 
     fn start_clients(&mut self) -> Result<()> {
@@ -338,7 +383,10 @@ impl Running {
     fn say_ports(&self) {
         for (tenant, host) in customers(&self.description) {
             for port in &host.ports {
-                ui::say(&format!("  {} at http://127.0.0.1:{}/", tenant.name, port.host));
+                match port.protocol {
+                    Protocol::Tcp => ui::say(&format!("  {} at http://{}/", tenant.name, port.from())),
+                    Protocol::Udp => ui::say(&format!("  {} at {} (UDP)", tenant.name, port.from())),
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
-//! What the quantities of `gyre set` may be. The kernel checks the same once more: between the figures and the change something may happen.
+//! Bounds of the quantities of `gyre set`. The kernel checks them once more, because the figures may change before the change.
 
-use gyre_config::{
+use gyre_contract::{
     bounds::{Floor, MEMORY_BYTES_MIN, PROCESSES_MAX},
-    file::units::{self, show_bytes},
     monitor::{Activity, ActivityKind, Snapshot},
 };
+use gyre_machine_file::units::{self, show_bytes};
 
 use super::wrong;
 use crate::failure::{Failure, Result};
@@ -74,7 +74,7 @@ impl Bounds<'_> {
     }
 }
 
-/// A number of bytes, with its unit: a bare number is more often a mistake than a number of bytes.
+/// Returns a number of bytes, with its unit: a bare number is more often a mistake than a number of bytes.
 fn size(key: &str, value: &str) -> Result<u64> {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {
         let help = format!("say {key} '{value} MiB', if that is what you mean");
@@ -95,7 +95,7 @@ fn within(key: &str, value: &str, bytes: u64, (most, what): (u64, &str)) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use gyre_config::monitor::Memory;
+    use gyre_contract::monitor::Memory;
 
     use super::*;
 

@@ -1,11 +1,11 @@
 //! Groups of tenants: their weight among their siblings, and what their tenants may hold together.
 
-use gyre_config::{
+use gyre_contract::{
     bounds::SHARE_MAX,
-    file::units,
     monitor::{Activity, ActivityKind, Snapshot},
     native::Change,
 };
+use gyre_machine_file::units;
 use serde::Serialize;
 
 use super::{Bounds, NONE, number, pairs, unknown};
@@ -19,7 +19,7 @@ pub(super) struct GroupNow {
     name: String,
     weight: u32,
     memory_bytes: u64,
-    /// `None` where its tenants' limits alone hold.
+    /// `None` if its tenants' limits alone hold.
     memory_limit_bytes: Option<u64>,
 }
 
@@ -27,10 +27,10 @@ fn groups(snapshot: &Snapshot) -> impl Iterator<Item = &Activity> + Clone {
     snapshot.activities.iter().filter(|one| one.kind == ActivityKind::Group)
 }
 
-/// What keys and values mean for the group of that name.
+/// Reads keys and values for the group of that name.
 ///
 /// # Errors
-/// Where there is no such group, or a value makes no sense.
+/// If there is no such group, or a value makes no sense.
 pub(super) fn change(bounds: &Bounds, name: &str, words: &[String]) -> Result<Change> {
     let all = groups(bounds.snapshot);
     let own = all.clone().find(|group| group.name == name);
@@ -46,7 +46,7 @@ pub(super) fn change(bounds: &Bounds, name: &str, words: &[String]) -> Result<Ch
     Ok(Change::Group { name: name.into(), share, memory_bytes, floor: bounds.floor })
 }
 
-/// All groups as they are.
+/// Returns all groups as they are.
 pub(super) fn now(snapshot: &Snapshot) -> Vec<GroupNow> {
     let group = |group: &Activity| GroupNow {
         name: group.name.clone(),
@@ -69,7 +69,7 @@ pub(super) fn table(groups: &[GroupNow]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gyre_config::bounds::Floor;
+    use gyre_contract::bounds::Floor;
 
     use super::{super::tests::held, *};
 

@@ -1,19 +1,20 @@
 //! Shares that are percentages: they sum to 100, so what one tenant gets the others give, each in proportion to what it has.
 
-use gyre_config::{
+use gyre_contract::{
     bounds::Floor,
-    monitor::{Activity, ActivityKind, Snapshot},
+    monitor::{Activity, Snapshot},
     native::Change,
 };
+
+use super::customers;
 
 /// All shares together, in thousandths of a percent.
 pub const WHOLE: u64 = 100_000;
 
-/// What must change with a tenant's share so that all sum to 100 again; nothing where shares are weights.
+/// Returns the changes that a tenant's new share needs so that all sum to 100 again; none if shares are weights.
 pub fn followers(snapshot: &Snapshot, change: &Change) -> Vec<Change> {
     let Change::Tenant { name, share: Some(share), .. } = change else { return vec![] };
-    let others: Vec<&Activity> =
-        snapshot.activities.iter().filter(|one| one.kind == ActivityKind::Tenant && one.name != *name).collect();
+    let others: Vec<&Activity> = customers(snapshot).filter(|one| one.name != *name).collect();
     if !snapshot.has_percent_shares || others.is_empty() {
         return vec![];
     }

@@ -1,8 +1,11 @@
-//! The tests that cargo runs, and tidy.
+//! The tests that cargo builds, tidy and the lints.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
-use super::tally::{Tally, read_tests};
+use super::{
+    programs::Programs,
+    tally::{Tally, follow, read_tests},
+};
 use crate::{
     build, cli, command,
     failure::Result,
@@ -15,25 +18,51 @@ const BARE: &[&str] = &[KERNEL, "gyre-boot-test"];
 /// The crate that uses all others of the kernel.
 const KERNEL: &str = "gyre-kernel";
 
-/// Every crate that runs on a host.
+/// Builds the tests of every crate that runs on a host, and answers which there are.
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub fn tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
-    let mut cargo = build::cargo_command()?;
-    cargo.current_dir(&project.root).args(["test", "--workspace", "--no-fail-fast", "--features", "gyre-config/std"]);
-    for package in BARE.iter().filter(|package| is_member(project, package)) {
-        cargo.args(["--exclude", package]);
+pub fn build(project: &Project, tally: &mut Tally) -> Result<Programs> {
+    let title = "building: testing on the host";
+    let (step, mut programs) = (Step::start(title), Programs::default());
+    let mut cargo = cargo(project)?;
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let ended = follow(&mut cargo, title, |message| programs.take(message))?;
+    if ended.is_success {
+        step.done_with(&format!("{} programs", programs.tests.len()));
+    } else {
+        drop(step);
+        say(&command::last_lines(&ended.errors, 40));
+        tally.failed.push("cargo test (does not build)".into());
     }
+    programs.sort();
+    Ok(programs)
+}
+
+/// The examples in the documents of every crate that runs on a host.
+///
+/// # Errors
+/// When cargo cannot be started.
+pub fn examples(project: &Project, arguments: &cli::Test) -> Result<Tally> {
+    let (mut cargo, mut tally) = (cargo(project)?, Tally::default());
+    cargo.arg("--doc");
     if let Some(filter) = &arguments.filter {
         cargo.args(["--", filter]);
     }
-    let before = tally.failed.len();
-    let ok = read_tests(&mut cargo, "testing on the host", tally)?;
-    if !ok && tally.failed.len() == before {
-        tally.failed.push("cargo test (does not build)".into());
+    let ok = read_tests(&mut cargo, "testing the examples in documents", &mut tally)?;
+    if !ok && tally.failed.is_empty() {
+        tally.failed.push("cargo test --doc (does not build)".into());
     }
-    Ok(())
+    Ok(tally)
+}
+
+fn cargo(project: &Project) -> Result<Command> {
+    let mut cargo = build::cargo_command()?;
+    cargo.current_dir(&project.root).args(["test", "--workspace", "--no-fail-fast"]);
+    for package in BARE.iter().filter(|package| is_member(project, package)) {
+        cargo.args(["--exclude", package]);
+    }
+    Ok(cargo)
 }
 
 fn is_member(project: &Project, package: &str) -> bool {
@@ -45,46 +74,45 @@ fn is_member(project: &Project, package: &str) -> bool {
 ///
 /// # Errors
 /// When cargo is not installed.
-pub fn lints(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
+pub fn lints(project: &Project, arguments: &cli::Test) -> Result<Tally> {
     if arguments.filter.is_some() || !is_member(project, KERNEL) {
-        return Ok(());
+        return Ok(Tally::default());
     }
     let mut cargo = build::cargo_command()?;
     let words = ["clippy", "--quiet", "--release", "--package", KERNEL, "--target", "x86_64-unknown-none"];
-    source(
-        cargo.current_dir(&project.root).args(words),
-        "looking for sums that could overflow (clippy)",
-        "clippy",
-        tally,
-    );
-    Ok(())
+    let title = "looking for sums that could overflow (clippy)";
+    Ok(source(cargo.current_dir(&project.root).args(words), title, "clippy"))
 }
 
-/// The tests of the source itself.
+/// The tests of the source itself, by the program that is built already if there is one.
 ///
 /// # Errors
 /// When cargo is not installed.
-pub fn tidy(project: &Project, tally: &mut Tally) -> Result<()> {
+pub fn tidy(project: &Project, built: Option<&Path>) -> Result<Tally> {
     if !project.root.join("host/tidy/Cargo.toml").exists() {
-        return Ok(());
+        return Ok(Tally::default());
     }
-    let mut cargo = build::cargo_command()?;
-    let words = ["run", "--quiet", "--package", "gyre-tidy"];
-    source(cargo.current_dir(&project.root).args(words), "reading the source (tidy)", "tidy", tally);
-    Ok(())
+    let mut tidy = match built {
+        Some(path) => Command::new(path),
+        None => build::cargo_command()?,
+    };
+    if built.is_none() {
+        tidy.args(["run", "--quiet", "--package", "gyre-tidy"]);
+    }
+    Ok(source(tidy.current_dir(&project.root), "reading the source (tidy)", "tidy"))
 }
 
 /// Runs what looks at the source and counts as one test.
-fn source(command: &mut Command, title: &str, name: &str, tally: &mut Tally) {
+fn source(command: &mut Command, title: &str, name: &str) -> Tally {
     let step = Step::start(title);
     match command::output(command) {
         Ok(_) => {
             step.done();
-            tally.passed += 1;
+            Tally { passed: 1, failed: vec![] }
         }
         Err(failure) => {
             say(&failure.report.help().map_or(String::new(), |help| help.to_string()));
-            tally.failed.push(name.into());
+            Tally { passed: 0, failed: vec![name.into()] }
         }
     }
 }

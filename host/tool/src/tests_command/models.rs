@@ -1,17 +1,17 @@
 //! Tests of every interleaving (loom) and of many seeds (the simulator).
 
-use std::process::Command;
+use std::{ffi::OsStr, path::Path, process::Command};
 
 use super::tally::{Tally, read_tests};
 use crate::{build, cli, command, failure::Result, project::Project};
 
-/// Where loom's builds go: its flag would make all others anew. They are not optimised: the models take a tenth of a second.
+/// The folder of loom's builds: its flag would make all others anew. They are not optimised: the models take a tenth of a second.
 const LOOM_TARGET: &str = "target/loom";
 /// Part of the names of loom's tests.
 const LOOM: &str = "loom";
 /// No models take that long, once they are built.
 const LOOM_SECONDS: u32 = 240;
-/// Seeds of the simulator; the first three are tests of its own crate.
+/// Seeds of the simulator; the first three are tests of its own crate. Each eighth one has two machines in one process, too.
 const SEEDS: [u32; 2] = [4, 45];
 const SEED: &str = "seed";
 const SEEDS_SECONDS: u32 = 240;
@@ -20,40 +20,50 @@ const SEEDS_SECONDS: u32 = 240;
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub fn loom(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
+pub fn loom(project: &Project, arguments: &cli::Test) -> Result<Tally> {
     if !is_wanted(arguments, LOOM) {
-        return Ok(());
+        return Ok(Tally::default());
     }
-    let words = ["test", "--package", "gyre-engine", "--lib", "--target-dir", LOOM_TARGET];
+    let words = ["test", "--package", "gyre-engine", "--package", "gyre-line", "--lib", "--target-dir", LOOM_TARGET];
     let flags = ("RUSTFLAGS", "--cfg loom");
     let mut build = build::cargo_command()?;
     build.current_dir(&project.root).args(words).arg("--no-run").env(flags.0, flags.1);
-    let mut test = bounded(project, LOOM_SECONDS)?;
+    let mut test = bounded(project, LOOM_SECONDS, build::cargo_command()?.get_program())?;
     test.args(words).args(["--", arguments.filter.as_deref().unwrap_or(LOOM)]).env(flags.0, flags.1);
-    both([&mut build, &mut test], "trying every interleaving (loom)", "the models of loom", tally)
+    both([&mut build, &mut test], "trying every interleaving (loom)", "the models of loom")
 }
 
-/// The engine's grid in virtual time, under many seeds.
+/// The engine's grid in virtual time, under many seeds, by the program that is built already if there is one.
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub fn seeds(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
+pub fn seeds(project: &Project, arguments: &cli::Test, built: Option<&Path>) -> Result<Tally> {
     if !is_wanted(arguments, SEED) {
-        return Ok(());
+        return Ok(Tally::default());
     }
+    let (title, name) = ("simulating many seeds", "the simulator's seeds");
     let [from, count] = SEEDS.map(|number| number.to_string());
+    let words = ["--from", &from, "--seeds", &count];
+    if let Some(path) = built {
+        let mut tally = Tally::default();
+        run(bounded(project, SEEDS_SECONDS, path.as_os_str())?.args(words), title, name, &mut tally)?;
+        return Ok(tally);
+    }
     let mut build = build::cargo_command()?;
-    build.current_dir(&project.root).args(["build", "--package", "gyre-sim-runner"]);
-    let mut run = bounded(project, SEEDS_SECONDS)?;
-    run.args(["run", "--package", "gyre-sim-runner", "--", "--from", &from, "--seeds", &count]);
-    both([&mut build, &mut run], "simulating many seeds", "the simulator's seeds", tally)
+    let mut test = bounded(project, SEEDS_SECONDS, build.get_program())?;
+    build.current_dir(&project.root).args(["build", "--package", "gyre-simulation"]);
+    test.args(["run", "--package", "gyre-simulation", "--"]).args(words);
+    both([&mut build, &mut test], title, name)
 }
 
 /// Builds, which may take as long as it takes, and runs.
-fn both([build, test]: [&mut Command; 2], title: &str, name: &str, tally: &mut Tally) -> Result<()> {
-    let before = tally.failed.len();
-    run(build, &format!("building: {title}"), name, tally)?;
-    if tally.failed.len() > before { Ok(()) } else { run(test, title, name, tally) }
+fn both([build, test]: [&mut Command; 2], title: &str, name: &str) -> Result<Tally> {
+    let mut tally = Tally::default();
+    run(build, &format!("building: {title}"), name, &mut tally)?;
+    if tally.failed.is_empty() {
+        run(test, title, name, &mut tally)?;
+    }
+    Ok(tally)
 }
 
 /// Runs it; what ends badly without a test that failed is a failure of its own.
@@ -65,14 +75,14 @@ fn run(command: &mut Command, title: &str, name: &str, tally: &mut Tally) -> Res
     Ok(())
 }
 
-/// cargo, ended when it takes too long.
-fn bounded(project: &Project, seconds: u32) -> Result<Command> {
+/// A program, ended when it takes too long.
+fn bounded(project: &Project, seconds: u32, program: &OsStr) -> Result<Command> {
     let mut bounded = command::program("timeout")?;
-    bounded.arg(seconds.to_string()).arg(build::cargo_command()?.get_program()).current_dir(&project.root);
+    bounded.arg(seconds.to_string()).arg(program).current_dir(&project.root);
     Ok(bounded)
 }
 
-/// Whether a filter could mean tests with this word in their names.
+/// Returns whether a filter could mean tests with this word in their names.
 fn is_wanted(arguments: &cli::Test, word: &str) -> bool {
     arguments.filter.as_ref().is_none_or(|filter| filter.contains(word))
 }

@@ -1,4 +1,4 @@
-//! What passed and what failed, from the lines that tests write.
+//! Passed and failed tests, from the lines that tests write.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -22,12 +22,60 @@ pub struct Tally {
     pub failed: Vec<String>,
 }
 
+impl Tally {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+    }
+}
+
 /// Runs a command that speaks as `cargo test` does; each line "test NAME ... ok" counts.
 ///
 /// # Errors
 /// When it cannot be started.
 pub fn read_tests(command: &mut Command, title: &str, tally: &mut Tally) -> Result<bool> {
     let step = Step::start(title);
+    let before = tally.passed;
+    let ok = follow_tests(command, title, &step, tally)?;
+    if ok {
+        step.done_with(&format!("{} passed", tally.passed - before));
+    }
+    Ok(ok)
+}
+
+/// Does as [`read_tests`] in somebody's step: only a failure is told.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn follow_tests(command: &mut Command, title: &str, step: &Step, tally: &mut Tally) -> Result<bool> {
+    let mut said = String::new();
+    let ended = follow(command, title, |line| {
+        step.detail(line);
+        count(line, tally);
+        said += line;
+        said.push('\n');
+    })?;
+    if !ended.is_success {
+        say(&failures(&said));
+        say(&command::last_lines(&ended.errors, 40));
+    }
+    Ok(ended.is_success)
+}
+
+/// The end of a command.
+pub struct Ended {
+    /// Its exit code is 0.
+    pub is_success: bool,
+    /// Its words on standard error.
+    pub errors: String,
+}
+
+/// Runs a command and hears each line that it writes to standard output.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn follow(command: &mut Command, title: &str, mut hear: impl FnMut(&str)) -> Result<Ended> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -38,26 +86,13 @@ pub fn read_tests(command: &mut Command, title: &str, tally: &mut Tally) -> Resu
     let errors = std::thread::spawn(move || {
         progress.map_or(String::new(), |pipe| std::io::read_to_string(pipe).unwrap_or_default())
     });
-    let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n').map_while(std::result::Result::ok) {
-            let line = String::from_utf8_lossy(&line).into_owned();
-            step.detail(&line);
-            count(&line, tally);
-            said += &line;
-            said.push('\n');
+            hear(&String::from_utf8_lossy(&line));
         }
     }
     let status = child.wait().context(|| format!("cannot wait: {title}"))?;
-    let errors = errors.join().unwrap_or_default();
-    if status.success() {
-        step.done_with(&format!("{} passed so far", tally.passed));
-    } else {
-        drop(step);
-        say(&failures(&said));
-        say(&command::last_lines(&errors, 40));
-    }
-    Ok(status.success())
+    Ok(Ended { is_success: status.success(), errors: errors.join().unwrap_or_default() })
 }
 
 /// Counts one line of a test's output.
@@ -81,7 +116,7 @@ fn count(line: &str, tally: &mut Tally) {
     }
 }
 
-/// What the failed tests said: of each test program what lies between its first "failures:" and its result.
+/// Returns the words of the failed tests: of each test program the part between its first "failures:" and its result.
 fn failures(said: &str) -> String {
     let blocks = said.split("\nfailures:\n").skip(1).map(|rest| rest.split("\ntest result:").next().unwrap_or(rest));
     let told: Vec<_> =

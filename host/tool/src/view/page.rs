@@ -1,36 +1,60 @@
-//! The live page on 127.0.0.1: one file without outside links, fed by server-sent events.
+//! The live pages on 127.0.0.1, fed by server-sent events and JSON. No file of theirs comes from elsewhere.
+//!
+//! * [`serve`] gives those of one machine: the machine, each tenant at `/tenant/NAME`, its events at `/events`.
+//! * [`machines`] gives those of all machines of this host, each below `/machine/NAME/`.
+//! * [`watched`] is the machine that a request is about, [`tenant`] what its page says, [`assets`] the files.
+//!
+//! Safety: a request whose `Host`, `Origin` or `Sec-Fetch-Site` is another's is refused ([`guard`]); a page runs only scripts that are files
+//! of this server, so that a text which a tenant chose never becomes one; all answers are bounded.
+
+mod assets;
+mod guard;
+pub mod machines;
+mod tenant;
+mod watched;
 
 use std::{convert::Infallible, net::Ipv4Addr, sync::Arc};
 
 use axum::{
-    Json, Router,
-    extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
-    middleware::{self, Next},
+    Extension, Json, Router,
+    extract::Query,
+    http::{StatusCode, header},
+    middleware,
     response::{
-        Html, IntoResponse, Response,
+        IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
     },
     routing::get,
 };
-use gyre_config::bill::Bill;
-use tokio_stream::{Stream, StreamExt as _, wrappers::BroadcastStream};
+use gyre_contract::bill::Bill;
+use serde::{Deserialize, Serialize};
+use tokio_stream::{StreamExt as _, wrappers::BroadcastStream};
 
-use super::{Sample, Sampler};
+use super::{Sample, harmless::harmless, sample::Part};
 use crate::{
     bill,
     failure::{Context as _, Failure, Kind, Result},
+    machines::{events, info},
 };
+pub use watched::Watched;
 
-const PAGE: &str = include_str!("page.html");
+/// Events that an answer holds at most.
+const EVENTS_MAX: usize = 500;
+/// Samples of all tenants that a page gets when it is opened: somewhat more than its charts show.
+const SAMPLES_MAX: usize = 150;
 
-/// Serves the page until the tool ends.
+/// Serves the pages of one machine until the tool ends.
 ///
 /// # Errors
 /// When the port is taken.
-pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
+pub fn serve(port: u16, watched: Watched) -> Result<()> {
+    listen(port, routes("").layer(Extension(Arc::new(watched))))
+}
+
+/// Serves pages until the tool ends.
+fn listen(port: u16, routes: Router) -> Result<()> {
     let taken = |error: std::io::Error| {
-        let help = "choose another with --page PORT, or none with --page 0";
+        let help = "choose another with --page PORT, or none with --page 0; of gyre page with --port";
         Failure::with_help(format!("the live page cannot have port {port}: {error}"), help).kind(Kind::Environment)
     };
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(taken)?;
@@ -39,10 +63,11 @@ pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
         .enable_all()
         .build()
         .context(|| "cannot start the live page".into())?;
+    let guarded = routes.merge(assets::routes()).layer(middleware::from_fn_with_state(port, guard::guard));
     let run = move || {
         runtime.block_on(async {
             if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                let _ = axum::serve(listener, routes(sampler, port)).await;
+                let _ = axum::serve(listener, guarded).await;
             }
         });
     };
@@ -50,96 +75,101 @@ pub fn serve(port: u16, sampler: Arc<Sampler>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a request is meant for this page: a name that another server has pointed here (DNS rebinding), or a page of another origin, is not.
-fn is_ours(headers: &HeaderMap, port: u16) -> bool {
-    let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let is_host = |host: &str| hosts.iter().any(|own| own == host);
-    let is_origin = |origin: &str| origin.strip_prefix("http://").is_some_and(is_host);
-    let is_site = |site: &str| matches!(site, "same-origin" | "none");
-    text("host").is_some_and(is_host)
-        && text("origin").is_none_or(is_origin)
-        && text("sec-fetch-site").is_none_or(is_site)
+/// Returns the pages of a machine, each below a prefix. The machine itself comes by a layer.
+fn routes(prefix: &str) -> Router {
+    let at = |path: &str| format!("{prefix}{path}");
+    Router::new()
+        .route(&at("/"), get(|| async { assets::page(assets::MACHINE) }))
+        .route(&at("/events"), get(|| async { assets::page(assets::EVENTS) }))
+        .route(&at("/tenant/{tenant}"), get(|| async { assets::page(assets::TENANT) }))
+        .route(&at("/tenant/{tenant}/figures.json"), get(tenant::figures))
+        .route(&at("/tenant/{tenant}/log.json"), get(tenant::log))
+        .route(&at("/history"), get(history))
+        .route(&at("/live"), get(live))
+        .route(&at("/events.json"), get(events_json))
+        .route(&at("/bill.json"), get(bill_json))
+        .route(&at("/bill.csv"), get(bill_csv))
 }
 
-async fn guard(State(port): State<u16>, request: Request, next: Next) -> Response {
-    match is_ours(request.headers(), port) {
-        true => next.run(request).await,
-        false => (StatusCode::FORBIDDEN, "this page is for http://127.0.0.1 on this host only\n").into_response(),
+/// Whom a request is about.
+#[derive(Debug, Deserialize)]
+struct Whom {
+    tenant: Option<String>,
+}
+
+impl Whom {
+    fn part(&self) -> Part {
+        self.tenant.clone().map_or(Part::Lines, Part::Tenant)
     }
 }
 
-fn routes(sampler: Arc<Sampler>, port: u16) -> Router {
-    Router::new()
-        .route(
-            "/",
-            get(|| async { ([(header::CONTENT_SECURITY_POLICY, "default-src 'self' 'unsafe-inline'")], Html(PAGE)) }),
-        )
-        .route("/history", get(history))
-        .route("/live", get(live))
-        .route("/bill.json", get(bill_json))
-        .route("/bill.csv", get(bill_csv))
-        .with_state(sampler)
-        .layer(middleware::from_fn_with_state(port, guard))
-}
-
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
 struct History {
     machine: String,
+    /// The host's time, ms since 1970: that of the last sample.
+    now_unix_ms: i64,
+    /// How the machine ended; none while it runs.
+    ended: Option<String>,
     samples: Vec<Sample>,
 }
 
-async fn history(State(sampler): State<Arc<Sampler>>) -> Json<History> {
-    Json(History { machine: sampler.machine.clone(), samples: sampler.history() })
+async fn history(Extension(watched): Extension<Arc<Watched>>, Query(whom): Query<Whom>) -> Json<History> {
+    let sampler = &watched.sampler;
+    let mut samples = sampler.history();
+    let last = samples.pop().map(|last| if whom.tenant.is_some() { whom.part().of(last) } else { last });
+    let kept = if whom.tenant.is_some() { samples.len() } else { SAMPLES_MAX };
+    let first = samples.len().saturating_sub(kept);
+    let samples = samples.into_iter().skip(first).map(|sample| whom.part().of(sample)).chain(last).collect();
+    let (machine, ended) = (sampler.machine.clone(), watched.ended.clone());
+    Json(History { machine, now_unix_ms: info::now_unix_ms(), ended, samples })
 }
 
-async fn live(State(sampler): State<Arc<Sampler>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let samples = BroadcastStream::new(sampler.subscribe());
+async fn live(Extension(watched): Extension<Arc<Watched>>, Query(whom): Query<Whom>) -> Response {
+    if watched.ended.is_some() {
+        // Whoever follows a stream asks again and again, but for this answer.
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let part = whom.tenant.map_or(Part::Whole, Part::Tenant);
+    let samples = BroadcastStream::new(watched.sampler.subscribe());
     // A watcher that is too slow misses samples, not the connection.
-    let events = samples.filter_map(|sample| Event::default().json_data(sample.ok()?).ok()).map(Ok);
-    Sse::new(events).keep_alive(KeepAlive::default())
+    let events = samples.filter_map(move |sample| Event::default().json_data(part.of(sample.ok()?)).ok());
+    Sse::new(events.map(Ok::<Event, Infallible>)).keep_alive(KeepAlive::default()).into_response()
 }
 
-async fn bill_json(State(sampler): State<Arc<Sampler>>) -> impl IntoResponse {
-    match sampler.latest() {
-        Some(snapshot) => Json(Bill::of(&snapshot)).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the machine's agent has not answered yet").into_response(),
-    }
+#[derive(Serialize)]
+struct Events {
+    /// When this run began, ms since 1970; none if that is not known.
+    started_unix_ms: Option<i64>,
+    /// The newest last; those of earlier runs are among them.
+    events: Vec<events::Event>,
 }
 
-async fn bill_csv(State(sampler): State<Arc<Sampler>>) -> impl IntoResponse {
-    match sampler.latest() {
-        Some(snapshot) => ([(header::CONTENT_TYPE, "text/csv")], bill::csv(&Bill::of(&snapshot))).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the machine's agent has not answered yet").into_response(),
-    }
+async fn events_json(Extension(watched): Extension<Arc<Watched>>, Query(whom): Query<Whom>) -> Response {
+    let all = match events::read(&watched.folder) {
+        Ok(all) => all,
+        Err(failure) => return failed(&failure),
+    };
+    let is_wanted = |event: &events::Event| whom.tenant.is_none() || event.tenant == whom.tenant;
+    let mut events: Vec<events::Event> = all.into_iter().filter(is_wanted).collect();
+    events.drain(..events.len().saturating_sub(EVENTS_MAX));
+    events.iter_mut().for_each(|event| event.event = harmless(&event.event));
+    let started_unix_ms = info::Info::read(&watched.folder).map(|info| info.started_unix_ms);
+    Json(Events { started_unix_ms, events }).into_response()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn failed(failure: &Failure) -> Response {
+    (StatusCode::INTERNAL_SERVER_ERROR, format!("{}\n", failure.report)).into_response()
+}
 
-    #[test]
-    fn other_hosts_and_origins_are_refused() {
-        let asked = |list: &[(&'static str, &'static str)]| {
-            let mut headers = HeaderMap::new();
-            list.iter().for_each(|(name, value)| drop(headers.insert(*name, value.parse().unwrap())));
-            is_ours(&headers, 8077)
-        };
-        let own = ("host", "127.0.0.1:8077");
-        assert!(asked(&[own]) && asked(&[("host", "localhost:8077")]));
-        assert!(asked(&[own, ("origin", "http://127.0.0.1:8077"), ("sec-fetch-site", "same-origin")]));
-        for other in ["evil.example:8077", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8077.evil.example", ""] {
-            assert!(!asked(&[("host", other)]), "{other}");
-        }
-        assert!(!asked(&[]) && !asked(&[own, ("origin", "http://evil.example")]) && !asked(&[own, ("origin", "null")]));
-        assert!(!asked(&[own, ("sec-fetch-site", "cross-site")]));
-    }
+fn silent() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "the machine's agent has not answered yet\n").into_response()
+}
 
-    #[test]
-    fn the_page_links_nowhere() {
-        for word in ["http://", "https://", "src=\"//", "@import"] {
-            let without = PAGE.replace("http://www.w3.org/2000/svg", "");
-            assert!(!without.contains(word), "{word}");
-        }
-    }
+async fn bill_json(Extension(watched): Extension<Arc<Watched>>) -> Response {
+    watched.sampler.latest().map_or_else(silent, |snapshot| Json(Bill::of(&snapshot)).into_response())
+}
+
+async fn bill_csv(Extension(watched): Extension<Arc<Watched>>) -> Response {
+    let csv = |snapshot| ([(header::CONTENT_TYPE, "text/csv")], bill::csv(&Bill::of(&snapshot))).into_response();
+    watched.sampler.latest().map_or_else(silent, csv)
 }

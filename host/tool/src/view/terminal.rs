@@ -1,20 +1,40 @@
 //! The live view in the terminal.
+//!
+//! * [`watch`] shows it: a headline, zones, [`tenants`], a [`chart`], cores, and lines for troubles and keys.
+//! * [`one`] is the page of one tenant: its state, a chart, its processes and its last words.
+//! * Parts without room go: the chart first, then the cores; the table of tenants scrolls.
+//!
+//! Keys choose, sort, filter and scroll; they change the view only, never the machine.
+//!
+//! The sampler gives a sample each second; the screen is drawn five times a second, so that keys are felt at once.
 
-use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+mod chart;
+mod one;
+mod tenants;
+mod zones;
 
-use gyre_config::file::units::{show_bits_per_second, show_bytes};
+use std::{io::IsTerminal as _, os::fd::AsFd as _, sync::Arc, time::Duration};
+
+use gyre_machine_file::units::show_bits_per_second;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use ratatui::{
     DefaultTerminal, Frame,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
     layout::{Constraint, Layout, Rect},
     style::{Color, Modifier, Style},
-    symbols::Marker,
     text::{Line, Span},
-    widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table},
+    widgets::{Block, Paragraph},
 };
 
-use super::{Sample, Sampler, sample::Tenant};
-use crate::failure::{Context as _, Result};
+use super::{Sample, Sampler, harmless::harmless, sample::settled};
+use crate::{
+    failure::{Context as _, Result},
+    ui,
+};
+use tenants::Choice;
 
 const COLOURS: &[Color] = &[
     Color::Rgb(217, 164, 0),
@@ -26,12 +46,10 @@ const COLOURS: &[Color] = &[
     Color::Rgb(239, 68, 68),
     Color::Rgb(20, 184, 166),
 ];
-/// Seconds that the chart shows.
-const CHART_SECONDS: usize = 60;
 /// One step of the loop: short enough for keys, long enough to cost nothing.
 const STEP: Duration = Duration::from_millis(200);
 
-/// What the user wants.
+/// The user's wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Go on.
@@ -40,15 +58,15 @@ pub enum Wish {
     Leave,
 }
 
-/// Whether a live view can be shown: the terminal is one.
+/// Returns whether a live view can be shown: the terminal is one.
 pub fn is_possible() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-/// Shows the view until the user or `over` ends it; the terminal is as before at the end, whatever happens.
+/// Shows the view until the user or `over` ends it. The terminal is as before at the end, also after an error.
 ///
 /// # Errors
-/// What `over` says, or the terminal.
+/// An error of `over`, or of the terminal.
 pub fn watch(
     sampler: &Arc<Sampler>,
     title: &str,
@@ -69,24 +87,39 @@ fn run(
     leaving: Leaving,
     over: &mut impl FnMut() -> Result<bool>,
 ) -> Result<()> {
-    let mut question = Question::None;
+    let (mut question, mut choice) = (Question::None, Choice::default());
     loop {
         let history = sampler.history();
+        let history = settled(&history);
         terminal
-            .draw(|frame| draw(frame, title, &history, question))
+            .draw(|frame| match (&choice.page, history.last()) {
+                (Some(name), Some(_)) => draw_one(frame, sampler, history, name, &choice),
+                _ => draw(frame, title, history, question, &choice),
+            })
             .context(|| "the terminal does not work".into())?;
         if over()? {
             return Ok(());
         }
-        let (wish, next) = answered(question, leaving, key()?);
-        question = next;
-        if wish == Wish::Leave {
-            return Ok(());
+        let keys = match input()? {
+            Input::Gone => return Ok(()),
+            Input::Nothing => vec![],
+            Input::Ready => keys()?,
+        };
+        for key in keys {
+            let is_own = question == Question::None && !is_control_c(key);
+            if is_own && choice.key(key, history.last()) {
+                continue;
+            }
+            let (wish, next) = answered(question, leaving, Some(key));
+            question = next;
+            if wish == Wish::Leave {
+                return Ok(());
+            }
         }
     }
 }
 
-/// What is asked on the screen.
+/// The question on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// Nothing.
@@ -95,7 +128,7 @@ enum Question {
     End,
 }
 
-/// What leaving the view means.
+/// The effect of leaving the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// The view ends and nothing else.
@@ -104,13 +137,16 @@ pub enum Leaving {
     Machine,
 }
 
-/// What a key means; Ctrl-C is clear by itself.
+fn is_control_c(key: KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
+/// Returns the meaning of a key; Ctrl-C is clear by itself.
 fn answered(question: Question, leaving: Leaving, key: Option<KeyEvent>) -> (Wish, Question) {
     let Some(key) = key else { return (Wish::Stay, question) };
-    let is_control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     let is_leave = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
     match (question, key.code) {
-        _ if is_control_c => (Wish::Leave, Question::None),
+        _ if is_control_c(key) => (Wish::Leave, Question::None),
         (Question::End, KeyCode::Char('y' | 'Y')) => (Wish::Leave, Question::None),
         (Question::End, _) => (Wish::Stay, Question::None),
         (Question::None, _) if is_leave && leaving == Leaving::View => (Wish::Leave, Question::None),
@@ -119,46 +155,104 @@ fn answered(question: Question, leaving: Leaving, key: Option<KeyEvent>) -> (Wis
     }
 }
 
-fn key() -> Result<Option<KeyEvent>> {
-    let failed = || "the terminal does not work".to_owned();
-    if !event::poll(STEP).context(failed)? {
-        return Ok(None);
-    }
-    let Event::Key(key) = event::read().context(failed)? else { return Ok(None) };
-    Ok(Some(key).filter(|key| key.kind == KeyEventKind::Press))
+/// The terminal's news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    /// None within a step.
+    Nothing,
+    /// Something was typed.
+    Ready,
+    /// The terminal has vanished.
+    Gone,
 }
 
-fn draw(frame: &mut Frame, title: &str, history: &[Sample], question: Question) {
+/// Waits for a step at most. crossterm reads the end of a terminal that has vanished again and again, so it is not asked then.
+fn input() -> Result<Input> {
+    let stdin = std::io::stdin();
+    let mut waited = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let step = PollTimeout::try_from(STEP).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut waited, step) {
+        Ok(0) | Err(Errno::EINTR) => return Ok(Input::Nothing),
+        Ok(_) => {}
+        Err(error) => return Err(error).context(|| "the terminal does not work".into()),
+    }
+    let told = waited.iter().filter_map(PollFd::revents).fold(PollFlags::empty(), |all, one| all | one);
+    let is_gone = told.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL);
+    Ok(if is_gone { Input::Gone } else { Input::Ready })
+}
+
+/// Returns all keys that were pressed: crossterm may have read several at once, and those are not waited for again.
+fn keys() -> Result<Vec<KeyEvent>> {
+    let failed = || "the terminal does not work".to_owned();
+    let mut keys = vec![];
+    while event::poll(Duration::ZERO).context(failed)? {
+        match event::read().context(failed)? {
+            Event::Key(key) if key.kind == KeyEventKind::Press => keys.push(key),
+            _ => {}
+        }
+    }
+    Ok(keys)
+}
+
+fn draw_one(frame: &mut Frame, sampler: &Sampler, history: &[Sample], name: &str, choice: &Choice) {
+    let [page, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    one::draw(frame, page, sampler, history, &one::Shown { name, value: choice.chart });
+    frame.render_widget(Paragraph::new(choice.help()).style(Style::new().add_modifier(Modifier::DIM)), foot);
+}
+
+/// Least lines of a chart that says something.
+const CHART_LINES: u16 = 8;
+
+/// Draws the machine. If there is little room, the chart goes first, then the cores: who has what stays.
+fn draw(frame: &mut Frame, title: &str, history: &[Sample], question: Question, choice: &Choice) {
     let Some(last) = history.last() else {
         frame.render_widget(Paragraph::new("waiting for the first second ..."), frame.area());
         return;
     };
-    let tenants = last.tenants.len() as u16 + 3;
+    let all = frame.area().height;
+    let zones = if last.zones.is_empty() { 0 } else { last.zones.len() as u16 + 3 };
     let cores = last.cores.len().max(1) as u16 + 2;
+    let wanted = u16::try_from(tenants::chosen(last, choice).len()).unwrap_or(u16::MAX).saturating_add(3);
+    let feet = 1 + u16::from(has_news(last, question, choice));
+    let left = all.saturating_sub(1).saturating_sub(feet).saturating_sub(zones);
+    let cores = if left >= cores.saturating_add(6) { cores } else { 0 };
+    let left = left.saturating_sub(cores);
+    let chart = if left >= wanted.saturating_add(CHART_LINES) { left.saturating_sub(wanted) } else { 0 };
     let rows = [
         Constraint::Length(1),
-        Constraint::Length(tenants),
-        Constraint::Min(6),
+        Constraint::Length(zones),
+        Constraint::Fill(1),
+        Constraint::Length(chart),
         Constraint::Length(cores),
-        Constraint::Length(1),
+        Constraint::Length(feet),
     ];
-    let [head, table, chart, partition, foot] = Layout::vertical(rows).areas(frame.area());
+    let [head, panel, table, chart, partition, foot] = Layout::vertical(rows).areas(frame.area());
     frame.render_widget(headline(title, last), head);
-    frame.render_widget(tenant_table(last), table);
-    draw_chart(frame, chart, history);
+    frame.render_widget(zones::table(last), panel);
+    frame.render_widget(tenants::table(last, choice, table), table);
+    if chart.height >= CHART_LINES {
+        chart::draw(frame, chart, history, choice.chart, &tenants::chosen(last, choice));
+    }
     frame.render_widget(core_bars(last, partition), partition);
-    frame.render_widget(footer(last, question), foot);
+    frame.render_widget(footer(last, question, choice), foot);
 }
 
-/// The question, else what is wrong, else the keys.
-fn footer(last: &Sample, question: Question) -> Paragraph<'static> {
+/// Returns whether there are troubles to tell, and nothing that is asked or typed.
+fn has_news(last: &Sample, question: Question, choice: &Choice) -> bool {
+    question == Question::None && !last.troubles.is_empty() && choice.typing == tenants::Typing::Commands
+}
+
+/// Returns the question, or else the troubles and the keys, or what is typed.
+fn footer(last: &Sample, question: Question, choice: &Choice) -> Paragraph<'static> {
     let bad = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-    match (question, last.troubles.is_empty()) {
-        (Question::End, _) => {
+    let keys = Line::styled(choice.help(), Style::new().add_modifier(Modifier::DIM));
+    let troubles = || harmless(&last.troubles.join(" · "));
+    match question {
+        Question::End => {
             Paragraph::new("End the machine for all its tenants? y: end it, any other key: go on").style(bad)
         }
-        (Question::None, false) => Paragraph::new(last.troubles.join(" · ")).style(bad),
-        (Question::None, true) => Paragraph::new("q or Ctrl-C: end").style(Style::new().add_modifier(Modifier::DIM)),
+        Question::None if has_news(last, question, choice) => Paragraph::new(vec![Line::styled(troubles(), bad), keys]),
+        Question::None => Paragraph::new(keys),
     }
 }
 
@@ -167,34 +261,15 @@ fn headline<'a>(title: &'a str, last: &Sample) -> Paragraph<'a> {
     let link = last.link_bits_per_second.map_or(String::new(), |rate| {
         format!(" of {} ({:.1} %)", show_bits_per_second(rate as f64), last.sent_bits_per_second * 100.0 / rate as f64)
     });
-    let rest = format!("   {:.0} s   sending {used}{link}", last.at_s);
+    let clock = jiff::Timestamp::now().strftime("%H:%M:%S UTC").to_string();
+    let up = last.uptime_s.map_or_else(|| "no answer".into(), |seconds| format!("up {}", up(seconds)));
+    let rest = format!("   {clock}   {up}   sending {used}{link}");
     Paragraph::new(Line::from(vec![Span::styled(title, Style::new().add_modifier(Modifier::BOLD)), Span::raw(rest)]))
 }
 
-fn tenant_table(last: &Sample) -> Table<'static> {
-    let head = Row::new(["tenant", "entitled", "gets", "", "sends", "CPU", "memory", "messages/s", "wait"])
-        .style(Style::new().add_modifier(Modifier::DIM));
-    let rows = last.tenants.iter().enumerate().map(|(index, tenant)| tenant_row(index, tenant));
-    let widths = [12, 9, 8, 22, 13, 8, 22, 11, 10].map(Constraint::Length);
-    Table::new(rows, widths).header(head).block(Block::bordered().title(" tenants "))
-}
-
-fn tenant_row(index: usize, tenant: &Tenant) -> Row<'static> {
-    let customer = tenant.entitled_percent > 0.0;
-    let of_customers = |text: String| if customer { text } else { String::new() };
-    let memory = format!("{} of {}", show_bytes(tenant.memory_bytes), show_bytes(tenant.memory_limit_bytes));
-    let cells = vec![
-        Span::styled(tenant.name.clone(), Style::new().fg(colour(index))),
-        Span::raw(of_customers(format!("{:5.1} %", tenant.entitled_percent))),
-        Span::styled(of_customers(format!("{:5.1} %", tenant.sent_percent)), Style::new().add_modifier(Modifier::BOLD)),
-        Span::styled(of_customers(bar(tenant.sent_percent, 20)), Style::new().fg(colour(index))),
-        Span::raw(show_bits_per_second(tenant.sent_bits_per_second)),
-        Span::raw(format!("{:5.1} %", tenant.cpu_percent)),
-        Span::raw(if tenant.memory_limit_bytes > 0 { memory } else { "-".into() }),
-        Span::raw(format!("{:.0}", tenant.messages_per_second)),
-        Span::raw(format!("{:.1} us", tenant.queued_us)),
-    ];
-    Row::new(cells)
+/// Writes how long a machine runs.
+fn up(seconds: f64) -> String {
+    ui::age(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)))
 }
 
 /// The system tenant is grey; customers follow the palette.
@@ -205,58 +280,7 @@ fn colour(index: usize) -> Color {
     }
 }
 
-fn bar(percent: f64, width: usize) -> String {
-    let eighths = (percent.clamp(0.0, 100.0) / 100.0 * width as f64 * 8.0).round() as usize;
-    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"].get(eighths % 8).copied().unwrap_or("");
-    "█".repeat(eighths / 8) + rest
-}
-
-fn draw_chart(frame: &mut Frame, area: Rect, history: &[Sample]) {
-    let recent = history.get(history.len().saturating_sub(CHART_SECONDS)..).unwrap_or_default();
-    let (Some(first), Some(last)) = (recent.first(), recent.last()) else {
-        return;
-    };
-    let customers: Vec<(usize, &Tenant)> =
-        last.tenants.iter().enumerate().filter(|(_, tenant)| tenant.entitled_percent > 0.0).collect();
-    let point = |index: usize| move |sample: &Sample| Some((sample.at_s, sample.tenants.get(index)?.sent_percent));
-    let series: Vec<Vec<(f64, f64)>> =
-        customers.iter().map(|(index, _)| recent.iter().filter_map(point(*index)).collect()).collect();
-    let dots = |percent: f64| -> Vec<(f64, f64)> {
-        (0..40)
-            .map(|step| (first.at_s + f64::from(step) / 40.0 * (last.at_s - first.at_s).max(10.0), percent))
-            .collect()
-    };
-    let levels: Vec<Vec<(f64, f64)>> = customers.iter().map(|(_, tenant)| dots(tenant.entitled_percent)).collect();
-    let entitled = customers.iter().zip(&levels).map(|((index, _), points)| {
-        let style = Style::new().fg(colour(*index)).add_modifier(Modifier::DIM);
-        Dataset::default().marker(Marker::Dot).style(style).data(points)
-    });
-    let lines = customers.iter().zip(&series).map(|((index, tenant), points)| {
-        let style = Style::new().fg(colour(*index));
-        Dataset::default()
-            .name(tenant.name.clone())
-            .marker(Marker::Braille)
-            .graph_type(GraphType::Line)
-            .style(style)
-            .data(points)
-    });
-    let top = customers.iter().map(|(_, tenant)| tenant.entitled_percent.max(tenant.sent_percent)).fold(50.0, f64::max);
-    let top = (top / 10.0).ceil() * 10.0;
-    let seconds = [first.at_s, last.at_s.max(first.at_s + 10.0)];
-    let x = Axis::default().bounds(seconds).labels(seconds.map(|second| format!("{second:.0} s")));
-    let y = Axis::default().bounds([0.0, top]).labels([
-        "0 %".to_owned(),
-        format!("{:.0} %", top / 2.0),
-        format!("{top:.0} %"),
-    ]);
-    let chart = Chart::new(entitled.chain(lines).collect())
-        .block(Block::bordered().title(" part of the link, each second (dotted: entitled) "))
-        .x_axis(x)
-        .y_axis(y);
-    frame.render_widget(chart, area);
-}
-
-/// Each core as one bar: tenants in their colours, then scheduling and what is nobody's, idle empty.
+/// Returns each core as one bar: tenants in their colours, then scheduling and time without a tenant, idle empty.
 fn core_bars(last: &Sample, area: Rect) -> Paragraph<'static> {
     if last.cores.is_empty() {
         return Paragraph::new("the machine's agent does not answer").block(Block::bordered().title(" cores "));
@@ -267,7 +291,8 @@ fn core_bars(last: &Sample, area: Rect) -> Paragraph<'static> {
 }
 
 fn core_line(core: &super::sample::Core, last: &Sample, width: usize) -> Line<'static> {
-    let mut spans = vec![Span::raw(format!("core {:<2} ", core.core))];
+    let name = core.zone.as_ref().map_or_else(|| format!("core {:<2} ", core.core), |zone| zone_core(zone, core.core));
+    let mut spans = vec![Span::raw(name)];
     let (mut sum, mut drawn) = (0.0, 0);
     for (name, percent) in &core.parts {
         sum += percent;
@@ -286,12 +311,18 @@ fn core_line(core: &super::sample::Core, last: &Sample, width: usize) -> Line<'s
     Line::from(spans)
 }
 
+/// A core of a zone, in the room that cores have.
+fn zone_core(zone: &str, core: u16) -> String {
+    let short: String = zone.chars().take(5).collect();
+    format!("{short:<5}{core:<2} ")
+}
+
 #[cfg(test)]
 mod tests {
     use ratatui::{Terminal, backend::TestBackend};
 
     use super::*;
-    use crate::view::sample::Core;
+    use crate::view::sample::{Core, Tenant};
 
     fn sample(at_s: f64) -> Sample {
         let tenant = |name: &str, entitled_percent| Tenant {
@@ -306,7 +337,7 @@ mod tests {
             link_bits_per_second: Some(20_000_000),
             sent_bits_per_second: 19_900_000.0,
             tenants: vec![tenant("system", 0.0), tenant("gold", 60.0), tenant("silver", 40.0)],
-            cores: vec![Core { core: 0, parts }],
+            cores: vec![Core { core: 0, zone: None, parts }],
             ..Sample::default()
         }
     }
@@ -316,13 +347,41 @@ mod tests {
         for (width, height) in [(120, 30), (80, 24), (20, 5), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             let history: Vec<Sample> = (0..5).map(|at| sample(f64::from(at))).collect();
-            terminal.draw(|frame| draw(frame, "three", &history, Question::None)).unwrap();
+            terminal.draw(|frame| draw(frame, "three", &history, Question::None, &Choice::default())).unwrap();
             let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
             assert!(
                 width < 100 || (text.contains("gold") && text.contains("60.0 %") && text.contains("99.5 %")),
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn zones_have_a_panel_and_their_tenants_stand_below_their_names() {
+        let tenant = |zone: &str, name: &str| Tenant {
+            name: name.into(),
+            zone: Some(zone.into()),
+            entitled_percent: 100.0,
+            ..Tenant::default()
+        };
+        let zone = crate::view::sample::Zone {
+            name: "search".into(),
+            state: "running".into(),
+            cores: 2,
+            restarts: 3,
+            last_line: "stands".into(),
+            ..Default::default()
+        };
+        let sample = Sample { tenants: vec![tenant("search", "gold")], zones: vec![zone], ..sample(1.0) };
+        let mut terminal = Terminal::new(TestBackend::new(130, 40)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, "m", std::slice::from_ref(&sample), Question::None, &Choice::default()))
+            .unwrap();
+        let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
+        for word in [" zones ", "search", "running", "stands", "gold"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(text.find("search").unwrap() < text.find("gold").unwrap());
     }
 
     #[test]
@@ -336,12 +395,5 @@ mod tests {
         assert_eq!(answered(Question::End, Leaving::Machine, key(KeyCode::Char('y'))), (Wish::Leave, Question::None));
         let control_c = Some(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
         assert_eq!(answered(Question::None, Leaving::Machine, control_c), (Wish::Leave, Question::None));
-    }
-
-    #[test]
-    fn bars_are_proportional() {
-        assert_eq!(bar(50.0, 4), "██");
-        assert_eq!(bar(-5.0, 4), "");
-        assert_eq!(bar(1000.0, 4), "████");
     }
 }

@@ -1,6 +1,6 @@
 //! Which tenant a frame belongs to, from its addresses alone.
 
-use gyre_config::address::Address;
+use gyre_contract::address::Address;
 
 const ETHERNET_BYTES: usize = 14;
 const TYPE_IPV4: [u8; 2] = [0x08, 0x00];

@@ -26,6 +26,16 @@ impl Clock {
         }
     }
 
+    /// Lets a frame pass if the link is free now.
+    pub fn try_pass(&mut self, bytes: usize) -> bool {
+        let now = Instant::now();
+        let is_free = self.busy_until <= now;
+        if is_free {
+            self.advance(now, bytes);
+        }
+        is_free
+    }
+
     /// Returns when a frame that comes now has left. Pure: the tests need no time.
     fn advance(&mut self, now: Instant, bytes: usize) -> Instant {
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);

@@ -1,6 +1,16 @@
 //! The capabilities of a thread and how calls change them (capabilities(7); Linux: security/commoncap.c).
 //!
-//! Pure: each rule answers the new capabilities, or EPERM and changes nothing.
+//! Pure: each rule answers the new capabilities, or EPERM and changes nothing. The caller stores the answer in the
+//! thread's credentials.
+//!
+//! * [`Capabilities::changed`] is capset, [`Capabilities::users_changed`] and [`Capabilities::file_user_changed`] the
+//!   setuid family.
+//! * [`Capabilities::executed`] is execve. Files have no capabilities of their own here; user 0 stands for all of them
+//!   unless `NO_ROOT` is set.
+//! * [`Capabilities::bounded`], [`Capabilities::secured`] and [`Capabilities::with_ambient`] are calls of prctl.
+//!
+//! Always true: effective is within permitted, and ambient is within permitted and inheritable. A lock among the
+//! secure bits is never taken back.
 
 use super::Users;
 use super::set::{Capability, CapabilitySet};
@@ -86,10 +96,10 @@ impl Capabilities {
     pub const USER: Capabilities =
         Capabilities { effective: CapabilitySet::EMPTY, permitted: CapabilitySet::EMPTY, ..Capabilities::ROOT };
 
-    /// What capset makes of them.
+    /// Returns them after capset.
     ///
     /// # Errors
-    /// EPERM where one is wanted that the thread has not, or may not inherit.
+    /// EPERM if one is wanted that the thread has not, or may not inherit.
     pub fn changed(self, wanted: Wanted) -> Result<Capabilities, Errno> {
         let may_inherit = match self.effective.has(Capability::Setpcap) {
             true => self.bounding,
@@ -110,7 +120,7 @@ impl Capabilities {
         })
     }
 
-    /// What a change of the real, effective and saved user makes of them.
+    /// Returns them after a change of the real, effective and saved user.
     #[must_use]
     pub fn users_changed(mut self, before: Users, after: Users) -> Capabilities {
         if self.secure.contains(SecureBits::NO_SETUID_FIXUP) {
@@ -132,7 +142,7 @@ impl Capabilities {
         self
     }
 
-    /// What a change of the file system user makes of them.
+    /// Returns them after a change of the file system user.
     #[must_use]
     pub fn file_user_changed(mut self, before: u32, after: u32) -> Capabilities {
         if self.secure.contains(SecureBits::NO_SETUID_FIXUP) {
@@ -147,7 +157,7 @@ impl Capabilities {
         self
     }
 
-    /// What execve makes of them. Files have no capabilities of their own here.
+    /// Returns them after execve. Files have no capabilities of their own here.
     #[must_use]
     pub fn executed(self, program: Execution) -> Capabilities {
         let follows_root = !self.secure.contains(SecureBits::NO_ROOT);
@@ -160,7 +170,7 @@ impl Capabilities {
         Capabilities { effective, permitted, ambient, secure: self.secure.difference(SecureBits::KEEP_CAPS), ..self }
     }
 
-    /// Those that count for access(2), which asks for the real user.
+    /// Returns the set that counts for access(2), which asks for the real user.
     #[must_use]
     pub fn of_real_user(self, user: u32) -> CapabilitySet {
         match (self.secure.contains(SecureBits::NO_SETUID_FIXUP), user) {
@@ -179,10 +189,10 @@ impl Capabilities {
         Ok(Capabilities { bounding: self.bounding.without(lost), ..self })
     }
 
-    /// With other secure bits (PR_SET_SECUREBITS).
+    /// Returns them with other secure bits (PR_SET_SECUREBITS).
     ///
     /// # Errors
-    /// EPERM without CAP_SETPCAP, for bits that do not exist, and where a lock forbids it.
+    /// EPERM without CAP_SETPCAP, for bits that do not exist, and if a lock forbids it.
     pub fn secured(self, wanted: u64) -> Result<Capabilities, Errno> {
         let wanted = u32::try_from(wanted).ok().and_then(SecureBits::from_bits).ok_or(Errno::EPERM)?;
         let (now, new) = (self.secure.bits(), wanted.bits());
@@ -194,10 +204,10 @@ impl Capabilities {
         Ok(Capabilities { secure: wanted, ..self })
     }
 
-    /// With PR_SET_KEEPCAPS.
+    /// Returns them with PR_SET_KEEPCAPS.
     ///
     /// # Errors
-    /// EPERM where it is locked.
+    /// EPERM if it is locked.
     pub fn keeping(self, keeps: bool) -> Result<Capabilities, Errno> {
         if self.secure.contains(SecureBits::KEEP_CAPS_LOCKED) {
             return Err(Errno::EPERM);
@@ -207,10 +217,10 @@ impl Capabilities {
         Ok(Capabilities { secure, ..self })
     }
 
-    /// With `more` in the ambient set.
+    /// Returns them with `more` in the ambient set.
     ///
     /// # Errors
-    /// EPERM for what is not permitted and inheritable, and where the secure bits forbid it.
+    /// EPERM for a capability that is not permitted and inheritable, and if the secure bits forbid it.
     pub fn with_ambient(self, more: CapabilitySet) -> Result<Capabilities, Errno> {
         let may = more.is_within(self.permitted.and(self.inheritable));
         if !may || self.secure.contains(SecureBits::NO_AMBIENT_RAISE) {

@@ -1,7 +1,7 @@
-//! Who a thread acts as: users, groups and capabilities (credentials(7), capabilities(7)).
+//! The users, groups and capabilities that a thread acts with (credentials(7), capabilities(7)).
 //!
-//! Each thread has its own, as on Linux: the C library changes those of all threads by a signal. What asks for a process means its
-//! first thread.
+//! Each thread has its own, as on Linux: the C library changes those of all threads by a signal. A request for a
+//! process means its first thread.
 
 mod capabilities;
 mod set;
@@ -17,23 +17,23 @@ use alloc::vec::Vec;
 /// The three users of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Users {
-    /// Who started it.
+    /// The user that started it.
     pub real: u32,
-    /// Who it acts as.
+    /// The user that it acts as.
     pub effective: u32,
-    /// Who it may act as again.
+    /// The user that it may act as again.
     pub saved: u32,
 }
 
 impl Users {
-    /// True if one of them is the superuser.
+    /// Returns whether one of them is the superuser.
     #[must_use]
     pub fn has_root(self) -> bool {
         [self.real, self.effective, self.saved].contains(&0)
     }
 }
 
-/// Who a thread acts as.
+/// The users, groups and capabilities that a thread acts with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// Real user.
@@ -54,7 +54,7 @@ pub struct Credentials {
     pub group_of_files: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// What it may do beyond its user.
+    /// Its rights beyond its user's.
     pub capabilities: Capabilities,
 }
 
@@ -66,7 +66,7 @@ impl Default for Credentials {
 }
 
 impl Credentials {
-    /// Those of a user and a group who have been nobody else.
+    /// Returns the credentials of a user and a group without any other identity.
     #[must_use]
     pub fn of_user(user: u32, group: u32) -> Credentials {
         Credentials {
@@ -83,13 +83,13 @@ impl Credentials {
         }
     }
 
-    /// True if it has this capability and it counts.
+    /// Returns whether it has this capability and it counts.
     #[must_use]
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.effective.has(capability)
     }
 
-    /// Refuses who lacks a capability.
+    /// Refuses a thread without this capability.
     ///
     /// # Errors
     /// EPERM.
@@ -97,7 +97,7 @@ impl Credentials {
         if self.has(capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Its three users.
+    /// Returns its three users.
     #[must_use]
     pub fn users(&self) -> Users {
         Users { real: self.user, effective: self.user_effective, saved: self.user_saved }
@@ -111,7 +111,8 @@ impl Credentials {
         self.capabilities = self.capabilities.users_changed(before, after);
     }
 
-    /// Changes the user that file systems see; answers who it was. Without CAP_SETUID only one of the other three is taken.
+    /// Changes the user that file systems see; returns the one before. Without CAP_SETUID only one of the other three
+    /// is taken.
     pub fn set_user_of_files(&mut self, user: u32) -> u32 {
         let before = self.user_of_files;
         let own = [self.user, self.user_effective, self.user_saved, before];
@@ -132,7 +133,7 @@ impl Credentials {
         before
     }
 
-    /// Becomes who executes a file of this owner and group, where its mode says so (execve(2)).
+    /// Takes the identity of an executed file of this owner and group, if its mode says so (execve(2)).
     pub fn execute(&mut self, identity: Identity, gains_nothing: bool) {
         self.user_effective = identity.user.unwrap_or(self.user_effective);
         self.group_effective = identity.group.unwrap_or(self.group_effective);
@@ -150,7 +151,7 @@ impl Credentials {
 }
 
 impl Credentials {
-    /// True if a program that runs with these must not trust its environment, since `before` started it (AT_SECURE).
+    /// Returns whether a program that runs with these must not trust its environment, since `before` started it (AT_SECURE).
     #[must_use]
     pub fn is_secure_after(&self, before: &Credentials) -> bool {
         let gained = !self.capabilities.permitted.is_within(self.capabilities.ambient);

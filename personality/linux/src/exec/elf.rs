@@ -1,4 +1,18 @@
-//! Reading ELF program headers. The file is an allegation: everything in it is checked before it is used.
+//! Reads ELF program headers (System V ABI, chapters 4 and 5; elf(5)). A file is not believed: everything in it is
+//! checked before it is used.
+//!
+//! Protocol of use: [`headers_place`] checks the file header (64 bytes) and tells where the program headers are; the
+//! caller reads those; [`parse`] makes an [`Image`] of both. Nothing here reads a file or maps memory; [`super::load`]
+//! does.
+//!
+//! An [`Image`] that [`parse`] answers keeps these promises:
+//!
+//! * Its segments rise by address and do not overlap, counted in whole pages.
+//! * Each ends within user memory, has at least as many bytes in memory as in the file, and lies in its page as in the
+//!   file.
+//! * Its interpreter's path has 2 to 4,096 bytes.
+//!
+//! Left out: sections, notes, PT_GNU_STACK (stacks are never executable), and machines other than x86-64.
 
 use crate::Errno;
 use alloc::vec::Vec;
@@ -61,9 +75,9 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES && size_of::<Entry>() 
 /// A part of the file that becomes memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Where it starts, before the bias.
+    /// Its first address, before the bias.
     pub address: u64,
-    /// Where its bytes are in the file.
+    /// The offset of its bytes in the file.
     pub offset: u64,
     /// Bytes from the file.
     pub file_bytes: u64,
@@ -74,36 +88,36 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The page it starts in.
+    /// Returns the page it starts in.
     pub fn first_page(&self) -> u64 {
         self.address & !(PAGE - 1)
     }
 
-    /// The end of its last page.
+    /// Returns the end of its last page.
     pub fn end_page(&self) -> u64 {
         // [`parse`] refuses a segment that ends beyond user memory.
         self.address.saturating_add(self.memory_bytes.saturating_add(PAGE - 1)) & !(PAGE - 1)
     }
 }
 
-/// What a program file says of itself.
+/// The contents of a program file's headers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
     /// True for files that run at any address.
     pub is_relocatable: bool,
-    /// Where to start, before the bias.
+    /// The entry address, before the bias.
     pub entry: u64,
     /// Parts to map, by rising address, without overlap.
     pub segments: Vec<Segment>,
-    /// Where the path of the dynamic linker is in the file: offset and length with NUL.
+    /// The path of the dynamic linker in the file: offset and length with NUL.
     pub interpreter: Option<(u64, u64)>,
-    /// Address of the program headers in memory, before the bias; 0 where they are not mapped.
+    /// Address of the program headers in memory, before the bias; 0 if they are not mapped.
     pub headers_address: u64,
     /// How many there are.
     pub headers_count: u64,
 }
 
-/// Where the program headers are in the file.
+/// The place of the program headers in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadersPlace {
     /// Offset in the file.
@@ -112,10 +126,10 @@ pub struct HeadersPlace {
     pub bytes: usize,
 }
 
-/// Checks the file header and tells where the program headers are.
+/// Checks the file header and returns the place of the program headers.
 ///
 /// # Errors
-/// ENOEXEC for what is no 64-bit x86 program.
+/// ENOEXEC if it is no 64-bit x86 program.
 pub fn headers_place(header: &[u8]) -> Result<HeadersPlace, Errno> {
     let header = parse_header(header)?;
     Ok(HeadersPlace { offset: header.entries_at, bytes: usize::from(header.entry_count) * ENTRY_BYTES })
@@ -136,7 +150,7 @@ fn parse_header(bytes: &[u8]) -> Result<Header, Errno> {
 /// Reads a program from its file header and its program headers.
 ///
 /// # Errors
-/// ENOEXEC; EINVAL where segments would lie outside of user memory.
+/// ENOEXEC; EINVAL if segments would lie outside of user memory.
 pub fn parse(header: &[u8], entries: &[u8]) -> Result<Image, Errno> {
     let header = parse_header(header)?;
     let mut image = Image {
@@ -194,7 +208,7 @@ fn add_segment(image: &mut Image, entry: &Entry) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Checks what depends on all segments.
+/// Checks the rules that concern all segments together.
 fn finish(image: &mut Image, header: &Header) -> Result<(), Errno> {
     if image.segments.is_empty() {
         return Err(Errno::ENOEXEC);

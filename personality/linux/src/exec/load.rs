@@ -5,18 +5,21 @@ use crate::file::Executable;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_address_space::{AddressSpace, MapRequest, MappedFile, Options, PageIndex, Place, Provider, Rights};
+use core::any::Any;
+use gyre_address_space::{
+    AddressSpace, MapRequest, MappedFile, MappedSize, Options, PageIndex, Place, Provider, Rights,
+};
 use gyre_machine::{PAGE_BYTES, USER_END};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// A program in memory.
 pub(super) struct Loaded {
-    /// Where to start: the dynamic linker's entry, or the program's.
+    /// The first address to run: the dynamic linker's entry, or the program's.
     pub(super) start: u64,
     /// The program's own entry (AT_ENTRY).
     pub(super) entry: u64,
-    /// Where the dynamic linker was mapped; 0 without one (AT_BASE).
+    /// The address at which the dynamic linker was mapped; 0 without one (AT_BASE).
     pub(super) linker_base: u64,
     /// Address of the program headers (AT_PHDR).
     pub(super) headers: u64,
@@ -24,7 +27,7 @@ pub(super) struct Loaded {
     pub(super) headers_count: u64,
 }
 
-/// Up to `bytes` from a file's offset, fewer at its end.
+/// Returns up to `bytes` from a file's offset, fewer at its end.
 pub(super) async fn read(file: &Executable, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
@@ -39,7 +42,7 @@ pub(super) async fn read(file: &Executable, offset: u64, bytes: usize) -> Result
     Ok(all)
 }
 
-/// Exactly `bytes`.
+/// Returns exactly `bytes`.
 async fn read_exact(file: &Executable, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
     let all = read(file, offset, bytes).await?;
     match all.len() == bytes {
@@ -56,14 +59,15 @@ async fn read_image(file: &Executable) -> Result<Image, Errno> {
     elf::parse(&header, &entries)
 }
 
-/// Maps a program and, where it asks for one, its dynamic linker; the heap starts behind it.
+/// Maps a program and, if it asks for one, its dynamic linker; the heap starts behind it.
 pub(super) async fn load(thread: &Arc<Thread>, space: &AddressSpace, file: &Executable) -> Result<Loaded, Errno> {
     let image = read_image(file).await?;
     let linker = match image.interpreter {
         None => None,
         Some((offset, bytes)) => Some(open_linker(thread, file, offset, bytes).await?),
     };
-    let bias = map_image(space, file, &image, space.layout().image_base).await?;
+    let wish = space.layout().image_base;
+    let bias = map_image(space, mapped_file(file, file.keep_as_it_is()), &image, wish).await?;
     let end = image.segments.last().map_or(0, Segment::end_page);
     space.set_heap(bias.wrapping_add(end).saturating_add(space.layout().heap_gap_bytes));
     let mut loaded = Loaded {
@@ -78,7 +82,8 @@ pub(super) async fn load(thread: &Arc<Thread>, space: &AddressSpace, file: &Exec
         if image.interpreter.is_some() {
             return Err(Errno::ENOEXEC);
         }
-        let bias = map_image(space, &linker, &image, 0).await?;
+        // It may be written to once it is loaded, as on Linux.
+        let bias = map_image(space, mapped_file(&linker, linker.keep.clone()), &image, 0).await?;
         loaded.linker_base = bias;
         loaded.start = bias.wrapping_add(image.entry);
     }
@@ -97,8 +102,13 @@ async fn open_linker(thread: &Arc<Thread>, file: &Executable, offset: u64, bytes
     files.open_executable(thread, super::CURRENT_DIRECTORY, &path, 0).await
 }
 
+fn mapped_file(file: &Executable, keep: Option<Arc<dyn Any + Send + Sync>>) -> Arc<MappedFile> {
+    let (node, size_bytes) = (file.attributes.node, file.attributes.size_bytes);
+    MappedFile::new(file.client, node, MappedSize::new(size_bytes), file.path.clone(), file.passage, keep)
+}
+
 /// Maps all segments; answers what to add to the file's addresses. `wish` is where a relocatable image goes, 0 for anywhere.
-async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish: u64) -> Result<u64, Errno> {
+async fn map_image(space: &AddressSpace, mapped: Arc<MappedFile>, image: &Image, wish: u64) -> Result<u64, Errno> {
     let first = image.segments.first().map_or(0, Segment::first_page);
     let end = image.segments.last().map_or(0, Segment::end_page);
     let place = match image.is_relocatable {
@@ -110,14 +120,6 @@ async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish:
         .map(request(place, end.saturating_sub(first), Rights::empty(), Provider::Anonymous, PageIndex::FIRST))
         .await?;
     let bias = start.wrapping_sub(first);
-    let mapped = MappedFile::new(
-        file.client,
-        file.attributes.node,
-        file.attributes.size_bytes,
-        file.path.clone(),
-        file.passage,
-        file.keep.clone(),
-    );
     for segment in &image.segments {
         map_segment(space, &mapped, segment, bias).await?;
     }
@@ -125,7 +127,7 @@ async fn map_image(space: &AddressSpace, file: &Executable, image: &Image, wish:
     Ok(bias)
 }
 
-/// Gives back what was reserved between segments.
+/// Gives back the reserved ranges between segments.
 async fn drop_gaps(space: &AddressSpace, image: &Image, bias: u64) -> Result<(), Errno> {
     for pair in image.segments.windows(2) {
         if let [lower, upper] = pair

@@ -1,7 +1,16 @@
 //! Starting programs: ELF files, scripts, the initial stack.
 //!
-//! The new memory is built beside the old one; only when nothing can fail any more do the other threads end and the new
-//! memory takes the old one's place. A program that cannot be started leaves its caller as it was.
+//! The new memory is built beside the old one; only when nothing can fail any more do the other threads end and the
+//! new memory takes the old one's place. A program that cannot be started leaves its caller as it was.
+//!
+//! * `prepare` opens the file, follows `#!` lines (`script`), maps the segments and the interpreter (`load`), and
+//!   builds the stack (`stack`). All may fail.
+//! * `replace_program` then ends the other threads, which may still fail if this one is killed. From there on nothing
+//!   fails.
+//! * `reset` drops the state that a program does not inherit (execve(2)): handlers, timers, the robust list.
+//!
+//! Bounds: a string has at most 128 KiB, there are at most 65,536, all together take at most a quarter of the stack's
+//! limit. The old memory is left in the name of the process, after the new program has its registers.
 
 pub mod elf;
 mod load;
@@ -11,6 +20,7 @@ pub mod vdso;
 
 use crate::credentials::Identity;
 use crate::file::Executable;
+use crate::file::pace::Pace;
 use crate::process::Program;
 use crate::run::Running;
 use crate::task::prctl::set_comm;
@@ -28,12 +38,12 @@ pub const CURRENT_DIRECTORY: i32 = raw::AT_FDCWD;
 const STRING_BYTES_MAX: usize = 32 * 4096;
 /// Most arguments or environment strings.
 const STRINGS_MAX: usize = 1 << 16;
-/// Most bytes of both together, where the stack's limit allows it (a quarter of it).
+/// Most bytes of both together, if the stack's limit allows it (a quarter of it).
 const STRINGS_BYTES_MAX: u64 = 2 << 20;
 /// Interrupts on, and the bit that is always 1.
 const FLAGS_AT_START: u64 = 0x202;
 
-/// What execve is asked for.
+/// The arguments of execve.
 pub struct Request {
     /// Directory of a relative path.
     pub directory: i32,
@@ -135,6 +145,7 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     let gains_nothing = process.no_new_privileges.load(Ordering::Relaxed);
     thread.change_credentials(|who| who.execute(prepared.identity, gains_nothing));
     reset(thread, &prepared);
+    process.timers.end().await;
     running.context.reset_extended();
     running.context.registers = prepared.registers;
     process.stop_borrowing();
@@ -142,14 +153,14 @@ pub async fn replace_program(thread: &Arc<Thread>, running: &mut Running, reques
     Ok(())
 }
 
-/// What a new program does not inherit.
+/// Resets the state that a new program does not inherit.
 fn reset(thread: &Thread, prepared: &Prepared) {
     let process = thread.process();
     process.signals.lock().actions.reset_for_new_program();
     thread.signals.lock().stack = Default::default();
     thread.clear_at_end.store(0, Ordering::Release);
     thread.robust_list.store(0, Ordering::Release);
-    process.timers.stop();
+    thread.dispatch.clear();
     process.dumpable.store(1, Ordering::Relaxed);
     set_comm(thread, &prepared.name);
     process.tenant().tree.lock().note_executed(process.id());
@@ -162,8 +173,12 @@ async fn end_other_threads(thread: &Arc<Thread>) -> Result<(), Errno> {
         let threads = process.threads.lock();
         threads.iter().filter(|other| !Arc::ptr_eq(other, thread)).cloned().collect()
     };
-    others().iter().for_each(|other| other.kill());
-    process.threads_changed.until(|| others().is_empty().then_some(())).await;
+    let mut pace = Pace::new();
+    for other in others() {
+        other.kill();
+        pace.step().await;
+    }
+    process.threads_changed.until(|| (process.threads.lock().len() <= 1).then_some(())).await;
     if thread.is_dying() {
         return Err(Errno::EINTR);
     }
@@ -183,13 +198,13 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     let identity = identity_of(thread, &first);
     let given_path = request.path.clone();
     let started = script::resolve(thread, first, request).await?;
-    let flush = thread.tenant().host().flush();
-    let space = AddressSpace::new(flush, process.limits().of_memory(), process.activity())?;
-    let loaded = load::load(thread, &space, &started.file).await?;
-    let vdso = thread.tenant().vdso.map(&space).await?;
+    let flush = thread.tenant().kernel().flush();
     let before = thread.credentials();
     let mut credentials = before.clone();
     credentials.execute(identity, process.no_new_privileges.load(Ordering::Relaxed));
+    let space = AddressSpace::new(flush, process.limits().of_memory(&credentials), process.activity())?;
+    let loaded = load::load(thread, &space, &started.file).await?;
+    let vdso = thread.tenant().vdso.map(&space).await?;
     let start = stack::Start {
         arguments: &started.arguments,
         environment: &started.environment,
@@ -215,7 +230,7 @@ async fn prepare(thread: &Arc<Thread>, request: Request, extended_bytes: usize) 
     })
 }
 
-/// Set-user-id and set-group-id bits, unless the process gave up new privileges.
+/// Returns the identity by set-user-id and set-group-id bits, unless the process gave up new privileges.
 fn identity_of(thread: &Thread, file: &Executable) -> Identity {
     let attributes = &file.attributes;
     if thread.process().no_new_privileges.load(Ordering::Relaxed) {

@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 4;
 /// Bytes of the first line that count (BINPRM_BUF_SIZE).
 const LINE_BYTES_MAX: usize = 256;
 
-/// The program file to load, and what to tell it.
+/// The program file to load, with its arguments and environment.
 pub(super) struct Started {
     pub(super) file: Executable,
     pub(super) arguments: Vec<Vec<u8>>,
@@ -43,7 +43,7 @@ pub(super) async fn resolve(thread: &Arc<Thread>, first: Executable, request: Re
     Err(Errno::ELOOP)
 }
 
-/// Interpreter and optional argument of a first line.
+/// Returns interpreter and optional argument of a first line.
 fn parse(head: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>), Errno> {
     let line = head.get(2..).unwrap_or_default();
     let end = line.iter().position(|byte| *byte == b'\n' || *byte == 0);

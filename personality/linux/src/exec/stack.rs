@@ -12,17 +12,17 @@ use zerocopy::IntoBytes;
 /// Bytes mapped at first; the rest comes by growth.
 const FIRST_BYTES: u64 = 33 * PAGE_BYTES as u64;
 
-/// What the new program is told.
+/// The values that the new program finds on its stack.
 pub(super) struct Start<'a> {
     pub(super) arguments: &'a [Vec<u8>],
     pub(super) environment: &'a [Vec<u8>],
     /// The path given to execve (AT_EXECFN).
     pub(super) path: &'a [u8],
     pub(super) loaded: &'a Loaded,
-    /// Where the vDSO begins (AT_SYSINFO_EHDR).
+    /// The address of the vDSO (AT_SYSINFO_EHDR).
     pub(super) vdso: u64,
     pub(super) credentials: &'a Credentials,
-    /// True where privileges grew (AT_SECURE).
+    /// True if privileges grew (AT_SECURE).
     pub(super) is_secure: bool,
     /// Least size of a signal stack (AT_MINSIGSTKSZ).
     pub(super) frame_bytes_min: u64,
@@ -112,7 +112,7 @@ fn auxiliary(start: &Start<'_>, path: u64, platform: u64, random: u64) -> Vec<u6
         .collect()
 }
 
-/// What CPUID leaf 1 says in edx (AT_HWCAP).
+/// Returns CPUID leaf 1, edx (AT_HWCAP).
 fn processor_features() -> u64 {
     u64::from(core::arch::x86_64::__cpuid(1).edx)
 }
@@ -144,7 +144,7 @@ impl Area {
         self.push(string)
     }
 
-    /// The last one highest, as programs expect their arguments in one rising row.
+    /// Pushes strings, the last one highest, as programs expect their arguments in one rising row.
     fn push_strings(&mut self, strings: &[Vec<u8>]) -> Vec<u64> {
         let mut places: Vec<u64> = strings.iter().rev().map(|string| self.push_string(string)).collect();
         places.reverse();

@@ -8,7 +8,8 @@ use gyre_object::Page;
 use gyre_vdso::ClockData;
 use zerocopy::IntoBytes;
 
-/// A tenant's copy, shared by its programs: a page of code and one of data. Nobody can be given the right to write them.
+/// A tenant's copy, shared by its programs: a page of code and one of data. No program can get the right to write
+/// them.
 pub struct Vdso(Arc<SharedMemory>);
 
 impl Vdso {
@@ -17,14 +18,14 @@ impl Vdso {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn new() -> Result<Vdso, OutOfMemory> {
-        let (code, data) = (Page::zeroed()?, Page::zeroed()?);
+        let (code, data) = (Page::fixed()?, Page::zeroed()?);
         data.write(0, ClockData::new(clock_scale()).as_bytes());
         code.write(0, gyre_vdso::image());
         Ok(Vdso(Arc::new(SharedMemory::of_pages([code, data]))))
     }
 
-    /// Maps it and answers where the image begins (AT_SYSINFO_EHDR). One mapping for both pages: a program has few, and each makes
-    /// looking for the others dearer.
+    /// Maps it and returns the address of the image (AT_SYSINFO_EHDR). One mapping holds both pages: a program has
+    /// few mappings, and each one slows the search for the others.
     ///
     /// # Errors
     /// ENOMEM.

@@ -14,12 +14,12 @@ pub struct AsyncLock<T> {
 }
 
 impl<T: Copy> AsyncLock<T> {
-    /// An open lock.
+    /// Makes an open lock.
     pub const fn new(value: T) -> AsyncLock<T> {
         AsyncLock { held: AtomicBool::new(false), free: WaitQueue::new(), value: ObjectLock::new(value) }
     }
 
-    /// Waits until nobody holds it. Dropping the answer, also in a killed task, frees it.
+    /// Waits until it is free and holds it. Dropping the answer, also in a killed task, frees it.
     pub async fn hold(&self) -> Held<'_, T> {
         loop {
             if !self.held.swap(true, Ordering::Acquire) {
@@ -33,12 +33,12 @@ impl<T: Copy> AsyncLock<T> {
         }
     }
 
-    /// Holds it where nobody does.
+    /// Holds it if it is free.
     pub fn try_hold(&self) -> Option<Held<'_, T>> {
         (!self.held.swap(true, Ordering::Acquire)).then(|| Held { lock: self })
     }
 
-    /// The value, whoever holds the lock.
+    /// Returns the value, also while the lock is held.
     pub fn peek(&self) -> T {
         *self.value.lock()
     }
@@ -50,7 +50,7 @@ pub struct Held<'a, T: Copy> {
 }
 
 impl<T: Copy> Held<'_, T> {
-    /// The value.
+    /// Returns the value.
     pub fn get(&self) -> T {
         *self.lock.value.lock()
     }
@@ -62,7 +62,7 @@ impl<T: Copy> Held<'_, T> {
 }
 
 impl Held<'_, u64> {
-    /// Moves a file's position on by what a call has moved, at most to the last one that there is.
+    /// Moves a file's position on by the bytes that a call has moved, at most to the last position.
     pub fn advance(&self, bytes: usize) {
         let mut at = self.lock.value.lock();
         *at = at.saturating_add(bytes as u64).min(Position::LAST.get());

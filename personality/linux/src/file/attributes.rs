@@ -1,11 +1,11 @@
 //! `struct stat` and `struct statx` from a node's attributes (stat(2), statx(2)).
 
+use super::buffer::half;
 use super::mount::Place;
-use super::transfer::half;
 use gyre_interface::files::{Attributes, NodeId, NodeKind};
 use linux_raw_sys::general as raw;
 
-/// The kind in the upper bits of `st_mode`.
+/// Returns the kind in the upper bits of `st_mode`.
 pub fn mode_kind(kind: NodeKind) -> u32 {
     match kind {
         NodeKind::File => raw::S_IFREG,
@@ -18,7 +18,7 @@ pub fn mode_kind(kind: NodeKind) -> u32 {
     }
 }
 
-/// The kind that `mknod` wants.
+/// Returns the kind that `mknod` wants.
 pub fn kind_of_mode(mode: u32) -> Option<NodeKind> {
     match mode & raw::S_IFMT {
         0 | raw::S_IFREG => Some(NodeKind::File),
@@ -31,7 +31,7 @@ pub fn kind_of_mode(mode: u32) -> Option<NodeKind> {
     }
 }
 
-/// Attributes of things without a node.
+/// Returns attributes of things without a node.
 pub fn nameless(kind: NodeKind, mode: u16) -> Attributes {
     let now = gyre_machine::wall_clock_ns();
     Attributes {
@@ -51,7 +51,7 @@ pub fn nameless(kind: NodeKind, mode: u16) -> Attributes {
     }
 }
 
-/// The device number of a mount: major 0, as Linux gives to file systems without a device.
+/// Returns the device number of a mount: major 0, as Linux gives to file systems without a device.
 pub fn device_of(place: Option<&Place>) -> u64 {
     place.map_or(15, |place| u64::from(place.mount.id))
 }
@@ -106,7 +106,7 @@ pub fn statx_bytes(device: u64, attributes: &Attributes, is_mount_root: bool) ->
     out
 }
 
-/// Says in a `struct statx` what O_DIRECT wants of addresses and offsets, bytes (STATX_DIOALIGN).
+/// Writes the alignment that O_DIRECT needs of addresses and offsets, bytes, into a `struct statx` (STATX_DIOALIGN).
 pub fn add_direct_alignment(out: &mut [u8; 256], bytes: u32) {
     let mask = half(out, 0) | raw::STATX_DIOALIGN;
     write(out, 0, &mask.to_le_bytes());
@@ -120,17 +120,17 @@ fn write(out: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// The major part of a device number (makedev(3)).
+/// Returns the major part of a device number (makedev(3)).
 pub fn major(device: u64) -> u32 {
     ((device >> 8 & 0xfff) | (device >> 32 & !0xfff)) as u32
 }
 
-/// The minor part of a device number.
+/// Returns the minor part of a device number.
 pub fn minor(device: u64) -> u32 {
     ((device & 0xff) | (device >> 12 & !0xff)) as u32
 }
 
-/// A device number.
+/// Returns a device number.
 pub const fn device_number(major: u32, minor: u32) -> u64 {
     let (major, minor) = (major as u64, minor as u64);
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32

@@ -1,15 +1,28 @@
-//! What a process holds of files, as the rest of the personality sees it.
+//! The files of a process, as the rest of the personality sees them.
+//!
+//! A [`FileContext`] joins a table of descriptors (shared by CLONE_FILES), root, current directory and mask (shared
+//! by CLONE_FS), and the tenant's files. Threads hold it by reference; clone, unshare and execve replace it.
+//!
+//! Protocol of use: [`FileContext::walk`] leads a path to a node, [`FileContext::find`] also takes a descriptor with
+//! AT_EMPTY_PATH, [`FileContext::open_executable`] and [`FileContext::mapping`] are for execve and mmap. A node may
+//! go between the walk and its use: callers wrap both into [`retry_stale`].
+//!
+//! The end of a process calls [`FileContext::ended`], which gives up locks and closes all descriptors in pieces, so
+//! that no core is held long. Left out: the calls themselves ([`super::calls`]) and the kinds of open objects
+//! ([`super::object`]).
 
+use super::contents::Used;
 use super::descriptors::{Abandoned, DescriptorTable};
 use super::mount::Place;
 use super::object::Object;
 use super::open_file::{Location, OpenFile};
 use super::pace::Pace;
 use super::permission::{Asker, EXECUTE};
+use super::proc::Caller;
 use super::remains::Remain;
 use super::tenant_files::TenantFiles;
 use super::terminal::TerminalSide;
-use super::walk::{Found, LastLink, Start, Walked, Walker, settled};
+use super::walk::{Found, LastLink, Start, Walked, Walker, retry_stale};
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,10 +41,19 @@ pub struct Executable {
     pub attributes: Attributes,
     /// Its path as the tenant sees it, for /proc and scripts.
     pub path: Vec<u8>,
-    /// Who counts what mappings move, where somebody does.
+    /// The counter of bytes that mappings move, if there is one.
     pub passage: Option<io_stream::Client>,
     /// Keeps the file open.
     pub keep: Option<Arc<dyn Any + Send + Sync>>,
+    /// Nobody writes to it while this lives.
+    pub run: Arc<Used>,
+}
+
+impl Executable {
+    /// Keeps the file open, and as it is.
+    pub fn keep_as_it_is(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new((self.keep.clone(), self.run.clone())))
+    }
 }
 
 /// A file as a memory mapping needs it.
@@ -40,13 +62,13 @@ pub struct FileMapping {
     pub client: files::Client,
     /// The file.
     pub node: NodeId,
-    /// True where the descriptor may be read (needed for every mapping).
+    /// True if the descriptor may be read (needed for every mapping).
     pub readable: bool,
-    /// True where the descriptor may be written (needed for shared writable mappings).
+    /// True if the descriptor may be written (needed for shared writable mappings).
     pub writable: bool,
     /// Its path, for /proc/PID/maps.
     pub path: Vec<u8>,
-    /// Who counts what mappings move, where somebody does.
+    /// The counter of bytes that mappings move, if there is one.
     pub passage: Option<io_stream::Client>,
     /// Keeps the file open while it is mapped.
     pub keep: Option<Arc<dyn Any + Send + Sync>>,
@@ -76,7 +98,7 @@ pub struct FileContext {
 }
 
 impl FileContext {
-    /// The context of a tenant's first process: root and current directory at the tenant's root, the console as
+    /// Returns the context of a tenant's first process: root and current directory at the tenant's root, the console as
     /// descriptors 0, 1 and 2.
     ///
     /// # Errors
@@ -91,7 +113,7 @@ impl FileContext {
         Ok(context)
     }
 
-    /// The same without descriptors, for `gyre exec`.
+    /// Makes it without descriptors, for `gyre exec`.
     ///
     /// # Errors
     /// ENOENT without a root.
@@ -110,26 +132,26 @@ impl FileContext {
         }))
     }
 
-    /// The tenant's files.
+    /// Returns the tenant's files.
     pub fn tenant(&self) -> &Arc<TenantFiles> {
         &self.tenant
     }
 
-    /// The descriptors.
+    /// Returns the descriptors.
     pub fn table(&self) -> &DescriptorTable {
         &self.table
     }
 
-    /// The context of a new process, by clone's flags (CLONE_FILES, CLONE_FS share; otherwise copies).
+    /// Returns the context of a new process, by clone's flags (CLONE_FILES, CLONE_FS share; otherwise copies).
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn duplicate(self: &Arc<Self>, clone_flags: u64) -> Result<Arc<FileContext>, Errno> {
+    pub async fn duplicate(self: &Arc<Self>, clone_flags: u64) -> Result<Arc<FileContext>, Errno> {
         let table = if clone_flags & u64::from(raw::CLONE_FILES) != 0 {
             self.table.join();
             self.table.clone()
         } else {
-            Arc::new(self.table.copy())
+            Arc::new(self.table.copy().await)
         };
         let directories = if clone_flags & u64::from(raw::CLONE_FS) != 0 {
             self.directories.clone()
@@ -148,15 +170,17 @@ impl FileContext {
         }))
     }
 
-    /// What execve does: ends sharing of descriptors, closes those marked close-on-exec. The caller installs the answer in the process.
+    /// Makes the context after execve: the sharing of descriptors ends, those marked close-on-exec are closed. The
+    /// caller installs the answer in the process.
     ///
     /// # Errors
     /// ENOMEM.
     pub async fn executed(self: &Arc<Self>) -> Result<Arc<FileContext>, Errno> {
-        let table = Arc::new(self.table.copy());
-        let mut pace = Pace::new();
-        for file in table.remove_for_exec() {
+        let table = Arc::new(self.table.copy().await);
+        let (mut pace, mut at) = (Pace::new(), 0);
+        while let Some((next, file)) = table.remove_for_exec(at) {
             drop(file);
+            at = next;
             pace.step().await;
         }
         Ok(Arc::new(FileContext {
@@ -168,10 +192,14 @@ impl FileContext {
         }))
     }
 
-    /// What the end of a process does: gives up its locks and closes all descriptors, if nobody shares them. A zombie holds
+    /// Gives up the locks of a process that ends and closes all descriptors that are not shared. A zombie holds
     /// nothing open.
     pub async fn ended(self: Arc<Self>) {
         let mut pace = Pace::new();
+        while self.tenant.locks.release_piece(self.lock_owner.load(Ordering::Acquire)) {
+            pace.step().await;
+        }
+        self.lock_owner.store(0, Ordering::Release);
         for file in self.leave() {
             file.release().await;
             pace.step().await;
@@ -179,14 +207,10 @@ impl FileContext {
     }
 
     fn leave(&self) -> Abandoned {
-        if self.left.swap(true, Ordering::AcqRel) {
-            return Abandoned::default();
+        match self.left.swap(true, Ordering::AcqRel) {
+            true => Abandoned::default(),
+            false => self.table.leave(),
         }
-        let owner = self.lock_owner.load(Ordering::Acquire);
-        if owner != 0 {
-            self.tenant.locks.release_process(owner);
-        }
-        self.table.leave()
     }
 
     /// Notes that this process takes POSIX locks.
@@ -194,7 +218,7 @@ impl FileContext {
         self.lock_owner.store(process, Ordering::Release);
     }
 
-    /// The file mode creation mask.
+    /// Returns the file mode creation mask.
     pub fn mask(&self) -> u32 {
         self.directories.mask.load(Ordering::Acquire)
     }
@@ -204,12 +228,12 @@ impl FileContext {
         self.directories.mask.swap(mask & 0o777, Ordering::AcqRel)
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     pub fn root(&self) -> Place {
         self.directories.state.lock().root.clone()
     }
 
-    /// The current directory.
+    /// Returns the current directory.
     pub fn current(&self) -> Start {
         self.directories.state.lock().current.clone()
     }
@@ -248,11 +272,11 @@ impl FileContext {
         last: LastLink,
     ) -> Result<Walked, Errno> {
         let start = self.start(directory, path)?;
-        let mut walker = Walker::new(&self.tenant.mounts, self.root(), asker, thread.process().id());
+        let mut walker = Walker::new(&self.tenant.mounts, self.root(), asker, Some(Caller::of(thread)));
         walker.walk(&start, path, last).await
     }
 
-    /// Where a path begins.
+    /// Returns the directory in which a path begins.
     fn start(&self, directory: i32, path: &[u8]) -> Result<Start, Errno> {
         if directory == raw::AT_FDCWD || path.first() == Some(&b'/') {
             return Ok(self.current());
@@ -266,7 +290,7 @@ impl FileContext {
         }
     }
 
-    /// The directory where a path begins; `None` for what is no open directory.
+    /// Returns the directory in which a path begins; `None` if the descriptor is no open directory.
     pub(super) fn near_start(&self, directory: i32, path: &[u8]) -> Option<Place> {
         if path.first() == Some(&b'/') {
             return Some(self.root());
@@ -278,7 +302,7 @@ impl FileContext {
         file.place().filter(|_| matches!(file.object(), Object::Directory)).cloned()
     }
 
-    /// The path of that directory as the process sees it.
+    /// Returns the path of that directory as the process sees it.
     pub(super) fn near_path(&self, directory: i32) -> Option<Vec<u8>> {
         if directory == raw::AT_FDCWD {
             return Some(self.directories.state.lock().current.path.clone());
@@ -286,10 +310,10 @@ impl FileContext {
         Some(self.table.get(directory).ok()?.path().to_vec())
     }
 
-    /// What a path leads to, or with AT_EMPTY_PATH and an empty path what the descriptor is.
+    /// Returns the target of a path, or the object of the descriptor with AT_EMPTY_PATH and an empty path.
     ///
     /// # Errors
-    /// As [`FileContext::walk`]; ENOENT where nothing is there.
+    /// As [`FileContext::walk`]; ENOENT if nothing is there.
     pub async fn find(&self, thread: &Thread, directory: i32, path: &[u8], flags: u32) -> Result<Target, Errno> {
         if path.is_empty() && flags & raw::AT_EMPTY_PATH != 0 {
             if directory == raw::AT_FDCWD {
@@ -307,10 +331,12 @@ impl FileContext {
         }
     }
 
-    /// Opens a program for execve: `directory` as in openat, `flags` of execveat (AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW).
+    /// Opens a program for execve: `directory` as in openat, `flags` of execveat (AT_EMPTY_PATH,
+    /// AT_SYMLINK_NOFOLLOW).
     ///
     /// # Errors
-    /// Those of execve: ENOENT, EACCES for what is no regular file or not executable, ELOOP for a link that may not be followed.
+    /// Those of execve: ENOENT, EACCES if it is no regular file or not executable, ELOOP for a link that may not be
+    /// followed.
     pub async fn open_executable(
         &self,
         thread: &Thread,
@@ -318,7 +344,7 @@ impl FileContext {
         path: &[u8],
         flags: u32,
     ) -> Result<Executable, Errno> {
-        settled(|| self.try_executable(thread, directory, path, flags)).await
+        retry_stale(|| self.try_executable(thread, directory, path, flags)).await
     }
 
     async fn try_executable(
@@ -340,18 +366,19 @@ impl FileContext {
         }
         Asker::of(thread).check(&found.attributes, EXECUTE)?;
         let client = found.place.system().client().ok_or(Errno::EACCES)?;
+        let run = Arc::new(self.tenant.contents.run(&found.place)?);
         let attributes = found.open().await?;
         let path = found.path.clone();
         let location = Location { place: found.place, path: found.path };
         let file = OpenFile::new(&self.tenant, Object::Regular, raw::O_RDONLY, Some(location))?;
         let passage = self.tenant.passage.gate().copied();
-        Ok(Executable { client, attributes, path, passage, keep: Some(file) })
+        Ok(Executable { client, attributes, path, passage, keep: Some(file), run })
     }
 
-    /// The file behind a descriptor, for mmap.
+    /// Returns the file behind a descriptor, for mmap.
     ///
     /// # Errors
-    /// EBADF; EACCES where it is not open for reading; ENODEV for what cannot be mapped.
+    /// EBADF; EACCES if it is not open for reading; ENODEV if it cannot be mapped.
     pub fn mapping(&self, descriptor: i32) -> Result<FileMapping, Errno> {
         let file = self.table.get(descriptor)?;
         if file.is_path_only() {
@@ -376,16 +403,18 @@ impl FileContext {
 
 impl Drop for FileContext {
     fn drop(&mut self) {
-        if !self.left.swap(true, Ordering::AcqRel) {
-            let files = self.table.leave();
-            if !files.is_empty() {
-                self.tenant.leave_behind(Remain::Descriptors(files));
-            }
+        let owner = self.lock_owner.load(Ordering::Acquire);
+        if owner != 0 {
+            self.tenant.leave_behind(Remain::Locks(owner));
+        }
+        let files = self.leave();
+        if !files.is_empty() {
+            self.tenant.leave_behind(Remain::Descriptors(files));
         }
     }
 }
 
-/// What a path or descriptor names.
+/// The target of a path or descriptor.
 pub enum Target {
     /// A node of a file system.
     Node(Found),
@@ -394,7 +423,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// What an open file is.
+    /// Returns the target that an open file stands for.
     ///
     /// # Errors
     /// Those of the file system.
@@ -406,10 +435,10 @@ impl Target {
         Ok(Target::Node(Found { place, attributes, path: file.path().to_vec() }))
     }
 
-    /// The node.
+    /// Returns the node.
     ///
     /// # Errors
-    /// `otherwise` where it has none.
+    /// `otherwise` if it has none.
     pub fn node(self, otherwise: Errno) -> Result<Found, Errno> {
         match self {
             Target::Node(found) => Ok(found),

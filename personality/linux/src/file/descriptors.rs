@@ -1,24 +1,36 @@
 //! Descriptors of a process: small numbers for open files.
+//!
+//! The table is shared by contexts of CLONE_FILES, which count themselves ([`DescriptorTable::join`],
+//! [`DescriptorTable::leave`]). A new descriptor is the lowest free one (open(2)); its bound is the process's
+//! RLIMIT_NOFILE. Files that leave the table are answered to the caller, which drops them without the table's lock,
+//! many of them in pieces ([`Abandoned`]).
+//!
+//! * Every function takes the lock once and never waits. [`DescriptorTable::remove_if`] decides under the lock, so
+//!   that a call at once never closes a file that must wait.
+//! * A table of many descriptors is copied, marked and given up in pieces ([`super::slots`], [`super::remains`]). While
+//!   it is copied, others may change what was not reached yet.
 
 use super::open_file::OpenFile;
+use super::pace::Pace;
+use super::slots::{Chunk, Slot, Slots};
 use crate::Errno;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_object::ObjectLock;
 
-/// Descriptors of a process, whatever its limit says (Linux: nr_open).
+/// Most descriptors of a process, under any limit (Linux: nr_open).
 pub const DESCRIPTORS_MAX: usize = 1 << 20;
 
-#[derive(Clone)]
-struct Slot {
-    file: Arc<OpenFile>,
-    close_on_exec: bool,
-}
+/// Chunks of a table that are copied under one lock.
+const CHUNKS_AT_ONCE: usize = 1;
+/// Descriptors that are marked or looked at under one lock.
+const DESCRIPTORS_AT_ONCE: usize = 1024;
 
 /// A table of descriptors, shared by threads and CLONE_FILES.
 pub struct DescriptorTable {
-    slots: ObjectLock<Vec<Option<Slot>>>,
+    slots: ObjectLock<Slots>,
     /// Contexts that use it; the last to leave closes everything.
     users: AtomicUsize,
 }
@@ -29,12 +41,12 @@ impl Default for DescriptorTable {
     }
 }
 
-/// Descriptors that nobody uses any more, to be closed one by one.
+/// Descriptors out of use, to be closed one by one.
 #[derive(Default)]
-pub struct Abandoned(Vec<Option<Slot>>);
+pub struct Abandoned(Vec<Option<Box<Chunk>>>);
 
 impl Abandoned {
-    /// True where nothing is left.
+    /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -44,10 +56,11 @@ impl Iterator for Abandoned {
     type Item = Arc<OpenFile>;
 
     fn next(&mut self) -> Option<Arc<OpenFile>> {
-        while let Some(slot) = self.0.pop() {
-            if let Some(slot) = slot {
+        while let Some(chunk) = self.0.last_mut() {
+            if let Some(slot) = chunk.as_mut().and_then(|chunk| chunk.pop()) {
                 return Some(slot.file);
             }
+            self.0.pop();
         }
         None
     }
@@ -58,16 +71,22 @@ fn index_of(descriptor: i32) -> Result<usize, Errno> {
 }
 
 impl DescriptorTable {
-    /// The open file of a descriptor.
+    /// Returns the open file of a descriptor.
     ///
     /// # Errors
     /// EBADF.
     pub fn get(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
         let index = index_of(descriptor)?;
-        match self.slots.lock().get(index) {
-            Some(Some(slot)) => Ok(slot.file.clone()),
-            _ => Err(Errno::EBADF),
-        }
+        self.slots.lock().get(index).map(|slot| slot.file.clone()).ok_or(Errno::EBADF)
+    }
+
+    /// Looks whether a number below `limit` is free.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn check_room(&self, limit: u64) -> Result<(), Errno> {
+        let limit = usize::try_from(limit).unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+        if self.slots.lock().free_from(0) < limit { Ok(()) } else { Err(Errno::EMFILE) }
     }
 
     /// Gives an open file the lowest free number from `lowest` on and below `limit`.
@@ -77,23 +96,17 @@ impl DescriptorTable {
     pub fn install(&self, file: Arc<OpenFile>, close_on_exec: bool, lowest: usize, limit: u64) -> Result<i32, Errno> {
         let limit = usize::try_from(limit).unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
         let mut slots = self.slots.lock();
-        let free = slots.iter().skip(lowest).position(Option::is_none);
-        let index = free.map_or(slots.len().max(lowest), |offset| lowest.saturating_add(offset));
+        let index = slots.free_from(lowest);
         if index >= limit {
             // The file is dropped by the caller's frame, after this lock.
             drop(slots);
             return Err(Errno::EMFILE);
         }
-        if index >= slots.len() {
-            slots.resize(index.saturating_add(1), None);
-        }
-        if let Some(slot) = slots.get_mut(index) {
-            *slot = Some(Slot { file, close_on_exec });
-        }
+        slots.put(index, Slot { file, close_on_exec });
         i32::try_from(index).map_err(|_| Errno::EMFILE)
     }
 
-    /// Gives an open file a certain number; answers what had it before.
+    /// Gives an open file a certain number; returns the file that had it before.
     ///
     /// # Errors
     /// EBADF beyond `limit`.
@@ -108,12 +121,7 @@ impl DescriptorTable {
         if index as u64 >= limit || index >= DESCRIPTORS_MAX {
             return Err(Errno::EBADF);
         }
-        let mut slots = self.slots.lock();
-        if index >= slots.len() {
-            slots.resize(index.saturating_add(1), None);
-        }
-        let slot = slots.get_mut(index).ok_or(Errno::EBADF)?;
-        let before = slot.replace(Slot { file, close_on_exec });
+        let before = self.slots.lock().put(index, Slot { file, close_on_exec });
         Ok(before.map(|slot| slot.file))
     }
 
@@ -123,48 +131,50 @@ impl DescriptorTable {
     /// EBADF.
     pub fn remove(&self, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
         let index = index_of(descriptor)?;
-        let mut slots = self.slots.lock();
-        let slot = slots.get_mut(index).and_then(Option::take);
+        let slot = self.slots.lock().take(index);
         slot.map(|slot| slot.file).ok_or(Errno::EBADF)
     }
 
-    /// Takes a descriptor out of the table where `may` says so; `None`, and nothing done, where it is not there or may not.
+    /// Takes a descriptor out of the table if `may` allows it; else, or if it is not there, `None`.
     pub fn remove_if(&self, descriptor: i32, may: impl FnOnce(&OpenFile) -> bool) -> Option<Arc<OpenFile>> {
         let index = index_of(descriptor).ok()?;
         let mut slots = self.slots.lock();
-        let slot = slots.get_mut(index)?;
-        slot.take_if(|slot| may(&slot.file)).map(|slot| slot.file)
+        let may_go = slots.get(index).is_some_and(|slot| may(&slot.file));
+        may_go.then(|| slots.take(index))?.map(|slot| slot.file)
     }
 
     /// Takes the lowest descriptor from `first` to `last` out of the table, and answers it with its file.
     pub fn remove_first(&self, first: u32, last: u32) -> Option<(u32, Arc<OpenFile>)> {
         let mut slots = self.slots.lock();
-        let end = slots.len().min((last as usize).saturating_add(1));
-        let start = (first as usize).min(end);
-        let range = slots.get_mut(start..end).unwrap_or_default();
-        let (index, slot) = range.iter_mut().enumerate().find(|(_, slot)| slot.is_some())?;
-        let file = slot.take()?.file;
-        Some((u32::try_from(start.saturating_add(index)).ok()?, file))
+        let index = slots.next_taken(first as usize, (last as usize).saturating_add(1))?;
+        let file = slots.take(index)?.file;
+        Some((u32::try_from(index).ok()?, file))
     }
 
-    /// Marks all descriptors from `first` to `last` close-on-exec.
-    pub fn mark_range(&self, first: u32, last: u32) {
+    /// Marks descriptors from `first` to `last` close-on-exec, in pieces.
+    pub async fn mark_range(&self, first: u32, last: u32) {
+        let (mut at, end) = (first as usize, (last as usize).saturating_add(1));
+        let mut pace = Pace::new();
+        while let Some(next) = self.mark_piece(at, end) {
+            at = next;
+            pace.step().await;
+        }
+    }
+
+    fn mark_piece(&self, first: usize, end: usize) -> Option<usize> {
         let mut slots = self.slots.lock();
-        let end = slots.len().min((last as usize).saturating_add(1));
-        let range = slots.get_mut((first as usize).min(end)..end).unwrap_or_default();
-        range.iter_mut().flatten().for_each(|slot| slot.close_on_exec = true);
+        let index = slots.next_taken(first, end)?;
+        slots.get_mut(index)?.close_on_exec = true;
+        index.checked_add(1)
     }
 
-    /// True where execve closes it.
+    /// Returns whether execve closes it.
     ///
     /// # Errors
     /// EBADF.
     pub fn closes_on_exec(&self, descriptor: i32) -> Result<bool, Errno> {
         let index = index_of(descriptor)?;
-        match self.slots.lock().get(index) {
-            Some(Some(slot)) => Ok(slot.close_on_exec),
-            _ => Err(Errno::EBADF),
-        }
+        self.slots.lock().get(index).map(|slot| slot.close_on_exec).ok_or(Errno::EBADF)
     }
 
     /// Sets whether execve closes it.
@@ -173,47 +183,65 @@ impl DescriptorTable {
     /// EBADF.
     pub fn set_close_on_exec(&self, descriptor: i32, close: bool) -> Result<(), Errno> {
         let index = index_of(descriptor)?;
-        match self.slots.lock().get_mut(index) {
-            Some(Some(slot)) => {
-                slot.close_on_exec = close;
-                Ok(())
+        self.slots.lock().get_mut(index).map(|slot| slot.close_on_exec = close).ok_or(Errno::EBADF)
+    }
+
+    /// Returns a copy, as fork makes it.
+    pub async fn copy(&self) -> DescriptorTable {
+        let (mut slots, mut at, mut pace) = (Slots::default(), 0, Pace::new());
+        loop {
+            let chunks = self.slots.lock().copy(at, CHUNKS_AT_ONCE);
+            if chunks.is_empty() {
+                return DescriptorTable { slots: ObjectLock::new(slots), users: AtomicUsize::new(1) };
             }
-            _ => Err(Errno::EBADF),
+            slots.append(chunks);
+            at = usize::saturating_add(at, CHUNKS_AT_ONCE);
+            pace.step().await;
         }
     }
 
-    /// A copy, as fork makes it.
-    pub fn copy(&self) -> DescriptorTable {
-        DescriptorTable { slots: ObjectLock::new(self.slots.lock().clone()), users: AtomicUsize::new(1) }
-    }
-
-    /// Takes out what execve closes.
-    pub fn remove_for_exec(&self) -> Abandoned {
+    /// Takes the next descriptor from `first` on that execve closes out of the table; answers where to go on, if anything is left.
+    pub(super) fn remove_for_exec(&self, first: usize) -> Option<(usize, Option<Arc<OpenFile>>)> {
         let mut slots = self.slots.lock();
-        let closing = slots.iter_mut().filter(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec));
-        Abandoned(closing.map(Option::take).collect())
+        let mut at = first;
+        for _ in 0..DESCRIPTORS_AT_ONCE {
+            let index = slots.next_taken(at, DESCRIPTORS_MAX)?;
+            at = index.saturating_add(1);
+            if slots.get(index).is_some_and(|slot| slot.close_on_exec) {
+                return Some((at, slots.take(index).map(|slot| slot.file)));
+            }
+        }
+        Some((at, None))
     }
 
-    /// One more context uses it.
+    /// Adds one context that uses it.
     pub(super) fn join(&self) {
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A context uses it no more; answers what the last one leaves behind.
+    /// Ends the use by one context and returns the descriptors that the last one leaves behind.
     pub(super) fn leave(&self) -> Abandoned {
         match self.users.fetch_sub(1, Ordering::AcqRel) {
-            1 => Abandoned(core::mem::take(&mut *self.slots.lock())),
+            1 => Abandoned(core::mem::take(&mut *self.slots.lock()).into_chunks()),
             _ => Abandoned::default(),
         }
     }
 
-    /// All descriptors in use.
-    pub fn all(&self) -> Vec<(i32, Arc<OpenFile>)> {
+    /// Returns descriptors in use from `first` on, at most [`DESCRIPTORS_AT_ONCE`]; none if there are no more.
+    pub fn some_from(&self, first: i32) -> Vec<(i32, Arc<OpenFile>)> {
         let slots = self.slots.lock();
-        let used = slots.iter().enumerate().filter_map(|(index, slot)| {
-            let slot = slot.as_ref()?;
-            Some((i32::try_from(index).ok()?, slot.file.clone()))
-        });
-        used.collect()
+        let next = |from: usize| slots.next_taken(from, DESCRIPTORS_MAX);
+        let first = usize::try_from(first).ok().and_then(next);
+        let taken = core::iter::successors(first, |last| next(last.saturating_add(1))).take(DESCRIPTORS_AT_ONCE);
+        taken.filter_map(|index| Some((i32::try_from(index).ok()?, slots.get(index)?.file.clone()))).collect()
+    }
+
+    /// Returns all descriptors in use.
+    #[cfg(test)]
+    pub fn all(&self) -> Vec<(i32, Arc<OpenFile>)> {
+        let after =
+            |some: &Vec<(i32, Arc<OpenFile>)>| some.last().map(|(last, _)| self.some_from(last.saturating_add(1)));
+        let pieces = core::iter::successors(Some(self.some_from(0)), |some| after(some));
+        pieces.take_while(|some| !some.is_empty()).flatten().collect()
     }
 }

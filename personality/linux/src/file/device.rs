@@ -1,8 +1,8 @@
 //! Character devices of /dev that need no hardware: null, zero, full, random (mem(4), random(4)).
 
 use super::attributes::{device_number, major, minor};
-use super::object::TURN_BYTES;
-use super::transfer::UserBuffer;
+use super::buffer::UserBuffer;
+use super::object::CHUNK_BYTES;
 use crate::Errno;
 use alloc::vec::Vec;
 use gyre_machine::PAGE_BYTES;
@@ -41,7 +41,7 @@ pub const LINKS: &[(&str, &str)] = &[
     ("stderr", "/proc/self/fd/2"),
 ];
 
-/// The device of a number, where this file knows it.
+/// Returns the device of a number, if this file knows it.
 pub fn device_of_number(number: u64) -> Option<Device> {
     match (major(number), minor(number)) {
         (1, 3) => Some(Device::Null),
@@ -56,7 +56,7 @@ impl Device {
     /// Fills a program's buffer.
     pub(super) async fn read(self, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
         let before = buffer.done();
-        let mut turn_end = before.saturating_add(TURN_BYTES);
+        let mut turn_end = before.saturating_add(CHUNK_BYTES);
         while self != Device::Null && buffer.left() > 0 {
             match self.put_some(buffer).await {
                 Err(error) if buffer.done() == before => return Err(error),
@@ -65,7 +65,7 @@ impl Device {
             }
             // Nothing here waits: without this one read of many MiB would keep the core to the end.
             if buffer.done() >= turn_end {
-                turn_end = buffer.done().saturating_add(TURN_BYTES);
+                turn_end = buffer.done().saturating_add(CHUNK_BYTES);
                 if buffer.thread().breathe().await.is_err() {
                     break;
                 }
@@ -94,7 +94,7 @@ impl Device {
         Ok(buffer.skip())
     }
 
-    /// Pages of contents, for sendfile.
+    /// Returns pages of contents, for sendfile.
     pub(super) fn take(self, bytes: usize) -> Result<Vec<Bytes>, Errno> {
         if self == Device::Null {
             return Ok(Vec::new());

@@ -1,23 +1,24 @@
-//! Reads and writes with O_DIRECT: between a program's pages and the device, past the file cache (open(2), `read_direct` and `write_direct`
-//! of the files protocol).
+//! Reads and writes with O_DIRECT: between a program's pages and the device, past the file cache (open(2),
+//! `read_direct` and `write_direct` of the files protocol).
 //!
-//! Offset, addresses and lengths are multiples of [`SECTOR`], else EINVAL; a read at or behind the end answers 0 whatever they are. That
-//! is Linux's ext2 and ext4 on a disk of such sectors, but for memory: Linux 6.18 takes other addresses, too, where a piece lies in one
-//! page, which older ones and statx refuse.
+//! Offset, addresses and lengths are multiples of [`SECTOR`], else EINVAL; a read at or behind the end answers 0 in
+//! any case. So do Linux's ext2 and ext4 on a disk of such sectors, except for memory: Linux 6.18 takes other
+//! addresses, too, if a piece lies in one page; older ones and statx refuse them.
 //!
-//! What a file has no blocks for yet (holes, its end) is written by the cache, brought to the disk and dropped there, all within the call.
-//! Where a part of a call fails, all of it has: memory that is not there, errors of the device.
+//! A part of a file without blocks (holes, its end) is written through the cache, written back and dropped there, all
+//! within the call. If a part of a call fails, all of it has failed: memory that is not there, errors of the device.
 //!
-//! File systems without a device (tmpfs, /proc) answer that they cannot, once for each open file, and everything goes the usual way; F_GETFL
-//! shows O_DIRECT all the same. That is Linux's tmpfs since 6.6; older ones, and /proc, refuse the flag (EINVAL).
+//! File systems without a device (tmpfs, /proc) answer that they cannot, once for each open file, and everything goes
+//! the usual way; F_GETFL shows O_DIRECT all the same. Linux's tmpfs does so since 6.6; older ones, and /proc, refuse
+//! the flag (EINVAL).
 //!
 //! Left out: sendfile and splice from such a file take pages of the cache.
 
+use super::buffer::{Range, UserBuffer};
 use super::mount::Place;
 use super::open_file::OpenFile;
 use super::regular;
 use super::size_limit;
-use super::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
@@ -30,12 +31,12 @@ use gyre_message::{boxed, spawn};
 use gyre_object::Bytes;
 use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
-/// What offsets, addresses and lengths are multiples of, bytes (statx: stx_dio_mem_align, stx_dio_offset_align).
+/// The unit of offsets, addresses and lengths, bytes (statx: stx_dio_mem_align, stx_dio_offset_align).
 pub const SECTOR: u32 = SECTOR_BYTES as u32;
 /// Bytes that one request of the file system moves: its requests to the disk are under way together.
-const TURN_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
-/// Whether a transfer of this file goes past the cache.
+/// Returns whether a transfer of this file goes past the cache.
 pub(super) async fn is_wanted(file: &OpenFile, place: &Place) -> Result<bool, Errno> {
     if !file.is_direct() {
         return Ok(false);
@@ -46,7 +47,7 @@ pub(super) async fn is_wanted(file: &OpenFile, place: &Place) -> Result<bool, Er
     }
 }
 
-/// Reads at `offset`, where [`is_wanted`].
+/// Reads at `offset`, if [`is_wanted`].
 pub(super) async fn read(
     file: &OpenFile,
     place: &Place,
@@ -60,7 +61,7 @@ pub(super) async fn read(
         let before = buffer.done();
         while buffer.left() > 0 {
             let at = offset.saturating_add(buffer.done_since(before) as u64);
-            match read_turn(file, place, buffer, at).await {
+            match read_piece(file, place, buffer, at).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(Errno::EFAULT) => return at_end(place, offset).await.or(Err(Errno::EFAULT)),
@@ -72,14 +73,14 @@ pub(super) async fn read(
     .await
 }
 
-/// What cannot be read answers 0 where there is nothing to read, else EINVAL.
+/// Answers a read that no block can serve: 0 at the end of the file, else EINVAL.
 async fn at_end(place: &Place, offset: u64) -> Result<usize, Errno> {
     let attributes = place.system().attributes(place.node).await?;
     if offset >= attributes.size_bytes { Ok(0) } else { Err(Errno::EINVAL) }
 }
 
-/// One request; true where another may follow.
-async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
+/// Reads one piece; returns whether another may follow.
+async fn read_piece(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
     let (lent, bytes) = lend_in_turn(file, buffer, Access::Write).await?;
     let thread = buffer.thread();
     let read = place.system().read_direct(place.node, at, views(&lent)).await;
@@ -88,7 +89,7 @@ async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, 
         Ok(landed) => landed,
         Err(fault) => {
             buffer.give_back(bytes.saturating_sub(fault.done));
-            shortage::settle(thread, fault.error).await?;
+            shortage::resolve(thread, fault.error).await?;
             return Ok(false);
         }
     };
@@ -97,46 +98,46 @@ async fn read_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, 
 }
 
 /// A transfer that was begun within the call that asks for it.
-pub struct BegunTransfer {
+pub struct BegunIo {
     begun: Begun,
     file: Arc<OpenFile>,
     space: Arc<AddressSpace>,
-    /// Where a read goes.
+    /// The memory of a read.
     into: Option<Loan>,
     notice: u32,
 }
 
-/// Begins to read into memory that is there, at most [`TURN_BYTES`], where the file system can be looked at now and no I/O stream's turn is to be
-/// waited for; else `None`: nothing has happened then.
-pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u64) -> Option<BegunTransfer> {
+/// Begins to read into present memory, at most [`PIECE_BYTES`]. Returns `None`, and nothing has happened, if the file
+/// system cannot be looked at now or the I/O streams have a gate.
+pub fn begin_read(file: &Arc<OpenFile>, thread: &Thread, into: Range, offset: u64) -> Option<BegunIo> {
     let place = place_at_once(file, into, offset)?;
     let space = thread.space();
     let into = space.lend_at_once(into.address, into.bytes, Access::Write)?;
     let begun = place.system().visit(|near| near.read_direct(place.node, offset, into.views()))??;
-    Some(BegunTransfer { begun, file: file.clone(), space, into: Some(into), notice: IN_ACCESS })
+    Some(BegunIo { begun, file: file.clone(), space, into: Some(into), notice: IN_ACCESS })
 }
 
-/// The same from memory to a file, over what it has.
-pub fn begin_write(file: &Arc<OpenFile>, thread: &Thread, from: Range, offset: u64) -> Option<BegunTransfer> {
+/// Begins to write from present memory over a file's contents, under the conditions of [`begin_read`].
+pub fn begin_write(file: &Arc<OpenFile>, thread: &Thread, from: Range, offset: u64) -> Option<BegunIo> {
     let place = place_at_once(file, from, offset).filter(|_| size_limit::is_free(thread))?;
     let space = thread.space();
     let from = space.lend_at_once(from.address, from.bytes, Access::Read)?;
     let begun = place.system().visit(|near| near.write_direct(place.node, offset, from.views()))??;
-    Some(BegunTransfer { begun, file: file.clone(), space, into: None, notice: IN_MODIFY })
+    Some(BegunIo { begun, file: file.clone(), space, into: None, notice: IN_MODIFY })
 }
 
-/// Where a file lies that may be transferred at once.
+/// Returns the place of a file that may be transferred at once.
 fn place_at_once(file: &OpenFile, range: Range, offset: u64) -> Option<&Place> {
     let is_wanted =
         file.is_direct() && file.direct_offer.known() == Some(true) && file.tenant().passage.gate().is_none();
     let is_aligned = (offset | range.address | range.bytes as u64).is_multiple_of(SECTOR_BYTES as u64);
-    if is_wanted && is_aligned && range.bytes <= TURN_BYTES { file.place() } else { None }
+    if is_wanted && is_aligned && range.bytes <= PIECE_BYTES { file.place() } else { None }
 }
 
-impl BegunTransfer {
+impl BegunIo {
     /// Does `done` with the bytes that the program, or the file, has, once the device has answered.
     pub fn then(self, done: impl FnOnce(Result<usize, Errno>) + Send + 'static) {
-        let BegunTransfer { begun, file, space, into, notice } = self;
+        let BegunIo { begun, file, space, into, notice } = self;
         begun.then(move |moved| {
             file.tell_some(moved.unwrap_or(0), notice);
             match (moved, into.filter(|into| !space.has_landed(into))) {
@@ -149,7 +150,7 @@ impl BegunTransfer {
     }
 }
 
-/// Writes at `offset`, where [`is_wanted`].
+/// Writes at `offset`, if [`is_wanted`].
 pub(super) async fn write(
     file: &OpenFile,
     place: &Place,
@@ -163,7 +164,7 @@ pub(super) async fn write(
         let before = buffer.done();
         while buffer.left() > 0 {
             let at = offset.saturating_add(buffer.done_since(before) as u64);
-            match write_turn(file, place, buffer, at).await {
+            match write_piece(file, place, buffer, at).await {
                 Ok(true) => {}
                 Ok(false) => return write_rest(file, place, buffer, (offset, before)).await,
                 Err(error) => {
@@ -177,15 +178,15 @@ pub(super) async fn write(
     .await
 }
 
-/// One request; false where the rest has no blocks.
-async fn write_turn(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
+/// Writes one piece; returns false if the rest has no blocks.
+async fn write_piece(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, at: u64) -> Result<bool, Errno> {
     let (lent, bytes) = lend_in_turn(file, buffer, Access::Read).await?;
     let written = place.system().write_direct(place.node, at, views(&lent)).await;
     buffer.give_back(bytes.saturating_sub(written.unwrap_or(0)));
     Ok(written? >= bytes)
 }
 
-/// Writes what is left by the cache, and out of it.
+/// Writes the rest through the cache, and out of it.
 async fn write_rest(
     file: &OpenFile,
     place: &Place,
@@ -202,7 +203,7 @@ async fn write_rest(
     Ok(buffer.done_since(before))
 }
 
-/// Brings what was written by the cache to the disk and drops it there.
+/// Writes back data that the cache took, and drops it there.
 pub(super) async fn bring_out(place: &Place, at: u64, bytes: usize) -> Result<(), Errno> {
     if bytes > 0 {
         place.system().write_back(place.node, at, bytes as u64).await?;
@@ -211,7 +212,7 @@ pub(super) async fn bring_out(place: &Place, at: u64, bytes: usize) -> Result<()
     Ok(())
 }
 
-/// Refuses to append what is not aligned; answers whether what is appended is to be brought out.
+/// Refuses to append unaligned data; returns whether the appended data must leave the cache.
 pub(super) async fn check_append(file: &OpenFile, place: &Place, buffer: &UserBuffer<'_>) -> Result<bool, Errno> {
     if buffer.left() == 0 || !is_wanted(file, place).await? {
         return Ok(false);
@@ -220,7 +221,7 @@ pub(super) async fn check_append(file: &OpenFile, place: &Place, buffer: &UserBu
     if buffer.is_aligned(end, SECTOR_BYTES) { Ok(true) } else { Err(Errno::EINVAL) }
 }
 
-/// The same as [`lend`], when it is their turn at the gate of the I/O streams.
+/// Lends as [`lend`] does, once the gate of the I/O streams grants it.
 async fn lend_in_turn(
     file: &OpenFile,
     buffer: &mut UserBuffer<'_>,
@@ -236,7 +237,7 @@ async fn lend_in_turn(
 /// Lends the next pieces of a buffer, with their bytes, which count as used.
 async fn lend(buffer: &mut UserBuffer<'_>, access: Access) -> Result<(Vec<Lent>, usize), Errno> {
     let (mut lent, mut bytes) = (Vec::new(), 0);
-    while let Some(range) = buffer.next(TURN_BYTES.saturating_sub(bytes)) {
+    while let Some(range) = buffer.next(PIECE_BYTES.saturating_sub(bytes)) {
         if let Err(error) = lend_range(buffer.thread(), range, access, &mut lent).await {
             buffer.give_back(bytes);
             return Err(error);
@@ -253,7 +254,7 @@ async fn lend_range(thread: &Thread, range: Range, access: Access, lent: &mut Ve
         let (at, rest) = (range.address.saturating_add(done as u64), range.bytes.saturating_sub(done));
         let Err(fault) = thread.space().lend(at, rest, access, lent).await else { return Ok(()) };
         done = done.saturating_add(fault.done);
-        shortage::settle(thread, fault.error).await?;
+        shortage::resolve(thread, fault.error).await?;
     }
 }
 

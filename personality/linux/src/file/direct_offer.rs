@@ -1,4 +1,5 @@
-//! Whether a file system transfers past the cache for O_DIRECT: asked once for each open file, when it is first needed.
+//! The offer of a file system to transfer past the cache for O_DIRECT: asked for once for each open file, when it is
+//! first needed.
 
 use super::mount::Place;
 use crate::Errno;
@@ -10,17 +11,17 @@ const UNASKED: u8 = 0;
 const OFFERED: u8 = 1;
 const REFUSED: u8 = 2;
 
-/// What an open file knows of it. It does not change while the file is open.
+/// The known answer of an open file's file system. It does not change while the file is open.
 #[derive(Default)]
 pub struct DirectOffer(AtomicU8);
 
 impl DirectOffer {
-    /// True once the file system was asked, and cannot.
+    /// Returns whether the file system was asked, and cannot.
     pub fn is_refused(&self) -> bool {
         self.0.load(Ordering::Relaxed) == REFUSED
     }
 
-    /// What the file system answered; `None` before it did.
+    /// Returns the answer of the file system; `None` before it has answered.
     #[inline]
     pub fn known(&self) -> Option<bool> {
         match self.0.load(Ordering::Relaxed) {
@@ -29,10 +30,10 @@ impl DirectOffer {
         }
     }
 
-    /// Asks.
+    /// Asks the file system.
     ///
     /// # Errors
-    /// Those of the file system; it is asked again then.
+    /// Those of the file system; the next call asks again.
     pub async fn ask(&self, place: &Place) -> Result<bool, Errno> {
         let is_offered = is_offered(place).await?;
         self.0.store(if is_offered { OFFERED } else { REFUSED }, Ordering::Relaxed);

@@ -49,7 +49,7 @@ fn push_record(out: &mut Vec<u8>, entry: &DirectoryEntry) {
     out.resize(end, 0);
 }
 
-/// DT_*: the upper bits of `st_mode`.
+/// Returns DT_*, the upper bits of `st_mode`.
 fn kind_number(kind: NodeKind) -> u8 {
     (super::attributes::mode_kind(kind) >> 12) as u8
 }

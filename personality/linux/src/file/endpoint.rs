@@ -1,9 +1,9 @@
-//! What is open, as the I/O stream resource asks it: the objects that data is moved between by reference.
+//! Open files as endpoints of the I/O stream resource: data moves between them by reference.
 
+use super::cached;
 use super::mount::Place;
 use super::object::Object;
 use super::open_file::OpenFile;
-use super::resident;
 use crate::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -46,7 +46,7 @@ impl Endpoint for OpenFile {
             Object::Pipe(end) => Some(end.take(bytes).map_err(StreamError::from)),
             Object::Device(device) => Some(device.take(bytes).map_err(StreamError::from)),
             Object::Stream(end) => end.take_near(offset, bytes),
-            Object::Regular => resident::take(self, offset, bytes).map(Ok),
+            Object::Regular => cached::take(self, offset, bytes).map(Ok),
             _ => None,
         }
     }
@@ -78,7 +78,7 @@ impl Endpoint for Place {
     }
 
     fn take_near(&self, offset: u64, bytes: usize) -> Option<Taken> {
-        resident::pages(self, offset, bytes).map(Ok)
+        cached::pages(self, offset, bytes).map(Ok)
     }
 
     fn give(self: Arc<Self>, offset: Option<u64>, data: Vec<Bytes>) -> Giving {

@@ -1,10 +1,16 @@
 //! Interest lists (epoll(7)).
 //!
-//! An item subscribes to the readiness of its file. A change puts the item on the list's queue of ready ones; waiting takes
-//! items from there and looks at what they are ready for then. A level-triggered item goes back to the end of the queue, so
-//! that it is looked at again; an edge-triggered one waits for the next change; a one-shot one for `EPOLL_CTL_MOD`.
+//! An item subscribes to the readiness of its file. A change puts the item on the list's queue of ready ones; a wait
+//! takes items from there and looks at their readiness then. A level-triggered item goes back to the end of the
+//! queue, so that it is looked at again; an edge-triggered one waits for the next change; a one-shot one for
+//! `EPOLL_CTL_MOD`.
 //!
-//! Locks: a file's state may be locked when `changed` is called, so nothing here asks a file while it holds the list's lock.
+//! Locks: a file's state may be locked when `changed` is called, so nothing here asks a file while it holds the
+//! list's lock.
+//!
+//! Lists may watch lists; [`nests`] bounds depth and forbids circles. A turn looks at a bounded number of items
+//! ([`Looks`]); a list with more is called ready, and the rest is looked at in the next turn. A closed list lets its
+//! items go in pieces ([`super::remains`]).
 
 mod item;
 mod nests;
@@ -35,46 +41,54 @@ const LOOKS_MAX: u32 = 1024;
 /// Bits of an event mask that are not readiness.
 const BEHAVIOUR: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLEXCLUSIVE | raw::EPOLLWAKEUP;
 
-/// What epoll_ctl says: `struct epoll_event`.
+/// The event of epoll_ctl and epoll_wait: `struct epoll_event`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// EPOLL* bits.
     pub events: u32,
-    /// What epoll_wait gives back.
+    /// The value that epoll_wait gives back.
     pub data: u64,
 }
 
 impl Event {
-    /// What of `ready` is reported.
+    /// Returns the part of `ready` that is reported.
     fn of(self, ready: Ready) -> Ready {
         let mask = Ready::from_bits_truncate(self.events & !BEHAVIOUR);
         ready & (mask | Ready::ERROR | Ready::HANG_UP)
     }
 }
 
-/// How many queued items may still be asked in this turn.
+/// An event that was taken from a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Events that are given to the program.
+    pub event: Event,
+    item: Key,
+}
+
+/// The number of queued items that may still be asked in this turn.
 pub struct Looks(u32);
 
 impl Looks {
-    /// All of a turn.
+    /// Returns a full turn.
     pub fn new() -> Looks {
         Looks(LOOKS_MAX)
     }
 
-    /// Uses one; false where there is none.
+    /// Uses one; false if there is none.
     fn take(&mut self) -> bool {
         let left = self.0.checked_sub(1);
         self.0 = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// True where all are used.
+    /// Returns whether all are used.
     fn is_spent(&self) -> bool {
         self.0 == 0
     }
 }
 
-/// What a list holds.
+/// The items of a list.
 #[derive(Default)]
 pub struct Items {
     map: BTreeMap<Key, Arc<Item>>,
@@ -82,7 +96,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// The list is gone: frees one item; false where there is none.
+    /// Frees one item of a closed list; false if there is none.
     pub fn take_piece(&mut self) -> bool {
         let Some(item) = self.map.pop_first().map(|(_, item)| item).or_else(|| self.ready.pop_front()) else {
             return false;
@@ -101,7 +115,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// An empty list.
+    /// Makes an empty list.
     pub fn new(tenant: &TenantFiles) -> Arc<Epoll> {
         Arc::new(Epoll {
             _count: EPOLLS.count(),
@@ -111,12 +125,12 @@ impl Epoll {
         })
     }
 
-    /// READ while an item may be ready.
+    /// Returns its readiness: READ while an item may be ready.
     pub fn readiness(&self) -> &Arc<Readiness> {
         &self.readiness
     }
 
-    /// Queues an item; false where it was queued before: then everybody has been told.
+    /// Queues an item; false if it was queued before: then everybody has been told.
     fn enqueue(&self, item: Arc<Item>) -> bool {
         if item.queued.swap(true, Ordering::AcqRel) {
             return false;
@@ -132,8 +146,8 @@ impl Epoll {
     /// Adds a file.
     ///
     /// # Errors
-    /// EEXIST; EPERM for files that are always ready; ELOOP and EINVAL for lists, as [`Nests::add`]; ENOSPC beyond [`ITEMS_MAX`], and
-    /// where too many are interested in the file.
+    /// EEXIST; EPERM for files that are always ready; ELOOP and EINVAL for lists, as [`Nests::add`]; ENOSPC beyond
+    /// [`ITEMS_MAX`], and if the file has too many subscribers.
     pub fn add(self: &Arc<Epoll>, fd: i32, file: &Arc<OpenFile>, event: Event) -> Result<(), Errno> {
         let readiness = file.readiness().ok_or(Errno::EPERM)?;
         let key = (fd, Arc::as_ptr(file) as usize);
@@ -167,7 +181,7 @@ impl Epoll {
         item.ok_or(Errno::ENOENT)
     }
 
-    /// Changes what is wanted of a file, and arms it again.
+    /// Changes the wanted events of a file, and arms it again.
     ///
     /// # Errors
     /// ENOENT; EINVAL for an exclusive item.
@@ -193,14 +207,14 @@ impl Epoll {
         Ok(())
     }
 
-    /// How many items may be ready.
+    /// Returns how many items may be ready.
     pub fn queued(&self) -> usize {
         self.items.lock().ready.len()
     }
 
     /// Tells up to `events_max` events of the first `left` items; answers how many. What is left then is to be looked at in another turn, where
     /// there was no event.
-    pub fn collect_each(&self, left: &mut usize, events_max: usize, mut tell: impl FnMut(Event)) -> usize {
+    pub fn collect_each(&self, left: &mut usize, events_max: usize, mut tell: impl FnMut(Told)) -> usize {
         let (mut count, mut looks) = (0, Looks::new());
         // Those that stay go behind all that were there at first: none is looked at twice.
         while *left > 0 && count < events_max && looks.take() {
@@ -210,13 +224,13 @@ impl Epoll {
             };
             let seen = look(&item, &mut looks);
             if looks.is_spent() {
-                // Its own items were too many for this turn.
+                // The nested list of this item has too many items for this turn.
                 self.put_first(item);
                 break;
             }
             *left = left.saturating_sub(1);
             if let Some((event, keep)) = seen {
-                tell(event);
+                tell(Told { event, item: item.key });
                 count = usize::saturating_add(count, 1);
                 if keep {
                     self.put_back(item);
@@ -243,6 +257,18 @@ impl Epoll {
         self.tell_where_cleared();
     }
 
+    /// The program did not get an event: it is told again, also where it is told once only.
+    pub fn take_back(&self, told: Told) {
+        let item = self.items.lock().map.get(&told.item).cloned();
+        let Some(item) = item else { return };
+        if told.event_was_last(item.wanted()) {
+            item.disarmed.store(false, Ordering::Release);
+        }
+        if let Some(file) = item.file.upgrade() {
+            item.look(file.ready());
+        }
+    }
+
     /// Drops queued items that are not ready any more, so that the list's own readiness is true. Where `looks` are spent it stays ready:
     /// something may be.
     // recursion: at most 5 lists, because epoll_ctl refuses deeper nests (NESTING_MAX)
@@ -257,7 +283,7 @@ impl Epoll {
         self.clear_where_empty();
     }
 
-    /// Puts an item that is ready back where it was.
+    /// Puts an item that is ready back to the front.
     fn put_first(&self, item: Arc<Item>) {
         if item.queued.swap(true, Ordering::AcqRel) {
             return;
@@ -266,7 +292,8 @@ impl Epoll {
         self.tell_where_cleared();
     }
 
-    /// Another thread that found the list empty, while an item was looked at, has said so.
+    /// Tells again that the list is ready, if another thread found it empty while an item was looked at and cleared
+    /// it.
     fn tell_where_cleared(&self) {
         if !self.readiness.now().contains(Ready::READ) {
             self.readiness.set(Ready::READ);
@@ -280,12 +307,19 @@ impl Epoll {
         }
     }
 
-    /// Its descriptor is closed for good: the files need not tell it any more.
+    /// Ends it when its descriptor is closed for good: the files need not tell it any more.
     pub(super) fn close(&self, tenant: &Arc<TenantFiles>) {
         let items = core::mem::take(&mut *self.items.lock());
         if !items.map.is_empty() || !items.ready.is_empty() {
             tenant.close_in_pieces(|| tenant.leave_behind(Remain::Items(items)));
         }
+    }
+}
+
+impl Told {
+    /// True where the item was disarmed by this event.
+    fn event_was_last(self, wanted: Event) -> bool {
+        wanted.events & raw::EPOLLONESHOT != 0 && wanted.data == self.event.data
     }
 }
 
@@ -295,7 +329,8 @@ impl Source for Epoll {
     }
 }
 
-/// What an item reports now, and whether it stays queued (level-triggered). Means nothing where the looks are spent then.
+/// Returns the event that an item reports now, and whether it stays queued (level-triggered). The answer counts only
+/// if looks are left then.
 fn look(item: &Arc<Item>, looks: &mut Looks) -> Option<(Event, bool)> {
     if !item.is_live() {
         return None;
@@ -315,7 +350,7 @@ fn look(item: &Arc<Item>, looks: &mut Looks) -> Option<(Event, bool)> {
     Some((event, level && !one_shot))
 }
 
-/// READ and WRITE also under their other names (EPOLLRDNORM, EPOLLWRNORM), where those are wanted.
+/// Returns READ and WRITE also by their other names (EPOLLRDNORM, EPOLLWRNORM), if those are wanted.
 fn report(ready: Ready, wanted: u32) -> u32 {
     let mut bits = ready.bits();
     if ready.contains(Ready::READ) {

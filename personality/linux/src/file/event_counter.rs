@@ -16,7 +16,7 @@ pub struct EventCounter {
 }
 
 impl EventCounter {
-    /// A counter; a semaphore gives one at a time.
+    /// Makes a counter; a semaphore gives one at a time.
     pub fn new(value: u64, is_semaphore: bool) -> EventCounter {
         let counter =
             EventCounter { value: ObjectLock::new(value), is_semaphore, readiness: Readiness::new(Ready::empty()) };
@@ -24,7 +24,7 @@ impl EventCounter {
         counter
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> &Arc<Readiness> {
         &self.readiness
     }
@@ -57,7 +57,7 @@ impl EventCounter {
     /// Adds to the value.
     ///
     /// # Errors
-    /// EINVAL for the largest number; EAGAIN where it would overflow.
+    /// EINVAL for the largest number; EAGAIN if it would overflow.
     pub fn add(&self, count: u64) -> Result<(), Errno> {
         if count == u64::MAX {
             return Err(Errno::EINVAL);
@@ -69,7 +69,7 @@ impl EventCounter {
         Ok(())
     }
 
-    /// The value, for /proc.
+    /// Returns the value, for /proc.
     pub fn value(&self) -> u64 {
         *self.value.lock()
     }

@@ -1,4 +1,13 @@
-//! What can be mounted: file systems served by resources, and /proc, which this crate makes up.
+//! Mountable file systems: those served by resources, and /proc, which this crate makes up.
+//!
+//! [`FileSystem`] has the requests of the files protocol as methods. A served one forwards each to its client, /proc
+//! answers most with an error of a read-only file system. Every method answers the server's errors.
+//!
+//! Protocol of use: first look at [`FileSystem::visit`], which answers from memory without a message; then send the
+//! request. Permissions, paths and mounts are checked by the caller ([`super::walk`]).
+//!
+//! To add a request: a method here with the name of the protocol's, and an answer for /proc. Callers never look at
+//! which of both it is, but for mappings and programs, which need a client ([`FileSystem::client`]).
 
 use super::proc::ProcFs;
 use alloc::sync::Arc;
@@ -22,7 +31,7 @@ pub enum FileSystem {
 type Answer<T> = Result<T, FileError>;
 
 impl FileSystem {
-    /// The resource behind it, where there is one: for mappings and programs.
+    /// Returns the resource behind it, if there is one: for mappings and programs.
     pub fn client(&self) -> Option<files::Client> {
         match self {
             FileSystem::Served(client) => Some(*client),
@@ -30,7 +39,7 @@ impl FileSystem {
         }
     }
 
-    /// Looks at what is in memory of it, without a message; `None` where that cannot be done now.
+    /// Looks at its near part, without a message; `None` if that is not possible now.
     #[inline]
     pub fn visit<T>(&self, look: impl FnOnce(&'static dyn Near) -> T) -> Option<T> {
         match self {
@@ -43,7 +52,7 @@ impl FileSystem {
         self.client().ok_or(FileError::ReadOnly)
     }
 
-    /// See [`files::Client::root`].
+    /// Forwards [`files::Client::root`].
     ///
     /// # Errors
     /// The server's.
@@ -54,7 +63,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::lookup`].
+    /// Forwards [`files::Client::lookup`].
     ///
     /// # Errors
     /// The server's.
@@ -65,7 +74,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::attributes`].
+    /// Forwards [`files::Client::attributes`].
     ///
     /// # Errors
     /// The server's.
@@ -76,7 +85,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::set_attributes`].
+    /// Forwards [`files::Client::set_attributes`].
     ///
     /// # Errors
     /// The server's.
@@ -84,7 +93,7 @@ impl FileSystem {
         self.writable()?.set_attributes(node, change).await
     }
 
-    /// See [`files::Client::read_directory`].
+    /// Forwards [`files::Client::read_directory`].
     ///
     /// # Errors
     /// The server's.
@@ -95,7 +104,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::create`].
+    /// Forwards [`files::Client::create`].
     ///
     /// # Errors
     /// The server's.
@@ -103,7 +112,7 @@ impl FileSystem {
         self.writable()?.create(directory, name, new).await
     }
 
-    /// See [`files::Client::link`].
+    /// Forwards [`files::Client::link`].
     ///
     /// # Errors
     /// The server's.
@@ -111,7 +120,7 @@ impl FileSystem {
         self.writable()?.link(node, directory, name).await
     }
 
-    /// See [`files::Client::unlink`].
+    /// Forwards [`files::Client::unlink`].
     ///
     /// # Errors
     /// The server's.
@@ -119,7 +128,7 @@ impl FileSystem {
         self.writable()?.unlink(directory, name).await
     }
 
-    /// See [`files::Client::remove_directory`].
+    /// Forwards [`files::Client::remove_directory`].
     ///
     /// # Errors
     /// The server's.
@@ -127,7 +136,7 @@ impl FileSystem {
         self.writable()?.remove_directory(directory, name).await
     }
 
-    /// See [`files::Client::rename`].
+    /// Forwards [`files::Client::rename`].
     ///
     /// # Errors
     /// The server's.
@@ -142,7 +151,7 @@ impl FileSystem {
         self.writable()?.rename(from, from_name, to, to_name, mode).await
     }
 
-    /// See [`files::Client::create_nameless`].
+    /// Forwards [`files::Client::create_nameless`].
     ///
     /// # Errors
     /// The server's.
@@ -150,7 +159,7 @@ impl FileSystem {
         self.client().ok_or(FileError::Unsupported)?.create_nameless(directory, new).await
     }
 
-    /// See [`files::Client::allocate`].
+    /// Forwards [`files::Client::allocate`].
     ///
     /// # Errors
     /// The server's.
@@ -158,7 +167,7 @@ impl FileSystem {
         self.client().ok_or(FileError::Unsupported)?.allocate(node, offset, bytes).await
     }
 
-    /// See [`files::Client::punch`].
+    /// Forwards [`files::Client::punch`].
     ///
     /// # Errors
     /// The server's.
@@ -166,7 +175,7 @@ impl FileSystem {
         self.client().ok_or(FileError::Unsupported)?.punch(node, offset, bytes).await
     }
 
-    /// See [`files::Client::seek`]; files of /proc are data up to their end.
+    /// Forwards [`files::Client::seek`]; files of /proc are data up to their end.
     ///
     /// # Errors
     /// The server's.
@@ -181,7 +190,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::write_out`].
+    /// Forwards [`files::Client::write_out`].
     ///
     /// # Errors
     /// The server's.
@@ -189,7 +198,7 @@ impl FileSystem {
         self.client().ok_or(FileError::Unsupported)?.write_out(node).await
     }
 
-    /// See [`files::Client::read_link`].
+    /// Forwards [`files::Client::read_link`].
     ///
     /// # Errors
     /// The server's.
@@ -200,7 +209,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::open`].
+    /// Forwards [`files::Client::open`].
     ///
     /// # Errors
     /// The server's.
@@ -211,7 +220,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::read`].
+    /// Forwards [`files::Client::read`].
     ///
     /// # Errors
     /// The server's.
@@ -222,18 +231,18 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::read_alone`].
+    /// Forwards [`files::Client::read_random`].
     ///
     /// # Errors
     /// The server's.
-    pub async fn read_alone(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
+    pub async fn read_random(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
         match self {
-            FileSystem::Served(client) => client.read_alone(node, offset, bytes).await,
+            FileSystem::Served(client) => client.read_random(node, offset, bytes).await,
             FileSystem::Proc(proc) => proc.read(node, offset, bytes).await,
         }
     }
 
-    /// See [`files::Client::write`].
+    /// Forwards [`files::Client::write`].
     ///
     /// # Errors
     /// The server's.
@@ -244,7 +253,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::read_direct`].
+    /// Forwards [`files::Client::read_direct`].
     ///
     /// # Errors
     /// The server's.
@@ -255,7 +264,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::write_direct`].
+    /// Forwards [`files::Client::write_direct`].
     ///
     /// # Errors
     /// The server's.
@@ -266,7 +275,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::append`].
+    /// Forwards [`files::Client::append`].
     ///
     /// # Errors
     /// The server's.
@@ -274,7 +283,7 @@ impl FileSystem {
         self.writable()?.append(node, data).await
     }
 
-    /// See [`files::Client::sync`].
+    /// Forwards [`files::Client::sync`].
     ///
     /// # Errors
     /// The server's.
@@ -285,7 +294,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::sync_all`].
+    /// Forwards [`files::Client::sync_all`].
     ///
     /// # Errors
     /// The server's.
@@ -296,7 +305,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::write_back`].
+    /// Forwards [`files::Client::write_back`].
     ///
     /// # Errors
     /// The server's.
@@ -307,7 +316,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::evict`].
+    /// Forwards [`files::Client::evict`].
     ///
     /// # Errors
     /// The server's.
@@ -318,7 +327,7 @@ impl FileSystem {
         }
     }
 
-    /// See [`files::Client::statistics`].
+    /// Forwards [`files::Client::statistics`].
     ///
     /// # Errors
     /// The server's.

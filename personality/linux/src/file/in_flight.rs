@@ -8,7 +8,7 @@ use super::object::Object;
 use super::open_file::OpenFile;
 use super::remains::Remain;
 use super::socket::Socket;
-use super::socket::unix::Endpoint;
+use super::socket::unix::UnixPeer;
 use super::tenant_files::TenantFiles;
 use crate::Errno;
 use alloc::collections::BTreeMap;
@@ -24,8 +24,8 @@ pub const IN_FLIGHT_MAX: usize = 4096;
 
 /// The files of one message.
 struct Message {
-    /// In whose inbox its ticket lies.
-    to: Weak<Endpoint>,
+    /// The peer whose inbox holds its ticket.
+    to: Weak<UnixPeer>,
     files: Vec<Arc<OpenFile>>,
 }
 
@@ -42,7 +42,7 @@ struct Table {
 #[derive(Default)]
 pub struct InFlight {
     table: TenantLock<Table>,
-    /// Somebody is to look for rings.
+    /// True while a search for rings has been asked for.
     wanted: AtomicBool,
 }
 
@@ -53,17 +53,17 @@ pub struct Ticket {
 }
 
 impl InFlight {
-    /// Files in flight.
+    /// Returns how many files are in flight.
     pub fn count(&self) -> usize {
         self.table.lock().files
     }
 
-    /// True where a socket is in flight and nobody has been asked yet to look for rings; from now on somebody is.
+    /// Returns whether a socket is in flight and no search for rings has been asked for; from now on one has.
     pub(super) fn wants_rings(&self) -> bool {
         self.table.lock().sockets > 0 && !self.wanted.swap(true, Ordering::AcqRel)
     }
 
-    fn send(&self, to: &Arc<Endpoint>, files: Vec<Arc<OpenFile>>) -> Result<u64, (Errno, Vec<Arc<OpenFile>>)> {
+    fn send(&self, to: &Arc<UnixPeer>, files: Vec<Arc<OpenFile>>) -> Result<u64, (Errno, Vec<Arc<OpenFile>>)> {
         let mut table = self.table.lock();
         match table.files.checked_add(files.len()) {
             Some(sum) if sum <= IN_FLIGHT_MAX => table.files = sum,
@@ -87,32 +87,32 @@ impl Table {
 }
 
 fn sockets_among(files: &[Arc<OpenFile>]) -> usize {
-    files.iter().filter(|file| endpoint_of(file).is_some()).count()
+    files.iter().filter(|file| unix_peer_of(file).is_some()).count()
 }
 
-/// The endpoint of a local socket.
-fn endpoint_of(file: &OpenFile) -> Option<&Arc<Endpoint>> {
+/// Returns the endpoint of a local socket.
+fn unix_peer_of(file: &OpenFile) -> Option<&Arc<UnixPeer>> {
     match file.object() {
-        Object::Socket(Socket::Unix(socket)) => Some(socket.endpoint()),
+        Object::Socket(Socket::Unix(socket)) => Some(socket.peer_part()),
         _ => None,
     }
 }
 
 impl TenantFiles {
-    /// Puts the files of a message in flight to `to`; `None` where it has none.
+    /// Puts the files of a message in flight to `to`; `None` if it has none.
     ///
     /// # Errors
     /// ETOOMANYREFS beyond [`IN_FLIGHT_MAX`].
     pub(super) fn send_files(
         self: &Arc<Self>,
-        to: &Arc<Endpoint>,
+        to: &Arc<UnixPeer>,
         files: Vec<Arc<OpenFile>>,
     ) -> Result<Option<Ticket>, Errno> {
         if files.is_empty() {
             return Ok(None);
         }
         let number = match self.in_flight.send(to, files) {
-            // Rings nobody can reach may be what fills the table.
+            // Unreachable rings may fill the table.
             Err((_, files)) => {
                 self.free_rings();
                 self.in_flight.send(to, files)
@@ -123,7 +123,7 @@ impl TenantFiles {
         Ok(Some(Ticket { tenant: self.clone(), number }))
     }
 
-    /// Lets go of sockets in flight that nobody can receive.
+    /// Lets go of sockets in flight that no process can receive.
     pub(super) fn free_rings(self: &Arc<Self>) {
         self.in_flight.wanted.store(false, Ordering::Release);
         let files = {
@@ -138,12 +138,12 @@ impl TenantFiles {
 }
 
 impl Ticket {
-    /// The files, received.
+    /// Returns the files, received.
     pub fn take(self) -> Vec<Arc<OpenFile>> {
         self.tenant.in_flight.table.lock().take(self.number)
     }
 
-    /// The files, as a look at the message gives them (MSG_PEEK).
+    /// Returns the files, as a look at the message gives them (MSG_PEEK).
     pub fn look(&self) -> Vec<Arc<OpenFile>> {
         let table = self.tenant.in_flight.table.lock();
         table.messages.get(&self.number).map(|message| message.files.clone()).unwrap_or_default()

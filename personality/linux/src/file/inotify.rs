@@ -1,6 +1,14 @@
-//! File system events for a program (inotify(7)): a queue behind a descriptor. What fills it is [`super::notices`].
+//! File system events for a program (inotify(7)): a queue behind a descriptor, which [`super::notices`] fills.
+//!
+//! * The queue is bounded: beyond it only the loss is kept (IN_Q_OVERFLOW).
+//! * It knows the numbers of its watches and their nodes; a closed descriptor removes them in pieces.
+//! * Reads give whole events in Linux's layout.
+//!
+//! Threads of any process of the tenant may read it at the same time, as they share the descriptor; who makes an event adds it
+//! and wakes the readers.
 
 use super::notices::Key;
+use super::remains::Remain;
 use super::tenant_files::TenantFiles;
 use crate::Errno;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -12,24 +20,25 @@ use linux_raw_sys::general as raw;
 
 /// Events that wait at most (Linux: /proc/sys/fs/inotify/max_queued_events).
 pub const EVENTS_MAX: usize = 16_384;
-/// Bytes of `struct inotify_event` without the name, and what names are filled up to.
+/// Bytes of `struct inotify_event` without the name, and the unit to which names are filled up.
 const HEADER_BYTES: usize = 16;
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// The number of the watch; -1 where events were lost.
+    /// The number of the watch; -1 if events were lost.
     pub watch: i32,
-    /// What it was.
+    /// The kind of the event.
     pub mask: u32,
-    /// What connects the two ends of a move.
+    /// The number that connects the two ends of a move.
     pub cookie: u32,
     /// The name in the watched directory, or empty.
     pub name: Vec<u8>,
 }
 
 impl Event {
-    /// With a name, its bytes end with at least one NUL and fill up to a multiple of the header (inotify(7)).
+    /// Returns its bytes. A name ends with at least one NUL and is filled up to a multiple of the header
+    /// (inotify(7)).
     fn bytes(&self) -> usize {
         let name = if self.name.is_empty() {
             0
@@ -56,6 +65,8 @@ struct State {
     bytes: usize,
     numbers: BTreeMap<i32, Key>,
     last: i32,
+    /// Its descriptor is gone: nobody reads any more.
+    closed: bool,
 }
 
 /// Events of one descriptor, and the numbers of its watches.
@@ -67,15 +78,15 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty one.
+    /// Makes an empty one.
     pub fn new(user: u32) -> Arc<Queue> {
         Arc::new(Queue { state: ObjectLock::default(), readiness: Readiness::new(Ready::empty()), user })
     }
 
-    /// Adds an event. One like the last is that one; of what does not fit only the fact is kept.
+    /// Adds an event. One that equals the last is merged with it; a full queue only notes the loss.
     pub fn push(&self, event: Event) {
         let mut state = self.state.lock();
-        if state.events.back() == Some(&event) {
+        if state.closed || state.events.back() == Some(&event) {
             return;
         }
         let event = match state.events.len() {
@@ -88,7 +99,7 @@ impl Queue {
         self.readiness.set(Ready::READ);
     }
 
-    /// A number for a watch of `node`.
+    /// Returns a number for a watch of `node`.
     pub(super) fn number(&self, node: Key) -> i32 {
         let mut state = self.state.lock();
         state.last = state.last.wrapping_add(1).max(1);
@@ -97,14 +108,32 @@ impl Queue {
         number
     }
 
-    /// The node of a watch, and forgets the number.
+    /// Returns the node of a watch, and forgets the number.
     pub(super) fn forget(&self, number: i32) -> Option<Key> {
         self.state.lock().numbers.remove(&number)
     }
 
-    /// All that is watched.
-    pub(super) fn nodes(&self) -> Vec<Key> {
-        self.state.lock().numbers.values().copied().collect()
+    /// Notes that nobody reads any more; returns how many watches there are.
+    pub(super) fn close(&self) -> usize {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.numbers.len()
+    }
+
+    /// Returns whether its descriptor is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Returns a node that is watched.
+    pub(super) fn first_node(&self) -> Option<Key> {
+        self.state.lock().numbers.first_key_value().map(|(_, node)| *node)
+    }
+
+    /// Drops an event; false if there is none.
+    pub(super) fn drop_event(&self) -> bool {
+        let event = self.state.lock().events.pop_front();
+        event.is_some()
     }
 
     /// Takes events, as many as fit.
@@ -138,26 +167,26 @@ pub struct Inotify {
 }
 
 impl Inotify {
-    /// A descriptor's events.
+    /// Makes a descriptor's events.
     ///
     /// # Errors
-    /// EMFILE where the user has too many.
+    /// EMFILE if the user has too many.
     pub fn new(tenant: &Arc<TenantFiles>, user: u32) -> Result<Inotify, Errno> {
         tenant.notices.open(user)?;
         Ok(Inotify { queue: Queue::new(user), tenant: tenant.clone() })
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> &Arc<Readiness> {
         &self.queue.readiness
     }
 
-    /// Where its events are.
+    /// Returns the queue of its events.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Bytes that wait to be read (FIONREAD).
+    /// Returns the bytes that wait to be read (FIONREAD).
     pub fn bytes(&self) -> usize {
         self.queue.state.lock().bytes
     }
@@ -171,9 +200,20 @@ impl Inotify {
     }
 }
 
+impl Inotify {
+    /// Ends it when its descriptor is closed for good: watches and events go in pieces.
+    pub(super) fn close(&self) {
+        self.tenant.notices.close(&self.queue);
+        self.tenant.close_in_pieces(|| self.tenant.leave_behind(Remain::Watches(self.queue.clone())));
+    }
+}
+
 impl Drop for Inotify {
     fn drop(&mut self) {
-        self.tenant.notices.close(&self.queue);
+        // One that got no descriptor has no watches.
+        if !self.queue.is_closed() {
+            self.tenant.notices.close(&self.queue);
+        }
     }
 }
 

@@ -1,8 +1,19 @@
 //! Locks on files: POSIX record locks, open file description locks and flock (fcntl(2), flock(2)). One table per tenant.
+//!
+//! * An [`Owner`] is a process, an open file description, or one for flock. The first two see each other; flock sees
+//!   itself alone.
+//! * Protocol of use: [`LockTable::try_lock`] never waits. [`LockTable::lock`] waits until no lock is in the way, and
+//!   answers EDEADLK if processes would wait in a circle of at most [`CHAIN_MAX`].
+//! * A lock replaces its owner's locks in its range; a cut may leave a part on each side. A file has at most
+//!   [`LOCKS_MAX`].
+//! * Locks of a process go with any close of the file and with its end, then file by file
+//!   ([`LockTable::release_piece`]); those of a description go when that is dropped.
+//!
+//! A waiting call stands in `wanted`; dropping its future takes it out.
 
 use super::open_file::OpenFile;
 use crate::Errno;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use gyre_interface::files::NodeId;
 use gyre_message::WaitQueue;
@@ -11,7 +22,7 @@ use gyre_object::TenantLock;
 /// Locks of one file.
 const LOCKS_MAX: usize = 4096;
 
-/// Who holds a lock.
+/// The owner of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
     /// A process (F_SETLK).
@@ -23,12 +34,12 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// A description as owner of record locks.
+    /// Returns a description as owner of record locks.
     pub fn of_description(file: &OpenFile) -> Owner {
         Owner::Description(core::ptr::from_ref(file) as usize)
     }
 
-    /// True where locks of both are compared at all.
+    /// Returns whether locks of both are compared at all.
     fn sees(self, other: Owner) -> bool {
         matches!(self, Owner::Whole(_)) == matches!(other, Owner::Whole(_))
     }
@@ -46,7 +57,7 @@ pub enum Kind {
 /// A lock on the bytes from `start` to before `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// Who holds or wants it.
+    /// The owner, or the one that wants it.
     pub owner: Owner,
     /// Shared or exclusive.
     pub kind: Kind,
@@ -68,28 +79,80 @@ impl Lock {
 
 type File = (u32, NodeId);
 
+#[derive(Default)]
+struct Held {
+    files: BTreeMap<File, Vec<Lock>>,
+    /// The files on which processes hold locks.
+    of_processes: BTreeSet<(i32, File)>,
+}
+
+impl Held {
+    /// Notes whether a process holds a lock on a file.
+    fn note(&mut self, owner: Owner, file: File) {
+        let Owner::Process(process) = owner else { return };
+        match self.files.get(&file).is_some_and(|locks| locks.iter().any(|lock| lock.owner == owner)) {
+            true => self.of_processes.insert((process, file)),
+            false => self.of_processes.remove(&(process, file)),
+        };
+    }
+
+    /// Removes a range from the locks of `owner`; returns whether something changed.
+    fn cut(&mut self, file: File, owner: Owner, start: u64, end: u64) -> bool {
+        let Some(locks) = self.files.get_mut(&file) else { return false };
+        let changed = cut(locks, owner, start, end);
+        if locks.is_empty() {
+            self.files.remove(&file);
+        }
+        self.note(owner, file);
+        changed
+    }
+
+    fn first_of(&self, process: i32) -> Option<File> {
+        const FIRST: File = (0, NodeId(0));
+        let first = self.of_processes.range((process, FIRST)..).next();
+        first.filter(|(holder, _)| *holder == process).map(|(_, file)| *file)
+    }
+}
+
 /// All locks of a tenant.
 #[derive(Default)]
 pub struct LockTable {
-    files: TenantLock<BTreeMap<File, Vec<Lock>>>,
+    held: TenantLock<Held>,
+    /// The locks that processes wait for.
+    wanted: TenantLock<Vec<(File, Lock)>>,
     released: WaitQueue,
 }
 
+/// The longest chain of waiting processes that is followed, as on Linux: a longer circle waits until a signal.
+const CHAIN_MAX: usize = 10;
+
+/// An entry of the locks that are waited for; dropping it takes it out.
+struct Wanted<'a>(&'a LockTable, File, Lock);
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        let mut wanted = self.0.wanted.lock();
+        if let Some(index) = wanted.iter().position(|entry| *entry == (self.1, self.2)) {
+            wanted.swap_remove(index);
+        }
+    }
+}
+
 impl LockTable {
-    /// The first lock in the way of `wanted` (F_GETLK).
+    /// Returns the first lock in the way of `wanted` (F_GETLK).
     pub fn conflict(&self, file: File, wanted: &Lock) -> Option<Lock> {
-        let files = self.files.lock();
-        let mut locks = files.get(&file)?.iter();
+        let held = self.held.lock();
+        let mut locks = held.files.get(&file)?.iter();
         locks.find(|lock| lock.conflicts(wanted)).copied()
     }
 
-    /// Takes a lock if nobody is in the way; it replaces what its owner held there.
+    /// Takes a lock if no other one conflicts; it replaces its owner's locks in that range.
     ///
     /// # Errors
     /// EAGAIN; ENOLCK beyond the limit.
     pub fn try_lock(&self, file: File, wanted: Lock) -> Result<(), Errno> {
-        let mut files = self.files.lock();
-        let locks = files.entry(file).or_default();
+        let mut held = self.held.lock();
+        let locks = held.files.entry(file).or_default();
         if locks.iter().any(|lock| lock.conflicts(&wanted)) {
             return Err(Errno::EAGAIN);
         }
@@ -98,7 +161,8 @@ impl LockTable {
         }
         let downgraded = cut(locks, wanted.owner, wanted.start, wanted.end);
         locks.push(wanted);
-        drop(files);
+        held.note(wanted.owner, file);
+        drop(held);
         if downgraded {
             self.released.wake_all();
         }
@@ -108,8 +172,17 @@ impl LockTable {
     /// Waits until the lock can be taken.
     ///
     /// # Errors
-    /// ENOLCK beyond the limit.
+    /// ENOLCK beyond the limit; EDEADLK for record locks of processes that would wait for each other.
     pub async fn lock(&self, file: File, wanted: Lock) -> Result<(), Errno> {
+        match self.try_lock(file, wanted) {
+            Err(Errno::EAGAIN) => {}
+            answer => return answer,
+        }
+        self.wanted.lock().push((file, wanted));
+        let _entry = Wanted(self, file, wanted);
+        if self.closes_circle(file, &wanted) {
+            return Err(Errno::EDEADLK);
+        }
         self.released
             .until(|| match self.try_lock(file, wanted) {
                 Err(Errno::EAGAIN) => None,
@@ -118,29 +191,42 @@ impl LockTable {
             .await
     }
 
-    /// Gives up what `owner` holds between `start` and `end`.
-    pub fn unlock(&self, file: File, owner: Owner, start: u64, end: u64) {
-        let mut files = self.files.lock();
-        let Some(locks) = files.get_mut(&file) else {
-            return;
-        };
-        let changed = cut(locks, owner, start, end);
-        if locks.is_empty() {
-            files.remove(&file);
+    /// Returns whether a process that is to wait for a lock is waited for, over others, by who has it.
+    fn closes_circle(&self, file: File, lock: &Lock) -> bool {
+        let own = lock.owner;
+        let (mut file, mut lock) = (file, *lock);
+        for _ in 0..CHAIN_MAX {
+            let Some(Owner::Process(holder)) = self.conflict(file, &lock).map(|lock| lock.owner) else { return false };
+            if Owner::Process(holder) == own {
+                return true;
+            }
+            let waits = |(_, wanted): &&(File, Lock)| wanted.owner == Owner::Process(holder);
+            let Some(next) = self.wanted.lock().iter().find(waits).copied() else { return false };
+            (file, lock) = next;
         }
-        drop(files);
+        false
+    }
+
+    /// Gives up the locks of `owner` between `start` and `end`.
+    pub fn unlock(&self, file: File, owner: Owner, start: u64, end: u64) {
+        let changed = self.held.lock().cut(file, owner, start, end);
         if changed {
             self.released.wake_all();
         }
     }
 
-    /// Gives up everything that a process holds.
-    pub fn release_process(&self, process: i32) {
-        self.files.lock().retain(|_, locks| {
-            locks.retain(|lock| lock.owner != Owner::Process(process));
-            !locks.is_empty()
-        });
-        self.released.wake_all();
+    /// Gives up what a process that has ended holds on one file; false if it holds nothing. With the last file those who wait are woken.
+    pub fn release_piece(&self, process: i32) -> bool {
+        let mut held = self.held.lock();
+        let Some(file) = held.first_of(process) else { return false };
+        held.cut(file, Owner::Process(process), 0, u64::MAX);
+        held.of_processes.remove(&(process, file));
+        let is_last = held.first_of(process).is_none();
+        drop(held);
+        if is_last {
+            self.released.wake_all();
+        }
+        !is_last
     }
 
     /// Gives up everything that a description holds on a file, in both name spaces.
@@ -152,7 +238,7 @@ impl LockTable {
     }
 }
 
-/// Removes a range from what `owner` holds; true where something changed.
+/// Removes a range from the locks of `owner`; returns whether something changed.
 fn cut(locks: &mut Vec<Lock>, owner: Owner, start: u64, end: u64) -> bool {
     let mut rest = Vec::new();
     let before = locks.len();
@@ -169,4 +255,42 @@ fn cut(locks: &mut Vec<Lock>, owner: Owner, start: u64, end: u64) -> bool {
     let changed = locks.len() != before;
     locks.extend(rest);
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(process: i32, start: u64) -> Lock {
+        Lock { owner: Owner::Process(process), kind: Kind::Write, start, end: start + 1 }
+    }
+
+    #[test]
+    fn the_locks_of_a_process_that_ended_go_file_by_file() {
+        let table = LockTable::default();
+        for number in 0..1000 {
+            for start in 0..3 {
+                table.try_lock((0, NodeId(number)), lock(1, 2 * start)).unwrap();
+            }
+            table.try_lock((0, NodeId(number)), lock(2, 1)).unwrap();
+        }
+        let free = || (0..1000).filter(|file| table.conflict((0, NodeId(*file)), &lock(3, 0)).is_none()).count();
+        for released in 1..1000 {
+            assert!(table.release_piece(1));
+            assert_eq!(free(), released);
+        }
+        assert!(!table.release_piece(1) && !table.release_piece(1));
+        assert_eq!(free(), 1000);
+        assert!(table.conflict((0, NodeId(5)), &lock(3, 1)).is_some(), "another one's locks stay");
+    }
+
+    #[test]
+    fn a_process_that_gave_up_a_part_still_holds_the_rest() {
+        let (table, file) = (LockTable::default(), (0, NodeId(7)));
+        table.try_lock(file, Lock { end: 10, ..lock(1, 0) }).unwrap();
+        table.unlock(file, Owner::Process(1), 3, 5);
+        assert!(table.conflict(file, &lock(2, 3)).is_none() && table.conflict(file, &lock(2, 5)).is_some());
+        assert!(!table.release_piece(1));
+        assert!(table.conflict(file, &lock(2, 5)).is_none());
+    }
 }

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_message::WaitQueue;
 use gyre_object::SpinLock;
 
@@ -20,6 +21,8 @@ struct State {
 pub struct LogRing {
     state: SpinLock<State>,
     grown: WaitQueue,
+    /// The last position that a reader outside asked for: it has what is before. 0 if nobody has asked.
+    asked: AtomicU64,
 }
 
 impl LogRing {
@@ -34,7 +37,25 @@ impl LogRing {
         self.grown.wake_all();
     }
 
-    /// Output from `position` on, at most `bytes_max`, and the position of its first byte: later where older output is gone.
+    /// Returns the position behind the last output.
+    pub fn end(&self) -> u64 {
+        let state = self.state.lock();
+        state.first.saturating_add(state.bytes.len() as u64)
+    }
+
+    /// Notes that a reader outside asks for output from `position` on, and so has what is before it.
+    pub fn note_asked(&self, position: u64) {
+        self.asked.store(position, Ordering::Release);
+    }
+
+    /// Returns whether a reader outside has not asked for what is behind the last output yet. Nothing is untold if there is no reader.
+    pub fn is_untold(&self) -> bool {
+        let asked = self.asked.load(Ordering::Acquire);
+        asked != 0 && asked < self.end()
+    }
+
+    /// Returns output from `position` on, at most `bytes_max`, and the position of its first byte, which is later if
+    /// older output is gone.
     pub fn read(&self, position: u64, bytes_max: usize) -> (u64, Vec<u8>) {
         let state = self.state.lock();
         let start = position.max(state.first);

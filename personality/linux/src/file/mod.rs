@@ -1,24 +1,28 @@
-//! Files of a process: descriptors, directories, mask. What the rest of the personality needs of it is [`FileContext`].
+//! Files of a process: descriptors, directories, mask. The rest of the personality uses [`FileContext`].
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`table`], [`calls`] | the system calls |
-//! | [`context`], [`descriptors`], [`open_file`] | what a process has open |
-//! | [`object`] | the kinds of open things, one module each beside it |
+//! | [`context`], [`descriptors`], [`open_file`] | the open files of a process |
+//! | [`object`] | the kinds of open objects, one module each beside it |
 //! | [`mount`], [`filesystem`], [`walk`], [`near`], [`permission`] | names |
-//! | [`tenant_files`] | what a tenant's processes share, and what the assembler must give |
-//! | [`in_flight`], `remains` | files in sockets; what is let go of and taken apart in pieces |
-//! | [`transfer`] | buffers of programs |
-//! | [`passage`], [`flow`] | what is moved by reference |
-//! | [`regular`], `resident` | regular files; as far as they are in memory, without a message |
-//! | `direct`, `direct_offer` | what goes past the file cache (O_DIRECT), and where it can |
-//! | [`begun_transfer`], [`under_way`] | what no task waits for |
+//! | [`tenant_files`] | the common state of a tenant's processes, and the file systems that the assembler gives |
+//! | [`in_flight`], `remains` | files in sockets; things let go of, which are taken apart in pieces |
+//! | [`buffer`] | buffers of programs |
+//! | [`passage`], [`flow`] | moving data by reference |
+//! | [`regular`], `cached` | regular files; the part of them in memory, without a message |
+//! | `direct`, `direct_offer` | transfers past the file cache (O_DIRECT), and whether they are possible |
+//! | [`begun_io`], [`transfer_limit`] | transfers without a task, and their bound |
 
 pub mod async_lock;
 pub mod attributes;
-pub mod begun_transfer;
-mod bridge;
+pub mod begun_io;
+pub mod buffer;
+mod cached;
 pub mod calls;
+mod channel;
+pub mod checkpoint;
+pub mod contents;
 pub mod context;
 pub mod descriptors;
 pub mod device;
@@ -32,33 +36,39 @@ pub mod filesystem;
 pub mod flow;
 pub mod in_flight;
 pub mod inotify;
-pub mod keep;
+pub mod interfaces;
+mod job_control;
 pub mod locks;
 pub mod log_ring;
+pub mod mapped;
 pub mod mount;
 mod near;
 pub mod notices;
 pub mod object;
 pub mod open_file;
-mod pace;
+pub mod outside;
+pub(crate) mod pace;
 pub mod passage;
 pub mod permission;
 pub mod pipe;
 pub mod proc;
+pub mod process_file;
 pub mod regular;
 mod remains;
-mod resident;
 pub mod signal_file;
 pub(crate) mod size_limit;
+mod slots;
 pub mod socket;
 pub mod table;
 pub mod tenant_files;
 pub mod terminal;
+mod terminal_nodes;
 pub mod termios;
 pub mod timer_file;
-pub mod transfer;
-pub mod under_way;
+pub mod transfer_limit;
 pub mod walk;
+mod watched_paths;
+mod weak_map;
 
 pub use context::{Executable, FileContext, FileMapping};
 pub use tenant_files::{Setup, TenantFiles};
@@ -68,12 +78,12 @@ mod tests;
 
 use crate::Thread;
 
-/// Who a thread is for its peers.
+/// Returns a thread's credentials as its peers see them.
 pub(crate) fn credentials_of(thread: &Thread) -> socket::PeerCredentials {
-    let credentials = thread.credentials();
-    socket::PeerCredentials {
-        process: thread.process().id(),
-        user: credentials.user_effective,
-        group: credentials.group_effective,
-    }
+    let process = thread.process().id();
+    thread.with_credentials(|who| socket::PeerCredentials {
+        process,
+        user: who.user_effective,
+        group: who.group_effective,
+    })
 }

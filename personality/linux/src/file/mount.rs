@@ -1,4 +1,4 @@
-//! File systems of a tenant and where they are attached.
+//! File systems of a tenant and the directories they are attached to.
 
 use super::filesystem::FileSystem;
 use alloc::sync::Arc;
@@ -34,22 +34,22 @@ pub struct Place {
 }
 
 impl Place {
-    /// True where both are the same node.
+    /// Returns whether both are the same node.
     pub fn same(&self, other: &Place) -> bool {
         self.mount.id == other.mount.id && self.node == other.node
     }
 
-    /// A name for tables: mount and node.
+    /// Returns a name for tables: mount and node.
     pub fn key(&self) -> (u32, NodeId) {
         (self.mount.id, self.node)
     }
 
-    /// The file system.
+    /// Returns the file system.
     pub fn system(&self) -> &FileSystem {
         &self.mount.system
     }
 
-    /// True at the root of its mount.
+    /// Returns whether it is the root of its mount.
     pub fn is_mount_root(&self) -> bool {
         self.mount.root == self.node
     }
@@ -62,7 +62,7 @@ pub struct MountTable {
 }
 
 impl MountTable {
-    /// A table whose root is `system`.
+    /// Makes a table whose root is `system`.
     ///
     /// # Errors
     /// Those of asking the file system for its root.
@@ -71,7 +71,7 @@ impl MountTable {
         Ok(MountTable { mounts: TenantLock::new(alloc::vec![Arc::new(root)]), next: AtomicU32::new(2) })
     }
 
-    /// The tenant's root directory.
+    /// Returns the tenant's root directory.
     pub fn root(&self) -> Option<Place> {
         let mount = self.mounts.lock().first()?.clone();
         let node = mount.root;
@@ -101,12 +101,12 @@ impl MountTable {
         Ok(())
     }
 
-    /// The root of what is attached over a directory, if anything is: the latest.
+    /// Returns the root of the latest file system that is attached over a directory, if there is one.
     pub fn over(&self, place: &Place) -> Option<Place> {
         self.over_key(place.key())
     }
 
-    /// The same by mount and node.
+    /// Returns the same root as [`MountTable::over`], by mount and node.
     pub fn over_key(&self, key: (u32, NodeId)) -> Option<Place> {
         let mounts = self.mounts.lock();
         let covers = |mount: &&Arc<Mount>| mount.covers.as_ref().is_some_and(|covered| covered.key() == key);
@@ -115,7 +115,7 @@ impl MountTable {
         Some(Place { mount, node })
     }
 
-    /// All mounts.
+    /// Returns all mounts.
     pub fn all(&self) -> Vec<Arc<Mount>> {
         self.mounts.lock().clone()
     }

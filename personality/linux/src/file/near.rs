@@ -1,7 +1,7 @@
-//! Walks through what file systems have in memory: no message, no memory of the heap, no waiting.
+//! Walks through the names that file systems have in memory: no message, no memory of the heap, no waiting.
 //!
-//! A walk that meets a symbolic link to follow, "..", /proc or something that is not in memory gives up before it changed anything; then
-//! [`super::walk`] does it. Rights are checked on the way as there.
+//! A walk gives up, before it has changed anything, at a symbolic link to follow, "..", /proc or a name that is not
+//! in memory; then [`super::walk`] does it. Both check the same rights on the way.
 
 use super::context::FileContext;
 use super::mount::{Mount, Place};
@@ -35,7 +35,7 @@ impl ShortPath {
     }
 }
 
-/// What a path leads to.
+/// The target of a path.
 pub(super) struct NearFound {
     pub(super) place: Place,
     pub(super) attributes: Attributes,
@@ -156,7 +156,7 @@ impl<L: Last> Walk<'_, L> {
     }
 }
 
-/// The path as the process sees it, without doubled slashes and dots.
+/// Returns the path as the process sees it, without doubled slashes and dots.
 pub(super) fn shown_path(context: &FileContext, directory: i32, path: &[u8]) -> Option<Vec<u8>> {
     let mut shown = Vec::with_capacity(path.len().saturating_add(1));
     if path.first() != Some(&b'/') {

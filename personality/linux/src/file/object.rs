@@ -1,7 +1,18 @@
-//! What can be behind a descriptor, and how each kind is read, written and asked. Nothing here waits for a peer: what
-//! cannot go on answers EAGAIN, and the caller waits on the readiness.
+//! The kinds of objects behind a descriptor: how each is read, written and asked for its readiness.
+//!
+//! [`Object`] is one enum with a variant for each kind; the kinds have a module each beside this one.
+//! [`OpenFile::read`], [`OpenFile::write`], [`OpenFile::take`] and [`OpenFile::give`] dispatch on it: the first two
+//! copy to and from a program, the others move by reference.
+//!
+//! Nothing here waits for a peer: a call that cannot go on answers EAGAIN, and its caller waits on the readiness
+//! ([`super::calls::Attempts`]). Regular files may wait for their disk.
+//!
+//! To add a kind: a variant, its module, and its line in each match; the compiler names them. Left out: flags and
+//! position ([`super::open_file`]), and calls on one kind only ([`super::calls`]).
 
+use super::buffer::UserBuffer;
 use super::calls::uring::Ring;
+use super::channel::Channel;
 use super::device::Device;
 use super::directory;
 use super::epoll::{Epoll, Looks};
@@ -11,13 +22,13 @@ use super::inotify::Inotify;
 use super::mount::Place;
 use super::open_file::OpenFile;
 use super::pipe::PipeEnd;
+use super::process_file::ProcessFile;
 use super::regular;
 use super::signal_file::SignalFile;
 use super::socket::Socket;
 use super::tenant_files::TenantFiles;
 use super::terminal::TerminalEnd;
 use super::timer_file::TimerFile;
-use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,12 +38,12 @@ use gyre_interface::{Readiness, Ready};
 use gyre_object::Bytes;
 use linux_raw_sys::general::{IN_ACCESS, IN_MODIFY};
 
-/// Reads and writes up to here go through the stack instead of pages, bytes.
-const SMALL_BYTES: usize = 512;
-/// Of these the fewest need less of it cleared.
+/// Reads, writes and sends up to here go through the stack instead of pages, bytes.
+pub(super) const SMALL_BYTES: usize = 512;
+/// The smallest of these use a shorter buffer, which is cheaper to clear.
 const FEW_BYTES: usize = 64;
-/// Bytes that one turn of a large transfer moves.
-pub const TURN_BYTES: usize = 128 * 1024;
+/// Bytes that a large read, write or send moves before others may run.
+pub const CHUNK_BYTES: usize = 128 * 1024;
 
 /// Something open.
 pub enum Object {
@@ -40,7 +51,7 @@ pub enum Object {
     Regular,
     /// A directory.
     Directory,
-    /// A name without contents: O_PATH of what is no file or directory, symbolic links.
+    /// A name without contents: symbolic links, and O_PATH of anything but files and directories.
     Name,
     /// An end of a pipe.
     Pipe(PipeEnd),
@@ -62,19 +73,24 @@ pub enum Object {
     Inotify(Inotify),
     /// A flow.
     Flow(FlowEnd),
+    /// A native channel.
+    Channel(Channel),
     /// An end of a native stream.
     Stream(Arc<dyn Endpoint>),
     /// A ring of io_uring.
     Ring(Arc<Ring>),
+    /// A process.
+    Process(ProcessFile),
 }
 
 impl Object {
-    /// What it is ready for; `None` for what never waits.
+    /// Returns its readiness; `None` for objects that never wait.
     pub fn readiness(&self) -> Option<Arc<Readiness>> {
         match self {
             Object::Regular | Object::Directory | Object::Name | Object::Device(_) => None,
-            Object::Flow(flow) => Some(flow.0.readiness().clone()),
+            Object::Flow(flow) => Some(flow.flow.readiness().clone()),
             Object::Stream(end) => end.readiness(),
+            Object::Channel(channel) => Some(channel.readiness().clone()),
             Object::Pipe(end) => Some(end.readiness().clone()),
             Object::Terminal(end) => Some(end.readiness().clone()),
             Object::Socket(socket) => Some(socket.readiness()),
@@ -84,6 +100,7 @@ impl Object {
             Object::Signal(signal) => Some(signal.readiness().clone()),
             Object::Inotify(inotify) => Some(inotify.readiness().clone()),
             Object::Ring(ring) => Some(ring.readiness().clone()),
+            Object::Process(process) => Some(process.readiness().clone()),
         }
     }
 
@@ -97,7 +114,7 @@ impl Object {
         }
     }
 
-    /// The kind that stat shows for things without a node.
+    /// Returns the kind that stat shows for things without a node.
     pub fn kind(&self) -> NodeKind {
         match self {
             Object::Directory => NodeKind::Directory,
@@ -108,7 +125,7 @@ impl Object {
         }
     }
 
-    /// How /proc shows things without a path.
+    /// Returns the text that /proc shows for objects without a path.
     pub fn label(&self) -> &'static str {
         match self {
             Object::Pipe(_) => "pipe:[0]",
@@ -120,24 +137,27 @@ impl Object {
             Object::Inotify(_) => "anon_inode:inotify",
             Object::Flow(_) => "anon_inode:[flow]",
             Object::Stream(_) => "anon_inode:[stream]",
+            Object::Channel(_) => "anon_inode:[channel]",
             Object::Ring(_) => "anon_inode:[io_uring]",
+            Object::Process(_) => "anon_inode:[pidfd]",
             Object::Terminal(_) => "/dev/console",
             _ => "/",
         }
     }
 
-    /// True where it has a position that lseek moves.
+    /// Returns whether it has a position that lseek moves.
     pub fn is_seekable(&self) -> bool {
         matches!(self, Object::Regular | Object::Directory | Object::Device(_))
     }
 
-    /// Ends its use: sends what must be told to resources.
+    /// Ends its use: sends the requests that close it at its resources.
     pub(super) fn close(&self, tenant: &Arc<TenantFiles>, place: Option<Place>, path_only: bool) {
         match (self, place) {
             (Object::Regular | Object::Directory, Some(place)) if !path_only => regular::close(place),
             (Object::Socket(socket), _) => socket.close(),
             (Object::Epoll(list), _) => list.close(tenant),
             (Object::Ring(ring), _) => ring.close(),
+            (Object::Inotify(inotify), _) => inotify.close(),
             _ => {}
         }
     }
@@ -147,7 +167,7 @@ impl OpenFile {
     /// Reads into a program's buffer, at `at` or the position.
     ///
     /// # Errors
-    /// EBADF, EISDIR, EAGAIN where there is nothing yet, those of the object.
+    /// EBADF, EISDIR, EAGAIN if there is nothing yet, those of the object.
     pub async fn read(&self, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
         if !self.is_readable() {
             return Err(Errno::EBADF);
@@ -158,10 +178,14 @@ impl OpenFile {
             Object::Name => Err(Errno::EBADF),
             Object::Pipe(end) => read_stream(buffer, |into| end.read(into), |bytes| end.take(bytes)).await,
             Object::Device(device) => device.read(buffer).await,
-            Object::Terminal(end) => read_small(buffer, |into| end.read(into)).await,
+            Object::Terminal(end) => {
+                buffer.thread().may_read(end)?;
+                read_small(buffer, |into| end.read(into)).await
+            }
             Object::Socket(socket) => socket.read(buffer).await,
-            Object::Epoll(_) | Object::Ring(_) => Err(Errno::EINVAL),
+            Object::Epoll(_) | Object::Ring(_) | Object::Process(_) => Err(Errno::EINVAL),
             Object::Flow(flow) => read_small(buffer, |into| flow.read(into)).await,
+            Object::Channel(channel) => channel.read(buffer).await,
             Object::Stream(end) => {
                 let pieces = self.tenant().passage.client().read(end.clone(), 0, buffer.left()).await?;
                 buffer.put_pieces(&pieces).await
@@ -179,7 +203,7 @@ impl OpenFile {
     /// Writes from a program's buffer, at `at` or the position (or the end, with O_APPEND).
     ///
     /// # Errors
-    /// EBADF, EAGAIN where there is no room, those of the object.
+    /// EBADF, EAGAIN if there is no room, those of the object.
     pub async fn write(&self, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
         if !self.is_writable() {
             return Err(Errno::EBADF);
@@ -195,6 +219,7 @@ impl OpenFile {
             Object::Terminal(end) => write_terminal(buffer, end).await,
             Object::Socket(socket) => socket.write(self, buffer).await,
             Object::Stream(end) => write_stream(self, end, buffer).await,
+            Object::Channel(channel) => channel.write(buffer).await,
             Object::Event(event) => {
                 let mut value = [0; 8];
                 if buffer.get(&mut value).await? < value.len() {
@@ -208,7 +233,8 @@ impl OpenFile {
             | Object::Signal(_)
             | Object::Inotify(_)
             | Object::Flow(_)
-            | Object::Ring(_) => Err(Errno::EINVAL),
+            | Object::Ring(_)
+            | Object::Process(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -222,7 +248,7 @@ impl OpenFile {
     /// Reads by reference, for sendfile and splice.
     ///
     /// # Errors
-    /// EINVAL for what cannot be read so; as [`OpenFile::read`].
+    /// EINVAL for objects that cannot be read by reference; as [`OpenFile::read`].
     pub async fn take(&self, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
         if !self.is_readable() {
             return Err(Errno::EBADF);
@@ -240,10 +266,10 @@ impl OpenFile {
         }
     }
 
-    /// Writes by reference. Answers how many bytes were taken.
+    /// Writes by reference. Returns the bytes taken.
     ///
     /// # Errors
-    /// EINVAL for what cannot be written so; as [`OpenFile::write`].
+    /// EINVAL for objects that cannot be written by reference; as [`OpenFile::write`].
     pub async fn give(&self, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
         if !self.is_writable() {
             return Err(Errno::EBADF);
@@ -272,7 +298,7 @@ impl OpenFile {
     /// Entries of a directory in the form of getdents64, up to `bytes_max`.
     ///
     /// # Errors
-    /// ENOTDIR; EINVAL where not even one entry fits; those of the file system.
+    /// ENOTDIR; EINVAL if not even one entry fits; those of the file system.
     pub async fn read_entries(&self, bytes_max: usize) -> Result<Vec<u8>, Errno> {
         match self.object() {
             Object::Directory if self.is_readable() => directory::read_entries(self, bytes_max).await,
@@ -319,20 +345,20 @@ async fn read_through<const BYTES: usize>(
     buffer.put(small.get(..count).unwrap_or(&[])).await
 }
 
-/// Writes once to a native stream, what there is room for.
+/// Writes once to a native stream, as much as there is room for.
 async fn write_stream(file: &OpenFile, end: &Arc<dyn Endpoint>, buffer: &mut UserBuffer<'_>) -> Result<usize, Errno> {
     // Nothing is copied that there is no room for.
     if !file.ready().intersects(Ready::WRITE | Ready::ERROR) {
         return Err(Errno::EAGAIN);
     }
-    let pieces = buffer.gather(buffer.left().min(TURN_BYTES)).await?;
+    let pieces = buffer.gather(buffer.left().min(CHUNK_BYTES)).await?;
     let gathered: usize = pieces.iter().map(Bytes::len).sum();
     let written = file.tenant().passage.client().write(end.clone(), None, pieces).await;
     buffer.give_back(gathered.saturating_sub(written.unwrap_or(0)));
     Ok(written?)
 }
 
-/// Writes once to a pipe: all of a small write or nothing, what fits of a large one.
+/// Writes once to a pipe: all of a small write or nothing, and as much of a large one as there is room for.
 async fn write_pipe(buffer: &mut UserBuffer<'_>, end: &PipeEnd) -> Result<usize, Errno> {
     let bytes = buffer.left();
     if bytes == 0 {
@@ -346,7 +372,7 @@ async fn write_pipe(buffer: &mut UserBuffer<'_>, end: &PipeEnd) -> Result<usize,
         let written = end.write(small.get(..count).unwrap_or(&[]));
         return written.inspect_err(|_| buffer.give_back(count));
     }
-    let pieces = buffer.gather(bytes.min(TURN_BYTES)).await?;
+    let pieces = buffer.gather(bytes.min(CHUNK_BYTES)).await?;
     let gathered: usize = pieces.iter().map(Bytes::len).sum();
     let written = end.give(&pieces);
     buffer.give_back(gathered.saturating_sub(written.unwrap_or(0)));
@@ -354,6 +380,7 @@ async fn write_pipe(buffer: &mut UserBuffer<'_>, end: &PipeEnd) -> Result<usize,
 }
 
 async fn write_terminal(buffer: &mut UserBuffer<'_>, end: &TerminalEnd) -> Result<usize, Errno> {
+    buffer.thread().may_write(end)?;
     let before = buffer.done();
     while buffer.left() > 0 {
         let mut small = [0; SMALL_BYTES];

@@ -1,6 +1,14 @@
-//! An open file description: what a descriptor refers to, shared by dup, fork and SCM_RIGHTS (open(2)).
+//! An open file description: the target of descriptors, shared by dup, fork and SCM_RIGHTS (open(2)).
+//!
+//! It holds the object, the flags that fcntl may change, the position behind a lock across waits, and the path it was
+//! opened by. It is closed when its last holder drops it or at [`OpenFile::release`]; closing may leave things behind
+//! that are taken apart in pieces ([`super::remains`]). A tenant's number of descriptions is bounded (ENFILE).
+//!
+//! States: open, closed (its resource was told, once), dropped. Dropping tells the watchers, the watches (IN_CLOSE)
+//! and the locks, in this order. Reads and writes that use the position hold its lock while they wait.
 
 use super::async_lock::AsyncLock;
+use super::contents::Used;
 use super::direct_offer::DirectOffer;
 use super::epoll::{Looks, Watchers};
 use super::mount::Place;
@@ -20,7 +28,7 @@ use linux_raw_sys::general as raw;
 /// Flags that F_SETFL may change.
 pub const STATUS_FLAGS: u32 = raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
 
-/// Where a file was opened.
+/// The node and path of a file opened by name.
 pub struct Location {
     /// The node.
     pub place: Place,
@@ -36,13 +44,15 @@ pub struct OpenFile {
     flags: AtomicU32,
     /// The position of reads and writes, held while one of them is under way.
     pub position: AsyncLock<u64>,
-    /// It is read here and there (POSIX_FADV_RANDOM): nothing is brought that was not asked for.
+    /// True if it is read at random (POSIX_FADV_RANDOM), without read-ahead.
     pub is_random: AtomicBool,
-    /// Whether its file system can do what O_DIRECT asks for.
+    /// The answer of its file system about O_DIRECT.
     pub direct_offer: DirectOffer,
-    /// Who gets SIGIO (F_SETOWN); kept and told, SIGIO itself is not sent.
+    /// The receiver of SIGIO (F_SETOWN). It is kept and told; SIGIO itself is not sent.
     pub owner: AtomicI32,
     watchers: ObjectLock<Watchers>,
+    /// Nobody runs a program from it meanwhile.
+    _written: Option<Used>,
     /// True once its resource was told that it is closed.
     closed: AtomicBool,
     tenant: Arc<TenantFiles>,
@@ -60,21 +70,51 @@ fn may_be_direct(object: &Object, location: Option<&Location>) -> bool {
 }
 
 impl OpenFile {
-    /// A description of `object` with the flags of open(2).
+    /// Makes a description of `object` with the flags of open(2).
     ///
     /// # Errors
-    /// ENFILE where the tenant has too many; EINVAL for O_DIRECT of what has no such way.
+    /// ENFILE if the tenant has too many; EINVAL if the object cannot do O_DIRECT.
     pub fn new(
         tenant: &Arc<TenantFiles>,
         object: Object,
         flags: u32,
         location: Option<Location>,
     ) -> Result<Arc<OpenFile>, Errno> {
+        Self::with(tenant, object, flags, (location, None))
+    }
+
+    /// Makes one of a file that was opened by its name: if it is for writing, no program may run from it.
+    ///
+    /// # Errors
+    /// As [`OpenFile::new`]; ETXTBSY.
+    pub fn by_name(
+        tenant: &Arc<TenantFiles>,
+        object: Object,
+        flags: u32,
+        location: Location,
+    ) -> Result<Arc<OpenFile>, Errno> {
+        let is_written = matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR) && flags & raw::O_PATH == 0;
+        let written = match object {
+            Object::Regular if is_written => Some(tenant.contents.write(&location.place)?),
+            _ => None,
+        };
+        Self::with(tenant, object, flags, (Some(location), written))
+    }
+
+    fn with(
+        tenant: &Arc<TenantFiles>,
+        object: Object,
+        flags: u32,
+        (location, written): (Option<Location>, Option<Used>),
+    ) -> Result<Arc<OpenFile>, Errno> {
         let is_direct = flags & (raw::O_DIRECT | raw::O_PATH) == raw::O_DIRECT;
         if is_direct && !may_be_direct(&object, location.as_ref()) {
             return Err(Errno::EINVAL);
         }
         let count = tenant.count_open()?;
+        if let Object::Socket(socket) = &object {
+            socket.options().number.store(tenant.next_name(), Ordering::Relaxed);
+        }
         let kept = STATUS_FLAGS | raw::O_ACCMODE | raw::O_PATH | raw::O_DIRECTORY | raw::O_SYNC;
         Ok(Arc::new(OpenFile {
             object,
@@ -85,6 +125,7 @@ impl OpenFile {
             direct_offer: DirectOffer::default(),
             owner: AtomicI32::new(0),
             watchers: ObjectLock::default(),
+            _written: written,
             closed: AtomicBool::new(false),
             tenant: tenant.clone(),
             _count: count,
@@ -92,31 +133,37 @@ impl OpenFile {
         }))
     }
 
-    /// What it is.
+    /// Returns its object.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// The tenant's files.
+    /// Returns the tenant's files.
     pub fn tenant(&self) -> &Arc<TenantFiles> {
         &self.tenant
     }
 
-    /// The node, where it was opened by name.
+    /// Returns the node, if it was opened by name.
     pub fn place(&self) -> Option<&Place> {
         self.location.as_ref().map(|location| &location.place)
     }
 
-    /// Its path, or empty.
+    /// Returns its path, or empty.
     pub fn path(&self) -> &[u8] {
         self.location.as_ref().map_or(&[], |location| &location.path)
     }
 
-    /// How /proc shows it.
+    /// Returns the path that /proc shows.
     pub fn shown_path(&self) -> Vec<u8> {
         match &self.location {
             Some(location) => location.path.clone(),
-            None => self.object.label().as_bytes().to_vec(),
+            None => match &self.object {
+                Object::Socket(socket) => {
+                    let number = socket.options().number.load(Ordering::Relaxed);
+                    alloc::format!("socket:[{number}]").into_bytes()
+                }
+                object => object.label().as_bytes().to_vec(),
+            },
         }
     }
 
@@ -137,57 +184,58 @@ impl OpenFile {
         self.set_flags(if on { flags | which } else { flags });
     }
 
-    /// True with O_NONBLOCK.
+    /// Returns whether O_NONBLOCK is set.
     pub fn is_nonblocking(&self) -> bool {
         self.flags() & raw::O_NONBLOCK != 0
     }
 
-    /// True with O_SYNC or O_DSYNC: a write is answered when it is durable.
+    /// Returns whether O_SYNC or O_DSYNC is set: a write is answered when it is durable.
     pub fn is_durable(&self) -> bool {
         self.flags() & raw::O_DSYNC != 0
     }
 
-    /// True where a write must find the end first, or is durable.
+    /// Returns whether a write must find the end first, or is durable.
     pub fn has_slow_writes(&self) -> bool {
         self.flags() & (raw::O_APPEND | raw::O_DSYNC) != 0
     }
 
-    /// True where O_DIRECT may be set.
+    /// Returns whether O_DIRECT may be set.
     pub fn may_be_direct(&self) -> bool {
         may_be_direct(&self.object, self.location.as_ref())
     }
 
-    /// True with O_DIRECT, as long as its file system is not known to have no device: reads and writes go past the cache.
+    /// Returns whether reads and writes go past the cache: with O_DIRECT, unless its file system is known to have no
+    /// device.
     pub fn is_direct(&self) -> bool {
         self.flags() & raw::O_DIRECT != 0 && !self.direct_offer.is_refused()
     }
 
-    /// True with O_APPEND.
+    /// Returns whether O_APPEND is set.
     pub fn appends(&self) -> bool {
         self.flags() & raw::O_APPEND != 0
     }
 
-    /// True with O_PATH: a name without contents.
+    /// Returns whether O_PATH is set: it is a name without contents.
     pub fn is_path_only(&self) -> bool {
         self.flags() & raw::O_PATH != 0
     }
 
-    /// True where it may be read.
+    /// Returns whether it may be read.
     pub fn is_readable(&self) -> bool {
         !self.is_path_only() && self.flags() & raw::O_ACCMODE != raw::O_WRONLY
     }
 
-    /// True where it may be written.
+    /// Returns whether it may be written.
     pub fn is_writable(&self) -> bool {
         !self.is_path_only() && self.flags() & raw::O_ACCMODE != raw::O_RDONLY
     }
 
-    /// What it is ready for now; things without a readiness are always ready.
+    /// Returns its readiness now; objects without a readiness are always ready.
     pub fn ready(&self) -> Ready {
         self.ready_within(&mut Looks::new())
     }
 
-    /// As [`OpenFile::ready`]; a list is ready where `looks` do not suffice to know.
+    /// Returns its readiness as [`OpenFile::ready`] does; a list counts as ready if `looks` do not suffice to know.
     // recursion: at most 5 lists, because epoll_ctl refuses deeper nests (NESTING_MAX)
     pub(super) fn ready_within(&self, looks: &mut Looks) -> Ready {
         match self.object.readiness() {
@@ -199,12 +247,12 @@ impl OpenFile {
         }
     }
 
-    /// Its readiness now; a socket gets another one when it connects.
+    /// Returns its readiness now; a socket gets another one when it connects.
     pub fn readiness(&self) -> Option<Arc<Readiness>> {
         self.object.readiness()
     }
 
-    /// Tells who watches the file or its directory what happened to it.
+    /// Tells the watches on the file or its directory of an event.
     pub fn tell(&self, event: u32) {
         if let Some(location) = &self.location {
             let bit = if matches!(self.object, Object::Directory) { raw::IN_ISDIR } else { 0 };
@@ -222,7 +270,7 @@ impl OpenFile {
         }
     }
 
-    /// Works with those who are told when it is closed.
+    /// Works with the watchers that are told when it is closed.
     pub(super) fn watch<T>(&self, work: impl FnOnce(&mut Watchers) -> T) -> T {
         work(&mut self.watchers.lock())
     }

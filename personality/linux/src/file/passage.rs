@@ -1,18 +1,21 @@
-//! The way of data between what is open: through the I/O stream resource, which counts its bytes and may make it wait its turn.
+//! The way of data between open files: through the I/O stream resource, which counts its bytes and may make it wait.
 //!
-//! What is moved by reference (flows, sendfile, splice, copy_file_range, native streams) always passes. Plain reads and writes of files
-//! do where that resource has a policy of its own (`[policy.io_stream]`); else the file system is asked at once.
+//! Data moved by reference (flows, sendfile, splice, copy_file_range, native streams) always passes. Plain reads and
+//! writes of files pass if that resource has a policy of its own (`[policy.io_stream]`); else the file system is
+//! asked at once.
 
+use super::cached;
 use super::object::Object;
 use super::open_file::OpenFile;
-use super::resident;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_interface::io_stream::io_stream;
+use gyre_message::Labels;
 use gyre_object::Bytes;
 
-/// Plain work in a visit of the resource. Out of the way of those that have no gate: a cached read is some 2,300 instructions in all.
+/// Does plain work in a visit of the resource. It is kept out of the path without a gate: a cached read is some 2,300
+/// instructions in all.
 #[cold]
 #[inline(never)]
 fn count(gate: &io_stream::Client, work: &mut dyn FnMut() -> Option<usize>) -> Option<usize> {
@@ -27,18 +30,18 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// Through `client`; `is_gate` says that a scheduler of its own stands before the resource.
+    /// Makes a passage through `client`; `is_gate` says that a scheduler of its own stands before the resource.
     pub fn new(client: io_stream::Client, is_gate: bool) -> Passage {
         Passage { client, is_gate }
     }
 
-    /// A way for tests, where nobody else is on it.
+    /// Makes a passage for tests, without other users.
     #[cfg(test)]
     pub(crate) fn free() -> Passage {
         Passage::counted(false, Arc::default())
     }
 
-    /// The same, which tells how many bytes have passed.
+    /// Makes a passage for tests, which adds the passed bytes to `passed`.
     #[cfg(test)]
     pub(crate) fn counted(is_gate: bool, passed: Arc<core::sync::atomic::AtomicU64>) -> Passage {
         let report = move |bytes| {
@@ -49,19 +52,25 @@ impl Passage {
         Passage::new(io_stream::Client::new(link).with_near(server), is_gate)
     }
 
-    /// The resource.
+    /// Returns the same way for requests of one flow: they are started in the order in which they are made. 0 is free of order.
+    #[must_use]
+    pub fn ordered(self, label: u64) -> Passage {
+        Passage { client: self.client.labelled(Labels { affinity: 0, dependency: label }), ..self }
+    }
+
+    /// Returns the resource.
     pub fn client(&self) -> &io_stream::Client {
         &self.client
     }
 
-    /// The resource where it has a scheduler of its own, which plain reads and writes of files are subject to then.
+    /// Returns the resource if it has a scheduler of its own, which plain reads and writes of files are subject to then.
     #[inline]
     pub fn gate(&self) -> Option<&io_stream::Client> {
         self.is_gate.then_some(&self.client)
     }
 
-    /// Does something at once with files in memory as a request of so many bytes; `None` where it cannot be done now, or must wait its
-    /// turn. Without a gate it is no request of this resource.
+    /// Does work at once with files in memory, as a request of that many bytes; `None` if it is not possible now or
+    /// must wait for the scheduler. Without a gate it is no request of this resource.
     #[inline(always)]
     pub(super) fn count_plain(&self, mut work: impl FnMut() -> Option<usize>) -> Option<usize> {
         match self.gate() {
@@ -70,10 +79,10 @@ impl Passage {
         }
     }
 
-    /// Reads by reference what is there now, at `at` where it is a file.
+    /// Reads by reference the bytes that are there now, at `at` if it is a file.
     ///
     /// # Errors
-    /// EAGAIN where nothing is; as [`OpenFile::take`].
+    /// EAGAIN if there are none; as [`OpenFile::take`].
     pub async fn take(&self, file: &Arc<OpenFile>, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
         match self.take_near(file, at, bytes) {
             Some(pieces) => Ok(pieces),
@@ -81,23 +90,35 @@ impl Passage {
         }
     }
 
-    /// The same of a file in memory, without a message; `None` where that cannot be done now.
+    /// Reads as [`Passage::take`] from a file in memory, without a message; `None` if that is not possible now.
     pub fn take_near(&self, file: &OpenFile, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
         if !matches!(file.object(), Object::Regular) || !file.is_readable() {
             return None;
         }
         self.client.visit(|meter| {
-            let pieces = resident::take(file, at, bytes)?;
+            let pieces = cached::take(file, at, bytes)?;
             meter.passed(pieces.iter().map(Bytes::len).sum());
             Some(pieces)
         })?
     }
 
-    /// Writes by reference what there is room for, at `at` or where writing goes on. What has a queue and bounds of its own (a socket, a
-    /// pipe) is asked at once and counted then.
+    /// Reads as [`Passage::take_near`] what nobody changes while it is held; `None` also if that cannot be promised.
+    pub fn lend_near(&self, file: &OpenFile, at: u64, bytes: usize) -> Option<Vec<Bytes>> {
+        if !matches!(file.object(), Object::Regular) || !file.is_readable() {
+            return None;
+        }
+        self.client.visit(|meter| {
+            let pieces = cached::lend(file, at, bytes)?;
+            meter.passed(pieces.iter().map(Bytes::len).sum());
+            Some(pieces)
+        })?
+    }
+
+    /// Writes by reference as much as there is room for, at `at` or at the object's own position. An object with a
+    /// queue and bounds of its own (a socket, a pipe) is asked at once, and the bytes are counted then.
     ///
     /// # Errors
-    /// EAGAIN where there is no room; as [`OpenFile::give`].
+    /// EAGAIN if there is no room; as [`OpenFile::give`].
     pub async fn give(&self, file: &Arc<OpenFile>, at: Option<u64>, data: Vec<Bytes>) -> Result<usize, Errno> {
         if matches!(file.object(), Object::Regular | Object::Stream(_)) {
             return Ok(self.client.write(file.clone(), at, data).await?);
@@ -107,10 +128,10 @@ impl Passage {
         Ok(count)
     }
 
-    /// Counts bytes that were moved; waits where it is not their turn.
+    /// Counts bytes that were moved; waits until the scheduler grants them.
     pub(super) async fn pass(&self, bytes: usize) {
         if self.client.visit(|meter| meter.passed(bytes)).is_none() {
-            // A resource that is gone has nobody left to count for.
+            // A resource that is gone counts for no one.
             let _ = self.client.pass(bytes).await;
         }
     }

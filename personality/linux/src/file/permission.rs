@@ -1,4 +1,4 @@
-//! Who may do what to a node: owner, group, others, and the superuser (path_resolution(7)).
+//! The rights to a node: owner, group, others, and the superuser (path_resolution(7)).
 
 use crate::credentials::{Capability, CapabilitySet, Credentials};
 use crate::{Errno, Thread};
@@ -11,7 +11,7 @@ pub const WRITE: u16 = 2;
 /// To execute, or to search a directory.
 pub const EXECUTE: u16 = 1;
 
-/// Who asks.
+/// The user, groups and capabilities of a caller.
 #[derive(Clone, Debug)]
 pub struct Asker {
     /// User.
@@ -25,7 +25,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The identity of a thread for file systems, which counts for everything but `access`.
+    /// Returns the identity of a thread for file systems, which counts for everything but `access`.
     pub fn of(thread: &Thread) -> Asker {
         thread.with_credentials(|who| Asker {
             user: who.user_of_files,
@@ -35,23 +35,23 @@ impl Asker {
         })
     }
 
-    /// The real identity of a thread, for `access`.
+    /// Returns the real identity of a thread, for `access`.
     pub fn real(thread: &Thread) -> Asker {
         let Credentials { user, group, groups, capabilities, .. } = thread.credentials();
         Asker { user, group, groups, capabilities: capabilities.of_real_user(user) }
     }
 
-    /// The machine's owner, who passes all checks of files.
+    /// Returns the machine's owner, which passes all checks of files.
     pub fn owner_of_the_machine() -> Asker {
         Asker { user: 0, group: 0, groups: alloc::vec::Vec::new(), capabilities: CapabilitySet::ALL }
     }
 
-    /// True if this capability counts.
+    /// Returns whether this capability counts.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.has(capability)
     }
 
-    /// Refuses who lacks a capability.
+    /// Refuses a caller without a capability.
     ///
     /// # Errors
     /// EPERM.
@@ -59,12 +59,12 @@ impl Asker {
         if self.has(capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// True where it is a member of `group`.
+    /// Returns whether it is a member of `group`.
     pub fn in_group(&self, group: u32) -> bool {
         self.group == group || self.groups.contains(&group)
     }
 
-    /// True if it owns the node, or may act as its owner.
+    /// Returns whether it owns the node, or may act as its owner.
     pub fn owns(&self, attributes: &Attributes) -> bool {
         self.user == attributes.user || self.has(Capability::Fowner)
     }
@@ -88,7 +88,7 @@ impl Asker {
         bits & wanted == wanted || self.overrides(attributes, wanted)
     }
 
-    /// True if a capability stands for the permission bits (capabilities(7), CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH).
+    /// Returns whether a capability stands for the permission bits (capabilities(7), CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH).
     fn overrides(&self, attributes: &Attributes, wanted: u16) -> bool {
         let is_directory = attributes.kind == NodeKind::Directory;
         let reads_only = if is_directory { wanted & WRITE == 0 } else { wanted == READ };

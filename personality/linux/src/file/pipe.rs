@@ -1,6 +1,14 @@
 //! Pipes: a bounded queue of bytes with two ends (pipe(7)).
 //!
-//! Nothing here waits: what cannot go on answers EAGAIN, and the caller waits on the end's readiness.
+//! Nothing here waits: a call that cannot go on answers EAGAIN, and its caller waits on the end's readiness. Opening
+//! a named pipe may have to wait for the other side; [`Pipe::open`] answers with the partner to wait for.
+//!
+//! A write of at most [`ATOMIC_BYTES`] goes in completely or not at all; of a longer one as much as there is room
+//! for. Bytes lie in views of pages, so data moves by reference (take, give, peek for tee) or by copy (read, write).
+//!
+//! States of the readiness: a reader sees READ while bytes are there and HANG_UP when the last writer is gone; a
+//! writer sees WRITE while an atomic write fits, and WRITE with ERROR when the last reader is gone. Every change
+//! publishes them under the pipe's lock.
 
 use crate::Errno;
 use crate::objects::PIPES;
@@ -31,7 +39,7 @@ impl State {
         self.capacity.saturating_sub(self.queue.len())
     }
 
-    /// Bytes of a write of `bytes` that go in now.
+    /// Returns the bytes of a write of `bytes` that go in now.
     fn admit(&self, bytes: usize) -> Result<usize, Errno> {
         if self.readers == 0 {
             return Err(Errno::EPIPE);
@@ -58,7 +66,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// An empty pipe without ends.
+    /// Makes an empty pipe without ends.
     pub fn new() -> Arc<Pipe> {
         Arc::new(Pipe {
             _count: PIPES.count(),
@@ -89,12 +97,12 @@ impl Pipe {
         renew(&self.both, (read | write) & (Ready::READ | Ready::WRITE), moved);
     }
 
-    /// A new end.
+    /// Returns a new end.
     pub fn end(self: &Arc<Pipe>, side: Side) -> PipeEnd {
         self.open(side).0
     }
 
-    /// A new end, and what it must wait for where nobody has the other side open at that moment.
+    /// Returns a new end, and the partner that it must wait for if the other side has no end open now.
     pub fn open(self: &Arc<Pipe>, side: Side) -> (PipeEnd, Option<Partner>) {
         let mut state = self.state.lock();
         state.readers = state.readers.saturating_add(usize::from(side != Side::Write));
@@ -126,7 +134,7 @@ impl Pipe {
             .await;
     }
 
-    /// Open ends: readers and writers.
+    /// Returns the open ends: readers and writers.
     pub fn ends(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.readers, state.writers)
@@ -143,7 +151,7 @@ fn renew(readiness: &Readiness, bits: Ready, moved: Ready) {
     }
 }
 
-/// What an end is for.
+/// The side of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Reading.
@@ -154,12 +162,12 @@ pub enum Side {
     Both,
 }
 
-/// Who is missing at an opening, with how many of them had come until then.
+/// The missing partner of an opening, with the number of such openings until then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Partner {
-    /// Somebody who reads.
+    /// A reader.
     Reader(u64),
-    /// Somebody who writes.
+    /// A writer.
     Writer(u64),
 }
 
@@ -170,17 +178,17 @@ pub struct PipeEnd {
 }
 
 impl PipeEnd {
-    /// What this end is for.
+    /// Returns the side of this end.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// The pipe.
+    /// Returns the pipe.
     pub fn pipe(&self) -> &Arc<Pipe> {
         &self.pipe
     }
 
-    /// What this end is ready for.
+    /// Returns the readiness of this end.
     pub fn readiness(&self) -> &Arc<Readiness> {
         match self.side {
             Side::Read => &self.pipe.readable,
@@ -189,10 +197,10 @@ impl PipeEnd {
         }
     }
 
-    /// Copies out what is there; 0 at the end.
+    /// Copies bytes out; 0 at the end.
     ///
     /// # Errors
-    /// EAGAIN where nothing is there yet.
+    /// EAGAIN if nothing is there yet.
     pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
         self.take_with(|queue| {
             let count = queue.read_into(into);
@@ -200,10 +208,10 @@ impl PipeEnd {
         })
     }
 
-    /// Takes what is there by reference; empty at the end.
+    /// Takes bytes by reference; none at the end.
     ///
     /// # Errors
-    /// EAGAIN where nothing is there yet.
+    /// EAGAIN if nothing is there yet.
     pub fn take(&self, bytes_max: usize) -> Result<Vec<Bytes>, Errno> {
         self.take_with(|queue| {
             let pieces = queue.take(bytes_max);
@@ -212,10 +220,10 @@ impl PipeEnd {
         })
     }
 
-    /// Views of what is there, for tee.
+    /// Returns views of the bytes, for tee.
     ///
     /// # Errors
-    /// EAGAIN where nothing is there yet.
+    /// EAGAIN if nothing is there yet.
     pub fn peek(&self, bytes_max: usize) -> Result<Vec<Bytes>, Errno> {
         self.take_with(|queue| {
             let pieces = queue.peek(bytes_max);
@@ -234,14 +242,15 @@ impl PipeEnd {
         Ok(value)
     }
 
-    /// Puts back what was taken and not used: it is read before anything else.
+    /// Puts back bytes that were taken and not used: they are read before anything else.
     pub fn put_back(&self, pieces: Vec<Bytes>) {
         let mut state = self.pipe.state.lock();
         state.queue.put_back(pieces);
         self.pipe.publish(&state, Ready::READ);
     }
 
-    /// Queues what was taken from elsewhere for room that others have used meanwhile, beyond the capacity: it would be lost.
+    /// Queues data beyond the capacity. It was taken from elsewhere for room that other writers have used meanwhile,
+    /// and would be lost otherwise.
     ///
     /// # Errors
     /// EPIPE without readers.
@@ -255,7 +264,7 @@ impl PipeEnd {
         Ok(data.iter().map(Bytes::len).sum())
     }
 
-    /// Copies data in; takes all, or what fits of more than [`ATOMIC_BYTES`].
+    /// Copies data in: all of it, or of more than [`ATOMIC_BYTES`] as much as there is room for.
     ///
     /// # Errors
     /// EPIPE without readers; EAGAIN without room; ENOMEM.
@@ -267,7 +276,7 @@ impl PipeEnd {
         Ok(count)
     }
 
-    /// As [`PipeEnd::write`], by reference.
+    /// Writes as [`PipeEnd::write`] does, by reference.
     ///
     /// # Errors
     /// EPIPE without readers; EAGAIN without room.
@@ -286,7 +295,7 @@ impl PipeEnd {
         Ok(count)
     }
 
-    /// Bytes that can be read now (FIONREAD).
+    /// Returns the bytes that can be read now (FIONREAD).
     pub fn readable_bytes(&self) -> usize {
         self.pipe.state.lock().queue.len()
     }
@@ -299,7 +308,7 @@ impl PipeEnd {
         self.pipe.state.lock().admit(bytes)
     }
 
-    /// Capacity in bytes (F_GETPIPE_SZ).
+    /// Returns the capacity in bytes (F_GETPIPE_SZ).
     pub fn capacity(&self) -> usize {
         self.pipe.state.lock().capacity
     }
@@ -307,7 +316,7 @@ impl PipeEnd {
     /// Sets the capacity, rounded up to a power of two of at least a page (F_SETPIPE_SZ).
     ///
     /// # Errors
-    /// EPERM above the limit, EBUSY where more is queued.
+    /// EPERM above the limit, EBUSY if more is queued.
     pub fn set_capacity(&self, bytes: usize) -> Result<usize, Errno> {
         if bytes > CAPACITY_BYTES_MAX {
             return Err(Errno::EPERM);
@@ -332,7 +341,7 @@ impl Drop for PipeEnd {
     }
 }
 
-/// A pipe's two ends.
+/// Makes a pipe and returns its two ends.
 pub fn pipe_pair() -> (PipeEnd, PipeEnd) {
     let pipe = Pipe::new();
     (pipe.end(Side::Read), pipe.end(Side::Write))

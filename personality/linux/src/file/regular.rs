@@ -1,12 +1,19 @@
 //! Regular files: contents by reference from the file system's server, positions kept here.
+//!
+//! A read first tries the pages in memory ([`super::cached`]); then it has the disk asked in a look at the file
+//! system and tries again; only then it sends a request. A write sends requests of at most [`CHUNK_BYTES`]. With
+//! O_DIRECT both go past the cache ([`super::direct`]). With O_SYNC a write is answered when it is durable.
+//!
+//! The position is locked for the whole call, also across waits, so that calls on one description do not mix. Short
+//! results: the end of the file, a signal, no space; an error counts only if nothing was moved before.
 
+use super::buffer::UserBuffer;
+use super::cached::{self, COPY_BYTES_MAX};
 use super::direct;
 use super::mount::Place;
-use super::object::TURN_BYTES;
+use super::object::CHUNK_BYTES;
 use super::open_file::OpenFile;
-use super::resident::{self, COPY_BYTES_MAX};
 use super::size_limit;
-use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,7 +29,7 @@ fn place_of(file: &OpenFile) -> Result<&Place, Errno> {
     file.place().ok_or(Errno::EBADF)
 }
 
-/// The first byte of a range that ends at the last place or before it; EINVAL for others, as on Linux.
+/// Returns the first byte of a range that ends at the last place or before it; EINVAL for others, as on Linux.
 fn checked(offset: u64, buffer: &UserBuffer<'_>) -> Result<u64, Errno> {
     let start = Position::new(offset).ok_or(Errno::EINVAL)?;
     start.plus(buffer.left() as u64).map(|_| offset).ok_or(Errno::EINVAL)
@@ -44,12 +51,12 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
     if buffer.left() > 0 && direct::is_wanted(file, place).await? {
         return direct::read(file, place, buffer, offset).await;
     }
-    if let Some(count) = read_brought(file, place, buffer, offset).await {
+    if let Some(count) = read_fetched(file, place, buffer, offset).await {
         return Ok(count);
     }
     let before = buffer.done();
     while buffer.left() > 0 {
-        let wanted = buffer.left().min(TURN_BYTES);
+        let wanted = buffer.left().min(CHUNK_BYTES);
         let at = offset.saturating_add(buffer.done_since(before) as u64);
         let pieces = match fetch(file, place, at, wanted).await {
             Err(error) if buffer.done() == before => return Err(error),
@@ -67,15 +74,15 @@ async fn read_at(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, of
     Ok(buffer.done_since(before))
 }
 
-/// Reads what only the disk keeps waiting into one piece of memory that is there, copied once when it has been brought. `None` where it must be
-/// read in pieces: the buffer is as it was.
-async fn read_brought(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Option<usize> {
+/// Reads into one piece of present memory after the disk has been asked without a task; the data is copied once.
+/// Returns `None`, with the buffer unchanged, if it must be read in pieces.
+async fn read_fetched(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>, offset: u64) -> Option<usize> {
     // A worker's memory is not the process', which may have another program by now.
     let into = buffer.only().filter(|into| into.bytes <= COPY_BYTES_MAX && !buffer.thread().is_worker())?;
-    // Others may take what was brought: each time brings a page at least.
+    // Other tasks may evict fetched pages; each round fetches at least one.
     for _ in 0..=into.bytes / PAGE_BYTES {
-        resident::fetch(file, offset, into.bytes)?.done().await.ok()?;
-        if let Some(count) = resident::copy_near(place, buffer.thread(), into, offset) {
+        cached::fetch(file, offset, into.bytes)?.done().await.ok()?;
+        if let Some(count) = cached::copy_near(place, buffer.thread(), into, offset) {
             buffer.used(count);
             return Some(count);
         }
@@ -83,7 +90,7 @@ async fn read_brought(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_
     None
 }
 
-/// Reads for a plain read, as a request of the I/O stream resource where that divides bytes.
+/// Reads for a plain read, as a request of the I/O stream resource if that has a gate.
 async fn fetch(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
     if file.is_random.load(Ordering::Relaxed) {
         return fetch_alone(file, place, at, bytes).await;
@@ -94,9 +101,9 @@ async fn fetch(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<
     }
 }
 
-/// Has the disk asked while the file system is looked at, as long as that can be done: no task of the file system waits for it then.
+/// Begins the disk's reads in looks at the file system as long as possible, so that no task of the file system waits.
 async fn fetch_now(place: &Place, at: u64, bytes: usize, may_guess: bool) -> Result<Vec<Bytes>, Errno> {
-    // Others may take what was brought: each time brings a page at least.
+    // Other tasks may evict fetched pages; each round fetches at least one.
     for _ in 0..=bytes / PAGE_BYTES {
         let Some(begun) = place.system().visit(|near| near.fetch(place.node, at, bytes, may_guess)).flatten() else {
             break;
@@ -105,17 +112,17 @@ async fn fetch_now(place: &Place, at: u64, bytes: usize, may_guess: bool) -> Res
         if begun.done().await.is_err() {
             break;
         }
-        if let Some(pieces) = resident::pages(place, at, bytes) {
+        if let Some(pieces) = cached::pages(place, at, bytes) {
             return Ok(pieces);
         }
     }
     match may_guess {
         true => Ok(place.system().read(place.node, at, bytes).await?),
-        false => Ok(place.system().read_alone(place.node, at, bytes).await?),
+        false => Ok(place.system().read_random(place.node, at, bytes).await?),
     }
 }
 
-/// The same for who reads here and there (POSIX_FADV_RANDOM); the I/O stream resource counts what was read.
+/// Reads without read-ahead (POSIX_FADV_RANDOM); the I/O stream resource counts the bytes read.
 async fn fetch_alone(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> Result<Vec<Bytes>, Errno> {
     let pieces = fetch_now(place, at, bytes, false).await?;
     if let Some(gate) = file.tenant().passage.gate() {
@@ -128,7 +135,8 @@ async fn fetch_alone(file: &OpenFile, place: &Place, at: u64, bytes: usize) -> R
 pub(super) async fn write(file: &OpenFile, buffer: &mut UserBuffer<'_>, at: Option<u64>) -> Result<usize, Errno> {
     let place = place_of(file)?;
     if file.appends() {
-        return append(file, place, buffer).await;
+        // Linux appends also if an offset is given; the position stays then (pwrite(2), BUGS).
+        return if at.is_some() { append_from(file, buffer, false).await } else { append(file, place, buffer).await };
     }
     if let Some(offset) = at {
         return write_at(file, place, buffer, checked(offset, buffer)?).await;
@@ -160,14 +168,14 @@ pub(super) async fn write_cached(
         if at >= OFFSET_MAX {
             return Err(Errno::EFBIG);
         }
-        let head = TURN_BYTES.saturating_sub(at as usize % TURN_BYTES);
+        let head = CHUNK_BYTES.saturating_sub(at as usize % CHUNK_BYTES);
         let gathered_from = buffer.done();
         let sent = match buffer.gather(head).await {
             Ok(pieces) => store(file, place, at, pieces).await,
             Err(error) => Err(error),
         };
         if sent.is_err() {
-            // What was not taken does not count as written.
+            // Bytes that were not taken do not count as written.
             buffer.give_back(buffer.done_since(gathered_from));
         }
         match sent {
@@ -194,7 +202,7 @@ async fn store(file: &OpenFile, place: &Place, at: u64, pieces: Vec<Bytes>) -> R
     Ok((gathered, written.min(gathered)))
 }
 
-/// Bytes offered and bytes taken.
+/// Returns the bytes offered and bytes taken.
 async fn send(place: &Place, at: Option<u64>, pieces: Vec<Bytes>) -> Result<(usize, usize), Errno> {
     let gathered = pieces.iter().map(Bytes::len).sum();
     let written = match at {
@@ -230,7 +238,7 @@ async fn append(file: &OpenFile, place: &Place, buffer: &mut UserBuffer<'_>) -> 
     }
     let is_direct = direct::check_append(file, place, buffer).await?;
     while buffer.left() > 0 {
-        let pieces = buffer.gather(TURN_BYTES).await?;
+        let pieces = buffer.gather(CHUNK_BYTES).await?;
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
         if let Some(gate) = file.tenant().passage.gate() {
             gate.pass(bytes).await?;
@@ -272,7 +280,8 @@ pub(super) async fn give(file: &OpenFile, at: Option<u64>, data: Vec<Bytes>) -> 
     Ok(written)
 }
 
-/// Tells the server that this use has ended. Nobody waits for the answer: a server that is gone has nothing left to close.
+/// Tells the server that this use has ended, without waiting for the answer: a server that is gone has nothing left
+/// to close.
 pub(super) fn close(place: Place) {
     if place.system().visit(|near| near.close(place.node)) == Some(true) {
         return;

@@ -1,12 +1,14 @@
-//! What a tenant has let go of and nobody has taken apart yet: files that lay in sockets, files of a process that was killed, items of
-//! interest lists.
+//! Things that a tenant has let go of and that are still to be taken apart: files that lay in sockets, files of a
+//! process that was killed, items of interest lists, watches, locks.
 //!
-//! Whatever can hold others of its kind, or thousands of them, is put here instead of being dropped where its last user leaves it. It is
-//! taken apart piece by piece in a loop: no depth follows from what holds what, and no core is held for long. Work that is short is
-//! done by who closes, before the call answers, as Linux does it; the rest by a task in the name of who let go.
+//! An object that can hold others of its kind, or thousands of them, is put here instead of being dropped by its last
+//! user. It is taken apart piece by piece in a loop: so the depth is bounded, and no core is held for long. The
+//! closing call does short work itself, before it answers, as on Linux; a task in the name of the same activity does
+//! the rest.
 
 use super::descriptors::Abandoned;
 use super::epoll::{Items, Watchers};
+use super::inotify::Queue;
 use super::open_file::OpenFile;
 use super::pace::Pace;
 use super::tenant_files::TenantFiles;
@@ -23,16 +25,20 @@ pub(super) enum Remain {
     Descriptors(Abandoned),
     /// Items of an interest list that is gone.
     Items(Items),
-    /// What watched a file that is gone.
+    /// The watchers of a file that is gone.
     Watchers(Watchers),
-    /// Sockets in flight may hold one another, and nobody else them.
+    /// Watches and events of an inotify descriptor that is gone.
+    Watches(Arc<Queue>),
+    /// Locks of a process that has ended.
+    Locks(i32),
+    /// Sockets in flight that may hold one another without any other holder.
     Rings,
 }
 
-/// Who takes apart.
+/// The state of taking apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Work {
-    /// Nobody: there is nothing.
+    /// There is nothing to do.
     #[default]
     Rests,
     /// A task, or a call that closes.
@@ -54,13 +60,13 @@ impl Remains {
         self.0.lock().queue.push_back(remain);
     }
 
-    /// Begins to work where nobody does.
+    /// Begins to work, unless it is under way.
     fn begin(&self) -> bool {
         let mut state = self.0.lock();
         core::mem::replace(&mut state.work, Work::UnderWay) == Work::Rests
     }
 
-    /// The next thing; without one the work is done.
+    /// Returns the next thing; without one the work is done.
     fn next(&self) -> Option<Remain> {
         let mut state = self.0.lock();
         let next = state.queue.pop_front();
@@ -88,7 +94,7 @@ impl TenantFiles {
         }
     }
 
-    /// Does `close`, and takes apart what it leaves behind as far as that is short. Called without locks.
+    /// Does `close`, and takes apart the things that it leaves behind as far as that is short. Called without locks.
     pub(super) fn close_in_pieces(self: &Arc<Self>, close: impl FnOnce()) {
         let begun = self.remains.begin();
         close();
@@ -104,11 +110,11 @@ impl TenantFiles {
     }
 }
 
-/// Whoever takes apart, until nothing is left. Where it is dropped before, the next who lets go does the rest.
+/// Takes apart until nothing is left. If it is dropped before, the next call that lets go does the rest.
 struct Worker(Option<Arc<TenantFiles>>);
 
 impl Worker {
-    /// Takes one piece apart; false where nothing is left.
+    /// Takes one piece apart; false if nothing is left.
     fn piece(&mut self) -> bool {
         let Some(tenant) = &self.0 else {
             return false;
@@ -140,13 +146,15 @@ async fn take_apart(mut worker: Worker) {
 }
 
 impl Remain {
-    /// Takes a piece; true where more is left.
+    /// Takes a piece; true if more is left.
     fn take_piece(&mut self, tenant: &Arc<TenantFiles>) -> bool {
         match self {
             Remain::Files(files) => files.pop().is_some(),
             Remain::Descriptors(files) => files.next().is_some(),
             Remain::Items(items) => items.take_piece(),
             Remain::Watchers(watchers) => watchers.take_piece(),
+            Remain::Watches(queue) => tenant.notices.take_piece(queue),
+            Remain::Locks(process) => tenant.locks.release_piece(*process),
             Remain::Rings => {
                 tenant.free_rings();
                 false

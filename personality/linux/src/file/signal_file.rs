@@ -15,12 +15,12 @@ struct Shared {
     readiness: Arc<Readiness>,
 }
 
-/// Who is told of signals that a process receives.
+/// The descriptors that read the signals of a process.
 #[derive(Default)]
 pub struct SignalWatch(TenantLock<Vec<Weak<Shared>>>);
 
 impl SignalWatch {
-    /// A signal has become pending. Not to be called with signals locked.
+    /// Tells that a signal has become pending. Not to be called with signals locked.
     pub(crate) fn arrived(&self, signal: i32) {
         let files: Vec<_> = {
             let mut watchers = self.0.lock();
@@ -41,7 +41,7 @@ pub struct SignalFile {
 }
 
 impl SignalFile {
-    /// A descriptor for the signals of a set.
+    /// Makes a descriptor for the signals of a set.
     pub fn new(thread: &Thread, wanted: SignalSet) -> SignalFile {
         let shared = Arc::new(Shared { wanted: TenantLock::new(wanted), readiness: Readiness::new(Ready::empty()) });
         watch_of(thread.process()).0.lock().push(Arc::downgrade(&shared));
@@ -50,7 +50,7 @@ impl SignalFile {
         file
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> &Arc<Readiness> {
         &self.shared.readiness
     }
@@ -61,7 +61,7 @@ impl SignalFile {
         self.look(thread);
     }
 
-    /// Sets the readiness from what is pending now.
+    /// Sets the readiness from the signals that are pending now.
     fn look(&self, thread: &Thread) {
         let pending = {
             let process = thread.process().signals.lock();

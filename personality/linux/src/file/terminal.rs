@@ -1,10 +1,18 @@
-//! Terminals: a line discipline between a program (the slave) and who types and sees (the master of a pseudo-terminal, or
-//! the console's log), after termios(3) and tty_ioctl(4).
+//! Terminals: a line discipline between a program (the slave) and its user (the master of a pseudo-terminal, or the
+//! console's log), after termios(3) and tty_ioctl(4).
 //!
 //! ```text
 //! keyboard -> input() -> [edit line] -> cooked queue -> slave read
 //! slave write -> output processing -> log ring, or queue -> master read
 //! ```
+//!
+//! * Both ends have a [`Readiness`]; every change of state ends with `publish`, which sets both.
+//! * Canonical mode keeps a line under edit until its end; raw mode gives each byte at once. `lines` says where a read
+//!   must stop.
+//! * Signals of typed characters are sent after the lock is free, to the foreground group.
+//! * States: slaves come and go; the master closes once, then slaves read the end and write EIO.
+//!
+//! Queues have a bound. A full one is EAGAIN, and nothing typed is lost.
 
 mod end;
 mod line;
@@ -27,13 +35,16 @@ const QUEUE_BYTES: usize = 16 * 1024;
 /// Longest line under edit (Linux: N_TTY_BUF_SIZE).
 const LINE_BYTES: usize = 4096;
 
-/// Sends a terminal's signals to a group of processes.
+/// The surroundings of a terminal: processes that it signals, and its node.
 pub trait GroupSignals: Send + Sync {
+    /// Hears that the master of a pseudo-terminal was closed.
+    fn master_has_gone(&self, terminal: Arc<Terminal>);
+
     /// Sends `signal` to all processes of `group`.
     fn signal_group(&self, group: i32, signal: u32);
 }
 
-/// Where output goes.
+/// The target of output.
 enum Output {
     /// Kept for `gyre logs`; with `echo`, shown on the machine's console too.
     Log { ring: Arc<LogRing>, echo: bool },
@@ -55,6 +66,28 @@ struct State {
     slaves: usize,
     master_open: bool,
     locked: bool,
+    access: Access,
+    packets: Packets,
+    /// News for a master that reads packets (TIOCPKT of tty_ioctl(4)).
+    news: u8,
+}
+
+/// The openers of a slave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Nobody else.
+    One,
+    /// All.
+    Many,
+}
+
+/// The form of a master's reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packets {
+    /// Output as it is.
+    Plain,
+    /// A byte of news before it.
+    Marked,
 }
 
 /// A terminal.
@@ -85,6 +118,9 @@ impl Terminal {
                 slaves: 0,
                 master_open: true,
                 locked: number.is_some(),
+                access: Access::Many,
+                packets: Packets::Plain,
+                news: 0,
             }),
             slave: Readiness::new(Ready::WRITE),
             master: Readiness::new(Ready::WRITE),
@@ -94,17 +130,17 @@ impl Terminal {
         })
     }
 
-    /// A tenant's console. `echo` shows its output on the machine's console too.
+    /// Returns a tenant's console. `echo` shows its output on the machine's console too.
     pub fn console(ring: Arc<LogRing>, echo: bool, signals: Arc<dyn GroupSignals>) -> Arc<Terminal> {
         Terminal::new(None, Output::Log { ring, echo }, signals)
     }
 
-    /// A pseudo-terminal.
+    /// Returns a pseudo-terminal.
     pub fn pseudo(number: u32, signals: Arc<dyn GroupSignals>) -> Arc<Terminal> {
         Terminal::new(Some(number), Output::Master(ByteQueue::default()), signals)
     }
 
-    /// An end of it.
+    /// Returns an end of it.
     pub fn end(self: &Arc<Terminal>, side: TerminalSide) -> TerminalEnd {
         if side == TerminalSide::Slave {
             let mut state = self.state.lock();
@@ -120,17 +156,44 @@ impl Terminal {
         self.state.lock().locked = locked;
     }
 
-    /// True while slaves may not be opened.
+    /// Returns whether slaves may not be opened.
     pub fn is_locked(&self) -> bool {
         self.state.lock().locked
     }
 
-    /// True once the master is closed.
+    /// Says who may open a slave from now on (TIOCEXCL, TIOCNXCL).
+    pub fn set_access(&self, access: Access) {
+        self.state.lock().access = access;
+    }
+
+    /// Returns whether nobody else may open a slave.
+    pub fn is_exclusive(&self) -> bool {
+        self.state.lock().access == Access::One
+    }
+
+    /// Chooses the form of a master's reads (TIOCPKT).
+    pub fn set_packets(&self, packets: Packets) {
+        let mut state = self.state.lock();
+        (state.packets, state.news) = (packets, 0);
+        self.publish(&state);
+    }
+
+    /// Returns the form of a master's reads.
+    pub fn packets(&self) -> Packets {
+        self.state.lock().packets
+    }
+
+    /// Sends a signal to the foreground group (TIOCSIG).
+    pub fn signal_foreground(&self, signal: u32) {
+        self.signal(signal);
+    }
+
+    /// Returns whether the master is closed.
     pub fn is_hung_up(&self) -> bool {
         !self.state.lock().master_open
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn termios(&self) -> Termios {
         self.state.lock().termios
     }
@@ -138,10 +201,16 @@ impl Terminal {
     /// Changes the settings; with `flush`, unread input is forgotten.
     pub fn set_termios(&self, termios: Termios, flush: Flush) {
         let mut state = self.state.lock();
-        let was_canonical = state.termios.is_canonical();
+        let (was_canonical, had_flow_control) = (state.termios.is_canonical(), state.termios.has_flow_control());
         state.termios = termios;
         if flush == Flush::Input {
             state.forget_input();
+            state.tell(raw::TIOCPKT_FLUSHREAD);
+        }
+        match (had_flow_control, termios.has_flow_control()) {
+            (true, false) => state.tell(raw::TIOCPKT_NOSTOP),
+            (false, true) => state.tell(raw::TIOCPKT_DOSTOP),
+            _ => {}
         }
         if was_canonical && !termios.is_canonical() {
             // Without memory for it the line goes before the next byte typed.
@@ -154,7 +223,7 @@ impl Terminal {
         self.publish(&state);
     }
 
-    /// The window's size.
+    /// Returns the window's size.
     pub fn window(&self) -> WindowSize {
         self.state.lock().window
     }
@@ -167,10 +236,19 @@ impl Terminal {
         }
     }
 
+    /// Belongs to no session any more; the foreground group gets SIGHUP, and goes on if it is stopped.
+    pub fn leave_session(&self) {
+        self.signal(raw::SIGHUP);
+        self.signal(raw::SIGCONT);
+        self.session.store(0, Ordering::Release);
+        self.foreground.store(0, Ordering::Release);
+    }
+
     /// Forgets unread input (TCFLSH).
     pub fn forget_input(&self) {
         let mut state = self.state.lock();
         state.forget_input();
+        state.tell(raw::TIOCPKT_FLUSHREAD);
         self.publish(&state);
     }
 
@@ -181,10 +259,11 @@ impl Terminal {
         }
     }
 
-    /// What is typed. Answers the bytes taken: fewer where the program does not read, or where there is no memory for more.
+    /// Takes typed bytes. Returns the bytes taken: fewer if the program does not read, or if there is no memory for
+    /// more.
     ///
     /// # Errors
-    /// EAGAIN where the program does not read; ENOMEM. Nothing was taken then.
+    /// EAGAIN if the program does not read; ENOMEM. Nothing was taken then.
     pub fn input(&self, data: &[u8]) -> Result<usize, Errno> {
         let mut signals = Vec::new();
         let mut taken = 0;
@@ -218,7 +297,7 @@ impl Terminal {
         renew(&self.slave, slave);
         let mut master = Ready::empty();
         let has_output = matches!(&state.output, Output::Master(queue) if !queue.is_empty());
-        master.set(Ready::READ, has_output);
+        master.set(Ready::READ, has_output || state.news != 0);
         master.set(Ready::WRITE, state.cooked.len().saturating_add(state.line.len()) < QUEUE_BYTES);
         master.set(Ready::HANG_UP, self.master.now().contains(Ready::HANG_UP));
         renew(&self.master, master);
@@ -227,7 +306,7 @@ impl Terminal {
     fn read_slave(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if !state.has_input() {
-            let waits = state.master_open && state.termios.patience_ns() != Some(0);
+            let waits = state.master_open && state.termios.read_wait_ns() != Some(0);
             return if waits { Err(Errno::EAGAIN) } else { Ok(0) };
         }
         let mut bytes = into.len();
@@ -263,10 +342,25 @@ impl Terminal {
     fn read_master(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         let hung_up = self.master.now().contains(Ready::HANG_UP);
+        let (packets, news) = (state.packets, core::mem::take(&mut state.news));
         let Output::Master(queue) = &mut state.output else {
             return Err(Errno::EIO);
         };
-        let count = queue.read_into(into);
+        let count = match (packets, into.split_first_mut()) {
+            (Packets::Plain, _) => queue.read_into(into),
+            (Packets::Marked, None) => return Ok(0),
+            (Packets::Marked, Some((mark, _))) if news != 0 => {
+                *mark = news;
+                1
+            }
+            (Packets::Marked, Some((mark, rest))) => {
+                *mark = raw::TIOCPKT_DATA as u8;
+                match queue.read_into(rest) {
+                    0 => 0,
+                    count => usize::saturating_add(count, 1),
+                }
+            }
+        };
         if count == 0 {
             return Err(if hung_up { Errno::EIO } else { Errno::EAGAIN });
         }
@@ -274,7 +368,7 @@ impl Terminal {
         Ok(count)
     }
 
-    /// Bytes that a slave can read now (FIONREAD).
+    /// Returns the bytes that a slave can read now (FIONREAD).
     pub fn readable_bytes(&self) -> usize {
         let state = self.state.lock();
         match state.lines.front() {
@@ -285,7 +379,7 @@ impl Terminal {
     }
 }
 
-/// What a change of settings forgets.
+/// The queues that a change of settings empties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
     /// Nothing.

@@ -1,6 +1,7 @@
 //! Timers as descriptors (timerfd_create(2)).
 //!
-//! A task per armed timer sleeps until the next expiry and sets the readiness; how often it expired is computed at each read.
+//! A task per armed timer, on the resident core, sleeps until the next expiry and sets the readiness; each read computes how often it
+//! expired.
 
 use crate::Errno;
 use crate::time::{NS_MAX, monotonic_ns, ns_to_cycles};
@@ -20,7 +21,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Nanoseconds that it shows.
+    /// Returns nanoseconds that it shows.
     pub fn now_ns(self) -> u64 {
         match self {
             Clock::Monotonic => monotonic_ns(),
@@ -59,7 +60,7 @@ pub struct TimerFile {
 }
 
 impl TimerFile {
-    /// A disarmed timer.
+    /// Makes a disarmed timer.
     pub fn new(clock: Clock) -> TimerFile {
         TimerFile {
             clock,
@@ -71,17 +72,17 @@ impl TimerFile {
         }
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> &Arc<Readiness> {
         &self.shared.readiness
     }
 
-    /// Arms or disarms it; answers what was set before.
+    /// Arms or disarms it; returns the setting before.
     pub fn set(&self, setting: Setting) -> Setting {
         let mut state = self.shared.state.lock();
         let before = remaining(state.setting);
@@ -92,12 +93,12 @@ impl TimerFile {
         drop(state);
         self.shared.changed.wake_all();
         if setting.next_ns.is_some() {
-            gyre_message::spawn(ring(self.shared.clone(), generation));
+            sleep_for(&self.shared, generation);
         }
         before
     }
 
-    /// What is set, with the next expiry in the future.
+    /// Returns its setting, with the next expiry in the future.
     pub fn get(&self) -> Setting {
         remaining(self.shared.state.lock().setting)
     }
@@ -119,7 +120,7 @@ impl TimerFile {
         let (generation, armed) = (state.generation, next.next_ns.is_some());
         drop(state);
         if armed {
-            gyre_message::spawn(ring(self.shared.clone(), generation));
+            sleep_for(&self.shared, generation);
         }
         Ok(8)
     }
@@ -132,7 +133,7 @@ impl Drop for TimerFile {
     }
 }
 
-/// Expiries until `now_ns`, and what is set after them.
+/// Returns the expiries until `now_ns`, and the setting after them.
 fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
     let Some(next) = setting.next_ns.filter(|next| *next <= now_ns) else {
         return (0, setting);
@@ -140,7 +141,7 @@ fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
     match now_ns.saturating_sub(next).checked_div(setting.period_ns) {
         None => (1, Setting { next_ns: None, ..setting }),
         Some(more) => {
-            // Up to now it fits; the next period may end beyond the last moment that there is.
+            // The product fits up to now; the next period may end beyond the latest time.
             let last = next.saturating_add(more.saturating_mul(setting.period_ns));
             let next_ns = Some(last.saturating_add(setting.period_ns).min(NS_MAX));
             (more.saturating_add(1), Setting { next_ns, ..setting })
@@ -148,9 +149,15 @@ fn expired(setting: Setting, now_ns: u64) -> (u64, Setting) {
     }
 }
 
-/// The setting as timerfd_gettime shows it: the next expiry that is still to come.
+/// Returns the setting as timerfd_gettime shows it: the next expiry that is still to come.
 fn remaining(setting: Setting) -> Setting {
     expired(setting, monotonic_ns()).1
+}
+
+/// Starts the task of a setting. It may sleep for long, so it is where it keeps no core from leaving.
+fn sleep_for(shared: &Arc<Shared>, generation: u64) {
+    let shared = shared.clone();
+    gyre_message::spawn_resident(move || ring(shared, generation));
 }
 
 /// Sleeps until the next expiry of the setting `generation` and tells the readers once; a read starts the next one.

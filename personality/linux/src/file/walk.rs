@@ -1,9 +1,21 @@
-//! From a path to a node: symbolic links, "..", mounts, the process' root, rights on the way (path_resolution(7)).
+//! Walks from a path to a node: symbolic links, "..", mounts, the process's root, rights on the way
+//! (path_resolution(7)).
+//!
+//! Protocol of use: make a [`Walker`] with the process's root and the caller's rights, call [`Walker::walk`] with the
+//! start and the path, then [`Walked::existing`], or use [`Walked::parent`] and [`Walked::name`] to make something
+//! there. Walk and use stand together in [`retry_stale`], since a node may go between them.
+//!
+//! A walk takes one look-up per name. Links are put before the rest of the path in a loop, at most as many as Linux
+//! follows (ELOOP); a slash behind the last name demands a directory. A covered directory leads to the root of the
+//! file system over it, ".." at such a root back to the covered one, and at the process's root nowhere.
+//!
+//! Walks without a message are in [`super::near`]; it gives up and leaves the hard cases to this file.
 
 use super::filesystem::FileSystem;
 use super::mount::{MountTable, Place};
 use super::open_file::OpenFile;
 use super::permission::{Asker, EXECUTE};
+use super::proc::Caller;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,10 +27,10 @@ pub const LINKS_MAX: u32 = 40;
 /// How often a path is walked for one call at most.
 const TRIES_MAX: u32 = 16;
 
-/// What to do with a symbolic link at the end of the path.
+/// The treatment of a symbolic link at the end of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LastLink {
-    /// Go where it leads.
+    /// Follow it.
     Follow,
     /// Answer the link itself.
     Keep,
@@ -45,20 +57,21 @@ pub struct Found {
 }
 
 impl Found {
-    /// Opens it at its server; answers what it is now.
+    /// Opens it at its server; returns its attributes now.
     ///
     /// # Errors
-    /// ESTALE where it went since it was found: the path leads elsewhere by now. The server's.
+    /// ESTALE if it went since it was found: the path leads elsewhere by now. The server's.
     pub async fn open(&self) -> Result<Attributes, Errno> {
         Ok(self.place.system().open(self.place.node).await?)
     }
 }
 
-/// Tries again what walks a path, while what the path led to goes before it is used (Linux: retry_estale).
+/// Repeats an attempt that walks a path, while its node goes before it is used (Linux: retry_estale).
 ///
 /// # Errors
-/// Those of `attempt`; ENOENT where it went [`TRIES_MAX`] times, as a directory does that was removed while it was somebody's.
-pub async fn settled<T, F: Future<Output = Result<T, Errno>>>(attempt: impl Fn() -> F) -> Result<T, Errno> {
+/// Those of `attempt`; ENOENT if the node went [`TRIES_MAX`] times, as a directory does that was removed while it was
+/// in use.
+pub async fn retry_stale<T, F: Future<Output = Result<T, Errno>>>(attempt: impl Fn() -> F) -> Result<T, Errno> {
     for _ in 0..TRIES_MAX {
         match attempt().await {
             Err(Errno::ESTALE) => {}
@@ -68,30 +81,30 @@ pub async fn settled<T, F: Future<Output = Result<T, Errno>>>(attempt: impl Fn()
     Err(Errno::ENOENT)
 }
 
-/// Where a walk ended.
+/// The end of a walk.
 pub struct Walked {
-    /// The directory of the last name; the directory itself where the path ends in ".", ".." or "/".
+    /// The directory of the last name; the directory itself if the path ends in ".", ".." or "/".
     pub parent: Found,
-    /// The last name; empty where the path ends in ".", ".." or is "/".
+    /// The last name; empty if the path ends in ".", ".." or is "/".
     pub name: Vec<u8>,
-    /// What is there, if anything is.
+    /// The target, if it exists.
     pub target: Option<Found>,
     /// An open file that the path names through /proc: a pipe or socket without a place of its own.
     pub open_file: Option<Arc<OpenFile>>,
-    /// True where slashes follow the last name: it must be a directory.
+    /// True if slashes follow the last name: it must be a directory.
     pub wants_directory: bool,
 }
 
 impl Walked {
-    /// The path of something made under the last name.
+    /// Returns the path of something made under the last name.
     pub fn new_path(&self) -> Vec<u8> {
         joined(&self.parent.path, &self.name)
     }
 
-    /// What is there.
+    /// Returns the target.
     ///
     /// # Errors
-    /// ENOENT where nothing is; ENOTDIR where a slash follows something else than a directory.
+    /// ENOENT if there is none; ENOTDIR if a slash follows something else than a directory.
     pub fn existing(self) -> Result<Found, Errno> {
         let found = self.target.ok_or(Errno::ENOENT)?;
         if self.wants_directory && found.attributes.kind != NodeKind::Directory {
@@ -107,15 +120,15 @@ pub struct Walker<'a> {
     pub mounts: &'a MountTable,
     /// The process' root directory.
     pub root: Place,
-    /// Who asks.
+    /// The rights of the caller.
     pub asker: Asker,
-    /// Whose /proc/self it is.
-    pub process: i32,
+    /// The thread of /proc/self and /proc/thread-self; a checkpoint has none.
+    pub caller: Option<Caller>,
     /// Links that may still be followed.
     links_left: u32,
 }
 
-/// What looking at one name gave.
+/// The outcome of looking at one name.
 enum Step {
     /// Go on from here.
     At(Found),
@@ -128,15 +141,16 @@ enum Step {
 }
 
 impl<'a> Walker<'a> {
-    /// A walker for one call.
-    pub fn new(mounts: &'a MountTable, root: Place, asker: Asker, process: i32) -> Walker<'a> {
-        Walker { mounts, root, asker, process, links_left: LINKS_MAX }
+    /// Makes a walker for one call.
+    pub fn new(mounts: &'a MountTable, root: Place, asker: Asker, caller: Option<Caller>) -> Walker<'a> {
+        Walker { mounts, root, asker, caller, links_left: LINKS_MAX }
     }
 
-    /// Walks `path` from `start`, or from the root where it begins with a slash.
+    /// Walks `path` from `start`, or from the root if it begins with a slash.
     ///
     /// # Errors
-    /// ENOENT (empty path, or a missing name before the last), ENOTDIR, EACCES, ELOOP, ENAMETOOLONG, those of the file system.
+    /// ENOENT (empty path, or a missing name before the last), ENOTDIR, EACCES, ELOOP, ENAMETOOLONG, those of the
+    /// file system.
     pub async fn walk(&mut self, start: &Start, path: &[u8], last: LastLink) -> Result<Walked, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
@@ -220,7 +234,7 @@ impl<'a> Walker<'a> {
         self.cross(Found { place, attributes, path }).await.map(Step::At)
     }
 
-    /// Goes from a covered directory to the root of what covers it.
+    /// Goes from a covered directory to the root that covers it.
     async fn cross(&self, found: Found) -> Result<Found, Errno> {
         if found.attributes.kind != NodeKind::Directory {
             return Ok(found);
@@ -235,7 +249,7 @@ impl<'a> Walker<'a> {
     async fn follow(&mut self, at: &Found, link: &Attributes) -> Result<Step, Errno> {
         self.links_left = self.links_left.checked_sub(1).ok_or(Errno::ELOOP)?;
         if let FileSystem::Proc(proc) = at.place.system() {
-            if let Some(target) = proc.own_link(link.node, self.process) {
+            if let Some(target) = self.caller.and_then(|caller| proc.own_link(link.node, caller)) {
                 return Ok(Step::Link(target));
             }
             if let Some(file) = proc.open_file(link.node)? {
@@ -249,7 +263,7 @@ impl<'a> Walker<'a> {
         Ok(Step::Link(target))
     }
 
-    /// The place behind an open file, where it has one.
+    /// Returns the place behind an open file, if it has one.
     async fn enter_magic(
         &self,
         _at: &Found,
@@ -264,7 +278,7 @@ impl<'a> Walker<'a> {
         Ok(Some(Found { place: place.clone(), attributes, path: file.path().to_vec() }))
     }
 
-    /// The directory above, not beyond the process' root.
+    /// Returns the directory above, not beyond the process' root.
     async fn up(&self, at: &Found) -> Result<Found, Errno> {
         let mut place = at.place.clone();
         if place.same(&self.root) {
@@ -298,7 +312,7 @@ fn magic(parent: Found, name: &[u8], file: Arc<OpenFile>) -> Walked {
     Walked { parent, name: name.to_vec(), target: None, open_file: Some(file), wants_directory: false }
 }
 
-/// The first name of a path and what follows it, slashes included.
+/// Returns the first name of a path and its rest, slashes included.
 pub(super) fn next_name(path: &[u8]) -> (&[u8], &[u8]) {
     let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
     let path = path.get(start..).unwrap_or(&[]);

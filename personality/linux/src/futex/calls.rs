@@ -25,7 +25,7 @@ pub async fn futex(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
 }
 
-/// Its operations that only wake.
+/// Returns its operations that only wake.
 pub fn wake_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let private = a.unsigned(1) & raw::FUTEX_PRIVATE_FLAG != 0;
     match a.unsigned(1) & !raw::FUTEX_PRIVATE_FLAG {
@@ -90,7 +90,8 @@ async fn requeue(thread: &Arc<Thread>, a: Arguments, private: bool, expected: Op
     Ok(counted as u64)
 }
 
-/// The operation of FUTEX_WAKE_OP: what to do with the second word, and when to wake its waiters (futex(2)).
+/// The operation of FUTEX_WAKE_OP: the change of the second word, and the condition for waking its waiters
+/// (futex(2)).
 #[derive(Clone, Copy)]
 struct WakeOp {
     operation: u32,

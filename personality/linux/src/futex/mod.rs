@@ -1,7 +1,7 @@
 //! Futexes: waiting for a word of memory to change.
 //!
 //! A waiter looks at the word and joins the queue of its name under the table's lock, and a waker takes waiters under the
-//! same lock after it changed the word: no wake-up is lost. Names work across programs where memory is shared.
+//! same lock after it changed the word: no wake-up is lost. Names work across programs if memory is shared.
 
 pub mod calls;
 pub mod robust;
@@ -18,20 +18,20 @@ use gyre_object::TenantLock;
 /// Matches every waiter.
 pub const BITS_ALL: u32 = u32::MAX;
 
-/// One who waits.
+/// A thread that waits.
 struct Waiter {
     bits: u32,
     woken: AtomicBool,
     wake: WaitQueue,
 }
 
-/// Who waits, by the word's name.
+/// The waiting threads, by the word's name.
 #[derive(Default)]
 pub struct Futexes {
     queues: TenantLock<BTreeMap<WordName, VecDeque<Arc<Waiter>>>>,
 }
 
-/// A waiter in the table: taken out when dropped, whatever name it was moved to.
+/// A waiter in the table. It is taken out when dropped, under any name that it was moved to.
 struct Place<'a> {
     futexes: &'a Futexes,
     waiter: Arc<Waiter>,
@@ -50,7 +50,7 @@ impl Drop for Place<'_> {
 }
 
 impl Futexes {
-    /// The lock, for the profile.
+    /// Returns the lock, for the profile of contention.
     pub fn lock(&self) -> &dyn gyre_object::Profiled {
         &self.queues
     }
@@ -58,7 +58,7 @@ impl Futexes {
     /// Waits until woken, if the word still has the expected value.
     ///
     /// # Errors
-    /// EAGAIN where it has not; ETIMEDOUT; ERESTARTSYS; EFAULT.
+    /// EAGAIN if it has another value; ETIMEDOUT; ERESTARTSYS; EFAULT.
     async fn wait(
         &self,
         thread: &Thread,
@@ -86,7 +86,7 @@ impl Futexes {
         }
     }
 
-    /// Joins the queue if the word has the expected value; `None` where its page must be made resident first.
+    /// Joins the queue if the word has the expected value; `None` if its page must be made resident first.
     fn join(&self, space: &AddressSpace, word: Word, expected: u32, waiter: &Arc<Waiter>) -> Option<Result<(), Errno>> {
         let mut queues = self.queues.lock();
         if space.peek_u32(word.address)? != expected {
@@ -96,7 +96,7 @@ impl Futexes {
         Some(Ok(()))
     }
 
-    /// Wakes up to `count` who wait for a name with one of the bits; answers how many.
+    /// Wakes up to `count` waiters for a name with one of the bits; returns how many.
     fn wake(&self, name: WordName, count: usize, bits: u32) -> usize {
         let taken = take(&mut self.queues.lock(), name, count, bits);
         taken.iter().for_each(|waiter| {

@@ -1,12 +1,27 @@
 //! Memory calls: mmap, brk and their family.
+//!
+//! Each call checks its arguments as Linux does, turns protections and flags into [`gyre_address_space`]'s words, and
+//! calls that. So the rules of Linux are here, and the pages are there. A mapping comes from one of three providers:
+//! zeroes, a file (through its file system), or memory of the kernel that programs share (rings of io_uring, shmget).
+//!
+//! Called by the table of system calls, by the thread itself. Long calls give the core back on the way; a signal may
+//! end them early only if they have done nothing.
+//!
+//! Left out: swap (mlock only makes pages resident), userfaultfd, protection keys, and NUMA calls.
 
+mod lock;
+pub mod policy;
+mod process_copy;
 pub mod segments;
+
+pub use lock::{mlock, mlock2, mlockall, munlock, munlockall};
+pub use process_copy::{process_vm_readv, process_vm_writev};
 
 use crate::file::object::Object;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_address_space::{
-    AddressSpace, LockFuture, MapRequest, MappedFile, Move, Options, PageIndex, Place, Populate, Provider, Refusal,
+    AddressSpace, MapRequest, MappedFile, Move, Options, PageIndex, Place, Populate, Provider, Refusal,
 };
 use gyre_address_space::{Rights, SharedMemory, SpaceError, Wish};
 use gyre_interface::Position;
@@ -73,11 +88,14 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         (false, _, None) => {
             let (provider, rights_max) = file_provider(thread, a.int(4), rights, shared)?;
-            // As on Linux a file ends at the last position that there is; what grows later may show what lies behind.
+            // As on Linux a file ends at the last position; a mapping may show later bytes when the file grows.
             Position::new(offset).and_then(|at| at.plus(a.word(1))).ok_or(Errno::EOVERFLOW)?;
             (provider, rights_max, PageIndex::holding(offset))
         }
     };
+    if flags & raw::MAP_LOCKED != 0 {
+        lock::check(thread)?;
+    }
     let request = MapRequest {
         place: place(a.word(0), flags),
         bytes: a.word(1),
@@ -90,13 +108,13 @@ pub async fn mmap(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let space = thread.space();
     let start = space.map(request).await?;
     if flags & (raw::MAP_POPULATE | raw::MAP_LOCKED) != 0 {
-        // Linux ignores failures here too: what is missing comes by faults.
+        // Linux ignores failures here too: missing pages come by faults.
         let _ = space.populate(start, a.word(1), Populate::Own).await;
     }
     Ok(start)
 }
 
-/// The memory of a ring of io_uring, where the descriptor is one, and the page of it that the offset names.
+/// Returns the memory of a ring of io_uring, if the descriptor is one, and the page of it that the offset names.
 fn ring_pages(
     thread: &Thread,
     descriptor: i32,
@@ -122,7 +140,12 @@ fn file_provider(thread: &Thread, descriptor: i32, rights: Rights, shared: bool)
     if !rights_max.contains(rights) {
         return Err(Errno::EACCES);
     }
-    let mapped = MappedFile::new(file.client, file.node, 0, file.path, file.passage, file.keep);
+    let files = thread.process().files();
+    let open = files.table().get(descriptor)?;
+    let place = open.place().ok_or(Errno::ENODEV)?;
+    let known = &files.tenant().mapped;
+    let (size, entry) = known.enter(place, file.keep);
+    let mapped = MappedFile::new(file.client, file.node, size, file.path, file.passage, Some(entry));
     Ok((Provider::File(mapped), rights_max))
 }
 
@@ -167,7 +190,7 @@ async fn populate(space: &AddressSpace, address: u64, bytes: u64, want: Populate
     space.populate(address, bytes, want).await.map_err(|_| Errno::ENOMEM)
 }
 
-/// A hint: pages of files are brought, and what cannot be had is met again by a fault. Holes are an error.
+/// Takes a hint: pages of files are fetched; a page that cannot be had comes later by a fault. Holes are an error.
 async fn will_need(space: &AddressSpace, address: u64, bytes: u64) -> Result<(), Errno> {
     space.set_options(address, bytes, Options::empty(), Options::empty())?;
     let _ = space.populate(address, bytes, Populate::Files).await;
@@ -246,58 +269,12 @@ pub async fn mincore(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             gyre_message::yield_now().await;
         }
     }
-    // Of nothing, too, the address is checked.
+    // Even for no bytes the address is checked.
     if bytes == 0 {
         space.residency(a.word(0), 0)?;
     }
     Ok(0)
 }
 
-/// A range from the start of its first page on.
-fn from_page(address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
-    let inside = address % PAGE;
-    Ok((address & !(PAGE - 1), bytes.checked_add(inside).ok_or(Errno::EINVAL)?))
-}
-
-/// What mincore looks at under one lock.
+/// Pages that mincore looks at under one lock.
 const MINCORE_BYTES: u64 = 4 << 20;
-
-/// `mlock(address, bytes)` and `mlock2`: makes the pages resident; they stay anyway, nothing is ever swapped.
-pub async fn mlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (start, bytes) = from_page(a.word(0), a.word(1))?;
-    let space = thread.space();
-    space.set_options(start, bytes, Options::LOCKED, Options::empty())?;
-    populate(&space, start, bytes, Populate::Own).await?;
-    Ok(0)
-}
-
-/// `munlock(address, bytes)`.
-pub fn munlock(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (start, bytes) = from_page(a.word(0), a.word(1))?;
-    thread.space().set_options(start, bytes, Options::empty(), Options::LOCKED)?;
-    Ok(0)
-}
-
-/// `mlockall(flags)`: locks what is mapped now (MCL_CURRENT), later (MCL_FUTURE), and makes it resident but with MCL_ONFAULT.
-pub async fn mlockall(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let flags = a.unsigned(0);
-    let (now, future) = (flags & raw::MCL_CURRENT != 0, flags & raw::MCL_FUTURE != 0);
-    if flags & !(raw::MCL_CURRENT | raw::MCL_FUTURE | raw::MCL_ONFAULT) != 0 || !now && !future {
-        return Err(Errno::EINVAL);
-    }
-    let lock = if flags & raw::MCL_ONFAULT != 0 { LockFuture::OnFault } else { LockFuture::Resident };
-    let space = thread.space();
-    space.lock_future(if future { lock } else { LockFuture::No });
-    if now {
-        space.lock_all(lock).await;
-    }
-    Ok(0)
-}
-
-/// `munlockall()`.
-pub async fn munlockall(thread: &Arc<Thread>, _a: Arguments) -> Outcome {
-    let space = thread.space();
-    space.lock_future(LockFuture::No);
-    space.lock_all(LockFuture::No).await;
-    Ok(0)
-}

@@ -1,12 +1,20 @@
 //! Shared memory by number (shmget(2), shmat(2), shmctl(2)): each tenant has numbers and keys of its own.
 //!
-//! A segment that was removed lives as long as it is attached somewhere; it can be attached by its number until then, as on Linux.
+//! A segment that was removed lives as long as it is attached somewhere; until then it can be attached by its number,
+//! as on Linux. Attachments are not counted: the mappings hold the memory, and the table holds it until the removal.
+//! Rights are those of the segment's mode (4 read, 2 write), for owner, group and others.
+//!
+//! States: present (it has a key or IPC_PRIVATE), removed (no key, attachable by number), gone (no attachment;
+//! [`Table`] forgets it at the next look). A removed key is free at once. The table's lock is never held across a
+//! wait: shmat copies what it needs, then maps.
 
 use super::{PAGE, rights};
 use crate::credentials::Capability;
 use crate::file::permission::Asker;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use gyre_address_space::{MapRequest, Options, PageIndex, Place, Provider, Rights, SharedMemory};
 use gyre_object::TenantLock;
@@ -19,16 +27,16 @@ const READ_ONLY: u32 = 0o10_000;
 const ROUND: u32 = 0o20_000;
 const REMAP: u32 = 0o40_000;
 const EXECUTE: u32 = 0o100_000;
-/// What shmctl does.
+/// Commands of shmctl.
 const REMOVE: u32 = 0;
 const SET: u32 = 1;
 const STATUS: u32 = 2;
 /// Shown in the mode of a segment that is removed (SHM_DEST).
 const REMOVED: u32 = 0o1000;
 /// Segments of a tenant (Linux: SHMMNI).
-const SEGMENTS_MAX: usize = 4096;
-/// Largest segment: what one mapping may have.
-const BYTES_MAX: u64 = 1 << 46;
+pub const SEGMENTS_MAX: usize = 4096;
+/// Largest segment: the most bytes of one mapping.
+pub const BYTES_MAX: u64 = 1 << 46;
 
 #[derive(Clone)]
 struct Segment {
@@ -57,7 +65,7 @@ struct Table {
 pub struct Segments(TenantLock<Table>);
 
 impl Segment {
-    /// The rights that the mode gives: 4 to read, 2 to write.
+    /// Returns whether the mode gives these rights: 4 to read, 2 to write.
     fn allows(&self, asker: &Asker, wanted: u32) -> bool {
         let part = match () {
             () if asker.has(Capability::IpcOwner) => return true,
@@ -72,12 +80,12 @@ impl Segment {
         asker.has(Capability::SysAdmin) || asker.user == self.owner.0 || asker.user == self.maker.0
     }
 
-    /// Attachments: each mapping holds the memory, a mapping that was split more than once.
+    /// Returns the attachments: each mapping holds the memory, and a mapping that was split holds it more than once.
     fn attachments(&self) -> usize {
         self.memory.strong_count().saturating_sub(usize::from(self.held.is_some()))
     }
 
-    /// `struct shmid_ds` of x86-64: 112 bytes.
+    /// Returns the segment as `struct shmid_ds` of x86-64: 112 bytes.
     fn encode(&self) -> [u8; 112] {
         let mut out = [0; 112];
         let removed = if self.held.is_none() { REMOVED } else { 0 };
@@ -94,7 +102,7 @@ impl Segment {
 }
 
 impl Table {
-    /// Forgets removed segments that nobody has attached any more.
+    /// Forgets removed segments that are attached nowhere.
     fn tidy(&mut self) {
         self.segments.retain(|_, segment| segment.memory.strong_count() > 0);
     }
@@ -102,6 +110,37 @@ impl Table {
     fn find(&mut self, number: u32) -> Result<&mut Segment, Errno> {
         self.tidy();
         self.segments.get_mut(&number).ok_or(Errno::EINVAL)
+    }
+}
+
+impl Segments {
+    /// Returns the text of /proc/sysvipc/shm (proc(5)).
+    pub(crate) fn text(&self) -> String {
+        let head = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n";
+        let line = |(number, one): (&u32, &Segment)| {
+            let removed = if one.held.is_none() { REMOVED } else { 0 };
+            format!(
+                "{:10} {number:10}  {:4o} {:21} {:5} {:5}  {:5} {:5} {:5} {:5} {:5} {:10} {:10} {:10} {:21} {:21}\n",
+                one.key.cast_signed(),
+                one.mode | removed,
+                one.bytes,
+                one.processes.0,
+                one.processes.1,
+                one.attachments(),
+                one.owner.0,
+                one.owner.1,
+                one.maker.0,
+                one.maker.1,
+                one.attached_s,
+                one.detached_s,
+                one.changed_s,
+                0,
+                0
+            )
+        };
+        let mut table = self.0.lock();
+        table.tidy();
+        core::iter::once(String::from(head)).chain(table.segments.iter().map(line)).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a process wants done with each signal.
+//! The action of a process for each signal.
 
 use super::number::{self, Default as DefaultAction};
 use super::set::{SIGNAL_MAX, SignalSet};
@@ -18,19 +18,19 @@ pub struct Action {
     pub handler: u64,
     /// SA_RESTART and so on.
     pub flags: u64,
-    /// Where the handler returns to.
+    /// The address that the handler returns to.
     pub restorer: u64,
     /// Blocked while the handler runs.
     pub mask: SignalSet,
 }
 
 impl Action {
-    /// True where one of Linux's SA_ flags is set.
+    /// Returns whether one of Linux's SA_ flags is set.
     pub fn has(&self, flag: u32) -> bool {
         self.flags & u64::from(flag) != 0
     }
 
-    /// True where the signal has no effect at all.
+    /// Returns whether the signal has no effect at all.
     pub fn ignores(&self, signal: i32) -> bool {
         match self.handler {
             SIG_IGN => true,
@@ -51,7 +51,7 @@ impl Default for Actions {
 }
 
 impl Actions {
-    /// The action of a signal; the default for numbers that are none.
+    /// Returns the action of a signal; the default for numbers that are none.
     pub fn get(&self, signal: i32) -> Action {
         let index = usize::try_from(signal.wrapping_sub(1)).unwrap_or(usize::MAX);
         self.0.get(index).copied().unwrap_or_default()
@@ -65,7 +65,7 @@ impl Actions {
         }
     }
 
-    /// Which signals are ignored by SIG_IGN, and which have a handler.
+    /// Returns the signals that are ignored by SIG_IGN, and those that have a handler.
     pub fn handled(&self) -> (SignalSet, SignalSet) {
         let of = |wanted: fn(u64) -> bool| {
             let bits = (0u64..).zip(&self.0).filter(|(_, action)| wanted(action.handler));
@@ -74,7 +74,7 @@ impl Actions {
         (of(|handler| handler == SIG_IGN), of(|handler| handler != SIG_IGN && handler != SIG_DFL))
     }
 
-    /// What execve leaves: ignored signals stay ignored, handlers are gone.
+    /// Resets them for execve: ignored signals stay ignored, handlers are gone.
     pub fn reset_for_new_program(&mut self) {
         for action in &mut self.0 {
             let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };

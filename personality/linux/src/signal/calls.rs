@@ -1,16 +1,24 @@
-//! The system calls about signals.
+//! The system calls about signals: actions, masks, waiting, sending.
+//!
+//! Actions belong to the process, masks to the thread ([`super`] says how a signal travels). Calls that set a mask
+//! for a while (sigsuspend, ppoll) leave the former mask in the thread; the return from a handler or the end of the
+//! call brings it back.
+//!
+//! Sending checks permission first ([`may_signal`], kill(2)); a program cannot pretend to be the kernel. A target may
+//! be one process, a group or all of the tenant; with several targets their forks are held until all have the signal
+//! ([`super::forks`]).
 
 use super::action::{Action, FLAGS_KNOWN};
-use super::births::Found;
+use super::hunt::Hunt;
 use super::info::{SI_TKILL, SI_USER, SignalInfo};
 use super::number::{self, UNSTOPPABLE};
 use super::set::{SIGNAL_MAX, SignalSet};
 use super::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
 use crate::credentials::Capability;
+use crate::file::pace::Pace;
 use crate::time::TimeSpec;
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 
 /// Size of `sigset_t` that programs must give.
@@ -45,7 +53,7 @@ pub async fn rt_sigaction(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// Sets an action; a signal that is ignored now is forgotten where it waits.
+/// Sets an action; waiting signals that are ignored from now on are forgotten.
 fn install(process: &Process, signal: i32, action: Action) {
     let threads = process.threads.lock().clone();
     let mut signals = process.signals.lock();
@@ -170,8 +178,8 @@ pub async fn sigaltstack(thread: &Arc<Thread>, a: Arguments, stack_pointer: u64)
     Ok(0)
 }
 
-/// True where the sender may signal the target (kill(2)).
-fn may_signal(sender: &Thread, target: &Process, signal: i32) -> bool {
+/// Returns whether the sender may signal the target (kill(2)).
+pub(super) fn may_signal(sender: &Thread, target: &Process, signal: i32) -> bool {
     let (from, to) = (sender.credentials(), target.credentials());
     let sender = sender.process();
     let same_session = || {
@@ -189,49 +197,56 @@ fn sent_by(thread: &Thread, signal: i32, code: i32) -> SignalInfo {
     SignalInfo::sent(signal, code, process.id(), thread.with_credentials(|who| who.user))
 }
 
-/// `kill(pid, signal)`: a process, a group (negative), the own group (0) or all but the first and oneself (-1).
-pub fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (target, signal) = (a.int(0), a.int(1));
-    if signal != 0 {
-        checked(signal)?;
+/// `kill(pid, signal)`: a process, a group (negative), the own group (0) or all but the first and oneself (-1). Many are looked for, and get it,
+/// in turns.
+pub async fn kill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    if let Some(answer) = kill_one(thread, a) {
+        return answer;
     }
-    let (targets, found) = find(thread, target, signal);
-    if targets.is_empty() {
-        return Err(Errno::ESRCH);
+    let mut hunt = Hunt::new(thread, checked_or_zero(a.int(1))?, group_of(thread, a.int(0)));
+    hunt.look().await;
+    hunt.check()?;
+    let mut pace = Pace::new();
+    while let Some(target) = hunt.next() {
+        send_to(thread, &target.process, hunt.signal)?;
+        pace.step().await;
     }
-    let allowed: Vec<_> = targets.iter().filter(|target| may_signal(thread, target, signal)).collect();
-    if allowed.is_empty() {
-        return Err(Errno::EPERM);
-    }
-    if signal != 0 {
-        let info = sent_by(thread, signal, SI_USER);
-        for target in allowed {
-            target.send(info)?;
-        }
-    }
-    drop(found);
     Ok(0)
 }
 
-/// Whom `kill(target)` means, and a hold on their forks where they are several: a child is among them or is born when its parent
-/// has the signal. Signal 0 only asks and holds nobody.
-fn find(thread: &Thread, target: i32, signal: i32) -> (Vec<Arc<Process>>, Vec<Found>) {
-    let own = thread.process();
-    let tree = own.tenant().tree.lock();
-    let targets = match target {
-        // The number of any of its threads means a process.
-        1.. => {
-            let of_thread = || tree.thread(target).map(|thread| thread.process().clone());
-            return (tree.process(target).or_else(of_thread).into_iter().collect(), Vec::new());
-        }
-        0 => tree.group_members(tree.group_of(own.id()).unwrap_or(own.id())),
-        -1 => tree.others(own.id()),
-        i32::MIN => Vec::new(),
-        _ => tree.group_members(target.saturating_neg()),
+/// [`kill`] of a single process, which never waits.
+pub fn kill_one(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    (a.int(0) > 0).then(|| send_to_number(thread, a.int(0), checked_or_zero(a.int(1))?))
+}
+
+/// The number of any of its threads means a process.
+fn send_to_number(thread: &Thread, number: i32, signal: i32) -> Outcome {
+    let target = {
+        let tree = thread.tenant().tree.lock();
+        let of_thread = || tree.thread(number).map(|thread| thread.process().clone());
+        tree.process(number).or_else(of_thread).ok_or(Errno::ESRCH)?
     };
-    let is_held = |target: &&Arc<Process>| signal != 0 && may_signal(thread, target, 0);
-    let found = targets.iter().filter(is_held).map(Found::new).collect();
-    (targets, found)
+    if !may_signal(thread, &target, signal) {
+        return Err(Errno::EPERM);
+    }
+    send_to(thread, &target, signal)?;
+    Ok(0)
+}
+
+/// Returns the group that a target of kill names; `None` for all processes.
+fn group_of(thread: &Thread, target: i32) -> Option<i32> {
+    match target {
+        0 => {
+            let own = thread.process().id();
+            Some(thread.tenant().tree.lock().group_of(own).unwrap_or(own))
+        }
+        -1 => None,
+        _ => Some(target.saturating_neg()),
+    }
+}
+
+fn send_to(thread: &Thread, target: &Process, signal: i32) -> Result<(), Errno> {
+    if signal == 0 { Ok(()) } else { target.send(sent_by(thread, signal, SI_USER)) }
 }
 
 fn send_to_thread(thread: &Thread, group: Option<i32>, id: i32, info: SignalInfo) -> Outcome {
@@ -273,7 +288,7 @@ pub fn tgkill(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     send_to_thread(thread, Some(a.int(0)), a.int(1), sent_by(thread, signal, SI_TKILL))
 }
 
-/// Reads what a program wants to send; it may not pretend to be the kernel or kill.
+/// Reads a signal from the program; it may not pretend to be the kernel or kill.
 async fn read_info(thread: &Thread, signal: i32, address: u64, to_itself: bool) -> Result<SignalInfo, Errno> {
     let mut info: SignalInfo = thread.read_struct(address).await?;
     if (info.code >= 0 || info.code == SI_TKILL) && !to_itself {
@@ -290,6 +305,28 @@ pub async fn rt_sigqueueinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let info = read_info(thread, signal, a.word(2), to_itself).await?;
     let target = thread.tenant().tree.lock().process(a.int(0)).ok_or(Errno::ESRCH)?;
     if !may_signal(thread, &target, signal) {
+        return Err(Errno::EPERM);
+    }
+    if signal != 0 {
+        target.send(info)?;
+    }
+    Ok(0)
+}
+
+/// Sends a signal to a process that is known, with the information at `address`, or as kill does without one.
+///
+/// # Errors
+/// EINVAL; EPERM; ESRCH for a process that has ended.
+pub(crate) async fn send_to_process(thread: &Thread, target: &Process, signal: i32, address: u64) -> Outcome {
+    let signal = checked_or_zero(signal)?;
+    let info = match address {
+        0 => sent_by(thread, signal, SI_USER),
+        _ => {
+            let info = read_info(thread, signal, address, target.id() == thread.process().id()).await?;
+            if thread.read_struct::<i32>(address).await? == signal { info } else { return Err(Errno::EINVAL) }
+        }
+    };
+    if !may_signal(thread, target, signal) {
         return Err(Errno::EPERM);
     }
     if signal != 0 {

@@ -3,8 +3,8 @@
 use super::action::{SIG_DFL, SIG_IGN};
 use super::number::{self, Default as DefaultAction};
 use super::{Action, SignalInfo, SignalSet, frame};
-use crate::run::{Flow, Running};
-use crate::{Errno, Thread};
+use crate::run::{Next, Running};
+use crate::{Errno, Thread, pulse};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
@@ -13,30 +13,30 @@ const SYSCALL_BYTES: u64 = 2;
 /// The number of restart_syscall.
 const RESTART_SYSCALL: u64 = 219;
 
-/// Delivers all signals that wait, then settles an interrupted call.
-pub(crate) async fn deliver(thread: &Arc<Thread>, running: &mut Running) -> Flow {
+/// Delivers all signals that wait, then ends an interrupted call.
+pub(crate) async fn deliver(thread: &Arc<Thread>, running: &mut Running) -> Next {
     loop {
         thread.clear_attention();
         if thread.is_dying() {
-            return Flow::End;
+            return Next::End;
         }
-        if wait_while_stopped(thread).await == Flow::End {
-            return Flow::End;
+        if wait_while_stopped(thread).await == Next::End {
+            return Next::End;
         }
         let Some((info, action)) = next(thread) else {
             break;
         };
         match act(thread, running, info, action).await {
-            Flow::Continue => {}
-            Flow::End => return Flow::End,
+            Next::Continue => {}
+            Next::End => return Next::End,
         }
     }
-    settle(thread, running);
-    Flow::Continue
+    end_interrupted_call(thread, running);
+    Next::Continue
 }
 
-/// No handler runs: an interrupted call is repeated, and a temporary mask ends.
-pub(crate) fn settle(thread: &Thread, running: &mut Running) {
+/// Ends an interrupted call without a handler: it is repeated, and a temporary mask ends.
+pub(crate) fn end_interrupted_call(thread: &Thread, running: &mut Running) {
     if let Some((number, error)) = running.interrupted.take() {
         let again = match error {
             Errno::ERESTART_RESTARTBLOCK => RESTART_SYSCALL,
@@ -53,7 +53,7 @@ fn repeat(running: &mut Running, number: u64) {
     registers.rip = registers.rip.wrapping_sub(SYSCALL_BYTES);
 }
 
-async fn wait_while_stopped(thread: &Arc<Thread>) -> Flow {
+async fn wait_while_stopped(thread: &Arc<Thread>) -> Next {
     let process = thread.process().clone();
     process
         .continued
@@ -63,12 +63,12 @@ async fn wait_while_stopped(thread: &Arc<Thread>) -> Flow {
         })
         .await;
     match thread.is_dying() {
-        true => Flow::End,
-        false => Flow::Continue,
+        true => Next::End,
+        false => Next::Continue,
     }
 }
 
-/// Takes the next signal, with what to do.
+/// Takes the next signal, with its action.
 fn next(thread: &Thread) -> Option<(SignalInfo, Action)> {
     let mut process = thread.process().signals.lock();
     let mut own = thread.signals.lock();
@@ -83,30 +83,34 @@ fn next(thread: &Thread) -> Option<(SignalInfo, Action)> {
     Some((thread.process().count_taken(info), action))
 }
 
-async fn act(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Flow {
+async fn act(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Next {
     match action.handler {
-        SIG_IGN => Flow::Continue,
+        SIG_IGN => Next::Continue,
         SIG_DFL => act_by_default(thread, info.signal),
         _ => handle(thread, running, info, action).await,
     }
 }
 
-fn act_by_default(thread: &Thread, signal: i32) -> Flow {
+fn act_by_default(thread: &Thread, signal: i32) -> Next {
+    // The signal waited, blocked, while it had a handler or before it was known whether it would have one.
+    if thread.process().signals.lock().protects_from(signal) {
+        return Next::Continue;
+    }
     match number::default_of(signal) {
-        DefaultAction::Ignore | DefaultAction::Continue => Flow::Continue,
+        DefaultAction::Ignore | DefaultAction::Continue => Next::Continue,
         DefaultAction::Stop => {
             thread.process().stop(signal);
-            Flow::Continue
+            Next::Continue
         }
         DefaultAction::End => {
             thread.process().end(signal);
-            Flow::End
+            Next::End
         }
     }
 }
 
 /// Lets the program's handler run.
-async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Flow {
+async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, action: Action) -> Next {
     if let Some((number, error)) = running.interrupted.take() {
         let again = error == Errno::ERESTARTNOINTR || error == Errno::ERESTARTSYS && action.has(raw::SA_RESTART);
         match again {
@@ -119,16 +123,17 @@ async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, a
         let blocked = own.blocked;
         own.saved.take().unwrap_or(blocked)
     };
-    if frame::push(thread, running, &info, &action, mask).await.is_err() {
+    let is_ready = running.pulse.is_none() || pulse::before_handler(thread, running).await.is_ok();
+    if !is_ready || frame::push(thread, running, &info, &action, mask).await.is_err() {
         if thread.is_dying() {
-            return Flow::End;
+            return Next::End;
         }
         if info.signal == number::SIGSEGV {
             thread.process().end(number::SIGSEGV);
-            return Flow::End;
+            return Next::End;
         }
         thread.force(SignalInfo::new(number::SIGSEGV, super::info::SI_KERNEL));
-        return Flow::Continue;
+        return Next::Continue;
     }
     let own = match action.has(raw::SA_NODEFER) {
         true => SignalSet::EMPTY,
@@ -136,5 +141,5 @@ async fn handle(thread: &Arc<Thread>, running: &mut Running, info: SignalInfo, a
     };
     let blocked = thread.signals.lock().blocked;
     thread.set_blocked(blocked.and(action.mask).and(own));
-    Flow::Continue
+    Next::Continue
 }

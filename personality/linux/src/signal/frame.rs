@@ -3,6 +3,13 @@
 //! ```text
 //! rsp -> return address (restorer) | ucontext (304) | siginfo (128) | ... | XSAVE area, 64-byte aligned | magic2
 //! ```
+//!
+//! `push` writes a frame and enters the handler; `pop` (rt_sigreturn) takes the state back. The program owns its
+//! stack, so nothing in a frame is believed: flags are masked, the address must lie in user memory, and the platform
+//! cleans the extended state.
+//!
+//! The frame lies below the red zone of leaf functions, or at the top of the alternate stack if the action asks for it
+//! and the thread is not on it. A stack that is too small is EFAULT, which ends the process by SIGSEGV.
 
 use super::info::SignalInfo;
 use super::{Action, AltStack, SS_AUTODISARM, SS_ONSTACK, SignalSet};
@@ -28,7 +35,7 @@ const USER_CS: u16 = 0x33;
 const USER_SS: u16 = 0x2b;
 /// Bytes of the area that FXSAVE knows.
 const LEGACY_BYTES: usize = 512;
-/// Where in it software may leave notes.
+/// The offset in it of software's notes.
 const SOFTWARE_OFFSET: usize = 464;
 const MAGIC1: u32 = 0x4650_5853;
 const MAGIC2: u32 = 0x4650_5845;
@@ -83,7 +90,7 @@ struct Frame {
 const _: () = assert!(size_of::<SavedRegisters>() == 256 && size_of::<UserFrame>() == 304);
 const _: () = assert!(size_of::<Frame>() == 440);
 
-/// What the last fault of a thread was, for its handler.
+/// The last fault of a thread, for its handler.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FaultNote {
     /// The exception's number.
@@ -157,7 +164,22 @@ fn enter_handler(registers: &mut Registers, frame: u64, signal: i32, handler: u6
     registers.rflags = (registers.rflags & !FLAGS_CLEARED) | FLAGS_FIXED;
 }
 
-/// The extended state with the notes that tell a program its size, and where it goes below `top`.
+/// Has a function be the next thing to run, on an empty stack that ends at `stack`; its two arguments are words.
+pub(crate) fn enter_call(registers: &mut Registers, entry: u64, stack: u64, arguments: [u64; 2]) {
+    registers.rip = entry;
+    // As after a call (System V ABI, 3.2.2).
+    registers.rsp = (stack & !15).wrapping_sub(8);
+    [registers.rdi, registers.rsi] = arguments;
+    registers.rbp = 0;
+    registers.rflags = (registers.rflags & !FLAGS_CLEARED) | FLAGS_FIXED;
+}
+
+/// Returns flags as a program may set them.
+pub(crate) fn checked_flags(flags: u64) -> u64 {
+    flags & FLAGS_OF_USER | FLAGS_FIXED
+}
+
+/// Returns the extended state with the notes that tell a program its size, and its address below `top`.
 fn save_extended(running: &mut Running, top: u64) -> Result<(Vec<u8>, u64), Errno> {
     let bytes = running.context.extended_bytes();
     if bytes < LEGACY_BYTES + 64 {
@@ -211,7 +233,7 @@ fn save(r: &Registers, fault: &FaultNote, mask: SignalSet, extended: u64) -> Sav
 /// `rt_sigreturn()`: takes the state back from the frame. Nothing in it is believed: the program may have written it.
 ///
 /// # Errors
-/// EFAULT: the frame cannot be read or would run at an address that is no program's; the process gets SIGSEGV.
+/// EFAULT: the frame cannot be read or would run at an address outside of user memory; the process gets SIGSEGV.
 pub(crate) async fn pop(thread: &Thread, running: &mut Running) -> Outcome {
     let user: UserFrame = thread.read_struct(running.context.registers.rsp).await?;
     if user.registers.rip >= USER_END {
@@ -238,7 +260,7 @@ fn restore(r: &mut Registers, saved: &SavedRegisters) {
     r.rcx = saved.rcx;
     r.rsp = saved.rsp;
     r.rip = saved.rip;
-    r.rflags = saved.rflags & FLAGS_OF_USER | FLAGS_FIXED;
+    r.rflags = checked_flags(saved.rflags);
 }
 
 async fn restore_extended(thread: &Thread, running: &mut Running, at: u64) -> Result<(), Errno> {

@@ -1,4 +1,4 @@
-//! What comes with a signal: `siginfo_t`.
+//! The details of a signal: `siginfo_t`.
 
 use super::number;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -12,6 +12,11 @@ pub const SI_TKILL: i32 = -6;
 /// From a timer.
 pub const SI_TIMER: i32 = -2;
 
+/// From system call user dispatch.
+const SYS_USER_DISPATCH: i32 = 2;
+/// The machine of a call (linux/audit.h).
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+
 /// `siginfo_t`, 128 bytes; the union begins at byte 16.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -23,7 +28,7 @@ pub struct SignalInfo {
     /// Why it was sent (SI_USER, SEGV_MAPERR ...).
     pub code: i32,
     padding: i32,
-    /// What depends on the signal: sender, address, child.
+    /// The fields that depend on the signal: sender, address, child.
     pub detail: [u64; 14],
 }
 
@@ -34,7 +39,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 impl SignalInfo {
-    /// A signal without details.
+    /// Makes a signal without details.
     pub fn new(signal: i32, code: i32) -> SignalInfo {
         SignalInfo { signal, errno: 0, code, padding: 0, detail: [0; 14] }
     }
@@ -44,37 +49,42 @@ impl SignalInfo {
         self
     }
 
-    /// Sent by a process.
+    /// Makes a signal sent by a process.
     pub fn sent(signal: i32, code: i32, process: i32, user: u32) -> SignalInfo {
         SignalInfo::new(signal, code).with(&[pair(process as u32, user)])
     }
 
-    /// Caused by an address (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP).
+    /// Makes a signal caused by an address (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP).
     pub fn fault(signal: i32, code: i32, address: u64) -> SignalInfo {
         SignalInfo::new(signal, code).with(&[address])
     }
 
-    /// A child changed (SIGCHLD): `code` is CLD_EXITED and so on.
+    /// Makes the SIGSYS of a call that its thread wants to have itself; `address` is that behind the call.
+    pub fn of_call(address: u64, call: u32) -> SignalInfo {
+        SignalInfo::new(number::SIGSYS, SYS_USER_DISPATCH).with(&[address, pair(call, AUDIT_ARCH_X86_64)])
+    }
+
+    /// Makes a SIGCHLD; `code` is CLD_EXITED and so on.
     pub fn child(code: i32, process: i32, user: u32, status: i32) -> SignalInfo {
         SignalInfo::new(number::SIGCHLD, code).with(&[pair(process as u32, user), u64::from(status as u32)])
     }
 
-    /// A timer expired.
+    /// Makes the signal of a timer that expired.
     pub fn timer(signal: i32, timer: i32, overrun: i32, value: u64) -> SignalInfo {
         SignalInfo::new(signal, SI_TIMER).with(&[pair(timer as u32, overrun as u32), value])
     }
 
-    /// The number of the timer that sent it, where one did.
+    /// Returns the number of the timer that sent it, if one did.
     pub fn timer_id(&self) -> Option<i32> {
         (self.code == SI_TIMER).then_some(self.detail[0] as u32 as i32)
     }
 
-    /// The same with the number of expiries that were missed.
+    /// Returns it with the number of expiries that were missed.
     pub fn with_overrun(self, overrun: i32) -> SignalInfo {
         self.with(&[pair(self.detail[0] as u32, overrun as u32)])
     }
 
-    /// The sending process, for codes that have one.
+    /// Returns the sending process, for codes that have one.
     pub fn sender(&self) -> i32 {
         self.detail[0] as u32 as i32
     }

@@ -1,16 +1,19 @@
 //! Signals: sending, blocking, delivering.
 //!
 //! A signal is sent to a process or to a thread, waits there while it is blocked, and is taken by a thread on its way back
-//! to the program. Ignored signals are dropped where they are sent. Lock order: tree, process' signals, thread's signals.
+//! to the program. Ignored signals are dropped by their sender. Lock order: tree, process' signals, thread's signals.
 
 pub mod action;
-pub mod births;
 pub mod calls;
 pub mod deliver;
+pub mod forks;
 pub mod frame;
+mod hunt;
 pub mod info;
 pub mod number;
 pub mod pending;
+pub mod places;
+pub mod protection;
 pub mod send;
 pub mod set;
 
@@ -21,7 +24,7 @@ pub use set::{SIGNAL_MAX, SIGNAL_REALTIME, SignalSet};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `stack_t`: where handlers with SA_ONSTACK run.
+/// `stack_t`: the stack of handlers with SA_ONSTACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct AltStack {
@@ -48,12 +51,12 @@ impl Default for AltStack {
 }
 
 impl AltStack {
-    /// A stack at an address.
+    /// Makes a stack at an address.
     pub fn new(address: u64, bytes: u64, flags: u32) -> AltStack {
         AltStack { address, flags, padding: 0, bytes }
     }
 
-    /// True where a stack pointer lies on it.
+    /// Returns whether a stack pointer lies on it.
     pub fn holds(&self, stack_pointer: u64) -> bool {
         let above = stack_pointer.checked_sub(self.address);
         self.flags & SS_DISABLE == 0 && above.is_some_and(|above| (1..=self.bytes).contains(&above))

@@ -1,4 +1,4 @@
-//! Signals by name, and what they do by default.
+//! Signals by name, and their default actions.
 
 use super::set::SignalSet;
 use linux_raw_sys::general as raw;
@@ -14,7 +14,7 @@ signals! {
     SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF SIGWINCH SIGIO SIGSYS
 }
 
-/// What a signal does where the program says nothing.
+/// The effect of a signal for which the program has set no action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Default {
     /// Ends the process. (Linux dumps core for some; Gyre does not, and says so in the wait status.)
@@ -27,7 +27,7 @@ pub enum Default {
     Continue,
 }
 
-/// The default action of a signal (signal(7)).
+/// Returns the default action of a signal (signal(7)).
 pub fn default_of(signal: i32) -> Default {
     match signal {
         SIGCHLD | SIGURG | SIGWINCH => Default::Ignore,

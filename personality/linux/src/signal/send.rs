@@ -1,6 +1,16 @@
-//! Sending signals.
+//! Sending signals, to a process ([`Process::send`]) or to one thread ([`Thread::send`]).
+//!
+//! Steps: (1) SIGKILL ends the process at once; (2) the signal's immediate effects are applied (stop and continue
+//! forget each other); (3) an ignored signal is dropped, unless all threads block it or one awaits it; (4) it is
+//! queued, a standard one once, real-time ones up to a bound (EAGAIN); (5) a thread that takes it is notified, so
+//! that its wait ends. Lock order: process's signals, thread's signals. Masks of threads and their temporary ones
+//! are here, too.
+//!
+//! Anybody in the kernel may send: calls, timers, terminals, faults. A signal that a thread's own instruction caused
+//! is forced ([`Thread::force`]): it can be neither ignored nor blocked.
 
 use super::number::{self, STOPPING};
+use super::places::Sending;
 use super::{SignalInfo, SignalSet};
 use crate::process::ProcessSignals;
 use crate::{Errno, Process, Thread};
@@ -8,28 +18,44 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 impl Process {
-    /// Sends a signal to the process: any thread that does not block it takes it.
+    /// Sends a signal from outside of the tenant: whoever ends the tenant, or its terminal.
     ///
     /// # Errors
-    /// EAGAIN where too many real-time signals wait.
+    /// As [`Process::send`].
+    pub fn send_from_outside(&self, info: SignalInfo) -> Result<(), Errno> {
+        self.signals.lock().admit_from_outside(info.signal);
+        self.send(info)
+    }
+
+    /// Sends a signal to the process: any thread that does not block it takes it. A tenant's first process gets none that it does not handle.
+    ///
+    /// # Errors
+    /// EAGAIN where too many real-time signals wait (RLIMIT_SIGPENDING).
     pub fn send(&self, info: SignalInfo) -> Result<(), Errno> {
+        self.deliver(Sending::Sent(info))
+    }
+
+    /// Sends a signal by what it comes.
+    ///
+    /// # Errors
+    /// As [`Process::send`].
+    pub(crate) fn deliver(&self, sending: Sending) -> Result<(), Errno> {
+        let info = sending.info();
         if info.signal == number::SIGKILL {
-            self.end(number::SIGKILL);
+            self.kill();
             return Ok(());
         }
         let threads = self.threads.lock().clone();
         self.prepare(info.signal, &threads);
         let mut signals = self.signals.lock();
         let taker = threads.iter().find(|thread| thread.takes(info.signal));
-        if taker.is_some() && signals.actions.get(info.signal).ignores(info.signal) {
+        if taker.is_some() && signals.ignores(info.signal) {
             let awaited = |thread: &Arc<Thread>| thread.signals.lock().awaited.has(info.signal);
             if !threads.iter().any(awaited) {
                 return Ok(());
             }
         }
-        if !signals.pending.push(info) {
-            return Err(Errno::EAGAIN);
-        }
+        self.queue(&mut signals.pending, sending)?;
         drop(signals);
         self.signal_files.arrived(info.signal);
         // A thread that was added meanwhile looks before it runs, or is found here.
@@ -38,6 +64,14 @@ impl Process {
             taker.notify();
         }
         Ok(())
+    }
+
+    /// SIGKILL of a program.
+    fn kill(&self) {
+        let is_protected = self.signals.lock().protects_from(number::SIGKILL);
+        if !is_protected {
+            self.end(number::SIGKILL);
+        }
     }
 
     /// A signal was taken from those that wait: the timer that sent it counts on. Answers the signal with what its timer missed.
@@ -53,7 +87,7 @@ impl Process {
         }
     }
 
-    /// What a signal does at once: continuing forgets stops, stopping forgets continues, whatever is blocked.
+    /// Applies the immediate effects of a signal, blocked or not: SIGCONT forgets stops, stops forget SIGCONT.
     fn prepare(&self, signal: i32, threads: &[Arc<Thread>]) {
         let forgotten = match signal {
             number::SIGCONT => STOPPING,
@@ -103,7 +137,7 @@ impl Process {
 }
 
 impl Thread {
-    /// True where it would take this signal now.
+    /// Returns whether it would take this signal now.
     fn takes(&self, signal: i32) -> bool {
         let signals = self.signals.lock();
         !signals.blocked.has(signal) || signals.awaited.has(signal)
@@ -112,10 +146,19 @@ impl Thread {
     /// Sends a signal to this thread only.
     ///
     /// # Errors
-    /// EAGAIN where too many real-time signals wait.
+    /// EAGAIN where too many real-time signals wait (RLIMIT_SIGPENDING).
     pub fn send(&self, info: SignalInfo) -> Result<(), Errno> {
+        self.deliver(Sending::Sent(info))
+    }
+
+    /// Sends a signal to this thread only, by what it comes.
+    ///
+    /// # Errors
+    /// As [`Thread::send`].
+    pub(crate) fn deliver(&self, sending: Sending) -> Result<(), Errno> {
+        let info = sending.info();
         if info.signal == number::SIGKILL {
-            self.process().end(number::SIGKILL);
+            self.process().kill();
             return Ok(());
         }
         let threads = self.process().threads.lock().clone();
@@ -123,12 +166,10 @@ impl Thread {
         let process = self.process().signals.lock();
         let mut own = self.signals.lock();
         let blocked = own.blocked.has(info.signal);
-        if process.actions.get(info.signal).ignores(info.signal) && !blocked {
+        if process.ignores(info.signal) && !blocked {
             return Ok(());
         }
-        if !own.pending.push(info) {
-            return Err(Errno::EAGAIN);
-        }
+        self.process().queue(&mut own.pending, sending)?;
         let awaited = own.awaited.has(info.signal);
         drop(own);
         drop(process);
@@ -149,14 +190,15 @@ impl Thread {
             process.actions.set(info.signal, super::Action::default());
             own.blocked = own.blocked.without(SignalSet::of(info.signal));
         }
-        // A standard signal that waits already says the same.
-        own.pending.push(info);
+        process.admit(info.signal);
+        // A standard signal that waits already says the same; nobody may refuse this one a place.
+        let _ = own.pending.push(info, None);
         drop(own);
         drop(process);
         self.notify();
     }
 
-    /// True where a signal waits that this thread takes, or it must stop or end.
+    /// Returns whether a signal waits that this thread takes, or it must stop or end.
     pub(crate) fn must_act(&self) -> bool {
         if self.is_dying() {
             return true;
@@ -165,7 +207,7 @@ impl Thread {
         process.stopped || !self.ready(&process).is_empty()
     }
 
-    /// The signals that this thread may take now.
+    /// Returns the signals that this thread may take now.
     pub(crate) fn ready(&self, process: &ProcessSignals) -> SignalSet {
         let own = self.signals.lock();
         let closed = own.blocked.without(own.awaited);
@@ -185,8 +227,9 @@ impl Thread {
         before
     }
 
-    /// Blocks another set for the time of one call (sigsuspend, ppoll, pselect, epoll_pwait). The former mask comes back with
-    /// the return from a handler, or with the end of the call; [`Thread::end_temporary_mask`] where the call succeeds.
+    /// Blocks another set for the time of one call (sigsuspend, ppoll, pselect, epoll_pwait). The former mask comes
+    /// back with the return from a handler, or with the end of the call; [`Thread::end_temporary_mask`] if the call
+    /// succeeds.
     pub fn set_temporary_mask(&self, blocked: SignalSet) {
         let before = self.set_blocked(blocked);
         self.signals.lock().saved = Some(before);

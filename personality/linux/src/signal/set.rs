@@ -16,7 +16,7 @@ impl SignalSet {
     /// None.
     pub const EMPTY: SignalSet = SignalSet(0);
 
-    /// The set of one signal; empty for numbers that are none.
+    /// Returns the set of one signal; empty for numbers that are none.
     pub const fn of(signal: i32) -> SignalSet {
         match signal {
             1..=SIGNAL_MAX => SignalSet(1u64.wrapping_shl(signal.wrapping_sub(1).cast_unsigned())),
@@ -24,7 +24,7 @@ impl SignalSet {
         }
     }
 
-    /// The set of several.
+    /// Returns the set of several.
     pub const fn of_all(signals: &[u32]) -> SignalSet {
         let mut bits = 0;
         let mut index = 0;
@@ -35,32 +35,32 @@ impl SignalSet {
         SignalSet(bits)
     }
 
-    /// True where the signal is in it.
+    /// Returns whether the signal is in it.
     pub const fn has(self, signal: i32) -> bool {
         self.0 & SignalSet::of(signal).0 != 0
     }
 
-    /// Both together.
+    /// Returns the union of both.
     pub const fn and(self, other: SignalSet) -> SignalSet {
         SignalSet(self.0 | other.0)
     }
 
-    /// This without the other.
+    /// Returns this without the other.
     pub const fn without(self, other: SignalSet) -> SignalSet {
         SignalSet(self.0 & !other.0)
     }
 
-    /// What is in both.
+    /// Returns the intersection of both.
     pub const fn common(self, other: SignalSet) -> SignalSet {
         SignalSet(self.0 & other.0)
     }
 
-    /// True for none.
+    /// Returns whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The lowest signal in it.
+    /// Returns the lowest signal in it.
     pub fn first(self) -> Option<i32> {
         (self.0 != 0).then(|| (self.0.trailing_zeros() as i32).wrapping_add(1))
     }

@@ -82,13 +82,13 @@ fn capabilities(thread: &Thread) -> Capabilities {
     thread.with_credentials(|who| who.capabilities)
 }
 
-/// PR_CAPBSET_READ.
+/// Does PR_CAPBSET_READ.
 pub(super) fn is_bounding(thread: &Thread, number: u64) -> Outcome {
     let asked = CapabilitySet::numbered(number).ok_or(Errno::EINVAL)?;
     Ok(u64::from(asked.is_within(capabilities(thread).bounding)))
 }
 
-/// PR_CAPBSET_DROP.
+/// Does PR_CAPBSET_DROP.
 pub(super) fn drop_bounding(thread: &Thread, number: u64) -> Outcome {
     let lost = CapabilitySet::numbered(number);
     change(thread, |has| {
@@ -97,22 +97,22 @@ pub(super) fn drop_bounding(thread: &Thread, number: u64) -> Outcome {
     })
 }
 
-/// PR_GET_SECUREBITS.
+/// Does PR_GET_SECUREBITS.
 pub(super) fn secure_bits(thread: &Thread) -> Outcome {
     Ok(u64::from(capabilities(thread).secure.bits()))
 }
 
-/// PR_SET_SECUREBITS.
+/// Does PR_SET_SECUREBITS.
 pub(super) fn set_secure_bits(thread: &Thread, bits: u64) -> Outcome {
     change(thread, |has| has.secured(bits))
 }
 
-/// PR_GET_KEEPCAPS.
+/// Does PR_GET_KEEPCAPS.
 pub(super) fn keeps(thread: &Thread) -> Outcome {
     Ok(u64::from(capabilities(thread).secure.contains(SecureBits::KEEP_CAPS)))
 }
 
-/// PR_SET_KEEPCAPS.
+/// Does PR_SET_KEEPCAPS.
 pub(super) fn set_keeps(thread: &Thread, keeps: u64) -> Outcome {
     match keeps {
         0 => change(thread, |has| has.keeping(false)),
@@ -121,7 +121,7 @@ pub(super) fn set_keeps(thread: &Thread, keeps: u64) -> Outcome {
     }
 }
 
-/// PR_CAP_AMBIENT.
+/// Does PR_CAP_AMBIENT.
 pub(super) fn ambient(thread: &Thread, a: Arguments) -> Outcome {
     if a.word(3) | a.word(4) != 0 {
         return Err(Errno::EINVAL);

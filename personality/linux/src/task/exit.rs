@@ -1,9 +1,21 @@
 //! The end of threads and processes.
+//!
+//! * A thread that ends leaves ([`leave`]) while it can still wait: it frees what it holds, the last one the files and the
+//!   memory of its process. Then its task ends, and it is removed ([`remove`]), which never waits.
+//! * A process without threads is buried: it becomes a zombie, its children get another parent, its parent is told.
+//! * Thousands of threads, children or processes keep no core: each that ends tells some others of the end
+//!   ([`Process::tell_some`], [`super::doomed`]).
+//! * Threads that were lost by a failure of the kernel are removed from outside ([`remove_all`]).
 
-use super::tree::Change;
-use crate::signal::{Action, SignalInfo, action, number};
+use super::tree::{Change, Ended, Orphans};
+use crate::file::pace::Pace;
+use crate::process::TOLD_AT_ONCE;
+use crate::signal::info::SI_KERNEL;
+use crate::signal::{Action, SIGNAL_MAX, SignalInfo, action, number};
 use crate::{Arguments, Outcome, Process, Thread, futex};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 
@@ -24,10 +36,12 @@ pub fn exit_group(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// What a thread does last, while it can still wait: tells who waits for it, and frees what the process holds if it is the last.
+/// Ends a thread while it can still wait: wakes the threads that wait for it, and frees the state of the process if
+/// it is the last.
 pub(crate) async fn leave(thread: &Arc<Thread>) {
     let process = thread.process();
     let space = process.space();
+    process.tell_some();
     futex::robust::walk(thread).await;
     let word = thread.clear_at_end.swap(0, Ordering::AcqRel);
     if word != 0 && space.copy_out(word, &0u32.to_le_bytes()).await.is_ok() {
@@ -36,6 +50,7 @@ pub(crate) async fn leave(thread: &Arc<Thread>) {
     drop(space);
     if process.alive_threads.fetch_sub(1, Ordering::AcqRel) == 1 {
         process.set_end_status(0);
+        process.timers.end().await;
         process.files().ended().await;
         release_space(process).await;
         process.set_over();
@@ -49,7 +64,7 @@ async fn release_space(process: &Arc<Process>) {
     former.leave().await;
 }
 
-/// Closes what a process has open whose threads are lost.
+/// Closes the descriptors of a process whose threads are lost.
 pub async fn close_files(process: &Process) {
     process.files().ended().await;
 }
@@ -69,14 +84,18 @@ pub fn remove_all(process: &Arc<Process>) {
 /// Removes a thread from its process and tenant; with the last one the process becomes a zombie. Never waits.
 pub(crate) fn remove(thread: &Arc<Thread>) {
     let process = thread.process();
-    // Whoever knows it still must not keep its memory.
+    // Other owners of the thread must not keep its memory.
     thread.set_space(process.tenant().void());
+    // Nor the places that its waiting signals have taken of its user.
+    let waiting = core::mem::take(&mut thread.signals.lock().pending);
+    drop(waiting);
     process.tenant().tree.lock().remove_thread(thread.id());
     let last = {
         let mut threads = process.threads.lock();
         threads.retain(|other| !Arc::ptr_eq(other, thread));
         threads.is_empty()
     };
+    process.tell_some();
     process.threads_changed.wake_all();
     if last {
         bury(process);
@@ -90,32 +109,74 @@ fn bury(process: &Arc<Process>) {
     process.stop_borrowing();
     drop(process.replace_space(process.tenant().void()));
     process.set_over();
+    let waiting = core::mem::take(&mut process.signals.lock().pending);
+    drop(waiting);
     let tenant = process.tenant();
     process.interval_timers.stop();
     process.timers.stop();
     let used = process.close_activity().plus(*process.children_used.lock());
     let status = process.end_status().unwrap_or(number::SIGKILL);
-    let ended = tenant.tree.lock().note_ended(process.id(), status, used);
-    for (orphan, is_zombie) in &ended.orphans {
-        let signal = orphan.parent_death_signal.load(Ordering::Relaxed);
-        if signal != 0 {
-            let _ = orphan.send(SignalInfo::sent(signal, 0, process.id(), 0));
-        }
-        match &ended.heir {
-            Some(heir) if *is_zombie => {
-                heir.children_changed.wake_all();
-                let _ = heir.send(SignalInfo::new(number::SIGCHLD, 0));
-            }
-            Some(_) => {}
-            // The tenant's first process is gone: nobody could ever wait for this one.
-            None => orphan.end(number::SIGKILL),
-        }
+    let mut tree = tenant.tree.lock();
+    let (ended, waits) = (tree.note_ended(process.id(), status, used), tree.orphans());
+    drop(tree);
+    tell_orphans(process, &ended, waits);
+    tenant.doomed.end_some();
+    tenant.files().tenant().release_terminal(process.id());
+    for stranded in &ended.hung_up {
+        let _ = stranded.send(SignalInfo::new(number::SIGHUP, SI_KERNEL));
+        let _ = stranded.send(SignalInfo::new(number::SIGCONT, SI_KERNEL));
     }
     match &ended.parent {
         Some(parent) => tell_of_end(process, parent, ended.exit_signal, status),
         None => tenant.tree.lock().forget_zombie(process.id()),
     }
+    process.end_watch.ended();
     process.ended.wake_all();
+}
+
+/// Sends the signals that orphans want at their parent's end, and tells their new parent of those that have ended; without
+/// one they end, too.
+fn tell_orphans(process: &Process, ended: &Ended, waits: Orphans) {
+    let wants = |(orphan, _): &&(Arc<Process>, bool)| orphan.parent_death_signal.load(Ordering::Relaxed) != 0;
+    let wanting: Vec<_> = ended.orphans.iter().filter(wants).map(|(orphan, _)| orphan.clone()).collect();
+    match wanting.len() <= TOLD_AT_ONCE {
+        true => wanting.iter().for_each(|orphan| tell_of_death(orphan, process.id())),
+        false => tell_in_turns(process, wanting),
+    }
+    match &ended.heir {
+        Some(heir) if ended.orphans.iter().any(|(_, is_zombie)| *is_zombie) => {
+            heir.children_changed.wake_all();
+            let _ = heir.send(SignalInfo::new(number::SIGCHLD, 0));
+        }
+        Some(_) => {}
+        None if waits == Orphans::Tenant => {}
+        // The tenant's first process is gone: no process could ever wait for these.
+        None => {
+            let living = ended.orphans.iter().filter(|(_, is_zombie)| !is_zombie);
+            process.tenant().doomed.add(living.map(|(orphan, _)| orphan.clone()));
+        }
+    }
+}
+
+/// Sends what a child wants at its parent's end (PR_SET_PDEATHSIG).
+fn tell_of_death(orphan: &Process, parent: i32) {
+    let signal = orphan.parent_death_signal.load(Ordering::Relaxed);
+    if signal != 0 {
+        let _ = orphan.send(SignalInfo::sent(signal, 0, parent, 0));
+    }
+}
+
+/// [`tell_of_death`] of many, in the name of the tenant: the process is gone.
+fn tell_in_turns(process: &Process, orphans: Vec<Arc<Process>>) {
+    let (activity, parent) = (process.tenant().activity(), process.id());
+    let task = async move {
+        let mut pace = Pace::new();
+        for orphan in orphans {
+            tell_of_death(&orphan, parent);
+            pace.step().await;
+        }
+    };
+    gyre_message::spawn_on(gyre_machine::core_index(), activity, Box::new(move || Box::pin(task)));
 }
 
 fn tell_of_end(process: &Process, parent: &Arc<Process>, exit_signal: i32, status: i32) {
@@ -124,7 +185,7 @@ fn tell_of_end(process: &Process, parent: &Arc<Process>, exit_signal: i32, statu
     if exit_signal == number::SIGCHLD && unwanted {
         process.tenant().tree.lock().forget_zombie(process.id());
     }
-    if exit_signal != 0 {
+    if (1..=SIGNAL_MAX).contains(&exit_signal) {
         let mut info = child_info(process, Change::Ended(status));
         info.signal = exit_signal;
         let _ = parent.send(info);
@@ -154,7 +215,7 @@ fn child_info(process: &Process, change: Change) -> SignalInfo {
     SignalInfo::child(code, process.id(), process.with_credentials(|who| who.user), status)
 }
 
-/// CLD_ code and status as siginfo has them.
+/// Returns the CLD_ code and status that siginfo has.
 pub(crate) fn code_and_status(change: Change) -> (i32, i32) {
     match change {
         Change::Ended(status) if status & 0x7f == 0 => (raw::CLD_EXITED as i32, status >> 8 & 0xff),

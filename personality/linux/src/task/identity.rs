@@ -1,4 +1,12 @@
-//! Who a thread is: numbers, groups, sessions, users.
+//! The identity of a thread: numbers, groups, sessions, users (credentials(7)).
+//!
+//! Numbers and families are looked up in the tenant's tree; users and groups are the calling thread's own. The rules
+//! of setuid and its family are pure functions here; capabilities follow them in [`crate::credentials`].
+//!
+//! Three rules: `one` (setuid), `two` (setreuid), `all_three` (setresuid). Each takes the ids now and the ones wanted
+//! and answers the new ones or EPERM. Users and groups go the same way, by CAP_SETUID and CAP_SETGID.
+//!
+//! A change is of the calling thread alone, as the kernel's calls have it; the C library tells the other threads.
 
 use crate::credentials::{Capability, Credentials, Users};
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -149,7 +157,8 @@ fn all_three(now: Ids, wanted: Ids, privileged: bool) -> Result<Ids, Errno> {
     Ok([pick(0), pick(1), pick(2)])
 }
 
-/// setuid's rule: who has the capability changes all three, others the effective id to the real or saved one.
+/// Applies setuid's rule: with the capability all three ids change, else the effective id becomes the real or saved
+/// one.
 fn one(now: Ids, wanted: u32, privileged: bool) -> Result<Ids, Errno> {
     match (privileged, wanted == now[0] || wanted == now[2]) {
         (true, _) => Ok([wanted; 3]),
@@ -158,7 +167,7 @@ fn one(now: Ids, wanted: u32, privileged: bool) -> Result<Ids, Errno> {
     }
 }
 
-/// setreuid's rule: the saved id follows the effective one where the real one is set.
+/// Applies setreuid's rule: the saved id follows the effective one if the real one is set.
 fn two(now: Ids, real: u32, effective: u32, privileged: bool) -> Result<Ids, Errno> {
     let real_fits = real == UNCHANGED || privileged || real == now[0] || real == now[1];
     if !real_fits || effective != UNCHANGED && !privileged && !now.contains(&effective) {
@@ -226,12 +235,12 @@ pub fn setresgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     change_groups(thread, |now, privileged| all_three(now, three(a), privileged))
 }
 
-/// `setfsuid(id)`: answers who it was, whether it is another now or not (setfsuid(2)).
+/// `setfsuid(id)`: answers the id before, whether it changes or not (setfsuid(2)).
 pub fn setfsuid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(u64::from(thread.change_credentials(|who| who.set_user_of_files(a.unsigned(0)))))
 }
 
-/// `setfsgid(id)`: answers which it was, whether it is another now or not (setfsgid(2)).
+/// `setfsgid(id)`: answers the id before, whether it changes or not (setfsgid(2)).
 pub fn setfsgid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(u64::from(thread.change_credentials(|who| who.set_group_of_files(a.unsigned(0)))))
 }

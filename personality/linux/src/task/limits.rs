@@ -1,6 +1,6 @@
-//! Resource limits: prlimit64 and what the kernel asks of them.
+//! Resource limits: prlimit64, and their use by the kernel.
 
-use crate::credentials::Capability;
+use crate::credentials::{Capability, Credentials};
 use crate::time::cpu_limit;
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::sync::Arc;
@@ -17,9 +17,9 @@ const DESCRIPTORS_MAX: u64 = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Limit {
-    /// What counts now.
+    /// The limit that counts now.
     pub soft: u64,
-    /// What it may be raised to.
+    /// The bound for raising it.
     pub hard: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// The usual ones with this many open files.
+    /// Returns the usual limits with this many open files.
     #[must_use]
     pub fn with_files(count: u64) -> ResourceLimits {
         let mut limits = ResourceLimits::default();
@@ -52,13 +52,13 @@ impl ResourceLimits {
         limits
     }
 
-    /// One of them; none where the number is unknown.
+    /// Returns one of them; no limit if the number is unknown.
     pub fn get(&self, resource: u32) -> Limit {
         let none = Limit { soft: INFINITE, hard: INFINITE };
         self.0.get(resource as usize).copied().unwrap_or(none)
     }
 
-    /// One more of a resource, within the hard limit.
+    /// Raises the soft limit of a resource by one, within the hard limit.
     pub(crate) fn raise_soft(&mut self, resource: u32) {
         let Limit { soft, hard } = self.get(resource);
         self.set(resource, Limit { soft: soft.saturating_add(1).min(hard), hard });
@@ -70,12 +70,13 @@ impl ResourceLimits {
         }
     }
 
-    /// Those that its memory must know.
-    pub fn of_memory(&self) -> gyre_address_space::Limits {
+    /// Those that the memory of a program of this user must know.
+    pub fn of_memory(&self, who: &Credentials) -> gyre_address_space::Limits {
         gyre_address_space::Limits {
             mapped_bytes: self.get(raw::RLIMIT_AS).soft,
             data_bytes: self.get(raw::RLIMIT_DATA).soft,
             stack_bytes: self.get(raw::RLIMIT_STACK).soft,
+            locked_bytes: if who.has(Capability::IpcLock) { INFINITE } else { self.get(raw::RLIMIT_MEMLOCK).soft },
         }
     }
 }
@@ -108,7 +109,7 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         Ok(before)
     })?;
     if wanted.is_some() {
-        process.space().set_limits(process.limits().of_memory());
+        process.tell_limits_to_memory();
         if resource == raw::RLIMIT_CPU {
             cpu_limit::limited(&process);
         }
@@ -117,7 +118,7 @@ pub async fn prlimit64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// True if the caller's real ids are all of those of the other process (prlimit(2)).
+/// Returns whether the caller's real ids are all of those of the other process (prlimit(2)).
 fn is_of_same_user(thread: &Thread, other: &Process) -> bool {
     let (user, group) = thread.with_credentials(|who| (who.user, who.group));
     other.with_credentials(|who| {

@@ -1,13 +1,18 @@
-//! Processes and threads: making, ending, waiting, who they are.
+//! Processes and threads: making, ending, waiting, identity.
 
 pub mod arch;
 pub mod capability;
 pub mod clone;
+pub(crate) mod dispatch;
+pub(crate) mod doomed;
 pub mod exit;
 pub mod identity;
+pub mod io_priority;
 pub mod launch;
 pub mod limits;
+pub mod messages;
 pub mod prctl;
+pub mod preferences;
 pub mod schedule;
 pub(crate) mod shortage;
 pub mod system;

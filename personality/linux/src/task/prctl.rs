@@ -1,6 +1,6 @@
-//! `prctl`: names, signals at the parent's end, and answers to what libraries ask.
+//! `prctl`: names, signals at the parent's end, and answers that libraries ask for.
 
-use super::capability;
+use super::{capability, dispatch};
 use crate::signal::SIGNAL_MAX;
 use crate::thread::TIMER_SLACK_NS;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -27,6 +27,7 @@ const PR_SET_NO_NEW_PRIVS: u32 = 38;
 const PR_GET_NO_NEW_PRIVS: u32 = 39;
 const PR_GET_THP_DISABLE: u32 = 42;
 const PR_CAP_AMBIENT: u32 = 47;
+const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
 
 /// `prctl(option, ...)`.
 pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
@@ -73,9 +74,10 @@ pub async fn prctl(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         PR_GET_KEEPCAPS => capability::keeps(thread),
         PR_SET_KEEPCAPS => capability::set_keeps(thread, a.word(1)),
         PR_CAP_AMBIENT => capability::ambient(thread, a),
+        PR_SET_SYSCALL_USER_DISPATCH => dispatch::set(thread, a),
         PR_GET_TIMERSLACK => Ok(thread.timer_slack_ns.load(Ordering::Relaxed)),
         PR_SET_TIMERSLACK => {
-            // Timers are exact here: the slack is kept for who asks.
+            // Timers are exact here: the slack is kept only for PR_GET_TIMERSLACK.
             let wanted = if a.word(1) == 0 { TIMER_SLACK_NS } else { a.word(1) };
             thread.timer_slack_ns.store(wanted, Ordering::Relaxed);
             Ok(0)

@@ -1,4 +1,4 @@
-//! A tenant or a process that has used its memory up: who ends, and what its owner reads about it.
+//! A tenant or a process that has used its memory up: choosing the process that ends, and telling its owner.
 
 use crate::signal::number;
 use crate::tenant::{MemoryUse, ProcessMemory};
@@ -7,25 +7,29 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_address_space::FaultError;
 use gyre_message::wait::Either;
 use gyre_message::{select, sleep_ns};
 
-/// How long who asked waits for the memory of a process that ends, ns.
+/// The longest that a caller waits for the memory of a process that ends, ns.
 const END_NS_MAX: u64 = 2_000_000_000;
 /// The part of a tenant's memory whose being free shows that a process has ended.
 const FREED_PART: u64 = 4;
-/// What is asked for then: a page and tables for it.
+/// Bytes that are asked for then: a page and tables for it.
 const ROOM_BYTES: u64 = 16 << 10;
+/// An adjustment counts thousandths of the tenant's memory.
+const ADJUSTMENT_PARTS: u64 = 1000;
 /// Bytes of a MiB, for people.
 const MIB: u64 = 1 << 20;
 
-/// A copy from or to a program's memory met `error`. Where a page could not be had it may go on when this returns: a call that touches
-/// memory does what the program's own access does, so that nothing that was taken from elsewhere is lost.
+/// Handles the `error` of a copy from or to a program's memory. If no page could be had, the copy may go on when this
+/// returns: a call that touches memory behaves like the program's own access, so that data taken from elsewhere are
+/// not lost.
 ///
 /// # Errors
-/// Every other error as it is; ENOMEM where it is the caller's own process that ends.
-pub(crate) async fn settle(thread: &Thread, error: FaultError) -> Result<(), Errno> {
+/// Every other error as it is; ENOMEM if it is the caller's own process that ends.
+pub(crate) async fn resolve(thread: &Thread, error: FaultError) -> Result<(), Errno> {
     if error != FaultError::OutOfMemory {
         return Err(error.into());
     }
@@ -34,12 +38,12 @@ pub(crate) async fn settle(thread: &Thread, error: FaultError) -> Result<(), Err
     is_to_go_on(thread)
 }
 
-/// The kernel found no page for what a program writes to a stream. It may try again when this returns.
+/// Waits for a page for data that a program writes to a stream. The caller may try again when this returns.
 ///
 /// # Errors
-/// ENOMEM where it is the caller's own process that ends.
+/// ENOMEM if it is the caller's own process that ends.
 pub(crate) async fn wait_for_buffer(thread: &Thread) -> Result<(), Errno> {
-    if !thread.tenant().host().flush().make_room(ROOM_BYTES).await {
+    if !thread.tenant().kernel().flush().make_room(ROOM_BYTES).await {
         Box::pin(end_largest(thread)).await;
     }
     is_to_go_on(thread)
@@ -49,22 +53,23 @@ fn is_to_go_on(thread: &Thread) -> Result<(), Errno> {
     if thread.is_dying() { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
-/// A page was needed, and reclaim found none: the tenant's largest process ends. Returns when its memory is free, or when it is the
+/// Ends the tenant's largest process, after reclaim found no page. Returns when its memory is free, or if it is the
 /// caller's own process that ends.
 pub(crate) async fn end_largest(thread: &Thread) {
     let own = thread.process();
-    if is_settled_alone(thread).await {
+    if is_resolved_alone(thread).await {
         return;
     }
     let processes = thread.tenant().tree.lock().processes();
     let largest = largest_of(&processes);
-    // The order counts: a process that is over now, and so was not chosen, has left its memory to whoever looks for room after this.
+    // The order counts: a process that is over now, and so was not chosen, has left its memory to later requests for
+    // room.
     let ending = processes.into_iter().find(|process| process.is_ending() && !process.is_over());
     if ending.is_none() && has_room_again(thread).await {
         return;
     }
     let victim = match (ending, largest) {
-        // Its memory is about to be free: nobody else has to end.
+        // Its memory is about to be free: no other process has to end.
         (Some(process), _) => process,
         (None, Some((bytes, process))) => {
             say(thread, &process, bytes);
@@ -80,11 +85,11 @@ pub(crate) async fn end_largest(thread: &Thread) {
 
 /// At a limit of its own a process ends itself: the tenant has room, so nobody else need. True where that, or room that came meanwhile,
 /// is an answer to who asked.
-async fn is_settled_alone(thread: &Thread) -> bool {
-    let host = thread.tenant().host();
-    let Some(memory) = host.process_memory(thread.process().activity()) else { return false };
+async fn is_resolved_alone(thread: &Thread) -> bool {
+    let kernel = thread.tenant().kernel();
+    let Some(memory) = kernel.process_memory(thread.process().activity()) else { return false };
     if memory.held_bytes.saturating_add(ROOM_BYTES) <= memory.limit_bytes {
-        return host.flush().make_room(ROOM_BYTES).await;
+        return kernel.flush().make_room(ROOM_BYTES).await;
     }
     if !thread.process().is_ending() {
         say_alone(thread, &memory);
@@ -95,31 +100,56 @@ async fn is_settled_alone(thread: &Thread) -> bool {
 
 fn largest_of(processes: &[Arc<Process>]) -> Option<(u64, Arc<Process>)> {
     let living = processes.iter().filter(|process| !process.is_ending());
+    let part = processes.first().map_or(0, |process| adjustment_part(process));
     let sized = living.map(|process| (process.space().resident_bytes(), process.clone()));
-    sized.max_by_key(|(bytes, process)| (*bytes, process.id()))
+    sized.max_by_key(|(bytes, process)| (points(process, *bytes, part), process.id()))
+}
+
+/// Returns the bytes that an adjustment of 1 counts: a thousandth of the tenant's memory.
+fn adjustment_part(process: &Process) -> i64 {
+    let part = process.tenant().kernel().memory(process.activity()).total_bytes / ADJUSTMENT_PARTS;
+    i64::try_from(part).unwrap_or(i64::MAX)
+}
+
+/// Returns the rank of a process among those that may be ended, bytes: its memory, and its adjustment (proc(5), oom_score_adj).
+fn points(process: &Process, bytes: u64, part: i64) -> i64 {
+    let adjustment = i64::from(process.out_of_memory_adjustment.load(Ordering::Relaxed));
+    adjustment.saturating_mul(part).saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// Returns that rank as a number of 0 to 2000 (proc(5), oom_score).
+pub(crate) fn score(process: &Process) -> i32 {
+    let part = adjustment_part(process);
+    let points = points(process, process.space().resident_bytes(), part).checked_div(part).unwrap_or(0);
+    i32::try_from(points.clamp(0, 2000)).unwrap_or(0)
 }
 
 async fn wait_for_end(thread: &Thread, victim: &Process) {
     let over = victim.ended.until(|| victim.is_over().then_some(()));
     if let Either::Second(()) = select(over, sleep_ns(END_NS_MAX)).await {
-        // It does not end, for whatever reason: the program asks again, and finds it ending still.
-        log::warn!("{}: process {} takes long to end", thread.tenant().name(), victim.id());
+        // It has not ended yet: the program asks again, and finds it ending still.
+        log::warn!(
+            "{}: process {}, which ends for want of memory, takes long to do so",
+            thread.tenant().name(),
+            victim.id()
+        );
     }
 }
 
-/// True where a good part of what others of its group leave a tenant is free.
+/// Returns whether a good part of the memory that the others of its group leave a tenant is free.
 pub(crate) fn shows_an_end(memory: &MemoryUse) -> bool {
     memory.free_bytes >= memory.total_bytes.saturating_sub(memory.others_bytes) / FREED_PART
 }
 
-/// True where so much is free meanwhile that somebody must have ended since the page was refused: then nobody else has to.
+/// Returns whether so much is free meanwhile that a process must have ended since the page was refused: then no other
+/// has to.
 async fn has_room_again(thread: &Thread) -> bool {
-    let host = thread.tenant().host();
-    let memory = host.memory(thread.tenant().activity());
-    shows_an_end(&memory) && host.flush().make_room(ROOM_BYTES).await
+    let kernel = thread.tenant().kernel();
+    let memory = kernel.memory(thread.tenant().activity());
+    shows_an_end(&memory) && kernel.flush().make_room(ROOM_BYTES).await
 }
 
-/// What a tenant holds of what it may, and what others of its group leave it none of.
+/// Returns a text: the memory of a tenant, its limit, and the memory that others of its group take from it.
 pub(crate) fn holdings(memory: &MemoryUse) -> String {
     let held = memory.total_bytes.saturating_sub(memory.free_bytes).saturating_sub(memory.others_bytes);
     let own = format!("holds {} of {} MiB", held / MIB, memory.total_bytes / MIB);
@@ -129,10 +159,10 @@ pub(crate) fn holdings(memory: &MemoryUse) -> String {
     }
 }
 
-/// Says it where the tenant's owner looks (`gyre logs`), and where the machine's owner does.
+/// Writes it to the log of the tenant's owner (`gyre logs`) and to that of the machine's owner.
 fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
     let tenant = thread.tenant();
-    let memory = tenant.host().memory(tenant.activity());
+    let memory = tenant.kernel().memory(tenant.activity());
     let name = String::from_utf8_lossy(&victim.name()).into_owned();
     let text = format!(
         "out of memory: {} {} and process {} needs more; process {} ({name}), the largest with {} MiB, is killed",
@@ -160,5 +190,6 @@ fn say_alone(thread: &Thread, memory: &ProcessMemory) {
 
 fn publish(thread: &Thread, text: &str) {
     log::warn!("{text}");
+    super::messages::tell(thread.tenant(), text);
     thread.tenant().files().tenant().log.append(format!("gyre: {text}\n").as_bytes());
 }

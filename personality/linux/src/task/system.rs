@@ -1,4 +1,4 @@
-//! What the system says of itself: uname, sysinfo, random bytes.
+//! Facts about the system: uname, sysinfo, random bytes.
 
 use crate::credentials::Capability;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -11,14 +11,21 @@ const FIELD_BYTES: usize = 65;
 const FIELDS_BYTES: usize = 6 * FIELD_BYTES;
 /// The Linux release whose interface is offered, so that C libraries do not refuse to start.
 const RELEASE: &[u8] = b"6.1.0-gyre";
+/// The version that uname gives.
+pub const VERSION: &str = concat!("#1 Gyre ", env!("CARGO_PKG_VERSION"));
+/// Bytes of a name of the tenant, without the NUL.
+pub const NAME_BYTES_MAX: usize = FIELD_BYTES - 1;
+/// The commit, if whoever built the kernel said so.
+const COMMIT: Option<&str> = option_env!("GYRE_COMMIT");
 /// Most random bytes prepared at once.
 const RANDOM_CHUNK_BYTES: usize = 4096;
 
 /// `uname(buffer)`.
 pub async fn uname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let host_name = thread.tenant().host_name.lock().clone();
-    let version = concat!("#1 Gyre ", env!("CARGO_PKG_VERSION")).as_bytes();
-    let fields: [&[u8]; 6] = [b"Linux", &host_name, RELEASE, version, b"x86_64", b"(none)"];
+    let domain_name = thread.tenant().domain_name.lock().clone();
+    let version = [VERSION, if COMMIT.is_some() { " " } else { "" }, COMMIT.unwrap_or("")].concat();
+    let fields: [&[u8]; 6] = [b"Linux", &host_name, RELEASE, version.as_bytes(), b"x86_64", &domain_name];
     let mut all = [0; FIELDS_BYTES];
     for (slot, field) in all.chunks_exact_mut(FIELD_BYTES).zip(fields) {
         slot.iter_mut().take(FIELD_BYTES - 1).zip(field).for_each(|(slot, byte)| *slot = *byte);
@@ -38,6 +45,17 @@ pub async fn sethostname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
+/// `setdomainname(name, bytes)`.
+pub async fn setdomainname(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    thread.needs(Capability::SysAdmin)?;
+    if a.size(1) > NAME_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let name = thread.read_vec(a.word(0), a.size(1)).await?;
+    *thread.tenant().domain_name.lock() = name;
+    Ok(0)
+}
+
 /// The numbers that must stand beside every wish of [`reboot`] (reboot(2)).
 const REBOOT_MAGIC: u32 = 0xfee1_dead;
 const REBOOT_MAGIC_SECOND: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
@@ -45,8 +63,8 @@ const REBOOT_CONTROL_ALT_DELETE: [u32; 2] = [0x89ab_cdef, 0];
 /// Restart, restart with a word, halt, power off.
 const REBOOT_ENDS: [u32; 4] = [0x0123_4567, 0xa1b2_c3d4, 0xcdef_0123, 0x4321_fedc];
 
-/// `reboot(magic, magic, wish, word)`: ends the processes of the caller's tenant and nothing else, as in a Linux namespace of process
-/// numbers (reboot(2), "Behavior inside PID namespaces"). The machine's end is not for tenants to decide.
+/// `reboot(magic, magic, wish, word)`: ends the processes of the caller's tenant and nothing else, as in a Linux
+/// namespace of process numbers (reboot(2), "Behavior inside PID namespaces"). Tenants cannot end the machine.
 pub fn reboot(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     thread.needs(Capability::SysBoot)?;
     if a.unsigned(0) != REBOOT_MAGIC || !REBOOT_MAGIC_SECOND.contains(&a.unsigned(1)) {
@@ -87,9 +105,9 @@ struct SystemInfo {
 
 const _: () = assert!(size_of::<SystemInfo>() == 112);
 
-/// `sysinfo(buffer)`: as far as the tenant goes.
+/// `sysinfo(buffer)`: figures of the tenant.
 pub async fn sysinfo(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let memory = thread.tenant().host().memory(thread.tenant().activity());
+    let memory = thread.tenant().kernel().memory(thread.tenant().activity());
     let processes = thread.tenant().tree.lock().thread_count();
     let info = SystemInfo {
         uptime_s: (crate::time::monotonic_ns() / 1_000_000_000) as i64,
@@ -144,7 +162,7 @@ pub fn membarrier(_thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
 }
 
-/// `rseq(...)` and `clone3(...)`: C libraries ask once and go on without.
+/// `rseq(...)`: C libraries ask once and go on without.
 pub fn not_offered(_thread: &Arc<Thread>, _a: Arguments) -> Outcome {
     Err(Errno::ENOSYS)
 }

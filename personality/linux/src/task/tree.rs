@@ -1,5 +1,17 @@
-//! The processes and threads of a tenant: numbers, families, groups, sessions, and what parents may wait for.
+//! The processes and threads of a tenant: numbers, families, groups, sessions, and news for waiting parents.
+//!
+//! One lock guards the tree (`Tenant::tree`); it comes first in the lock order and is held for short steps only. A
+//! number belongs to a thread or to a process's first thread and is free again when both are gone.
+//!
+//! States of a process here: living; stopped or continued, with a report that its parent has not taken; ended (a
+//! zombie, until its parent takes the report, or at once if no process waits). When a process ends, its children go
+//! to the nearest ancestor that takes orphans (PR_SET_CHILD_SUBREAPER), else to the tenant's first process, else to
+//! the tenant itself, which ends them.
+//!
+//! Called by clone, exec, exit, wait, kill and /proc. The tree only keeps books: it sends no signal and wakes no
+//! thread; its callers do that with its answers.
 
+use crate::signal::number;
 use crate::tenant::{Consumption, TenantLimits};
 use crate::{Errno, Process, Thread};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -8,10 +20,12 @@ use alloc::vec::Vec;
 
 /// Numbers go up to here and start again (kernel.pid_max).
 const ID_MAX: i32 = 32_768;
-/// Where they start again.
+/// Processes that are looked at under one lock when a signal for many looks for its targets.
+const LOOKED_AT_ONCE: usize = 256;
+/// The first number that is given again.
 const ID_FIRST_AGAIN: i32 = 300;
 
-/// What happened to a child.
+/// An event of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// It ended with this status (in wait's form).
@@ -22,16 +36,16 @@ pub enum Change {
     Continued,
 }
 
-/// What a parent learns of a child.
+/// The news of a child for its parent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The child.
     pub process: i32,
     /// Its real user.
     pub user: u32,
-    /// What happened.
+    /// The event.
     pub change: Change,
-    /// What it and its reaped children have used.
+    /// The consumption of it and its reaped children.
     pub used: Consumption,
 }
 
@@ -46,7 +60,7 @@ pub enum Which {
     Group(i32),
 }
 
-/// What is waited for.
+/// The events that are waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// Ended children.
@@ -75,9 +89,20 @@ struct Node {
     has_executed: bool,
 }
 
+/// The one that waits for processes that lost their parent and have no ancestor that takes them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Orphans {
+    /// The first process, number 1.
+    #[default]
+    FirstProcess,
+    /// The tenant, which forgets them at their end. Number 1 is not given: it would be protected.
+    Tenant,
+}
+
 /// All processes and threads of a tenant.
 #[derive(Default)]
 pub struct Tree {
+    orphans: Orphans,
     nodes: BTreeMap<i32, Node>,
     threads: BTreeMap<i32, Arc<Thread>>,
     last_id: i32,
@@ -85,15 +110,36 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// How many processes were ever started.
+    /// Says who waits for orphans, before the first process begins.
+    pub fn set_orphans(&mut self, orphans: Orphans) {
+        self.orphans = orphans;
+        self.begin_again();
+    }
+
+    /// Returns who waits for orphans.
+    pub(crate) fn orphans(&self) -> Orphans {
+        self.orphans
+    }
+
+    /// Gives numbers from the first one on again, if there is no process: the next one is the first.
+    pub fn begin_again(&mut self) {
+        if self.nodes.is_empty() && self.threads.is_empty() {
+            self.last_id = match self.orphans {
+                Orphans::FirstProcess => 0,
+                Orphans::Tenant => 1,
+            };
+        }
+    }
+
+    /// Returns how many processes were ever started.
     pub fn processes_started(&self) -> u64 {
         self.started
     }
 
-    /// A free number, for a process or a thread.
+    /// Returns a free number, for a process or a thread.
     ///
     /// # Errors
-    /// EAGAIN where the tenant's limits are reached.
+    /// EAGAIN if the tenant's limits are reached.
     pub(crate) fn reserve(&mut self, limits: &TenantLimits, new_process: bool) -> Result<i32, Errno> {
         let full = self.threads.len() >= limits.threads || new_process && self.nodes.len() >= limits.processes;
         match full {
@@ -102,10 +148,10 @@ impl Tree {
         }
     }
 
-    /// A free number, whatever the tenant's limits.
+    /// Returns a free number, beyond the tenant's limits.
     ///
     /// # Errors
-    /// EAGAIN where all numbers are used.
+    /// EAGAIN if all numbers are used.
     pub(crate) fn free_number(&mut self) -> Result<i32, Errno> {
         for _ in 0..ID_MAX {
             self.last_id = match self.last_id >= ID_MAX {
@@ -145,6 +191,14 @@ impl Tree {
         self.started = self.started.wrapping_add(1);
     }
 
+    /// Adds a process beside another one, to the same parent (CLONE_PARENT). It ends with the signal that the other one ends with: a
+    /// program may choose what its own children send, not what others' do.
+    pub(crate) fn add_sibling(&mut self, process: Arc<Process>, of: i32) {
+        let (parent, exit_signal) =
+            self.nodes.get(&of).map_or((0, number::SIGCHLD), |node| (node.parent, node.exit_signal));
+        self.add_process(process, parent, exit_signal);
+    }
+
     /// Forgets a process that never ran.
     pub(crate) fn remove_process(&mut self, id: i32) {
         if let Some(node) = self.nodes.remove(&id)
@@ -164,42 +218,57 @@ impl Tree {
         self.threads.remove(&id);
     }
 
-    /// A process that has not been reaped, by number.
+    /// Returns a process that has not been reaped, by number.
     pub fn process(&self, id: i32) -> Option<Arc<Process>> {
         self.nodes.get(&id).map(|node| node.process.clone())
     }
 
-    /// A thread by number.
+    /// Returns a thread by number.
     pub fn thread(&self, id: i32) -> Option<Arc<Thread>> {
         self.threads.get(&id).cloned()
     }
 
-    /// All processes, zombies included, by number.
+    /// Returns all processes, zombies included, by number.
     pub fn processes(&self) -> Vec<Arc<Process>> {
         self.nodes.values().map(|node| node.process.clone()).collect()
     }
 
-    /// How many threads there are.
+    /// Returns the numbers of processes from `first` on, zombies included, in order.
+    pub fn numbers_from(&self, first: i32) -> impl Iterator<Item = i32> {
+        self.nodes.range(first..).map(|(number, _)| *number)
+    }
+
+    /// Returns how many processes there are, and the highest number of one.
+    pub fn counted(&self) -> (usize, i32) {
+        (self.nodes.len(), self.nodes.last_key_value().map_or(0, |(number, _)| *number))
+    }
+
+    /// Returns how many threads there are.
     pub fn thread_count(&self) -> usize {
         self.threads.len()
     }
 
-    /// The parent of a process; 0 for none.
+    /// Returns the parent of a process; 0 for none.
     pub fn parent_of(&self, id: i32) -> Option<i32> {
         self.nodes.get(&id).map(|node| node.parent)
     }
 
-    /// The process group of a process.
+    /// Returns the process group of a process.
     pub fn group_of(&self, id: i32) -> Option<i32> {
         self.nodes.get(&id).map(|node| node.group)
     }
 
-    /// The session of a process.
+    /// Returns the session of a process group; none if it has no member.
+    pub(crate) fn session_of_group(&self, group: i32) -> Option<i32> {
+        self.nodes.values().find(|node| node.group == group).map(|node| node.session)
+    }
+
+    /// Returns the session of a process.
     pub fn session_of(&self, id: i32) -> Option<i32> {
         self.nodes.get(&id).map(|node| node.session)
     }
 
-    /// The state letter that /proc shows: R, S is the caller's to decide; T stopped, Z zombie.
+    /// Returns the state letter that /proc shows: R, S is the caller's to decide; T stopped, Z zombie.
     pub fn state_letter(&self, id: i32) -> Option<char> {
         let node = self.nodes.get(&id)?;
         let is_stopped = node.process.signals.lock().stopped;
@@ -211,14 +280,39 @@ impl Tree {
         })
     }
 
-    /// The living members of a process group.
+    /// Returns the living members of a process group.
     pub fn group_members(&self, group: i32) -> Vec<Arc<Process>> {
         self.nodes.values().filter(|node| node.group == group).map(|node| node.process.clone()).collect()
     }
 
-    /// All processes but the first one and `own`: whom `kill(-1)` means.
-    pub(crate) fn others(&self, own: i32) -> Vec<Arc<Process>> {
-        self.nodes.iter().filter(|(id, _)| **id != 1 && **id != own).map(|(_, node)| node.process.clone()).collect()
+    /// Returns those of the groups that are orphaned: no living member has a living parent in another group of its session (POSIX.1-2017,
+    /// 3.264). One walk over all processes, however many groups there are.
+    pub(crate) fn orphaned(&self, groups: &BTreeSet<i32>) -> BTreeSet<i32> {
+        let mut orphaned = groups.clone();
+        for node in self.nodes.values().filter(|node| node.ended.is_none()) {
+            let parent = self.nodes.get(&node.parent).filter(|parent| parent.ended.is_none());
+            if parent.is_some_and(|parent| parent.group != node.group && parent.session == node.session) {
+                orphaned.remove(&node.group);
+            }
+        }
+        orphaned
+    }
+
+    /// Returns the members of the groups that have a stopped member.
+    fn with_stopped(&self, groups: &BTreeSet<i32>) -> Vec<Arc<Process>> {
+        let living = || self.nodes.values().filter(|node| node.ended.is_none() && groups.contains(&node.group));
+        let is_stopped = |node: &&Node| node.process.signals.lock().stopped;
+        let stopped: BTreeSet<i32> = living().filter(is_stopped).map(|node| node.group).collect();
+        living().filter(|node| stopped.contains(&node.group)).map(|node| node.process.clone()).collect()
+    }
+
+    /// Looks at some processes from the number `first` on. Returns those of a group, or all, and the number to go on from.
+    pub(crate) fn some_members(&self, first: i32, group: Option<i32>) -> (Vec<Arc<Process>>, Option<i32>) {
+        let mut nodes = self.nodes.range(first..);
+        let some = nodes.by_ref().take(LOOKED_AT_ONCE);
+        let members = some.filter(|(_, node)| group.is_none_or(|group| node.group == group));
+        let members = members.map(|(_, node)| node.process.clone()).collect();
+        (members, nodes.next().map(|(number, _)| *number))
     }
 
     /// `setpgid`.
@@ -256,42 +350,54 @@ impl Tree {
         Ok(())
     }
 
-    /// It has called execve.
+    /// Notes that it has called execve.
     pub(crate) fn note_executed(&mut self, id: i32) {
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.has_executed = true;
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.has_executed = true;
+        // Neither its parent nor its children agreed on a signal with the new program.
+        node.exit_signal = number::SIGCHLD;
+        for child in node.children.clone() {
+            if let Some(child) = self.nodes.get_mut(&child) {
+                child.exit_signal = number::SIGCHLD;
+            }
         }
     }
 
-    /// It was stopped by a signal.
+    /// Notes that it was stopped by a signal.
     pub(crate) fn note_stopped(&mut self, id: i32, signal: i32) {
         if let Some(node) = self.nodes.get_mut(&id) {
             (node.stopped, node.continued) = (Some(signal), false);
         }
     }
 
-    /// It goes on.
+    /// Notes that it goes on.
     pub(crate) fn note_continued(&mut self, id: i32) {
         if let Some(node) = self.nodes.get_mut(&id) {
             (node.stopped, node.continued) = (None, true);
         }
     }
 
-    /// It has ended: a zombie from now on. Its children go to the nearest ancestor that takes orphans, else to the first
-    /// process, else to the tenant. Answers its parent, the signal for it, and the orphans.
+    /// Notes that it has ended; it is a zombie from now on. Its children go to the nearest ancestor that takes
+    /// orphans, else to the first process, else to the tenant. Returns its parent, the signal for it, and the
+    /// orphans.
     pub(crate) fn note_ended(&mut self, id: i32, status: i32, used: Consumption) -> Ended {
         let Some(node) = self.nodes.get_mut(&id) else {
             return Ended::default();
         };
         node.ended = Some((status, used));
         let (exit_signal, parent) = (node.exit_signal, node.parent);
+        let (group, session) = (node.group, node.session);
         let orphans = core::mem::take(&mut node.children);
+        // The groups that it linked to their session: its own, and those of its children.
+        let family = core::iter::once(id).chain(orphans.iter().copied());
+        let linked = family.filter_map(|member| self.nodes.get(&member));
+        let linked: BTreeSet<i32> = linked.filter(|node| node.session == session).map(|node| node.group).collect();
         let heir = self.heir_of(id, parent);
         let mut moved = Vec::new();
         for orphan in orphans {
             if let Some(child) = self.nodes.get_mut(&orphan) {
                 child.parent = heir;
-                child.exit_signal = super::super::signal::number::SIGCHLD;
+                child.exit_signal = number::SIGCHLD;
                 moved.push((child.process.clone(), child.ended.is_some()));
             }
             match self.nodes.get_mut(&heir) {
@@ -301,7 +407,16 @@ impl Tree {
                 None => self.forget_zombie(orphan),
             }
         }
-        Ended { parent: self.process(parent), heir: self.process(heir), exit_signal, orphans: moved }
+        let hung_up = self.with_stopped(&self.newly_orphaned(linked, group, parent));
+        Ended { parent: self.process(parent), heir: self.process(heir), exit_signal, orphans: moved, hung_up }
+    }
+
+    /// Returns those of the groups that a process has orphaned by its end; its own group only if its parent stands outside of it.
+    fn newly_orphaned(&self, mut linked: BTreeSet<i32>, own: i32, parent: i32) -> BTreeSet<i32> {
+        if self.group_of(parent).is_none_or(|group| group == own) {
+            linked.remove(&own);
+        }
+        self.orphaned(&linked)
     }
 
     fn heir_of(&self, id: i32, parent: i32) -> i32 {
@@ -314,20 +429,24 @@ impl Tree {
             ancestor = node.parent;
         }
         match self.nodes.get(&1) {
+            _ if self.orphans == Orphans::Tenant => 0,
             Some(first) if id != 1 && first.ended.is_none() => 1,
             _ => 0,
         }
     }
 
-    /// Forgets a process that has ended and that nobody waits for.
+    /// Forgets a process that has ended and whose status no parent asks for.
     pub(crate) fn forget_zombie(&mut self, id: i32) {
         if self.nodes.get(&id).is_some_and(|node| node.ended.is_some()) {
             self.remove_process(id);
         }
     }
 
-    /// A report about a child of `parent`, taken unless it is to be kept. `Err(ECHILD)` where there is no such child, `Ok(None)`
-    /// where nothing has happened yet.
+    /// Takes a report about a child of `parent`, or keeps it there if `wanted` says so. Returns `Ok(None)` if nothing
+    /// has happened yet.
+    ///
+    /// # Errors
+    /// ECHILD if there is no such child.
     pub(crate) fn take_report(&mut self, parent: i32, which: Which, wanted: Wanted) -> Result<Option<Report>, Errno> {
         let own = self.nodes.get(&parent).ok_or(Errno::ECHILD)?;
         let fits = |id: &i32| match which {
@@ -362,15 +481,17 @@ impl Tree {
     }
 }
 
-/// What the end of a process means for others.
+/// The consequences of a process's end for others.
 #[derive(Default)]
 pub(crate) struct Ended {
     /// Its parent.
     pub(crate) parent: Option<Arc<Process>>,
-    /// Who has its children now.
+    /// The new parent of its children.
     pub(crate) heir: Option<Arc<Process>>,
     /// The signal that its parent gets; 0 for none.
     pub(crate) exit_signal: i32,
     /// Its children, with whether they are zombies.
     pub(crate) orphans: Vec<(Arc<Process>, bool)>,
+    /// Members of groups that became orphaned and have a stopped member: they get SIGHUP and SIGCONT.
+    pub(crate) hung_up: Vec<Arc<Process>>,
 }

@@ -1,4 +1,4 @@
-//! What processes have used: getrusage, times.
+//! Consumption of processes: getrusage, times.
 
 use crate::tenant::Consumption;
 use crate::time::TimeVal;
@@ -22,7 +22,7 @@ pub struct Usage {
 const _: () = assert!(size_of::<Usage>() == 144);
 
 impl Usage {
-    /// From what an activity used; `resident_bytes` of memory.
+    /// Makes it from the consumption of an activity and `resident_bytes` of memory.
     pub fn of(used: Consumption, resident_bytes: u64) -> Usage {
         Usage {
             user: TimeVal::from_ns(used.user_ns),

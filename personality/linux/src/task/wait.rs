@@ -3,12 +3,13 @@
 use super::exit::code_and_status;
 use super::tree::{Change, Report, Wanted, Which};
 use super::usage::Usage;
+use crate::file::calls::process_file;
 use crate::signal::SignalInfo;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
-/// Waits for a report; `None` where nothing has happened and the caller does not want to wait.
+/// Waits for a report; `None` if nothing has happened and the caller does not want to wait.
 async fn report(thread: &Thread, which: Which, wanted: Wanted, no_wait: bool) -> Result<Option<Report>, Errno> {
     let process = thread.process();
     let look = || {
@@ -26,7 +27,7 @@ async fn report(thread: &Thread, which: Which, wanted: Wanted, no_wait: bool) ->
     Ok(report)
 }
 
-/// The status word of wait: exit code or signal, stopped, continued.
+/// Returns the status word of wait: exit code or signal, stopped, continued.
 fn status_word(change: Change) -> i32 {
     match change {
         Change::Ended(status) => status,
@@ -64,6 +65,10 @@ pub async fn wait4(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(report.process as u64)
 }
 
+fn gone_is_no_child(error: Errno) -> Errno {
+    if error == Errno::ESRCH { Errno::ECHILD } else { error }
+}
+
 fn own_group(thread: &Thread) -> i32 {
     let id = thread.process().id();
     thread.tenant().tree.lock().group_of(id).unwrap_or(id)
@@ -81,6 +86,7 @@ pub async fn waitid(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         raw::P_ALL => Which::Any,
         raw::P_PID if id > 0 => Which::One(id),
         raw::P_PGID if id > 0 => Which::Group(id),
+        raw::P_PIDFD => Which::One(process_file::process_of(thread, id).map_err(gone_is_no_child)?.id()),
         raw::P_PGID if id == 0 => Which::Group(own_group(thread)),
         _ => return Err(Errno::EINVAL),
     };

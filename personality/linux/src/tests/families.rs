@@ -1,7 +1,7 @@
 //! Processes: fork, wait, groups, limits, ends.
 
 use super::script::*;
-use crate::signal::{SignalInfo, births};
+use crate::signal::{SignalInfo, forks};
 use crate::tenant::TenantLimits;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
@@ -168,15 +168,15 @@ fn no_child_is_born_between_a_signal_to_several_and_its_delivery() {
     block_on(async {
         let process = start_resting(&tenant().await).await;
         let thread = process.threads.lock()[0].clone();
-        let before = births::begin(&thread).unwrap();
-        let found = births::Found::new(&process);
-        assert_eq!(births::check(&process, &before), Err(Errno::ERESTARTNOINTR));
-        assert_eq!(births::begin(&thread).err(), Some(Errno::ERESTARTNOINTR));
+        let before = forks::begin(&thread).unwrap();
+        let found = forks::Found::new(&process);
+        assert_eq!(forks::check(&process, &before), Err(Errno::ERESTARTNOINTR));
+        assert_eq!(forks::begin(&thread).err(), Some(Errno::ERESTARTNOINTR));
         drop(found);
-        let stamp = births::begin(&thread).unwrap();
-        assert_eq!(births::check(&process, &stamp), Ok(()));
+        let stamp = forks::begin(&thread).unwrap();
+        assert_eq!(forks::check(&process, &stamp), Ok(()));
         process.end(9);
-        assert_eq!(births::check(&process, &stamp), Err(Errno::ERESTARTNOINTR));
+        assert_eq!(forks::check(&process, &stamp), Err(Errno::ERESTARTNOINTR));
     });
 }
 

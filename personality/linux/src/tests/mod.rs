@@ -1,11 +1,14 @@
 //! Programs as scripts: each step stands for some instructions at an address and ends in a trap, as on the machine. They run
 //! through the real loop of threads, with real memory, in virtual time.
 
+mod document;
 mod families;
 mod futexes;
 mod programs;
+mod pulse;
 mod random;
 mod script;
 mod shortage;
 mod signals;
 mod sizes;
+mod trace;

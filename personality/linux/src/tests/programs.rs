@@ -13,9 +13,6 @@ use gyre_machine::{PAGE_BYTES, UserContext, live_frame_bytes};
 use gyre_message::direct::block_on;
 use gyre_object::Bytes;
 use proptest::prelude::*;
-use std::sync::Mutex;
-
-static FRAMES: Mutex<()> = Mutex::new(());
 
 async fn add(client: files::Client, name: &[u8], contents: &[u8]) -> NodeId {
     let root = client.root().await.unwrap();
@@ -28,7 +25,7 @@ async fn add(client: files::Client, name: &[u8], contents: &[u8]) -> NodeId {
     node
 }
 
-/// A small static program: one segment of a page and a half with its headers, zeroes behind.
+/// Returns a small static program: one segment of a page and a half with its headers, zeroes behind.
 fn program() -> Vec<u8> {
     let mut file = vec![0; 6000];
     file[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1]);
@@ -95,6 +92,7 @@ fn the_owners_program_starts_in_a_full_tenant() {
             files: tenant.files().clone(),
             credentials: Default::default(),
             limits: Default::default(),
+            terminal: None,
         };
         let process = tenant.launch(launch).await.unwrap();
         // It never runs: there is no script for it.
@@ -170,7 +168,6 @@ proptest! {
     fn damaged_programs_are_refused_or_started_and_leave_no_frames(
         changes in proptest::collection::vec((0usize..120, any::<u8>()), 1..8)
     ) {
-        let _alone = FRAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut file = program();
         for (at, byte) in changes {
             file[at] = byte;

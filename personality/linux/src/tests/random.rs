@@ -1,4 +1,4 @@
-//! Calls at random: an input's bytes are a program. Whatever it asks for, every process ends when it is killed.
+//! Calls at random: an input's bytes are a program. Every process ends when it is killed, after any calls.
 //!
 //! The corpus beside this file is replayed; `gyre-mutate` tells how to look for longer.
 
@@ -55,10 +55,10 @@ const WORDS: &[u64] = &[
 
 fn numbers() -> Vec<u64> {
     let all = crate::table::CALLS.iter().chain(crate::file::table::CALLS);
-    all.map(|(number, _)| *number).filter(|number| !KNOWN.contains(number)).collect()
+    all.map(|call| call.number).filter(|number| !KNOWN.contains(number)).collect()
 }
 
-/// An argument from two bytes: a number, or an address of the script's memory.
+/// Returns an argument from two bytes: a number, or an address of the script's memory.
 fn argument(kind: u8, value: u8) -> u64 {
     let word = WORDS[usize::from(value) % WORDS.len()];
     match kind % 8 {
@@ -70,7 +70,7 @@ fn argument(kind: u8, value: u8) -> u64 {
     }
 }
 
-/// Thirteen bytes a call; before it a word or a name is put where addresses lead.
+/// Reads thirteen bytes a call; before it a word or a name is put at an address for arguments.
 fn program(input: &[u8]) -> Script {
     let (numbers, mut script) = (numbers(), Script::default());
     for bytes in input.chunks_exact(13).take(CALLS_MAX) {
@@ -86,7 +86,7 @@ fn program(input: &[u8]) -> Script {
     script
 }
 
-/// Fills the script's memory: names and structures are whatever the input says.
+/// Fills the script's memory: the input chooses names and structures.
 async fn fill(process: &crate::Process, input: &[u8]) {
     for slot in 0..64u64 {
         let at = DATA + 256 * slot;
@@ -106,7 +106,7 @@ fn one(input: &[u8]) {
         let process = start(&tenant, program(input)).await;
         fill(&process, input).await;
         gyre_message::sleep_ns(LIFE_NS).await;
-        // Whoever was born meanwhile is killed too.
+        // Processes born meanwhile are killed too.
         for _ in 0..64 {
             let living = tenant.tree.lock().processes();
             if living.is_empty() {

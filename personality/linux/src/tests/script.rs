@@ -6,14 +6,14 @@ use crate::file::tenant_files::{Setup, TenantFiles};
 use crate::process::{NewProcess, Program};
 use crate::run::{Compute, run_thread};
 use crate::task::limits::ResourceLimits;
-use crate::tenant::{Consumption, Host, MemoryUse, ProcessMemory, TenantLimits};
+use crate::tenant::{Consumption, KernelServices, MemoryUse, ProcessMemory, TenantLimits};
 use crate::{Process, Tenant, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use gyre_account::ActivityId;
+use gyre_account::{ActivityId, Grant};
 use gyre_address_space::{AddressSpace, Flush, LocalFlush, MapRequest, Options, PageIndex, Place, Provider, Rights};
 use gyre_interface::files::files;
 use gyre_machine::{OutOfMemory, Registers, Trap, UserContext};
@@ -22,7 +22,7 @@ use gyre_tmpfs::Tmpfs;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Where scripts begin; each step has 16 addresses, a `syscall` instruction the last two of them.
+/// The first address of scripts; each step has 16 addresses, a `syscall` instruction the last two of them.
 pub(super) const CODE: u64 = 0x40_0000;
 /// Readable and writable memory of every script.
 pub(super) const DATA: u64 = 0x50_0000;
@@ -40,13 +40,13 @@ pub(super) struct Script {
     steps: Vec<Step>,
 }
 
-/// The address of a step.
+/// Returns the address of a step.
 pub(super) fn address_of(step: usize) -> u64 {
     CODE + 16 * step as u64
 }
 
 impl Script {
-    /// The number that the next step will have.
+    /// Returns the number that the next step will have.
     pub(super) fn here(&self) -> usize {
         self.steps.len()
     }
@@ -59,7 +59,7 @@ impl Script {
         self
     }
 
-    /// A system call with constant arguments.
+    /// Returns a system call with constant arguments.
     pub(super) fn call(&mut self, number: u64, arguments: &[u64]) -> &mut Script {
         let arguments = arguments.to_vec();
         self.step(move |registers| {
@@ -148,8 +148,14 @@ impl Scripts {
 }
 
 impl Compute for Scripts {
-    async fn run<'a>(&'a self, context: &'a mut UserContext, _space: &'a Arc<AddressSpace>) -> Trap {
-        // Others get their turn, as with slices.
+    async fn run<'a>(
+        &'a self,
+        context: &'a mut UserContext,
+        _space: &'a Arc<AddressSpace>,
+        _grant: Option<&'a Grant>,
+        _until: u64,
+    ) -> Trap {
+        // Other tasks run between steps, as with slices.
         gyre_message::yield_now().await;
         self.advance(&mut context.registers)
     }
@@ -158,14 +164,14 @@ impl Compute for Scripts {
 }
 
 std::thread_local! {
-    /// What each process holds of what it alone may.
+    /// The memory of each process that has a limit of its own.
     pub(super) static PROCESS_MEMORY: Cell<Option<ProcessMemory>> = const { Cell::new(None) };
 }
 
 /// The machine below.
-pub(super) struct TestHost;
+pub(super) struct TestKernel;
 
-impl Host for TestHost {
+impl KernelServices for TestKernel {
     fn native(&'static self, _: Arc<Thread>, _: u64, _: crate::Arguments) -> crate::tenant::NativeCall {
         Box::pin(async { Err(crate::Errno::ENOSYS) })
     }
@@ -209,7 +215,7 @@ pub(super) fn memory_files() -> files::Client {
     files::Client::new(direct_link(move |request| Box::pin(files::serve(server, request)))).with_near(server)
 }
 
-/// A tenant whose root is empty.
+/// Returns a tenant whose root is empty.
 pub(super) async fn tenant_on(root: files::Client, limits: TenantLimits) -> Arc<Tenant> {
     let setup = Setup {
         root,
@@ -218,12 +224,14 @@ pub(super) async fn tenant_on(root: files::Client, limits: TenantLimits) -> Arc<
         memory: memory_files(),
         tcp: None,
         udp: None,
+        icmp: None,
         passage: Passage::free(),
+        log: Arc::default(),
         echo_console: false,
     };
     let files = TenantFiles::new(setup).await.unwrap();
     let context = FileContext::bare(&files).unwrap();
-    Tenant::new("test", ActivityId(0), &TestHost, context, limits).unwrap()
+    Tenant::new("test", ActivityId(0), &TestKernel, context, limits).unwrap()
 }
 
 pub(super) async fn tenant() -> Arc<Tenant> {
@@ -237,7 +245,9 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
     scripts.insert(number, Arc::new(script));
     drop(scripts);
     let limits = ResourceLimits::default();
-    let space = AddressSpace::new(&LocalFlush, limits.of_memory(), ActivityId(1)).unwrap();
+    let space =
+        AddressSpace::new(&LocalFlush, limits.of_memory(&crate::credentials::Credentials::default()), ActivityId(1))
+            .unwrap();
     let request = MapRequest {
         place: Place::Fixed(DATA),
         bytes: DATA_BYTES,
@@ -269,7 +279,7 @@ pub(super) async fn start(tenant: &Arc<Tenant>, script: Script) -> Arc<Process> 
     process.add_thread(thread.clone());
     let mut context = UserContext::new().unwrap();
     context.registers = Registers { rip: CODE, rsp: STACK, rflags: 0x202, gs_base: number, ..Registers::default() };
-    TestHost.start(thread, context).unwrap();
+    TestKernel.start(thread, context).unwrap();
     process
 }
 

@@ -1,4 +1,4 @@
-//! Who ends when memory is short: one process, and nobody else while its memory is about to be free.
+//! The choice of a process when memory is short: one ends, and no other while its memory is about to be free.
 
 use super::script::*;
 use crate::Process;
@@ -13,10 +13,10 @@ use gyre_message::sleep_ns;
 
 const PAUSE: u64 = 34;
 const CLOCK_GETRES: u64 = 229;
-/// Long enough for whatever can happen, and shorter than anybody waits for an end, ns.
+/// Long enough for every step, and shorter than any wait for an end, ns.
 const WHILE_NS: u64 = 1_000_000;
 
-/// A program that writes to so many pages, and waits.
+/// Returns a program that writes to so many pages, and waits.
 fn holder(pages: u64) -> Script {
     let mut script = Script::default();
     for page in 0..pages {
@@ -26,7 +26,7 @@ fn holder(pages: u64) -> Script {
     script
 }
 
-/// A process that holds little and one that holds much, of one tenant.
+/// Returns a process that holds little and one that holds much, of one tenant.
 async fn small_and_large() -> (Arc<Process>, Arc<Process>) {
     let tenant = tenant().await;
     let both = (start(&tenant, holder(1)).await, start(&tenant, holder(8)).await);
@@ -69,7 +69,8 @@ fn at_a_limit_of_its_own_a_process_ends_itself_and_says_why() {
     });
 }
 
-/// The last thread of the large process has begun to leave, as `begin` says: cores still let go of its pages.
+/// Checks that no other process ends while the last thread of the large one begins to leave, as `begin` does: cores
+/// still let go of its pages.
 fn nobody_else_ends(begin: impl Fn(&Process)) {
     block_on(async {
         let (small, large) = small_and_large().await;
@@ -100,7 +101,7 @@ fn nobody_else_ends_while_the_memory_of_one_whose_last_thread_leaves_is_not_back
     });
 }
 
-/// MiB of a tenant that may have 88: free, and taken by others of its group.
+/// Returns MiB of a tenant that may have 88: free, and taken by others of its group.
 fn memory(free: u64, others: u64) -> MemoryUse {
     MemoryUse { total_bytes: 88 << 20, free_bytes: free << 20, others_bytes: others << 20 }
 }

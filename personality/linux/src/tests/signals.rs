@@ -21,7 +21,7 @@ async fn poke(process: &crate::Process, address: u64, words: &[u64]) {
     }
 }
 
-/// `struct sigaction` at an address.
+/// Writes a `struct sigaction` to an address.
 async fn poke_action(process: &crate::Process, address: u64, step: usize, flags: u64) {
     poke(process, address, &[address_of(step), flags | RESTORER, address_of(90), 0]).await;
 }
@@ -68,7 +68,7 @@ fn a_handler_runs_and_everything_is_as_before_afterwards() {
     });
 }
 
-/// A sleep that a handler interrupts; the step behind it is `after`.
+/// Returns a sleep that a handler interrupts; the step behind it is `after`.
 fn sleeper(flags: u64, after: impl Fn(&mut Script)) -> i32 {
     let mut script = Script::default();
     script.call(SIGACTION, &[USR1, DATA, 0, 8]).expect(0);
@@ -133,13 +133,14 @@ fn a_sleep_goes_on_after_a_stop_and_tells_what_is_left_after_a_handler() {
 #[test]
 fn blocked_signals_wait_and_sigtimedwait_takes_them() {
     let mut script = Script::default();
-    script.call(SIGPROCMASK, &[0, DATA, 0, 8]).expect(0).call(KILL, &[1, USR1]).expect(0);
+    script.call(SIGPROCMASK, &[0, DATA, 0, 8]).expect(0).call(KILL, &[2, USR1]).expect(0);
     script.call(127, &[DATA + 8, 8]).expect(0);
     script.call(128, &[DATA, DATA + 128, 0, 8]).expect(USR1 as i64);
     script.call(128, &[DATA, 0, DATA + 64, 8]).expect(-11);
-    script.call(KILL, &[1, USR1]).call(SIGPROCMASK, &[1, DATA, 0, 8]).exit(0);
+    script.call(KILL, &[2, USR1]).call(SIGPROCMASK, &[1, DATA, 0, 8]).exit(0);
     block_on(async {
         let tenant = tenant().await;
+        start_resting(&tenant).await;
         let process = start(&tenant, script).await;
         poke(&process, DATA, &[1 << (USR1 - 1)]).await;
         poke(&process, DATA + 64, &[0, 1000]).await;
@@ -217,7 +218,54 @@ fn a_forged_frame_cannot_leave_user_mode() {
 fn an_alarm_ends_a_program_that_only_waits() {
     let mut script = Script::default();
     script.call(37, &[2]).expect(0).call(34, &[]).exit(0);
-    assert_eq!(run(script), 14);
+    block_on(async {
+        let tenant = tenant().await;
+        start_resting(&tenant).await;
+        let process = start(&tenant, script).await;
+        assert_eq!(end_of(&process).await, 14);
+    });
+}
+
+#[test]
+fn the_first_process_gets_no_signal_that_it_does_not_handle() {
+    let mut script = Script::default();
+    for signal in 1..=64 {
+        script.call(KILL, &[1, signal]).expect(0).call(200, &[1, signal]).expect(0);
+    }
+    // What waits while it is blocked is dropped when it no longer is.
+    script.call(SIGPROCMASK, &[0, DATA, 0, 8]).expect(0).call(KILL, &[1, USR1]).expect(0);
+    script.call(SIGPROCMASK, &[1, DATA, 0, 8]).expect(0);
+    // clone(CLONE_PARENT)
+    script.call(56, &[0x8000 | 17, 0, 0, 0, 0]).expect(-22).exit(3);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        poke(&process, DATA, &[1 << (USR1 - 1)]).await;
+        assert_eq!(end_of(&process).await, 3 << 8);
+    });
+}
+
+#[test]
+fn the_first_process_ends_by_its_own_fault_and_by_who_is_outside() {
+    let mut script = Script::default();
+    script.step(|_| Some(Trap::Exception { vector: 6, code: 0 }));
+    script.exit(0);
+    assert_eq!(run(script), 4);
+    for (signal, ends) in [(15, true), (2, true), (9, true), (19, false), (18, false), (17, false)] {
+        block_on(async {
+            let tenant = tenant().await;
+            let process = start_resting(&tenant).await;
+            process.send_from_outside(crate::signal::SignalInfo::new(signal, 0)).unwrap();
+            if ends {
+                assert_eq!(end_of(&process).await, signal);
+            } else {
+                gyre_message::sleep_ns(1_000_000).await;
+                assert!(process.end_status().is_none() && !process.signals.lock().stopped, "{signal}");
+                process.end(9);
+                end_of(&process).await;
+            }
+        });
+    }
 }
 
 #[test]

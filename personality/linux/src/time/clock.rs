@@ -9,10 +9,10 @@ use zerocopy::IntoBytes;
 /// Clocks of the coarse kind tell the same time; this is the resolution they claim (a tick of 250 Hz, as Debian's kernel).
 const COARSE_NS: u64 = 4_000_000;
 
-/// What a clock shows, ns.
+/// Returns the time of a clock, ns.
 ///
 /// # Errors
-/// EINVAL for clocks that there are not.
+/// EINVAL for clocks that do not exist.
 pub fn read(thread: &Thread, clock: i32) -> Result<u64, Errno> {
     if clock < 0 {
         return read_of_process(thread, clock);
@@ -59,7 +59,7 @@ pub async fn clock_gettime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// The same where the page of the answer is there.
+/// `clock_gettime(clock, time)`, if the page of the answer is resident.
 pub fn clock_gettime_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let now = TimeSpec::from_ns(read(thread, a.int(0)).ok()?);
     thread.space().copy_out_at_once(a.word(1), now.as_bytes()).then_some(Ok(0))

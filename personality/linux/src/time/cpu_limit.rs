@@ -1,8 +1,8 @@
-//! RLIMIT_CPU: SIGXCPU once a process has computed for as long as its soft limit, each second from then on, SIGKILL at its hard limit
-//! (setrlimit(2)).
+//! RLIMIT_CPU: SIGXCPU once a process has computed for as long as its soft limit, each second from then on, SIGKILL
+//! at its hard limit (setrlimit(2)).
 //!
-//! A process with a limit has one task that sleeps as long as it could not have used up what is left on all cores, so a limit costs a few
-//! looks and nothing for each call. Its times are those of the bill: in programs and in the kernel.
+//! A process with a limit has one task. It sleeps for as long as all cores together could not use the rest up, so a
+//! limit costs a few looks and nothing for each call. The times are those of the bill: in programs and in the kernel.
 
 use super::{NS_PER_S, cycles_from_now};
 use crate::signal::info::SI_KERNEL;
@@ -13,20 +13,20 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_message::wait::Either;
-use gyre_message::{WaitQueue, select, sleep_until, spawn_on};
+use gyre_message::{RESIDENT, WaitQueue, select, sleep_until, spawn_on};
 use linux_raw_sys::general as raw;
 
 /// The shortest pause between two looks, ns: as late as a signal may be.
 const PAUSE_NS_MIN: u64 = 10_000_000;
 
-/// Who watches a process' limit.
+/// The watch over a process's limit.
 #[derive(Default)]
 pub struct CpuWatch {
     has_watcher: AtomicBool,
     changed: WaitQueue,
 }
 
-/// What a look at a process came to.
+/// The outcome of a look at a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Look {
     /// It may compute for so long yet, ns.
@@ -37,14 +37,14 @@ enum Look {
     End,
 }
 
-/// The limit of a process was set, or inherited: sees to it that somebody watches it.
+/// Makes sure that a limit that was set, or inherited, is watched.
 pub(crate) fn limited(process: &Arc<Process>) {
     let limit = process.limits().get(raw::RLIMIT_CPU);
     process.cpu_watch.changed.wake_all();
     if is_limited(limit) && !process.cpu_watch.has_watcher.swap(true, Ordering::AcqRel) {
-        // Of its own activity: whoever set the limit may end first.
+        // The task belongs to the process's own activity: the setter of the limit may end first. It waits for long, so it keeps no core.
         let watched = process.clone();
-        spawn_on(gyre_machine::core_index(), process.activity(), Box::new(move || Box::pin(watch(watched))));
+        spawn_on(RESIDENT, process.activity(), Box::new(move || Box::pin(watch(watched))));
     }
 }
 
@@ -52,7 +52,7 @@ fn is_limited(limit: Limit) -> bool {
     limit.soft != INFINITE || limit.hard != INFINITE
 }
 
-/// Watches until the process ends. Who takes the limit away and sets one again finds the same watcher.
+/// Watches until the process ends. A limit that is taken away and set again finds the same watcher.
 async fn watch(process: Arc<Process>) {
     while !process.is_ending() {
         let changed = process.cpu_watch.changed.wait();
@@ -60,7 +60,9 @@ async fn watch(process: Arc<Process>) {
         let pause_ns = match look(limit, process.used()) {
             Look::End => return process.end(number::SIGKILL),
             Look::Warn => warn(&process),
-            Look::Left(left_ns) => left_ns.checked_div(gyre_machine::core_count() as u64).unwrap_or(left_ns),
+            Look::Left(left_ns) => {
+                left_ns.checked_div(gyre_machine::online_cores().count_ones().into()).unwrap_or(left_ns)
+            }
         };
         let ended = process.ended.until(|| process.is_ending().then_some(()));
         let deadline = cycles_from_now(pause_ns.max(PAUSE_NS_MIN));

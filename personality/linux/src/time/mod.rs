@@ -5,6 +5,7 @@ pub mod clock;
 pub mod cpu_limit;
 pub mod interval;
 pub mod posix;
+mod processor;
 pub mod sleep;
 
 use crate::Errno;
@@ -12,7 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// The last moment that there is, and the longest time, ns: Linux's KTIME_MAX, 292 years. What a program wants later than that is then.
+/// The latest time and the longest duration, ns: Linux's KTIME_MAX, 292 years. Later times that a program asks for
+/// become this one.
 pub(crate) const NS_MAX: u64 = i64::MAX as u64;
 
 /// `struct timespec`.
@@ -36,12 +38,12 @@ pub struct TimeVal {
 }
 
 impl TimeSpec {
-    /// From nanoseconds.
+    /// Converts from nanoseconds.
     pub fn from_ns(ns: u64) -> TimeSpec {
         TimeSpec { seconds: (ns / NS_PER_S) as i64, nanoseconds: (ns % NS_PER_S) as i64 }
     }
 
-    /// In nanoseconds, at most [`NS_MAX`].
+    /// Converts it to nanoseconds, at most [`NS_MAX`].
     ///
     /// # Errors
     /// EINVAL for negative seconds or nanoseconds out of range.
@@ -53,7 +55,7 @@ impl TimeSpec {
         Ok(seconds.saturating_add(self.nanoseconds as u64).min(NS_MAX))
     }
 
-    /// The deadline that lies this far from now, cycles.
+    /// Returns the deadline that lies this far from now, cycles.
     ///
     /// # Errors
     /// EINVAL as [`TimeSpec::ns`].
@@ -63,12 +65,12 @@ impl TimeSpec {
 }
 
 impl TimeVal {
-    /// From nanoseconds.
+    /// Converts from nanoseconds.
     pub fn from_ns(ns: u64) -> TimeVal {
         TimeVal { seconds: (ns / NS_PER_S) as i64, microseconds: (ns % NS_PER_S / 1000) as i64 }
     }
 
-    /// In nanoseconds, at most [`NS_MAX`].
+    /// Converts it to nanoseconds, at most [`NS_MAX`].
     ///
     /// # Errors
     /// EINVAL for negative seconds or microseconds out of range.
@@ -81,30 +83,30 @@ impl TimeVal {
     }
 }
 
-/// Nanoseconds since the machine started.
+/// Returns nanoseconds since the machine started.
 pub fn monotonic_ns() -> u64 {
     cycles_to_ns(gyre_machine::now())
 }
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 pub fn realtime_ns() -> u64 {
     gyre_machine::wall_clock_ns()
 }
 
-/// Cycles as nanoseconds.
+/// Converts cycles to nanoseconds.
 pub fn cycles_to_ns(cycles: u64) -> u64 {
     let per_ms = u128::from(gyre_machine::cycles_per_ms().max(1));
     let ns = u128::from(cycles).saturating_mul(1_000_000).checked_div(per_ms).unwrap_or(u128::MAX);
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds as cycles, rounded up so that nothing ends early.
+/// Returns nanoseconds as cycles, rounded up so that nothing ends early.
 pub fn ns_to_cycles(ns: u64) -> u64 {
     let cycles = u128::from(ns).saturating_mul(u128::from(gyre_machine::cycles_per_ms())).div_ceil(1_000_000);
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
-/// The deadline that lies `ns` from now, cycles.
+/// Returns the deadline that lies `ns` from now, cycles.
 pub fn cycles_from_now(ns: u64) -> u64 {
     gyre_machine::now().saturating_add(ns_to_cycles(ns))
 }

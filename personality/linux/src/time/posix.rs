@@ -1,7 +1,18 @@
-//! Timers of timer_create.
+//! Timers of timer_create(2): each sends a signal, to a thread or the process, or only counts.
+//!
+//! Numbers belong to the process; a fork does not inherit timers, and execve removes them. One signal of a timer
+//! waits at most: further expiries are counted as its overrun (timer_getoverrun(2)).
+//!
+//! Protocol: a timer is made with a place for its signal, so that an expiry never lacks one. The alarm tells at each
+//! expiry; if the signal still waits, the expiry is counted. [`PosixTimers::taken`] is called when the signal is
+//! taken, and the count becomes the overrun.
+//!
+//! The table's lock is held for a look alone; alarms and signals have locks of their own below it.
 
 use super::alarm::{Alarm, Told};
 use super::{TimeSpec, clock, cycles_from_now, cycles_to_ns, ns_to_cycles};
+use crate::file::pace::Pace;
+use crate::signal::places::{Sending, Taken};
 use crate::signal::{SIGNAL_MAX, SignalInfo, number};
 use crate::{Arguments, Errno, Outcome, Process, Thread};
 use alloc::collections::BTreeMap;
@@ -40,37 +51,77 @@ struct Timer {
     /// `None` for SIGEV_NONE.
     signal: Option<i32>,
     value: u64,
-    /// The thread that gets the signal; the process where there is none.
+    /// The thread that gets the signal; the process if there is none.
     target: Option<Weak<Thread>>,
     alarm: Arc<Alarm>,
     overrun: AtomicI32,
+    /// By which its signal comes.
+    _place: Taken,
+}
+
+#[derive(Default)]
+struct Table {
+    timers: BTreeMap<i32, Timer>,
+    /// The number at which the search begins: what was free last is used last, so that it is short.
+    next: i32,
+}
+
+impl Table {
+    /// Adds a timer under a number that none has.
+    fn add(&mut self, timer: impl FnOnce(i32) -> Result<Timer, Errno>) -> Result<i32, Errno> {
+        if self.timers.len() >= TIMERS_MAX {
+            return Err(Errno::EAGAIN);
+        }
+        let numbers = (self.next..=i32::MAX).chain(0..self.next);
+        let id = numbers.into_iter().find(|id| !self.timers.contains_key(id)).ok_or(Errno::EAGAIN)?;
+        let timer = timer(id)?;
+        self.timers.insert(id, timer);
+        self.next = id.checked_add(1).unwrap_or(0);
+        Ok(id)
+    }
 }
 
 /// The timers of a process.
 #[derive(Default)]
 pub struct PosixTimers {
-    timers: ObjectLock<BTreeMap<i32, Timer>>,
+    table: ObjectLock<Table>,
 }
 
 impl PosixTimers {
-    /// Deletes all of them.
-    pub fn stop(&self) {
-        let timers = core::mem::take(&mut *self.timers.lock());
-        timers.values().for_each(|timer| timer.alarm.stop());
+    /// Deletes all of them, in turns.
+    pub async fn end(&self) {
+        let mut pace = Pace::new();
+        while self.stop_one() {
+            pace.step().await;
+        }
     }
 
-    /// The signal of a timer was taken: it counts on. Answers how often it has expired meanwhile.
+    /// Deletes all of them in one piece: those of a process whose threads are lost.
+    pub fn stop(&self) {
+        while self.stop_one() {}
+    }
+
+    fn stop_one(&self) -> bool {
+        let timer = self.table.lock().timers.pop_first();
+        timer.inspect(|(_, timer)| timer.alarm.stop()).is_some()
+    }
+
+    /// Notes that the signal of a timer was taken: it counts on. Returns how often it has expired meanwhile.
     pub fn taken(&self, id: i32) -> i32 {
         let missed = |timer: &Timer| {
             let missed = i32::try_from(timer.alarm.taken()).unwrap_or(i32::MAX);
             timer.overrun.store(missed, Ordering::Relaxed);
             missed
         };
-        self.timers.lock().get(&id).map_or(0, missed)
+        self.table.lock().timers.get(&id).map_or(0, missed)
     }
 
     fn with<T>(&self, id: i32, look: impl FnOnce(&Timer) -> T) -> Result<T, Errno> {
-        self.timers.lock().get(&id).map(look).ok_or(Errno::EINVAL)
+        self.table.lock().timers.get(&id).map(look).ok_or(Errno::EINVAL)
+    }
+
+    fn take(&self, id: i32) -> Option<Timer> {
+        self.table.lock().timers.remove(&id)
     }
 }
 
@@ -81,23 +132,16 @@ pub async fn timer_create(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         0 => None,
         address => Some(thread.read_struct::<Event>(address).await?),
     };
-    let id = {
-        let mut timers = thread.process().timers.timers.lock();
-        if timers.len() >= TIMERS_MAX {
-            return Err(Errno::EAGAIN);
-        }
-        let id = (0..).find(|id| !timers.contains_key(id)).ok_or(Errno::EAGAIN)?;
-        timers.insert(id, make(thread, a.int(0), id, event)?);
-        id
-    };
+    let place = thread.process().place_for_timer()?;
+    let id = thread.process().timers.table.lock().add(|id| make(thread, a.int(0), id, event, place))?;
     let written = thread.write_struct(a.word(2), &id).await;
     if written.is_err() {
-        thread.process().timers.timers.lock().remove(&id);
+        drop(thread.process().timers.take(id));
     }
     written.map(|()| 0)
 }
 
-fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>) -> Result<Timer, Errno> {
+fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>, place: Taken) -> Result<Timer, Errno> {
     let event = event.unwrap_or(Event {
         value: id as u64,
         signal: number::SIGALRM,
@@ -119,7 +163,15 @@ fn make(thread: &Arc<Thread>, clock: i32, id: i32, event: Option<Event>) -> Resu
             Some(Arc::downgrade(target.ok_or(Errno::EINVAL)?))
         }
     };
-    Ok(Timer { clock, signal, value: event.value, target, alarm: Arc::default(), overrun: AtomicI32::new(0) })
+    Ok(Timer {
+        clock,
+        signal,
+        value: event.value,
+        target,
+        alarm: Arc::default(),
+        overrun: AtomicI32::new(0),
+        _place: place,
+    })
 }
 
 fn show(timer: &Timer) -> Interval {
@@ -130,7 +182,7 @@ fn show(timer: &Timer) -> Interval {
     }
 }
 
-/// Who gets the signal of a timer, and which.
+/// The signal of a timer and its receiver.
 struct Signalled {
     process: Weak<Process>,
     target: Option<Weak<Thread>>,
@@ -139,10 +191,11 @@ struct Signalled {
 
 impl Told for Signalled {
     fn tell(&self) {
+        let sending = Sending::OfTimer(self.info);
         // One that waits already says the same; where too many wait it is told later.
         let _ = match (&self.target, self.process.upgrade()) {
-            (Some(target), _) => target.upgrade().map_or(Ok(()), |target| target.send(self.info)),
-            (None, Some(process)) => process.send(self.info),
+            (Some(target), _) => target.upgrade().map_or(Ok(()), |target| target.deliver(sending)),
+            (None, Some(process)) => process.deliver(sending),
             (None, None) => Ok(()),
         };
     }
@@ -204,7 +257,7 @@ pub fn timer_getoverrun(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 
 /// `timer_delete(id)`.
 pub fn timer_delete(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let timer = thread.process().timers.timers.lock().remove(&a.int(0));
+    let timer = thread.process().timers.take(a.int(0));
     timer.ok_or(Errno::EINVAL)?.alarm.stop();
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! What the words of the kernel's command line ask for: their one reader.
+//! The one reader of the kernel's command line.
 //!
 //! Words are separated by white space, as in the Linux boot protocol (Documentation/arch/x86/boot.rst, "The Kernel Command Line"); each is
 //! NAME or NAME=VALUE. A known word whose value cannot be used ends the machine. Loaders add words of their own (`root=`, `console=`): unknown
@@ -12,9 +12,9 @@ use core::fmt;
 use gyre_platform::CORES_MAX;
 
 /// The words of the platform; a kernel declares more of its own by [`crate::entry!`].
-pub(crate) const WORDS: [&str; 4] = ["cores", "devices", "memory", "tsc_khz"];
+pub(crate) const WORDS: [&str; 6] = ["cores", "devices", "memory", "supervisor", "tsc_khz", "zone"];
 
-/// What is asked for.
+/// The wishes of the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Options {
     /// At most so many cores, 1 to [`CORES_MAX`].
@@ -25,6 +25,10 @@ pub(crate) struct Options {
     pub(crate) devices: Option<Devices>,
     /// The rate of the time stamp counter in kHz.
     pub(crate) tsc_khz: Option<u64>,
+    /// The physical address of the page that a zone shares with its supervisor.
+    pub(crate) zone: Option<u64>,
+    /// The instance has the parts of the machine that it does not keep for others.
+    pub(crate) is_supervisor: bool,
 }
 
 /// A word that cannot be obeyed.
@@ -34,6 +38,8 @@ pub(crate) enum Fault<'a> {
     Value(&'a str, Option<&'a str>, &'static str),
     /// This word is there more than once.
     Twice(&'a str),
+    /// This word stands beside `zone=`, whose page says all that it could say.
+    BesideZone(&'a str),
 }
 
 impl fmt::Display for Fault<'_> {
@@ -46,6 +52,12 @@ impl fmt::Display for Fault<'_> {
                 write!(f, "the command line says {name} without a value: expected {name}= and {expected}")
             }
             Fault::Twice(name) => write!(f, "the command line says {name}= twice: expected it once"),
+            Fault::BesideZone(name) => {
+                write!(
+                    f,
+                    "the command line says {name}= beside zone=: expected one of them, as a zone's page has its parts"
+                )
+            }
         }
     }
 }
@@ -73,12 +85,25 @@ impl Options {
                 "cores" => set(&mut options.cores_max, name, value, cores, "a number of cores, 1 to 8")?,
                 "devices" => set(&mut options.devices, name, value, parts::devices, parts::DEVICES)?,
                 "memory" => set(&mut options.memory, name, value, parts::ranges, parts::RANGES)?,
+                "supervisor" if value.is_some() => return Err(Fault::Value(name, value, "the word alone")),
+                "supervisor" if options.is_supervisor => return Err(Fault::Twice(name)),
+                "supervisor" => options.is_supervisor = true,
                 "tsc_khz" => set(&mut options.tsc_khz, name, value, khz, rate::EXPECTED)?,
+                "zone" => set(&mut options.zone, name, value, parts::page, parts::PAGE_ADDRESS)?,
                 _ => {}
             }
         }
+        if options.zone.is_some() {
+            check_alone(line)?;
+        }
         Ok(options)
     }
+}
+
+/// Checks that a zone's command line has no other word of the platform.
+fn check_alone(line: &str) -> Result<(), Fault<'_>> {
+    let mut others = words(line).filter(|(name, _)| *name != "zone" && WORDS.contains(name));
+    others.next().map_or(Ok(()), |(name, _)| Err(Fault::BesideZone(name)))
 }
 
 /// Reads a word's value into its place, which must be empty.

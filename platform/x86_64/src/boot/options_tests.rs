@@ -45,9 +45,28 @@ fn parts_of_the_machine_are_read_or_refused() {
 }
 
 #[test]
+fn a_zone_is_named_by_its_page_and_by_nothing_beside() {
+    assert_eq!(Options::read("zone=0x20600000 root=x").unwrap().zone, Some(0x2060_0000));
+    let said = Options::read("zone=0x20600001").unwrap_err().to_string();
+    assert_eq!(said, format!("the command line says zone=0x20600001: expected {}", parts::PAGE_ADDRESS));
+    for line in ["zone=2M cores=1", "memory=2M+64M zone=2M", "zone=2M devices=none", "tsc_khz=2400000 zone=2M"] {
+        assert!(Options::read(line).unwrap_err().to_string().contains("beside zone="), "{line}");
+    }
+}
+
+#[test]
 fn a_word_without_a_value_or_twice_is_refused() {
     assert_eq!(Options::read("cores").unwrap_err(), Fault::Value("cores", None, "a number of cores, 1 to 8"));
     assert_eq!(Options::read("cores=2 cores=2").unwrap_err(), Fault::Twice("cores"));
+}
+
+#[test]
+fn a_supervisor_says_so_by_the_word_alone() {
+    assert!(Options::read("supervisor cores=1").unwrap().is_supervisor);
+    assert!(!Options::read("cores=1").unwrap().is_supervisor);
+    let fault = Options::read("supervisor=1").unwrap_err();
+    assert_eq!(fault, Fault::Value("supervisor", Some("1"), "the word alone"));
+    assert_eq!(Options::read("supervisor supervisor").unwrap_err(), Fault::Twice("supervisor"));
 }
 
 #[test]
@@ -66,7 +85,7 @@ fn a_long_or_wild_word_is_shown_short_and_tame() {
 /// Lines that look like command lines, and some that do not.
 fn line() -> impl Strategy<Value = String> {
     let word = prop_oneof![
-        "(cores|tsc_khz|memory|devices|root)=[0-9a-fx:.,+KMG]{0,24}",
+        "(cores|tsc_khz|memory|devices|root|zone)=[0-9a-fx:.,+KMG]{0,24}",
         "(cores|tsc_khz|memory|devices)?=?",
         "\\PC{0,20}",
     ];
@@ -81,7 +100,7 @@ proptest! {
                 prop_assert!(options.cores_max.is_none_or(|cores| (1..=CORES_MAX).contains(&cores)));
                 prop_assert!(options.tsc_khz.is_none_or(|khz| rate::plausible(khz).is_some()));
             }
-            Err(Fault::Value(name, ..) | Fault::Twice(name)) => prop_assert!(WORDS.contains(&name) && line.contains(name)),
+            Err(Fault::Value(name, ..) | Fault::Twice(name) | Fault::BesideZone(name)) => prop_assert!(WORDS.contains(&name) && line.contains(name)),
         }
         for (name, meant) in unknown(&line, &["crash"]) {
             prop_assert!(!WORDS.contains(&name));

@@ -14,12 +14,20 @@ pub(crate) type Ranges = List<MemoryRegion, REGIONS_MAX>;
 /// Places of PCI functions, each once.
 pub(crate) type Devices = List<PciAddress, DEVICES_MAX>;
 
-/// What [`ranges`] expects.
+/// The form that [`ranges`] expects.
 pub(crate) const RANGES: &str =
     "up to 16 ranges START+BYTES[,START+BYTES...] of whole pages (4096 bytes) that do not overlap, such as 2M+128M";
-/// What [`devices`] expects.
+/// The form that [`devices`] expects.
 pub(crate) const DEVICES: &str =
     "none, or up to 64 PCI functions BUS:DEVICE.FUNCTION[,...], each once, such as 00:04.0";
+
+/// The form that [`page`] expects.
+pub(crate) const PAGE_ADDRESS: &str = "the address of a page of memory below 4 GiB, such as 0x20200000";
+
+/// Reads the address of a page below 4 GiB; 0 is none.
+pub(crate) fn page(text: &str) -> Option<u64> {
+    size(text).filter(|address| (1..1 << 32).contains(address))
+}
 
 /// Reads `START+BYTES[,START+BYTES...]`: decimal or after `0x` hexadecimal numbers, which K, M or G may follow.
 pub(crate) fn ranges(text: &str) -> Option<Ranges> {
@@ -127,6 +135,15 @@ mod tests {
         }
         let many: Vec<_> = (0..17).map(|number| format!("{number}M+4K")).collect();
         assert!(read(&many[..16].join(",")).is_some() && read(&many.join(",")).is_none());
+    }
+
+    #[test]
+    fn the_address_of_a_page_is_whole_and_below_4_gib() {
+        assert_eq!(page("0x20200000"), Some(0x2020_0000));
+        assert_eq!(page("514M"), Some(0x2020_0000));
+        for text in ["", "0", "0x20200001", "4G", "-1", "zone"] {
+            assert_eq!(page(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the loader hands over: Xen's `hvm_start_info` (xen/include/public/arch-x86/hvm/start_info.h).
+//! The loader's hand-over: Xen's `hvm_start_info` (xen/include/public/arch-x86/hvm/start_info.h).
 
 use crate::acpi::PhysicalView;
 use gyre_platform::{MemoryRegion, Pa};

@@ -61,7 +61,6 @@ impl Regions {
     }
 
     /// The ranges.
-    #[cfg(test)]
     pub(crate) fn as_slice(&self) -> &[MemoryRegion] {
         &self.list[..self.count]
     }

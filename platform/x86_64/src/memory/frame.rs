@@ -1,5 +1,17 @@
 //! Frames with an owner.
+//!
+//! A [`Frame`] is `2^order` pages with one payer, who is charged when it is taken and credited when it is dropped. Its
+//! word also counts the address spaces that show it and divides the charge among their payers (docs/decisions/0008).
+//!
+//! * Contents that programs or devices may change go by [`Frame::read_shared`] and [`Frame::write_shared`]. Slices are
+//!   for frames that nobody else reaches.
+//! * [`Frame::into_pa`] and [`Frame::from_pa`] pass a frame through hardware or tables as an address, once each way.
+//! * A foreign frame belongs to another instance: nobody pays for it here, and dropping it frees nothing.
+//! * The kernel's own frames may go below the floor of free memory; those of programs may not.
+//!
+//! The meter is called inside the allocator and must neither allocate nor wait.
 
+use super::buddy::Kind;
 use super::raw;
 use crate::lock::Once;
 use crate::paging::DIRECT_MAP;
@@ -53,7 +65,7 @@ pub(crate) fn credit(owner: u32, bytes: usize) {
 /// [`Frame::read_shared`] and [`Frame::write_shared`], never through slices.
 pub struct Frame {
     memory: NonNull<u8>,
-    /// Who pays, and who shows it.
+    /// The payer, and the address spaces that show it.
     word: FrameWord,
 }
 
@@ -68,19 +80,27 @@ impl Frame {
     /// # Errors
     /// [`OutOfMemory`] where there is none, the payer's budget is spent, or the order is beyond 128 MiB.
     pub fn allocate(order: u8) -> Result<Frame, OutOfMemory> {
-        Frame::take(order, true)
+        Frame::take(order, true, Kind::Fixed)
     }
 
-    /// The same with whatever was in them before, of anybody: nobody is shown them before all bytes were written.
+    /// As [`Frame::allocate`], for a page of a program or a file. Whoever holds it gives it up or puts a copy in its place if its lot leaves.
+    ///
+    /// # Errors
+    /// As [`Frame::allocate`].
+    pub fn allocate_movable(order: u8) -> Result<Frame, OutOfMemory> {
+        Frame::take(order, true, Kind::Movable)
+    }
+
+    /// Takes frames without clearing them: they may hold anybody's bytes, and nobody is shown them before all bytes were written.
     ///
     /// # Errors
     /// As [`Frame::allocate`].
     pub fn allocate_uncleared(order: u8) -> Result<Frame, OutOfMemory> {
-        Frame::take(order, false)
+        Frame::take(order, false, Kind::Fixed)
     }
 
     #[inline]
-    fn take(order: u8, cleared: bool) -> Result<Frame, OutOfMemory> {
+    fn take(order: u8, cleared: bool, kind: Kind) -> Result<Frame, OutOfMemory> {
         if usize::from(order) >= super::buddy::ORDERS {
             return Err(OutOfMemory);
         }
@@ -88,11 +108,14 @@ impl Frame {
         let owner = charge(bytes)?;
         // The kernel's own pages (owner 0) may go below the floor: a device must not go without because programs took all.
         let may = owner == 0 || raw::is_above_floor(order);
-        let frames = if may { raw::take_frames(order, cleared) } else { None };
+        let frames = if may { raw::take_frames_of(order, kind) } else { None };
         let Some(pa) = frames else {
             credit(owner, bytes);
             return Err(OutOfMemory);
         };
+        if cleared {
+            raw::zero_frames(pa, order);
+        }
         let memory = NonNull::new((DIRECT_MAP + pa) as *mut u8).ok_or(OutOfMemory)?;
         Ok(Frame { memory, word: FrameWord::new(owner, order > 0) })
     }
@@ -117,13 +140,19 @@ impl Frame {
         Frame { memory, word: FrameWord::new(info.owner.load(Relaxed), info.order.load(Relaxed) > 0) }
     }
 
+    /// A frame of a lot that this instance shares with another one. Nobody pays for it, and dropping it frees nothing.
+    pub(crate) fn foreign(pa: u64) -> Option<Frame> {
+        let memory = NonNull::new((DIRECT_MAP + pa) as *mut u8)?;
+        raw::is_foreign(pa).then(|| Frame { memory, word: FrameWord::new(UNCHARGED, false) })
+    }
+
     /// Cuts it into single frames of the same owner and viewers, in order: `2^order` of them.
     pub fn split(self) -> impl Iterator<Item = Frame> {
         let (count, word) = (1u64 << self.order(), self.word.part());
         let start = self.into_pa();
         // All descriptions first: whoever stops half way leaks frames, and frees none twice.
         for pa in (0..count).map(|index| start + index * PAGE_BYTES as u64) {
-            raw::become_single(pa);
+            raw::become_single(pa, start);
         }
         (0..count).map(move |index| {
             let memory = (DIRECT_MAP + start + index * PAGE_BYTES as u64) as *mut u8;
@@ -171,7 +200,7 @@ impl Frame {
         self.word.pass_like(like)
     }
 
-    /// The same where nobody shows it and `viewer` pays already; false, and nothing done, where that is not so.
+    /// Adds a viewer in one step if nobody shows the frame and `viewer` pays already; false, and nothing done, otherwise.
     #[inline]
     pub fn enter_own(&self, viewer: u32) -> bool {
         self.word.enter_own(viewer)
@@ -206,7 +235,7 @@ impl Frame {
         self.word.is_own()
     }
 
-    /// Who pays for it, as the memory meter said; `None` before there was a meter.
+    /// Returns the payer, as the memory meter said; `None` before there was a meter.
     pub fn owner(&self) -> Option<u32> {
         let owner = self.word.owner();
         (owner != UNCHARGED).then_some(owner)
@@ -253,7 +282,7 @@ impl Frame {
         count
     }
 
-    /// The same within the first page of both: every frame has one.
+    /// Copies within the first page of both: every frame has one.
     #[inline]
     pub fn copy_page(&self, offset: usize, from: &Frame, start: usize, count: usize) -> usize {
         let count = count.min(PAGE_BYTES.saturating_sub(offset)).min(PAGE_BYTES.saturating_sub(start));
@@ -274,6 +303,21 @@ impl Frame {
             core::sync::atomic::Ordering::AcqRel,
             core::sync::atomic::Ordering::Acquire,
         ))
+    }
+
+    /// Returns the first of the aligned words at `from`, `from + stride` and so on that is `wanted`; `None` if none in the frame is.
+    pub fn find_u32(&self, from: usize, stride: usize, wanted: u32) -> Option<usize> {
+        let (from, stride) = (from.next_multiple_of(4), stride.max(4).next_multiple_of(4));
+        let count = self.bytes().saturating_sub(3).saturating_sub(from).div_ceil(stride);
+        let mut at = self.memory.as_ptr().wrapping_add(from);
+        for number in 0..count {
+            // SAFETY: aligned, inside the frame; others change it by machine instructions only.
+            if unsafe { AtomicU32::from_ptr(at.cast()) }.load(core::sync::atomic::Ordering::Acquire) == wanted {
+                return Some(from.saturating_add(stride.saturating_mul(number)));
+            }
+            at = at.wrapping_add(stride);
+        }
+        None
     }
 
     /// The address of its first byte, for volatile access to its [`Frame::bytes`].

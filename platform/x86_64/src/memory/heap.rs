@@ -14,7 +14,7 @@ use super::frame::{charge_object, credit};
 use super::raw;
 use super::slab::{CoreHeap, Slab, free_remotely};
 use crate::core_local::{CoreLocal, core_index};
-use crate::guard::check_heap_stack;
+use crate::guard::{check_heap_stack, heap_failure_point};
 use crate::paging::{DIRECT_MAP, reach};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::null_mut;
@@ -37,6 +37,11 @@ static HEAPS: CoreLocal<CoreHeap> = CoreLocal::new([const { CoreHeap::new() }; C
 pub(crate) static SLAB_BYTES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
 /// Bytes taken less bytes freed by each core; one core's may be below zero, the sum is right.
 static USED_BYTES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
+
+/// Takes back what other cores have freed of this core's objects.
+pub(crate) fn collect_here() {
+    HEAPS.with(CoreHeap::collect_all);
+}
 
 /// Bytes of frames held for slabs, and bytes of them in use.
 pub(crate) fn count_bytes() -> (usize, usize) {
@@ -102,8 +107,7 @@ pub(crate) const fn slab_bytes(class: usize) -> usize {
 unsafe impl GlobalAlloc for GyreHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        crate::watch::safe_point();
-        check_heap_stack();
+        heap_failure_point();
         match class_of(layout) {
             Some(class) => take_small(class),
             None => take_large(layout),
@@ -203,7 +207,7 @@ fn slab_of(class: usize, object: *mut u8) -> *mut Slab {
     (object as usize & !(slab_bytes(class) - 1)) as *mut Slab
 }
 
-/// Where the payer of an object stands: objects are numbered from the slab's end down.
+/// Returns the place of an object's payer: objects are numbered from the slab's end down.
 #[inline(always)]
 fn payer_of(class: usize, object: *mut u8) -> *mut u32 {
     let slab = slab_of(class, object) as usize;

@@ -5,6 +5,9 @@ pub(crate) mod buddy;
 pub mod frame;
 #[cfg(target_os = "none")]
 pub mod heap;
+pub(crate) mod leaving;
+#[cfg(target_os = "none")]
+pub mod lots;
 #[cfg(target_os = "none")]
 pub(crate) mod raw;
 #[cfg(target_os = "none")]
@@ -13,10 +16,10 @@ pub(crate) mod slab;
 #[cfg(target_os = "none")]
 use gyre_platform::PAGE_BYTES;
 
-/// Where the zone's memory is.
+/// The ranges of the zone's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryStatistics {
-    /// Bytes that the allocator was given at boot.
+    /// Bytes that the allocator has.
     pub total_bytes: usize,
     /// Bytes of frames that are free, those in the cores' caches included.
     pub free_bytes: usize,

@@ -1,20 +1,32 @@
 //! Frames without a payer: the buddy allocator behind a cache of single frames per core.
+//!
+//! ```text
+//!   take_one  <-- cache of the core and kind --refill--  buddy, one lock
+//!   give_one  --> cache of the lot's kind    --drain-->  buddy
+//! ```
+//! While lots leave the instance, frames that are given back go past the caches, so that they are counted where they lie.
+//!
+//! Left out: who pays ([`super::frame`], [`super::heap`]), and which lots leave ([`super::lots`]).
 
-use super::buddy::{Buddy, CACHED, FrameInfo, FrameTable, NotTaken, TAKEN};
+use super::buddy::{Buddy, CACHED, FOREIGN, FrameInfo, FrameTable, Kind, NotTaken, TAKEN};
 use crate::core_local::CoreLocal;
 use crate::lock::SpinLock;
 use crate::paging::{FRAME_INFO, reach};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use gyre_platform::{CORES_MAX, MemoryRegion, PAGE_BYTES};
 
 /// Frames a core keeps; half are moved at a time.
 const CACHE_FRAMES: usize = 32;
 
-struct Table;
+pub(super) struct Table;
 
 impl FrameTable for Table {
     fn info(&self, number: u32) -> &FrameInfo {
         info_of(u64::from(number) * PAGE_BYTES as u64)
+    }
+
+    fn knows(&self, number: u32) -> bool {
+        crate::kernel_map::is_mapped(info_address(u64::from(number) * PAGE_BYTES as u64))
     }
 }
 
@@ -25,7 +37,10 @@ struct Cache {
 }
 
 static BUDDY: SpinLock<Buddy> = SpinLock::new(Buddy::new());
-static CACHES: CoreLocal<Cache> = CoreLocal::new([Cache { frames: [0; CACHE_FRAMES], count: 0 }; CORES_MAX]);
+/// By the kind of the lots that the frames lie in, as far as they were given back.
+static CACHES: CoreLocal<[Cache; 2]> = CoreLocal::new([[Cache { frames: [0; CACHE_FRAMES], count: 0 }; 2]; CORES_MAX]);
+/// True while lots leave: what is given back goes past the caches then.
+static ARE_LEAVING: AtomicBool = AtomicBool::new(false);
 static CACHED_FRAMES: [AtomicUsize; CORES_MAX] = [const { AtomicUsize::new(0) }; CORES_MAX];
 
 /// Frames free in the buddy allocator, as of its last change: read without its lock.
@@ -49,10 +64,11 @@ pub(crate) fn is_above_floor(order: u8) -> bool {
     FREE_FRAMES.load(Relaxed) >= FLOOR_FRAMES.load(Relaxed) + (1 << order)
 }
 
-fn with_buddy<T>(act: impl FnOnce(&mut Buddy) -> T) -> T {
+pub(super) fn with_buddy<T>(act: impl FnOnce(&mut Buddy) -> T) -> T {
     BUDDY.with(|buddy| {
         let answer = act(buddy);
         FREE_FRAMES.store(buddy.free_frames(), Relaxed);
+        ARE_LEAVING.store(!buddy.leaving.is_empty(), Relaxed);
         answer
     })
 }
@@ -76,35 +92,58 @@ pub(crate) fn add_region(region: &MemoryRegion) {
     with_buddy(|buddy| buddy.add_region(&Table, start as u32, end as u32));
 }
 
-/// Takes `2^order` frames and returns their physical address; their contents are zeroed on demand, else whatever was there.
+/// Takes `2^order` frames for the kernel and returns their physical address; their contents are zeroed on demand, else whatever was there.
 #[inline]
 pub(crate) fn take_frames(order: u8, zeroed: bool) -> Option<u64> {
-    let number = if order == 0 { take_one()? } else { with_buddy(|buddy| buddy.take(&Table, order))? };
-    let pa = u64::from(number) * PAGE_BYTES as u64;
+    let pa = take_frames_of(order, Kind::Fixed)?;
     if zeroed {
-        // SAFETY: the frames are ours and mapped.
-        unsafe { crate::copy::zero_pages(reach(pa) as *mut u8, PAGE_BYTES << order) };
+        zero_frames(pa, order);
     }
     Some(pa)
 }
 
-fn take_one() -> Option<u32> {
-    let number = CACHES.with(|cache| {
-        if cache.count == 0 {
-            refill(cache);
+/// Writes zeros to frames that the caller has taken.
+#[inline]
+pub(crate) fn zero_frames(pa: u64, order: u8) {
+    // SAFETY: the frames are ours and mapped.
+    unsafe { crate::copy::zero_pages(reach(pa) as *mut u8, PAGE_BYTES << order) };
+}
+
+/// Takes frames of a kind; they hold whatever was there.
+#[inline]
+pub(crate) fn take_frames_of(order: u8, kind: Kind) -> Option<u64> {
+    let number = if order == 0 { take_one(kind)? } else { with_buddy(|buddy| buddy.take(&Table, order, kind))? };
+    Some(u64::from(number) * PAGE_BYTES as u64)
+}
+
+fn take_one(kind: Kind) -> Option<u32> {
+    let number = CACHES.with(|caches| {
+        if caches[kind as usize].count == 0 {
+            refill(&mut caches[kind as usize], kind);
         }
-        cache.count = cache.count.checked_sub(1)?;
-        CACHED_FRAMES[crate::core_index()].store(cache.count, Relaxed);
-        Some(cache.frames[cache.count])
+        let cache = &mut caches[kind as usize];
+        let number = cache.count.checked_sub(1).map(|count| {
+            cache.count = count;
+            cache.frames[count]
+        });
+        count_cached(caches);
+        number
     })?;
-    Table.info(number).state.store(TAKEN, Relaxed);
+    let info = Table.info(number);
+    info.set_kinds(info.lot_kind(), kind);
+    info.state.store(TAKEN, Relaxed);
     Some(number)
 }
 
-fn refill(cache: &mut Cache) {
+#[inline]
+fn count_cached(caches: &[Cache; 2]) {
+    CACHED_FRAMES[crate::core_index()].store(caches[0].count + caches[1].count, Relaxed);
+}
+
+fn refill(cache: &mut Cache, kind: Kind) {
     with_buddy(|buddy| {
         while cache.count < CACHE_FRAMES / 2 {
-            let Some(number) = buddy.take(&Table, 0) else {
+            let Some(number) = buddy.take(&Table, 0, kind) else {
                 return;
             };
             Table.info(number).state.store(CACHED, Relaxed);
@@ -114,22 +153,35 @@ fn refill(cache: &mut Cache) {
     });
 }
 
-/// Describes a part of a taken run as a frame taken alone.
-pub(crate) fn become_single(pa: u64) {
-    let info = info_of(pa);
+/// Describes a part of a taken run as a frame taken alone, of the run's kinds.
+pub(crate) fn become_single(pa: u64, run: u64) {
+    let (info, first) = (info_of(pa), info_of(run));
+    info.set_kinds(first.lot_kind(), first.taken_kind());
     info.order.store(0, Relaxed);
     info.state.store(TAKEN, Relaxed);
 }
 
-/// Gives frames back.
+/// Says that the frames of a region are another instance's too; their descriptions are mapped.
+pub(crate) fn note_foreign(region: &MemoryRegion) {
+    for pa in (region.start.0..region.start.0 + region.bytes).step_by(PAGE_BYTES) {
+        info_of(pa).state.store(FOREIGN, Relaxed);
+    }
+}
+
+/// True for a frame of a lot that this instance shares.
+pub(crate) fn is_foreign(pa: u64) -> bool {
+    info_of(pa).state.load(Relaxed) == FOREIGN
+}
+
+/// Gives frames back; those of shared lots are nobody's to give.
 ///
 /// # Panics
-/// Where they were not taken with this order: a double free.
+/// If they were not taken with this order: a double free.
 #[inline]
 pub(crate) fn give_frames(pa: u64, order: u8) {
     let number = (pa / PAGE_BYTES as u64) as u32;
     let given = if order == 0 { give_one(number) } else { with_buddy(|buddy| buddy.give(&Table, number, order)) };
-    assert!(given.is_ok(), "frame {pa:#x} of order {order} freed twice");
+    assert!(given.is_ok() || is_foreign(pa), "frame {pa:#x} of order {order} freed twice");
 }
 
 fn give_one(number: u32) -> Result<(), NotTaken> {
@@ -137,16 +189,37 @@ fn give_one(number: u32) -> Result<(), NotTaken> {
     if info.state.load(Relaxed) != TAKEN || info.order.load(Relaxed) != 0 {
         return Err(NotTaken);
     }
+    if ARE_LEAVING.load(Relaxed) {
+        return with_buddy(|buddy| buddy.give(&Table, number, 0));
+    }
+    let kind = info.lot_kind();
     info.state.store(CACHED, Relaxed);
-    CACHES.with(|cache| {
+    CACHES.with(|caches| {
+        let cache = &mut caches[kind as usize];
         if cache.count == CACHE_FRAMES {
             drain(cache)?;
         }
         cache.frames[cache.count] = number;
         cache.count += 1;
-        CACHED_FRAMES[crate::core_index()].store(cache.count, Relaxed);
+        count_cached(caches);
         Ok(())
     })
+}
+
+/// Gives all frames that this core keeps back: before it leaves the instance, and if lots leave.
+pub fn empty_frame_cache() {
+    CACHES.with(|caches| {
+        for cache in caches.iter_mut() {
+            while let Some(count) = cache.count.checked_sub(1) {
+                let number = cache.frames[count];
+                cache.count = count;
+                Table.info(number).state.store(TAKEN, Relaxed);
+                let given = with_buddy(|buddy| buddy.give(&Table, number, 0));
+                assert!(given.is_ok(), "frame {number} of the cache was given back before");
+            }
+        }
+        count_cached(caches);
+    });
 }
 
 /// Gives the older half back, so that the recent, warm half stays.

@@ -1,7 +1,12 @@
 //! Slabs of the heap: blocks of frames cut into objects of one class.
 //!
-//! What another core frees goes to the slab's remote list; whoever finds that list empty also puts the slab on its owner's list of
+//! An object that another core frees goes to the slab's remote list; the core that finds that list empty also puts the slab on its owner's list of
 //! slabs with such objects. A slab is on it at most once, and cannot vanish before: its remote objects still count as used.
+//!
+//! States of a slab: listed (it has a free object), full (on no list), empty (its frames go back, unless it is the
+//! last of its class). Only the owner core changes `own`. Steps of a remote free: (1) the object goes to `remote`; (2)
+//! the core that found that list empty puts the slab on the owner's list. The owner takes both when its class has no
+//! object left ([`CoreHeap::take`]), and before its core leaves.
 
 use super::heap::{CLASSES, SLAB_BYTES, add, slab_bytes, slab_order};
 use super::raw;
@@ -14,7 +19,7 @@ use gyre_platform::CORES_MAX;
 /// The head of a slab.
 #[repr(C)]
 pub(crate) struct Slab {
-    /// What only the owner core touches.
+    /// State that only the owner core touches.
     own: Own,
     /// Objects that other cores have freed.
     remote: AtomicPtr<Object>,
@@ -127,6 +132,11 @@ impl CoreHeap {
             // SAFETY: it is listed, and nobody uses an object of it.
             unsafe { self.release(class, slab) };
         }
+    }
+
+    /// Takes back what other cores have freed, before this core leaves the instance.
+    pub(crate) fn collect_all(&mut self) {
+        self.collect(0);
     }
 
     /// Takes back what other cores have freed; true if there is an object of the class now.

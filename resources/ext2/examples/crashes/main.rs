@@ -1,29 +1,34 @@
-//! Many crashes of the file system in the simulator: one machine for each seed, stopped at a random moment with torn and reordered writes,
-//! repaired by e2fsck, mounted again, everything that was synced compared, and that nothing else is damaged.
+//! Many crashes of the file system in the simulator: one machine for each seed, stopped at a random time with torn
+//! and reordered writes, repaired by e2fsck, mounted again, everything that was synced compared, and the rest checked
+//! for damage.
 //!
 //! ```text
 //!   cargo run --release -p gyre-ext2 --example crashes -- [SEEDS] [FIRST SEED] [--json FILE] [--commit COMMIT]
 //! ```
-//! Says the seeds that lost something and why, and fails where there are some. With `--json`, what was done and compared is written there.
+//!
+//! Prints the seeds that lost something and why, and fails if there are some. With `--json`, it writes counts of
+//! operations and comparisons there.
 
-#[path = "../../tests/crash/main.rs"]
+#[path = "../../tests/crash/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "its tests are not used here")]
 mod crash;
 mod sums;
+#[path = "../../tests/support/mod.rs"]
+mod support;
 
 use std::ops::Range;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 use sums::Sums;
 
-/// Seeds of one process: what a simulated machine leaves in memory goes with it.
+/// Seeds of one process: the memory that simulated machines leave behind goes with it.
 const SEEDS_PER_PROCESS: u64 = 100;
 /// Most workers at once, each below a directory of its own.
 const WORKERS_MAX: usize = 3;
 /// Seeds after which it is said how far it is.
 const SEEDS_PER_LINE: u64 = 500;
 
-/// What the command line says.
+/// The arguments of the command line.
 struct Arguments {
     seeds: Range<u64>,
     json: Option<String>,

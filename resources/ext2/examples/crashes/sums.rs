@@ -1,4 +1,4 @@
-//! What many simulated machines did and showed, added up.
+//! The sums of operations and comparisons of many simulated machines.
 
 use super::crash::Outcome;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct Sums {
 const OPERATION: &str = "operation ";
 
 impl Sums {
-    /// Adds what one machine did.
+    /// Adds the outcome of one machine.
     pub fn add(&mut self, outcome: &Outcome) {
         outcome
             .operations
@@ -37,12 +37,12 @@ impl Sums {
         *self.counts.entry(name.into()).or_default() += count;
     }
 
-    /// A line for each number, for another process to read.
+    /// Returns a line for each number, for another process to read.
     pub fn lines(&self) -> String {
         self.counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect()
     }
 
-    /// Adds what another process has written.
+    /// Adds the sums that another process has written.
     pub fn add_lines(&mut self, lines: &str) {
         for (name, number) in lines.lines().filter_map(|line| line.rsplit_once(' ')) {
             let Ok(number) = number.parse() else { continue };
@@ -50,12 +50,12 @@ impl Sums {
         }
     }
 
-    /// How many crashes were compared.
+    /// Returns how many crashes were compared.
     pub fn crashes(&self) -> u64 {
         self.counts.get("crashes").copied().unwrap_or(0)
     }
 
-    /// One JSON object; `head` are members that come first.
+    /// Returns one JSON object; `head` are members that come first.
     pub fn json(&self, head: &str, seconds: f64) -> String {
         let mut text = format!("{{\n{head}");
         let (operations, others): (Vec<_>, Vec<_>) =

@@ -1,10 +1,10 @@
-//! What a crash left, compared with what may be there and what must.
+//! The state after a crash, compared with the allowed and the demanded one.
 
 use super::node::{Extended, Found, Id, Place};
-use super::support::{assert_clean, e2fsck, mount, read_all};
 use super::top;
 use super::work::OWNERS;
 use super::world::{ROOT, World};
+use crate::support::{assert_clean, e2fsck, mount, read_all};
 use gyre_interface::files::files::Client;
 use gyre_interface::files::{Attributes, NodeId, NodeKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ impl Compared {
 }
 
 impl Tree {
-    /// That of one of so many workers, with what is its in lost+found.
+    /// Reads the tree of one of `of` workers, with its nodes in lost+found.
     async fn read(client: &Client, number: usize, of: usize) -> Tree {
         let mut tree = Tree { first_owner: number as u32 * OWNERS, ..Tree::default() };
         let root = client.root().await.unwrap();
@@ -85,7 +85,7 @@ impl Tree {
         tree
     }
 
-    /// The number of a node of this worker.
+    /// Returns the number of a node of this worker.
     fn id_of(&self, node: &Attributes) -> Option<Id> {
         node.user.checked_sub(self.first_owner).filter(|id| *id < OWNERS)
     }
@@ -98,7 +98,7 @@ impl Tree {
         self.nodes.insert(id, found(client, node).await);
     }
 
-    /// A node that holds what it never held.
+    /// Returns the fault of a node that holds contents it never held.
     fn fault_of_nodes(&self, world: &World) -> Option<String> {
         self.nodes.iter().find_map(|(id, found)| match world.nodes.get(id) {
             None => Some(format!("nobody made node {id}: {found:?}")),
@@ -106,7 +106,7 @@ impl Tree {
         })
     }
 
-    /// A name that leads where it never led, or is missing though it was there all the time.
+    /// Returns the fault of a name that leads to a wrong node, or is missing though it was there all the time.
     fn fault_of_names(&self, world: &World) -> Option<String> {
         let wrong = self
             .names
@@ -121,7 +121,7 @@ impl Tree {
         missing.map(|(place, name)| format!("{place:?} is missing: {name:?}"))
     }
 
-    /// A node that was synced and is nowhere, or in lost+found without reason.
+    /// Returns a node that was synced and is nowhere, or in lost+found without reason.
     fn loss(&self, world: &World) -> Option<String> {
         world.nodes.iter().find_map(|(id, node)| {
             let is_found = self.lost_and_found.contains(id);

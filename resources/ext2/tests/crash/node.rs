@@ -1,4 +1,4 @@
-//! A file, directory or symbolic link: what it may hold after a crash.
+//! A file, directory or symbolic link: its possible contents after a crash.
 
 use super::cell::Cell;
 use gyre_interface::block::SECTOR_BYTES;
@@ -12,10 +12,10 @@ pub type Id = u32;
 pub type Place = (Id, String);
 /// Extended attributes by name.
 pub type Extended = BTreeMap<String, Vec<u8>>;
-/// What a node has besides contents: mode, group, extended attributes.
+/// A node's state besides contents: mode, group, extended attributes.
 pub type Attributes = (u16, u32, Extended);
 
-/// Contents of a sector; none where it has only zeroes.
+/// Contents of a sector; none if it has only zeroes.
 type Sector = Option<Rc<[u8; SECTOR_BYTES]>>;
 
 /// The node.
@@ -67,20 +67,21 @@ impl Node {
         self.size.now().1
     }
 
-    /// Bytes are about to be written.
+    /// Notes that bytes are about to be written.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         self.fill(at, at + data.len(), |index| data[index - at]);
         self.place(at, at + data.len());
     }
 
-    /// Bytes are about to become zeroes, as far as the file reaches.
+    /// Notes that bytes are about to become zeroes, as far as the file reaches.
     pub fn punch(&mut self, at: usize, bytes: usize) {
         self.fill(at, (at + bytes).min(self.size()), |_| 0);
     }
 
-    /// Blocks are about to come where there are none between these bytes, and the file to reach so far at least, by steps. Of an indirect
-    /// block that the disk knows the new pointers are there before the size, which may be any that the file had since it was synced: e2fsck
-    /// makes the size that of all blocks then, and what is behind the end in the last one is zeroes.
+    /// Notes that blocks are about to come if there are none between these bytes, and that the file will reach that
+    /// far at least, by steps. An indirect block that the disk knows has the new pointers before the size, which may
+    /// be any that the file had since it was synced: e2fsck then sets the size to that of all blocks, and bytes
+    /// behind the end in the last one are zeroes.
     pub fn place(&mut self, at: usize, end: usize) {
         let until = end.next_multiple_of(self.block_bytes);
         let least = self.size.all().map(|(from, _)| *from).min().unwrap_or(0);
@@ -92,27 +93,27 @@ impl Node {
         }
     }
 
-    /// The file is about to have this size.
+    /// Notes that the file is about to have this size.
     pub fn resize(&mut self, size: usize) {
         self.fill(size, self.size().max(size), |_| 0);
         self.size.set((size, size));
     }
 
-    /// What it is now is durable.
+    /// Makes the present state the durable one.
     pub fn settle(&mut self) {
         self.attributes.settle();
         self.size.settle();
         self.sectors.iter_mut().for_each(Cell::settle);
     }
 
-    /// True for a file that may be without blocks. One that an exchange left without a name e2fsck removes, and does not put into
-    /// lost+found.
+    /// Returns whether the file may be without blocks. e2fsck removes one that an exchange left without a name, and
+    /// does not put it into lost+found.
     pub fn may_be_hollow(&self) -> bool {
         let is_zero = |sector: &Sector| sector.as_ref().is_none_or(|bytes| bytes.iter().all(|byte| *byte == 0));
         self.kind == NodeKind::File && self.sectors.iter().all(|sector| sector.may_be(is_zero))
     }
 
-    /// All bytes as they are now.
+    /// Returns all bytes as they are now.
     pub fn data(&self) -> Vec<u8> {
         let mut data = vec![0; self.sectors.len() * SECTOR_BYTES];
         for (part, sector) in data.chunks_mut(SECTOR_BYTES).zip(&self.sectors) {
@@ -135,7 +136,7 @@ impl Node {
         }
     }
 
-    /// What is wrong with this node as it was found.
+    /// Returns the fault of this node as it was found.
     pub fn fault(&self, found: &Found) -> Option<String> {
         if (found.kind, &found.target) != (self.kind, &self.target) {
             return Some(format!("a {:?} to {:?}, not {:?} to {:?}", found.kind, found.target, self.kind, self.target));
@@ -161,7 +162,7 @@ impl Node {
 }
 
 impl Cell<Sector> {
-    /// The first bytes of all that it may be, for a message.
+    /// Returns the first bytes of all that it may be, for a message.
     fn heads(&self) -> Vec<Vec<u8>> {
         let mut heads = Vec::new();
         self.may_be(|sector| {

@@ -1,4 +1,4 @@
-//! What is done, and with names of which length.
+//! The mixtures of operations, with the lengths of names.
 
 /// One kind of operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,7 +62,7 @@ pub const FILES: Style = Style {
     file_of_device: 150,
 };
 
-/// Names that move and take each other's place, long ones: most in another sector than where they come from.
+/// Names that move and take each other's place, long ones: most move to another sector.
 pub const MOVES: Style = Style {
     name_bytes: 90,
     operations: &[

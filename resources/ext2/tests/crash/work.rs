@@ -1,9 +1,9 @@
-//! Random operations, each said to the world first.
+//! Random operations, each told to the world first.
 
 use super::node::{Id, Place};
 use super::style::{Operation, Style};
-use super::support::{Random, views_of, write_direct};
 use super::world::{ROOT, World};
+use crate::support::{Random, views_of, write_direct};
 use gyre_interface::block::SECTOR_BYTES;
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
@@ -22,7 +22,7 @@ const MORE_DIRECTORIES: usize = 6;
 const EXTENDED_NAMES: [&str; 3] = ["user.first", "user.second", "trusted.third"];
 const EXTENDED_BYTES_MAX: usize = 250;
 
-/// Where a worker works, alone.
+/// The place where a worker works, alone.
 #[derive(Clone)]
 pub struct Site {
     pub world: Rc<RefCell<World>>,
@@ -31,7 +31,7 @@ pub struct Site {
     pub first_owner: u32,
 }
 
-/// Who works.
+/// A worker.
 pub struct Worker {
     client: Client,
     world: Rc<RefCell<World>>,
@@ -51,7 +51,7 @@ pub fn new(kind: NodeKind, user: u32, target: &[u8]) -> NewNode {
     NewNode { kind, mode: 0o755, user, group: 0, target: target.to_vec(), device: 0 }
 }
 
-/// Bytes that only this write has.
+/// Returns the bytes that only this write has.
 fn pattern(id: Id, number: usize, bytes: usize) -> Vec<u8> {
     let tag = Random((u64::from(id) << 32) + number as u64).next().to_le_bytes();
     (0..bytes).map(|at| tag[at % tag.len()]).collect()
@@ -73,7 +73,7 @@ impl Worker {
         worker
     }
 
-    /// A directory that mke2fs made, or a new one.
+    /// Takes a directory that mke2fs made, or makes a new one.
     async fn take_or_make(&mut self, place: Place) {
         let (root, name) = (self.handles[&ROOT], place.1.clone().into_bytes());
         let Ok(found) = self.client.lookup(root, name).await else {
@@ -137,7 +137,7 @@ impl Worker {
         among.get(self.random.below(among.len())).cloned()
     }
 
-    /// A name of a node of these kinds, but not one of the first directories'.
+    /// Returns a name of a node of these kinds, but not one of the first directories'.
     fn existing(&mut self, choice: impl Fn(NodeKind) -> bool) -> Option<Place> {
         let places = {
             let world = self.world.borrow();
@@ -146,7 +146,7 @@ impl Worker {
         self.any(&places)
     }
 
-    /// A node with a name, and where.
+    /// Returns a node with a name, and its place.
     fn node(&mut self, choice: impl Fn(NodeKind) -> bool) -> Option<(Id, NodeId)> {
         let place = self.existing(choice)?;
         let id = self.at(&place);
@@ -167,7 +167,7 @@ impl Worker {
         places.iter().filter_map(|place| world.at(place)).collect()
     }
 
-    /// A name that leads nowhere now, in any directory.
+    /// Returns a name that leads nowhere now, in any directory.
     fn free(&mut self, kind: &str) -> Place {
         let among = self.directories();
         let directory = self.any(&among).expect("the first ones");
@@ -190,7 +190,7 @@ impl Worker {
         self.random.below(count) == 0
     }
 
-    /// Data for a write, and where it goes: within the largest file.
+    /// Returns data for a write, and its offset: within the largest file.
     fn data(&mut self, id: Id) -> (usize, Vec<u8>) {
         let (at, bytes) = (self.random.below(self.bytes_max), 1 + self.random.below(self.bytes_max));
         (at, pattern(id, self.number, bytes.min(self.bytes_max - at)))
@@ -222,7 +222,7 @@ impl Worker {
         Some(())
     }
 
-    /// Files that nobody syncs come and go.
+    /// Makes and removes files that are never synced.
     async fn junk(&mut self) -> Option<()> {
         let place = (1 + self.random.below(DIRECTORIES) as Id, self.name("junk", self.number % 7));
         let kind = {
@@ -230,7 +230,7 @@ impl Worker {
             world.at(&place).map(|id| world.nodes[&id].kind)
         };
         match kind {
-            // An exchange has brought it here.
+            // An exchange has moved it here.
             Some(NodeKind::Directory) => return None,
             Some(_) => self.unlink(&place).await,
             None => {
@@ -261,7 +261,7 @@ impl Worker {
         Some(())
     }
 
-    /// A file without a name, which perhaps gets one later.
+    /// Returns a file without a name, which perhaps gets one later.
     async fn nameless(&mut self) -> Option<()> {
         self.has_room()?;
         let place = self.free("n");
@@ -297,7 +297,7 @@ impl Worker {
         self.client.link(self.handles[&id], directory, name).await.unwrap();
     }
 
-    /// A directory is not moved below itself.
+    /// Returns whether a place is below a directory, which must not be moved there.
     fn is_below(&self, id: Id, place: &Place) -> bool {
         let mut at = place.0;
         while at != ROOT && at != id {
@@ -324,7 +324,7 @@ impl Worker {
         self.client.rename(source, name, target, new_name, mode).await.unwrap();
     }
 
-    /// A safe save: a new file takes the place of another.
+    /// Saves safely: a new file takes the place of another.
     async fn replace(&mut self) -> Option<()> {
         let to = self.existing(|kind| kind != NodeKind::Directory)?;
         let from = (to.0, self.name("t", self.number));
@@ -392,7 +392,7 @@ impl Worker {
         Some(())
     }
 
-    /// Past the cache, as far as the file has blocks.
+    /// Writes past the cache, as far as the file has blocks.
     async fn overwrite_direct(&mut self) -> Option<()> {
         let (id, node) = self.file()?;
         let (at, mut data) = self.data(id);
@@ -491,7 +491,7 @@ impl Worker {
         self.world().synced(id);
     }
 
-    /// Most changes stay unsynced for a while.
+    /// Syncs seldom: most changes stay unsynced for a while.
     async fn sync_perhaps(&mut self, id: Id) {
         if self.once_in(4) {
             self.sync(id).await;
@@ -517,12 +517,12 @@ impl Worker {
         Some(())
     }
 
-    /// All files hold what they should while the machine runs.
+    /// Checks all files while the machine runs.
     pub async fn compare(&self) {
         let world = self.world.borrow().clone();
         for place in world.existing(|id| world.nodes[&id].kind == NodeKind::File) {
             let id = world.at(&place).expect("it exists");
-            let data = super::support::read_all(&self.client, self.handles[&id]).await.unwrap();
+            let data = crate::support::read_all(&self.client, self.handles[&id]).await.unwrap();
             assert!(data == world.nodes[&id].data(), "{place:?}, before any crash");
         }
     }

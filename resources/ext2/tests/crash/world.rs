@@ -1,6 +1,6 @@
-//! What is known of all nodes and names, and which of it a crash must keep.
+//! The state of all nodes and names, and the part of it that a crash must keep.
 //!
-//! Whatever is about to be done is said here first, so that the machine may stop while it is done.
+//! Every operation is told here before it is done, so that the machine may stop while it is done.
 
 use super::cell::Cell;
 use super::node::{Id, Node, Place};
@@ -19,13 +19,13 @@ pub struct World {
 }
 
 impl World {
-    /// The root, on a disk with blocks of this size.
+    /// Returns the root, on a disk with blocks of this size.
     pub fn new(block_bytes: usize) -> World {
         let root = Node::new(NodeKind::Directory, &[], block_bytes);
         World { nodes: BTreeMap::from([(ROOT, root)]), names: BTreeMap::new(), block_bytes }
     }
 
-    /// A node is about to be made, without a name.
+    /// Notes that a node is about to be made, without a name.
     pub fn make(&mut self, kind: NodeKind, target: &[u8]) -> Id {
         let id = self.nodes.len() as Id;
         self.nodes.insert(id, Node::new(kind, target, self.block_bytes));
@@ -40,29 +40,29 @@ impl World {
         self.names.entry(place.clone()).or_insert_with(|| Cell::new(None))
     }
 
-    /// What a name leads to now.
+    /// Returns the node that a name leads to now.
     pub fn at(&self, place: &Place) -> Option<Id> {
         self.names.get(place).and_then(|name| *name.now())
     }
 
-    /// The names that lead to a node now.
+    /// Returns the names that lead to a node now.
     pub fn places(&self, id: Id) -> Vec<Place> {
         self.existing(|found| found == id)
     }
 
-    /// The names that lead now to nodes of this choice.
+    /// Returns the names that lead now to nodes of this choice.
     pub fn existing(&self, choice: impl Fn(Id) -> bool) -> Vec<Place> {
         let leads = |name: &Cell<Option<Id>>| name.now().is_some_and(&choice);
         self.names.iter().filter(|(_, name)| leads(name)).map(|(place, _)| place.clone()).collect()
     }
 
-    /// A name is about to lead to a node.
+    /// Notes that a name is about to lead to a node.
     pub fn link(&mut self, place: &Place, id: Id) {
         self.name(place).set(Some(id));
         self.node(id).named = true;
     }
 
-    /// A name is about to go.
+    /// Notes that a name is about to go.
     pub fn remove(&mut self, place: &Place) {
         self.break_promises(place);
         self.name(place).set(None);
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// A node is about to have another name, which may lead to another node now.
+    /// Notes that a node is about to have another name, which may lead to another node now.
     pub fn rename(&mut self, from: &Place, to: &Place) {
         let id = self.at(from).expect("it has the old name");
         self.break_promises(to);
@@ -84,7 +84,7 @@ impl World {
         self.may_lose_a_name(id, [to, to]);
     }
 
-    /// Two names are about to exchange what they lead to. By design a crash may leave the first node under both, and the second in
+    /// Notes that two names are about to exchange their nodes. By design a crash may leave the first node under both, and the second in
     /// lost+found.
     pub fn exchange(&mut self, from: &Place, to: &Place) {
         let (first, second) = (self.at(from).expect("both lead somewhere"), self.at(to).expect("both lead somewhere"));
@@ -101,14 +101,14 @@ impl World {
         leads.for_each(|places| places.push(to.clone()));
     }
 
-    /// Of two names of a directory e2fsck removes one.
+    /// Notes that e2fsck removes one of two names of a directory.
     fn may_lose_a_name(&mut self, id: Id, places: [&Place; 2]) {
         if self.node(id).kind == NodeKind::Directory {
             places.into_iter().for_each(|place| self.name(place).allow(None));
         }
     }
 
-    /// A node was synced: it and the names that lead there are durable, of a directory its entries, too.
+    /// Notes that a node was synced: it and the names that lead there are durable; for a directory its entries, too.
     pub fn synced(&mut self, id: Id) {
         self.node(id).settle();
         self.names_synced(id);
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Everything was synced.
+    /// Notes that everything was synced.
     pub fn all_synced(&mut self) {
         let places: Vec<Place> = self.names.keys().cloned().collect();
         places.iter().for_each(|place| self.name_synced(place));

@@ -1,11 +1,11 @@
 //! Sound images that are damaged.
 
-use super::support::{make_image, temporary};
+use crate::support::{make_image, temporary};
 
 /// Shapes of the images, by the numbers that mutants name.
 pub const SHAPES: [&[&str]; 3] = [&["-b", "1024"], &["-b", "4096"], &["-b", "2048", "-I", "256"]];
 
-/// An image with directories, small and large files, a long link and extended attributes.
+/// Returns an image with directories, small and large files, a long link and extended attributes.
 pub fn base_image(shape: &[&str]) -> Vec<u8> {
     let root = temporary("hostile-tree");
     std::fs::create_dir_all(root.join("a/b/c")).unwrap();
@@ -21,7 +21,7 @@ pub fn base_image(shape: &[&str]) -> Vec<u8> {
     with_attributes(image)
 }
 
-/// Attributes in an inode or in a block, as debugfs writes them.
+/// Returns attributes in an inode or in a block, as debugfs writes them.
 fn with_attributes(image: Vec<u8>) -> Vec<u8> {
     let path = temporary("hostile-attributes");
     std::fs::write(&path, image).unwrap();
@@ -35,7 +35,7 @@ fn with_attributes(image: Vec<u8>) -> Vec<u8> {
     image
 }
 
-/// Byte ranges of an image that are metadata: where damage hurts.
+/// Returns the bytes of an image that are metadata, which damage hurts most.
 pub fn metadata_bytes(image: &[u8]) -> Vec<usize> {
     (1024..image.len().min(64 * 1024))
         .chain((64 * 1024..image.len()).filter(|at| image[*at] != 0 && at % 7 == 0))

@@ -4,18 +4,18 @@
 use super::base::{SHAPES, base_image, metadata_bytes};
 use super::exercise::Endings;
 use super::mutant::Mutant;
-use super::support::Random;
 use super::survival::survive;
+use crate::support::Random;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Where they are.
+/// Returns the folder of kept images.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/hostile/corpus")
 }
 
-/// The kept ones by the names of their files.
+/// Returns the kept ones by the names of their files.
 pub fn load() -> Vec<(String, Mutant)> {
     let files = std::fs::read_dir(folder()).expect("there is a corpus").map(Result::unwrap);
     let read = |file: std::fs::DirEntry| {
@@ -29,12 +29,12 @@ pub fn load() -> Vec<(String, Mutant)> {
     all
 }
 
-/// The name of a damaged image by the ending that it showed first.
+/// Returns the name of a damaged image by the ending that it showed first.
 pub fn file_name(mutant: &Mutant, ending: &str) -> String {
     format!("{}-{}", mutant.image, ending.replace(' ', "-"))
 }
 
-/// Who looks for damage by which calls end in new ways.
+/// Searches for damage by which calls end in new ways.
 pub struct Fuzzer {
     images: Vec<(Vec<u8>, Vec<usize>)>,
     known: BTreeSet<(usize, String)>,
@@ -43,7 +43,7 @@ pub struct Fuzzer {
 }
 
 impl Fuzzer {
-    /// Replays what is kept.
+    /// Replays the kept images.
     pub fn new(seed: u64) -> Fuzzer {
         let with_places = |image: Vec<u8>| (metadata_bytes(&image), image);
         let images = SHAPES.map(|shape| with_places(base_image(shape))).map(|(places, image)| (image, places));
@@ -57,12 +57,12 @@ impl Fuzzer {
         fuzzer
     }
 
-    /// In how many ways calls have ended, over all images.
+    /// Returns in how many ways calls have ended, over all images.
     pub fn ways(&self) -> usize {
         self.known.len()
     }
 
-    /// How calls end on a damaged image.
+    /// Returns how calls end on a damaged image.
     pub fn endings(&self, mutant: &Mutant) -> Endings {
         let mut image = self.images[mutant.image % self.images.len()].0.clone();
         mutant.apply(&mut image);
@@ -78,7 +78,8 @@ impl Fuzzer {
         self.corpus.push(mutant);
     }
 
-    /// Tries changes of what is kept, so many or so long; answers how many were tried, and writes new ones into the folder.
+    /// Tries changes of the kept images, up to `count` or for `time`; returns how many were tried, and writes new
+    /// ones into the folder.
     pub fn grow(&mut self, count: usize, time: Duration) -> usize {
         let started = Instant::now();
         for tried in 0..count {
@@ -104,7 +105,7 @@ impl Fuzzer {
         self.keep(mutant, endings);
     }
 
-    /// The same ending with fewer writes.
+    /// Returns a mutant with the same ending and fewer writes.
     fn smallest(&self, mutant: Mutant, ending: &str) -> Mutant {
         let shows = |smaller: &Mutant| self.endings(smaller).contains(ending);
         let smaller = mutant.smaller().find(shows);

@@ -1,6 +1,6 @@
-//! Walks and changes everything that can be reached, whatever comes of it, and notes how each call ended.
+//! Walks and changes everything that can be reached, with any result, and notes how each call ended.
 
-use super::support::views_of;
+use crate::support::views_of;
 use gyre_ext2::Ext2;
 use gyre_interface::files::files::Server as _;
 use gyre_interface::files::*;
@@ -13,7 +13,7 @@ const PARTS_MAX: usize = 50;
 /// How calls ended: "read Damaged", "read fine".
 pub type Endings = BTreeSet<String>;
 
-/// Who walks.
+/// The walker.
 pub struct Explorer {
     fs: &'static Ext2,
     /// Names that led somewhere.

@@ -1,8 +1,8 @@
-//! Numbers at their ends: of the image where it is read seldom, and of programs.
+//! Numbers at their ends: those of the image that are seldom read, and those of programs.
 
 use super::base::{SHAPES, base_image};
-use super::support::*;
 use super::survival::survive;
+use crate::support::*;
 use gyre_interface::files::files::Server as _;
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
@@ -78,7 +78,7 @@ fn numbers_of_programs_at_their_ends_are_answered() {
                 for bytes in WILD {
                     _ = fs.write_back(file.node, at, bytes).await;
                     _ = fs.evict(file.node, at, bytes).await;
-                    // What a file may have would be taken, and is more than the disk has.
+                    // This much a file may have, and it is more than the disk has.
                     if at.checked_add(bytes).is_none_or(|end| end > 1 << 43) || bytes < 5000 && at < 5000 {
                         _ = fs.allocate(file.node, at, bytes).await;
                     }

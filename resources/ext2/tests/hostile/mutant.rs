@@ -1,11 +1,11 @@
-//! A damaged image, as text: which sound image it is made from, and what is written over it.
+//! A damaged image, as text: the sound image that it is made from, and the bytes written over it.
 //!
 //! ```text
 //!   image 1
 //!   1080 ff00       from byte 1080 on these bytes, in hexadecimal digits
 //! ```
 
-use super::support::Random;
+use crate::support::Random;
 use std::fmt::Write as _;
 
 /// Most places that are written over.
@@ -29,7 +29,7 @@ impl Mutant {
         Some(Mutant { image, writes })
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> String {
         let mut text = format!("image {}\n", self.image);
         for (at, bytes) in &self.writes {
@@ -48,7 +48,7 @@ impl Mutant {
         }
     }
 
-    /// Another one, a little different; `places` are bytes where damage hurts.
+    /// Returns another one, a little different; `places` are bytes that damage hurts most.
     pub fn changed(&self, random: &mut Random, image: &[u8], places: &[usize]) -> Mutant {
         let mut changed = self.clone();
         if !changed.writes.is_empty() && random.below(4) == 0 {
@@ -61,7 +61,7 @@ impl Mutant {
         changed
     }
 
-    /// Without one of its writes, in turn.
+    /// Returns it without one of its writes, for each in turn.
     pub fn smaller(&self) -> impl Iterator<Item = Mutant> + '_ {
         (0..self.writes.len()).map(|index| {
             let mut smaller = self.clone();
@@ -77,7 +77,7 @@ fn parse_write(line: &str) -> Option<(usize, Vec<u8>)> {
     Some((at.parse().ok()?, (0..digits.len()).step_by(2).map(byte).collect::<Option<_>>()?))
 }
 
-/// A bit, a byte, a wild number, or a number from somewhere else.
+/// Returns a bit, a byte, a wild number, or a number from somewhere else.
 fn damage(random: &mut Random, image: &[u8], places: &[usize]) -> (usize, Vec<u8>) {
     let at = places[random.below(places.len())];
     let field = (at / 4 * 4).min(image.len() - 4);

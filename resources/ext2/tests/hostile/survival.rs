@@ -1,7 +1,7 @@
 //! Working on an image that may be damaged: it ends, and without a panic.
 
 use super::exercise::{Endings, Explorer, note};
-use super::support::{RamDisk, mount_on, new_cache};
+use crate::support::{RamDisk, mount_on, new_cache};
 use gyre_message::direct::block_on;
 use gyre_message::wait::Either;
 use gyre_message::{select, sleep_ns};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// Virtual time and requests of the disk, of which sound and damaged images need a thousandth.
 const NS_MAX: u64 = 600_000_000_000;
 const REQUESTS_MAX: u64 = 1_000_000;
-/// Real time of one image: who loops without a request of the disk is found by the clock.
+/// Real time of one image: a loop without requests to the disk is found by the clock.
 const REAL_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What came of it.
+/// The outcome.
 pub struct Survival {
     /// Names that led somewhere.
     pub answers: usize,

@@ -1,13 +1,13 @@
-//! The tree as the file system shows it, and as somebody else reads it from the disk: e2fsprogs' debugfs.
+//! The tree as the file system shows it, and as other code reads it from the disk: e2fsprogs' debugfs.
 
-use super::support::{read_all, temporary};
 use super::tree::{Path, Seen, View};
+use crate::support::{read_all, temporary};
 use gyre_interface::files::files::Client;
 use gyre_interface::files::{Attributes, NodeId, NodeKind};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// What the file system shows.
+/// Returns the view that the file system shows.
 pub async fn shown(client: &Client) -> View {
     let (mut view, mut first) = (BTreeMap::new(), BTreeMap::<NodeId, Path>::new());
     let mut queue = vec![(Path::new(), client.root().await.unwrap())];
@@ -52,7 +52,7 @@ async fn seen(client: &Client, node: Attributes) -> Seen {
     Seen { kind: node.kind, contents, links: node.links as usize, first: Path::new(), extended }
 }
 
-/// Compares an image with what it should hold, by debugfs: names, contents, targets and extended attributes.
+/// Compares an image with its expected view, by debugfs: names, contents, targets and extended attributes.
 pub fn compare_by_debugfs(image: &[u8], view: &View) {
     let (path, folder) = (temporary("dump"), temporary("tree"));
     std::fs::write(&path, image).unwrap();

@@ -9,7 +9,7 @@ pub type Name = Vec<u8>;
 /// Names from the root, joined by '/'.
 pub type Path = Vec<u8>;
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Clone, Debug)]
 pub enum Body {
     File(Vec<u8>),
@@ -22,11 +22,11 @@ pub struct Node {
     pub extended: BTreeMap<Name, Vec<u8>>,
 }
 
-/// A node as somebody sees it under a name.
+/// A node as seen under a name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Seen {
     pub kind: NodeKind,
-    /// Of a file, or the target of a link.
+    /// The contents of a file, or the target of a link.
     pub contents: Vec<u8>,
     pub links: usize,
     /// The first name of this node.
@@ -34,7 +34,7 @@ pub struct Seen {
     pub extended: BTreeMap<Name, Vec<u8>>,
 }
 
-/// All names with what they lead to.
+/// All names with their nodes.
 pub type View = BTreeMap<Path, Seen>;
 
 pub struct Model {
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// A node and the directories below it.
+    /// Returns a node and the directories below it.
     pub fn directories(&self, from: Id) -> Vec<Id> {
         let Body::Directory(entries) = &self.nodes[from].body else { return Vec::new() };
         let below = entries.values().flat_map(|id| self.directories(*id));
@@ -103,7 +103,7 @@ impl Model {
         Ok(())
     }
 
-    /// Renames, or says why that cannot be.
+    /// Renames, or returns the reason why that is not possible.
     pub fn rename(&mut self, from: (Id, &[u8]), to: (Id, &[u8]), mode: RenameMode) -> Result<(), FileError> {
         let moved = *self.entries(from.0).get(from.1).ok_or(FileError::NotFound)?;
         let other = self.entries(to.0).get(to.1).copied();
@@ -145,7 +145,7 @@ impl Model {
         if circle { Err(FileError::Invalid) } else { Ok(()) }
     }
 
-    /// What there is to see.
+    /// Returns the view of the tree.
     pub fn view(&self) -> View {
         let mut names = Vec::new();
         self.names(0, &[], &mut names);

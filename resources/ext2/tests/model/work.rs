@@ -1,7 +1,7 @@
 //! Random operations, done to the model and to the file system; both must answer the same.
 
-use super::support::{self, Random, read_all, views_of};
 use super::tree::{Body, Id, Model, Name};
+use crate::support::{self, Random, read_all, views_of};
 use gyre_interface::files::files::Client;
 use gyre_interface::files::*;
 
@@ -55,7 +55,7 @@ impl Worker {
         among[self.random.below(among.len())]
     }
 
-    /// A directory and a name, which often leads somewhere.
+    /// Returns a directory and a name, which often leads somewhere.
     fn place(&mut self) -> (Id, Name) {
         let directory = self.directory();
         let name = format!("n{}{}", self.random.below(12), "x".repeat(self.random.below(40))).into_bytes();
@@ -99,7 +99,7 @@ impl Worker {
         let made = self.client.create(self.handles[directory], name.clone(), new(kind, target)).await;
         let exists = self.model.entries(directory).contains_key(&name);
         assert_eq!(made.is_ok(), !exists, "{made:?}");
-        // A number without a node stays behind where there is none.
+        // A number without a node stays behind if there is none.
         self.handles.push(made.map_or(NodeId(u64::MAX), |made| made.node));
         if exists {
             assert_eq!(made.err(), Some(FileError::Exists));
@@ -108,7 +108,7 @@ impl Worker {
         }
     }
 
-    /// A file without a name; most get one.
+    /// Makes a file without a name; most get one.
     async fn nameless(&mut self) {
         let (directory, name) = self.place();
         let id = self.model.add(Body::File(Vec::new()));
@@ -215,7 +215,7 @@ impl Worker {
         self.model.data(id).resize(size, 0);
     }
 
-    /// Where holes are made or filled.
+    /// Returns a range to make or fill a hole.
     fn range(&mut self) -> (usize, usize) {
         let (at, bytes) = (self.random.below(AT_MAX), 1 + self.random.below(3 * WRITE_BYTES_MAX));
         // Whole blocks, too.
@@ -247,7 +247,7 @@ impl Worker {
         self.allocate_at(id, node, range).await;
     }
 
-    /// As the personality does it: a hole is made and filled.
+    /// Zeroes a range as the personality does: a hole is made and filled.
     async fn zero_range(&mut self) {
         let Some((id, node)) = self.file().await else { return };
         let range = self.range();

@@ -39,7 +39,7 @@ pub struct DiskState {
 }
 
 impl DiskState {
-    /// Bytes of a request, which must be one that a device does.
+    /// Notes the bytes of a request, which must be one that a device does.
     fn note_size(&mut self, views: &[Bytes], is_read: bool) {
         let total: usize = views.iter().map(Bytes::len).sum();
         let is_small = total <= REQUEST_BYTES_MAX && views.len() <= REQUEST_VIEWS_MAX;
@@ -73,12 +73,14 @@ impl RamDisk {
         self.0.lock().medium = Medium::new(Vec::new());
     }
 
-    /// What a crash now leaves: all that was flushed, and a random part of what was not, sector by sector.
+    /// Returns the image that a crash now would leave: all flushed data, and a random part of the rest, sector by
+    /// sector.
     pub fn crash_image(&self, random: &mut Random) -> Vec<u8> {
         self.0.lock().medium.crash(&[], &mut gyre_machine::random::Random::new(random.next(), 0))
     }
 
-    /// How many sectors differ between what a reader sees and what is durable, and how many of them a crash has kept in its image.
+    /// Returns how many sectors differ between a reader's view and the durable one, and how many of them a crash has
+    /// kept in its image.
     pub fn sectors_at_risk(&self, image: &[u8]) -> (u64, u64) {
         let state = self.0.lock();
         let (data, durable) = (state.medium.data(), state.medium.durable());
@@ -147,7 +149,7 @@ impl block::Server for RamDisk {
     }
 }
 
-/// How many seeds to try: as many as the environment says, else the usual number.
+/// Returns how many seeds to try: as many as the environment says, else the usual number.
 pub fn seeds(usual: u64) -> u64 {
     std::env::var("GYRE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
 }
@@ -161,7 +163,7 @@ pub fn temporary(name: &str) -> PathBuf {
     folder.join(format!("gyre-ext2-{}-{serial}-{name}", std::process::id()))
 }
 
-/// An image by mke2fs with these further arguments, of `kib` KiB.
+/// Returns an image by mke2fs with these further arguments, of `kib` KiB.
 pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
     let path = temporary("image");
     let output = Command::new("mke2fs")
@@ -177,7 +179,7 @@ pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
     image
 }
 
-/// Exit code and words of e2fsck; the image is replaced by what it leaves.
+/// Returns exit code and words of e2fsck; the image is replaced by its result.
 pub fn e2fsck(image: &mut Vec<u8>, arguments: &[&str]) -> (i32, String) {
     let path = temporary("check");
     std::fs::write(&path, &image).unwrap();
@@ -189,7 +191,7 @@ pub fn e2fsck(image: &mut Vec<u8>, arguments: &[&str]) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The image is without fault.
+/// Checks that the image is without fault.
 pub fn assert_clean(image: Vec<u8>) {
     let mut image = image;
     let (code, words) = e2fsck(&mut image, &["-fn"]);
@@ -198,7 +200,7 @@ pub fn assert_clean(image: Vec<u8>) {
 
 pub fn new_cache(pages: usize) -> &'static FileCache {
     let options =
-        CacheOptions { pages, pages_per_activity: pages, dirty_per_activity: pages / 4, payer: |activity| activity };
+        CacheOptions { pages, pages_per_activity: pages, dirty_per_activity: pages / 4, payer: &|activity| activity };
     Box::leak(Box::new(FileCache::new(options)))
 }
 
@@ -224,7 +226,7 @@ pub fn flatten(views: &[Bytes]) -> Vec<u8> {
     views.iter().flat_map(|view| view.as_slice().to_vec()).collect()
 }
 
-/// The whole file.
+/// Returns the whole file.
 pub async fn read_all(client: &files::Client, node: gyre_interface::files::NodeId) -> Result<Vec<u8>, FileError> {
     let mut data = Vec::new();
     loop {
@@ -253,7 +255,7 @@ pub fn aligned_views(data: &[u8], random: &mut Random) -> Vec<Bytes> {
     views
 }
 
-/// As a program writes with O_DIRECT: past the cache where the file has blocks, the rest by it.
+/// Writes as a program with O_DIRECT does: past the cache if the file has blocks, the rest through it.
 pub async fn write_direct(client: &files::Client, node: NodeId, at: usize, data: &[u8], random: &mut Random) -> usize {
     let from = aligned_views(data, random);
     let looked =
@@ -272,7 +274,7 @@ pub async fn write_direct(client: &files::Client, node: NodeId, at: usize, data:
     straight
 }
 
-/// As a program reads with O_DIRECT.
+/// Reads as a program with O_DIRECT does.
 pub async fn read_direct(
     client: &files::Client,
     node: NodeId,

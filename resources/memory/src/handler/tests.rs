@@ -8,7 +8,7 @@ std::thread_local! {
     static FREE: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
-/// A keeper whose memory can all be given back, but for what is marked as held for good.
+/// A keeper whose memory can all be given back, except for the part marked as held for good.
 struct Keeper {
     activities: &'static Activities,
     kept: SpinLock<Vec<(ActivityId, u64)>>,
@@ -54,12 +54,12 @@ struct World {
 const KIB: u64 = 1 << 10;
 const LIMIT: u64 = 2048 * KIB;
 
-/// A machine of 3 MiB for tenants, each entitled to 1 MiB and limited to 2 MiB.
+/// Returns a machine of 3 MiB for tenants, each entitled to 1 MiB and limited to 2 MiB.
 fn world() -> World {
     world_with_group(u64::MAX)
 }
 
-/// The same where the first two are a group with a limit of its own.
+/// Makes the world of [`world`] with the first two as a group with a limit of its own.
 fn world_with_group(limit: u64) -> World {
     let activities: &'static Activities = Box::leak(Box::default());
     let params = |memory_bytes_max| ActivityParams { memory_bytes_max, ..ActivityParams::default() };
@@ -75,7 +75,7 @@ fn world_with_group(limit: u64) -> World {
         capacity_bytes: 3072 * KIB,
         low_bytes: 0,
         free_bytes: || FREE.get(),
-        payer: |activity| if activity.is_member() { ActivityId(activity.lead_index() as u32) } else { activity },
+        payer: &|activity| if activity.is_member() { ActivityId(activity.lead_index() as u32) } else { activity },
         providers: alloc::vec![client],
     };
     let budget = Budget { reservation_bytes: 0, limit_bytes: LIMIT, share: 1 };
@@ -149,7 +149,7 @@ fn a_limit_above_counts_for_those_below() {
     assert_eq!(memory.shortage(child, KIB), Some(Shortage::Group(a, KIB)));
 }
 
-/// Who is asked whenever others than those of a group are: holds 2 MiB, is entitled to 1 MiB.
+/// Makes `tenant` the one to be asked if others than those of a group are: it holds 2 MiB and is entitled to 1 MiB.
 fn keep_more_than_entitled(memory: &Memory, keeper: &Keeper, tenant: ActivityId) {
     memory.set_limit(tenant, 1024 * KIB);
     keeper.keep(tenant, 2048 * KIB);
@@ -166,7 +166,7 @@ fn a_full_group_takes_from_its_own_and_by_what_they_are_entitled_to() {
     keeper.keep(b, 768 * KIB);
     assert_eq!(block_on(memory.reserve(a, 128 * KIB)), Ok(()));
     assert!((512 * KIB..=640 * KIB).contains(&keeper.kept(b)), "{} KiB", keeper.kept(b) / KIB);
-    // Who streams takes its own, whatever the others leave it.
+    // A tenant that streams takes its own memory, however little the others leave it.
     for _ in 0..500 {
         assert_eq!(block_on(memory.reserve(b, 32 * KIB)), Ok(()));
         keeper.keep(b, 32 * KIB);

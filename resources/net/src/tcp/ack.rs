@@ -1,4 +1,15 @@
-//! What an acknowledgment does: window, progress, losses (RFC 9293 section 3.10.7.4 step 5, RFC 5681, RFC 6582, RFC 6675).
+//! Handling an acknowledgment: window, progress, losses (RFC 9293 section 3.10.7.4 step 5, RFC 5681, RFC 6582, RFC
+//! 6675).
+//!
+//! Order of [`Machine::on_ack`]: is it acceptable, window, selective acknowledgments, progress (queue, round trip,
+//! congestion), loss. It answers false if the segment must be dropped.
+//!
+//! * Two ways to a loss: three duplicates or SACK ([`Machine::lost_edge`]), and the timer, which is elsewhere.
+//! * Bytes on the way are counted by [`Machine::pipe`]: sent, not held by the peer, not lost, and repeated.
+//! * A round trip is measured on segments sent once; timestamps help during repetitions (Karn).
+//!
+//! Pure: no clock, no allocation beyond the queues, nothing is sent. The resource asks for the next segment
+//! afterwards.
 
 use super::machine::{AckDue, Cause, Recovery};
 use super::{Machine, Seq, State};
@@ -8,7 +19,7 @@ use crate::wire::tcp::{Flags, Header};
 const DUPLICATES: u32 = 3;
 
 impl Machine {
-    /// Takes the acknowledgment of an acceptable segment; false where the segment must be dropped.
+    /// Takes the acknowledgment of an acceptable segment; false if the segment must be dropped.
     pub(super) fn on_ack(&mut self, header: &Header, is_empty: bool, now_ns: u64) -> bool {
         let ack = header.acknowledgment;
         if ack.after(self.send.nxt) {
@@ -43,7 +54,7 @@ impl Machine {
         true
     }
 
-    /// Section 3.10.7.4: only a newer segment changes the window. Returns whether the window stayed as it was.
+    /// Takes the window of a newer segment only (section 3.10.7.4). Returns whether the window stayed as it was.
     fn update_window(&mut self, header: &Header) -> bool {
         let newer = self.send.wl1.before(header.sequence)
             || (self.send.wl1 == header.sequence && self.send.wl2.until(header.acknowledgment));
@@ -59,7 +70,7 @@ impl Machine {
         same
     }
 
-    /// Notes ranges that lie in what was sent; returns whether they say something new.
+    /// Notes ranges that lie in sent data; returns whether they say something new.
     fn take_sack(&mut self, header: &Header) -> bool {
         if !self.receive.sack {
             return false;
@@ -73,7 +84,7 @@ impl Machine {
         told_more
     }
 
-    /// New data is acknowledged.
+    /// Takes note that new data is acknowledged.
     fn advance(&mut self, header: &Header, now_ns: u64) {
         let ack = header.acknowledgment;
         let flight = self.flight();
@@ -97,7 +108,8 @@ impl Machine {
         self.on_fin_acknowledged(now_ns);
     }
 
-    /// Round trips come from segments sent once, timed by our clock; timestamps help while segments are repeated (Karn's rule).
+    /// Measures the round trip from segments sent once, timed by our clock; timestamps help while segments are
+    /// repeated (Karn's rule).
     fn measure(&mut self, header: &Header, now_ns: u64) {
         if let Some((end, sent_ns)) = self.send.timed {
             if end.until(header.acknowledgment) {
@@ -152,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// Enters fast recovery where a loss is certain enough.
+    /// Enters fast recovery if a loss is certain enough.
     fn detect_loss(&mut self) {
         if self.send.recovery.is_some() || self.flight() == 0 {
             return;
@@ -171,12 +183,12 @@ impl Machine {
 
     fn sack_lost_edge(&self) -> Seq {
         let by_count = self.scoreboard.lost_edge(self.send.una, self.payload_bytes_max());
-        // the repeated last segment has arrived: what was sent before it and is missing was sent two round trips ago
+        // the repeated last segment has arrived: data sent before it and still missing was sent two round trips ago
         let by_tail = self.send.tail_point.and_then(|point| self.scoreboard.start_of(point - 1));
         by_tail.map_or(by_count, |start| by_count.max(start))
     }
 
-    /// Everything below this and not held by the peer is lost.
+    /// Returns the number below which everything that the peer does not hold is lost.
     pub(super) fn lost_edge(&self) -> Seq {
         let by_timer = self.send.timeout_edge.max(self.send.una);
         let by_acknowledgments = match self.send.recovery {
@@ -187,7 +199,7 @@ impl Machine {
         by_timer.max(by_acknowledgments).min(self.send.nxt)
     }
 
-    /// Bytes on the way (RFC 6675 "pipe"): sent, not held by the peer, not lost, plus what was repeated.
+    /// Returns the bytes on the way (RFC 6675 "pipe"): sent, not held by the peer, not lost, plus what was repeated.
     pub(super) fn pipe(&self) -> u32 {
         let held = if self.receive.sack {
             self.scoreboard.bytes()
@@ -199,13 +211,13 @@ impl Machine {
         self.flight().saturating_sub(held).saturating_sub(missing)
     }
 
-    /// Payload of a full segment, bytes: what is left beside the options that every segment carries.
+    /// Returns the payload of a full segment, bytes: the rest beside the options that every segment carries.
     pub(super) fn payload_bytes_max(&self) -> u32 {
         let options = if self.receive.stamps.is_some() { 12 } else { 0 };
         self.send.segment_bytes_max.saturating_sub(options).max(1)
     }
 
-    /// The peer must hear from us now.
+    /// Demands that the peer gets an acknowledgment now.
     pub(super) fn acknowledge_now(&mut self) {
         self.receive.ack_due = AckDue::Now;
     }

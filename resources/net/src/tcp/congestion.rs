@@ -1,4 +1,12 @@
 //! Congestion control: NewReno (RFC 5681) and CUBIC (RFC 9438), in integers: bytes, milliseconds.
+//!
+//! Events: [`Congestion::acknowledged`], [`Congestion::lost`] (fast recovery begins), [`Congestion::timed_out`],
+//! [`Congestion::idled`]; [`Congestion::window`] answers the bytes that may be on the way. It sees neither segments
+//! nor clock: amounts and times are arguments.
+//!
+//! Phases: slow start below the threshold, avoidance above it. A loss halves (NewReno) or takes 0.7 of (CUBIC) the
+//! window; a timer leaves one segment. To add an algorithm: a variant of [`Algorithm`], its growth in
+//! [`Congestion::acknowledged`], its cut in [`Congestion::lost`].
 
 /// Which algorithm governs the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +24,7 @@ const INITIAL_SEGMENTS: u32 = 10;
 /// Longest time that the cubic function looks back, ms; keeps its products within 64 bits.
 const AGE_MS_MAX: u64 = 100_000;
 
-/// What CUBIC remembers of an epoch between two losses.
+/// CUBIC's state of an epoch between two losses.
 #[derive(Clone, Copy, Default, Debug)]
 struct Cubic {
     /// Window before the last reduction, bytes (W_max).
@@ -27,7 +35,7 @@ struct Cubic {
     rise_ms: u64,
     /// Window at the epoch's start, bytes.
     epoch_window: u32,
-    /// What NewReno would have by now, bytes (W_est), and a remainder of the division.
+    /// The window that NewReno would have by now, bytes (W_est), and a remainder of the division.
     friendly: u32,
 }
 
@@ -44,7 +52,7 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// The state of a new connection with segments of `segment` bytes.
+    /// Returns the state of a new connection with segments of `segment` bytes.
     pub fn new(algorithm: Algorithm, segment: u32) -> Congestion {
         let segment = segment.max(1);
         Congestion {
@@ -57,17 +65,17 @@ impl Congestion {
         }
     }
 
-    /// The window, bytes.
+    /// Returns the window, bytes.
     pub fn window(&self) -> u32 {
         self.window
     }
 
-    /// The slow start threshold, bytes.
+    /// Returns the slow start threshold, bytes.
     pub fn threshold(&self) -> u32 {
         self.threshold
     }
 
-    /// New data was acknowledged outside of fast recovery, while the window was what limited the sender.
+    /// Grows the window for data acknowledged outside of fast recovery, while the window was the sender's limit.
     pub fn acknowledged(&mut self, bytes: u32, round_trip_ns: u64, now_ns: u64) {
         if self.window < self.threshold {
             self.slow_start(bytes);
@@ -80,12 +88,12 @@ impl Congestion {
         self.window = self.window.min(WINDOW_BYTES_MAX);
     }
 
-    /// RFC 5681 equation 2, with the limit of RFC 3465 at two segments.
+    /// Grows in slow start: RFC 5681 equation 2, with the limit of RFC 3465 at two segments.
     fn slow_start(&mut self, bytes: u32) {
         self.window = self.window.saturating_add(bytes.min(self.segment.saturating_mul(2)));
     }
 
-    /// One segment per window acknowledged (RFC 5681 section 3.1).
+    /// Grows by one segment per window acknowledged (RFC 5681 section 3.1).
     fn avoid(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes);
         if self.credit >= self.window {
@@ -94,7 +102,7 @@ impl Congestion {
         }
     }
 
-    /// RFC 9438 sections 4.2 to 4.5.
+    /// Grows as CUBIC does (RFC 9438 sections 4.2 to 4.5).
     fn grow_cubic(&mut self, bytes: u32, round_trip_ns: u64, now_ns: u64) {
         let epoch_ns = *self.cubic.epoch_ns.get_or_insert(now_ns);
         if epoch_ns == now_ns {
@@ -125,7 +133,7 @@ impl Congestion {
         self.cubic.rise_ms = cube_root(cube);
     }
 
-    /// W_cubic(t) in bytes, t in ms since the epoch began.
+    /// Returns W_cubic(t) in bytes, t in ms since the epoch began.
     fn cubic_window(&self, age_ms: u64) -> u32 {
         let (age, rise) = (age_ms.min(AGE_MS_MAX), self.cubic.rise_ms.min(AGE_MS_MAX));
         let distance = age.abs_diff(rise);
@@ -147,13 +155,13 @@ impl Congestion {
         self.cubic.friendly = friendly.saturating_add(step as u32).min(WINDOW_BYTES_MAX);
     }
 
-    /// Fast recovery begins; the window falls to the new threshold.
+    /// Begins fast recovery: the window falls to the new threshold.
     pub fn lost(&mut self, flight: u32) {
         self.reduce(flight);
         self.window = self.threshold;
     }
 
-    /// The retransmission timer expired: the window falls to one segment (RFC 5681 section 3.1).
+    /// Takes note of an expired retransmission timer: the window falls to one segment (RFC 5681 section 3.1).
     pub fn timed_out(&mut self, flight: u32) {
         self.reduce(flight);
         self.window = self.segment;
@@ -178,7 +186,7 @@ impl Congestion {
         }
     }
 
-    /// Nothing was sent for longer than a timeout: start again from the initial window (RFC 5681 section 4.1).
+    /// Starts again from the initial window, after nothing was sent for longer than a timeout (RFC 5681 section 4.1).
     pub fn idled(&mut self) {
         self.threshold = self.threshold.max((self.window / 4).saturating_mul(3));
         self.window = self.window.min(self.segment.saturating_mul(INITIAL_SEGMENTS));
@@ -186,13 +194,13 @@ impl Congestion {
     }
 }
 
-/// Two numbers of 32 bits.
+/// Returns the product of two numbers of 32 bits.
 #[expect(clippy::arithmetic_side_effects, reason = "64 bits hold every product of two numbers of 32 bits")]
 fn product(a: u32, b: u32) -> u64 {
     u64::from(a) * u64::from(b)
 }
 
-/// The integer cube root.
+/// Returns the integer cube root.
 fn cube_root(value: u64) -> u64 {
     let mut root = 0u64;
     for shift in (0..22).rev() {

@@ -18,20 +18,20 @@ const STAMP_BITS: u32 = 0x1f;
 /// Ends of a connection as they enter the hash.
 pub type Ends = [u64; 2];
 
-/// The first number of our SYN for this peer.
+/// Returns the first number of our SYN for this peer.
 pub fn issue(key: &Key, ends: Ends, peer: &Peer, now_ns: u64) -> Seq {
     let size = SIZES.iter().rposition(|size| *size <= peer.segment_bytes_max).unwrap_or(0);
     Seq(mac(key, ends, peer.first, now_ns / EPOCH_NS) | size as u32)
 }
 
-/// Our timestamp in that SYN: the clock with the options in its low bits, never in the future.
+/// Returns our timestamp in that SYN: the clock with the options in its low bits, never in the future.
 pub fn stamp(clock: u32, peer: &Peer) -> u32 {
     let options = u32::from(peer.window_scale.unwrap_or(15)) | u32::from(peer.sack) << 4;
     let stamp = clock & !STAMP_BITS | options;
     if stamp > clock { stamp.wrapping_sub(STAMP_BITS + 1) } else { stamp }
 }
 
-/// Checks the acknowledgment of a cookie and returns what the peer had said in its SYN.
+/// Checks the acknowledgment of a cookie and returns the facts of the peer's SYN.
 pub fn check(key: &Key, ends: Ends, peer_first: Seq, cookie: Seq, options: &Options, now_ns: u64) -> Option<Peer> {
     let epoch = now_ns / EPOCH_NS;
     let genuine =

@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// When what is sent now, or asked for, is sent again.
+    /// Returns when data or a question sent now is sent again.
     pub(super) fn retransmit_at(&self, now_ns: u64) -> u64 {
         now_ns.saturating_add(self.round_trip.timeout_ns())
     }
@@ -76,7 +76,8 @@ impl Machine {
         self.expect_everything_lost();
     }
 
-    /// RFC 5681 section 3.1 and RFC 6675 section 5.1: one segment, then slow start through what the peer does not hold.
+    /// Takes all unacknowledged data for lost (RFC 5681 section 3.1 and RFC 6675 section 5.1): one segment, then slow
+    /// start through the data that the peer does not hold.
     fn expect_everything_lost(&mut self) {
         // a second timeout of the same data does not lower the threshold again
         if self.send.retries == 1 {
@@ -93,8 +94,8 @@ impl Machine {
         self.send.repeat_now = true;
     }
 
-    /// Loss of the last segments leaves nothing behind them that the peer could report; a repeated last segment makes it report
-    /// what is missing, well before the timeout (RFC 8985 section 7).
+    /// Repeats the last segment. Loss of the last segments leaves nothing behind them that the peer could report; a
+    /// repeated last segment makes it report the missing data, well before the timeout (RFC 8985 section 7).
     fn on_tail(&mut self, now_ns: u64) {
         if self.flight() == 0 || self.send.recovery.is_some() || self.send.tail_point.is_some() {
             return;
@@ -104,7 +105,7 @@ impl Machine {
         self.timers.retransmit = Some(self.retransmit_at(now_ns));
     }
 
-    /// Sets the time for it: two round trips, and what they vary by, after the last news.
+    /// Sets the time for it: two round trips and their variation after the last news.
     pub(super) fn arm_tail(&mut self, now_ns: u64) {
         let quiet_ns = self.round_trip.quiet_ns().max(TAIL_NS_MIN);
         let useful = self.receive.sack
@@ -152,7 +153,7 @@ impl Machine {
         self.timers.keep_alive = Some(now_ns.saturating_add(KEEP_ALIVE_STEP_NS));
     }
 
-    /// The peer was heard: keep-alive begins anew.
+    /// Starts keep-alive anew, since the peer was heard.
     pub(super) fn rearm_keep_alive(&mut self, now_ns: u64) {
         self.keep_alive_probes = 0;
         self.timers.keep_alive = self.keep_alive.then_some(now_ns.saturating_add(KEEP_ALIVE_IDLE_NS));

@@ -1,6 +1,13 @@
-//! A segment arrives (RFC 9293 section 3.10.7).
+//! Handling of an arrived segment (RFC 9293 section 3.10.7).
+//!
+//! Order of the checks, each in a function: (1) the number lies in the window; timestamps are not old; (2) reset; (3)
+//! SYN; (4) acknowledgment ([`super::ack`]); (5) data, which goes to the reader's queue or waits for missing data
+//! ([`super::reassembly`]); (6) FIN. A check that fails ends the handling; some answer with an acknowledgment.
+//! Nothing is sent here: the fields `reply` and `ack_due` say what [`Machine::next_segment`] must send.
+//!
+//! Pure: the time is an argument. Payload moves by reference.
 
-use super::machine::{AckDue, Stamps};
+use super::machine::{AckDue, Origin, Stamps};
 use super::{Machine, Peer, Seq, State, reset_for};
 use crate::wire::tcp::{Flags, Header};
 use gyre_interface::tcp::NetError;
@@ -28,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// Section 3.10.7.3.
+    /// Handles a segment in SYN-SENT (section 3.10.7.3).
     fn on_segment_syn_sent(&mut self, header: &Header, now_ns: u64) {
         let has_ack = header.flags.contains(Flags::ACK);
         let ack = header.acknowledgment;
@@ -80,7 +87,8 @@ impl Machine {
         }
     }
 
-    /// Section 3.10.7.4, in its order: number, reset, SYN, acknowledgment, data, FIN.
+    /// Handles a segment in a synchronised state, in the order of section 3.10.7.4: number, reset, SYN,
+    /// acknowledgment, data, FIN.
     fn on_segment_synchronised(&mut self, header: &Header, payload: &[Bytes], now_ns: u64) {
         let bytes: usize = payload.iter().map(Bytes::len).sum();
         if self.completes_simultaneous_open(header) {
@@ -130,7 +138,7 @@ impl Machine {
         self.on_data(header, payload, now_ns);
     }
 
-    /// RFC 9293 table 6, with SYN and FIN counted.
+    /// Returns whether a segment is acceptable: RFC 9293 table 6, with SYN and FIN counted.
     fn is_acceptable(&self, header: &Header, bytes: u32) -> bool {
         let (start, nxt) = (header.sequence, self.receive.nxt);
         let length = header.length(bytes);
@@ -139,14 +147,14 @@ impl Machine {
         if length == 0 {
             return start == nxt || inside(start);
         }
-        // with a closed window, the acknowledgment in a segment that begins where it should still counts
+        // with a closed window, the acknowledgment in a segment that begins at the right place still counts
         inside(start)
             || inside(start + length - 1)
             || (start.before(nxt) && (start + length).after(edge))
             || start == nxt
     }
 
-    /// RFC 7323 section 5.3, and the update of the timestamp to echo (section 4.3).
+    /// Checks the timestamp (RFC 7323 section 5.3), and updates the one to echo (section 4.3).
     fn passes_stamps(&mut self, header: &Header, now_ns: u64) -> bool {
         let Some(stamps) = self.receive.stamps else {
             return true;
@@ -191,20 +199,22 @@ impl Machine {
         }
     }
 
-    /// RFC 5961 section 3.2: only the exact number resets, others in the window are asked to prove it.
+    /// Handles a reset (RFC 5961 section 3.2): only the exact number resets, others in the window are asked to prove
+    /// it.
     fn on_reset(&mut self, header: &Header, now_ns: u64) {
         if header.sequence != self.receive.nxt {
             self.challenge(now_ns);
             return;
         }
         match self.state {
-            State::SynReceived => self.fail(NetError::Refused),
+            State::SynReceived if self.origin == Origin::Ours => self.fail(NetError::Refused),
             State::TimeWait | State::Closing | State::LastAck => self.enter_closed(),
             _ => self.fail(NetError::Reset),
         }
     }
 
-    /// Both have sent SYN; this is the peer's second one, which acknowledges ours (RFC 9293 figure 8).
+    /// Returns whether both have sent SYN and this is the peer's second one, which acknowledges ours (RFC 9293 figure
+    /// 8).
     fn completes_simultaneous_open(&self, header: &Header) -> bool {
         self.state == State::SynReceived
             && header.flags.contains(Flags::SYN | Flags::ACK)
@@ -225,7 +235,7 @@ impl Machine {
         if !payload.is_empty() {
             self.schedule_ack(now_ns);
             if self.orphaned && self.receive.nxt.after(self.receive.acked) && self.state != State::TimeWait {
-                // data for a user who has closed (RFC 9293 section 3.6.1, RFC 2525 section 2.17)
+                // data for a user that has closed (RFC 9293 section 3.6.1, RFC 2525 section 2.17)
                 self.abort(None);
                 return;
             }
@@ -233,7 +243,7 @@ impl Machine {
         self.take_fin(now_ns);
     }
 
-    /// Puts the part of a piece that lies in the window where it belongs.
+    /// Puts the part of a piece that lies in the window at its place.
     fn take_piece(&mut self, at: Seq, piece: &Bytes) {
         let receive = &mut self.receive;
         let limit = receive.fin_at.map_or(receive.edge, |fin| fin.min(receive.edge));
@@ -263,7 +273,7 @@ impl Machine {
         self.figures.copied_bytes = self.figures.copied_bytes.saturating_add(copied);
     }
 
-    /// Every second full segment is acknowledged at once, others after a while (RFC 5681 section 4.2).
+    /// Acknowledges every second full segment at once, others after a while (RFC 5681 section 4.2).
     fn schedule_ack(&mut self, now_ns: u64) {
         let pending = self.receive.nxt.since(self.receive.acked);
         if pending >= self.send.segment_bytes_max.saturating_sub(12).saturating_mul(2) {

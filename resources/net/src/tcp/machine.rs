@@ -1,4 +1,15 @@
 //! The state of one connection.
+//!
+//! [`Machine`] is split by its halves: `send` (numbers, queue, window, recovery), `receive` (numbers, queue, window,
+//! acknowledgment due) and the timers' deadlines. Its events are in files of their own: [`super::input`],
+//! [`super::ack`], [`super::expire`], [`super::output`], `user.rs`.
+//!
+//! States are those of RFC 9293 from SYN-SENT and SYN-RECEIVED on, except LISTEN, half-open connections and
+//! TIME-WAIT, which the resource keeps in a few words. `orphaned` says that the user has closed: then the machine
+//! only sends its rest.
+//!
+//! Called under its connection's lock. It has no clock: `now_ns` is an argument, and [`Machine::deadline_ns`] says
+//! when to call [`Machine::on_timer`].
 
 use super::congestion::{Algorithm, Congestion};
 use super::reassembly::Reassembly;
@@ -13,7 +24,7 @@ use gyre_interface::tcp::NetError;
 pub enum State {
     /// SYN sent.
     SynSent,
-    /// SYN sent and received (simultaneous open).
+    /// SYN received, ours sent (simultaneous open, or a peer on this machine).
     SynReceived,
     /// Open.
     Established,
@@ -33,16 +44,25 @@ pub enum State {
     Closed,
 }
 
-/// What a connection starts with.
+/// The side whose SYN began a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// Ours: its user waits until it is open.
+    Ours,
+    /// The peer's: a listener has it, and its user may write before it is open.
+    Theirs,
+}
+
+/// Numbers with which a connection starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// First sequence number of ours.
     pub first: Seq,
-    /// What is added to the clock in timestamps, so that they say nothing about others.
+    /// The offset added to the clock in timestamps, so that they tell nothing about other connections.
     pub stamp_offset: u32,
     /// Largest segment that our link takes without the headers of IP and TCP, bytes.
     pub segment_bytes_max: u16,
-    /// Largest segment handed down at once where the device cuts it; 0 where it does not.
+    /// Largest segment handed down at once, if the device cuts it; 0 if it does not.
     pub offload_bytes_max: usize,
     /// Bytes kept for the reader.
     pub receive_bytes_max: usize,
@@ -52,18 +72,18 @@ pub struct Settings {
     pub algorithm: Algorithm,
 }
 
-/// What the peer said in its SYN.
+/// The facts of the peer's SYN.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// Its first sequence number.
     pub first: Seq,
     /// Largest segment that it takes, bytes.
     pub segment_bytes_max: u16,
-    /// Its window's shift, where it offered one.
+    /// Its window's shift, if it offered one.
     pub window_scale: Option<u8>,
     /// It understands selective acknowledgments.
     pub sack: bool,
-    /// Its timestamp, where it sends them.
+    /// Its timestamp, if it sends them.
     pub stamp: Option<u32>,
 }
 
@@ -73,7 +93,7 @@ impl Peer {
     /// Smallest size believed: a tiny one would make us send a header per byte.
     pub const SEGMENT_BYTES_MIN: u16 = 88;
 
-    /// What a SYN says.
+    /// Reads the facts of a SYN.
     pub fn from_syn(first: Seq, options: &Options) -> Peer {
         Peer {
             first,
@@ -85,7 +105,7 @@ impl Peer {
     }
 }
 
-/// Why the sender repeats.
+/// The reason for which the sender repeats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     /// Duplicate or selective acknowledgments.
@@ -94,7 +114,7 @@ pub(super) enum Cause {
     Timeout,
 }
 
-/// Repeating what was lost, until everything sent before the loss was noticed is acknowledged.
+/// The repetition of lost data, until everything sent before the loss was noticed is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     pub point: Seq,
@@ -127,7 +147,7 @@ pub(super) struct Sender {
     pub repeated: Seq,
     /// Everything below and not held by the peer is lost, says the timer.
     pub timeout_edge: Seq,
-    /// Repeat one segment whatever the congestion window says.
+    /// True if one segment must be repeated, beyond the congestion window.
     pub repeat_now: bool,
     pub duplicates: u32,
     /// A number whose acknowledgment is timed, and when it was sent.
@@ -142,15 +162,15 @@ pub(super) struct Sender {
     pub cork: bool,
     /// Bytes to send before the cork or window rule applies again (their timers expired).
     pub push: bool,
-    /// Most bytes of the next segment, where it is cut below.
+    /// Most bytes of the next segment, if it is cut below.
     pub burst_bytes: u32,
-    /// Repeat the last segment, so that the peer says what is missing before it.
+    /// True if the last segment must be repeated, so that the peer reports missing data before it.
     pub tail_due: bool,
-    /// End of what was sent when the last segment was repeated; one such probe per round.
+    /// End of the sent data when the last segment was repeated; one such probe per round.
     pub tail_point: Option<Seq>,
 }
 
-/// How soon the peer must hear from us.
+/// The time within which the peer must hear from us.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum AckDue {
     No,
@@ -200,7 +220,7 @@ pub(super) struct Timers {
     pub end: Option<u64>,
 }
 
-/// What the connection has counted.
+/// The figures of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Figures {
     /// Segments repeated.
@@ -225,6 +245,7 @@ pub(super) struct Limiter {
 /// One connection.
 pub struct Machine {
     pub(super) state: State,
+    pub(super) origin: Origin,
     pub(super) settings: Settings,
     pub(super) error: Option<NetError>,
     pub(super) send: Sender,
@@ -246,14 +267,27 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A connection that we open: its first segment is the SYN.
+    /// Returns a connection that we open: its first segment is the SYN.
     pub fn connecting(settings: Settings) -> Machine {
         Machine::new(State::SynSent, settings, Seq(0))
+    }
+
+    /// A connection that a peer opens whose address is no forgery: its first segment answers the peer's SYN, whose window (as in the
+    /// header) is `window`.
+    pub fn answering(settings: Settings, peer: Peer, window: u16, now_ns: u64) -> Machine {
+        let mut machine = Machine::new(State::SynReceived, settings, peer.first);
+        machine.origin = Origin::Theirs;
+        machine.learn(&peer, now_ns);
+        machine.send.window = u32::from(window);
+        machine.send.window_max = machine.send.window;
+        machine.send.wl1 = peer.first;
+        machine
     }
 
     /// A connection whose handshake a listener has completed: the peer has acknowledged our SYN (`settings.first`) and says that its window is `window` (as in the header).
     pub fn accepted(settings: Settings, peer: Peer, window: u16, now_ns: u64) -> Machine {
         let mut machine = Machine::new(State::Established, settings, peer.first);
+        machine.origin = Origin::Theirs;
         machine.syn_sent = true;
         machine.send.una = settings.first + 1;
         machine.send.nxt = machine.send.una;
@@ -263,7 +297,7 @@ impl Machine {
         machine.send.window_max = machine.send.window;
         machine.send.wl1 = peer.first + 1;
         machine.send.wl2 = machine.send.una;
-        // what the listener's SYN offered, unscaled
+        // the window that the listener's SYN offered, unscaled
         machine.receive.edge = machine.receive.nxt + machine.syn_window();
         machine.receive.acked = machine.receive.nxt;
         machine
@@ -274,6 +308,7 @@ impl Machine {
         let segment = u32::from(settings.segment_bytes_max);
         Machine {
             state,
+            origin: Origin::Ours,
             settings,
             error: None,
             send: Sender {
@@ -296,7 +331,7 @@ impl Machine {
         }
     }
 
-    /// Takes over what the peer's SYN says; what it did not offer is not used.
+    /// Takes over the facts of the peer's SYN; options that it did not offer are not used.
     pub(super) fn learn(&mut self, peer: &Peer, now_ns: u64) {
         let theirs = peer.segment_bytes_max.max(Peer::SEGMENT_BYTES_MIN);
         let segment = u32::from(theirs.min(self.settings.segment_bytes_max));
@@ -315,37 +350,37 @@ impl Machine {
         self.congestion = Congestion::new(self.settings.algorithm, payload);
     }
 
-    /// The window of our SYN, which is never scaled, bytes.
+    /// Returns the window of our SYN, which is never scaled, bytes.
     pub(super) fn syn_window(&self) -> u32 {
         u32::try_from(self.receive.bytes_max).unwrap_or(u32::MAX).min(0xffff)
     }
 
-    /// The window's shift that goes with a receive buffer, for whoever answers a SYN.
+    /// Returns the window's shift that goes with a receive buffer, for the answer to a SYN.
     pub fn window_scale(receive_bytes: usize) -> u8 {
         scale_for(receive_bytes)
     }
 
-    /// The handshake's second half took this long, ns: the first measurement of the path.
+    /// Takes the time of the handshake's second half, ns, as the first measurement of the path.
     pub fn handshake_took(&mut self, ns: u64) {
         self.round_trip.measured(ns.max(1));
     }
 
-    /// What the way down has room for now, bytes: no segment that is cut below is longer.
+    /// Sets the room on the way down, bytes: no segment that is cut below is longer.
     pub fn limit_burst(&mut self, bytes: usize) {
         self.send.burst_bytes = bytes.min(self.settings.offload_bytes_max) as u32;
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What was counted.
+    /// Returns the figures.
     pub fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// When [`Machine::on_timer`] wants to be called, ns; `None` where nothing is due.
+    /// Returns when to call [`Machine::on_timer`], ns; `None` if nothing is due.
     pub fn deadline_ns(&self) -> Option<u64> {
         let timers = &self.timers;
         [timers.retransmit, timers.persist, timers.delayed_ack, timers.keep_alive, timers.cork, timers.tail, timers.end]
@@ -354,22 +389,22 @@ impl Machine {
             .min()
     }
 
-    /// Number of the first byte behind the data queued: the number of our FIN.
+    /// Returns the number of the first byte behind the queued data: the number of our FIN.
     pub(super) fn data_end(&self) -> Seq {
         self.send.start + self.send.queue.len() as u32
     }
 
-    /// Bytes sent and not acknowledged.
+    /// Returns the bytes sent and not acknowledged.
     pub(super) fn flight(&self) -> u32 {
         self.send.nxt.since(self.send.una)
     }
 
-    /// Our timestamp now.
+    /// Returns our timestamp now.
     pub(super) fn stamp(&self, now_ns: u64) -> u32 {
         self.settings.stamp_offset.wrapping_add((now_ns / 1_000_000) as u32)
     }
 
-    /// Ends the connection with an error for the user; queues are dropped, what was received can still be read.
+    /// Ends the connection with an error for the user; queues are dropped, received data can still be read.
     pub(super) fn fail(&mut self, error: NetError) {
         self.error.get_or_insert(error);
         self.enter_closed();
@@ -442,7 +477,7 @@ impl Receiver {
     }
 }
 
-/// The shift with which a buffer of `bytes` can be announced; at least 7, so that a buffer may grow later.
+/// Returns the shift with which a buffer of `bytes` can be announced; at least 7, so that a buffer may grow later.
 pub(super) fn scale_for(bytes: usize) -> u8 {
     (7..14).find(|shift| bytes >> shift <= 0xffff).unwrap_or(14)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Machine`] is one connection behind the handshake's first half. Events go in by [`Machine::on_segment`], [`Machine::on_timer`]
 //! and the user's calls (`user.rs`); what is to be sent comes out of [`Machine::next_segment`] as long as that answers `Some`, so
-//! that whoever holds the machine decides when it may send (back-pressure); [`Machine::deadline_ns`] says when to call again.
+//! that the holder of the machine decides when it may send (back-pressure); [`Machine::deadline_ns`] says when to call again.
 //!
 //! Half-open connections of a listener are not machines: see `cookie.rs` and the listener of the resource. A connection in
 //! TIME-WAIT is only a few words: `time_wait.rs`.
@@ -34,3 +34,4 @@ pub use output::Outgoing;
 pub use reset::reset_for;
 pub use seq::Seq;
 pub use store::{COPY_BYTES_MAX, Store};
+pub use user::Close;

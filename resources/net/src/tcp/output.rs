@@ -1,4 +1,12 @@
-//! What to send next (RFC 9293 sections 3.7 to 3.10).
+//! The next segment to send (RFC 9293 sections 3.7 to 3.10).
+//!
+//! [`Machine::next_segment`] answers, in this order: (1) a reply to a bad segment; (2) SYN or its acknowledgment; (3)
+//! repetition of lost data, the oldest first; (4) new data and FIN, as far as windows and the rules against small
+//! segments allow; (5) a probe of a silent peer; (6) a bare acknowledgment. The caller asks until it answers `None`,
+//! and only while there is room on the way to the device.
+//!
+//! Each answer counts as sent: numbers, timers and windows move on. Left out: headers below TCP's, which the resource
+//! adds.
 
 use super::machine::AckDue;
 use super::{Machine, Seq, State};
@@ -30,12 +38,12 @@ pub struct Outgoing {
     pub payload: Vec<Bytes>,
     /// Bytes of payload.
     pub payload_bytes: usize,
-    /// Where the device must cut it: bytes of payload per segment. 0 otherwise.
+    /// Payload bytes per segment, if the device must cut it; 0 otherwise.
     pub cut_bytes: usize,
 }
 
 impl Outgoing {
-    /// A segment without payload.
+    /// Returns a segment without payload.
     pub fn empty(options: Options) -> Outgoing {
         Outgoing {
             sequence: Seq(0),
@@ -51,7 +59,7 @@ impl Outgoing {
 }
 
 impl Machine {
-    /// The next segment to send now, if there is one. Call until it answers `None`, or until the way down is full.
+    /// Returns the next segment to send now, if there is one. Call until it answers `None`, or until the way down is full.
     pub fn next_segment(&mut self, now_ns: u64) -> Option<Outgoing> {
         if let Some(reply) = self.reply.take() {
             return Some(reply);
@@ -97,7 +105,7 @@ impl Machine {
         Some(segment)
     }
 
-    /// Timestamps: offered in our SYN, used where the peer offered them too.
+    /// Returns the timestamp option: offered in our SYN, used if the peer offered it too.
     fn stamp_option(&self, now_ns: u64) -> Option<(u32, u32)> {
         match (self.receive.stamps, self.state) {
             (Some(stamps), _) => Some((self.stamp(now_ns), stamps.recent)),
@@ -110,7 +118,7 @@ impl Machine {
         Options { timestamps: self.stamp_option(now_ns), ..Options::default() }
     }
 
-    /// Repeats what is lost, the oldest first, as far as the congestion window allows.
+    /// Repeats lost data, the oldest first, as far as the congestion window allows.
     fn next_repetition(&mut self, now_ns: u64) -> Option<Outgoing> {
         if self.send.una == self.send.nxt {
             self.send.repeat_now = false;
@@ -145,7 +153,7 @@ impl Machine {
         Some(segment)
     }
 
-    /// New data or FIN.
+    /// Sends new data or FIN.
     fn next_data(&mut self, now_ns: u64) -> Option<Outgoing> {
         if self.send.fin_sent {
             return None;
@@ -180,12 +188,13 @@ impl Machine {
         Some(segment)
     }
 
-    /// Bytes that may be sent now of `unsent`; zero where windows or the rules against small segments say wait.
+    /// Returns the bytes of `unsent` that may be sent now; zero if windows or the rules against small segments say
+    /// wait.
     fn sendable(&mut self, unsent: u32, now_ns: u64) -> u32 {
         let segment = self.payload_bytes_max();
         let window = (self.send.una + self.send.window).since(self.send.nxt);
         let congestion = self.congestion.window().saturating_sub(self.pipe());
-        // rounded up, so that a turn is not a large segment and a frame
+        // rounded up, so that the room of a turn does not leave a large segment and a small frame
         let whole = full_segments(self.send.burst_bytes.saturating_add(segment).saturating_sub(1), segment);
         let burst = whole.min(full_segments(self.settings.offload_bytes_max as u32, segment)).max(segment);
         let wanted = unsent.min(burst);
@@ -194,7 +203,8 @@ impl Machine {
             if congestion < window {
                 return 0;
             }
-            // silly window (RFC 9293 section 3.8.6.2.1): a partial segment only where it is half of what the peer ever offered
+            // silly window (RFC 9293 section 3.8.6.2.1): a partial segment only if it is half of the peer's largest
+            // offer
             let enough = length > 0 && (self.send.push || length >= self.send.window_max.div_ceil(2));
             if !enough {
                 self.arm_persist(now_ns);
@@ -233,7 +243,8 @@ impl Machine {
         }
     }
 
-    /// A number that the peer has seen makes it answer (window probe, keep-alive).
+    /// Returns a segment with a number that the peer has seen, which it answers (window probe, keep-alive), if one is
+    /// due.
     fn next_probe(&mut self, now_ns: u64) -> Option<Outgoing> {
         if !core::mem::take(&mut self.send.probe_due) {
             return None;
@@ -247,7 +258,7 @@ impl Machine {
         (self.receive.ack_due == AckDue::Now).then(|| self.bare(now_ns))
     }
 
-    /// An acknowledgment, with what was received out of order.
+    /// Returns an acknowledgment, with the ranges received out of order.
     fn bare(&mut self, now_ns: u64) -> Outgoing {
         let mut options = self.options(now_ns);
         if self.receive.sack && !self.receive.reassembly.is_empty() {
@@ -260,7 +271,7 @@ impl Machine {
         segment
     }
 
-    /// A segment of `length` numbers from `start`, the FIN included where it lies there.
+    /// Returns a segment of `length` numbers from `start`, the FIN included if it lies there.
     fn segment(&mut self, start: Seq, length: u32, now_ns: u64) -> Outgoing {
         let data = (start + length).min(self.data_end()).since(start);
         let payload = self.send.queue.view(start.since(self.send.start) as usize, data as usize);
@@ -268,7 +279,7 @@ impl Machine {
         segment.sequence = start;
         segment.flags = Flags::ACK;
         segment.payload_bytes = payload.iter().map(Bytes::len).sum();
-        // what is cut below may have any number of pieces
+        // a segment that is cut below may have any number of pieces
         segment.payload = if data > self.payload_bytes_max() { payload } else { gathered(payload) };
         if self.send.fin_sent && length > data {
             segment.flags |= Flags::FIN;
@@ -286,7 +297,8 @@ impl Machine {
         let receive = &mut self.receive;
         segment.acknowledgment = receive.nxt;
         let shown = receive.window_to_show();
-        // rounded down: rounding up at each acknowledgment would promise more than there is; what was promised before is still taken
+        // rounded down: rounding up at each acknowledgment would promise more than there is; an earlier promise is
+        // still kept
         let field = (shown >> receive.scale).min(0xffff);
         segment.window = field as u16;
         receive.edge = receive.edge.max(receive.nxt + (field << receive.scale));
@@ -310,7 +322,7 @@ impl Machine {
 }
 
 impl super::machine::Receiver {
-    /// Bytes from the next number to the right edge that we want to announce. The edge never moves back, and forward only by
+    /// Returns the bytes from the next number to the right edge that we want to announce. The edge never moves back, and forward only by
     /// a segment's worth or half of the buffer (RFC 9293 section 3.8.6.2.2).
     pub(super) fn window_to_show(&self) -> u32 {
         let announced = self.edge.since(self.nxt);
@@ -322,12 +334,12 @@ impl super::machine::Receiver {
     }
 }
 
-/// Bytes of the full segments in so many bytes.
+/// Returns the bytes of the full segments in so many bytes.
 fn full_segments(bytes: u32, segment: u32) -> u32 {
     bytes.saturating_sub(bytes.checked_rem(segment).unwrap_or(bytes))
 }
 
-/// Joins pieces where there are more than a device likes; copies only then.
+/// Joins pieces if there are more than a device likes; copies only then.
 fn gathered(payload: Vec<Bytes>) -> Vec<Bytes> {
     if payload.len() <= PIECES_MAX {
         return payload;

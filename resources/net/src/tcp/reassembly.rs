@@ -1,4 +1,4 @@
-//! Data that arrived before its turn (RFC 9293 section 3.4; bounded, see adversaries 13).
+//! Data that arrived before the data in front of it (RFC 9293 section 3.4; bounded, see adversaries 13).
 
 use super::Seq;
 use crate::wire::tcp::SACK_BLOCKS_MAX;
@@ -12,23 +12,23 @@ pub const PIECES_MAX: usize = 256;
 #[derive(Default)]
 pub struct Reassembly {
     pieces: Vec<(Seq, Bytes)>,
-    /// Where the last piece went: its block is reported first (RFC 2018 section 4).
+    /// The place of the last piece: its block is reported first (RFC 2018 section 4).
     latest: Option<Seq>,
 }
 
 impl Reassembly {
-    /// True where nothing is held.
+    /// Returns whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.1.len()).sum()
     }
 
-    /// Keeps a piece; the parts that are already there are cut off it. Returns false where it was dropped because too much is held.
+    /// Keeps a piece; the parts that are already there are cut off it. Returns false if it was dropped because too much is held.
     pub fn insert(&mut self, start: Seq, data: Bytes) -> bool {
         self.latest = Some(start);
         let mut from = start;
@@ -60,7 +60,7 @@ impl Reassembly {
         Some(data.slice(next.since(start) as usize, data.len()))
     }
 
-    /// The ranges held, the most recent first; returns how many were written.
+    /// Writes the ranges held, the most recent first; returns how many.
     pub fn blocks(&self, into: &mut [(Seq, Seq); SACK_BLOCKS_MAX]) -> usize {
         let mut count = 0;
         let mut add = |block: (Seq, Seq)| {
@@ -77,7 +77,7 @@ impl Reassembly {
         count
     }
 
-    /// The ranges held, neighbours joined.
+    /// Returns the ranges held, neighbours joined.
     fn ranges(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
         let mut pieces = self.pieces.iter().peekable();
         core::iter::from_fn(move || {

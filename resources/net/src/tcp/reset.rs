@@ -3,7 +3,7 @@
 use super::{Outgoing, Seq};
 use crate::wire::tcp::{Flags, Header, Options};
 
-/// The reset that answers `header` with `bytes` of payload; none for a reset.
+/// Returns the reset that answers `header` with `bytes` of payload; none for a reset.
 pub fn reset_for(header: &Header, bytes: usize) -> Option<Outgoing> {
     if header.flags.contains(Flags::RST) {
         return None;

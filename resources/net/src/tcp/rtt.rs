@@ -2,14 +2,15 @@
 
 /// Timeout before the first measurement, ns (RFC 6298 rule 2.1).
 pub const TIMEOUT_INITIAL_NS: u64 = 1_000_000_000;
-/// Shortest timeout, ns. RFC 6298 rule 2.4 says a second; 200 ms is what current systems use, delayed acknowledgments stay below it.
+/// Shortest timeout, ns. RFC 6298 rule 2.4 says a second; current systems use 200 ms, and delayed acknowledgments
+/// stay below it.
 pub const TIMEOUT_MIN_NS: u64 = 200_000_000;
 /// Longest timeout, ns (RFC 6298 rule 2.5).
 pub const TIMEOUT_MAX_NS: u64 = 60_000_000_000;
 /// Granularity of our clock in the formula, ns.
 const GRANULARITY_NS: u64 = 1_000_000;
 
-/// What is known about the path's delay.
+/// The measured delay of the path.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     smoothed_ns: Option<u64>,
@@ -44,7 +45,7 @@ impl RoundTrip {
         self.backoff = 0;
     }
 
-    /// The timeout now, with back-off, ns.
+    /// Returns the timeout now, with back-off, ns.
     pub fn timeout_ns(&self) -> u64 {
         (self.timeout_ns << self.backoff.min(16)).min(TIMEOUT_MAX_NS)
     }
@@ -54,23 +55,23 @@ impl RoundTrip {
         self.backoff = self.backoff.saturating_add(1).min(16);
     }
 
-    /// New data was acknowledged: the next timeout is not doubled any more.
+    /// Takes note that new data was acknowledged: the next timeout is not doubled any more.
     pub fn progressed(&mut self) {
         self.backoff = 0;
     }
 
-    /// How long silence after the last segment is normal, ns: two round trips and what they vary by.
+    /// Returns how long a silence after the last segment is normal, ns: two round trips and their variation.
     pub fn quiet_ns(&self) -> u64 {
         self.smoothed_ns().saturating_mul(2).saturating_add(self.variation_ns.saturating_mul(4))
     }
 
-    /// Smoothed round trip, ns; zero before the first measurement.
+    /// Returns the smoothed round trip, ns; zero before the first measurement.
     pub fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns.unwrap_or(0)
     }
 }
 
-/// What was known, `parts` times, and a new sample once.
+/// Returns the mean of the former value, `parts` times, and a new sample once.
 fn weighted(parts: u64, before_ns: u64, sample_ns: u64) -> u64 {
     before_ns.saturating_mul(parts).saturating_add(sample_ns).checked_div(parts.saturating_add(1)).unwrap_or(before_ns)
 }

@@ -1,4 +1,5 @@
-//! What the peer holds beyond the cumulative acknowledgment (RFC 2018), and what follows about losses (RFC 6675).
+//! The ranges that the peer holds beyond the cumulative acknowledgment (RFC 2018), and the losses that follow from
+//! them (RFC 6675).
 
 use super::Seq;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Bytes acknowledged selectively.
+    /// Returns the bytes acknowledged selectively.
     pub fn bytes(&self) -> u32 {
         self.bytes
     }
@@ -40,7 +41,7 @@ impl Scoreboard {
         after > before
     }
 
-    /// Forgets what lies before the cumulative acknowledgment.
+    /// Forgets the ranges before the cumulative acknowledgment.
     pub fn advance(&mut self, una: Seq) {
         let gone = self.ranges.partition_point(|range| range.1.until(una));
         self.ranges.drain(..gone);
@@ -50,24 +51,24 @@ impl Scoreboard {
         self.recount();
     }
 
-    /// Forgets everything: the peer has dropped what it had acknowledged (RFC 2018 section 8).
+    /// Forgets everything, after the peer has dropped data that it had acknowledged (RFC 2018 section 8).
     pub fn clear(&mut self) {
         self.ranges.clear();
         self.bytes = 0;
     }
 
-    /// True where the peer claims to hold the very byte that it does not acknowledge.
+    /// Returns whether the peer claims to hold the very byte that it does not acknowledge.
     pub fn covers(&self, at: Seq) -> bool {
         self.ranges.iter().any(|range| range.0.until(at) && at.before(range.1))
     }
 
-    /// Where the range that holds a byte begins.
+    /// Returns the beginning of the range that holds a byte.
     pub fn start_of(&self, at: Seq) -> Option<Seq> {
         let holds = |range: &&(Seq, Seq)| range.0.until(at) && at.before(range.1);
         self.ranges.iter().rev().find(holds).map(|range| range.0)
     }
 
-    /// The first hole at or behind `from` that ends before `end`, as (start, end). What lies beyond the last range is a hole up to `end`.
+    /// Returns the first hole at or behind `from` that ends before `end`, as (start, end). What lies beyond the last range is a hole up to `end`.
     pub fn hole(&self, from: Seq, end: Seq) -> Option<(Seq, Seq)> {
         let mut start = from;
         for range in &self.ranges {
@@ -81,7 +82,8 @@ impl Scoreboard {
         start.before(stop).then_some((start, stop))
     }
 
-    /// Up to where holes count as lost: three segments or three ranges lie above (RFC 6675 IsLost). `una` where nothing is lost.
+    /// Returns the number below which holes count as lost: three segments or three ranges lie above (RFC 6675
+    /// IsLost). `una` if nothing is lost.
     pub fn lost_edge(&self, una: Seq, segment_bytes: u32) -> Seq {
         let mut above_bytes = 0_u32;
         for (count, range) in self.ranges.iter().rev().enumerate() {
@@ -94,7 +96,7 @@ impl Scoreboard {
         una
     }
 
-    /// Bytes not acknowledged between two numbers.
+    /// Returns the bytes not acknowledged between two numbers.
     pub fn missing_between(&self, start: Seq, end: Seq) -> u32 {
         let held: u32 = self.ranges.iter().map(|range| range.1.min(end).since(range.0.max(start))).sum();
         end.since(start).saturating_sub(held)

@@ -21,7 +21,7 @@ impl Sub<u32> for Seq {
 }
 
 impl Seq {
-    /// Bytes from `earlier` to here; zero where `earlier` is later.
+    /// Returns the bytes from `earlier` to here; zero if `earlier` is later.
     pub fn since(self, earlier: Seq) -> u32 {
         if self.before(earlier) {
             return 0;
@@ -29,27 +29,27 @@ impl Seq {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// True where this lies before `other`.
+    /// Returns whether this lies before `other`.
     pub fn before(self, other: Seq) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// True where this lies behind `other`.
+    /// Returns whether this lies behind `other`.
     pub fn after(self, other: Seq) -> bool {
         other.before(self)
     }
 
-    /// True where this is not behind `other`.
+    /// Returns whether this is not behind `other`.
     pub fn until(self, other: Seq) -> bool {
         !self.after(other)
     }
 
-    /// The later one.
+    /// Returns the later one.
     pub fn max(self, other: Seq) -> Seq {
         if self.before(other) { other } else { self }
     }
 
-    /// The earlier one.
+    /// Returns the earlier one.
     pub fn min(self, other: Seq) -> Seq {
         if self.before(other) { self } else { other }
     }

@@ -1,7 +1,7 @@
-//! Bytes of a stream held by reference, in order: what waits to be sent or read.
+//! Bytes of a stream held by reference, in order: data that waits to be sent or read.
 //!
-//! Small pieces would pin a page each, so they are copied behind one another into a page of the queue's own; larger ones
-//! are kept as they are. Views already given away are never written again: only bytes behind them are.
+//! Small pieces would pin a page each, so they are copied behind one another into a page of the queue's own; larger
+//! ones stay as they are. Bytes of views that were given away are never written again, only bytes behind them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,22 +23,23 @@ pub struct Store {
     bytes: usize,
     tail: Option<Tail>,
     copied_bytes: u64,
-    /// Where the last look ended: index of a piece and offset of its first byte in the store. Sending moves forward, so it starts there.
+    /// The end of the last look: index of a piece and offset of its first byte in the store. Sending moves forward,
+    /// so it starts there.
     cursor: (usize, usize),
 }
 
 impl Store {
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// True where nothing is held.
+    /// Returns whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Bytes copied since the last call, for the record.
+    /// Returns the bytes copied since the last call, for the record.
     pub fn take_copied_bytes(&mut self) -> u64 {
         core::mem::take(&mut self.copied_bytes)
     }
@@ -54,11 +55,11 @@ impl Store {
         }
     }
 
-    /// Copies a small piece behind the last one; false where there is no memory (then the reference is kept).
+    /// Copies a small piece behind the last one; false if there is no memory (then the reference is kept).
     fn copy_in(&mut self, piece: &Bytes) -> bool {
         let room = self.tail.as_ref().is_some_and(|tail| piece.len() <= tail.page.len().saturating_sub(tail.used));
         if !room {
-            let Ok(page) = Page::zeroed() else {
+            let Ok(page) = Page::fixed() else {
                 return false;
             };
             self.tail = Some(Tail { page, used: 0 });

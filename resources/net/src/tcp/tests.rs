@@ -23,7 +23,7 @@ fn settings(first: u32) -> Settings {
     }
 }
 
-/// A stream whose bytes can be checked anywhere.
+/// Returns a stream whose bytes can be checked anywhere.
 fn pattern(at: usize) -> u8 {
     (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]
 }
@@ -45,7 +45,7 @@ fn header_of(out: &Outgoing) -> Header {
     }
 }
 
-/// The packets of a segment: each part of a large one is lost and repeated by itself.
+/// Returns the packets of a segment: each part of a large one is lost and repeated by itself.
 fn parts_of(out: &Outgoing) -> Vec<(Header, Vec<Bytes>)> {
     if out.cut_bytes == 0 {
         return vec![(header_of(out), out.payload.clone())];
@@ -64,7 +64,7 @@ fn parts_of(out: &Outgoing) -> Vec<(Header, Vec<Bytes>)> {
     flat.chunks(out.cut_bytes).enumerate().map(part).collect()
 }
 
-/// What the link does to segments, from one seed.
+/// The link's treatment of segments, from one seed.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     seed: u64,
@@ -102,7 +102,7 @@ impl Pair {
         (0..10).try_fold(weather, |weather, _| Pair::try_open(weather, first)).unwrap_err()
     }
 
-    /// One attempt: the connection, or the weather after it, where an end has lost all its tries.
+    /// One attempt: the connection, or the weather after it, if an end has lost all its tries.
     fn try_open(weather: Weather, first: [Settings; 2]) -> Result<Weather, Pair> {
         let mut pair = Pair {
             ends: first.map(Machine::connecting),
@@ -150,7 +150,7 @@ impl Pair {
         }
     }
 
-    /// Lets everything happen up to the next event; false where nothing is due any more.
+    /// Lets everything happen up to the next event; false if nothing is due any more.
     fn step(&mut self) -> bool {
         (0..2).for_each(|end| self.transmit(end));
         let arrival = self.way.keys().next().map(|key| key.0);
@@ -303,7 +303,7 @@ fn the_stream_ends_after_both_fins_and_time_wait() {
     pair.until(|pair| pair.ends[1].state() == State::CloseWait);
     assert!(pair.ends[1].receive(10).unwrap().is_empty(), "end of the stream");
     pair.exchange([1000, 5000]); // the other direction stays open
-    pair.ends[1].close(false, pair.now);
+    pair.ends[1].close(Close::InOrder, pair.now);
     pair.until(|pair| pair.ends[0].state() == State::TimeWait && pair.ends[1].state() == State::Closed);
     let before = pair.now;
     pair.until(|pair| pair.ends[0].state() == State::Closed);
@@ -314,7 +314,7 @@ fn the_stream_ends_after_both_fins_and_time_wait() {
 fn both_ends_may_close_at_once() {
     let mut pair = Pair::open(FINE, [settings(100), settings(200)]);
     let now = pair.now;
-    pair.ends.iter_mut().for_each(|end| end.close(false, now));
+    pair.ends.iter_mut().for_each(|end| end.close(Close::InOrder, now));
     pair.until(|pair| pair.ends.iter().all(|end| end.state() == State::TimeWait));
 }
 
@@ -426,7 +426,7 @@ fn closing_with_unread_data_resets_the_peer() {
     let mut pair = Pair::open(FINE, [settings(100), settings(200)]);
     pair.write(0, 100);
     pair.until(|pair| !pair.ends[1].receive.queue.is_empty());
-    pair.ends[1].close(false, pair.now);
+    pair.ends[1].close(Close::InOrder, pair.now);
     pair.until(|pair| pair.ends[0].state() == State::Closed);
     assert_eq!(pair.ends[0].send(stream(0, 1)).err(), Some(NetError::Reset));
 }
@@ -545,7 +545,7 @@ proptest! {
         let mut pair = Pair::open(weather, first.map(settings));
         pair.exchange([60_000, 30_000]);
         let now = pair.now;
-        pair.ends.iter_mut().for_each(|end| end.close(false, now));
+        pair.ends.iter_mut().for_each(|end| end.close(Close::InOrder, now));
         pair.until(|pair| pair.ends.iter().all(|end| matches!(end.state(), State::TimeWait | State::Closed)));
     }
 

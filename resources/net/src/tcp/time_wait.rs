@@ -3,7 +3,7 @@
 use super::{Machine, Outgoing, Seq, reset_for};
 use crate::wire::tcp::{Flags, Header, Options};
 
-/// What must be remembered of a connection that has ended.
+/// The facts to remember of a connection that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeWait {
     sent: Seq,
@@ -12,7 +12,7 @@ pub struct TimeWait {
     stamp_offset: u32,
 }
 
-/// What to do with a segment of an ended connection.
+/// The treatment of a segment of an ended connection.
 pub enum Verdict {
     /// Nothing.
     Ignore,
@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 impl TimeWait {
-    /// What to remember of `machine`.
+    /// Returns the facts to remember of `machine`.
     pub fn of(machine: &Machine) -> TimeWait {
         TimeWait {
             sent: machine.send.nxt,
@@ -55,7 +55,8 @@ impl TimeWait {
         self.acknowledgment(now_ns)
     }
 
-    /// RFC 6191: a later timestamp, or else a later number, cannot be an old duplicate.
+    /// Returns whether it is newer: by RFC 6191 a later timestamp, or else a later number, cannot be an old
+    /// duplicate.
     fn is_newer(&self, header: &Header) -> bool {
         match (self.stamp_recent, header.options.timestamps) {
             (Some(recent), Some((value, _))) if value != recent => (value.wrapping_sub(recent) as i32) > 0,
@@ -63,7 +64,7 @@ impl TimeWait {
         }
     }
 
-    /// The number that a new connection may begin with, above everything that the old one has sent.
+    /// Returns the number that a new connection may begin with, above everything that the old one has sent.
     pub fn first_of_next(&self) -> Seq {
         self.sent + 65_536
     }

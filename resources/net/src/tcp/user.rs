@@ -1,6 +1,14 @@
-//! What the user of a connection does (RFC 9293 sections 3.10.2 to 3.10.6).
+//! The calls of a connection's user (RFC 9293 sections 3.10.2 to 3.10.6): send, receive, shut down, close, abort,
+//! options, status.
+//!
+//! None waits: a call without data or room answers `WouldBlock`, and [`Machine::ready`] says what the user may try.
+//! Each call may leave something to send; the resource asks [`Machine::next_segment`] afterwards. After
+//! [`Machine::close`] only the queue and the FIN are still sent.
+//!
+//! States matter here as follows: before the handshake data is queued; after a FIN of the peer reads reach the end;
+//! after a reset each call answers the error, once. Called under the connection's lock.
 
-use super::machine::AckDue;
+use super::machine::{AckDue, Origin};
 use super::{Machine, Outgoing, State};
 use crate::wire::tcp::{Flags, Options};
 use alloc::vec::Vec;
@@ -11,11 +19,20 @@ use gyre_object::Bytes;
 /// Smallest and largest buffer that a user may set, bytes.
 const BUFFER_BYTES: (usize, usize) = (4096, 4 << 20);
 
+/// How a user closes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Close {
+    /// Queued data is still sent, then the FIN.
+    InOrder,
+    /// The peer gets a reset.
+    Reset,
+}
+
 impl Machine {
     /// Queues data by reference and returns how many bytes were taken.
     ///
     /// # Errors
-    /// `WouldBlock` where there is no room; `Closed` behind the end; the connection's error.
+    /// `WouldBlock` if there is no room; `Closed` behind the end; the connection's error.
     pub fn send(&mut self, data: Vec<Bytes>) -> Result<usize, NetError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -40,7 +57,7 @@ impl Machine {
     /// Takes up to `bytes_max` received bytes; nothing at the end of the stream.
     ///
     /// # Errors
-    /// `WouldBlock` where nothing is there yet; the connection's error once the queue is empty.
+    /// `WouldBlock` if nothing is there yet; the connection's error once the queue is empty.
     pub fn receive(&mut self, bytes_max: usize) -> Result<Vec<Bytes>, NetError> {
         self.check_readable()?;
         let data = self.receive.queue.take(bytes_max);
@@ -68,7 +85,7 @@ impl Machine {
         if ended { Ok(()) } else { Err(NetError::WouldBlock) }
     }
 
-    /// Tells the peer of new room where that is worth a segment.
+    /// Tells the peer of new room if that is worth a segment.
     fn offer_window(&mut self) {
         let open = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
         let shown = self.receive.edge.since(self.receive.nxt);
@@ -106,13 +123,14 @@ impl Machine {
         };
     }
 
-    /// The user is gone: what is queued is still sent; unread data or `reset` ends the connection at once (RFC 2525 section 2.17).
-    pub fn close(&mut self, reset: bool, now_ns: u64) {
+    /// Closes for the user: queued data is still sent; unread data or [`Close::Reset`] ends the connection at once (RFC 2525
+    /// section 2.17).
+    pub fn close(&mut self, how: Close, now_ns: u64) {
         self.orphaned = true;
         match self.state {
             State::SynSent => self.enter_closed(),
             State::Closed => {}
-            _ if reset || !self.receive.queue.is_empty() => self.abort(None),
+            _ if how == Close::Reset || !self.receive.queue.is_empty() => self.abort(None),
             state => {
                 self.receive.closed = true;
                 self.end_sending();
@@ -140,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// Something below says that the peer cannot be reached. Fatal while connecting, else only a hint (RFC 5461, RFC 5927).
+    /// Takes a report that the peer cannot be reached. Fatal while connecting, else only a hint (RFC 5461, RFC 5927).
     pub fn on_unreachable(&mut self, error: NetError) {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             self.fail(error);
@@ -173,10 +191,11 @@ impl Machine {
         Ok(())
     }
 
-    /// What the connection is ready for.
+    /// Returns the events that the connection is ready for.
     pub fn ready(&self) -> Ready {
         let mut ready = Ready::empty();
-        let open = !matches!(self.state, State::SynSent | State::SynReceived);
+        let opening = matches!(self.state, State::SynSent | State::SynReceived);
+        let open = !opening || self.origin == Origin::Theirs;
         let ended = self.receive.fin_taken || self.receive.closed || self.state == State::Closed;
         ready.set(Ready::READ, ended || !self.receive.queue.is_empty());
         ready.set(Ready::READ_HANG_UP, ended);
@@ -189,7 +208,7 @@ impl Machine {
         ready
     }
 
-    /// State and figures; takes the pending error.
+    /// Returns state and figures; takes the pending error.
     pub fn status(&mut self) -> TcpStatus {
         TcpStatus {
             state: self.state.number(),
@@ -204,26 +223,26 @@ impl Machine {
         }
     }
 
-    /// True where nothing need be sent or waited for any more.
+    /// Returns whether nothing need be sent or waited for any more.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed && self.reply.is_none()
     }
 
-    /// True where what was just taken must be answered or dealt with before the next segment: it ended the connection, made no sense, or
-    /// lies behind something missing (each such segment is told, RFC 5681 section 4.2).
+    /// Returns whether the segment just taken must be answered or dealt with before the next one: it ended the
+    /// connection, made no sense, or lies behind missing data (each such segment is told, RFC 5681 section 4.2).
     pub fn must_answer(&self) -> bool {
         let is_over = matches!(self.state, State::Closed | State::TimeWait);
         is_over || self.reply.is_some() || self.receive.ack_due == AckDue::Now && !self.receive.reassembly.is_empty()
     }
 
-    /// True while an acknowledgment or data could be due: for tests and invariants.
+    /// Returns whether an acknowledgment or data could be due: for tests and invariants.
     pub fn is_quiet(&self) -> bool {
         self.receive.ack_due == AckDue::No && self.send.una == self.send.nxt
     }
 }
 
 impl State {
-    /// Its number in Linux's enumeration, which TCP_INFO shows.
+    /// Returns its number in Linux's enumeration, which TCP_INFO shows.
     pub fn number(self) -> u8 {
         match self {
             State::Established => 1,

@@ -1,47 +1,71 @@
-//! The passive half of the handshake: bounded half-open connections, cookies under a flood.
+//! The passive half of the handshake: bounded half-open connections, cookies under a flood. A peer on this machine cannot forge its
+//! address, so its connection stands in line from its SYN on.
+//!
+//! Path of a connection: SYN, half-open (an entry of the listener, or a cookie alone if there are too many), third
+//! segment, connection in line, accepted.
+//!
+//! * A half-open connection is bounded per listener and has no queue or buffer. Its answer is repeated by the
+//!   listener's alarm.
+//! * A cookie holds all that is needed in the first number (RFC 4987); it is only believed while cookies are about.
+//! * [`Completion::Strange`] is answered with a reset, [`Completion::Unsure`] dropped, since a reset could end a good
+//!   handshake.
+//! * First numbers follow RFC 6528, offsets of timestamps are keyed by the ends.
 
+use super::connection::Measures;
 use super::input::Segment;
 use super::listener::{COOKIE_NS, HalfOpen, ListenerState, RETRY_NS};
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Listener, Tcp};
 use crate::alarm::NEVER;
-use crate::flow::Flow;
+use crate::connection_key::ConnectionKey;
 use crate::shared::now_ns;
 use crate::statistics::{DropReason, add};
 use crate::tcp::{Machine, Peer, Seq, cookie};
 use crate::wire::tcp::{Flags, Header};
 use alloc::sync::Arc;
 use gyre_interface::Ready;
+use gyre_object::LockGuard;
 
-/// What an acknowledgment for a listener is.
+/// The outcome of an acknowledgment for a listener.
 enum Completion {
     /// The third segment of this handshake.
     Of(HalfOpen),
-    /// Of nothing: it is answered with a reset.
+    /// It belongs to no handshake: it is answered with a reset.
     Strange,
     /// Perhaps of something: it is dropped.
     Unsure,
 }
 
 impl Tcp {
-    /// A segment for a port, not for a connection. `first` is given where numbers must lie above those of an earlier connection.
-    pub(super) fn on_listener_segment(&'static self, flow: &Flow, segment: Segment, first: Option<Seq>, now: u64) {
+    /// Handles a segment for a port, not for a connection. `first` is given if numbers must lie above those of an
+    /// earlier connection.
+    pub(super) fn on_listener_segment(
+        &'static self,
+        key: &ConnectionKey,
+        segment: Segment,
+        first: Option<Seq>,
+        now: u64,
+    ) {
         let Some(listener) = self.listener_for(&segment.ends) else {
             return self.refuse(&segment, now);
         };
         let flags = segment.header.flags;
         if flags.contains(Flags::RST) {
-            return forget_half_open(&listener, flow, &segment.header);
+            return forget_half_open(&listener, key, &segment.header);
         }
         match (flags.contains(Flags::SYN), flags.contains(Flags::ACK)) {
-            (true, false) => self.on_syn(&listener, flow, &segment, first, now),
-            (false, true) => self.on_completion(&listener, flow, segment, now),
+            (true, false) if self.turns_away(&listener, key, &segment, now) => {}
+            (true, false) if self.shared.is_local(segment.ends.remote.address) => {
+                self.on_local_syn(&listener, key, &segment, first, now);
+            }
+            (true, false) => self.on_syn(&listener, key, &segment, first, now),
+            (false, true) => self.on_completion(&listener, key, segment, now),
             _ => self.refuse(&segment, now),
         }
     }
 
-    /// Who listens at an end; several that share a port divide its connections.
+    /// Returns the listener at an end; several that share a port divide its connections.
     fn listener_for(&self, ends: &Ends) -> Option<Arc<Listener>> {
         let ports = ends.tenant.ports.lock();
         let listeners = ports.listeners.get(&ends.local.port)?;
@@ -51,30 +75,37 @@ impl Tcp {
         listeners.iter().filter(fits).nth(chosen).cloned()
     }
 
-    fn on_syn(&'static self, listener: &Arc<Listener>, flow: &Flow, segment: &Segment, first: Option<Seq>, now: u64) {
+    fn on_syn(
+        &'static self,
+        listener: &Arc<Listener>,
+        key: &ConnectionKey,
+        segment: &Segment,
+        first: Option<Seq>,
+        now: u64,
+    ) {
         let peer = Peer::from_syn(segment.header.sequence, &segment.header.options);
         let mut state = listener.state.lock();
         if state.is_closed || state.ready.len() >= listener.backlog {
             drop(state);
-            // the peer asks again; by then somebody may have accepted
+            // the peer asks again; by then there may be room
             return segment.ends.tenant.counters.drop(DropReason::SocketFull);
         }
-        let half = match state.half_open.get(flow).filter(|half| half.peer.first == peer.first) {
+        let half = match state.half_open.get(key).filter(|half| half.peer.first == peer.first) {
             Some(half) => *half,
             None if state.half_open.len() < listener.tenant.limits.half_open_max => {
-                let first = first.unwrap_or_else(|| self.first_number(flow, now));
+                let first = first.unwrap_or_else(|| self.first_number(key, now));
                 let half =
-                    HalfOpen::new(first, peer, self.stamp_offset(flow), segment.ends.local, segment.ends.remote, now);
-                state.half_open.insert(*flow, half);
+                    HalfOpen::new(first, peer, self.stamp_offset(key), segment.ends.local, segment.ends.remote, now);
+                state.half_open.insert(*key, half);
                 half
             }
             None => {
                 state.overflowed_ns = Some(now);
-                self.cookie(flow, peer, &segment.ends, now)
+                self.cookie(key, peer, &segment.ends, now)
             }
         };
         // else the old connection's end would answer the rest of the handshake, with a reset
-        self.table.forget(flow);
+        self.table.forget(key);
         let is_early = listener.alarm.set_earlier(now.saturating_add(RETRY_NS));
         drop(state);
         if is_early {
@@ -83,11 +114,64 @@ impl Tcp {
         self.answer(&segment.ends, &half, now);
     }
 
+    /// Opens a connection within this machine. Its place in line is that of its SYN, so two connections that were made one after the other are
+    /// accepted in that order, as on Linux. Two cores take the last segments of the two handshakes, in any order.
+    fn on_local_syn(
+        &'static self,
+        listener: &Arc<Listener>,
+        key: &ConnectionKey,
+        segment: &Segment,
+        first: Option<Seq>,
+        now: u64,
+    ) {
+        let open = || {
+            let (header, ends) = (&segment.header, &segment.ends);
+            let first = first.unwrap_or_else(|| self.first_number(key, now));
+            let settings = self.settings(ends.tenant, ends.remote.address, first, self.stamp_offset(key));
+            let peer = Peer::from_syn(header.sequence, &header.options);
+            let machine = Machine::answering(settings, peer, header.window, now);
+            let measures = Measures::of(ends.tenant, ends.remote.address, now);
+            Connection::new(self.table.new_id(), *key, ends.tenant, ends.local, ends.remote, machine, measures)
+        };
+        let state = listener.state.lock();
+        if let Some(connection) = self.stand_in_line(listener, state, open) {
+            self.count_in(&connection, now);
+            self.after(&connection, Ready::empty());
+            listener.readiness.set(Ready::READ);
+        }
+    }
+
+    /// Opens a connection and puts it at the end of a listener's line and into the tables; `None` if there is no room, which is counted,
+    /// or if its ends are in use.
+    fn stand_in_line(
+        &self,
+        listener: &Listener,
+        mut state: LockGuard<'_, ListenerState>,
+        open: impl FnOnce() -> Arc<Connection>,
+    ) -> Option<Arc<Connection>> {
+        if state.is_closed || state.ready.len() >= listener.backlog || listener.tenant.take_socket().is_err() {
+            drop(state);
+            // the peer asks again; by then there may be room
+            listener.tenant.counters.drop(DropReason::SocketFull);
+            return None;
+        }
+        let connection = open();
+        if !self.table.insert(&connection) {
+            drop(state);
+            listener.tenant.give_socket();
+            return None;
+        }
+        self.table.insert_handle(connection.id, Handle::Connection(connection.clone()));
+        state.half_open.remove(&connection.key);
+        state.ready.push_back(connection.clone());
+        Some(connection)
+    }
+
     /// A half-open connection that is forgotten at once: the acknowledgment brings everything back.
-    fn cookie(&self, flow: &Flow, peer: Peer, ends: &Ends, now: u64) -> HalfOpen {
+    fn cookie(&self, key: &ConnectionKey, peer: Peer, ends: &Ends, now: u64) -> HalfOpen {
         add(&ends.tenant.counters.cookies, 1);
-        let first = cookie::issue(&self.shared.key, flow.words, &peer, now);
-        let clock = self.stamp_offset(flow).wrapping_add((now / 1_000_000) as u32);
+        let first = cookie::issue(&self.shared.key, key.words, &peer, now);
+        let clock = self.stamp_offset(key).wrapping_add((now / 1_000_000) as u32);
         let offset = cookie::stamp(clock, &peer).wrapping_sub((now / 1_000_000) as u32);
         HalfOpen::new(first, peer, offset, ends.local, ends.remote, now)
     }
@@ -100,15 +184,15 @@ impl Tcp {
         self.send_bare(ends, half.answer(segment_bytes_max, window, scale, now));
     }
 
-    /// The third segment of the handshake, with or without data.
-    fn on_completion(&'static self, listener: &Arc<Listener>, flow: &Flow, segment: Segment, now: u64) {
-        let mut state = listener.state.lock();
+    /// Handles the third segment of the handshake, with or without data.
+    fn on_completion(&'static self, listener: &Arc<Listener>, key: &ConnectionKey, segment: Segment, now: u64) {
+        let state = listener.state.lock();
         // the segment before this one may have completed it on another core since the look-up
-        if let Found::Connection(connection) = self.table.find(flow, now) {
+        if let Found::Connection(connection) = self.table.find(key, now) {
             drop(state);
             return self.on_connection_segment(&connection, &segment, now);
         }
-        let half = match self.completed(&state, flow, &segment, now) {
+        let half = match self.completed(&state, key, &segment, now) {
             Completion::Of(half) => half,
             Completion::Strange => {
                 drop(state);
@@ -116,27 +200,24 @@ impl Tcp {
             }
             Completion::Unsure => return,
         };
-        if state.is_closed || state.ready.len() >= listener.backlog || listener.tenant.take_socket().is_err() {
+        if !listener.admits(segment.ends.remote.address) {
             drop(state);
-            return segment.ends.tenant.counters.drop(DropReason::SocketFull);
+            // those before it have taken the room since its SYN
+            self.turns_away(listener, key, &segment, now);
+            return;
         }
-        let connection = self.open_accepted(flow, &half, &segment, now);
-        if !self.table.insert(&connection) {
-            drop(state);
-            return listener.tenant.give_socket();
+        let open = || self.open_accepted(key, &half, &segment, now);
+        if let Some(connection) = self.stand_in_line(listener, state, open) {
+            self.count_in(&connection, now);
+            self.on_connection_segment(&connection, &segment, now);
+            listener.readiness.set(Ready::READ);
         }
-        self.table.insert_handle(connection.id, Handle::Connection(connection.clone()));
-        state.half_open.remove(flow);
-        state.ready.push_back(connection.clone());
-        drop(state);
-        self.on_connection_segment(&connection, &segment, now);
-        listener.readiness.set(Ready::READ);
     }
 
-    /// The half-open connection that a segment completes, from memory or from its cookie.
-    fn completed(&self, state: &ListenerState, flow: &Flow, segment: &Segment, now: u64) -> Completion {
+    /// Returns the half-open connection that a segment completes, from memory or from its cookie.
+    fn completed(&self, state: &ListenerState, key: &ConnectionKey, segment: &Segment, now: u64) -> Completion {
         let header = &segment.header;
-        if let Some(half) = state.half_open.get(flow) {
+        if let Some(half) = state.half_open.get(key) {
             if header.acknowledgment != half.first + 1 {
                 return Completion::Strange;
             }
@@ -150,22 +231,24 @@ impl Tcp {
         }
         let first = header.acknowledgment - 1;
         // the third segment may be behind this one: no reset while cookies are about
-        cookie::check(&self.shared.key, flow.words, header.sequence - 1, first, &header.options, now).map_or(
+        cookie::check(&self.shared.key, key.words, header.sequence - 1, first, &header.options, now).map_or(
             Completion::Unsure,
             |peer| {
-                let offset = self.stamp_offset(flow);
+                let offset = self.stamp_offset(key);
                 Completion::Of(HalfOpen::new(first, peer, offset, segment.ends.local, segment.ends.remote, now))
             },
         )
     }
 
-    fn open_accepted(&self, flow: &Flow, half: &HalfOpen, segment: &Segment, now: u64) -> Arc<Connection> {
+    fn open_accepted(&self, key: &ConnectionKey, half: &HalfOpen, segment: &Segment, now: u64) -> Arc<Connection> {
         let settings = self.settings(segment.ends.tenant, half.remote.address, half.first, half.stamp_offset);
         let mut machine = Machine::accepted(settings, half.peer, segment.header.window, now);
         if let Some(ns) = half.round_trip_ns(now) {
             machine.handshake_took(ns);
         }
-        Connection::new(self.table.new_id(), *flow, segment.ends.tenant, half.local, half.remote, machine)
+        let tenant = segment.ends.tenant;
+        let measures = Measures::of(tenant, half.remote.address, now);
+        Connection::new(self.table.new_id(), *key, tenant, half.local, half.remote, machine, measures)
     }
 
     /// Repeats answers that were not acknowledged.
@@ -176,8 +259,8 @@ impl Tcp {
             let due = state.due(now);
             (due, listener.alarm.set(state.deadline_ns().unwrap_or(NEVER)))
         };
-        for (flow, half) in due {
-            let ends = Ends { tenant: listener.tenant, local: half.local, remote: half.remote, label: flow.label };
+        for (key, half) in due {
+            let ends = Ends { tenant: listener.tenant, local: half.local, remote: half.remote, label: key.label };
             self.answer(&ends, &half, now);
         }
         if is_early {
@@ -185,23 +268,23 @@ impl Tcp {
         }
     }
 
-    /// RFC 6528: a clock of 4 us plus a keyed hash of the ends.
-    pub(super) fn first_number(&self, flow: &Flow, now: u64) -> Seq {
-        let hash = self.shared.key.hash(&[flow.words[0], flow.words[1], 1]);
+    /// Returns the first number of a connection (RFC 6528): a clock of 4 us plus a keyed hash of the ends.
+    pub(super) fn first_number(&self, key: &ConnectionKey, now: u64) -> Seq {
+        let hash = self.shared.key.hash(&[key.words[0], key.words[1], 1]);
         Seq((hash as u32).wrapping_add((now / 4000) as u32))
     }
 
-    /// What is added to our clock in the timestamps of a connection.
-    pub(super) fn stamp_offset(&self, flow: &Flow) -> u32 {
-        self.shared.key.hash(&[flow.words[0], flow.words[1], 2]) as u32
+    /// Returns the offset that is added to our clock in the timestamps of a connection.
+    pub(super) fn stamp_offset(&self, key: &ConnectionKey) -> u32 {
+        self.shared.key.hash(&[key.words[0], key.words[1], 2]) as u32
     }
 }
 
-/// A reset with the right number ends a half-open connection.
-fn forget_half_open(listener: &Listener, flow: &Flow, header: &Header) {
+/// Forgets a half-open connection if a reset has the right number.
+fn forget_half_open(listener: &Listener, key: &ConnectionKey, header: &Header) {
     let mut state = listener.state.lock();
-    let exact = state.half_open.get(flow).is_some_and(|half| header.sequence == half.peer.first + 1);
+    let exact = state.half_open.get(key).is_some_and(|half| header.sequence == half.peer.first + 1);
     if exact {
-        state.half_open.remove(flow);
+        state.half_open.remove(key);
     }
 }

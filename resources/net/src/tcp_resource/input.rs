@@ -1,10 +1,17 @@
 //! Segments, deadlines and news from below.
+//!
+//! * Segments that arrived together and belong to one connection are dealt with once: [`Tcp::after`] follows the last.
+//! * A segment for nobody is answered with a reset, at a limited rate.
+//! * Data tells the overload controller and the measure of answers that a question came, with the time when the card's reader saw it.
+//! * A deadline is the machine's timer; news from below are errors that routers send.
+//!
+//! No lock is held while a message is sent.
 
-use super::connection::Turn;
+use super::connection::SendRoom;
 use super::output::Ends;
 use super::table::{Found, Handle};
 use super::{Connection, Tcp};
-use crate::flow::Flow;
+use crate::connection_key::ConnectionKey;
 use crate::packet::Packet;
 use crate::protocols::tcp_input;
 use crate::shared::now_ns;
@@ -18,7 +25,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
-use gyre_interface::tcp::{Endpoint, NetError, SocketId};
+use gyre_interface::tcp::{NetError, SocketAddress, SocketId};
 use gyre_object::Bytes;
 
 /// A segment taken apart.
@@ -27,16 +34,29 @@ pub(super) struct Segment {
     pub header: Header,
     pub payload: Vec<Bytes>,
     pub bytes: usize,
+    /// When it came from a device, ns; 0 of one that came another way.
+    pub came_ns: u64,
 }
 
 impl Segment {
-    fn flow(&self) -> Flow {
+    fn connection_key(&self) -> ConnectionKey {
         let (local, remote) = (self.ends.local, self.ends.remote);
-        let words = crate::flow::words(self.ends.tenant, local.address, local.port, remote.address, remote.port);
-        Flow { words, label: self.ends.label }
+        let words =
+            crate::connection_key::words(self.ends.tenant, local.address, local.port, remote.address, remote.port);
+        ConnectionKey { words, label: self.ends.label }
     }
 
-    /// What is news to a reader although it was told before.
+    /// Tells the overload controller and the measure of answers of a question, if there are some.
+    fn ask(&self, connection: &Connection, now: u64) {
+        if let (Some(visit), 1..) = (&connection.visit, self.bytes) {
+            visit.on_question(now);
+        }
+        if let (Some(question), 1..) = (&connection.question, self.bytes) {
+            question.on_segment(if self.came_ns == 0 { now } else { self.came_ns });
+        }
+    }
+
+    /// Returns the bits that are news to a reader although they were set before.
     fn news(&self) -> Ready {
         let is_news = self.bytes > 0 || self.header.flags.contains(Flags::FIN);
         if is_news { Ready::READ } else { Ready::empty() }
@@ -66,29 +86,29 @@ impl tcp_input::Server for Tcp {
                 self.after(&connection, Ready::empty());
             }
             Some(Handle::Listener(listener)) => self.repeat_answers(&listener),
-            None => {}
+            None => self.look_at_load(socket),
         }
         Ok(())
     }
 
-    async fn resume(&'static self, turn: Turn) -> Result<(), NetError> {
-        let Some(connection) = turn.begin() else {
+    async fn resume(&'static self, room: SendRoom) -> Result<(), NetError> {
+        let Some(connection) = room.begin() else {
             return Ok(());
         };
         if !connection.is_over.load(Ordering::Acquire) {
             self.after(&connection, Ready::empty());
         }
         // room that it had no use for is the next one's: no frame need follow that would give any back
-        connection.end_turn();
+        connection.end_send_room();
         connection.tenant.on_room(self.shared);
         Ok(())
     }
 
     async fn unreachable(&'static self, quoted: Quoted, error: NetError) -> Result<(), NetError> {
         let tenant = self.shared.current_tenant()?;
-        let local = Endpoint { address: quoted.source, port: quoted.ports.0 };
-        let remote = Endpoint { address: quoted.destination, port: quoted.ports.1 };
-        if let Found::Connection(connection) = self.table.find(&self.flow(tenant, local, remote), now_ns()) {
+        let local = SocketAddress { address: quoted.source, port: quoted.ports.0 };
+        let remote = SocketAddress { address: quoted.destination, port: quoted.ports.1 };
+        if let Found::Connection(connection) = self.table.find(&self.connection_key(tenant, local, remote), now_ns()) {
             connection.machine.lock().on_unreachable(error);
             self.after(&connection, Ready::empty());
         }
@@ -98,25 +118,26 @@ impl tcp_input::Server for Tcp {
 
 impl Tcp {
     fn on_segment(&'static self, segment: Segment, found: &mut Option<(Arc<Connection>, Ready)>, now: u64) {
-        let flow = segment.flow();
-        if let Some((connection, news)) = found.take_if(|(connection, _)| connection.flow != flow) {
+        let key = segment.connection_key();
+        if let Some((connection, news)) = found.take_if(|(connection, _)| connection.key != key) {
             self.after(&connection, news);
         }
         if found.is_none() {
-            match self.table.find(&flow, now) {
+            match self.table.find(&key, now) {
                 Found::Connection(connection) => *found = Some((connection, Ready::empty())),
                 Found::TimeWait(end) => match end.on_segment(&segment.header, segment.bytes, now) {
                     Verdict::Ignore => {}
                     Verdict::Answer(answer) => self.send_bare(&segment.ends, answer),
                     Verdict::Reopen => {
-                        return self.on_listener_segment(&flow, segment, Some(end.first_of_next()), now);
+                        return self.on_listener_segment(&key, segment, Some(end.first_of_next()), now);
                     }
                 },
-                Found::Nothing => return self.on_listener_segment(&flow, segment, None, now),
+                Found::Nothing => return self.on_listener_segment(&key, segment, None, now),
             }
         }
         let Some((connection, news)) = found else { return };
         *news |= segment.news();
+        segment.ask(connection, now);
         let must_answer = {
             let mut machine = connection.machine.lock();
             machine.on_segment(&segment.header, &segment.payload, now);
@@ -128,6 +149,7 @@ impl Tcp {
     }
 
     pub(super) fn on_connection_segment(&'static self, connection: &Arc<Connection>, segment: &Segment, now: u64) {
+        segment.ask(connection, now);
         connection.machine.lock().on_segment(&segment.header, &segment.payload, now);
         self.after(connection, segment.news());
     }
@@ -135,6 +157,11 @@ impl Tcp {
     /// Answers a segment that belongs to nothing, at a limited rate.
     pub(super) fn refuse(&'static self, segment: &Segment, now: u64) {
         segment.ends.tenant.counters.drop(DropReason::NoSocket);
+        self.reset(segment, now);
+    }
+
+    /// Answers with a reset, at a limited rate.
+    pub(super) fn reset(&'static self, segment: &Segment, now: u64) {
         if let Some(reset) = reset_for(&segment.header, segment.bytes)
             && segment.ends.tenant.may_complain(now)
         {
@@ -150,10 +177,10 @@ fn is_intact(packet: &Packet) -> bool {
     sum.is_intact()
 }
 
-/// A packet taken apart; `None` where it is damaged or makes no sense, which is counted.
+/// Returns a packet taken apart; `None` if it is damaged or makes no sense, which is counted.
 fn checked(packet: Packet) -> Option<Segment> {
     let counters = &packet.tenant.counters;
-    if !packet.is_local && !is_intact(&packet) {
+    if !packet.origin.is_unsummed() && !is_intact(&packet) {
         counters.drop(DropReason::Checksum);
         return None;
     }
@@ -164,7 +191,7 @@ fn checked(packet: Packet) -> Option<Segment> {
     segment
 }
 
-/// Header and payload of a packet. Its place among the waiting ones is given back here.
+/// Returns header and payload of a packet. Its place among the waiting ones is given back here.
 fn take_apart(packet: Packet) -> Option<Segment> {
     let (header, header_bytes) = Header::read(packet.body.as_slice())?;
     let first = packet.body.slice(header_bytes, packet.body.len());
@@ -176,9 +203,9 @@ fn take_apart(packet: Packet) -> Option<Segment> {
     let bytes = payload.iter().map(Bytes::len).sum();
     let ends = Ends {
         tenant: packet.tenant,
-        local: Endpoint { address: packet.header.destination, port: header.destination_port },
-        remote: Endpoint { address: packet.header.source, port: header.source_port },
+        local: SocketAddress { address: packet.header.destination, port: header.destination_port },
+        remote: SocketAddress { address: packet.header.source, port: header.source_port },
         label: packet.label,
     };
-    Some(Segment { ends, header, payload, bytes })
+    Some(Segment { ends, header, payload, bytes, came_ns: packet.came_ns })
 }

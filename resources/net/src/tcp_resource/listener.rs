@@ -2,7 +2,8 @@
 
 use super::Connection;
 use crate::alarm::Alarm;
-use crate::flow::{Flow, Hashed};
+use crate::connection_key::{ConnectionKey, Hashed};
+use crate::guard::Guard;
 use crate::tcp::{Outgoing, Peer, Seq};
 use crate::tenant::Tenant;
 use crate::wire::Ip;
@@ -10,7 +11,7 @@ use crate::wire::tcp::{Flags, Options};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use gyre_interface::Readiness;
-use gyre_interface::tcp::{Endpoint, Socket, SocketId};
+use gyre_interface::tcp::{Socket, SocketAddress, SocketId};
 use gyre_object::SpinLock;
 use hashbrown::HashMap;
 
@@ -27,8 +28,8 @@ pub(crate) struct HalfOpen {
     pub first: Seq,
     pub peer: Peer,
     pub stamp_offset: u32,
-    pub remote: Endpoint,
-    pub local: Endpoint,
+    pub remote: SocketAddress,
+    pub local: SocketAddress,
     answered_ns: u64,
     retry_ns: u64,
     retries: u32,
@@ -39,8 +40,8 @@ impl HalfOpen {
         first: Seq,
         peer: Peer,
         stamp_offset: u32,
-        local: Endpoint,
-        remote: Endpoint,
+        local: SocketAddress,
+        remote: SocketAddress,
         now_ns: u64,
     ) -> HalfOpen {
         HalfOpen {
@@ -55,13 +56,13 @@ impl HalfOpen {
         }
     }
 
-    /// How long the answer took to be acknowledged, where it was sent once and remembered (Karn's rule), ns.
+    /// Returns how long the answer took to be acknowledged, if it was sent once and remembered (Karn's rule), ns.
     pub(crate) fn round_trip_ns(&self, now_ns: u64) -> Option<u64> {
         let ns = now_ns.saturating_sub(self.answered_ns);
         (self.retries == 0 && ns > 0).then_some(ns)
     }
 
-    /// The answer to the SYN.
+    /// Returns the answer to the SYN.
     pub(crate) fn answer(&self, segment_bytes_max: u16, window: u16, scale: u8, now_ns: u64) -> Outgoing {
         let stamp = self.stamp_offset.wrapping_add((now_ns / 1_000_000) as u32);
         let options = Options {
@@ -81,10 +82,10 @@ impl HalfOpen {
     }
 }
 
-/// What changes.
+/// The changing part.
 #[derive(Default)]
 pub(crate) struct ListenerState {
-    pub half_open: HashMap<Flow, HalfOpen, Hashed>,
+    pub half_open: HashMap<ConnectionKey, HalfOpen, Hashed>,
     pub ready: VecDeque<Arc<Connection>>,
     /// When a SYN last found no place.
     pub overflowed_ns: Option<u64>,
@@ -92,24 +93,24 @@ pub(crate) struct ListenerState {
 }
 
 impl ListenerState {
-    /// Half-open connections whose answer must be repeated now; those repeated often enough are forgotten.
-    pub(crate) fn due(&mut self, now_ns: u64) -> alloc::vec::Vec<(Flow, HalfOpen)> {
+    /// Returns half-open connections whose answer must be repeated now; those repeated often enough are forgotten.
+    pub(crate) fn due(&mut self, now_ns: u64) -> alloc::vec::Vec<(ConnectionKey, HalfOpen)> {
         let mut due = alloc::vec::Vec::new();
-        self.half_open.retain(|flow, half| {
+        self.half_open.retain(|key, half| {
             if half.retry_ns > now_ns {
                 return true;
             }
             half.retries = half.retries.saturating_add(1);
             half.retry_ns = now_ns.saturating_add(RETRY_NS << half.retries.min(8));
             if half.retries <= RETRIES_MAX {
-                due.push((*flow, *half));
+                due.push((*key, *half));
             }
             half.retries <= RETRIES_MAX
         });
         due
     }
 
-    /// When the next answer must be repeated.
+    /// Returns when the next answer must be repeated.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         self.half_open.values().map(|half| half.retry_ns).min()
     }
@@ -119,7 +120,7 @@ impl ListenerState {
 pub(crate) struct Listener {
     pub id: SocketId,
     pub tenant: &'static Tenant,
-    pub local: Endpoint,
+    pub local: SocketAddress,
     pub backlog: usize,
     pub shares_port: bool,
     pub label: u64,
@@ -129,17 +130,22 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// True where it listens on an address.
+    /// Returns whether it listens on an address.
     pub(crate) fn takes(&self, address: Ip) -> bool {
         self.local.address == [0; 4] || self.local.address == address
     }
 
-    /// What its user gets.
+    /// Returns true if its tenant's overload controller lets another peer in.
+    pub(crate) fn admits(&self, remote: Ip) -> bool {
+        self.tenant.guard_for(remote).is_none_or(Guard::admits)
+    }
+
+    /// Returns the socket that its user gets.
     pub(crate) fn socket(&self) -> Socket {
         Socket {
             id: self.id,
             local: self.local,
-            remote: Endpoint { address: [0; 4], port: 0 },
+            remote: SocketAddress { address: [0; 4], port: 0 },
             readiness: self.readiness.clone(),
             label: self.label,
         }

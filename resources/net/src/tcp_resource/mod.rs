@@ -7,15 +7,17 @@ mod accept;
 mod connection;
 mod input;
 mod listener;
+mod load;
 mod open;
 mod output;
 mod server;
 mod table;
 
 pub(crate) use connection::Connection;
-pub use connection::{CONNECTIONS, Turn};
+pub use connection::{CONNECTIONS, SendRoom};
 pub(crate) use listener::Listener;
 pub(crate) use open::{check_local, free_port};
+pub(crate) use table::reserved_id;
 
 use crate::shared::Shared;
 use table::Table;
@@ -31,7 +33,7 @@ impl Tcp {
         Tcp { shared, table: Table::default() }
     }
 
-    /// Connections, listeners and remembered ends, for the monitor.
+    /// Returns the numbers of connections, listeners and remembered ends, for the monitor.
     pub fn sizes(&self) -> (usize, usize, usize) {
         self.table.sizes()
     }

@@ -1,16 +1,26 @@
 //! Listening and connecting.
+//!
+//! A listener is entered in its tenant's ports under their lock, a connection in the table under its shard's lock,
+//! so that no port and no pair of ends is given twice. A free port is searched from a random one on (RFC 6056).
+//! Limits: sockets of the tenant. Closing a listener resets its waiting connections; closing a connection lets the
+//! machine send its rest ([`super::output`]). Nothing here waits for the peer.
+//!
+//! A loopback address speaks to loopback addresses and to the tenant's own. 0.0.0.0 as remote means this machine, as
+//! on Linux.
 
+use super::connection::Measures;
 use super::listener::ListenerState;
 use super::table::Handle;
 use super::{Connection, Listener, Tcp};
-use crate::flow::Flow;
+use crate::connection_key::ConnectionKey;
+use crate::door::Approach;
 use crate::limits::BACKLOG_MAX;
 use crate::shared::{is_loopback, now_ns};
-use crate::tcp::{Algorithm, Machine, Seq, Settings};
+use crate::tcp::{Algorithm, Close, Machine, Seq, Settings};
 use crate::tenant::Tenant;
 use crate::wire::Ip;
 use alloc::sync::Arc;
-use gyre_interface::tcp::{Endpoint, NetError, Socket};
+use gyre_interface::tcp::{NetError, Socket, SocketAddress};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::SpinLock;
 
@@ -24,7 +34,7 @@ const PORTS: usize = (EPHEMERAL.1 - EPHEMERAL.0) as usize + 1;
 impl Tcp {
     pub(super) fn open_listener(
         &'static self,
-        local: Endpoint,
+        local: SocketAddress,
         backlog: u32,
         shares_port: bool,
     ) -> Result<Socket, NetError> {
@@ -44,7 +54,7 @@ impl Tcp {
     fn enter_listener(
         &self,
         tenant: &'static Tenant,
-        local: Endpoint,
+        local: SocketAddress,
         backlog: u32,
         shares_port: bool,
     ) -> Result<Arc<Listener>, NetError> {
@@ -53,7 +63,7 @@ impl Tcp {
             0 => free_port(self.start(), |port| !ports.listeners.contains_key(&port)).ok_or(NetError::InUse)?,
             port => port,
         };
-        let local = Endpoint { port, ..local };
+        let local = SocketAddress { port, ..local };
         let others = ports.listeners.entry(port).or_default();
         let clash = |other: &Arc<Listener>| other.takes(local.address) || local.address == [0; 4];
         if others.iter().any(|other| clash(other) && !(shares_port && other.shares_port)) {
@@ -75,7 +85,11 @@ impl Tcp {
         Ok(listener)
     }
 
-    pub(super) fn open_connection(&'static self, local: Endpoint, remote: Endpoint) -> Result<Socket, NetError> {
+    pub(super) fn open_connection(
+        &'static self,
+        local: SocketAddress,
+        remote: SocketAddress,
+    ) -> Result<Socket, NetError> {
         let tenant = self.shared.current_tenant()?;
         check_local(tenant, local.address)?;
         let remote = self.real_remote(tenant, remote)?;
@@ -87,11 +101,11 @@ impl Tcp {
         if is_loopback(address) != is_loopback(remote.address) && remote.address != tenant.address {
             return Err(NetError::Invalid);
         }
-        if !self.shared.is_local(remote.address) && self.shared.next_hop(remote.address).is_none() {
+        if !self.shared.has_way(tenant, remote.address, Approach::Call) {
             return Err(NetError::Unreachable);
         }
         tenant.take_socket()?;
-        match self.enter_connection(tenant, Endpoint { address, ..local }, remote) {
+        match self.enter_connection(tenant, SocketAddress { address, ..local }, remote) {
             Some(connection) => {
                 self.table.insert_handle(connection.id, Handle::Connection(connection.clone()));
                 self.after(&connection, Ready::empty());
@@ -104,33 +118,38 @@ impl Tcp {
         }
     }
 
-    /// 0.0.0.0 means this machine (as Linux); groups cannot be connected to.
-    fn real_remote(&self, tenant: &Tenant, remote: Endpoint) -> Result<Endpoint, NetError> {
+    /// Returns the real remote address: 0.0.0.0 means this machine (as on Linux); groups cannot be connected to.
+    fn real_remote(&self, tenant: &Tenant, remote: SocketAddress) -> Result<SocketAddress, NetError> {
         let address = if remote.address == [0; 4] { tenant.address } else { remote.address };
         if address[0] >= 224 || remote.port == 0 || self.shared.is_broadcast(address) {
             return Err(NetError::Unreachable);
         }
-        Ok(Endpoint { address, ..remote })
+        Ok(SocketAddress { address, ..remote })
     }
 
-    fn enter_connection(&self, tenant: &'static Tenant, local: Endpoint, remote: Endpoint) -> Option<Arc<Connection>> {
+    fn enter_connection(
+        &self,
+        tenant: &'static Tenant,
+        local: SocketAddress,
+        remote: SocketAddress,
+    ) -> Option<Arc<Connection>> {
         let now = now_ns();
-        let flow_of = |port| self.flow(tenant, Endpoint { port, ..local }, remote);
+        let key_of = |port| self.connection_key(tenant, SocketAddress { port, ..local }, remote);
         let port = match local.port {
             0 => free_port(self.start(), |port| {
-                self.table.is_free(&flow_of(port), now) && !tenant.ports.lock().listeners.contains_key(&port)
+                self.table.is_free(&key_of(port), now) && !tenant.ports.lock().listeners.contains_key(&port)
             })?,
             port => port,
         };
-        let flow: Flow = flow_of(port);
-        let settings = self.settings(tenant, remote.address, self.first_number(&flow, now), self.stamp_offset(&flow));
-        let local = Endpoint { port, ..local };
-        let connection =
-            Connection::new(self.table.new_id(), flow, tenant, local, remote, Machine::connecting(settings));
+        let key: ConnectionKey = key_of(port);
+        let settings = self.settings(tenant, remote.address, self.first_number(&key, now), self.stamp_offset(&key));
+        let local = SocketAddress { port, ..local };
+        let (machine, none) = (Machine::connecting(settings), Measures::default());
+        let connection = Connection::new(self.table.new_id(), key, tenant, local, remote, machine, none);
         self.table.insert(&connection).then_some(connection)
     }
 
-    /// A random port to begin the search with (RFC 6056).
+    /// Returns a random port to begin the search with (RFC 6056).
     fn start(&self) -> u32 {
         let mut bytes = [0; 4];
         gyre_machine::fill_random(&mut bytes);
@@ -138,19 +157,20 @@ impl Tcp {
     }
 
     pub(super) fn settings(&self, tenant: &Tenant, remote: Ip, first: Seq, stamp_offset: u32) -> Settings {
-        let is_local = self.shared.is_local(remote);
+        // segments of the largest packet need no cutting
+        let is_whole = self.shared.is_intact_to(remote);
         Settings {
             first,
             stamp_offset,
             segment_bytes_max: self.shared.segment_bytes_max(remote),
-            offload_bytes_max: if is_local { 0 } else { self.shared.config.properties.segmentation_bytes_max },
+            offload_bytes_max: if is_whole { 0 } else { self.shared.cards.last().properties.segmentation_bytes_max },
             receive_bytes_max: tenant.limits.receive_bytes,
             send_bytes_max: tenant.limits.send_bytes,
             algorithm: Algorithm::Cubic,
         }
     }
 
-    /// Ends a listener: nobody will accept what waits.
+    /// Ends a listener: waiting connections are reset.
     pub(super) fn close_listener(&'static self, listener: &Arc<Listener>) {
         {
             let mut ports = listener.tenant.ports.lock();
@@ -169,7 +189,7 @@ impl Tcp {
             core::mem::take(&mut state.ready)
         };
         for connection in waiting {
-            self.close_connection(&connection, true);
+            self.close_connection(&connection, Close::Reset);
         }
         if self.table.remove_handle(listener.id) {
             listener.tenant.give_socket();
@@ -180,18 +200,21 @@ impl Tcp {
         listener.readiness.set(Ready::HANG_UP);
     }
 
-    pub(super) fn close_connection(&'static self, connection: &Arc<Connection>, reset: bool) {
+    pub(super) fn close_connection(&'static self, connection: &Arc<Connection>, how: Close) {
         use core::sync::atomic::Ordering;
         if connection.is_orphan.swap(true, Ordering::AcqRel) {
             return;
         }
-        let reset = reset || connection.resets.load(Ordering::Relaxed);
-        connection.machine.lock().close(reset, now_ns());
+        if let Some(visit) = &connection.visit {
+            visit.guard.leave();
+        }
+        let how = if connection.resets.load(Ordering::Relaxed) { Close::Reset } else { how };
+        connection.machine.lock().close(how, now_ns());
         self.after(connection, Ready::empty());
     }
 }
 
-/// The address is the tenant's own, a loopback address, or any.
+/// Checks that the address is the tenant's own, a loopback address, or any.
 pub(crate) fn check_local(tenant: &Tenant, address: Ip) -> Result<(), NetError> {
     let own = address == [0; 4] || address == tenant.address || is_loopback(address);
     own.then_some(()).ok_or(NetError::NotAvailable)

@@ -2,7 +2,7 @@
 
 use super::{Connection, Tcp};
 use crate::alarm::{Alarm, NEVER};
-use crate::flow::Flow;
+use crate::connection_key::ConnectionKey;
 use crate::packet::OutPacket;
 use crate::receipt::{Receipt, Sender};
 use crate::shared::{labels, now_ns};
@@ -16,24 +16,24 @@ use crate::writer::place_headers;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
-use gyre_interface::tcp::{Endpoint, NetError, SocketId};
+use gyre_interface::tcp::{NetError, SocketAddress, SocketId};
 
 /// Offset of the checksum in a TCP header.
 const CHECKSUM_AT: u16 = 16;
-/// What IP's length field can say, without the header.
+/// Most bytes of an IP packet behind its header.
 const IP_PAYLOAD_MAX: usize = 0xffff - ipv4::HEADER_BYTES;
 
 /// The two ends of a packet to send.
 pub(super) struct Ends {
     pub tenant: &'static Tenant,
-    pub local: Endpoint,
-    pub remote: Endpoint,
+    pub local: SocketAddress,
+    pub remote: SocketAddress,
     pub label: u64,
 }
 
 impl Tcp {
-    /// After any change of a connection: sends what may be sent, tells its users, sets its timer, clears up after its end.
-    /// `again` names what is news to users although they were told before.
+    /// Does the work after any change of a connection: sends, tells its users, sets its timer, clears up after its
+    /// end. `again` names bits that are news to users although they were set.
     pub(super) fn after(&'static self, connection: &Arc<Connection>, again: Ready) {
         let now = now_ns();
         while connection.may_send(self.shared) {
@@ -62,7 +62,7 @@ impl Tcp {
         if is_closed || state == State::TimeWait {
             self.finish(connection, now);
         } else if is_early {
-            self.arm(connection.id, connection.flow.label, &connection.alarm);
+            self.arm(connection.id, connection.key.label, &connection.alarm);
         }
     }
 
@@ -73,7 +73,7 @@ impl Tcp {
         }
     }
 
-    /// Nothing is left to send: the connection leaves the tables, but for what TIME-WAIT must remember.
+    /// Removes an ended connection from the tables, except for the facts that TIME-WAIT must remember.
     fn finish(&self, connection: &Arc<Connection>, now: u64) {
         let is_orphan = connection.is_orphan.load(Ordering::Acquire);
         if !connection.is_over.swap(true, Ordering::AcqRel) {
@@ -90,7 +90,7 @@ impl Tcp {
                 drop(ports.tcp_timer.disarm(connection.id));
             }
         }
-        // its user and what arrives for it may both come here, on two cores: its place is given back once
+        // its user and an arriving segment may both come here, on two cores: its place is given back once
         if is_orphan && self.table.remove_handle(connection.id) {
             connection.tenant.give_socket();
         }
@@ -101,12 +101,12 @@ impl Tcp {
             tenant: connection.tenant,
             local: connection.local,
             remote: connection.remote,
-            label: connection.flow.label,
+            label: connection.key.label,
         };
         self.send_segment(&ends, segment, Sender::Connection(connection.clone()));
     }
 
-    /// Sends a segment for which nobody waits; dropped where the tenant has too much on the way.
+    /// Sends a segment without a waiting sender; dropped if the tenant has too much on the way.
     pub(super) fn send_bare(&'static self, ends: &Ends, segment: Outgoing) {
         if !ends.tenant.may_send(self.shared) {
             return ends.tenant.counters.drop(DropReason::SendFull);
@@ -160,17 +160,17 @@ impl Tcp {
         })
     }
 
-    /// Computes the checksum, or the part of it that an offloading device wants; packets that stay here need none.
+    /// Computes the checksum, or the part of it that an offloading device wants; packets that stay in this machine need none.
     fn fill_checksum(&self, transport: &mut [u8], segment: &Outgoing, ends: &Ends, total: usize) -> Option<(u16, u16)> {
-        if self.shared.is_local(ends.remote.address) {
+        if self.shared.is_intact_to(ends.remote.address) {
             return None;
         }
         let mut sum = Sum::pseudo(ends.local.address, ends.remote.address, ipv4::PROTOCOL_TCP, total);
-        if self.shared.config.properties.checksum_offload {
+        if self.shared.cards.last().properties.checksum_offload {
             put(transport, usize::from(CHECKSUM_AT), &sum.partial());
             return Some(((ethernet::HEADER_BYTES + ipv4::HEADER_BYTES) as u16, CHECKSUM_AT));
         }
-        // whoever cuts it sums its parts
+        // the cutter of the segment sums its parts
         if segment.cut_bytes > 0 {
             return None;
         }
@@ -180,8 +180,8 @@ impl Tcp {
         None
     }
 
-    pub(super) fn flow(&self, tenant: &Tenant, local: Endpoint, remote: Endpoint) -> Flow {
-        let words = crate::flow::words(tenant, local.address, local.port, remote.address, remote.port);
-        Flow { words, label: self.shared.label(words) }
+    pub(super) fn connection_key(&self, tenant: &Tenant, local: SocketAddress, remote: SocketAddress) -> ConnectionKey {
+        let words = crate::connection_key::words(tenant, local.address, local.port, remote.address, remote.port);
+        ConnectionKey { words, label: self.shared.label(words) }
     }
 }

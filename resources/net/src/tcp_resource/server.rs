@@ -3,17 +3,18 @@
 use super::table::Handle;
 use super::{Connection, Listener, Tcp};
 use crate::shared::now_ns;
+use crate::tcp::Close;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use gyre_account::ActivityId;
 use gyre_interface::Ready;
 use gyre_interface::tcp::tcp::Server;
-use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket, SocketId, TcpOption, TcpStatus};
+use gyre_interface::tcp::{Direction, NetError, Socket, SocketAddress, SocketId, TcpOption, TcpStatus};
 use gyre_object::Bytes;
 
 impl Tcp {
-    /// A socket of the current tenant. Others' sockets do not exist for it.
+    /// Returns a socket of the current tenant. Others' sockets do not exist for it.
     fn socket(&self, id: SocketId) -> Result<Handle, NetError> {
         let tenant = self.shared.current_tenant()?;
         let owner = |handle: &Handle| match handle {
@@ -39,7 +40,7 @@ impl Tcp {
 }
 
 impl Server for Tcp {
-    async fn listen(&'static self, local: Endpoint, backlog: u32, share_port: bool) -> Result<Socket, NetError> {
+    async fn listen(&'static self, local: SocketAddress, backlog: u32, share_port: bool) -> Result<Socket, NetError> {
         self.open_listener(local, backlog, share_port)
     }
 
@@ -50,16 +51,27 @@ impl Server for Tcp {
         if state.ready.is_empty() {
             listener.readiness.clear(Ready::READ);
         }
-        next.map(|connection| connection.socket()).ok_or(NetError::WouldBlock)
+        drop(state);
+        let connection = next.ok_or(NetError::WouldBlock)?;
+        if let Some(visit) = &connection.visit {
+            visit.on_accept(now_ns());
+        }
+        Ok(connection.socket())
     }
 
-    async fn connect(&'static self, local: Endpoint, remote: Endpoint) -> Result<Socket, NetError> {
+    async fn connect(&'static self, local: SocketAddress, remote: SocketAddress) -> Result<Socket, NetError> {
         self.open_connection(local, remote)
     }
 
     async fn send(&'static self, socket: SocketId, data: Vec<Bytes>) -> Result<usize, NetError> {
         let connection = self.connection(socket)?;
         let taken = connection.machine.lock().send(data);
+        if let (Some(visit), Ok(1..)) = (&connection.visit, &taken) {
+            visit.on_answer(now_ns());
+        }
+        if let (Some(question), Ok(1..)) = (&connection.question, &taken) {
+            question.on_answer(now_ns);
+        }
         self.after(&connection, Ready::empty());
         taken
     }
@@ -87,14 +99,17 @@ impl Server for Tcp {
     }
 
     async fn close(&'static self, socket: SocketId) -> Result<(), NetError> {
-        // What an activity held when it was ended at once is closed by who ended it: nobody is left for an end in order.
+        // The sockets of an activity that was ended at once are closed by the infrastructure, without an end in
+        // order.
         let is_left_behind = gyre_account::current_activity() == ActivityId::INFRASTRUCTURE;
         let handle = match is_left_behind {
             true => self.table.handle(socket).ok_or(NetError::Unknown)?,
             false => self.socket(socket)?,
         };
         match handle {
-            Handle::Connection(connection) => self.close_connection(&connection, is_left_behind),
+            Handle::Connection(connection) => {
+                self.close_connection(&connection, if is_left_behind { Close::Reset } else { Close::InOrder })
+            }
             Handle::Listener(listener) => self.close_listener(&listener),
         }
         Ok(())
@@ -111,7 +126,7 @@ impl Server for Tcp {
             return Ok(());
         }
         let done = connection.machine.lock().set_option(option, now_ns());
-        // what only holds data back has nothing to send
+        // an option that only holds data back has nothing to send
         if !matches!(option, TcpOption::Cork(true) | TcpOption::NoDelay(false)) {
             self.after(&connection, Ready::empty());
         }

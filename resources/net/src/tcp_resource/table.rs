@@ -1,7 +1,8 @@
-//! Who is there: sockets by name, connections and remembered ends by their two ends. Sharded, so that no lock is global.
+//! The tables of sockets by name, and of connections and remembered ends by their two ends. Sharded, so that no lock
+//! is global.
 
 use super::{Connection, Listener};
-use crate::flow::{Flow, Hashed};
+use crate::connection_key::{ConnectionKey, Hashed};
 use crate::tcp::time_wait::TimeWait;
 use crate::tenant::Tenant;
 use alloc::collections::VecDeque;
@@ -24,7 +25,7 @@ pub(crate) enum Handle {
     Listener(Arc<Listener>),
 }
 
-/// What belongs to two ends.
+/// The entry of two ends.
 pub(crate) enum Found {
     Connection(Arc<Connection>),
     TimeWait(TimeWait),
@@ -33,10 +34,10 @@ pub(crate) enum Found {
 
 #[derive(Default)]
 struct Shard {
-    connections: HashMap<Flow, Arc<Connection>, Hashed>,
-    time_waits: HashMap<Flow, Remembered, Hashed>,
+    connections: HashMap<ConnectionKey, Arc<Connection>, Hashed>,
+    time_waits: HashMap<ConnectionKey, Remembered, Hashed>,
     /// The order in which ends will be forgotten; entries of ends forgotten earlier are skipped.
-    order: VecDeque<(u64, Flow)>,
+    order: VecDeque<(u64, ConnectionKey)>,
 }
 
 struct Remembered {
@@ -63,26 +64,26 @@ impl Default for Table {
 }
 
 impl Table {
-    fn shard(&self, flow: &Flow) -> &SpinLock<Shard> {
-        &self.shards[(flow.label >> 32) as usize % SHARDS]
+    fn shard(&self, key: &ConnectionKey) -> &SpinLock<Shard> {
+        &self.shards[(key.label >> 32) as usize % SHARDS]
     }
 
     fn names(&self, id: SocketId) -> &SpinLock<HashMap<u64, Handle, Hashed>> {
         &self.names[id.0 as usize % SHARDS]
     }
 
-    /// A name that was never used. Spread over all bits, as the map wants its keys.
+    /// Returns a name that was never used. Spread over all bits, as the map wants its keys.
     pub(crate) fn new_id(&self) -> SocketId {
         let count = self.next.fetch_add(1, Ordering::Relaxed);
-        SocketId(count.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        spread(count)
     }
 
-    pub(crate) fn find(&self, flow: &Flow, now_ns: u64) -> Found {
-        let shard = self.shard(flow).lock();
-        if let Some(connection) = shard.connections.get(flow) {
+    pub(crate) fn find(&self, key: &ConnectionKey, now_ns: u64) -> Found {
+        let shard = self.shard(key).lock();
+        if let Some(connection) = shard.connections.get(key) {
             return Found::Connection(connection.clone());
         }
-        match shard.time_waits.get(flow) {
+        match shard.time_waits.get(key) {
             Some(known) if known.until_ns > now_ns => Found::TimeWait(known.end),
             _ => Found::Nothing,
         }
@@ -102,26 +103,26 @@ impl Table {
         gone.is_some()
     }
 
-    /// Enters a connection; false where its ends are in use.
+    /// Enters a connection; false if its ends are in use.
     pub(crate) fn insert(&self, connection: &Arc<Connection>) -> bool {
-        let mut shard = self.shard(&connection.flow).lock();
-        if shard.connections.contains_key(&connection.flow) {
+        let mut shard = self.shard(&connection.key).lock();
+        if shard.connections.contains_key(&connection.key) {
             return false;
         }
-        shard.forget(&connection.flow);
-        shard.connections.insert(connection.flow, connection.clone());
+        shard.forget(&connection.key);
+        shard.connections.insert(connection.key, connection.clone());
         true
     }
 
-    /// True where two ends are neither connected nor remembered.
-    pub(crate) fn is_free(&self, flow: &Flow, now_ns: u64) -> bool {
-        matches!(self.find(flow, now_ns), Found::Nothing)
+    /// Returns whether two ends are neither connected nor remembered.
+    pub(crate) fn is_free(&self, key: &ConnectionKey, now_ns: u64) -> bool {
+        matches!(self.find(key, now_ns), Found::Nothing)
     }
 
-    /// Removes a connection; what is left of it is remembered where `end` is given.
+    /// Removes a connection; its facts are remembered if `end` is given.
     pub(crate) fn remove(&self, connection: &Connection, end: Option<TimeWait>, now_ns: u64) {
-        let mut shard = self.shard(&connection.flow).lock();
-        let gone = shard.connections.remove(&connection.flow);
+        let mut shard = self.shard(&connection.key).lock();
+        let gone = shard.connections.remove(&connection.key);
         if let (Some(end), true) = (end, gone.is_some()) {
             shard.remember(connection, end, now_ns);
         }
@@ -130,11 +131,11 @@ impl Table {
     }
 
     /// Forgets an end: a new connection takes its place.
-    pub(crate) fn forget(&self, flow: &Flow) {
-        self.shard(flow).lock().forget(flow);
+    pub(crate) fn forget(&self, key: &ConnectionKey) {
+        self.shard(key).lock().forget(key);
     }
 
-    /// Connections, sockets and remembered ends.
+    /// Returns the numbers of connections, sockets and remembered ends.
     pub(crate) fn sizes(&self) -> (usize, usize, usize) {
         let mut sizes = (0_usize, 0, 0_usize);
         for shard in &self.shards {
@@ -147,6 +148,15 @@ impl Table {
     }
 }
 
+/// The name under which the timer knows something of a tenant that is no socket: the numbers of sockets never get so far.
+pub(crate) fn reserved_id(tenant: u16) -> SocketId {
+    spread(u64::MAX.saturating_sub(u64::from(tenant)))
+}
+
+fn spread(count: u64) -> SocketId {
+    SocketId(count.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 impl Shard {
     fn remember(&mut self, connection: &Connection, end: TimeWait, now_ns: u64) {
         self.expire(now_ns);
@@ -156,25 +166,25 @@ impl Shard {
             return;
         }
         let until_ns = now_ns.saturating_add(TIME_WAIT_NS);
-        self.time_waits.insert(connection.flow, Remembered { end, until_ns, tenant });
-        self.order.push_back((until_ns, connection.flow));
+        self.time_waits.insert(connection.key, Remembered { end, until_ns, tenant });
+        self.order.push_back((until_ns, connection.key));
     }
 
     fn expire(&mut self, now_ns: u64) {
-        while let Some((until_ns, flow)) = self.order.front().copied() {
+        while let Some((until_ns, key)) = self.order.front().copied() {
             if until_ns > now_ns && self.order.len() < TIME_WAITS_MAX {
                 return;
             }
             self.order.pop_front();
             // an end that was reopened and ended again has a later entry
-            if self.time_waits.get(&flow).is_some_and(|known| known.until_ns == until_ns) {
-                self.forget(&flow);
+            if self.time_waits.get(&key).is_some_and(|known| known.until_ns == until_ns) {
+                self.forget(&key);
             }
         }
     }
 
-    fn forget(&mut self, flow: &Flow) {
-        if let Some(known) = self.time_waits.remove(flow) {
+    fn forget(&mut self, key: &ConnectionKey) {
+        if let Some(known) = self.time_waits.remove(key) {
             known.tenant.time_waits.fetch_sub(1, Ordering::Relaxed);
         }
     }

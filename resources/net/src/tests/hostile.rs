@@ -1,4 +1,4 @@
-//! Frames that nobody should send (adversaries 1, reliability attack 13).
+//! Frames of an attacker (adversaries 1, reliability attack 13).
 
 use super::peer::Peer;
 use super::rig::*;
@@ -9,12 +9,13 @@ use crate::wire::tcp::{Flags, HEADER_BYTES_MAX, Header, Options};
 use crate::wire::{Sum, ethernet, ipv4, put};
 use gyre_account::ActivityId;
 use gyre_account::current::set_switch_hook;
+use gyre_interface::udp::{Binding, Kind};
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-fn frame(source: [u8; 4], destination: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
+pub(super) fn frame(source: [u8; 4], destination: [u8; 4], protocol: u8, body: &[u8]) -> Vec<u8> {
     let mut frame =
         ethernet::Header { destination: OUR_MAC, source: PEER_MAC, kind: ethernet::TYPE_IPV4 }.bytes().to_vec();
     frame.extend(ipv4::Header::new(source, destination, protocol, body.len()).bytes());
@@ -53,7 +54,7 @@ pub(super) fn syn(from: [u8; 4], port: u16, sequence: u32) -> Vec<u8> {
     segment(from, GOLD_IP, &header, &[])
 }
 
-fn dropped(rig: &Rig, reason: DropReason) -> u64 {
+pub(super) fn dropped(rig: &Rig, reason: DropReason) -> u64 {
     rig.net.statistics_of(GOLD).unwrap().dropped[reason as usize]
 }
 
@@ -232,13 +233,14 @@ proptest! {
             rig.introduce_peer();
             act_as(GOLD);
             let _tcp = rig.tcp.listen(at(GOLD_IP, 80), 16, false).await.unwrap();
-            let _udp = rig.udp.bind(at([0; 4], 53), false).await.unwrap();
+            let _udp = rig.udp.bind(Binding::udp(at([0; 4], 53))).await.unwrap();
+            let _lite = rig.udp.bind(Binding { kind: Kind::Lite, ..Binding::udp(at([0; 4], 53)) }).await.unwrap();
             let mut dice = Faults { seed, ..CLEAN };
             for _ in 0..count {
                 let body: Vec<u8> = (0..dice.next() % 80).map(|_| dice.next() as u8).collect();
                 let mut hostile = match dice.next() % 5 {
                     0 => syn(PEER_IP, dice.next() as u16, dice.next() as u32),
-                    1 => frame(PEER_IP, GOLD_IP, 17, &body),
+                    1 => frame(PEER_IP, GOLD_IP, if dice.next() % 2 == 0 { 17 } else { 136 }, &body),
                     2 => frame(PEER_IP, GOLD_IP, 1, &body),
                     3 => {
                         let header = Header {
@@ -273,7 +275,7 @@ proptest! {
             }
             sleep_ns(100 * MS).await;
             let tenant = rig.net.statistics_of(GOLD).unwrap();
-            assert!(tenant.sockets <= 2 + 16);
+            assert!(tenant.sockets <= 3 + 16);
         });
     }
 }

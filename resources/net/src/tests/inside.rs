@@ -1,4 +1,4 @@
-//! Segments that nobody should send, with numbers inside the window of a live connection.
+//! Segments of an attacker, with numbers inside the window of a live connection.
 
 use super::hostile::{segment, syn};
 use super::rig::*;
@@ -21,7 +21,7 @@ struct End {
     ours: Seq,
 }
 
-/// The TCP headers that we have sent to a port since the last look.
+/// Returns the TCP headers that we have sent to a port since the last look.
 async fn answers(rig: Rig, port: u16) -> Vec<Header> {
     sleep_ns(2 * MS).await;
     let ours = |frame: &&Vec<u8>| frame[12..14] == [8, 0] && frame[23] == 6;
@@ -50,7 +50,7 @@ impl End {
         (end, accept(rig, listener).await)
     }
 
-    /// A segment of which each field may be at one of its ends.
+    /// Returns a segment of which each field may be at one of its ends.
     fn hostile(&self, dice: &mut Faults) -> Vec<u8> {
         let around = |dice: &mut Faults, at: Seq| match dice.next() % 6 {
             0 => at,

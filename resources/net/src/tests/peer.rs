@@ -21,7 +21,7 @@ impl Ends for Port {
     }
 }
 
-/// What the peer does with one TCP socket: sends `send` bytes of the pattern, reads and checks what comes, closes at the end.
+/// The peer's work with one TCP socket: it sends `send` bytes of the pattern, reads and checks the answer, and closes at the end.
 pub struct Job {
     pub handle: SocketHandle,
     pub send: usize,

@@ -26,7 +26,7 @@ fn next(sequence: u32, acknowledgment: Seq, flags: Flags, payload: &[u8]) -> Vec
     segment(PEER_IP, GOLD_IP, &header, payload)
 }
 
-/// The TCP headers that we have sent since the last look.
+/// Returns the TCP headers that we have sent since the last look.
 async fn answers(rig: Rig) -> Vec<Header> {
     sleep_ns(5 * MS).await;
     rig.sent()

@@ -1,7 +1,9 @@
 //! The path with a wire instead of a device.
 
+use crate::packet::{Origin, Packet};
 use crate::protocols::{icmp_input, net_write, tcp_input, tcp_timer, udp_input};
-use crate::{Net, NetConfig, NetLimits, NetPorts};
+use crate::wire::tcp::{Flags, Header};
+use crate::{Door, Net, NetConfig, NetLimits, NetPorts, Protection};
 use gyre_account::{ActivityId, set_current_activity};
 use gyre_interface::link::{FrameStream, LinkError, LinkProperties, OutFrame, link};
 use gyre_interface::tcp::tcp;
@@ -37,8 +39,10 @@ pub struct Wire {
     budget: SpinLock<u64>,
     room: WaitQueue,
     pub period_ns: SpinLock<u64>,
-    /// Calls of connections to their turn that nobody handles, of each three one.
+    /// Messages with a send room that are lost, one of three.
     pub lost_turns: AtomicUsize,
+    /// Acknowledgments without data within this machine that nobody handles.
+    pub lost_acknowledgments: AtomicUsize,
     /// Requests to send: one for each frame or large segment.
     pub requests: AtomicUsize,
     /// Frames taken from us: who paid, bytes, and the port that it goes to.
@@ -75,8 +79,14 @@ impl Wire {
     /// True for what is to be lost instead of handled.
     fn loses(&self, request: &tcp_input::Request) -> bool {
         let lose = |left: usize| left.checked_sub(1);
-        matches!(request, tcp_input::Request::resume { .. })
-            && self.lost_turns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lose).is_ok_and(|left| left % 3 == 0)
+        let count = |count: &AtomicUsize| count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lose);
+        match request {
+            tcp_input::Request::resume { .. } => count(&self.lost_turns).is_ok_and(|left| left % 3 == 0),
+            tcp_input::Request::segments { first, .. } => {
+                is_local_acknowledgment(first) && count(&self.lost_acknowledgments).is_ok()
+            }
+            _ => false,
+        }
     }
 
     /// Takes a frame as soon as there is room.
@@ -96,6 +106,8 @@ impl Wire {
 }
 
 impl FrameStream for Wire {
+    type Frame = Bytes;
+
     async fn next(&'static self) -> Result<Vec<Bytes>, LinkError> {
         let take = || Some(self.inbox.lock().drain(..).collect::<Vec<_>>()).filter(|frames| !frames.is_empty());
         Ok(self.arrived.until(take).await)
@@ -124,6 +136,13 @@ impl Wire {
     }
 }
 
+fn is_local_acknowledgment(packet: &Packet) -> bool {
+    let header = Header::read(packet.body.as_slice()).map(|read| read.0);
+    packet.origin == Origin::Here
+        && packet.body_bytes() <= 60
+        && header.is_some_and(|header| header.flags == Flags::ACK)
+}
+
 fn properties() -> LinkProperties {
     LinkProperties { mac: OUR_MAC, mtu_bytes: 1500, checksum_offload: false, segmentation_bytes_max: 60 << 10 }
 }
@@ -147,6 +166,20 @@ impl Rig {
     }
 
     pub fn with_limits(faults: Faults, limits: NetLimits) -> Rig {
+        Rig::protected(faults, limits, Vec::new())
+    }
+
+    /// With neighbours that reach each other by name only.
+    pub fn with_doors(doors: Vec<(ActivityId, Door)>) -> Rig {
+        Rig::configured(CLEAN, |config| config.doors = doors)
+    }
+
+    /// With overload controllers at the listeners of some.
+    pub fn protected(faults: Faults, limits: NetLimits, protected: Vec<(ActivityId, Protection)>) -> Rig {
+        Rig::configured(faults, |config| (config.limits, config.protected) = (limits, protected))
+    }
+
+    fn configured(faults: Faults, change: impl FnOnce(&mut NetConfig)) -> Rig {
         gyre_machine::set_virtual_time(1_000_000_000);
         gyre_machine::seed_random(faults.seed);
         set_current_activity(ActivityId::INFRASTRUCTURE);
@@ -160,20 +193,25 @@ impl Rig {
             room: WaitQueue::new(),
             period_ns: SpinLock::new(MS),
             lost_turns: AtomicUsize::new(0),
+            lost_acknowledgments: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
             taken: SpinLock::default(),
         });
         let device = link::Client::new(direct_link(move |request| Box::pin(link::serve(wire, request))));
-        let net = Net::new(NetConfig {
+        let mut config = NetConfig {
             link_write: device,
             properties: properties(),
             addresses: vec![(GOLD, GOLD_IP), (BRONZE, BRONZE_IP)],
             unowned: NOBODY,
             gateway: [10, 0, 0, 254],
             prefix: 24,
-            tenant_of: |activity| activity,
-            limits,
-        });
+            tenant_of: &|activity| activity,
+            limits: NetLimits::default(),
+            protected: Vec::new(),
+            doors: Vec::new(),
+        };
+        change(&mut config);
+        let net = Net::new(config);
         net.connect(NetPorts {
             tcp_input: tcp_input::Client::new(direct_link(move |request| match wire.loses(&request) {
                 true => Box::pin(async move { drop(request) }),
@@ -232,7 +270,7 @@ pub fn act_as(activity: ActivityId) {
     set_current_activity(activity);
 }
 
-/// A stream whose bytes can be checked anywhere.
+/// Returns a stream whose bytes can be checked anywhere.
 pub fn pattern(at: usize) -> u8 {
     (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]
 }

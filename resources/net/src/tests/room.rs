@@ -131,7 +131,7 @@ fn who_could_not_be_called_stands_in_line_again() {
     });
 }
 
-/// Pages for clients that ask again when they have one, through a wire that is too slow, as a saturated server sends them.
+/// Returns pages for clients that ask again when they have one, through a wire that is too slow, as a saturated server sends them.
 fn longest_stand_ns(seed: u64, period_ns: u64) -> u64 {
     const PAGE: usize = 32 << 10;
     const CLIENTS: usize = 16;

@@ -4,7 +4,8 @@ use super::peer::Peer;
 use super::rig::*;
 use gyre_account::ActivityId;
 use gyre_interface::Ready;
-use gyre_interface::tcp::{Direction, Endpoint, NetError, Socket};
+use gyre_interface::tcp::{Direction, NetError, Socket, SocketAddress};
+use gyre_interface::udp::Binding;
 use gyre_message::direct::block_on;
 use gyre_message::sleep_ns;
 use gyre_object::{Bytes, SpinLock};
@@ -12,10 +13,10 @@ use proptest::prelude::*;
 use std::sync::atomic::Ordering;
 use std::vec::Vec;
 
-pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
+pub const ANY: SocketAddress = SocketAddress { address: [0; 4], port: 0 };
 
-pub fn at(address: [u8; 4], port: u16) -> Endpoint {
-    Endpoint { address, port }
+pub fn at(address: [u8; 4], port: u16) -> SocketAddress {
+    SocketAddress { address, port }
 }
 
 /// Starts the path and its peer; gold listens on port 80, and goes on as the current activity.
@@ -73,7 +74,7 @@ pub async fn read_all(rig: Rig, socket: &Socket) -> usize {
     }
 }
 
-/// Both directions of one connection at once.
+/// Returns both directions of one connection at once.
 async fn exchange(rig: Rig, socket: &Socket, send: usize) -> usize {
     let (sender, copy) = (socket.clone(), socket.clone());
     let done = std::rc::Rc::new(std::cell::Cell::new(false));
@@ -201,7 +202,7 @@ fn datagrams_flow_both_ways_also_long_ones() {
         Peer::start(peer);
         let handle = peer.lock().bind_udp(53);
         act_as(GOLD);
-        let socket = rig.udp.bind(at([0; 4], 1000), false).await.unwrap();
+        let socket = rig.udp.bind(Binding::udp(at([0; 4], 1000))).await.unwrap();
         rig.udp.send(socket.id, at(PEER_IP, 53), Bytes::copy_from(b"question").unwrap()).await.unwrap();
         sleep_ns(20 * MS).await;
         {

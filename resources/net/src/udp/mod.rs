@@ -5,9 +5,9 @@ mod output;
 mod server;
 mod socket;
 
-pub(crate) use socket::UdpSocket;
+pub(crate) use socket::{Look, UdpSocket};
 
-use crate::flow::Hashed;
+use crate::connection_key::Hashed;
 use crate::shared::Shared;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, AtomicU64};

@@ -9,7 +9,8 @@ use crate::writer::place_headers;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use gyre_interface::tcp::{Endpoint, NetError};
+use gyre_interface::tcp::{NetError, SocketAddress};
+use gyre_interface::udp::Kind;
 use gyre_object::Bytes;
 
 /// Offset of the checksum in a UDP header.
@@ -19,7 +20,7 @@ impl Udp {
     pub(super) fn send_datagram(
         &'static self,
         socket: &Arc<UdpSocket>,
-        to: Endpoint,
+        to: SocketAddress,
         data: Bytes,
     ) -> Result<(), NetError> {
         let source = match socket.local.address {
@@ -31,15 +32,20 @@ impl Udp {
             source_port: socket.local.port,
             destination_port: to.port,
             total_bytes: total,
+            covered_bytes: socket.covered_bytes(total),
             has_checksum: true,
         };
+        let protocol = protocol_of(socket.kind);
+        let covered_bytes = header.covered_bytes;
         let mut header = header.bytes();
-        if !self.shared.is_local(to.address) {
-            let checksum = checksum(source, to.address, &header, &data);
+        if !self.shared.is_intact_to(to.address) {
+            let covered = data.slice(0, covered_bytes.saturating_sub(udp::HEADER_BYTES));
+            let pseudo = Sum::pseudo(source, to.address, protocol, total);
+            let checksum = checksum(pseudo, &header, &covered);
             put(&mut header, CHECKSUM_AT, &checksum);
         }
         if ipv4::HEADER_BYTES.saturating_add(total) <= self.shared.packet_bytes_max(to.address) {
-            let ip = ipv4::Header::new(source, to.address, ipv4::PROTOCOL_UDP, total);
+            let ip = ipv4::Header::new(source, to.address, protocol, total);
             return self.send_packet(socket, &ip, &header, data);
         }
         self.send_fragments(socket, source, to.address, &header, &data)
@@ -70,7 +76,7 @@ impl Udp {
                 fragment_offset: offset,
                 more_fragments: end < total,
                 whole_only: false,
-                ..ipv4::Header::new(source, destination, ipv4::PROTOCOL_UDP, end.saturating_sub(offset))
+                ..ipv4::Header::new(source, destination, protocol_of(socket.kind), end.saturating_sub(offset))
             };
             self.send_packet(socket, &ip, transport, data.slice(of_data(offset), of_data(end)))?;
         }
@@ -103,8 +109,14 @@ impl Udp {
     }
 }
 
-fn checksum(source: Ip, destination: Ip, header: &[u8], data: &Bytes) -> [u8; 2] {
-    let mut sum = Sum::pseudo(source, destination, ipv4::PROTOCOL_UDP, header.len().saturating_add(data.len()));
+fn protocol_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Udp => ipv4::PROTOCOL_UDP,
+        Kind::Lite => ipv4::PROTOCOL_UDP_LITE,
+    }
+}
+
+fn checksum(mut sum: Sum, header: &[u8], data: &Bytes) -> [u8; 2] {
     sum.add(header);
     sum.add(data.as_slice());
     // zero means that there is none (RFC 768)

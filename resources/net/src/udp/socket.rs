@@ -1,23 +1,32 @@
-//! A UDP socket: datagrams that wait to be read, and room for those to be sent.
+//! A UDP socket: datagrams that wait to be read, and room for those to be sent. Echoes and raw messages have the same ones.
+//!
+//! * Its queue is bounded in bytes, with a cost for each datagram; a full one loses what comes.
+//! * Its room is bounded in bytes that the device has not taken yet; a program that finds none waits until there is.
+//! * Readiness follows the queue under the queue's lock.
+//!
+//! Its locks guard only what is the socket's alone, and only work in its tenant's name takes them. So a failure under one ends a process, and the
+//! socket stays closed: datagrams for it are lost as if it were full, and a program that reads from it meets the failure, too.
 
 use crate::shared::Shared;
 use crate::tcp::Store;
 use crate::tenant::Tenant;
 use crate::wire::Ip;
+use crate::wire::udp::Header;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use gyre_interface::tcp::{Endpoint, NetError, Socket, SocketId};
+use gyre_interface::tcp::{NetError, Socket, SocketAddress, SocketId};
+use gyre_interface::udp::{Binding, Coverage, Kind, PortUse};
 use gyre_interface::{Readiness, Ready};
-use gyre_object::{Bytes, SpinLock};
+use gyre_object::{Bytes, ObjectLock};
 
-/// What a datagram costs beside its bytes: a full queue of empty ones is bounded too.
+/// Cost of a datagram beside its bytes: a full queue of empty ones is bounded too.
 const DATAGRAM_COST_BYTES: usize = 512;
 
-/// What changes.
+/// The changing part.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    waiting: VecDeque<(Endpoint, Bytes)>,
+    waiting: VecDeque<(SocketAddress, Bytes)>,
     cost_bytes: usize,
     error: Option<NetError>,
     /// Copies small datagrams together, so that each does not pin a buffer of the device.
@@ -28,56 +37,88 @@ pub(crate) struct Inbox {
 pub(crate) struct UdpSocket {
     pub id: SocketId,
     pub tenant: &'static Tenant,
-    pub local: Endpoint,
-    pub shares_port: bool,
+    pub local: SocketAddress,
+    pub kind: Kind,
+    pub port_use: PortUse,
+    /// Of UDP-Lite.
+    pub coverage: ObjectLock<Coverage>,
     pub label: u64,
     pub readiness: Arc<Readiness>,
-    pub inbox: SpinLock<Inbox>,
+    pub inbox: ObjectLock<Inbox>,
     /// Bytes handed to the writer that the device has not taken.
     pub outstanding: AtomicUsize,
     pub blocked: AtomicBool,
 }
 
+/// How the next datagram is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// It leaves the queue.
+    Take,
+    /// It stays.
+    Peek,
+}
+
 impl UdpSocket {
-    pub(crate) fn new(
-        id: SocketId,
-        tenant: &'static Tenant,
-        local: Endpoint,
-        shares_port: bool,
-        label: u64,
-    ) -> UdpSocket {
+    pub(crate) fn new(id: SocketId, tenant: &'static Tenant, wanted: Binding, label: u64) -> UdpSocket {
         UdpSocket {
             id,
             tenant,
-            local,
-            shares_port,
+            local: wanted.local,
+            kind: wanted.kind,
+            port_use: wanted.port_use,
+            coverage: ObjectLock::default(),
             label,
             readiness: Readiness::new(Ready::WRITE),
-            inbox: SpinLock::default(),
+            inbox: ObjectLock::default(),
             outstanding: AtomicUsize::new(0),
             blocked: AtomicBool::new(false),
         }
     }
 
-    /// True where it takes datagrams for an address.
+    /// Returns whether it takes datagrams for an address.
     pub(crate) fn takes(&self, address: Ip) -> bool {
         self.local.address == [0; 4] || self.local.address == address
     }
 
-    /// What its user gets.
+    /// Returns how many of a datagram's bytes its checksum covers.
+    pub(crate) fn covered_bytes(&self, total_bytes: usize) -> usize {
+        match self.kind {
+            Kind::Udp => total_bytes,
+            Kind::Lite => match usize::from(self.coverage.lock().sent_bytes) {
+                0 => total_bytes,
+                covered => covered.min(total_bytes),
+            },
+        }
+    }
+
+    /// Returns whether it wants a datagram of which so much is covered.
+    pub(crate) fn accepts(&self, header: &Header) -> bool {
+        if !header.covers_a_part() || self.kind == Kind::Udp {
+            return true;
+        }
+        let Some(coverage) = self.coverage.lock_unless_lost() else { return false };
+        match coverage.received_bytes_min {
+            None => true,
+            Some(0) => false,
+            Some(least) => header.covered_bytes >= usize::from(least),
+        }
+    }
+
+    /// Returns the socket that its user gets.
     pub(crate) fn socket(&self) -> Socket {
         Socket {
             id: self.id,
             local: self.local,
-            remote: Endpoint { address: [0; 4], port: 0 },
+            remote: SocketAddress { address: [0; 4], port: 0 },
             readiness: self.readiness.clone(),
             label: self.label,
         }
     }
 
-    /// Queues a datagram; false where the queue is full.
-    pub(crate) fn put(&self, from: Endpoint, data: Bytes) -> bool {
-        let mut inbox = self.inbox.lock();
+    /// Queues a datagram; false if the queue is full, or lost by a failure.
+    pub(crate) fn put(&self, from: SocketAddress, data: Bytes) -> bool {
+        let Some(mut inbox) = self.inbox.lock_unless_lost() else { return false };
         let cost_bytes = inbox.cost_bytes.saturating_add(cost_of(&data));
         if cost_bytes > self.tenant.limits.datagram_bytes_max {
             return false;
@@ -88,18 +129,18 @@ impl UdpSocket {
         true
     }
 
-    /// The next datagram, taken or only looked at. Readiness follows under the same lock.
-    pub(crate) fn next(&self, take: bool) -> Result<(Endpoint, Bytes), NetError> {
+    /// Returns the next datagram. Readiness follows under the same lock.
+    pub(crate) fn next(&self, look: Look) -> Result<(SocketAddress, Bytes), NetError> {
         let mut inbox = self.inbox.lock();
         if let Some(error) = inbox.error.take() {
             self.readiness.clear(Ready::ERROR);
             return Err(error);
         }
-        let next = match take {
-            true => inbox.waiting.pop_front(),
-            false => inbox.waiting.front().cloned(),
+        let next = match look {
+            Look::Take => inbox.waiting.pop_front(),
+            Look::Peek => inbox.waiting.front().cloned(),
         };
-        if let (Some((_, data)), true) = (&next, take) {
+        if let (Some((_, data)), Look::Take) = (&next, look) {
             inbox.cost_bytes = inbox.cost_bytes.saturating_sub(cost_of(data));
         }
         if inbox.waiting.is_empty() {
@@ -108,9 +149,11 @@ impl UdpSocket {
         next.ok_or(NetError::WouldBlock)
     }
 
-    /// A host said that it does not want our datagrams.
+    /// Takes note that a host refuses our datagrams.
     pub(crate) fn fail(&self, error: NetError) {
-        self.inbox.lock().error = Some(error);
+        let Some(mut inbox) = self.inbox.lock_unless_lost() else { return };
+        inbox.error = Some(error);
+        drop(inbox);
         self.readiness.set(Ready::ERROR);
     }
 
@@ -121,7 +164,7 @@ impl UdpSocket {
         Some(error)
     }
 
-    /// True where another datagram may go down; else the socket is marked and becomes ready when there is room.
+    /// Returns whether another datagram may go down; else the socket is marked and becomes ready when there is room.
     pub(crate) fn may_send(&self, shared: &Shared) -> bool {
         if self.has_room(shared) {
             return true;
@@ -141,7 +184,7 @@ impl UdpSocket {
         own == 0 || own < self.tenant.limits.connection_sent_bytes_max && self.tenant.may_send(shared)
     }
 
-    /// The device has taken a datagram of this socket.
+    /// Takes note that the device has taken a datagram of this socket.
     pub(crate) fn on_room(&self) {
         let room = self.outstanding.load(Ordering::Acquire) <= self.tenant.limits.connection_sent_bytes_max / 2;
         if room && self.blocked.swap(false, Ordering::AcqRel) {
@@ -150,7 +193,7 @@ impl UdpSocket {
     }
 }
 
-/// What a datagram counts in the queue, bytes.
+/// Returns the cost of a datagram in the queue, bytes.
 fn cost_of(data: &Bytes) -> usize {
     data.len().saturating_add(DATAGRAM_COST_BYTES)
 }
@@ -163,5 +206,36 @@ impl Inbox {
         self.copies.push(data.clone());
         let length = self.copies.len();
         self.copies.take(length).into_iter().next().unwrap_or(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::NetLimits;
+    use gyre_account::ActivityId;
+    use std::boxed::Box;
+
+    fn socket() -> UdpSocket {
+        let tenant = Box::leak(Box::new(Tenant::new(ActivityId(1), [10, 0, 0, 1], 0, NetLimits::default())));
+        let local = SocketAddress { address: [10, 0, 0, 1], port: 7 };
+        UdpSocket::new(SocketId(1), tenant, Binding { local, kind: Kind::Lite, port_use: PortUse::Alone }, 0)
+    }
+
+    #[test]
+    fn a_socket_that_a_failure_has_closed_loses_datagrams_and_fails_its_reader_alone() {
+        let (lost, other) = (socket(), socket());
+        let from = SocketAddress { address: [10, 0, 0, 2], port: 8 };
+        core::mem::forget((lost.inbox.lock(), lost.coverage.lock()));
+        gyre_object::give_up_locks();
+        assert!(
+            !lost.put(from, Bytes::copy_from(b"one").unwrap()) && other.put(from, Bytes::copy_from(b"one").unwrap())
+        );
+        lost.fail(NetError::Refused);
+        let read = |socket: &UdpSocket| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| socket.next(Look::Take).is_ok()))
+        };
+        assert!(read(&lost).is_err() && read(&other).unwrap());
+        assert_eq!(gyre_object::locks_held(), 0);
     }
 }

@@ -14,7 +14,7 @@ pub const REPLY: u16 = 2;
 pub struct Packet {
     /// [`REQUEST`] or [`REPLY`].
     pub operation: u16,
-    /// Who speaks.
+    /// The hardware address of the sender.
     pub sender_mac: Mac,
     /// Its address.
     pub sender: Ip,
@@ -38,7 +38,7 @@ impl Packet {
         })
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> [u8; PACKET_BYTES] {
         let mut bytes = [0; PACKET_BYTES];
         put(&mut bytes, 0, &[0, 1, 8, 0, 6, 4]);

@@ -14,9 +14,9 @@ pub const TYPE_ARP: u16 = 0x0806;
 pub struct Header {
     /// Whom it is for.
     pub destination: Mac,
-    /// Who sent it.
+    /// The sender.
     pub source: Mac,
-    /// What it holds.
+    /// The protocol of its payload.
     pub kind: u16,
 }
 
@@ -30,7 +30,7 @@ impl Header {
         })
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         put(&mut bytes, 0, &self.destination);

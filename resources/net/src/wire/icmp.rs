@@ -10,7 +10,7 @@ pub const ECHO_REPLY: u8 = 0;
 pub const UNREACHABLE: u8 = 3;
 /// Please answer.
 pub const ECHO_REQUEST: u8 = 8;
-/// Code of [`UNREACHABLE`]: nobody listens on that port.
+/// Code of [`UNREACHABLE`]: no socket listens on that port.
 pub const CODE_PORT: u8 = 3;
 /// Code of [`UNREACHABLE`]: a hop takes only smaller packets.
 pub const CODE_TOO_LONG: u8 = 4;

@@ -10,6 +10,8 @@ pub const PROTOCOL_ICMP: u8 = 1;
 pub const PROTOCOL_TCP: u8 = 6;
 /// UDP.
 pub const PROTOCOL_UDP: u8 = 17;
+/// UDP-Lite.
+pub const PROTOCOL_UDP_LITE: u8 = 136;
 
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -17,30 +19,30 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// A packet's header, options skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Who sent it.
+    /// The sender.
     pub source: Ip,
     /// Whom it is for.
     pub destination: Ip,
-    /// What it holds.
+    /// The protocol of its payload.
     pub protocol: u8,
     /// Bytes of the header, options included.
     pub header_bytes: usize,
-    /// Bytes of the packet, header included; what lies behind is padding of the link.
+    /// Bytes of the packet, header included; bytes behind it are padding of the link.
     pub total_bytes: usize,
     /// Names the packet for reassembly.
     pub identification: u16,
     /// Offset of this fragment's payload in the packet, bytes.
     pub fragment_offset: usize,
-    /// True where more fragments follow.
+    /// True if more fragments follow.
     pub more_fragments: bool,
-    /// True where routers must not cut it.
+    /// True if routers must not cut it.
     pub whole_only: bool,
     /// Hops left.
     pub time_to_live: u8,
 }
 
 impl Header {
-    /// A header for a packet of ours that is not a fragment.
+    /// Makes a header for a packet of ours that is not a fragment.
     pub fn new(source: Ip, destination: Ip, protocol: u8, payload_bytes: usize) -> Header {
         Header {
             source,
@@ -56,15 +58,24 @@ impl Header {
         }
     }
 
-    /// Reads it; `None` where version, lengths or checksum are wrong (RFC 1122 section 3.2.1).
+    /// Reads it; `None` if version, lengths or checksum are wrong (RFC 1122 section 3.2.1).
     pub fn read(packet: &[u8]) -> Option<Header> {
+        Header::read_in(packet, packet.len())
+    }
+
+    /// Reads it as [`Header::read`] does, from the first bytes of a packet that has `beside` bytes elsewhere and no padding.
+    pub fn read_beside(packet: &[u8], beside: usize) -> Option<Header> {
+        let bytes = packet.len().checked_add(beside)?;
+        Header::read_in(packet, bytes).filter(|header| header.total_bytes == bytes)
+    }
+
+    #[inline]
+    fn read_in(packet: &[u8], bytes: usize) -> Option<Header> {
         let first = *packet.first()?;
         let header_bytes = usize::from(first & 15) * 4;
         let total_bytes = usize::from(be16(packet, 2)?);
-        let sane = first >> 4 == 4
-            && header_bytes >= HEADER_BYTES
-            && total_bytes >= header_bytes
-            && total_bytes <= packet.len();
+        let sane =
+            first >> 4 == 4 && header_bytes >= HEADER_BYTES && total_bytes >= header_bytes && total_bytes <= bytes;
         sane.then_some(())?;
         let mut sum = Sum::default();
         sum.add(packet.get(..header_bytes)?);
@@ -84,12 +95,12 @@ impl Header {
         })
     }
 
-    /// True for a part of a packet.
+    /// Returns whether it is a part of a packet.
     pub fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }
 
-    /// Its bytes, checksum included.
+    /// Returns its bytes, checksum included.
     pub fn bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let total = u16::try_from(self.total_bytes).unwrap_or(u16::MAX);

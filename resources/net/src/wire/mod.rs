@@ -1,4 +1,4 @@
-//! Formats on the wire. Readers check every length and return `None` where bytes are missing; writers fill plain byte arrays.
+//! Formats on the wire. Readers check every length and return `None` if bytes are missing; writers fill plain byte arrays.
 
 pub mod arp;
 pub mod ethernet;
@@ -27,7 +27,7 @@ pub(crate) fn be32(data: &[u8], at: usize) -> Option<u32> {
     data.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
-/// Copies `from` to `at` where it fits.
+/// Copies `from` to `at` if it fits.
 pub(crate) fn put(into: &mut [u8], at: usize, from: &[u8]) {
     if let Some(place) = into.get_mut(at..).and_then(|rest| rest.get_mut(..from.len())) {
         place.copy_from_slice(from);

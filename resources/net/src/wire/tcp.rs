@@ -1,4 +1,11 @@
 //! TCP headers and options (RFC 9293 section 3.1, RFC 7323, RFC 2018).
+//!
+//! ```text
+//!   0 source port | 2 destination port | 4 number | 8 acknowledgment | 12 header length, flags | 14 window | 16 checksum | 18 urgent | 20 options
+//! ```
+//!
+//! Known options: maximum segment size, window scale, selective acknowledgments, timestamps; others are skipped.
+//! Reading never fails on options: a damaged one ends them. Checksums are the caller's.
 
 use super::{be16, be32, put};
 use crate::tcp::Seq;
@@ -7,6 +14,8 @@ use crate::tcp::Seq;
 pub const HEADER_BYTES: usize = 20;
 /// Bytes of the longest header.
 pub const HEADER_BYTES_MAX: usize = 60;
+/// The place of the control bits.
+const FLAGS_AT: usize = 13;
 /// Bytes of the longest options.
 const OPTIONS_BYTES_MAX: usize = HEADER_BYTES_MAX - HEADER_BYTES;
 /// Most blocks that fit beside a timestamp.
@@ -31,6 +40,11 @@ bitflags::bitflags! {
     }
 }
 
+/// Returns the control bits of a segment that is not read otherwise; none of one that is too short.
+pub fn flags(segment: &[u8]) -> Option<Flags> {
+    segment.get(FLAGS_AT).map(|bits| Flags::from_bits_truncate(*bits))
+}
+
 /// Options of one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Options {
@@ -49,7 +63,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The ranges received out of order.
+    /// Returns the ranges received out of order.
     pub fn sack_blocks(&self) -> &[(Seq, Seq)] {
         self.sack.get(..self.sack_count).unwrap_or(&[])
     }
@@ -138,7 +152,7 @@ impl Options {
         (room.saturating_sub(4) / 8).min(SACK_BLOCKS_MAX)
     }
 
-    /// Bytes that they take in a header.
+    /// Returns the bytes that they take in a header.
     pub fn bytes(&self) -> usize {
         self.write(&mut [0; 40])
     }
@@ -181,7 +195,7 @@ impl Header {
         Some((header, header_bytes))
     }
 
-    /// Sequence numbers that a segment with so many bytes of payload takes: SYN and FIN have one each.
+    /// Returns the sequence numbers that a segment with this payload takes: SYN and FIN have one each.
     pub fn length(&self, payload_bytes: u32) -> u32 {
         let ends = (self.flags & (Flags::SYN | Flags::FIN)).bits().count_ones();
         payload_bytes.saturating_add(ends)

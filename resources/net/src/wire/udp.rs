@@ -1,4 +1,4 @@
-//! UDP headers (RFC 768).
+//! UDP headers (RFC 768), and those of UDP-Lite (RFC 3828).
 
 use super::{be16, put};
 
@@ -14,17 +14,19 @@ pub struct Header {
     pub destination_port: u16,
     /// Bytes of header and payload.
     pub total_bytes: usize,
-    /// True where the sender computed a checksum.
+    /// Bytes of these, from the beginning on, that the checksum covers.
+    pub covered_bytes: usize,
+    /// True if the sender computed a checksum.
     pub has_checksum: bool,
 }
 
 impl Header {
-    /// Reads it; `None` where the length is wrong.
+    /// Reads it; `None` if the length is wrong.
     pub fn read(data: &[u8]) -> Option<Header> {
         Self::read_beside(data, data.len())
     }
 
-    /// Reads it where the payload lies elsewhere: `bytes` is the length of header and payload together.
+    /// Reads it without its payload: `bytes` is the length of header and payload together.
     pub fn read_beside(data: &[u8], bytes: usize) -> Option<Header> {
         let total_bytes = usize::from(be16(data, 4)?);
         (total_bytes >= HEADER_BYTES && total_bytes <= bytes).then_some(())?;
@@ -32,16 +34,38 @@ impl Header {
             source_port: be16(data, 0)?,
             destination_port: be16(data, 2)?,
             total_bytes,
+            covered_bytes: total_bytes,
             has_checksum: be16(data, 6)? != 0,
         })
     }
 
-    /// Its bytes with a checksum of zero, to be filled in by the caller.
+    /// As [`Header::read_beside`], of UDP-Lite: the packet has the length, and the header what is covered.
+    pub fn read_lite(data: &[u8], bytes: usize) -> Option<Header> {
+        let covered_bytes = match usize::from(be16(data, 4)?) {
+            0 => bytes,
+            covered => covered,
+        };
+        (covered_bytes >= HEADER_BYTES && covered_bytes <= bytes).then_some(())?;
+        Some(Header {
+            source_port: be16(data, 0)?,
+            destination_port: be16(data, 2)?,
+            total_bytes: bytes,
+            covered_bytes,
+            has_checksum: be16(data, 6)? != 0,
+        })
+    }
+
+    /// Returns true if the checksum covers a part of the datagram only.
+    pub fn covers_a_part(&self) -> bool {
+        self.covered_bytes < self.total_bytes
+    }
+
+    /// Returns its bytes with a checksum of zero, to be filled in by the caller.
     pub fn bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         put(&mut bytes, 0, &self.source_port.to_be_bytes());
         put(&mut bytes, 2, &self.destination_port.to_be_bytes());
-        put(&mut bytes, 4, &(self.total_bytes as u16).to_be_bytes());
+        put(&mut bytes, 4, &(self.covered_bytes as u16).to_be_bytes());
         bytes
     }
 }

@@ -15,7 +15,7 @@ const READ: u8 = 0x28;
 const WRITE: u8 = 0x2a;
 const SYNCHRONIZE: u8 = 0x35;
 
-/// What a read comes to where the host says this of it.
+/// The end of a read of which the host says this.
 fn read_with(change: impl Fn(&mut super::Reply) + Send + Sync + 'static) -> (Option<BlockError>, usize) {
     let rig = rig(move |command, _, reply| {
         if command.block[0] == READ {
@@ -110,7 +110,7 @@ proptest! {
         }
     }
 
-    /// The same through the protocol: a read is answered with data only where the host left nothing over.
+    /// Through the protocol, too, a read is answered with data only if the host left nothing over.
     #[test]
     fn no_answer_to_a_read_is_believed_that_leaves_something_over(
         status in prop_oneof![Just(0_u8), Just(2), any::<u8>()],

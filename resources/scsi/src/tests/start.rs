@@ -1,4 +1,4 @@
-//! What a unit says of itself.
+//! A unit's words about itself.
 
 use super::{Rig, SECTORS, fixed, page, rig};
 use crate::start::parse_capacity;

@@ -35,7 +35,7 @@ impl block::Server for Disk {
     }
 }
 
-/// A disk of `sectors` with partitions (first, last).
+/// Returns a disk of `sectors` with partitions (first, last).
 fn partitioned(sectors: usize, partitions: &[(u64, u64)]) -> Vec<u8> {
     let mut disk = vec![0; sectors * SECTOR_BYTES];
     let mut entries = vec![0; 128 * 128];

@@ -132,7 +132,7 @@ fn memory_of_a_member_that_has_ended_is_its_leads_whoever_has_the_slot() {
     assert_eq!((activities.memory(process).bytes_total, activities.memory(tenant).bytes_total), (70, 70));
     activities.close(process).unwrap();
     assert_eq!((activities.memory(tenant).bytes, activities.memory(tenant).bytes_total), (70, 70));
-    // All slots go round, so that somebody has the one of the process.
+    // All slots go round, so that another activity has the one of the process.
     let strangers: std::vec::Vec<_> = (0..crate::limits::ACTIVITIES_MAX - 3).map(|_| member(other)).collect();
     assert!(strangers.iter().any(|stranger| stranger.index() == process.index()));
     activities.credit_memory(process, 30);
@@ -216,7 +216,7 @@ fn cores_that_charge_while_another_one_reads_lose_nothing() {
     assert_eq!(activities.memory(tenant).bytes, 3 * 20_000);
 }
 
-/// A tenant whose members may hold 100 bytes each, and two of them.
+/// Returns a tenant whose members may hold 100 bytes each, and two of them.
 fn pair(activities: &Activities) -> (ActivityId, [ActivityId; 2]) {
     let params = ActivityParams { memory_bytes_max: 1000, member_bytes_max: 100, ..ActivityParams::default() };
     let tenant = activities.create(None, "t", params).unwrap();

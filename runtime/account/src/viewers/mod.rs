@@ -47,7 +47,7 @@ impl SetId {
         SetId(place | MARK | u32::from(generation) << GENERATION_SHIFT)
     }
 
-    /// The set that a payer's word names; `None` where that is an activity.
+    /// Returns the set that a payer's word names; `None` if that is an activity.
     #[inline]
     pub(crate) fn of(owner: u32) -> Option<SetId> {
         (owner & MARK_MASK == MARK).then_some(SetId(owner))
@@ -80,12 +80,12 @@ impl Viewers {
         Viewers((0..SHARDS).map(|shard| SpinLock::new(Shard::new(shard))).collect())
     }
 
-    /// The part that holds a set.
+    /// Returns the part that holds a set.
     pub(crate) fn of_set(&self, set: SetId) -> LockGuard<'_, Shard> {
         self.0[set.shard()].lock()
     }
 
-    /// The part with the sets of the tenant in a slot.
+    /// Returns the part with the sets of the tenant in a slot.
     pub(crate) fn of_lead(&self, lead: usize) -> LockGuard<'_, Shard> {
         self.0[lead % SHARDS].lock()
     }

@@ -3,7 +3,7 @@
 use crate::ActivityId;
 use alloc::vec::Vec;
 
-/// Who shows the pages of a set, and how often each of them.
+/// The viewers of a set's pages, and how often each of them shows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Viewer {
     pub(crate) id: ActivityId,
@@ -35,7 +35,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    /// True where somebody may come (`by` 1), or is there to go (-1).
+    /// Returns true if a viewer may come (`by` 1), or is there to go (-1).
     pub(crate) fn may_change(&self, who: ActivityId, by: i32) -> bool {
         match by {
             1 => self.lead == Some(who.lead_index()) && !self.is_left,
@@ -58,7 +58,7 @@ impl Set {
         self.moment = self.moment.wrapping_sub(bytes.wrapping_mul(ms));
     }
 
-    /// Bytes x ms up to now.
+    /// Returns the bytes x ms up to now.
     pub(crate) fn integral(&self, ms: u64) -> i64 {
         self.bytes.wrapping_mul(ms).wrapping_sub(self.moment).cast_signed()
     }
@@ -96,7 +96,7 @@ pub(crate) fn changed(viewers: &[Viewer], who: ActivityId, by: i32) -> impl Iter
     below.iter().copied().chain(own).chain(above.iter().copied())
 }
 
-/// A viewer's part of the hash of a set, which is the sum over all.
+/// Returns a viewer's part of the hash of a set, which is the sum over all.
 pub(crate) fn hash_of(id: ActivityId) -> u32 {
     let mixed = (id.0 ^ id.0 >> 16).wrapping_mul(0x9e37_79b1);
     mixed ^ mixed >> 15

@@ -18,14 +18,14 @@ pub(crate) struct Shard {
     viewers: usize,
 }
 
-/// Where pages go.
+/// The new payer of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Goal {
     /// To one who shows them alone.
     One(ActivityId),
     /// To a set, which is kept until they have arrived.
     Set(SetId),
-    /// There is no set for them: no room, or whoever comes or goes does not belong to it.
+    /// There is no set for them: no room, or the viewer that comes or goes does not belong to it.
     NoRoom,
     /// The pages are not there any more.
     Gone,
@@ -44,7 +44,7 @@ impl Shard {
         self.sets.get_mut(id.slot()).filter(|set| set.lead.is_some() && set.generation == id.generation())
     }
 
-    /// Where pages of one activity go when another one comes: to a set of the tenant in slot `lead`, which is pinned.
+    /// Returns the new payer of pages of one activity when another one comes: a set of the tenant in slot `lead`, which is pinned.
     pub(crate) fn join_one(&mut self, lead: usize, one: ActivityId, who: ActivityId) -> Goal {
         let base = [Viewer::once(one)];
         let hash = hash_of(one).wrapping_add(hash_of(who));
@@ -56,7 +56,7 @@ impl Shard {
         self.put(slot, lead, hash, viewers)
     }
 
-    /// Where pages of a set go when somebody comes (`by` 1) or goes (-1): to one activity, or to a set, which is pinned.
+    /// Returns the new payer of pages of a set when a viewer comes (`by` 1) or goes (-1): one activity, or a set, which is pinned.
     pub(crate) fn change(&mut self, from: SetId, who: ActivityId, by: i32) -> Goal {
         let Some((set, lead)) = self.get(from).and_then(|set| Some((set, set.lead?))) else { return Goal::Gone };
         if !set.may_change(who, by) {
@@ -98,7 +98,7 @@ impl Shard {
         self.sets.iter().filter(|set| set.lead.is_some())
     }
 
-    /// A set by its contents.
+    /// Returns a set by its contents.
     fn find(&self, lead: usize, hash: u32, viewers: impl Iterator<Item = Viewer> + Clone) -> Option<SetId> {
         let is_it = |set: &Set| {
             set.hash == hash
@@ -117,7 +117,7 @@ impl Shard {
         Goal::Set(id)
     }
 
-    /// A free place, and room for so many viewers.
+    /// Returns a free place, and room for so many viewers.
     fn place(&mut self, viewers: usize) -> Option<(usize, Vec<Viewer>)> {
         if self.viewers + viewers > VIEWERS_MAX {
             return None;
@@ -152,7 +152,7 @@ impl Shard {
     }
 }
 
-/// The viewer where there is one, once.
+/// Returns the viewer, if there is one, once.
 fn only(mut viewers: impl Iterator<Item = Viewer>) -> Option<ActivityId> {
     match (viewers.next(), viewers.next()) {
         (Some(Viewer { id, times: 1 }), None) => Some(id),

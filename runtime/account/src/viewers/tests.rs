@@ -70,7 +70,7 @@ impl World {
         count
     }
 
-    /// What all hold is what was taken, for the tenant and for the machine.
+    /// The sum of all holdings is what was taken, for the tenant and for the machine.
     fn adds_up(&self, pages: u64) {
         let all = self.activities.memories();
         assert_eq!(all.iter().map(|(_, held)| held.bytes as i64).sum::<i64>(), (pages * PAGE) as i64);

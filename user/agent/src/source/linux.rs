@@ -2,21 +2,33 @@
 //!
 //! One cycle stands for a nanosecond. Linux does not say which core ran a group, so all cores appear as one; what was busy but in no
 //! tenant's group is reported as unattributed: that is what Linux cannot put on a bill.
+//!
+//! Changes are files of the groups too: see `control`. Goals come from a file, measures of them from groups and pages: see `goals`.
+//!
+//! A tenant is a folder in `/tenants`, and a group of the same name.
 
 use std::{
     fs, io,
     io::{Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
-use gyre_config::{
+use gyre_contract::{
+    goals::Goals,
     monitor::{Activity, ActivityKind, CoreTime, Handling, Memory, Snapshot, VERSION},
     native::Change,
+    promise::{Answer, Together},
     session::ExecRequest,
 };
 
-use super::{Program, Source, Streams, fake};
+use gyre_broker_program::services::Service;
+
+use super::{Program, Source, Streams, child};
+
+mod control;
+mod goals;
 
 /// Of the figures of block devices, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
@@ -27,11 +39,18 @@ const NS_PER_TICK: u64 = 10_000_000;
 pub struct Linux {
     groups: PathBuf,
     tenants: PathBuf,
+    goals: PathBuf,
+    changes: AtomicU64,
 }
 
 impl Default for Linux {
     fn default() -> Self {
-        Self { groups: "/sys/fs/cgroup".into(), tenants: "/tenants".into() }
+        Self {
+            groups: "/sys/fs/cgroup".into(),
+            tenants: "/tenants".into(),
+            goals: "/goals.json".into(),
+            changes: AtomicU64::new(0),
+        }
     }
 }
 
@@ -67,8 +86,17 @@ impl Source for Linux {
         Ok((offset, bytes))
     }
 
-    fn set(&self, _change: &Change) -> io::Result<()> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "on Linux, write to the files of /sys/fs/cgroup"))
+    fn set(&self, change: &Change) -> io::Result<()> {
+        control::make(&self.groups, &self.names()?, std::slice::from_ref(change))
+    }
+
+    fn change(&self, together: &Together) -> io::Result<u64> {
+        control::make(&self.groups, &self.names()?, &together.changes)?;
+        Ok(self.changes.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn goals(&self) -> io::Result<Goals> {
+        goals::goals(&self.goals, &self.groups, &self.tenants)
     }
 
     fn spawn(&self, request: &ExecRequest, streams: Streams) -> io::Result<Box<dyn Program>> {
@@ -78,7 +106,24 @@ impl Source for Linux {
         command.args(["-c", "echo 0 > \"$0\"; root=\"$1\"; shift; exec chroot \"$root\" \"$@\""]);
         command.arg(group).arg(root).args(&request.argv);
         command.envs(request.env.iter().filter_map(|pair| pair.split_once('=')));
-        fake::start(command, streams)
+        child::start(command, streams)
+    }
+}
+
+/// One broker divides both machines.
+impl gyre_broker_program::Machine for Linux {
+    fn goals(&self) -> io::Result<Goals> {
+        Source::goals(self)
+    }
+
+    fn change(&self, together: &Together) -> io::Result<Answer> {
+        Source::change(self, together).map(Ok)
+    }
+
+    /// Services are native programs of a machine of ours.
+    fn service(&self, tenant: &str) -> io::Result<Box<dyn Service>> {
+        let text = format!("tenant {tenant} has no service: this machine is not Gyre");
+        Err(io::Error::new(io::ErrorKind::ConnectionRefused, text))
     }
 }
 
@@ -95,7 +140,7 @@ impl Linux {
             true => Ok(self.tenants.join(tenant)),
             false => {
                 let names = self.names()?;
-                Err(super::no_tenant(tenant, &names.iter().map(String::as_str).collect::<Vec<_>>()))
+                Err(super::no_tenant_of(tenant, &names.iter().map(String::as_str).collect::<Vec<_>>()))
             }
         }
     }

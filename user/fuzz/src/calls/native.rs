@@ -24,6 +24,9 @@ pub const CALLS: &[Call] = &[
     call(0x1023, "gyre_stream", &[Buffer]).gives_pair(0, [Stream, Stream]),
     call(0x1024, "gyre_stream_write", &[Fd(Stream), Buffer, Length]),
     call(0x1025, "gyre_stream_read", &[Fd(Stream), Buffer, Buffer]),
+    call(0x1036, "gyre_pulse_tick", &[Either(&[Count, Number])]),
+    call(0x1038, "gyre_context_restore", &[Buffer, OneOf(&[0, 1, 2])]),
+    call(0x1033, "gyre_cells", &[Buffer, Length, Buffer, Length]),
     call(0x1028, "gyre_checkpoint", &[OneOf(&[u64::MAX, 0, 1, 2]), Path, Count]),
     call(0x1029, "gyre_evict", &[OneOf(&[u64::MAX, 0, 1, 2]), Path, Count]),
 ];

@@ -1,4 +1,4 @@
-//! What is left of a disk after a crash: repaired by e2fsck, read by debugfs and SQLite, compared with what had been promised.
+//! The remains of a disk after a crash: repaired by e2fsck, read by debugfs and SQLite, compared with what had been promised.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use crate::{
     failure::{Context as _, Failure, Result},
 };
 
-/// What the machine had said to be durable.
+/// The things that the machine had said to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promised {
     /// The archive is complete.
@@ -39,16 +39,16 @@ impl Promised {
     }
 }
 
-/// What was found.
+/// The things that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// How `e2fsck -fy` ended: 0 where nothing was wrong, 1 where all was repaired.
+    /// The end of `e2fsck -fy`: 0 if nothing was wrong, 1 if all was repaired.
     pub code: i32,
     /// Questions of its that were answered with yes.
     pub fixes: usize,
-    /// How `e2fsck -fn` ended after it: 0 where nothing is wrong any more.
+    /// The end of `e2fsck -fn` after it: 0 if nothing is wrong any more.
     pub code_again: i32,
-    /// What was promised and is not there.
+    /// Promised things that are not there.
     pub lost: Vec<String>,
 }
 

@@ -17,9 +17,9 @@ const SECTORS_MAX: u64 = 1 << 16;
 /// One write, or a flush.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Where its data lies in the log, and how long it is.
+    /// The place of its data in the log, and its length.
     data: (usize, usize),
-    /// Where it belongs on the disk, bytes.
+    /// Its place on the disk, bytes.
     at: usize,
     flushes: bool,
 }
@@ -28,7 +28,7 @@ struct Entry {
 pub struct Chance(pub u64);
 
 impl Chance {
-    /// The next one.
+    /// Returns the next one.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -60,14 +60,14 @@ impl DiskLog {
                     entries.push(found);
                     at = next;
                 }
-                // A request that was under way has left a gap: nobody was told that it is done.
+                // A request that was under way has left a gap: no program was told that it is done.
                 None => at += SECTOR_BYTES,
             }
         }
         Ok(Self { bytes, entries })
     }
 
-    /// What a crash leaves on `disk` when the log was `end` bytes long: everything up to the last flush, and of what was written
+    /// Writes to `disk` the state that a crash leaves if the log was `end` bytes long: everything up to the last flush, and of the writes
     /// after it some sectors, by chance.
     pub fn crash(&self, disk: &mut [u8], end: u64, chance: &mut Chance) {
         let (until, durable) = self.before(end);
@@ -102,7 +102,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The entry at a place, and where the next one begins.
+/// Reads the entry at a place, and the place at which the next one begins.
 fn entry(bytes: &[u8], at: usize) -> Option<(Entry, usize)> {
     let (sector, sectors, flags) = (long(bytes, at), long(bytes, at + 8), long(bytes, at + 16));
     if sector | sectors | flags == 0 || flags >= 16 || sectors > SECTORS_MAX || sector > u64::from(u32::MAX) {

@@ -15,14 +15,14 @@ pub struct Line<'a> {
     pub writes: usize,
     /// Of these, writes after the last flush, of which some sectors are lost.
     pub unflushed: usize,
-    /// What had to be there.
+    /// The things that had to be there.
     pub promised: &'a Promised,
-    /// What was found.
+    /// The things that were found.
     pub found: &'a Found,
 }
 
 impl Line<'_> {
-    /// The line of crash `number`, from 1. What was lost is in words, `none` where nothing was.
+    /// Writes the line of crash `number`, from 1. Losses are in words, `none` if there were none.
     pub fn text(&self, number: u32) -> String {
         let Self { machine, moment, writes, unflushed, promised, found } = self;
         let Found { code, fixes, code_again, .. } = found;

@@ -1,4 +1,4 @@
-//! What is kept of a failure: console, log, the last calls of each thread, and how to make it again.
+//! The traces of a failure: console, log, the last calls of each thread, and how to make it again.
 
 use std::path::Path;
 
@@ -32,10 +32,13 @@ pub fn keep(project: &Project, console: &Path, picture: &Path, log: &str) -> Res
     write("replay.txt", format!("{replay}\n").as_bytes())?;
     let pending: Vec<&str> = calls.lines().filter(|line| line.ends_with("has not come back")).collect();
     let shown = pending.iter().take(LINES_SHOWN).map(|line| line.trim()).collect::<Vec<_>>().join("\n");
-    Ok(format!("kept in {}\nagain: {replay}\ncalls that have not come back:\n{shown}", folder.display()))
+    Ok(format!(
+        "kept in {}\nagain: {replay}\ncalls that have not come back, those of threads that were killed in them too:\n{shown}",
+        folder.display()
+    ))
 }
 
-/// The last calls, which the fuzzer itself finds in the machine's memory.
+/// Returns the last calls, which the fuzzer itself finds in the machine's memory.
 fn last_calls(project: &Project, picture: &Path) -> String {
     let read = || {
         let mut fuzzer = std::process::Command::new(build::fuzzer(project)?);
@@ -44,7 +47,7 @@ fn last_calls(project: &Project, picture: &Path) -> String {
     read().unwrap_or_else(|failure| format!("cannot be read: {}\n", failure.report))
 }
 
-/// The seed of the last round that a text names.
+/// Returns the seed of the last round that a text names.
 fn round_of(text: &str) -> Option<String> {
     let line = text.lines().rev().find(|line| line.starts_with("round "))?;
     line.split_whitespace().nth(3).map(str::to_owned)

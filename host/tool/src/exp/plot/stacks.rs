@@ -1,44 +1,42 @@
 //! Bars of parts that stand on each other.
 
-use std::fmt::Write as _;
+use super::{
+    bars::Group,
+    colour, measured,
+    scale::Scale,
+    sheet::{LEFT, RIGHT, Sheet, WIDTH, width},
+};
 
-use super::{BOTTOM, Group, HEIGHT, LEFT, RIGHT, Scale, WIDTH, colour, escaped, start};
-
+const HEIGHT: f64 = 320.0;
+const BOTTOM: f64 = 40.0;
 /// Lines that names below the bars alternate between, so that long ones do not meet.
 const NAME_LINES: usize = 2;
 
 /// Draws a bar for each group, with its values on each other and their sum above.
 pub fn stacks(title: &str, unit: &str, series: &[&str], groups: &[Group]) -> String {
-    let mut svg = start(title, series);
-    let scale = Scale::new(groups.iter().map(|group| group.values.iter().sum()));
-    scale.axis(&mut svg, unit);
+    let mut sheet = Sheet::new(title, series);
+    let scale = Scale::holding(groups.iter().map(|group| group.values.iter().sum()), 5.0);
+    let (top, low) = (sheet.top + 6.0, HEIGHT - BOTTOM);
+    let y = |value: f64| top + (1.0 - value / scale.high) * (low - top);
+    for (value, words) in scale.ticks() {
+        sheet.grid([LEFT, y(value)], [WIDTH - RIGHT, y(value)]);
+        sheet.text([LEFT - 6.0, y(value) + 4.0], "end", &format!("{words}{unit}"));
+    }
     let wide = (WIDTH - LEFT - RIGHT) / groups.len().max(1) as f64;
+    let lines = if groups.iter().all(|group| width(&group.name) < wide) { 1 } else { NAME_LINES };
     for (at, group) in groups.iter().enumerate() {
         let left = LEFT + wide * at as f64 + wide * 0.15;
-        let top = stack(&mut svg, &scale, group, left, wide * 0.7);
-        let below = HEIGHT - BOTTOM + 16.0 + 13.0 * (at % NAME_LINES) as f64;
-        text(&mut svg, left + wide * 0.35, below, &escaped(&group.name));
-        text(&mut svg, left + wide * 0.35, scale.y(top) - 4.0, &format!("{top:.2}"));
+        let mut sum = 0.0;
+        for (index, value) in group.values.iter().enumerate() {
+            let below = y(sum);
+            sum += value;
+            sheet.rect([left, y(sum), wide * 0.7, below - y(sum)], colour(index));
+        }
+        let below = low + 15.0 + 14.0 * (at % lines) as f64;
+        sheet.text([left + wide * 0.35, below], "middle", &group.name);
+        sheet.text([left + wide * 0.35, y(sum) - 4.0], "middle", &measured(sum, 2));
     }
-    svg + "</svg>\n"
-}
-
-/// Draws one bar; answers the sum of its parts.
-fn stack(svg: &mut String, scale: &Scale, group: &Group, left: f64, wide: f64) -> f64 {
-    let mut top = 0.0;
-    for (index, value) in group.values.iter().enumerate() {
-        let low = scale.y(top);
-        top += value;
-        let (high, colour) = (scale.y(top), colour(index));
-        let height = low - high;
-        let _ =
-            writeln!(svg, "<rect x='{left:.1}' y='{high:.1}' width='{wide:.1}' height='{height:.1}' fill='{colour}'/>");
-    }
-    top
-}
-
-fn text(svg: &mut String, x: f64, y: f64, what: &str) {
-    let _ = writeln!(svg, "<text x='{x:.1}' y='{y:.1}' text-anchor='middle' font-size='11'>{what}</text>");
+    sheet.finish(HEIGHT)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What victim and storm say of their rounds: even ones alone, odd ones beside.
+//! The rounds that victim and storm report: even ones alone, odd ones beside.
 
 use std::fmt;
 
@@ -57,18 +57,18 @@ impl Rounds {
         found
     }
 
-    /// The rounds, two by two.
+    /// Returns the rounds, two by two.
     pub fn pairs(&self) -> Vec<Pair> {
         let times = |index: usize| Times::of(self.times_ms.get(index).cloned().unwrap_or_default());
         (0..self.times_ms.len() / 2).map(|pair| Pair { alone: times(2 * pair), beside: times(2 * pair + 1) }).collect()
     }
 
-    /// A value of each pair.
+    /// Returns a value of each pair.
     pub fn each(&self, value: impl Fn(&Pair) -> f64) -> Vec<f64> {
         self.pairs().iter().map(value).collect()
     }
 
-    /// The times of all rounds beside the storm, or of all alone.
+    /// Returns the times of all rounds beside the storm, or of all alone.
     pub fn together(&self, beside: bool) -> Times {
         let of_case = self.times_ms.iter().skip(usize::from(beside)).step_by(2);
         Times::of(of_case.flatten().copied().collect())
@@ -80,12 +80,12 @@ impl Rounds {
     }
 }
 
-/// Whether both tenants have come to their end.
+/// Returns whether both tenants have come to their end.
 pub fn is_over(text: &str) -> bool {
     text.contains("fsync: done") && text.contains("fsync: stormed ")
 }
 
-/// The median; 0 of nothing.
+/// Returns the median; 0 of nothing.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -26,7 +26,7 @@ impl World {
         self.folder.path().join("host")
     }
 
-    /// Every path of the world outside of the tree, with its contents.
+    /// Returns every path of the world outside of the tree, with its contents.
     fn outside(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];

@@ -1,14 +1,19 @@
-//! The older asynchronous calls: io_setup, io_submit, io_getevents, io_cancel, io_destroy. They ride on what io_uring rides on.
+//! The older asynchronous calls: io_setup, io_submit, io_getevents, io_cancel, io_destroy.
 //!
-//! A context's number is the address of a page that libraries look at: it holds no ring they would know, so that they call.
+//! They use the operations of io_uring ([`super::uring`]): a submission is done at once if the data is in memory,
+//! begun at the disk without a task, or done by a piece of work of the asynchronous I/O resource.
+//!
+//! A context's number is the address of a page that libraries look at: it holds no ring that they know, so they make
+//! the calls. A context bounds its operations under way together with its untaken events; it ends with io_destroy,
+//! execve or its process, and its operations are cancelled then.
 
 use super::poll::with_mask;
-use super::uring::{Cancel, Operation, Transfer, begin_at_once, transfer_at_once};
+use super::uring::{Cancel, FileRange, Operation, begin_at_once, transfer_at_once};
 use super::usable_file;
-use crate::file::begun_transfer::{Asker, Completion};
+use crate::file::begun_io::{Asker, Completion};
+use crate::file::buffer::{Range, Ranges, half, read_iovecs, word};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{Range, Ranges, half, read_iovecs, word};
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -51,7 +56,7 @@ struct State {
     events: VecDeque<[u8; EVENT_BYTES]>,
 }
 
-/// A context: what is under way, and what is done and not yet taken.
+/// A context: the operations under way, and the events of those that are done, until they are taken.
 pub struct Context {
     most: usize,
     state: ObjectLock<State>,
@@ -96,7 +101,7 @@ impl Context {
     }
 }
 
-/// An operation under way; where it is dropped before its end, it is answered as cancelled.
+/// An operation under way; if it is dropped before its end, it is answered as cancelled.
 struct Flight {
     context: Arc<Context>,
     worker: Arc<Thread>,
@@ -144,7 +149,7 @@ fn context_of(thread: &Thread, number: u64) -> Result<Arc<Context>, Errno> {
 
 /// `io_setup(events, context)`.
 pub async fn io_setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
+    thread.tenant().kernel().async_io().ok_or(Errno::ENOSYS)?;
     let most = a.unsigned(0);
     if word(&thread.read_vec(a.word(1), 8).await?, 0) != 0 || most == 0 {
         return Err(Errno::EINVAL);
@@ -172,7 +177,7 @@ pub async fn io_setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `io_destroy(context)`: ends what is under way, and waits for its end.
+/// `io_destroy(context)`: ends the operations under way, and waits for their end.
 pub async fn io_destroy(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let context = thread.process().asynchronous.lock().remove(&a.word(0)).ok_or(Errno::EINVAL)?;
     context.close();
@@ -182,7 +187,7 @@ pub async fn io_destroy(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `io_submit(context, count, wishes)`: answers how many were taken, the error of the first where that is none.
+/// `io_submit(context, count, wishes)`: answers how many were taken, the error of the first if that is none.
 pub async fn io_submit(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let context = context_of(thread, a.word(0))?;
     let count = usize::try_from(a.signed(1)).map_err(|_| Errno::EINVAL)?.min(context.most);
@@ -217,7 +222,7 @@ async fn submit(thread: &Arc<Thread>, context: &Arc<Context>, worker: &Arc<Threa
         }
         _ => return Err(Errno::EINVAL),
     };
-    let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
+    let resource = thread.tenant().kernel().async_io().ok_or(Errno::ENOSYS)?;
     let cancel = Arc::new(Cancel::default());
     let number = context.begin(address, cancel.clone())?;
     let mut flight = Flight {
@@ -264,9 +269,9 @@ async fn prepare(thread: &Thread, wish: &[u8]) -> Result<Operation, Errno> {
     };
     let is_open = if matches!(operation, WRITE | WRITE_PIECES) { file.is_writable() } else { file.is_readable() };
     match operation {
-        READ | READ_PIECES if is_open => Ok(Operation::Read(Transfer { file, ranges, at, durable: false })),
+        READ | READ_PIECES if is_open => Ok(Operation::Read(FileRange { file, ranges, at, durable: false })),
         WRITE | WRITE_PIECES if is_open => {
-            Ok(Operation::Write(Transfer { file, ranges, at, durable: flags & durable != 0 }))
+            Ok(Operation::Write(FileRange { file, ranges, at, durable: flags & durable != 0 }))
         }
         READ | READ_PIECES | WRITE | WRITE_PIECES => Err(Errno::EBADF),
         SYNC | SYNC_DATA if matches!(file.object(), Object::Regular | Object::Directory) => Ok(Operation::Sync(file)),
@@ -331,12 +336,13 @@ async fn take_events(thread: &Thread, a: Arguments) -> Outcome {
     Ok(taken)
 }
 
-/// The address of entry `index` of a program's list.
+/// Returns the address of entry `index` of a program's list.
 fn entry_at(list: u64, index: u64, entry_bytes: u64) -> Result<u64, Errno> {
     index.checked_mul(entry_bytes).and_then(|offset| list.checked_add(offset)).ok_or(Errno::EFAULT)
 }
 
-/// `io_cancel(context, wish, event)`: the event comes by io_getevents, as if nobody had asked where the device has it.
+/// `io_cancel(context, wish, event)`: the event comes by io_getevents. An operation that the device has goes on as if
+/// it had not been cancelled.
 pub fn io_cancel(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let context = context_of(thread, a.word(0))?;
     let state = context.state.lock();

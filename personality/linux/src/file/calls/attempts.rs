@@ -5,13 +5,13 @@ use crate::time::cycles_from_now;
 use crate::{Errno, Thread};
 use gyre_interface::Ready;
 
-/// Attempts in a row that end with EAGAIN although the file says that it is ready, after which a pause comes before the next one: what
-/// is promised and what happens disagree, and others are served meanwhile.
-const PATIENCE: u32 = 8;
-/// That pause, ns.
+/// Attempts in a row that end with EAGAIN although the file says that it is ready, before a pause. Readiness and
+/// result disagree then, and other tasks run meanwhile.
+const TRIES_BEFORE_PAUSE: u32 = 8;
+/// The pause, ns.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// The attempts of one call. It cannot spin, whatever the file says that it is ready for, and every wait ends with a signal.
+/// The attempts of one call. They cannot spin, even if the file always shows that it is ready, and every wait ends with a signal.
 #[derive(Default)]
 pub(super) struct Attempts {
     /// How many in a row found the file ready at once, and ended with EAGAIN.
@@ -19,12 +19,12 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The attempts go on from what has been reached.
+    /// Starts the count anew after progress.
     pub(super) fn renew(&mut self) {
         self.in_vain = 0;
     }
 
-    /// An attempt has ended with EAGAIN: waits until the file may be ready for `wanted`.
+    /// Waits, after an attempt that ended with EAGAIN, until the file may be ready for `wanted`.
     ///
     /// # Errors
     /// EAGAIN after the deadline, and for a file that is never ready; ERESTARTSYS.
@@ -45,7 +45,7 @@ impl Attempts {
         self.in_vain = self.in_vain.saturating_add(1);
         match self.in_vain {
             1 => Ok(()),
-            2..PATIENCE => thread.interruptible(gyre_message::yield_now()).await,
+            2..TRIES_BEFORE_PAUSE => thread.interruptible(gyre_message::yield_now()).await,
             _ => self.pause(thread, deadline_cycles).await,
         }
     }

@@ -1,10 +1,17 @@
 //! chmod, chown, utimensat and their families.
+//!
+//! Each finds its node by path or descriptor, checks the rights of chmod(2), chown(2) and utimensat(2), sends one
+//! change to the file system, and tells the watches. Mode bits that a change of owner must clear are cleared here.
+//!
+//! * Owners change mode and times. CAP_FOWNER stands for the owner, CAP_CHOWN alone gives files away.
+//! * A time before 1970 or behind the last second of ext2 becomes the nearest that can be kept, as on Linux.
+//! * A path is walked with the caller's rights; a descriptor needs none of its own, since O_PATH opens without any.
 
 use super::file_of;
 use crate::credentials::Capability;
+use crate::file::buffer::word;
 use crate::file::context::Target;
 use crate::file::permission::{Asker, WRITE};
-use crate::file::transfer::word;
 use crate::file::walk::Found;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -29,7 +36,7 @@ async fn apply(thread: &Thread, found: &Found, change: AttributeChange) -> Outco
     Ok(0)
 }
 
-/// What inotify calls a change.
+/// Returns inotify's event for a change.
 fn event_of(change: &AttributeChange) -> u32 {
     match (change.accessed_ns, change.modified_ns) {
         (Some(_), None) => raw::IN_ACCESS,
@@ -38,7 +45,7 @@ fn event_of(change: &AttributeChange) -> u32 {
     }
 }
 
-/// Tells who watches a node or its directory.
+/// Tells the watches on a node and on its directory.
 pub(super) fn tell(thread: &Thread, found: &Found, event: u32) {
     let bit = if found.attributes.kind == NodeKind::Directory { raw::IN_ISDIR } else { 0 };
     thread.process().files().tenant().notices.about(found.place.key(), &found.path, event | bit);
@@ -105,7 +112,8 @@ pub async fn fchownat(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     change_owner(thread, found, a.unsigned(2), a.unsigned(3)).await
 }
 
-/// -1 leaves owner or group as it is. Only who has CAP_CHOWN gives files away; owners may choose among their groups.
+/// Changes owner and group; -1 leaves one as it is. Only CAP_CHOWN allows giving files away; owners may choose among
+/// their groups.
 async fn change_owner(thread: &Thread, found: Found, user: u32, group: u32) -> Outcome {
     let asker = Asker::of(thread);
     let user = Some(user).filter(|user| *user != u32::MAX);
@@ -135,7 +143,7 @@ enum Stamp {
 }
 
 impl Stamp {
-    /// From `struct timespec` with UTIME_NOW and UTIME_OMIT.
+    /// Reads a `struct timespec` with UTIME_NOW and UTIME_OMIT.
     fn parse(seconds: u64, nanoseconds: u64) -> Result<Stamp, Errno> {
         const NOW: u64 = raw::UTIME_NOW as u64;
         const OMIT: u64 = raw::UTIME_OMIT as u64;
@@ -147,7 +155,7 @@ impl Stamp {
         }
     }
 
-    /// The nearest time that file systems here can keep, ns since 1970, as Linux does by s_time_min and s_time_max (utimensat(2)).
+    /// Returns the nearest time that file systems here can keep, ns since 1970, as Linux does by s_time_min and s_time_max (utimensat(2)).
     fn within(seconds: i64, nanoseconds: u64) -> u64 {
         match seconds {
             ..0 => 0,
@@ -218,7 +226,7 @@ pub async fn utime(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     change_times(thread, found, stamps).await
 }
 
-/// Owners set any time; who may write sets both to now.
+/// Changes times: owners set any time; other callers with the right to write set both to now.
 async fn change_times(thread: &Thread, found: Found, stamps: (Stamp, Stamp)) -> Outcome {
     let asker = Asker::of(thread);
     if stamps == (Stamp::Keep, Stamp::Keep) {

@@ -1,4 +1,11 @@
 //! close, dup, fcntl, pipe.
+//!
+//! A file that leaves the table is closed after the table's lock is free; closing gives up the process's record locks
+//! on it (fcntl(2)). Short fcntl commands have a form at once.
+//!
+//! * [`close`] waits for sockets; [`close_at_once`] takes everything else, without a future.
+//! * A pair of new descriptors is told to the program or taken back ([`put_pair`]); no call leaves one of two.
+//! * close_range goes through the table in pieces, so that other tasks run in between.
 
 use super::{answer, file_of, install, usable_file};
 use crate::file::locks::Owner;
@@ -19,7 +26,7 @@ pub async fn close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// `close` of what has nobody to wait for.
+/// `close` of objects that need not wait.
 pub fn close_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let files = thread.process().files();
     let file = files.table().remove_if(a.int(0), |file| !matches!(file.object(), Object::Socket(_)))?;
@@ -27,7 +34,7 @@ pub fn close_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     Some(Ok(0))
 }
 
-/// Closing any descriptor of a file gives up the process' POSIX locks on it (fcntl(2)).
+/// Gives up the process's POSIX locks on a file: closing any descriptor of it does so (fcntl(2)).
 fn closed(thread: &Thread, file: &OpenFile) {
     if let Some(place) = file.place() {
         let owner = Owner::Process(thread.process().id());
@@ -46,12 +53,12 @@ pub async fn close_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         return Err(Errno::EINVAL);
     }
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        let shared = thread.process().files().duplicate(u64::from(raw::CLONE_FS))?;
+        let shared = thread.process().files().duplicate(u64::from(raw::CLONE_FS)).await?;
         thread.process().set_files(shared);
     }
     let files = thread.process().files();
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
-        files.table().mark_range(first, last);
+        files.table().mark_range(first, last).await;
         return Ok(0);
     }
     let mut pace = Pace::new();
@@ -121,7 +128,7 @@ async fn make_pipe(thread: &Thread, out: u64, flags: u32) -> Outcome {
     put_pair(thread, read, write, out, flags & raw::O_CLOEXEC != 0).await
 }
 
-/// Gives two files descriptors and tells the program; takes them back where it cannot be told.
+/// Gives two files descriptors and tells the program; takes them back if it cannot be told.
 pub(super) async fn put_pair(
     thread: &Thread,
     first: Arc<OpenFile>,

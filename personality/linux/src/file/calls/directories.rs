@@ -21,6 +21,34 @@ pub async fn getdents64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(entries.len() as u64)
 }
 
+/// Bytes of `struct linux_dirent64` before the name.
+const HEAD_BYTES: usize = 19;
+
+/// `getdents(fd, out, bytes)`: the same entries as of [`getdents64`]; the kind stands in the last byte of each, which getdents64 has before
+/// the name.
+pub async fn getdents(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+    let file = usable_file(thread, a.int(0))?;
+    let mut entries = file.read_entries(a.size(2).min(ENTRIES_BYTES_MAX)).await?;
+    let mut rest = entries.as_mut_slice();
+    while let Some([low, high]) = rest.get(16..18).and_then(|bytes| <[u8; 2]>::try_from(bytes).ok()) {
+        let (entry, tail) =
+            rest.split_at_mut_checked(usize::from(u16::from_le_bytes([low, high]))).ok_or(Errno::EIO)?;
+        to_old_form(entry);
+        rest = tail;
+    }
+    thread.copy_out(a.word(1), &entries).await?;
+    Ok(entries.len() as u64)
+}
+
+/// Moves the name one byte forward, over the kind, which goes to the end. Entries are padded, so that there is room for it.
+fn to_old_form(entry: &mut [u8]) {
+    let kind = entry.get(HEAD_BYTES - 1).copied();
+    entry.copy_within(HEAD_BYTES.., HEAD_BYTES - 1);
+    if let (Some(last), Some(kind)) = (entry.last_mut(), kind) {
+        *last = kind;
+    }
+}
+
 /// `getcwd(out, bytes)`: answers the length with the NUL.
 pub async fn getcwd(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let current = thread.process().files().current();

@@ -2,10 +2,10 @@
 
 use super::poll::{Timeout, with_mask};
 use super::{answer, file_of, install, usable_file};
-use crate::file::epoll::{Epoll, Event};
+use crate::file::buffer::{half, word};
+use crate::file::epoll::{Epoll, Event, Told};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{half, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -82,7 +82,7 @@ pub async fn epoll_wait(thread: &Arc<Thread>, a: Arguments) -> Outcome {
 /// Events that a call takes at once at most.
 const AT_ONCE_EVENTS: usize = 16;
 
-/// `epoll_wait` where something is ready and there is room for it.
+/// `epoll_wait` if something is ready and there is room for it.
 pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let holder = file_of(thread, a.int(0)).ok()?;
     let list = list_of(&holder).ok()?;
@@ -91,15 +91,26 @@ pub fn epoll_wait_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome>
     if count == 0 {
         return None;
     }
-    let take = |put: &mut dyn FnMut(&[u8])| {
-        list.collect_each(&mut left, count, |event| {
-            let mut bytes = [0; EVENT_BYTES];
-            write_events(&mut bytes, &[event]);
-            put(&bytes);
-        })
-    };
-    let found = thread.with_space(|space| space.edit_at_once(a.word(1), count.saturating_mul(EVENT_BYTES), take))?;
-    (found > 0).then_some(Ok(found as u64))
+    let mut taken = [None; AT_ONCE_EVENTS];
+    let mut places = taken.iter_mut();
+    // Looking may drop the last use of a file, so no lock is held; the bytes are written all at once.
+    let found = list.collect_each(&mut left, count, |told| {
+        if let Some(place) = places.next() {
+            *place = Some(told);
+        }
+    });
+    if found == 0 {
+        return None;
+    }
+    let taken = taken.get(..found)?;
+    let mut bytes = [0; AT_ONCE_EVENTS * EVENT_BYTES];
+    write_events(&mut bytes, taken.iter().flatten());
+    let bytes = bytes.get(..found.saturating_mul(EVENT_BYTES))?;
+    if thread.with_space(|space| space.copy_out_at_once(a.word(1), bytes)) {
+        return Some(Ok(found as u64));
+    }
+    taken.iter().flatten().for_each(|told| list.take_back(*told));
+    None
 }
 
 /// `epoll_pwait` without a mask, the same.
@@ -127,7 +138,9 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
     loop {
         let events = collect(thread, list, count).await?;
         if !events.is_empty() {
-            give(thread, a.word(1), &events).await?;
+            give(thread, a.word(1), &events)
+                .await
+                .inspect_err(|_| events.iter().for_each(|told| list.take_back(*told)))?;
             return Ok(events.len() as u64);
         }
         if timeout.is_zero() {
@@ -143,7 +156,7 @@ async fn wait(thread: &Thread, a: Arguments, timeout: Timeout) -> Outcome {
 }
 
 /// Takes up to `events_max` events; none where nothing is ready. A list that holds much is looked through in several turns.
-async fn collect(thread: &Thread, list: &Epoll, events_max: usize) -> Result<Vec<Event>, Errno> {
+async fn collect(thread: &Thread, list: &Epoll, events_max: usize) -> Result<Vec<Told>, Errno> {
     let mut left = list.queued();
     let mut events = Vec::with_capacity(left.min(events_max));
     loop {
@@ -156,7 +169,7 @@ async fn collect(thread: &Thread, list: &Epoll, events_max: usize) -> Result<Vec
 }
 
 /// Copies events to the program: a few through the stack.
-async fn give(thread: &Thread, to: u64, events: &[Event]) -> Result<(), Errno> {
+async fn give(thread: &Thread, to: u64, events: &[Told]) -> Result<(), Errno> {
     const FEW: usize = 4;
     if events.len() > FEW {
         let mut bytes = alloc::vec![0; events.len().saturating_mul(EVENT_BYTES)];
@@ -168,8 +181,8 @@ async fn give(thread: &Thread, to: u64, events: &[Event]) -> Result<(), Errno> {
     thread.copy_out(to, bytes.get(..events.len().saturating_mul(EVENT_BYTES)).unwrap_or_default()).await
 }
 
-fn write_events(into: &mut [u8], events: &[Event]) {
-    for (place, event) in into.chunks_exact_mut(EVENT_BYTES).zip(events) {
+fn write_events<'a>(into: &mut [u8], events: impl IntoIterator<Item = &'a Told>) {
+    for (place, Told { event, .. }) in into.chunks_exact_mut(EVENT_BYTES).zip(events) {
         let (mask, data) = place.split_at_mut(size_of::<u32>());
         mask.copy_from_slice(&event.events.to_le_bytes());
         data.copy_from_slice(&event.data.to_le_bytes());

@@ -61,7 +61,7 @@ fn server(found: &Found) -> Result<files::Client, Errno> {
     found.place.system().client().ok_or(Errno::EOPNOTSUPP)
 }
 
-/// Who may ask for an attribute of this name: `wanted` is [`READ`] or [`WRITE`].
+/// Checks the right to an attribute of this name: `wanted` is [`READ`] or [`WRITE`].
 fn check(thread: &Thread, found: &Found, name: &[u8], wanted: u16) -> Result<(), Errno> {
     let asker = Asker::of(thread);
     let attributes = &found.attributes;

@@ -1,15 +1,25 @@
-//! The calls of flows and streams (2013 paper, Figs 6 and 7): numbers and arguments are in `gyre_config::native`.
+//! The calls of flows and streams (2013 paper, Figs 6 and 7): numbers and arguments are in `gyre_contract::native`.
+//!
+//! A flow's descriptor stands for a [`gyre_flow::Flow`], whose work the asynchronous I/O resource does. Sources and
+//! sinks are open files that can be read or written by reference. `stream_read` maps pages into the program instead
+//! of copying.
+//!
+//! States of a flow: open (sources may be added), closed (it goes on with those that it has), ended (its completion
+//! can be read once). Dropping the descriptor ends it.
+//!
+//! A flow into a flow is refused: such a chain would be as long as its program likes. The sink keeps the caller's
+//! RLIMIT_FSIZE from the call that made the flow.
 
 use super::{answer, install, usable_file};
-use crate::file::flow::{End, FlowEnd, number, take};
-use crate::file::object::{Object, TURN_BYTES};
+use crate::file::buffer::{UserBuffer, word};
+use crate::file::flow::{End, FlowEnd, LimitedEnd, number, take, take_fixed};
+use crate::file::object::{CHUNK_BYTES, Object};
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{UserBuffer, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use gyre_flow::{Flow, Request};
+use gyre_flow::{Claim, Flow, Group, Request};
 use gyre_interface::Position;
 use gyre_interface::io_stream::StreamEnds;
 use gyre_machine::PAGE_BYTES;
@@ -27,8 +37,11 @@ const CLOSE: u64 = 2;
 ///
 /// # Errors
 /// EBADF, EINVAL for a share out of bounds and for what cannot be written so; ENFILE, EMFILE. Where the asynchronous I/O resource has too much under way for the caller, the
-/// flow is there and has ended with EAGAIN.
-pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
+/// flow is there and has ended with EAGAIN. EAGAIN of the call itself, or of a flow that has begun: the tenant's overload controller has refused it, or ended
+/// it early; what has arrived is true, and another flow may go on behind it. A flow ends with EFBIG where its sink would become longer than the caller's RLIMIT_FSIZE.
+///
+/// `group` is the aggregate in which the caller stands: the flow has its share within that one's.
+pub async fn flow(thread: &Arc<Thread>, group: Option<Group>, a: Arguments) -> Outcome {
     let sink = usable_file(thread, a.int(0))?;
     if !(1..=SHARE_MAX).contains(&a.word(1)) {
         return Err(Errno::EINVAL);
@@ -40,31 +53,43 @@ pub async fn flow(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if !can_be_given(sink.object()) {
         return Err(Errno::EINVAL);
     }
-    let flow = Flow::new(Arc::new(End(sink)), &thread.process().flow_shares, a.unsigned(1), a.word(2));
+    let guard = thread.tenant().flow_guard.lock().clone();
+    if guard.as_ref().is_some_and(|guard| !guard.admits()) {
+        return Err(Errno::EAGAIN);
+    }
+    let (shares, cookie) = (&thread.process().flow_shares, a.word(2));
+    let label = shares.label();
+    let sink = Arc::new(LimitedEnd::new(sink, thread.process(), label));
+    let claim = Claim { share: a.unsigned(1), group };
+    let flow = match &guard {
+        Some(guard) => Flow::guarded(sink, shares, claim, cookie, guard),
+        None => Flow::new(sink, shares, claim, cookie),
+    };
     let files = thread.process().files();
-    let end = Object::Flow(FlowEnd(flow.clone()));
+    let end = Object::Flow(FlowEnd { flow: flow.clone(), label });
     let file = OpenFile::new(files.tenant(), end, raw::O_RDWR, None)?;
     let descriptor = install(thread, file, true)?;
     orchestrate(thread, flow);
     answer(descriptor)
 }
 
-/// Has the flow's work done by the asynchronous I/O resource, in the order of its scheduler.
+/// Has the asynchronous I/O resource do the flow's work, in the order of its scheduler.
 fn orchestrate(thread: &Thread, flow: Arc<Flow>) {
     let work = flow.clone().run(number(Errno::EAGAIN));
     let counted = async move {
         work.await;
         flow.moved_bytes()
     };
-    match thread.tenant().host().async_io() {
+    match thread.tenant().kernel().async_io() {
         Some(resource) => drop(resource.run(Box::pin(counted))),
         None => gyre_message::spawn(async { _ = counted.await }),
     }
 }
 
-fn flow_of(thread: &Thread, descriptor: i32) -> Result<Arc<Flow>, Errno> {
+/// Returns the flow behind a descriptor, and the label of its requests.
+fn flow_of(thread: &Thread, descriptor: i32) -> Result<(Arc<Flow>, u64), Errno> {
     match usable_file(thread, descriptor)?.object() {
-        Object::Flow(FlowEnd(flow)) => Ok(flow.clone()),
+        Object::Flow(FlowEnd { flow, label }) => Ok((flow.clone(), *label)),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -72,9 +97,10 @@ fn flow_of(thread: &Thread, descriptor: i32) -> Result<Arc<Flow>, Errno> {
 /// `flow_source(flow, source, offset, bytes, sink_offset)`.
 ///
 /// # Errors
-/// EBADF; EINVAL for what is no flow or cannot be read so, and for offsets beyond [`Position::LAST`]; EPIPE for a flow that is closed or has failed.
+/// EBADF; EINVAL if it is no flow or the source cannot be read by reference, and for offsets beyond
+/// [`Position::LAST`]; EPIPE for a flow that is closed or has failed.
 pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let flow = flow_of(thread, a.int(0))?;
+    let (flow, label) = flow_of(thread, a.int(0))?;
     let source = usable_file(thread, a.int(1))?;
     if !source.is_readable() {
         return Err(Errno::EBADF);
@@ -84,7 +110,7 @@ pub async fn flow_source(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let place = |at| Position::new(at).ok_or(Errno::EINVAL);
     let (offset, sink_offset) = (place(a.word(2))?, place(a.word(4))?);
-    let request = Request { source: Arc::new(End(source)), offset, bytes: a.word(3), sink_offset };
+    let request = Request { source: Arc::new(End { file: source, label }), offset, bytes: a.word(3), sink_offset };
     flow.add(request).map(|()| 0).map_err(|_| Errno::EPIPE)
 }
 
@@ -101,7 +127,7 @@ fn can_be_taken(object: &Object) -> bool {
 /// # Errors
 /// EBADF, EINVAL; the first error of a source or the sink.
 pub async fn flow_close(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let flow = flow_of(thread, a.int(0))?;
+    let (flow, _) = flow_of(thread, a.int(0))?;
     match a.word(1) {
         0 => flow.close(),
         CANCEL => flow.cancel(),
@@ -140,8 +166,9 @@ pub async fn stream_write(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     super::read_write::write_file(thread, &file, &mut buffer, None).await
 }
 
-/// `stream_read(descriptor, &address, &bytes)`: what comes next, mapped read-only at an address that the system chooses; `bytes` says
-/// how much at most, then how much it is, 0 at the end. The program unmaps it (munmap of the pages).
+/// `stream_read(descriptor, &address, &bytes)`: maps the next bytes read-only at an address that the system chooses;
+/// `bytes` says how many at most, then how many there are, 0 at the end. The program unmaps them (munmap of the
+/// pages). They stay as they are, whoever writes to their source meanwhile.
 ///
 /// # Errors
 /// As read; ENOMEM.
@@ -149,15 +176,15 @@ pub async fn stream_read(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     let mut most = [0; 8];
     thread.copy_in(a.word(2), &mut most).await?;
-    let most = usize::try_from(word(&most, 0)).unwrap_or(usize::MAX).min(TURN_BYTES);
+    let most = usize::try_from(word(&most, 0)).unwrap_or(usize::MAX).min(CHUNK_BYTES);
     let is_file = matches!(file.object(), Object::Regular);
     let pieces = if is_file {
         let position = file.position.hold().await;
-        let pieces = take(&file, position.get(), most).await?;
+        let pieces = take_fixed(&file, 0, position.get(), most).await?;
         position.advance(length(&pieces));
         pieces
     } else {
-        thread.interruptible(take(&file, 0, most)).await??
+        thread.interruptible(take(&file, 0, 0, most)).await??
     };
     let bytes = length(&pieces);
     let mut address = 0;
@@ -174,8 +201,9 @@ fn length(pieces: &[Bytes]) -> usize {
     pieces.iter().map(Bytes::len).sum()
 }
 
-/// Pages that hold the pieces one after another, and where the first byte is: those that hold them now where nothing else is in them
-/// that the program may not see (the rest of a page of the same file it may), else copies.
+/// Returns pages that hold the pieces one after another, and the offset of the first byte. It returns the present
+/// pages if they hold nothing else that must be hidden from the program (the rest of a page of the same file need
+/// not), else copies.
 fn exposable(pieces: Vec<Bytes>, is_file: bool) -> Result<(Vec<Page>, usize), Errno> {
     let count = pieces.len();
     let fits = |(index, piece): (usize, &Bytes)| {

@@ -3,6 +3,7 @@
 use super::names::{make_node, place_for_new, tell_of_name};
 use crate::file::context::Target;
 use crate::file::filesystem::FileSystem;
+use crate::file::proc::Caller;
 use crate::file::walk::{Found, LastLink};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -101,7 +102,7 @@ async fn link_text(thread: &Thread, found: &Found) -> Result<Vec<u8>, Errno> {
         return Err(Errno::EINVAL);
     }
     if let FileSystem::Proc(proc) = found.place.system()
-        && let Some(own) = proc.own_link(found.place.node, thread.process().id())
+        && let Some(own) = proc.own_link(found.place.node, Caller::of(thread))
     {
         return Ok(own);
     }

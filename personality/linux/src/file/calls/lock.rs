@@ -1,10 +1,10 @@
 //! fcntl's record locks and flock.
 
 use super::usable_file;
+use crate::file::buffer::word;
 use crate::file::locks::{Kind, Lock, Owner};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::word;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -12,7 +12,7 @@ use linux_raw_sys::general as raw;
 /// `struct flock` of x86-64, bytes.
 const BYTES: usize = 32;
 
-/// The commands of fcntl on locks; EINVAL for all others.
+/// Returns the commands of fcntl on locks; EINVAL for all others.
 pub(super) async fn fcntl_lock(thread: &Thread, a: Arguments) -> Outcome {
     let command = a.unsigned(1);
     let by_description = matches!(command, raw::F_OFD_GETLK | raw::F_OFD_SETLK | raw::F_OFD_SETLKW);
@@ -54,7 +54,7 @@ pub(super) async fn fcntl_lock(thread: &Thread, a: Arguments) -> Outcome {
     }
 }
 
-/// First byte, and one behind the last.
+/// Returns the first byte, and one behind the last.
 async fn range(file: &OpenFile, text: &[u8]) -> Result<(u64, u64), Errno> {
     let whence = u32::from(text.get(2).copied().unwrap_or(0));
     let base = match whence {

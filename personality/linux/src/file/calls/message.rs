@@ -1,12 +1,19 @@
 //! sendto, sendmsg, sendmmsg, recvfrom, recvmsg, recvmmsg.
+//!
+//! A message is read from the program in full (header, address, pieces, ancillary data) before anything is sent, and
+//! written to it after it was received; so a retry after EAGAIN repeats nothing wrongly. Descriptors in ancillary
+//! data become files in flight ([`crate::file::in_flight`]) and descriptors again at the receiver.
+//!
+//! A send to a stream goes on until all is sent, unless the call may not wait; a datagram goes at once or not at all.
+//! The multi-message calls stop at the first error; messages before it count.
 
 use super::read_write::deadline_of;
 use super::socket::{put_address, read_address, resolve, socket_of};
 use super::{Attempts, install, may_wait, usable_file};
 use crate::credentials::Capability;
+use crate::file::buffer::{UserBuffer, half, word};
 use crate::file::open_file::OpenFile;
 use crate::file::socket::{Address, Ancillary, Incoming, PeerCredentials, Receive, Socket};
-use crate::file::transfer::{UserBuffer, half, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -49,7 +56,7 @@ impl Header {
     }
 }
 
-/// True where this call does not wait.
+/// Returns whether this call does not wait.
 fn nonblocking(thread: &Thread, file: &OpenFile, flags: u32) -> bool {
     !may_wait(thread, file) || flags & net::MSG_DONTWAIT != 0
 }
@@ -87,7 +94,7 @@ pub(super) async fn send_message(thread: &Thread, file: &OpenFile, address: u64,
     send(thread, file, buffer, to, along, flags).await
 }
 
-/// A message's ancillary data (cmsg(3)).
+/// Returns a message's ancillary data (cmsg(3)).
 async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Result<Ancillary, Errno> {
     if header.control_bytes > CONTROL_BYTES_MAX {
         return Err(Errno::ENOBUFS);
@@ -115,7 +122,8 @@ async fn read_control(thread: &Thread, socket: &Socket, header: &Header) -> Resu
     if along.rights.len() > RIGHTS_MAX { Err(Errno::EINVAL) } else { Ok(along) }
 }
 
-/// A program may name itself, and with capabilities any process, user or group (unix(7)).
+/// Checks the credentials that a program sends: its own, or with capabilities those of any process, user or group
+/// (unix(7)).
 fn named(thread: &Thread, data: &[u8]) -> Result<PeerCredentials, Errno> {
     if data.len() < 12 {
         return Err(Errno::EINVAL);
@@ -129,7 +137,7 @@ fn named(thread: &Thread, data: &[u8]) -> Result<PeerCredentials, Errno> {
     if is_allowed { Ok(named) } else { Err(Errno::EPERM) }
 }
 
-/// Sends: all of a stream's data where it may wait, one message otherwise.
+/// Sends: all of a stream's data if the call may wait, else one message.
 pub(super) async fn send(
     thread: &Thread,
     file: &OpenFile,
@@ -170,7 +178,7 @@ pub(super) async fn send(
     }
 }
 
-/// Receives a message, waiting for it where that is allowed.
+/// Receives a message, waiting for it if that is allowed.
 async fn receive(thread: &Thread, file: &OpenFile, bytes: usize, flags: u32) -> Result<Incoming, Errno> {
     if flags & (net::MSG_OOB | net::MSG_ERRQUEUE) != 0 {
         return Err(if flags & net::MSG_OOB != 0 { Errno::EINVAL } else { Errno::EAGAIN });
@@ -189,7 +197,7 @@ async fn receive(thread: &Thread, file: &OpenFile, bytes: usize, flags: u32) -> 
     }
 }
 
-/// What a receiving call answers: with MSG_TRUNC the whole length of the datagram.
+/// Returns the answer of a receiving call: with MSG_TRUNC the whole length of the datagram.
 fn answer_bytes(socket: &Socket, message: &Incoming, copied: usize, flags: u32) -> u64 {
     if flags & net::MSG_TRUNC != 0 && socket.keeps_borders() { message.whole_bytes as u64 } else { copied as u64 }
 }
@@ -218,7 +226,7 @@ async fn receive_into(
     Ok(first)
 }
 
-/// Receives without asking from whom.
+/// Receives without the sender's address.
 pub(super) async fn receive_bytes(
     thread: &Thread,
     file: &OpenFile,
@@ -282,7 +290,8 @@ pub(super) async fn receive_message(thread: &Thread, file: &OpenFile, address: u
     Ok(answer)
 }
 
-/// Ancillary data for the program: sender and files, which get descriptors; true where it had to be cut.
+/// Makes the ancillary data for the program: sender and files, which get descriptors. Returns whether it had to be
+/// cut.
 fn make_control(thread: &Thread, message: Incoming, header: &Header, flags: u32) -> Result<(Vec<u8>, bool), Errno> {
     let room = if header.control == 0 { 0 } else { header.control_bytes.min(CONTROL_BYTES_MAX) };
     let mut out = Vec::new();
@@ -310,7 +319,7 @@ fn make_control(thread: &Thread, message: Incoming, header: &Header, flags: u32)
     Ok((out, cut))
 }
 
-/// Adds one entry of 32-bit words; false where it does not fit. The padding after the last entry may be missing.
+/// Adds one entry of 32-bit words; false if it does not fit. The padding after the last entry may be missing.
 fn push_control(out: &mut Vec<u8>, room: usize, kind: u32, words: &[u32]) -> bool {
     let bytes = size_of_val(words).saturating_add(16);
     let end = out.len().saturating_add(bytes);

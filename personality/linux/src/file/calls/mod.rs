@@ -3,11 +3,13 @@
 pub mod aio;
 mod attempts;
 pub mod attributes;
+pub mod channel;
 pub mod descriptors;
 pub mod directories;
 pub mod epoll;
 pub mod extended;
 pub mod flow;
+mod interface;
 pub mod ioctl;
 pub mod links;
 pub mod lock;
@@ -16,6 +18,7 @@ pub mod moving;
 pub mod names;
 pub mod open;
 pub mod poll;
+pub mod process_file;
 pub mod read_write;
 pub mod seek;
 pub mod socket;
@@ -24,6 +27,7 @@ pub mod space;
 pub mod special;
 pub mod stat;
 pub mod sync;
+mod terminal;
 pub mod timer;
 pub mod uring;
 
@@ -33,12 +37,12 @@ use crate::{Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 
-/// The open file of a descriptor.
+/// Returns the open file of a descriptor.
 fn file_of(thread: &Thread, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
     thread.process().open_file(descriptor)
 }
 
-/// The same for calls that need more than a name (not O_PATH).
+/// Returns the open file as [`file_of`] does, for calls that need more than a name (not O_PATH).
 fn usable_file(thread: &Thread, descriptor: i32) -> Result<Arc<OpenFile>, Errno> {
     let file = file_of(thread, descriptor)?;
     if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file) }
@@ -50,12 +54,12 @@ fn install(thread: &Thread, file: Arc<OpenFile>, close_on_exec: bool) -> Result<
     thread.process().files().table().install(file, close_on_exec, 0, limit)
 }
 
-/// A descriptor as a call's answer.
+/// Returns a descriptor as a call's answer.
 fn answer(descriptor: i32) -> Outcome {
     Ok(u64::from(descriptor.unsigned_abs()))
 }
 
-/// True where a call of this thread may wait for this file.
+/// Returns whether a call of this thread may wait for this file.
 fn may_wait(thread: &Thread, file: &OpenFile) -> bool {
     !file.is_nonblocking() || thread.is_worker()
 }

@@ -1,4 +1,14 @@
 //! Making and removing names: mkdir, rmdir, unlink, rename, mknod.
+//!
+//! Each call walks to the parent directory, checks write and sticky rights there, sends one request to the file
+//! system, and tells the watches (inotify). A name that goes between walk and request makes the call start again
+//! ([`crate::file::walk::retry_stale`]). Names of a mount's root and across file systems are refused (EBUSY, EXDEV).
+//!
+//! Permissions are checked on the attributes that the walk has brought; the file system checks again that names are
+//! what they were. Watches are told after the request, with the paths of the walk.
+//!
+//! RENAME_WHITEOUT is refused. A rename of a name to another one of the same node does nothing and succeeds
+//! (rename(2)).
 
 use super::open::new_node;
 use crate::credentials::Capability;
@@ -20,7 +30,7 @@ async fn walk_path(thread: &Thread, directory: i32, path: &[u8]) -> Result<Walke
     thread.process().files().walk(thread, directory, path, LastLink::Keep).await
 }
 
-/// Where a new name goes, after the checks that all makers of names share.
+/// Returns the place of a new name, after the checks that all makers of names share.
 pub(super) async fn place_for_new(
     thread: &Thread,
     directory: i32,
@@ -57,17 +67,17 @@ pub(super) async fn make_node(
     Ok((walked, attributes))
 }
 
-/// IN_ISDIR of a directory.
+/// Returns IN_ISDIR for a directory.
 fn directory_bit(kind: NodeKind) -> u32 {
     if kind == NodeKind::Directory { raw::IN_ISDIR } else { 0 }
 }
 
-/// Tells who watches the directory of a name.
+/// Tells the watches on the directory of a name.
 pub(super) fn tell_of_name(thread: &Thread, walked: &Walked, mask: u32, cookie: u32) {
     thread.process().files().tenant().notices.entry(walked.parent.place.key(), &walked.name, mask, cookie);
 }
 
-/// Tells who watches a node that it has lost a name.
+/// Tells the watches on a node that it has lost a name.
 fn tell_of_loss(thread: &Thread, target: &Found) {
     let attributes = &target.attributes;
     let is_directory = attributes.kind == NodeKind::Directory;
@@ -113,7 +123,7 @@ async fn mknod_at(thread: &Thread, directory: i32, path: u64, mode: u32, device:
     Ok(0)
 }
 
-/// Checks that a name may be removed, and answers what it names.
+/// Checks that a name may be removed, and returns its target.
 fn removable<'a>(thread: &Thread, walked: &'a Walked) -> Result<&'a Found, Errno> {
     let target = walked.target.as_ref().ok_or(Errno::ENOENT)?;
     let asker = Asker::of(thread);
@@ -181,7 +191,7 @@ async fn remove_directory(thread: &Thread, directory: i32, path: u64) -> Outcome
     Ok(0)
 }
 
-/// Why a path that ends in ".", ".." or is "/" cannot be removed (rmdir(2)).
+/// Returns the reason why a path that ends in ".", ".." or is "/" cannot be removed (rmdir(2)).
 fn last_dots(path: &[u8]) -> Errno {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last.saturating_add(1));
     let name = path.get(..end).and_then(|path| path.rsplit(|byte| *byte == b'/').next());
@@ -247,15 +257,25 @@ async fn rename_at(thread: &Thread, from: (i32, Vec<u8>), to: (i32, Vec<u8>), fl
     let system = source.system();
     system.rename(source.node, from.name.clone(), destination.node, to.name.clone(), mode).await?;
     tell_of_move(thread, &from, &to);
+    let files = thread.process().files();
+    let notices = &files.tenant().notices;
     if mode == RenameMode::Exchange {
         tell_of_move(thread, &to, &from);
-    } else if let Some(replaced) = to.target.as_ref().filter(|replaced| !replaced.place.same(&moved.place)) {
+        if is_directory || target_is_directory {
+            notices.exchanged(&from.new_path(), &to.new_path());
+        }
+        return Ok(0);
+    }
+    if is_directory {
+        notices.moved(&from.new_path(), &to.new_path());
+    }
+    if let Some(replaced) = to.target.as_ref().filter(|replaced| !replaced.place.same(&moved.place)) {
         tell_of_loss(thread, replaced);
     }
     Ok(0)
 }
 
-/// Tells who watches what was moved, where it was and where it is.
+/// Tells the watches on a moved node and its directories.
 fn tell_of_move(thread: &Thread, from: &Walked, to: &Walked) {
     let files = thread.process().files();
     let notices = &files.tenant().notices;
@@ -265,7 +285,4 @@ fn tell_of_move(thread: &Thread, from: &Walked, to: &Walked) {
     tell_of_name(thread, from, raw::IN_MOVED_FROM | bit, cookie);
     tell_of_name(thread, to, raw::IN_MOVED_TO | bit, cookie);
     notices.node(moved.place.key(), raw::IN_MOVE_SELF | bit);
-    if bit != 0 {
-        notices.moved(&from.new_path(), &to.new_path());
-    }
 }

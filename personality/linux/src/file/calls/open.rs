@@ -1,10 +1,22 @@
 //! open, openat, openat2, creat.
+//!
+//! All become a [`Wish`] (checked flags and mode). A wish without O_CREAT is first tried on names in memory
+//! ([`Opening`]), else by a walk; a missing last name is created, and an existing node is opened by its kind: a
+//! regular file, directory, device, named pipe, or terminal.
+//!
+//! A node may go between the walk and its opening; the whole attempt is repeated then
+//! ([`crate::file::walk::retry_stale`]). Opening a named pipe may wait for the other side. Links under /proc/self/fd
+//! reopen the object itself.
+//!
+//! openat2 checks its structure; resolve flags are refused (EOPNOTSUPP), so that callers fall back to openat.
 
 use super::{answer, install};
+use crate::credentials::Capability;
 use crate::file::attributes::{major, minor};
+use crate::file::buffer::word;
 use crate::file::context::FileContext;
 use crate::file::device::device_of_number;
-use crate::file::keep;
+use crate::file::mapped;
 use crate::file::near::{self, ShortPath};
 use crate::file::object::Object;
 use crate::file::open_file::{Location, OpenFile};
@@ -13,7 +25,7 @@ use crate::file::pipe::Side;
 use crate::file::regular;
 use crate::file::tenant_files::TenantFiles;
 use crate::file::terminal::{TerminalEnd, TerminalSide};
-use crate::file::transfer::word;
+use crate::file::terminal_nodes;
 use crate::file::walk::{Found, LastLink, Walked};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -22,7 +34,7 @@ use gyre_interface::files::{AttributeChange, Attributes, FileError, NewNode, Nod
 use gyre_interface::near::Near;
 use linux_raw_sys::general as raw;
 
-/// What open flags mean together.
+/// The checked meaning of open's flags.
 #[derive(Clone, Copy)]
 struct Wish {
     flags: u32,
@@ -46,7 +58,7 @@ impl Wish {
         !self.is_path_only() && self.has(raw::O_TRUNC)
     }
 
-    /// The rights that an existing node must give.
+    /// Returns the rights that an existing node must give.
     fn rights(self) -> u16 {
         let rights = match self.flags & raw::O_ACCMODE {
             _ if self.is_path_only() => 0,
@@ -136,7 +148,7 @@ fn open_near(thread: &Thread, directory: i32, path: u64, flags: u32) -> Option<O
     let is_directory = found.attributes.kind == NodeKind::Directory;
     let object = if is_directory { Object::Directory } else { Object::Regular };
     let location = Location { place: found.place.clone(), path: shown };
-    let file = match OpenFile::new(context.tenant(), object, flags, Some(location)) {
+    let file = match OpenFile::by_name(context.tenant(), object, flags, location) {
         Ok(file) => file,
         Err(error) => {
             regular::close(found.place);
@@ -147,7 +159,7 @@ fn open_near(thread: &Thread, directory: i32, path: u64, flags: u32) -> Option<O
     Some(install(thread, file, flags & raw::O_CLOEXEC != 0).and_then(answer))
 }
 
-/// Opens what a walk in memory has found.
+/// Opens the node that a walk in memory has found.
 struct Opening<'a> {
     wish: Wish,
     asker: &'a Asker,
@@ -204,6 +216,8 @@ async fn create(thread: &Thread, context: &FileContext, walked: Walked, wish: Wi
     if walked.wants_directory {
         return Err(Errno::EISDIR);
     }
+    // No file is made that no descriptor could have.
+    context.table().check_room(thread.process().limit(raw::RLIMIT_NOFILE))?;
     let asker = Asker::of(thread);
     asker.check(&walked.parent.attributes, WRITE | EXECUTE)?;
     let mode = (wish.mode & !context.mask()) as u16;
@@ -213,11 +227,11 @@ async fn create(thread: &Thread, context: &FileContext, walked: Walked, wish: Wi
     let place = crate::file::mount::Place { mount: parent.mount.clone(), node: attributes.node };
     let found = Found { place, attributes, path: walked.new_path() };
     super::names::tell_of_name(thread, &walked, raw::IN_CREATE, 0);
-    // What is new has nothing to cut off.
-    open_node(context, found, Wish { flags: wish.flags & !raw::O_TRUNC, ..wish }).await
+    // A new file has nothing to cut off.
+    open_node(thread, context, found, Wish { flags: wish.flags & !raw::O_TRUNC, ..wish }).await
 }
 
-/// O_TMPFILE: a file without a name in the file system of a directory; `linkat` may give it one.
+/// Opens a file without a name in the file system of a directory (O_TMPFILE); `linkat` may give it one.
 async fn open_nameless(thread: &Thread, directory: i32, path: &[u8], wish: Wish) -> Result<Arc<OpenFile>, Errno> {
     if !wish.writes() || wish.flags & raw::O_ACCMODE == raw::O_ACCMODE || wish.has(raw::O_CREAT) {
         return Err(Errno::EINVAL);
@@ -236,10 +250,10 @@ async fn open_nameless(thread: &Thread, directory: i32, path: &[u8], wish: Wish)
     let shown = alloc::format!("/#{} (deleted)", attributes.number).into_bytes();
     let location = Location { place: place.clone(), path: [&found.path[..], &shown].concat() };
     let flags = wish.flags & !raw::O_DIRECTORY;
-    OpenFile::new(context.tenant(), Object::Regular, flags, Some(location)).inspect_err(|_| regular::close(place))
+    OpenFile::by_name(context.tenant(), Object::Regular, flags, location).inspect_err(|_| regular::close(place))
 }
 
-/// A node that `asker` makes in `parent`: the group comes from a directory with the set-group-id bit.
+/// Returns a node that `asker` makes in `parent`: the group comes from a directory with the set-group-id bit.
 pub(super) fn new_node(asker: &Asker, parent: &Found, kind: NodeKind, mode: u16) -> NewNode {
     let inherits = parent.attributes.mode & 0o2000 != 0;
     let passes_on = inherits && kind == NodeKind::Directory;
@@ -269,7 +283,7 @@ async fn open_existing(
         return name_only(context, found, wish);
     }
     match found.attributes.kind {
-        NodeKind::File | NodeKind::Directory => open_node(context, found, wish).await,
+        NodeKind::File | NodeKind::Directory => open_node(thread, context, found, wish).await,
         NodeKind::CharacterDevice => open_device(thread, context, found, wish).await,
         NodeKind::Pipe => open_fifo(thread, context, found, wish).await,
         NodeKind::Socket | NodeKind::BlockDevice => Err(Errno::ENXIO),
@@ -302,11 +316,12 @@ fn name_only(context: &FileContext, found: Found, wish: Wish) -> Result<Arc<Open
 }
 
 /// Opens a regular file or a directory at its server.
-async fn open_node(context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
+async fn open_node(thread: &Thread, context: &FileContext, found: Found, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
     let place = found.place.clone();
     found.open().await?;
     let object = if found.attributes.kind == NodeKind::Directory { Object::Directory } else { Object::Regular };
-    let file = match OpenFile::new(context.tenant(), object, wish.flags, location(found)) {
+    let location = Location { place: found.place, path: found.path };
+    let file = match OpenFile::by_name(context.tenant(), object, wish.flags, location) {
         Err(error) => {
             regular::close(place);
             return Err(error);
@@ -314,11 +329,14 @@ async fn open_node(context: &FileContext, found: Found, wish: Wish) -> Result<Ar
         Ok(file) => file,
     };
     if wish.truncates() {
+        // Also where it is open for reading only.
+        let _written = context.tenant().contents.write(&place)?;
         let change = AttributeChange { size_bytes: Some(0), ..AttributeChange::default() };
         match place.system().set_attributes(place.node, change).await {
             Err(FileError::ReadOnly) if place.system().client().is_none() => {}
             answer => {
                 answer?;
+                mapped::shortened(thread, &place, 0).await;
                 file.tell(raw::IN_MODIFY);
             }
         }
@@ -350,6 +368,13 @@ async fn open_device(thread: &Thread, context: &FileContext, found: Found, wish:
         },
     };
     if let Object::Terminal(end) = &object
+        && end.side() == TerminalSide::Slave
+        && end.terminal().is_exclusive()
+        && !Asker::of(thread).has(Capability::SysAdmin)
+    {
+        return Err(Errno::EBUSY);
+    }
+    if let Object::Terminal(end) = &object
         && !wish.has(raw::O_NOCTTY)
         && end.side() == TerminalSide::Slave
     {
@@ -358,13 +383,11 @@ async fn open_device(thread: &Thread, context: &FileContext, found: Found, wish:
     OpenFile::new(tenant, object, wish.flags, location(found))
 }
 
-/// Makes a pseudo-terminal, whose slave belongs to who opened the master, group tty (pts(4)).
+/// Makes a pseudo-terminal, whose slave belongs to the caller's user and group tty (pts(4)).
 async fn new_terminal(thread: &Thread, tenant: &Arc<TenantFiles>) -> Result<TerminalEnd, Errno> {
-    const TTY: u32 = 5;
     let terminal = tenant.new_terminal()?;
-    let user = Asker::of(thread).user;
     if let Some(number) = terminal.number {
-        keep::give_terminal(tenant, number, user, TTY).await?;
+        terminal_nodes::add(tenant, number, &Asker::of(thread)).await?;
     }
     Ok(terminal.end(TerminalSide::Master))
 }
@@ -389,7 +412,8 @@ async fn open_fifo(thread: &Thread, context: &FileContext, found: Found, wish: W
     Ok(file)
 }
 
-/// Opens again what a link under /proc/self/fd leads to and has no place: the same pipe or terminal, another description.
+/// Opens again the object of a link under /proc/self/fd without a place: the same pipe or terminal, another
+/// description.
 async fn reopen(thread: &Thread, file: &Arc<OpenFile>, wish: Wish) -> Result<Arc<OpenFile>, Errno> {
     let context = thread.process().files();
     let object = match file.object() {

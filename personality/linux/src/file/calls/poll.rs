@@ -1,7 +1,14 @@
 //! poll and select in all their forms.
+//!
+//! Each call makes a list of watched files with the wanted events, looks at all of them, and waits on their readiness
+//! if none is ready, until a deadline or a signal. ppoll and pselect6 do that under another signal mask
+//! ([`with_mask`]). select's three sets are bits of poll in groups ([`SETS`]).
+//!
+//! Called by io_uring (POLL_ADD) and epoll_pwait, too. An interest list that would need too many looks counts as
+//! ready; its reader finds out ([`crate::file::epoll`]).
 
+use crate::file::buffer::{half, word};
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{half, word};
 use crate::signal::SignalSet;
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -64,7 +71,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// The bits of poll that are there: POLLNVAL for a descriptor that is not open.
+    /// Returns the bits of poll that are there: POLLNVAL for a descriptor that is not open.
     fn found(&self) -> u32 {
         let Some(file) = &self.file else {
             return u32::from(raw::POLLNVAL as u16);
@@ -80,7 +87,7 @@ impl Watched {
     }
 }
 
-/// Waits until `count` of the files is not zero, or the deadline; answers what was found.
+/// Waits until `count` of the files is not zero, or the deadline; returns the events found.
 pub(super) async fn wait_for(
     thread: &Thread,
     watched: &[Watched],
@@ -102,7 +109,7 @@ pub(super) async fn wait_for(
     Ok(waited.unwrap_or_else(|| alloc::vec![0; watched.len()]))
 }
 
-/// Runs a call with another signal mask, where `mask` is not null.
+/// Runs a call with another signal mask, if `mask` is not null.
 pub(super) async fn with_mask(thread: &Thread, mask: u64, bytes: u64, call: impl Future<Output = Outcome>) -> Outcome {
     if mask == 0 {
         return call.await;
@@ -125,12 +132,12 @@ pub(super) async fn with_mask(thread: &Thread, mask: u64, bytes: u64, call: impl
 pub(super) struct Timeout(pub Option<u64>);
 
 impl Timeout {
-    /// From `int` milliseconds; negative is for ever.
+    /// Converts from `int` milliseconds; negative is for ever.
     pub fn from_ms(ms: i32) -> Timeout {
         Timeout(u64::try_from(ms).ok().map(|ms| ms.saturating_mul(1_000_000)))
     }
 
-    /// From a `struct timespec` in the program; null is for ever.
+    /// Converts from a `struct timespec` in the program; null is for ever.
     pub async fn from_timespec(thread: &Thread, address: u64) -> Result<Timeout, Errno> {
         if address == 0 {
             return Ok(Timeout(None));
@@ -221,7 +228,7 @@ pub async fn pselect6(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     with_mask(thread, mask.0, mask.1, call).await
 }
 
-/// What each of select's three sets stands for, in poll's bits.
+/// The meaning of select's three sets in poll's bits.
 const SETS: [u32; 3] = [
     raw::POLLIN | raw::POLLRDNORM | raw::POLLHUP | raw::POLLERR,
     raw::POLLOUT | raw::POLLWRNORM | raw::POLLERR,
@@ -271,7 +278,8 @@ async fn select_sets(thread: &Thread, a: Arguments, timeout: Timeout, deadline: 
     Ok(ready)
 }
 
-/// As [`wait_for`], but a hang-up counts only for the sets that ask for it, so that it does not end the wait of others.
+/// Waits as [`wait_for`] does, but a hang-up counts only for the sets that ask for it, so that it does not end the
+/// wait of others.
 async fn wait_for_sets(
     thread: &Thread,
     watched: &[Watched],

@@ -1,11 +1,18 @@
 //! read, write and their vectored and positioned forms.
+//!
+//! Each call has up to two forms: one that runs at once, in a few hundred instructions, if the data is in memory or
+//! the object has some (`…_at_once`, which answers `None` before it has changed anything), and one that may wait.
+//!
+//! [`read_file`] and [`write_file`] are the waiting ones for all kinds of objects; io_uring and io_submit use them,
+//! too. They repeat an attempt that answers EAGAIN when the file is ready again ([`Attempts`]). A short read is an
+//! answer; a short write to a stream is continued until all is written. A broken pipe sends SIGPIPE.
 
 use super::{Attempts, may_wait, usable_file};
+use crate::file::buffer::{Range, UserBuffer};
+use crate::file::cached::{self, COPY_BYTES_MAX};
 use crate::file::device::Device;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::resident::{self, COPY_BYTES_MAX};
-use crate::file::transfer::{Range, UserBuffer};
 use crate::task::shortage;
 use crate::time::cycles_from_now;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -28,7 +35,7 @@ pub async fn write(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     write_file(thread, &file, &mut buffer, None).await
 }
 
-/// Times that one write waits for memory before it fails: others may take what was made for it.
+/// Times that one write waits for memory before it fails: other calls may take the memory that was made free for it.
 const REFUSALS_MAX: usize = 64;
 /// Bytes that a call moves at once at most.
 const AT_ONCE_BYTES: usize = 64;
@@ -52,10 +59,10 @@ pub fn pread64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
-    resident::read(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
+    cached::read(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
 }
 
-/// `read` of a file that is in memory, or of a few bytes from what has some, into pages that are there.
+/// `read` of a file in memory, or of a few bytes from an object that has some, into present pages.
 pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
     if bytes == 0 || bytes > COPY_BYTES_MAX {
@@ -64,7 +71,7 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_readable())?;
     match file.object() {
         Object::Regular => {
-            return resident::read(&file, thread, Range { address: a.word(1), bytes }, None)
+            return cached::read(&file, thread, Range { address: a.word(1), bytes }, None)
                 .map(|count| Ok(count as u64));
         }
         Object::Pipe(_) | Object::Event(_) if bytes <= AT_ONCE_BYTES => {}
@@ -90,17 +97,18 @@ pub fn read_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     thread.space().fill_at_once(a.word(1), bytes, source).map(|count| Ok(count as u64))
 }
 
-/// `pwrite64` over what a file has in memory.
+/// `pwrite64` over pages of a file in memory.
 pub fn pwrite64_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let (bytes, offset) = (a.size(2), u64::try_from(a.signed(3)).ok()?);
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
     if bytes == 0 || bytes > COPY_BYTES_MAX || !matches!(file.object(), Object::Regular) {
         return None;
     }
-    resident::write(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
+    cached::write(&file, thread, Range { address: a.word(1), bytes }, Some(offset)).map(|count| Ok(count as u64))
 }
 
-/// `write` over what a file has in memory, or of a few bytes from a page that is there to a pipe or event counter that has room.
+/// `write` over pages of a file in memory, or of a few bytes from a present page to a pipe or event counter that has
+/// room.
 pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let bytes = a.size(2);
     if bytes == 0 || bytes > COPY_BYTES_MAX {
@@ -109,7 +117,7 @@ pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let file = usable_file(thread, a.int(0)).ok().filter(|file| file.is_writable())?;
     let object = file.object();
     if matches!(object, Object::Regular) {
-        return resident::write(&file, thread, Range { address: a.word(1), bytes }, None).map(|count| Ok(count as u64));
+        return cached::write(&file, thread, Range { address: a.word(1), bytes }, None).map(|count| Ok(count as u64));
     }
     if bytes > AT_ONCE_BYTES {
         return None;
@@ -122,7 +130,7 @@ pub fn write_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
         return None;
     }
     match object {
-        // A small write goes in as a whole or not at all; what it fails with is found out again.
+        // A small write goes in as a whole or not at all; the waiting form finds its error again.
         Object::Pipe(end) => end.write(few.as_ref()).ok().map(|count| Ok(count as u64)),
         Object::Event(event) => event.add(u64::from_le_bytes(*few.bytes.first_chunk()?)).ok().map(|_| Ok(bytes as u64)),
         _ => None,
@@ -175,7 +183,7 @@ pub async fn pwritev(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     write_file(thread, &file, &mut buffer, Some(offset)).await
 }
 
-/// Flags of pwritev2 that make what was written durable.
+/// Flags of pwritev2 that make the written bytes durable.
 const DURABLE: u32 = raw::RWF_DSYNC | raw::RWF_SYNC;
 /// Flags of preadv2 and pwritev2 that are known here.
 const KNOWN: u32 = raw::RWF_HIPRI | raw::RWF_NOWAIT | raw::RWF_APPEND | DURABLE;
@@ -210,7 +218,7 @@ pub async fn pwritev2(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(written)
 }
 
-/// Makes a file's contents durable, where it has a place on a disk.
+/// Makes a file's contents durable, if it has a place on a disk.
 pub(super) async fn make_durable(file: &OpenFile) -> Result<(), Errno> {
     match (file.object(), file.place()) {
         (Object::Regular, Some(place)) => Ok(place.system().sync(place.node).await?),
@@ -218,7 +226,7 @@ pub(super) async fn make_durable(file: &OpenFile) -> Result<(), Errno> {
     }
 }
 
-/// The offset of a positioned call.
+/// Returns the offset of a positioned call.
 fn offset_in(file: &OpenFile, offset: i64) -> Result<u64, Errno> {
     if !file.object().is_seekable() {
         return Err(Errno::ESPIPE);
@@ -227,9 +235,10 @@ fn offset_in(file: &OpenFile, offset: i64) -> Result<u64, Errno> {
 }
 
 /// When a wait for a socket (SO_RCVTIMEO, SO_SNDTIMEO) or for what is typed (VTIME) ends.
+#[inline]
 pub(super) fn deadline_of(file: &OpenFile, wanted: Ready) -> Option<u64> {
     if let Object::Terminal(end) = file.object() {
-        return end.patience_ns().filter(|_| wanted == Ready::READ).map(cycles_from_now);
+        return end.read_wait_ns().filter(|_| wanted == Ready::READ).map(cycles_from_now);
     }
     let Object::Socket(socket) = file.object() else {
         return None;
@@ -265,7 +274,8 @@ pub(in crate::file) async fn read_file(
     }
 }
 
-/// Writes everything, or what goes in without waiting. What was written before an error or signal is the answer.
+/// Writes everything, or as much as goes in without waiting. The answer is the bytes written before an error or
+/// signal.
 pub(super) async fn write_file(
     thread: &Thread,
     file: &OpenFile,
@@ -309,7 +319,7 @@ async fn write_some(thread: &Thread, file: &OpenFile, buffer: &mut UserBuffer<'_
     }
 }
 
-/// True where a short write is followed by another one: streams, which wait for room.
+/// Returns whether a short write is followed by another one: streams, which wait for room.
 fn goes_on(file: &OpenFile) -> bool {
     match file.object() {
         Object::Pipe(_) | Object::Terminal(_) | Object::Stream(_) => true,

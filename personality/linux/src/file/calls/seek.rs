@@ -34,7 +34,7 @@ pub async fn lseek(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(position.get())
 }
 
-/// `lseek` that needs to ask nobody.
+/// `lseek` that needs no request.
 pub fn lseek_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let file = usable_file(thread, a.int(0)).ok()?;
     if !matches!(file.object(), Object::Regular | Object::Directory) {

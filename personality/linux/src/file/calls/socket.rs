@@ -1,4 +1,13 @@
 //! socket, bind, listen, accept, connect, shutdown, names of sockets.
+//!
+//! Calls read and write addresses in Linux's layout ([`crate::file::socket::address`]) and repeat an attempt that
+//! answers EAGAIN, unless the socket is non-blocking. Names of local sockets are files: bind makes one, connect
+//! resolves it here, with the caller's rights. io_uring uses [`accept_on`] and [`connect_to`].
+//!
+//! * A descriptor is made last: an error before it leaves no trace, and one after it takes it back.
+//! * `connect` that waits and meets a signal goes on in the background; the next call answers EALREADY or EISCONN, as
+//!   on Linux.
+//! * Ports below 1024 want CAP_NET_BIND_SERVICE; raw sockets want CAP_NET_RAW.
 
 use super::descriptors::put_pair;
 use super::names::make_node;
@@ -8,28 +17,34 @@ use crate::file::credentials_of;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::permission::{Asker, WRITE};
-use crate::file::socket::address::{ADDRESS_BYTES_MAX, INET, UNIX};
+use crate::file::socket::address::{ADDRESS_BYTES_MAX, INET, NETLINK, UNIX};
+use crate::file::socket::echo::{EchoKind, EchoSocket};
+use crate::file::socket::netlink::{NetlinkKind, NetlinkSocket};
 use crate::file::socket::tcp::TcpSocket;
 use crate::file::socket::udp::UdpSocket;
 use crate::file::socket::unix::{UnixKind, UnixSocket};
 use crate::file::socket::{Address, Socket, UnixName};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 use gyre_interface::files::NodeKind;
 use gyre_interface::tcp::Direction;
+use gyre_interface::udp::Kind;
 use linux_raw_sys::{general as raw, net};
 
 /// Protocols (in.h).
+const IPPROTO_ICMP: u32 = 1;
 const IPPROTO_TCP: u32 = 6;
 const IPPROTO_UDP: u32 = 17;
+const IPPROTO_UDPLITE: u32 = 136;
 
 /// Flags beside a socket's type.
 const TYPE_FLAGS: u32 = raw::O_CLOEXEC | raw::O_NONBLOCK;
 /// The largest number that a type may have (SOCK_PACKET).
 const TYPE_MAX: u32 = 10;
 
-/// A socket's type and its flags, which come in one number.
+/// Returns a socket's type and its flags, which come in one number.
 fn type_and_flags(word: u32) -> Result<(u32, u32), Errno> {
     match (word & !TYPE_FLAGS, word & TYPE_FLAGS) {
         (TYPE_MAX.., _) => Err(Errno::EINVAL),
@@ -44,7 +59,13 @@ pub(super) fn socket_of(file: &OpenFile) -> Result<&Socket, Errno> {
     }
 }
 
+/// Notes whose socket it is.
+fn own(thread: &Thread, socket: &Socket) {
+    socket.options().owner.store(thread.credentials().user_effective, Ordering::Relaxed);
+}
+
 fn install_socket(thread: &Thread, socket: Socket, flags: u32) -> Result<i32, Errno> {
+    own(thread, &socket);
     let files = thread.process().files();
     let kept = raw::O_RDWR | flags & raw::O_NONBLOCK;
     let file = OpenFile::new(files.tenant(), Object::Socket(socket), kept, None)?;
@@ -61,30 +82,80 @@ fn unix_kind(kind: u32) -> Result<UnixKind, Errno> {
 }
 
 /// `socket(family, type, protocol)`.
-pub fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let (family, protocol) = (a.int(0), a.unsigned(2));
+pub async fn socket(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (kind, flags) = type_and_flags(a.unsigned(1))?;
+    let socket = new_socket(thread, a)?;
+    if let (Socket::Echo(raw), net::SOCK_RAW) = (&socket, kind) {
+        // it misses nothing from now on
+        raw.opened().await?;
+    }
+    answer(install_socket(thread, socket, flags)?)
+}
+
+/// Does `socket` for all that need not wait.
+pub fn socket_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
+    let is_raw = matches!(type_and_flags(a.unsigned(1)), Ok((net::SOCK_RAW, _))) && a.int(0) == i32::from(INET);
+    (!is_raw).then(|| {
+        let (_, flags) = type_and_flags(a.unsigned(1))?;
+        answer(install_socket(thread, new_socket(thread, a)?, flags)?)
+    })
+}
+
+fn new_socket(thread: &Arc<Thread>, a: Arguments) -> Result<Socket, Errno> {
+    let (family, protocol) = (a.int(0), a.unsigned(2));
+    let (kind, _) = type_and_flags(a.unsigned(1))?;
+    match u16::try_from(family) {
+        Ok(UNIX) if protocol > 1 => Err(Errno::EPROTONOSUPPORT),
+        Ok(UNIX) => {
+            let files = thread.process().files();
+            Ok(Socket::Unix(UnixSocket::new(unix_kind(kind)?, files.tenant())))
+        }
+        Ok(INET) => inet(thread, kind, protocol),
+        Ok(NETLINK) => netlink(thread, kind, protocol),
+        _ => Err(Errno::EAFNOSUPPORT),
+    }
+}
+
+fn inet(thread: &Arc<Thread>, kind: u32, protocol: u32) -> Result<Socket, Errno> {
     let files = thread.process().files();
     let tenant = files.tenant();
-    let socket = match u16::try_from(family) {
-        Ok(UNIX) => {
-            if protocol > 1 {
-                return Err(Errno::EPROTONOSUPPORT);
-            }
-            Socket::Unix(UnixSocket::new(unix_kind(kind)?, tenant))
+    match (kind, protocol) {
+        (net::SOCK_STREAM, 0 | IPPROTO_TCP) => {
+            let client = tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?;
+            Ok(Socket::Tcp(TcpSocket::new(client, tenant.small_sends.clone())))
         }
-        Ok(INET) => match (kind, protocol) {
-            (net::SOCK_STREAM, 0 | IPPROTO_TCP) => {
-                Socket::Tcp(TcpSocket::new(tenant.tcp.ok_or(Errno::EAFNOSUPPORT)?, tenant.small_sends.clone()))
-            }
-            (net::SOCK_DGRAM, 0 | IPPROTO_UDP) => Socket::Udp(UdpSocket::new(tenant.udp.ok_or(Errno::EAFNOSUPPORT)?)),
-            (net::SOCK_RAW, _) => return Err(Errno::EPERM),
-            (net::SOCK_STREAM | net::SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
-            _ => return Err(Errno::ESOCKTNOSUPPORT),
-        },
-        _ => return Err(Errno::EAFNOSUPPORT),
+        (net::SOCK_DGRAM, 0 | IPPROTO_UDP) => datagrams(thread, Kind::Udp),
+        (net::SOCK_DGRAM, IPPROTO_UDPLITE) => datagrams(thread, Kind::Lite),
+        (net::SOCK_DGRAM, IPPROTO_ICMP) => echo(thread, EchoKind::Echoes),
+        (net::SOCK_RAW, _) if !Asker::of(thread).has(Capability::NetRaw) => Err(Errno::EPERM),
+        // Other protocols have no raw sockets here.
+        (net::SOCK_RAW, IPPROTO_ICMP) => echo(thread, EchoKind::Raw),
+        (net::SOCK_STREAM | net::SOCK_DGRAM | net::SOCK_RAW, _) => Err(Errno::EPROTONOSUPPORT),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
+}
+
+fn datagrams(thread: &Thread, kind: Kind) -> Result<Socket, Errno> {
+    let client = thread.process().files().tenant().udp.ok_or(Errno::EAFNOSUPPORT)?;
+    Ok(Socket::Udp(UdpSocket::new(client, kind)))
+}
+
+fn echo(thread: &Thread, kind: EchoKind) -> Result<Socket, Errno> {
+    let client = thread.process().files().tenant().icmp.ok_or(Errno::EAFNOSUPPORT)?;
+    Ok(Socket::Echo(EchoSocket::new(client, kind)))
+}
+
+fn netlink(thread: &Thread, kind: u32, protocol: u32) -> Result<Socket, Errno> {
+    if !matches!(kind, net::SOCK_RAW | net::SOCK_DGRAM) {
+        return Err(Errno::ESOCKTNOSUPPORT);
+    }
+    let of = match protocol {
+        0 => NetlinkKind::Route,
+        4 => NetlinkKind::Diagnosis,
+        _ => return Err(Errno::EPROTONOSUPPORT),
     };
-    answer(install_socket(thread, socket, flags)?)
+    let process = thread.process();
+    Ok(Socket::Netlink(NetlinkSocket::new(of, process.files().tenant(), process.id())))
 }
 
 /// `socketpair(family, type, protocol, out)`.
@@ -97,19 +168,22 @@ pub async fn socketpair(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let files = thread.process().files();
     let (first, second) = UnixSocket::pair(kind, files.tenant(), credentials_of(thread));
     let kept = raw::O_RDWR | flags & raw::O_NONBLOCK;
-    let first = OpenFile::new(files.tenant(), Object::Socket(Socket::Unix(first)), kept, None)?;
-    let second = OpenFile::new(files.tenant(), Object::Socket(Socket::Unix(second)), kept, None)?;
+    let (first, second) = (Socket::Unix(first), Socket::Unix(second));
+    own(thread, &first);
+    own(thread, &second);
+    let first = OpenFile::new(files.tenant(), Object::Socket(first), kept, None)?;
+    let second = OpenFile::new(files.tenant(), Object::Socket(second), kept, None)?;
     put_pair(thread, first, second, a.word(3), flags & raw::O_CLOEXEC != 0).await
 }
 
-/// An address from the program.
+/// Returns an address from the program.
 pub(super) async fn read_address(thread: &Thread, address: u64, bytes: u32) -> Result<Address, Errno> {
     let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= ADDRESS_BYTES_MAX).ok_or(Errno::EINVAL)?;
     let raw = thread.read_vec(address, bytes).await?;
     Address::parse(&raw)
 }
 
-/// Writes an address as accept and its like do: what fits, and the whole length.
+/// Writes an address as accept and its like do: as much as fits, and the whole length.
 pub(super) async fn put_address(thread: &Thread, address: &Address, out: u64, length: u64) -> Result<(), Errno> {
     if out == 0 {
         return Ok(());
@@ -161,7 +235,9 @@ pub(super) async fn resolve(thread: &Thread, address: Address) -> Result<Address
 /// `listen(fd, backlog)`.
 pub async fn listen(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
-    socket_of(&file)?.listen(u32::try_from(a.int(1)).unwrap_or(0)).await?;
+    // A negative number is a large one, as on Linux: the bound is the machine's.
+    let backlog_max = file.tenant().proc.backlog_max();
+    socket_of(&file)?.listen(a.unsigned(1).min(backlog_max)).await?;
     Ok(0)
 }
 
@@ -183,7 +259,7 @@ async fn accept_with(thread: &Thread, a: Arguments, flags: u32) -> Outcome {
     accept_on(thread, &file, (a.word(1), a.word(2)), flags).await
 }
 
-/// Accepts; the peer's address goes to the first address, its length to the second, where they are not null.
+/// Accepts; the peer's address goes to the first address, its length to the second, if they are not null.
 pub(super) async fn accept_on(thread: &Thread, file: &OpenFile, (to, length): (u64, u64), flags: u32) -> Outcome {
     if flags & !TYPE_FLAGS != 0 {
         return Err(Errno::EINVAL);
@@ -215,7 +291,10 @@ pub async fn connect(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     connect_to(thread, &file, address).await
 }
 
-/// Connects.
+/// Connects the socket of a file.
+///
+/// # Errors
+/// As connect(2).
 pub(super) async fn connect_to(thread: &Thread, file: &OpenFile, address: Address) -> Outcome {
     let socket = socket_of(file)?;
     let address = resolve(thread, address).await?;

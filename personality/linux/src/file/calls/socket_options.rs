@@ -1,21 +1,41 @@
 //! getsockopt and setsockopt (socket(7), tcp(7), ip(7)).
+//!
+//! Options that every socket keeps are in [`crate::file::socket::options`]; those of TCP go to its resource, or wait
+//! in the socket until it has a connection. Levels and names that Linux does not know answer ENOPROTOOPT. A few that
+//! have no effect here (priorities, types of service) are taken and answered as set.
+//!
+//! Lengths follow Linux: a shorter buffer gets the first bytes, a shorter value is refused (EINVAL).
+//!
+//! To add an option: an arm where it is set, and a line in [`UNSET`] with the value that Linux shows before. Both
+//! directions must know it, since programs read back the options that they set.
 
 use super::socket::socket_of;
 use super::usable_file;
+use crate::file::buffer::{half, word};
+use crate::file::socket::echo::EchoKind;
+use crate::file::socket::netlink::NetlinkKind;
 use crate::file::socket::options::Options;
 use crate::file::socket::unix::UnixKind;
-use crate::file::socket::{Socket, tcp::TcpSocket};
-use crate::file::transfer::{half, word};
+use crate::file::socket::{Socket, tcp::TcpSocket, udp::UdpSocket};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gyre_interface::tcp::{TcpOption, TcpStatus};
+use gyre_interface::udp::{Coverage, Kind};
 use linux_raw_sys::net;
 
 /// Protocols (in.h).
+const IPPROTO_ICMP: u32 = 1;
+const SOL_NETLINK: u32 = 270;
 const IPPROTO_TCP: u32 = 6;
 const IPPROTO_UDP: u32 = 17;
+const IPPROTO_UDPLITE: u32 = 136;
+/// Names of options of UDP-Lite (udp.h).
+const UDPLITE_SEND_CSCOV: u32 = 10;
+const UDPLITE_RECV_CSCOV: u32 = 11;
+/// The least that a checksum of UDP-Lite covers: its header, bytes.
+const COVERED_BYTES_MIN: i32 = 8;
 const IPPROTO_IP: u32 = 0;
 
 /// Default buffers, bytes (tcp_wmem, tcp_rmem).
@@ -37,7 +57,12 @@ pub async fn setsockopt(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Socket::Tcp(tcp) => set_tcp(tcp, a.unsigned(2), &value).await?,
             _ => return Err(Errno::ENOPROTOOPT),
         },
-        IPPROTO_IP if !matches!(socket, Socket::Unix(_)) => set_ip(socket, a.unsigned(2), &value)?,
+        SOL_NETLINK if matches!(socket, Socket::Netlink(_)) => set_netlink(a.unsigned(2))?,
+        IPPROTO_UDPLITE => match socket {
+            Socket::Udp(udp) => set_lite(udp, a.unsigned(2), &value).await?,
+            _ => return Err(Errno::ENOPROTOOPT),
+        },
+        IPPROTO_IP if family_of(socket) == net::AF_INET => set_ip(socket, a.unsigned(2), &value)?,
         _ => return Err(Errno::ENOPROTOOPT),
     }
     Ok(0)
@@ -108,6 +133,29 @@ async fn set_common(socket: &Socket, name: u32, value: &[u8]) -> Result<(), Errn
     }
 }
 
+/// Options of UDP-Lite; Linux makes coverages that cannot be the next that can.
+async fn set_lite(udp: &UdpSocket, name: u32, value: &[u8]) -> Result<(), Errno> {
+    let bytes = match int(value)? as i32 {
+        0 => 0,
+        wanted => wanted.clamp(COVERED_BYTES_MIN, i32::from(u16::MAX)) as u16,
+    };
+    let coverage = udp.coverage();
+    match name {
+        UDPLITE_SEND_CSCOV => udp.set_coverage(Coverage { sent_bytes: bytes, ..coverage }).await,
+        UDPLITE_RECV_CSCOV => udp.set_coverage(Coverage { received_bytes_min: Some(bytes), ..coverage }).await,
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+fn lite(udp: &UdpSocket, name: u32) -> Result<u32, Errno> {
+    let coverage = udp.coverage();
+    match name {
+        UDPLITE_SEND_CSCOV => Ok(u32::from(coverage.sent_bytes)),
+        UDPLITE_RECV_CSCOV => Ok(u32::from(coverage.received_bytes_min.unwrap_or(0))),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
 /// `struct timeval` as ns; 0 waits for ever.
 fn timeval_ns(value: &[u8]) -> Result<u64, Errno> {
     if value.len() < 16 {
@@ -140,6 +188,13 @@ async fn set_tcp(tcp: &TcpSocket, name: u32, value: &[u8]) -> Result<(), Errno> 
     }
 }
 
+/// Groups of netlink may be joined and left: nothing that they would tell of ever happens. Everything else would change answers.
+fn set_netlink(name: u32) -> Result<(), Errno> {
+    /// NETLINK_ADD_MEMBERSHIP and NETLINK_DROP_MEMBERSHIP.
+    const MEMBERSHIPS: [u32; 2] = [1, 2];
+    MEMBERSHIPS.contains(&name).then_some(()).ok_or(Errno::ENOPROTOOPT)
+}
+
 fn set_ip(socket: &Socket, name: u32, value: &[u8]) -> Result<(), Errno> {
     match name {
         net::IP_TOS | net::IP_TTL | net::IP_MTU_DISCOVER | net::IP_BIND_ADDRESS_NO_PORT | net::IP_RECVERR => {
@@ -164,6 +219,10 @@ pub async fn getsockopt(thread: &Arc<Thread>, a: Arguments) -> Outcome {
             Socket::Tcp(tcp) => get_tcp(tcp, a.unsigned(2)).await?,
             _ => return Err(Errno::ENOPROTOOPT),
         },
+        IPPROTO_UDPLITE => match socket {
+            Socket::Udp(udp) => number(lite(udp, a.unsigned(2))?),
+            _ => return Err(Errno::EOPNOTSUPP),
+        },
         IPPROTO_IP => kept(socket, IPPROTO_IP, a.unsigned(2)).ok_or(Errno::ENOPROTOOPT)?,
         _ => return Err(Errno::ENOPROTOOPT),
     };
@@ -177,8 +236,43 @@ fn number(value: u32) -> Vec<u8> {
     value.to_le_bytes().to_vec()
 }
 
+/// Options of a number, with the value that Linux shows for one that was never set (socket(7), tcp(7), ip(7)).
+const UNSET: &[(u32, u32, u32)] = &[
+    (net::SOL_SOCKET, net::SO_DEBUG, 0),
+    (net::SOL_SOCKET, net::SO_DONTROUTE, 0),
+    (net::SOL_SOCKET, net::SO_OOBINLINE, 0),
+    (net::SOL_SOCKET, net::SO_PRIORITY, 0),
+    (net::SOL_SOCKET, net::SO_RCVLOWAT, 1),
+    (net::SOL_SOCKET, net::SO_SNDLOWAT, 1),
+    (net::SOL_SOCKET, net::SO_TIMESTAMP_OLD, 0),
+    (net::SOL_SOCKET, net::SO_BUSY_POLL, 0),
+    (IPPROTO_TCP, net::TCP_NODELAY, 0),
+    (IPPROTO_TCP, net::TCP_CORK, 0),
+    (IPPROTO_TCP, net::TCP_KEEPIDLE, 7200),
+    (IPPROTO_TCP, net::TCP_KEEPINTVL, 75),
+    (IPPROTO_TCP, net::TCP_KEEPCNT, 9),
+    (IPPROTO_TCP, net::TCP_SYNCNT, 6),
+    (IPPROTO_TCP, net::TCP_LINGER2, 60),
+    (IPPROTO_TCP, net::TCP_DEFER_ACCEPT, 0),
+    (IPPROTO_TCP, net::TCP_QUICKACK, 1),
+    (IPPROTO_TCP, net::TCP_USER_TIMEOUT, 0),
+    (IPPROTO_TCP, net::TCP_NOTSENT_LOWAT, 0),
+    (IPPROTO_IP, net::IP_TOS, 0),
+    (IPPROTO_IP, net::IP_TTL, 64),
+    (IPPROTO_IP, net::IP_MTU_DISCOVER, 1),
+    (IPPROTO_IP, net::IP_RECVERR, 0),
+    (IPPROTO_IP, net::IP_PKTINFO, 0),
+    (IPPROTO_IP, net::IP_RECVTOS, 0),
+    (IPPROTO_IP, net::IP_RECVTTL, 0),
+];
+
+fn unset(level: u32, name: u32) -> Option<u32> {
+    UNSET.iter().find(|(of, option, _)| (*of, *option) == (level, name)).map(|(_, _, value)| *value)
+}
+
 fn kept(socket: &Socket, level: u32, name: u32) -> Option<Vec<u8>> {
-    socket.options().kept.lock().get(&(level, name)).copied().map(number)
+    let set = socket.options().kept.lock().get(&(level, name)).copied();
+    set.or_else(|| unset(level, name)).map(number)
 }
 
 fn flag(flag: &AtomicBool) -> Vec<u8> {
@@ -199,7 +293,7 @@ async fn get_common(socket: &Socket, name: u32) -> Result<Vec<u8>, Errno> {
     Ok(match name {
         net::SO_ERROR => number(socket.take_error().await.map_or(0, |error| error.0 as u32)),
         net::SO_TYPE => number(type_of(socket)),
-        net::SO_DOMAIN => number(if matches!(socket, Socket::Unix(_)) { net::AF_UNIX } else { net::AF_INET }),
+        net::SO_DOMAIN => number(family_of(socket)),
         net::SO_PROTOCOL => number(protocol_of(socket)),
         net::SO_ACCEPTCONN => number(u32::from(is_listening(socket))),
         net::SO_REUSEADDR => flag(&options.reuse_address),
@@ -221,10 +315,20 @@ async fn get_common(socket: &Socket, name: u32) -> Result<Vec<u8>, Errno> {
     })
 }
 
+fn family_of(socket: &Socket) -> u32 {
+    match socket {
+        Socket::Unix(_) => net::AF_UNIX,
+        Socket::Netlink(_) => net::AF_NETLINK,
+        Socket::Tcp(_) | Socket::Udp(_) | Socket::Echo(_) => net::AF_INET,
+    }
+}
+
 fn type_of(socket: &Socket) -> u32 {
     match socket {
         Socket::Tcp(_) => net::SOCK_STREAM,
         Socket::Udp(_) => net::SOCK_DGRAM,
+        Socket::Echo(echo) if echo.kind() == EchoKind::Echoes => net::SOCK_DGRAM,
+        Socket::Echo(_) | Socket::Netlink(_) => net::SOCK_RAW,
         Socket::Unix(unix) => match unix.kind() {
             UnixKind::Stream => net::SOCK_STREAM,
             UnixKind::Datagram => net::SOCK_DGRAM,
@@ -236,15 +340,23 @@ fn type_of(socket: &Socket) -> u32 {
 fn protocol_of(socket: &Socket) -> u32 {
     match socket {
         Socket::Tcp(_) => IPPROTO_TCP,
-        Socket::Udp(_) => IPPROTO_UDP,
+        Socket::Udp(udp) => match udp.kind() {
+            Kind::Udp => IPPROTO_UDP,
+            Kind::Lite => IPPROTO_UDPLITE,
+        },
         Socket::Unix(_) => 0,
+        Socket::Echo(_) => IPPROTO_ICMP,
+        Socket::Netlink(netlink) => match netlink.kind() {
+            NetlinkKind::Route => 0,
+            NetlinkKind::Diagnosis => 4,
+        },
     }
 }
 
 fn is_listening(socket: &Socket) -> bool {
     match socket {
         Socket::Tcp(tcp) => tcp.is_listening(),
-        Socket::Udp(_) => false,
+        Socket::Udp(_) | Socket::Echo(_) | Socket::Netlink(_) => false,
         Socket::Unix(unix) => unix.is_listening(),
     }
 }
@@ -268,15 +380,8 @@ async fn get_tcp(tcp: &TcpSocket, name: u32) -> Result<Vec<u8>, Errno> {
             Ok(number(u32::from(status.segment_bytes_max.max(536))))
         }
         _ => {
-            let kept = tcp.options().kept.lock().get(&(IPPROTO_TCP, name)).copied();
-            match (kept, name) {
-                (Some(value), _) => Ok(number(value)),
-                (None, net::TCP_NODELAY | net::TCP_CORK | net::TCP_DEFER_ACCEPT | net::TCP_QUICKACK) => Ok(number(0)),
-                (None, net::TCP_KEEPIDLE) => Ok(number(7200)),
-                (None, net::TCP_KEEPINTVL) => Ok(number(75)),
-                (None, net::TCP_KEEPCNT) => Ok(number(9)),
-                _ => Err(Errno::ENOPROTOOPT),
-            }
+            let set = tcp.options().kept.lock().get(&(IPPROTO_TCP, name)).copied();
+            set.or_else(|| unset(IPPROTO_TCP, name)).map(number).ok_or(Errno::ENOPROTOOPT)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! truncate, fallocate and advice about contents.
 
 use super::usable_file;
+use crate::file::mapped;
 use crate::file::mount::Place;
 use crate::file::object::Object;
 use crate::file::permission::{Asker, WRITE};
@@ -29,7 +30,9 @@ pub async fn truncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     Asker::of(thread).check(&found.attributes, WRITE)?;
     size_limit::check_growth(thread, found.attributes.size_bytes, size)?;
+    let _written = thread.process().files().tenant().contents.write(&found.place)?;
     found.place.system().set_attributes(found.place.node, size_change(size)).await?;
+    mapped::shortened(thread, &found.place, size).await;
     super::attributes::tell(thread, &found, raw::IN_MODIFY);
     Ok(0)
 }
@@ -43,6 +46,7 @@ pub async fn ftruncate(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     };
     check_size(thread, place, size).await?;
     place.system().set_attributes(place.node, size_change(size)).await?;
+    mapped::shortened(thread, place, size).await;
     file.tell(raw::IN_MODIFY);
     Ok(0)
 }
@@ -103,8 +107,9 @@ async fn allocate(place: &Place, offset: u64, bytes: u64, keep: bool) -> Result<
     Ok(place.system().allocate(place.node, offset, bytes).await?)
 }
 
-/// `fadvise64(fd, offset, bytes, advice)`: WILLNEED brings pages, DONTNEED writes them back and drops them, after RANDOM nothing is read
-/// ahead (of the whole file, as Linux does) until another advice; SEQUENTIAL is as NORMAL, and NOREUSE taken note of by nobody.
+/// `fadvise64(fd, offset, bytes, advice)`: WILLNEED fetches pages, DONTNEED writes them back and drops them. After
+/// RANDOM there is no read-ahead (for the whole file, as on Linux) until another advice; SEQUENTIAL is as NORMAL, and
+/// NOREUSE has no effect.
 pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     let (offset, bytes, advice) = (a.word(1), a.word(2), a.unsigned(3));
@@ -121,7 +126,7 @@ pub async fn fadvise64(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     match advice {
         raw::POSIX_FADV_WILLNEED => {
             let bytes = if bytes == 0 { usize::MAX } else { bytes as usize };
-            place.system().read(place.node, offset, bytes.min(crate::file::object::TURN_BYTES)).await?;
+            place.system().read(place.node, offset, bytes.min(crate::file::object::CHUNK_BYTES)).await?;
         }
         raw::POSIX_FADV_DONTNEED => {
             place.system().write_back(place.node, offset, bytes).await?;
@@ -141,7 +146,7 @@ pub async fn readahead(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (Some(place), Object::Regular, true) = (file.place(), file.object(), file.is_readable()) else {
         return Err(Errno::EINVAL);
     };
-    let bytes = usize::try_from(a.signed(2)).map_err(|_| Errno::EINVAL)?.min(crate::file::object::TURN_BYTES);
+    let bytes = usize::try_from(a.signed(2)).map_err(|_| Errno::EINVAL)?.min(crate::file::object::CHUNK_BYTES);
     let Some(start) = Position::new(a.word(1)) else { return Ok(0) };
     place.system().read(place.node, start.get(), bytes).await?;
     Ok(0)

@@ -1,4 +1,4 @@
-//! eventfd, memfd_create, inotify; what is refused.
+//! eventfd, memfd_create, inotify; calls that are refused.
 
 use super::{answer, file_of, install};
 use crate::file::event_counter::EventCounter;

@@ -1,4 +1,13 @@
 //! stat and its family, access, statfs.
+//!
+//! Each of the frequent calls has a form that answers from memory, without a message (`…_at_once`), and one that
+//! walks. Both fill Linux's structures by [`crate::file::attributes`]. access asks with the real user and group
+//! (access(2)), faccessat2 with AT_EACCESS with the effective ones.
+//!
+//! A form at once answers `None` if a node on the way is not in memory; the dispatch then calls the other form, which
+//! starts anew. Neither changes anything, so a second attempt is harmless.
+//!
+//! Objects without a node (sockets, pipes, terminals) get attributes made up here, with the numbers that Linux shows.
 
 use super::file_of;
 use crate::file::attributes::{add_direct_alignment, device_number, device_of, nameless, stat_bytes, statx_bytes};
@@ -11,6 +20,7 @@ use crate::file::walk::LastLink;
 use crate::file::{direct, direct_offer};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use gyre_interface::files::{Attributes, FileSystemStatistics, NodeKind};
 use linux_raw_sys::general as raw;
 
@@ -49,17 +59,17 @@ async fn stat_at(thread: &Arc<Thread>, directory: i32, path: u64, out: u64, flag
     Ok(0)
 }
 
-/// `stat` of what is in memory.
+/// `stat` of a node in memory.
 pub fn stat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     stat_near(thread, raw::AT_FDCWD, a.word(0), a.word(1), 0)
 }
 
-/// `lstat` of what is in memory.
+/// `lstat` of a node in memory.
 pub fn lstat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     stat_near(thread, raw::AT_FDCWD, a.word(0), a.word(1), raw::AT_SYMLINK_NOFOLLOW)
 }
 
-/// `newfstatat` of what is in memory.
+/// `newfstatat` of a node in memory.
 pub fn newfstatat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     let known = raw::AT_SYMLINK_NOFOLLOW | raw::AT_EMPTY_PATH | raw::AT_NO_AUTOMOUNT;
     if a.unsigned(3) & !known != 0 {
@@ -68,7 +78,7 @@ pub fn newfstatat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome>
     stat_near(thread, a.int(0), a.word(1), a.word(2), a.unsigned(3))
 }
 
-/// `fstat` of what is in memory.
+/// `fstat` of a node in memory.
 pub fn fstat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     fstat_near(thread, a.int(0), a.word(1))
 }
@@ -97,12 +107,12 @@ fn stat_near(thread: &Thread, directory: i32, path: u64, out: u64, flags: u32) -
     }
 }
 
-/// `access` of what is in memory.
+/// `access` of a node in memory.
 pub fn access_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     access_near(thread, raw::AT_FDCWD, a.word(0), a.unsigned(1))
 }
 
-/// `faccessat` of what is in memory.
+/// `faccessat` of a node in memory.
 pub fn faccessat_at_once(thread: &Arc<Thread>, a: Arguments) -> Option<Outcome> {
     access_near(thread, a.int(0), a.word(1), a.unsigned(2))
 }
@@ -138,7 +148,7 @@ pub async fn statx(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Ok(0)
 }
 
-/// Device, attributes, and whether it is the root of a mount.
+/// Returns device, attributes, and whether it is the root of a mount.
 fn shown(target: &Target) -> (u64, Attributes, bool) {
     match target {
         Target::Node(found) => (device_of(Some(&found.place)), found.attributes, found.place.is_mount_root()),
@@ -146,7 +156,7 @@ fn shown(target: &Target) -> (u64, Attributes, bool) {
     }
 }
 
-/// Attributes of an open file without a node.
+/// Returns attributes of an open file without a node.
 pub(super) fn attributes_of_open(file: &OpenFile) -> Attributes {
     let mode = match file.object() {
         Object::Socket(_) => 0o777,
@@ -154,6 +164,11 @@ pub(super) fn attributes_of_open(file: &OpenFile) -> Attributes {
         _ => 0o600,
     };
     let mut attributes = nameless(file.object().kind(), mode);
+    if let Object::Socket(socket) = file.object() {
+        let options = socket.options();
+        attributes.number = options.number.load(Ordering::Relaxed);
+        attributes.user = options.owner.load(Ordering::Relaxed);
+    }
     if let Object::Terminal(end) = file.object() {
         attributes.device = end.terminal().number.map_or(device_number(5, 1), |number| device_number(136, number));
     }

@@ -14,7 +14,7 @@ use gyre_object::ObjectLock;
 
 /// Items that are interested in one file, at most.
 const WATCHERS_MAX: usize = 4096;
-/// So many are told that a file is closed by who closes it.
+/// Most watchers that the closing call itself tells that a file is closed.
 const WATCHERS_SHORT: usize = 16;
 
 /// One file that a list is interested in.
@@ -41,7 +41,7 @@ struct Nest {
 }
 
 impl Nest {
-    /// Notes that `file`, where it is a list, is in `list`.
+    /// Notes that `file`, if it is a list, is in `list`.
     fn new(list: &Epoll, file: &OpenFile) -> Result<Option<Nest>, Errno> {
         let Object::Epoll(inner) = file.object() else {
             return Ok(None);
@@ -59,7 +59,7 @@ impl Drop for Nest {
 }
 
 impl Item {
-    /// Interest of `list` in `file`.
+    /// Makes the interest of `list` in `file`.
     ///
     /// # Errors
     /// Those of [`Nests::add`] for a list.
@@ -82,7 +82,7 @@ impl Item {
         *self.wanted.lock()
     }
 
-    /// What of `ready` this item reports.
+    /// Returns the part of `ready` that this item reports.
     pub(super) fn matches(&self, ready: Ready) -> Ready {
         self.wanted().of(ready)
     }
@@ -91,7 +91,7 @@ impl Item {
         !self.disarmed.load(Ordering::Acquire) && !self.removed.load(Ordering::Acquire)
     }
 
-    /// Nothing is told of it from now on.
+    /// Ends it: nothing is told of it from now on.
     pub(super) fn remove(&self, readiness: Option<&Readiness>) {
         self.removed.store(true, Ordering::Release);
         drop(self.nest.lock().take());
@@ -101,13 +101,13 @@ impl Item {
         }
     }
 
-    /// The list is gone: the file need not tell it any more.
+    /// Ends its subscription when the list is gone.
     pub(super) fn list_closed(&self) {
         let readiness = self.file.upgrade().and_then(|file| file.readiness());
         self.remove(readiness.as_deref());
     }
 
-    /// The file was closed for good: the list forgets it.
+    /// Makes the list forget it when the file is closed for good.
     fn file_closed(&self, readiness: Option<&Readiness>) {
         self.remove(readiness);
         if let Some(list) = self.list.upgrade() {
@@ -115,14 +115,14 @@ impl Item {
         }
     }
 
-    /// Looks now, and queues it where it is ready for what is wanted.
+    /// Looks now, and queues it if it is ready for a wanted event.
     pub(super) fn look(&self, ready: Ready) {
         if let Some(list) = self.queue(ready) {
             list.readiness().set(Ready::READ);
         }
     }
 
-    /// Queues it where it is ready for what is wanted; answers the list, whose users are to be told then.
+    /// Queues it if it is ready for a wanted event; returns the list, whose users must be told then.
     fn queue(&self, ready: Ready) -> Option<Arc<Epoll>> {
         if !self.is_live() || self.matches(ready).is_empty() {
             return None;
@@ -146,10 +146,10 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// One more.
+    /// Adds one watcher.
     ///
     /// # Errors
-    /// ENOSPC beyond [`WATCHERS_MAX`].
+    /// ENOSPC if there are too many.
     pub(super) fn add(&mut self, item: &Arc<Item>) -> Result<(), Errno> {
         if self.items.len() == self.items.capacity() {
             self.items.retain(|other| other.strong_count() > 0);
@@ -161,22 +161,22 @@ impl Watchers {
         Ok(())
     }
 
-    /// True where nobody is.
+    /// Returns whether there is no watcher.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// True where telling them takes no time to speak of.
+    /// Returns whether telling them takes no time to speak of.
     pub fn is_short(&self) -> bool {
         self.items.len() <= WATCHERS_SHORT
     }
 
-    /// The file that they watch is closed for good.
+    /// Tells the watchers that their file is closed for good.
     pub fn file_closed(&mut self, readiness: Option<Arc<Readiness>>) {
         self.readiness = readiness;
     }
 
-    /// Tells one of them that the file is closed; false where there is none.
+    /// Tells one of them that the file is closed; false if there is none.
     pub fn take_piece(&mut self) -> bool {
         let Some(item) = self.items.pop() else {
             return false;

@@ -1,5 +1,6 @@
-//! Which interest lists of a tenant are in which. Adding one to another is refused where a ring, too deep a nest or too many ways for a wake-up
-//! would follow (Linux: fs/eventpoll.c, ep_loop_check and reverse_path_check); so what follows nests has a bound.
+//! The nesting of a tenant's interest lists. A list may not be added to another if a ring, too deep a nest or too
+//! many ways for a wake-up would follow (Linux: fs/eventpoll.c, ep_loop_check and reverse_path_check). So work that
+//! follows nests has a bound.
 
 use crate::Errno;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,7 @@ struct Graph {
 pub struct Nests(TenantLock<Graph>);
 
 impl Nests {
-    /// A name for a new list.
+    /// Returns a name for a new list.
     pub fn name(&self) -> ListId {
         let mut graph = self.0.lock();
         graph.last = graph.last.wrapping_add(1);
@@ -46,7 +47,7 @@ impl Nests {
     /// Notes that `inner` is in `outer` once more.
     ///
     /// # Errors
-    /// ELOOP where a ring or more than [`NESTING_MAX`] nests would follow; EINVAL where a wake-up would have too many ways; ENOSPC
+    /// ELOOP if a ring or more than [`NESTING_MAX`] nests would follow; EINVAL if a wake-up would have too many ways; ENOSPC
     /// beyond [`NESTS_MAX`].
     pub fn add(&self, outer: ListId, inner: ListId) -> Result<(), Errno> {
         let mut graph = self.0.lock();
@@ -91,7 +92,7 @@ impl Graph {
         self.count = self.count.saturating_sub(1);
     }
 
-    /// The longest chain of lists below a list; `None` where `end` is among them, or more than may be.
+    /// Returns the longest chain of lists below a list; `None` if `end` is among them, or more than may be.
     fn depth_below(&self, list: ListId, end: ListId) -> Option<usize> {
         let mut level = BTreeSet::from([list]);
         for depth in 0..=NESTING_MAX {
@@ -108,7 +109,7 @@ impl Graph {
         None
     }
 
-    /// The ways from a list to lists that are in no other, by their number of nests; the longest is the last.
+    /// Returns the ways from a list to lists that are in no other, by their number of nests; the longest is the last.
     fn ways_above(&self, list: ListId) -> alloc::vec::Vec<u64> {
         let mut level = BTreeMap::from([(list, 1u64)]);
         let mut ways = alloc::vec::Vec::new();

@@ -1,135 +1,142 @@
-//! Files of /proc that belong to the tenant, not to a process.
+//! Files of /proc that belong to the tenant, not to a process (proc(5)).
+//!
+//! [`TREE`] lists each path with its shape: a directory, a link, a text, a number or name that the tenant may set. To
+//! add a file is to add a row. Its directory must stand above it.
+//!
+//! * A text is made at each read, from the tenant's figures as they are then. Nothing is kept between two reads.
+//! * A text whose figures do not exist here is empty or has Linux's head alone. No figure is made up.
+//! * Cores are the online ones. Memory is that of the tenant, not of the machine.
+//! * [`RELEASE`] is the version that libraries expect at least.
+//!
+//! /proc/PID is in [`super::process_files`], /sys in a tree of its own.
 
 use super::ProcFs;
+use super::tree::Body::{Directory, Link, Name, Number, SelfLink, Text, ThreadSelf};
+use super::tree::{self, Row, Tree};
 use super::view::Doings;
 use crate::load::shown;
 use crate::time::{NS_PER_S, monotonic_ns};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use gyre_interface::files::{FileError, NodeKind};
 
-enum Body {
-    Directory,
-    Link(&'static str),
-    SelfLink,
-    ThreadSelf,
-    Text(fn(&ProcFs) -> String),
-}
+/// /proc without its processes.
+pub(super) static TREE: Tree = Tree { rows: ROWS, magic: 0x9fa0, is_there: |_| true };
 
-/// Parent's index, name, what it is. The first is the root.
-const NODES: &[(usize, &str, Body)] = &[
-    (0, "", Body::Directory),
-    (0, "self", Body::SelfLink),
-    (0, "thread-self", Body::ThreadSelf),
-    (0, "mounts", Body::Link("self/mounts")),
-    (0, "cpuinfo", Body::Text(cpuinfo)),
-    (0, "meminfo", Body::Text(meminfo)),
-    (0, "stat", Body::Text(stat)),
-    (0, "uptime", Body::Text(uptime)),
-    (0, "loadavg", Body::Text(loadavg)),
-    (0, "filesystems", Body::Text(|_| "nodev\tproc\nnodev\ttmpfs\n\text2\n".into())),
-    (0, "version", Body::Text(|_| format!("Linux version {RELEASE} (gyre)\n"))),
-    (0, "cmdline", Body::Text(|_| "\n".into())),
-    (
-        0,
-        "devices",
-        Body::Text(|_| "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n".into()),
-    ),
-    (0, "swaps", Body::Text(|_| "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".into())),
-    (0, "sys", Body::Directory),
-    (14, "kernel", Body::Directory),
-    (15, "hostname", Body::Text(hostname)),
-    (15, "osrelease", Body::Text(|_| format!("{RELEASE}\n"))),
-    (15, "ostype", Body::Text(|_| "Linux\n".into())),
-    (15, "pid_max", Body::Text(|_| "32768\n".into())),
-    (15, "threads-max", Body::Text(|_| "32768\n".into())),
-    (15, "cap_last_cap", Body::Text(|_| "40\n".into())),
-    (15, "ngroups_max", Body::Text(|_| "65536\n".into())),
-    (15, "random", Body::Directory),
-    (23, "uuid", Body::Text(|_| uuid())),
-    (23, "boot_id", Body::Text(|proc| proc.boot_id())),
-    (23, "entropy_avail", Body::Text(|_| "256\n".into())),
-    (14, "fs", Body::Directory),
-    (27, "file-max", Body::Text(|_| format!("{}\n", crate::file::tenant_files::OPEN_MAX))),
-    (27, "file-nr", Body::Text(file_nr)),
-    (27, "nr_open", Body::Text(|_| format!("{}\n", crate::file::descriptors::DESCRIPTORS_MAX))),
-    (27, "pipe-max-size", Body::Text(|_| format!("{}\n", crate::file::pipe::CAPACITY_BYTES_MAX))),
-    (14, "vm", Body::Directory),
-    (32, "overcommit_memory", Body::Text(|_| "0\n".into())),
-    (32, "max_map_count", Body::Text(|_| "65530\n".into())),
-    (14, "net", Body::Directory),
-    (35, "core", Body::Directory),
-    (36, "somaxconn", Body::Text(|_| "4096\n".into())),
-    (0, "net", Body::Link("self/net")),
+/// The bound of listen(2)'s backlog, which the tenant may change.
+pub(super) const BACKLOG: &str = "sys/net/core/somaxconn";
+
+const ROWS: &[Row] = &[
+    ("", Directory),
+    ("self", SelfLink),
+    ("thread-self", ThreadSelf),
+    ("mounts", Link("self/mounts")),
+    ("net", Link("self/net")),
+    ("cgroups", Text(|_| CGROUPS.into())),
+    ("cmdline", Text(|_| "\n".into())),
+    ("cpuinfo", Text(cpuinfo)),
+    ("devices", Text(|_| DEVICES.into())),
+    ("diskstats", Text(|_| String::new())),
+    ("filesystems", Text(|_| "nodev\tproc\nnodev\tsysfs\nnodev\ttmpfs\nnodev\tcgroup2\n\text2\n".into())),
+    ("loadavg", Text(loadavg)),
+    ("meminfo", Text(meminfo)),
+    ("modules", Text(|_| String::new())),
+    ("partitions", Text(|_| "major minor  #blocks  name\n\n".into())),
+    ("stat", Text(stat)),
+    ("swaps", Text(|_| "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".into())),
+    ("sysvipc", Directory),
+    ("sysvipc/msg", Text(|_| SYSV_MESSAGES.into())),
+    ("sysvipc/sem", Text(|_| SYSV_SEMAPHORES.into())),
+    ("sysvipc/shm", Text(shared_segments)),
+    ("uptime", Text(uptime)),
+    ("version", Text(|_| format!("Linux version {RELEASE} (gyre)\n"))),
+    ("vmstat", Text(vmstat)),
+    ("sys", Directory),
+    ("sys/fs", Directory),
+    ("sys/fs/file-max", Text(|_| format!("{}\n", crate::file::tenant_files::OPEN_MAX))),
+    ("sys/fs/file-nr", Text(file_nr)),
+    ("sys/fs/nr_open", Text(|_| format!("{}\n", crate::file::descriptors::DESCRIPTORS_MAX))),
+    ("sys/fs/pipe-max-size", Text(|_| format!("{}\n", crate::file::pipe::CAPACITY_BYTES_MAX))),
+    ("sys/kernel", Directory),
+    ("sys/kernel/cap_last_cap", Text(|_| "40\n".into())),
+    ("sys/kernel/domainname", Name(tree::Name::Domain)),
+    ("sys/kernel/hostname", Name(tree::Name::Host)),
+    ("sys/kernel/ngroups_max", Text(|_| "65536\n".into())),
+    ("sys/kernel/osrelease", Text(|_| format!("{RELEASE}\n"))),
+    ("sys/kernel/ostype", Text(|_| "Linux\n".into())),
+    ("sys/kernel/overflowgid", Text(|_| "65534\n".into())),
+    ("sys/kernel/overflowuid", Text(|_| "65534\n".into())),
+    ("sys/kernel/pid_max", Text(|_| "32768\n".into())),
+    ("sys/kernel/random", Directory),
+    ("sys/kernel/random/boot_id", Text(|proc| proc.boot_id())),
+    ("sys/kernel/random/entropy_avail", Text(|_| "256\n".into())),
+    ("sys/kernel/random/uuid", Text(|_| uuid())),
+    ("sys/kernel/shmall", Text(|_| format!("{}\n", SEGMENTS_BYTES_MAX / 4096))),
+    ("sys/kernel/shmmax", Text(|_| format!("{}\n", crate::memory::segments::BYTES_MAX))),
+    ("sys/kernel/shmmni", Text(|_| format!("{}\n", crate::memory::segments::SEGMENTS_MAX))),
+    ("sys/kernel/tainted", Text(|_| "0\n".into())),
+    ("sys/kernel/threads-max", Text(|_| "32768\n".into())),
+    ("sys/kernel/version", Text(|_| format!("{VERSION}\n"))),
+    ("sys/net", Directory),
+    ("sys/net/core", Directory),
+    (BACKLOG, Number(4096, 4096)),
+    ("sys/net/ipv4", Directory),
+    ("sys/net/ipv4/ip_forward", Text(|_| "0\n".into())),
+    ("sys/net/ipv4/ip_local_port_range", Text(|_| "32768\t60999\n".into())),
+    ("sys/net/ipv4/ping_group_range", Text(|_| "0\t2147483647\n".into())),
+    ("sys/vm", Directory),
+    ("sys/vm/max_map_count", Text(|_| "65530\n".into())),
+    // Every policy but 2 lets a program map more than there is, which is so here.
+    ("sys/vm/overcommit_memory", Number(0, 1)),
+    ("sys/vm/swappiness", Text(|_| "0\n".into())),
 ];
 
-/// The release that programs see: what Debian 12's libraries expect at least.
+/// The release that programs see: Debian 12's libraries expect at least this one.
 pub(super) const RELEASE: &str = "6.1.0-gyre";
+/// The bytes of all shared segments of a tenant together, if each is as large as can be.
+const SEGMENTS_BYTES_MAX: u64 =
+    (crate::memory::segments::SEGMENTS_MAX as u64).saturating_mul(crate::memory::segments::BYTES_MAX);
+/// The version that uname gives.
+const VERSION: &str = crate::task::system::VERSION;
+const DEVICES: &str = "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n";
+const CGROUPS: &str = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t0\t1\t1\nmemory\t0\t1\t1\npids\t0\t1\t1\n";
+/// There are no message queues of System V: the header alone.
+const SYSV_MESSAGES: &str = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n";
+/// There are no semaphores of System V: the header alone.
+const SYSV_SEMAPHORES: &str = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n";
 
-fn node(index: usize) -> Option<&'static (usize, &'static str, Body)> {
-    NODES.get(index)
+fn shared_segments(proc: &ProcFs) -> String {
+    proc.processes().map(|processes| processes.segments()).unwrap_or_default()
 }
 
-/// Kind and permission bits.
-pub(super) fn shape(index: usize) -> Option<(NodeKind, u16)> {
-    Some(match node(index)?.2 {
-        Body::Directory => (NodeKind::Directory, 0o555),
-        Body::Link(_) | Body::SelfLink | Body::ThreadSelf => (NodeKind::SymbolicLink, 0o777),
-        Body::Text(_) => (NodeKind::File, 0o444),
-    })
-}
-
-pub(super) fn parent(index: usize) -> usize {
-    node(index).map_or(0, |node| node.0)
-}
-
-/// Names and indexes in a directory.
-pub(super) fn children(directory: usize) -> impl Iterator<Item = (&'static str, usize)> {
-    let nodes = NODES.iter().enumerate().skip(1);
-    nodes.filter(move |(_, node)| node.0 == directory).map(|(index, node)| (node.1, index))
-}
-
-pub(super) fn child(directory: usize, name: &[u8]) -> Option<usize> {
-    let found = children(directory).find(|(other, _)| other.as_bytes() == name)?;
-    Some(found.1)
-}
-
-pub(super) fn link(index: usize) -> Option<&'static str> {
-    match node(index)?.2 {
-        Body::Link(target) => Some(target),
-        _ => None,
-    }
-}
-
-pub(super) fn is_self(index: usize) -> bool {
-    matches!(node(index), Some((_, _, Body::SelfLink)))
-}
-
-pub(super) fn is_thread_self(index: usize) -> bool {
-    matches!(node(index), Some((_, _, Body::ThreadSelf)))
-}
-
-pub(super) fn contents(proc: &ProcFs, index: usize) -> Result<Vec<u8>, FileError> {
-    match &node(index).ok_or(FileError::NotFound)?.2 {
-        Body::Text(make) => Ok(make(proc).into_bytes()),
-        Body::Directory => Err(FileError::IsDirectory),
-        Body::Link(_) | Body::SelfLink | Body::ThreadSelf => Err(FileError::Invalid),
-    }
+/// Figures that are known: memory that is free, and the faults of the processes that live.
+fn vmstat(proc: &ProcFs) -> String {
+    let Some(processes) = proc.processes() else { return String::new() };
+    let (_, free) = processes.memory_bytes();
+    let (minor, major) = processes.faults();
+    let faults = minor.saturating_add(major);
+    format!("nr_free_pages {}\npgfault {faults}\npgmajfault {major}\npswpin 0\npswpout 0\n", free / 4096)
 }
 
 fn cpuinfo(_: &ProcFs) -> String {
     let mhz = gyre_machine::cycles_per_ms() / 1000;
-    let core = |index: usize| {
+    let online = online();
+    let core = |index: &usize| {
         format!(
             "processor\t: {index}\nvendor_id\t: Gyre\nmodel name\t: x86-64\ncpu MHz\t\t: {mhz}.000\ncpu cores\t: {}\n\n",
-            gyre_machine::core_count()
+            online.len()
         )
     };
-    (0..gyre_machine::core_count()).map(core).collect()
+    online.iter().map(core).collect()
 }
 
-fn meminfo(proc: &ProcFs) -> String {
+/// Returns the cores that are online, lowest first: programs see those, as on Linux after a core was taken out.
+pub(super) fn online() -> Vec<usize> {
+    let cores = gyre_machine::online_cores();
+    (0..gyre_machine::CORES_MAX).filter(|core| cores >> core & 1 == 1).collect()
+}
+
+pub(super) fn meminfo(proc: &ProcFs) -> String {
     let (total, free) = proc.processes().map_or((0, 0), |processes| processes.memory_bytes());
     let line = |name: &str, bytes: u64| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes / 1024);
     [
@@ -155,23 +162,23 @@ fn doings(proc: &ProcFs) -> Doings {
     proc.processes().map(|processes| processes.doings()).unwrap_or_default()
 }
 
-/// Time in which the tenant's processes used no core, ns.
+/// Returns the time in which the tenant's processes used no core, ns.
 fn idle_ns(doings: &Doings) -> u64 {
-    let passed = monotonic_ns().saturating_mul(gyre_machine::core_count() as u64);
+    let passed = monotonic_ns().saturating_mul(online().len() as u64);
     passed.saturating_sub(doings.user_ns).saturating_sub(doings.system_ns)
 }
 
 fn stat(proc: &ProcFs) -> String {
     let doings = doings(proc);
-    let cores = gyre_machine::core_count() as u64;
+    let cores = online();
     let (user, system, idle) = (ticks(doings.user_ns), ticks(doings.system_ns), ticks(idle_ns(&doings)));
     let line = |name: &str, share: u64| {
         let of = |ticks: u64| ticks.checked_div(share).unwrap_or(0);
         format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", of(user), of(system), of(idle))
     };
     let mut text = line("cpu ", 1);
-    for core in 0..cores {
-        text.push_str(&line(&format!("cpu{core}"), cores));
+    for core in &cores {
+        text.push_str(&line(&format!("cpu{core}"), cores.len() as u64));
     }
     let boot = (gyre_machine::wall_clock_ns().saturating_sub(monotonic_ns())) / NS_PER_S;
     let (started, running) = (doings.started, doings.running);
@@ -185,15 +192,10 @@ fn uptime(proc: &ProcFs) -> String {
 }
 
 fn loadavg(proc: &ProcFs) -> String {
-    let all = proc.processes().map(|processes| processes.all()).unwrap_or_default();
-    let last = all.iter().max().copied().unwrap_or(0);
+    let (count, last) = proc.processes().map(|processes| processes.counted()).unwrap_or_default();
     let doings = doings(proc);
     let [one, five, fifteen] = doings.load.map(shown).map(|(whole, hundredths)| format!("{whole}.{hundredths:02}"));
-    format!("{one} {five} {fifteen} {}/{} {last}\n", doings.running, all.len())
-}
-
-fn hostname(proc: &ProcFs) -> String {
-    format!("{}\n", proc.processes().map_or_else(String::new, |processes| processes.host_name()))
+    format!("{one} {five} {fifteen} {}/{count} {last}\n", doings.running)
 }
 
 fn file_nr(proc: &ProcFs) -> String {
@@ -201,7 +203,7 @@ fn file_nr(proc: &ProcFs) -> String {
     format!("{open}\t0\t{}\n", crate::file::tenant_files::OPEN_MAX)
 }
 
-/// A random UUID of version 4.
+/// Returns a random UUID of version 4.
 pub(super) fn uuid() -> String {
     let mut bytes = [0u8; 16];
     gyre_machine::fill_random(&mut bytes);

@@ -1,36 +1,45 @@
-//! /proc (proc(5)): made up at each look from what the personality and the machine know.
+//! /proc (proc(5)): made up at each look from the state of the personality and the machine.
 //!
-//! A node's number says what it is: 0 in the upper half for the files of the whole tenant (an index into [`fixed::NODES`]),
-//! else the process, the kind of file and the descriptor.
+//! A node's number encodes it: 0 in the upper half for the files of the whole tenant (the row of a [`tree::Tree`]), else the process, the kind
+//! of file and the descriptor. /sys is served in this way too, with a tree of its own and no processes.
 //!
 //! ```text
 //! 63        32 31    24 23          0
 //! | process   | kind   | descriptor |
 //! ```
 
+mod cgroup;
 mod fixed;
+mod maps;
+mod network;
 mod process_files;
 mod rollup;
+mod smaps;
+mod system;
 mod tenant;
+mod tree;
 pub mod view;
+mod window;
 
 pub use view::{ProcessView, Processes};
 
 use super::attributes::nameless;
+use super::context::FileContext;
 use super::open_file::OpenFile;
 use super::tenant_files::TenantFiles;
+use crate::Thread;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use gyre_interface::files::{Attributes, DirectoryEntry, FileError, FileSystemStatistics, NodeId, NodeKind};
 use gyre_object::{Bytes, TenantLock};
 use process_files::Kind;
+use tree::{Name, Tree};
+use window::Window;
 
-/// What statfs gives for proc.
-const MAGIC: u64 = 0x9fa0;
-
-/// What a node is.
+/// The meaning of a node's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
     Fixed(usize),
@@ -56,19 +65,98 @@ impl Node {
     }
 }
 
-/// The proc file system of a tenant.
-#[derive(Default)]
+/// The proc file system of a tenant, or its sysfs.
 pub struct ProcFs {
+    tree: &'static Tree,
+    numbers: TenantLock<BTreeMap<usize, u64>>,
     processes: TenantLock<Option<Weak<dyn Processes>>>,
     files: TenantLock<Weak<TenantFiles>>,
     /// Drawn once for the tenant's life.
     boot_id: TenantLock<Option<String>>,
 }
 
+/// The thread that looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The number of its process.
+    pub process: i32,
+    /// Its own number.
+    pub thread: i32,
+}
+
+impl Caller {
+    /// Returns the numbers of a thread.
+    pub fn of(thread: &Thread) -> Caller {
+        Caller { process: thread.process().id(), thread: thread.id() }
+    }
+}
+
 type Answer<T> = Result<T, FileError>;
 
+/// The longest write to a file, as to Linux' sysctls.
+const WRITE_BYTES_MAX: usize = 4096;
+
 impl ProcFs {
-    /// Sets where processes and files are looked up. Until then there are none.
+    fn of(tree: &'static Tree) -> ProcFs {
+        ProcFs {
+            tree,
+            numbers: TenantLock::default(),
+            processes: TenantLock::default(),
+            files: TenantLock::default(),
+            boot_id: TenantLock::default(),
+        }
+    }
+
+    /// Makes /proc.
+    pub fn new() -> ProcFs {
+        ProcFs::of(&fixed::TREE)
+    }
+
+    /// Makes /sys.
+    pub fn system() -> ProcFs {
+        ProcFs::of(&system::TREE)
+    }
+
+    /// Makes /sys/fs/cgroup.
+    pub fn control_groups() -> ProcFs {
+        ProcFs::of(&cgroup::TREE)
+    }
+
+    /// Returns the longest backlog that listen(2) gives.
+    pub fn backlog_max(&self) -> u32 {
+        let number = self.tree.number_at(self, fixed::BACKLOG);
+        number.and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the process whose directory a node is.
+    pub fn process_of(&self, node: NodeId) -> Option<i32> {
+        match Node::of(node)? {
+            Node::Process { id, kind: Kind::Directory, .. } if self.has_processes() => Some(id),
+            _ => None,
+        }
+    }
+
+    fn has_processes(&self) -> bool {
+        core::ptr::eq(self.tree, &fixed::TREE)
+    }
+
+    fn number(&self, row: usize) -> Option<u64> {
+        self.numbers.lock().get(&row).copied()
+    }
+
+    fn set_number(&self, row: usize, number: u64) {
+        self.numbers.lock().insert(row, number);
+    }
+
+    fn name(&self, name: Name) -> String {
+        self.processes().map_or_else(String::new, |processes| processes.name(name))
+    }
+
+    fn set_name(&self, name: Name, text: &[u8]) -> Answer<()> {
+        self.processes().ok_or(FileError::NotFound)?.set_name(name, text)
+    }
+
+    /// Sets the tables of processes and files to look in. Until then there are none.
     pub fn connect(&self, processes: Weak<dyn Processes>, files: &Arc<TenantFiles>) {
         *self.processes.lock() = Some(processes);
         *self.files.lock() = Arc::downgrade(files);
@@ -82,6 +170,11 @@ impl ProcFs {
         self.processes.lock().as_ref().and_then(Weak::upgrade)
     }
 
+    /// Returns the descriptors of all processes.
+    pub(in crate::file) fn tables(&self) -> Vec<Arc<FileContext>> {
+        self.processes().map(|processes| processes.tables()).unwrap_or_default()
+    }
+
     fn tenant_files(&self) -> Option<Arc<TenantFiles>> {
         self.files.lock().upgrade()
     }
@@ -90,7 +183,7 @@ impl ProcFs {
         self.processes().and_then(|processes| processes.view(id)).ok_or(FileError::NotFound)
     }
 
-    /// The root's node.
+    /// Returns the root's node.
     pub fn root(&self) -> NodeId {
         Node::Fixed(0).number()
     }
@@ -99,14 +192,14 @@ impl ProcFs {
         Node::of(node).ok_or(FileError::NotFound)
     }
 
-    /// Attributes of a node.
+    /// Returns attributes of a node.
     ///
     /// # Errors
     /// NotFound once the process is gone.
     pub fn attributes(&self, node: NodeId) -> Answer<Attributes> {
         let (kind, mode, owner) = match ProcFs::node(node)? {
             Node::Fixed(index) => {
-                let (kind, mode) = fixed::shape(index).ok_or(FileError::NotFound)?;
+                let (kind, mode) = self.tree.shape(index).ok_or(FileError::NotFound)?;
                 (kind, mode, (0, 0))
             }
             Node::Process { id, kind, descriptor } => {
@@ -135,18 +228,20 @@ impl ProcFs {
             return self.attributes(directory);
         }
         if name == b".." {
-            return self.attributes(parent(here).number());
+            return self.attributes(self.parent(here).number());
         }
         let found = match here {
-            Node::Fixed(index) => fixed::child(index, name)
+            Node::Fixed(index) => self
+                .tree
+                .child(index, name)
                 .map(Node::Fixed)
-                .or_else(|| (index == 0).then(|| process_named(name)).flatten()),
+                .or_else(|| (index == 0 && self.has_processes()).then(|| process_named(name)).flatten()),
             Node::Process { id, kind, .. } => process_files::child(id, kind, name),
         };
         self.attributes(found.ok_or(FileError::NotFound)?.number())
     }
 
-    /// Entries from `from` on.
+    /// Entries from `from` on: of those that are numbers some at a time, none at the end.
     ///
     /// # Errors
     /// NotFound; NotDirectory.
@@ -155,48 +250,56 @@ impl ProcFs {
         if self.attributes(node)?.kind != NodeKind::Directory {
             return Err(FileError::NotDirectory);
         }
-        let mut names: Vec<(Vec<u8>, Node)> = alloc::vec![(b".".to_vec(), here), (b"..".to_vec(), parent(here))];
+        let mut names: Vec<(Vec<u8>, Node)> = alloc::vec![(b".".to_vec(), here), (b"..".to_vec(), self.parent(here))];
+        let mut numbered: Vec<(Vec<u8>, Node)> = Vec::new();
         match here {
             Node::Fixed(index) => {
-                names
-                    .extend(fixed::children(index).map(|(name, child)| (name.as_bytes().to_vec(), Node::Fixed(child))));
-                if index == 0 {
-                    let all = self.processes().map(|processes| processes.all()).unwrap_or_default();
-                    names.extend(all.into_iter().map(|id| (decimal(id), directory_of(id))));
+                names.extend(
+                    self.tree.children(index).map(|(name, child)| (name.as_bytes().to_vec(), Node::Fixed(child))),
+                );
+                if index == 0 && self.has_processes() {
+                    let some = self.processes().map(|processes| processes.some_from(first_from(from)));
+                    numbered.extend(some.into_iter().flatten().map(|id| (decimal(id), directory_of(id))));
                 }
             }
             Node::Process { id, kind, .. } => {
-                let threads = self.processes().map(|processes| processes.threads(id)).unwrap_or_default();
-                names.extend(process_files::children(&self.view(id)?, id, kind, &threads));
+                let processes = self.processes().ok_or(FileError::NotFound)?;
+                let children = process_files::children(&*processes, &self.view(id)?, id, kind, first_from(from));
+                if kind.has_numbers() { &mut numbered } else { &mut names }.extend(children);
             }
         }
-        let entries = names.into_iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX));
-        Ok(entries.map(|(index, (name, node))| entry(index, name, node)).collect())
+        let named = (0u64..).zip(names);
+        let numbered = numbered.into_iter().map(|(name, node)| (position_of(node), (name, node)));
+        let entries = named.chain(numbered).filter(|(position, _)| *position >= from);
+        Ok(entries.map(|(position, (name, node))| self.entry(position, name, node)).collect())
     }
 
-    /// The target of a symbolic link, but for those of "self", which [`ProcFs::own_link`] tells.
+    /// Returns the target of a symbolic link, except those of "self", which [`ProcFs::own_link`] returns.
     ///
     /// # Errors
-    /// Invalid for what is no link; NotFound.
+    /// Invalid if it is no link; NotFound.
     pub fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
         match ProcFs::node(node)? {
-            Node::Fixed(index) => fixed::link(index).map(|target| target.as_bytes().to_vec()).ok_or(FileError::Invalid),
+            Node::Fixed(index) => {
+                self.tree.link(index).map(|target| target.as_bytes().to_vec()).ok_or(FileError::Invalid)
+            }
             Node::Process { id, kind, descriptor } => process_files::link(&self.view(id)?, kind, descriptor),
         }
     }
 
-    /// The target of /proc/self and /proc/thread-self for a process.
-    pub fn own_link(&self, node: NodeId, process: i32) -> Option<Vec<u8>> {
+    /// Returns the target of /proc/self and /proc/thread-self for a thread.
+    pub fn own_link(&self, node: NodeId, caller: Caller) -> Option<Vec<u8>> {
+        let Caller { process, thread } = caller;
         match Node::of(node)? {
-            Node::Fixed(index) if fixed::is_self(index) => Some(decimal(process)),
-            Node::Fixed(index) if fixed::is_thread_self(index) => {
-                Some(alloc::format!("{process}/task/{process}").into_bytes())
+            Node::Fixed(index) if self.tree.is_self(index) => Some(decimal(process)),
+            Node::Fixed(index) if self.tree.is_thread_self(index) => {
+                Some(alloc::format!("{process}/task/{thread}").into_bytes())
             }
             _ => None,
         }
     }
 
-    /// The open file that a link under fd/ leads to.
+    /// Returns the open file that a link under fd/ leads to.
     ///
     /// # Errors
     /// NotFound.
@@ -215,40 +318,99 @@ impl ProcFs {
     /// IsDirectory; Invalid; NotFound.
     pub async fn read(&self, node: NodeId, offset: u64, bytes: usize) -> Answer<Vec<Bytes>> {
         let text = match ProcFs::node(node)? {
-            Node::Fixed(index) => fixed::contents(self, index)?,
+            Node::Process { id, kind: kind @ (Kind::Maps | Kind::Smaps), .. } => {
+                let space = self.view(id)?.space;
+                let part = match (kind, space) {
+                    // A zombie has no mappings.
+                    (Kind::Maps, None) => Vec::new(),
+                    (Kind::Maps, Some(space)) => Box::pin(maps::part(&space, offset, bytes)).await,
+                    (_, space) => Box::pin(smaps::part(space.ok_or(FileError::NotFound)?, offset, bytes)).await,
+                };
+                return bytes_of(&part);
+            }
+            Node::Process { kind: Kind::NetworkFile, descriptor, .. } => {
+                let tenant = self.tenant_files().ok_or(FileError::NotFound)?;
+                return bytes_of(&Box::pin(network::part(&tenant, descriptor, offset, bytes)).await?);
+            }
+            Node::Fixed(index) if self.tree.lists_processes(index) => {
+                return bytes_of(&Box::pin(self.list_processes(offset, bytes)).await);
+            }
+            Node::Fixed(index) => self.tree.contents(self, index)?,
             Node::Process { id, kind: Kind::Rollup, .. } => Box::pin(rollup::text(self.view(id)?)).await?,
             Node::Process { id, kind, descriptor } => process_files::contents(self, &self.view(id)?, kind, descriptor)?,
         };
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let end = start.saturating_add(bytes).min(text.len());
-        match text.get(start..end) {
-            None | Some([]) => Ok(Vec::new()),
-            Some(part) => Ok(alloc::vec![Bytes::copy_from(part).map_err(|_| FileError::OutOfMemory)?]),
-        }
+        bytes_of(text.get(start..end).unwrap_or_default())
     }
 
-    /// Writes to a file: none changes anything yet, those that programs write to at start accept it.
+    /// Returns a part of the text of all processes' numbers.
+    async fn list_processes(&self, offset: u64, bytes: usize) -> Vec<u8> {
+        let (mut window, mut first) = (Window::new(offset, bytes), 0);
+        while let Some(processes) = self.processes().filter(|_| !window.is_full()) {
+            let some = processes.some_from(first);
+            let Some(last) = some.last() else { break };
+            first = last.saturating_add(1);
+            for number in some {
+                window.push(alloc::format!("{number}\n").as_bytes()).await;
+            }
+        }
+        window.into_text()
+    }
+
+    /// Writes to a file, all at once as to a sysctl; at most [`WRITE_BYTES_MAX`].
     ///
     /// # Errors
-    /// ReadOnly for the rest.
+    /// ReadOnly; Invalid for what cannot be; Denied.
     pub fn write(&self, node: NodeId, data: &[Bytes]) -> Answer<usize> {
+        let bytes = data.iter().map(Bytes::len).fold(0, usize::saturating_add);
+        if bytes > WRITE_BYTES_MAX {
+            return Err(FileError::Invalid);
+        }
+        let text: Vec<u8> = data.iter().flat_map(|part| part.as_slice().iter().copied()).collect();
         match ProcFs::node(node)? {
-            Node::Process { kind: Kind::Comm | Kind::OomScoreAdjust, .. } => Ok(data.iter().map(Bytes::len).sum()),
-            _ => Err(FileError::ReadOnly),
+            Node::Fixed(row) => self.tree.write(self, row, &text)?,
+            Node::Process { id, kind, .. } => {
+                let processes = self.processes().ok_or(FileError::NotFound)?;
+                process_files::write(&*processes, id, kind, &text)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the figures of space and names.
+    pub fn statistics(&self) -> FileSystemStatistics {
+        FileSystemStatistics {
+            block_bytes: 4096,
+            blocks: 0,
+            blocks_free: 0,
+            nodes: 0,
+            nodes_free: 0,
+            magic: self.tree.magic,
         }
     }
 
-    /// Space and names.
-    pub fn statistics(&self) -> FileSystemStatistics {
-        FileSystemStatistics { block_bytes: 4096, blocks: 0, blocks_free: 0, nodes: 0, nodes_free: 0, magic: MAGIC }
+    fn parent(&self, node: Node) -> Node {
+        match node {
+            Node::Fixed(index) => Node::Fixed(self.tree.parent(index)),
+            Node::Process { kind: Kind::Directory, .. } => Node::Fixed(0),
+            Node::Process { id, kind, .. } => process_files::parent(id, kind),
+        }
+    }
+
+    fn entry(&self, position: u64, name: Vec<u8>, node: Node) -> DirectoryEntry {
+        let kind = match node {
+            Node::Fixed(index) => self.tree.shape(index).map_or(NodeKind::File, |shape| shape.0),
+            Node::Process { kind, .. } => kind.shape().0,
+        };
+        DirectoryEntry { name, number: node.number().0, kind, next: position.saturating_add(1) }
     }
 }
 
-fn parent(node: Node) -> Node {
-    match node {
-        Node::Fixed(index) => Node::Fixed(fixed::parent(index)),
-        Node::Process { kind: Kind::Directory, .. } => Node::Fixed(0),
-        Node::Process { id, .. } => directory_of(id),
+fn bytes_of(text: &[u8]) -> Answer<Vec<Bytes>> {
+    match text {
+        [] => Ok(Vec::new()),
+        text => Ok(alloc::vec![Bytes::copy_from(text).map_err(|_| FileError::OutOfMemory)?]),
     }
 }
 
@@ -265,10 +427,21 @@ fn decimal(number: i32) -> Vec<u8> {
     alloc::format!("{number}").into_bytes()
 }
 
-fn entry(index: usize, name: Vec<u8>, node: Node) -> DirectoryEntry {
-    let kind = match node {
-        Node::Fixed(index) => fixed::shape(index).map_or(NodeKind::File, |shape| shape.0),
-        Node::Process { kind, .. } => kind.shape().0,
+/// The position of the number 0.
+const FIRST: u64 = 1 << 8;
+
+/// Returns the first number whose position is not before `position`.
+fn first_from(position: u64) -> i32 {
+    i32::try_from(position.saturating_sub(FIRST)).unwrap_or(i32::MAX)
+}
+
+/// Returns the position of an entry that is a number. It follows from the number, so an entry that goes or comes while a program reads the
+/// directory moves no other one.
+fn position_of(node: Node) -> u64 {
+    let number = match node {
+        Node::Process { kind: Kind::Descriptor | Kind::DescriptorInfo, descriptor, .. } => u64::from(descriptor),
+        Node::Process { id, .. } => u64::from(id.unsigned_abs()),
+        Node::Fixed(index) => index as u64,
     };
-    DirectoryEntry { name, number: node.number().0, kind, next: (index as u64).saturating_add(1) }
+    FIRST.saturating_add(number)
 }

@@ -1,8 +1,18 @@
-//! Files of /proc/PID.
+//! Files of /proc/PID (proc(5)): for each, its name, kind and text.
+//!
+//! A [`super::view::ProcessView`] is a copy of the process at the time of the look; texts are made from it, in
+//! Linux's format, at each read. Links (cwd, exe, fd/N) lead by the stored path. A process that ends meanwhile
+//! answers NotFound.
+//!
+//! To add a file: a kind, its line in the list of names, and its text.
+//!
+//! Numbers of kinds are parts of node numbers and must not change while files are open. [`child`] finds a name,
+//! [`children`] lists a directory, [`contents`] and [`link`] answer reads. Rights of other users are checked by
+//! [`super`].
 
 use super::fixed::ticks;
-use super::view::ProcessView;
-use super::{Node, ProcFs, decimal, rollup};
+use super::view::{ProcessView, Processes};
+use super::{Node, ProcFs, decimal, network};
 use crate::credentials::Capabilities;
 use crate::file::open_file::OpenFile;
 use alloc::format;
@@ -18,6 +28,11 @@ macro_rules! kinds {
         pub(super) enum Kind { $($kind),* }
 
         impl Kind {
+    /// Returns true for a directory whose entries are numbers.
+    pub(super) fn has_numbers(self) -> bool {
+        matches!(self, Kind::Descriptors | Kind::DescriptorInfos | Kind::Tasks)
+    }
+
             pub(super) fn of_number(number: u8) -> Option<Kind> {
                 match number { $($number => Some(Kind::$kind),)* _ => None }
             }
@@ -26,7 +41,7 @@ macro_rules! kinds {
                 match self { $(Kind::$kind => $number),* }
             }
 
-            /// Kind of node and permission bits.
+            /// Returns kind of node and permission bits.
             pub(super) fn shape(self) -> (NodeKind, u16) {
                 match self { $(Kind::$kind => (NodeKind::$shape, $mode)),* }
             }
@@ -60,16 +75,30 @@ kinds! {
     19 DescriptorInfos "fdinfo" Directory 0o555,
     20 DescriptorInfo "" File 0o444,
     21 Network "net" Directory 0o555,
-    22 NetworkTcp "" File 0o444,
-    23 NetworkUdp "" File 0o444,
-    24 NetworkDevices "" File 0o444,
-    25 NetworkUnix "" File 0o444,
+    22 NetworkFile "" File 0o444,
     26 Rollup "smaps_rollup" File 0o444,
     27 Task "" Directory 0o555,
+    48 Smaps "smaps" File 0o444,
+    49 OomScore "oom_score" File 0o444,
+    50 OomAdjust "oom_adj" File 0o644,
+    51 Namespaces "ns" Directory 0o511,
+    52 Namespace "" SymbolicLink 0o777,
+    53 SchedulerFigures "schedstat" File 0o444,
+    54 TimerSlack "timerslack_ns" File 0o444,
+    55 LoginUser "loginuid" File 0o444,
+    56 LoginSession "sessionid" File 0o444,
+    57 UserMap "uid_map" File 0o444,
+    58 GroupMap "gid_map" File 0o444,
+    59 SetGroups "setgroups" File 0o444,
+    60 CpuSet "cpuset" File 0o444,
+    61 MountFigures "mountstats" File 0o400,
 }
 
-const NETWORK: &[(&str, Kind)] =
-    &[("tcp", Kind::NetworkTcp), ("udp", Kind::NetworkUdp), ("dev", Kind::NetworkDevices), ("unix", Kind::NetworkUnix)];
+/// The name spaces of a process; all of a tenant's processes are in the same ones.
+const NAMESPACES: [&str; 10] =
+    ["cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "time_for_children", "user", "uts"];
+/// The number of the first name space; each tenant has sixteen.
+const NAMESPACE_FIRST: u64 = 4_026_531_840;
 
 /// A thread's directory has no such name: else it would hold itself.
 const TASKS: &[u8] = b"task";
@@ -82,7 +111,7 @@ fn number_of(name: &[u8]) -> Option<u32> {
     core::str::from_utf8(name).ok()?.parse().ok().filter(|number| *number < 1 << 24)
 }
 
-/// The node of a name in a process' directory.
+/// Returns the node of a name in a process' directory.
 pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
     let in_list = |list: &[(&str, Kind)]| {
         let found = list.iter().find(|entry| !entry.0.is_empty() && entry.0.as_bytes() == name)?;
@@ -91,44 +120,66 @@ pub(super) fn child(id: i32, kind: Kind, name: &[u8]) -> Option<Node> {
     match kind {
         Kind::Directory => in_list(NAMES),
         Kind::Task => in_list(NAMES).filter(|_| name != TASKS),
-        Kind::Network => in_list(NETWORK),
+        Kind::Network => Some(Node::Process { id, kind: Kind::NetworkFile, descriptor: network::number(name)? }),
         Kind::Descriptors => Some(Node::Process { id, kind: Kind::Descriptor, descriptor: number_of(name)? }),
         Kind::DescriptorInfos => Some(Node::Process { id, kind: Kind::DescriptorInfo, descriptor: number_of(name)? }),
+        Kind::Namespaces => {
+            let index = NAMESPACES.iter().position(|known| known.as_bytes() == name)?;
+            Some(Node::Process { id, kind: Kind::Namespace, descriptor: u32::try_from(index).ok()? })
+        }
         Kind::Tasks => number_of(name).and_then(|thread| i32::try_from(thread).ok()).map(|id| file(id, Kind::Task)),
         _ => None,
     }
 }
 
-/// Names and nodes in a process' directory.
-pub(super) fn children(view: &ProcessView, id: i32, kind: Kind, threads: &[i32]) -> Vec<(Vec<u8>, Node)> {
+/// Names and nodes in a process' directory; of numbered ones some from `first` on.
+pub(super) fn children(
+    processes: &dyn Processes,
+    view: &ProcessView,
+    id: i32,
+    kind: Kind,
+    first: i32,
+) -> Vec<(Vec<u8>, Node)> {
     let of_list = |list: &[(&str, Kind)]| {
         let named = list.iter().filter(|entry| !entry.0.is_empty());
         named.map(|(name, kind)| (name.as_bytes().to_vec(), file(id, *kind))).collect()
     };
     let of_descriptors = |kind: Kind| {
-        let all = view.files.as_ref().map(|files| files.table().all()).unwrap_or_default();
+        let some = view.files.as_ref().map(|files| files.table().some_from(first)).unwrap_or_default();
         let node = |descriptor: i32| Node::Process { id, kind, descriptor: descriptor.unsigned_abs() };
-        all.into_iter().map(|(descriptor, _)| (decimal(descriptor), node(descriptor))).collect()
+        some.into_iter().map(|(descriptor, _)| (decimal(descriptor), node(descriptor))).collect()
     };
     match kind {
         Kind::Directory => of_list(NAMES),
         Kind::Task => of_list(NAMES).into_iter().filter(|(name, _)| name != TASKS).collect(),
-        Kind::Network => of_list(NETWORK),
+        Kind::Network => {
+            let node = |number| Node::Process { id, kind: Kind::NetworkFile, descriptor: number };
+            network::names().map(|(name, number)| (name.as_bytes().to_vec(), node(number))).collect()
+        }
         Kind::Descriptors => of_descriptors(Kind::Descriptor),
         Kind::DescriptorInfos => of_descriptors(Kind::DescriptorInfo),
-        Kind::Tasks => threads.iter().map(|thread| (decimal(*thread), file(*thread, Kind::Task))).collect(),
+        Kind::Namespaces => (0u32..)
+            .zip(NAMESPACES)
+            .map(|(index, name)| {
+                (name.as_bytes().to_vec(), Node::Process { id, kind: Kind::Namespace, descriptor: index })
+            })
+            .collect(),
+        Kind::Tasks => {
+            let threads = processes.threads_from(id, first);
+            threads.into_iter().map(|thread| (decimal(thread), file(thread, Kind::Task))).collect()
+        }
         _ => Vec::new(),
     }
 }
 
-/// The open file of a descriptor.
+/// Returns the open file of a descriptor.
 pub(super) fn descriptor(view: &ProcessView, descriptor: u32) -> Result<Arc<OpenFile>, FileError> {
     let files = view.files.as_ref().ok_or(FileError::NotFound)?;
     let descriptor = i32::try_from(descriptor).map_err(|_| FileError::NotFound)?;
     files.table().get(descriptor).map_err(|_| FileError::NotFound)
 }
 
-/// The text of a link.
+/// Returns the text of a link.
 pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     match kind {
         Kind::Program => Ok(view.program.clone()),
@@ -138,43 +189,70 @@ pub(super) fn link(view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8
             let open = descriptor(view, number)?;
             Ok(open.shown_path())
         }
+        Kind::Namespace => {
+            let index = usize::try_from(number).unwrap_or(usize::MAX);
+            let name = NAMESPACES.get(index).ok_or(FileError::NotFound)?;
+            let kind = name.strip_suffix("_for_children").unwrap_or(name);
+            let first = NAMESPACES.iter().position(|other| *other == kind).unwrap_or(index) as u64;
+            let number =
+                NAMESPACE_FIRST.saturating_add(u64::from(view.tenant).saturating_mul(16)).saturating_add(first);
+            Ok(format!("{kind}:[{number}]").into_bytes())
+        }
         _ => Err(FileError::Invalid),
     }
 }
 
-/// The text of a file.
+/// Returns the text of a file.
 pub(super) fn contents(proc: &ProcFs, view: &ProcessView, kind: Kind, number: u32) -> Result<Vec<u8>, FileError> {
     Ok(match kind {
         Kind::Stat => stat(view).into_bytes(),
         Kind::Status => status(view).into_bytes(),
         Kind::CommandLine => view.arguments.clone(),
         Kind::Comm => [&view.name[..], b"\n"].concat(),
-        Kind::Maps => view.maps.clone().into_bytes(),
         Kind::Limits => limits(view).into_bytes(),
         Kind::Mounts => mounts(proc).into_bytes(),
         Kind::MountInfo => mount_info(proc).into_bytes(),
         Kind::Statm => statm(view).into_bytes(),
         Kind::Environment => view.environment.clone(),
-        Kind::OomScoreAdjust => b"0\n".to_vec(),
-        Kind::Cgroup => b"0::/\n".to_vec(),
-        Kind::DescriptorInfo => descriptor_info(&*descriptor(view, number)?).into_bytes(),
-        Kind::NetworkTcp | Kind::NetworkUdp => NETWORK_HEADER.as_bytes().to_vec(),
-        Kind::NetworkDevices => DEVICES_HEADER.as_bytes().to_vec(),
-        Kind::NetworkUnix => b"Num       RefCount Protocol Flags    Type St Inode Path\n".to_vec(),
-        Kind::Directory | Kind::Task | Kind::Descriptors | Kind::Tasks | Kind::DescriptorInfos | Kind::Network => {
-            return Err(FileError::IsDirectory);
+        Kind::OomScoreAdjust => format!("{}\n", view.out_of_memory_adjustment).into_bytes(),
+        Kind::OomAdjust => format!("{}\n", view.out_of_memory_adjustment.saturating_mul(17) / 1000).into_bytes(),
+        Kind::OomScore => {
+            let score = proc.processes().and_then(|processes| processes.out_of_memory_score(view.process));
+            format!("{}\n", score.ok_or(FileError::NotFound)?).into_bytes()
         }
-        Kind::Descriptor | Kind::Program | Kind::Current | Kind::Root | Kind::Rollup => {
+        Kind::Cgroup => b"0::/\n".to_vec(),
+        Kind::CpuSet => b"/\n".to_vec(),
+        Kind::SchedulerFigures => {
+            format!("{} {} 0\n", view.user_ns.saturating_add(view.system_ns), view.waited_ns).into_bytes()
+        }
+        Kind::TimerSlack => format!("{}\n", view.timer_slack_ns).into_bytes(),
+        Kind::LoginUser | Kind::LoginSession => format!("{}", u32::MAX).into_bytes(),
+        Kind::UserMap | Kind::GroupMap => format!("{:10} {:10} {:10}\n", 0, 0, u32::MAX).into_bytes(),
+        Kind::SetGroups => b"allow\n".to_vec(),
+        Kind::MountFigures => mount_figures(proc).into_bytes(),
+        Kind::DescriptorInfo => descriptor_info(&*descriptor(view, number)?).into_bytes(),
+        Kind::Directory
+        | Kind::Task
+        | Kind::Descriptors
+        | Kind::Tasks
+        | Kind::DescriptorInfos
+        | Kind::Network
+        | Kind::Namespaces => return Err(FileError::IsDirectory),
+        Kind::Descriptor
+        | Kind::Program
+        | Kind::Current
+        | Kind::Root
+        | Kind::Rollup
+        | Kind::NetworkFile
+        | Kind::Maps
+        | Kind::Smaps
+        | Kind::Namespace => {
             return Err(FileError::Invalid);
         }
     })
 }
 
-const NETWORK_HEADER: &str =
-    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-const DEVICES_HEADER: &str = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n";
-
-/// The 52 fields of proc(5).
+/// Returns the 52 fields of proc(5).
 fn stat(view: &ProcessView) -> String {
     let name = String::from_utf8_lossy(&view.name);
     let (minor, major) = view.faults;
@@ -213,7 +291,7 @@ fn status(view: &ProcessView) -> String {
     let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
     let mask = view.files.as_ref().map_or(0o022, |files| files.mask());
     format!(
-        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
+        "Name:\t{name}\nUmask:\t{mask:04o}\nState:\t{} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t64\nGroups:\t{groups}\nVmSize:\t{:8} kB\nVmLck:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\n",
         view.state,
         view.process,
         view.thread,
@@ -221,9 +299,11 @@ fn status(view: &ProcessView) -> String {
         four([who.user, who.user_effective, who.user_saved, who.user_of_files]),
         four([who.group, who.group_effective, who.group_saved, who.group_of_files]),
         view.virtual_bytes / 1024,
-        view.space.as_ref().map_or(0, |space| rollup::locked_bytes(space)) / 1024,
+        view.space.as_ref().map_or(0, |space| space.locked_bytes()) / 1024,
         view.resident_bytes / 1024,
         view.threads,
+        view.signal_places.0,
+        view.signal_places.1,
         view.signals[0],
         view.signals[1],
         view.signals[2],
@@ -233,7 +313,7 @@ fn status(view: &ProcessView) -> String {
     )
 }
 
-/// The five lines of /proc/PID/status.
+/// Returns the five lines of /proc/PID/status.
 fn capabilities(has: &Capabilities) -> String {
     let sets = [
         ("Inh", has.inheritable),
@@ -288,6 +368,45 @@ fn mounts(proc: &ProcFs) -> String {
         format!("{source} {path} {} rw 0 0\n", mount.kind)
     };
     all.iter().map(line).collect()
+}
+
+fn mount_figures(proc: &ProcFs) -> String {
+    let all = proc.tenant_files().map(|files| files.mounts.all()).unwrap_or_default();
+    let line = |mount: &Arc<crate::file::mount::Mount>| {
+        let path = String::from_utf8_lossy(&mount.path);
+        format!("device {} mounted on {path} with fstype {}\n", mount.kind, mount.kind)
+    };
+    all.iter().map(line).collect()
+}
+
+/// Returns the directory that holds a file of a process.
+pub(super) fn parent(id: i32, kind: Kind) -> Node {
+    let directory = match kind {
+        Kind::Descriptor => Kind::Descriptors,
+        Kind::DescriptorInfo => Kind::DescriptorInfos,
+        Kind::Namespace => Kind::Namespaces,
+        Kind::Task => Kind::Tasks,
+        Kind::NetworkFile => Kind::Network,
+        _ => Kind::Directory,
+    };
+    file(id, directory)
+}
+
+/// Writes a file of a process.
+///
+/// # Errors
+/// ReadOnly; Invalid; NotFound; Denied.
+pub(super) fn write(processes: &dyn Processes, id: i32, kind: Kind, text: &[u8]) -> Result<(), FileError> {
+    let number = || core::str::from_utf8(text.trim_ascii()).ok()?.parse().ok();
+    match kind {
+        Kind::Comm => processes.set_thread_name(id, text),
+        Kind::OomScoreAdjust => processes.set_out_of_memory_adjustment(id, number().ok_or(FileError::Invalid)?),
+        Kind::OomAdjust => {
+            let old = number().filter(|number| (-17..=15).contains(number)).ok_or(FileError::Invalid)?;
+            processes.set_out_of_memory_adjustment(id, if old == 15 { 1000 } else { old.saturating_mul(1000) / 17 })
+        }
+        _ => Err(FileError::ReadOnly),
+    }
 }
 
 fn mount_info(proc: &ProcFs) -> String {

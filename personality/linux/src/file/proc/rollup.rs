@@ -1,39 +1,30 @@
-//! /proc/PID/smaps_rollup (proc(5)): the memory of a process in one sum, each page divided among those who show it.
+//! /proc/PID/smaps_rollup (proc(5)): the memory of a process in one sum, each page divided among the processes that
+//! show it.
 //!
-//! Nothing here knows which pages of a file were written: those of files are shown as clean, all others as dirty.
+//! It is not known which pages of a file were written: those of files are shown as clean, all others as dirty.
 
 use super::view::ProcessView;
 use alloc::format;
 use alloc::vec::Vec;
-use gyre_address_space::{AddressSpace, FRACTION_BITS, Options, Usage};
+use gyre_address_space::{FRACTION_BITS, Usage};
 use gyre_interface::files::FileError;
 
-/// The text of the file.
+/// Returns the text of the file.
 ///
 /// # Errors
 /// NotFound for a process that has no memory any more.
 pub(super) async fn text(view: ProcessView) -> Result<Vec<u8>, FileError> {
     let space = view.space.ok_or(FileError::NotFound)?;
-    let regions = space.regions();
-    let first = regions.first().map_or(0, |(start, _)| *start);
-    let last = regions.last().map_or(0, |(_, region)| region.end);
+    let (first, last) = space.extent().unwrap_or_default();
     let mut text = format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 {:24}[rollup]\n", "").into_bytes();
-    let locked = locked_bytes(&space);
-    for (name, bytes) in lines(&space.usage().await, locked) {
+    for (name, bytes) in lines(&space.usage().await, space.locked_bytes()) {
         text.extend_from_slice(format!("{:<16}{:8} kB\n", format!("{name}:"), bytes / 1024).as_bytes());
     }
     Ok(text)
 }
 
-/// Bytes that are locked in memory (mlock(2)).
-pub(super) fn locked_bytes(space: &AddressSpace) -> u64 {
-    let regions = space.regions();
-    let locked = regions.iter().filter(|(_, region)| region.options.contains(Options::LOCKED));
-    locked.fold(0, |sum, (start, region)| sum.saturating_add(region.end.saturating_sub(*start)))
-}
-
-/// The lines in Linux's order, bytes.
-fn lines(usage: &Usage, locked: u64) -> [(&'static str, u64); 22] {
+/// Returns the lines in Linux's order, bytes.
+pub(super) fn lines(usage: &Usage, locked: u64) -> [(&'static str, u64); 22] {
     let (anonymous, shared, files) = (usage.anonymous, usage.shared, usage.files);
     let all = |parts: [u64; 2]| u64::saturating_add(parts[0], parts[1]);
     let (own, own_private) = (all([anonymous.resident, shared.resident]), all([anonymous.private, shared.private]));

@@ -1,40 +1,72 @@
 //! /proc's view of a tenant's tables of processes.
+//!
+//! Each method of [`Processes`] answers one question of /proc, with copies: nothing of a process is borrowed across a
+//! read.
+//!
+//! * The tree's lock is held to find processes, then let go; their own locks are taken one at a time. So figures of
+//!   two processes may be from two times.
+//! * A process that has ended and is not waited for (state Z) has no files and no memory.
+//! * Writes (names, out_of_memory_adjustment) check value and rights first, then change one word.
+//! * Times are in ns and become ticks in the texts ([`super::fixed::ticks`]).
+//!
+//! The shapes of texts are in [`super::process_files`].
 
-use super::view::{Doings, ProcessView, Processes};
+use super::tree::Name;
+use super::view::{Bounds, Doings, ProcessView, Processes};
+use crate::credentials::Capability;
+use crate::file::context::FileContext;
+use crate::task::{shortage, system};
 use crate::time::cycles_to_ns;
 use crate::{Process, Tenant};
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use gyre_address_space::{AddressSpace, Options, Provider, Rights};
+use gyre_interface::files::FileError;
 
+/// Numbers of processes or threads that are answered at once.
+const NUMBERS_AT_ONCE: usize = 512;
 /// Resource limits there are.
 const LIMITS: u32 = 16;
 
 impl Processes for Tenant {
-    fn all(&self) -> Vec<i32> {
-        self.tree.lock().processes().iter().map(|process| process.id()).collect()
+    fn some_from(&self, first: i32) -> Vec<i32> {
+        self.tree.lock().numbers_from(first).take(NUMBERS_AT_ONCE).collect()
     }
 
-    fn threads(&self, process: i32) -> Vec<i32> {
-        let process = self.tree.lock().process(process);
-        let threads = process.map(|process| process.threads.lock().clone()).unwrap_or_default();
-        threads.iter().map(|thread| thread.id()).collect()
+    fn counted(&self) -> (usize, i32) {
+        self.tree.lock().counted()
+    }
+
+    fn threads_from(&self, process: i32, first: i32) -> Vec<i32> {
+        let Some(process) = self.tree.lock().process(process) else { return Vec::new() };
+        let threads = process.threads.lock();
+        let mut numbers: Vec<i32> = threads.iter().map(|thread| thread.id()).filter(|id| *id >= first).collect();
+        drop(threads);
+        if numbers.len() > NUMBERS_AT_ONCE {
+            numbers.select_nth_unstable(NUMBERS_AT_ONCE);
+            numbers.truncate(NUMBERS_AT_ONCE);
+        }
+        numbers.sort_unstable();
+        numbers
     }
 
     fn view(&self, id: i32) -> Option<ProcessView> {
-        let (process, letter, parent, group_id, session) = {
+        let (process, thread, letter, parent, group_id, session) = {
             let tree = self.tree.lock();
-            let process = tree.process(id).or_else(|| tree.thread(id).map(|thread| thread.process().clone()))?;
+            let thread = tree.thread(id);
+            let process = tree.process(id).or_else(|| thread.as_ref().map(|thread| thread.process().clone()))?;
             let number = process.id();
             let family = (tree.parent_of(number), tree.group_of(number), tree.session_of(number));
             let letter = tree.state_letter(number);
-            (process, letter, family.0, family.1, family.2)
+            (process, thread, letter, family.0, family.1, family.2)
         };
         let mut view = describe(&process);
         view.thread = id;
+        if let Some(thread) = thread {
+            let name = *thread.name.lock();
+            view.name = name.iter().copied().take_while(|byte| *byte != 0).collect();
+        }
         view.state = letter.unwrap_or('S');
         view.parent = parent.unwrap_or(0);
         view.group_id = group_id.unwrap_or(0);
@@ -46,12 +78,91 @@ impl Processes for Tenant {
         Some(view)
     }
 
-    fn host_name(&self) -> String {
-        String::from_utf8_lossy(&self.host_name.lock()).into_owned()
+    fn tables(&self) -> Vec<Arc<FileContext>> {
+        let tree = self.tree.lock();
+        let lives = |process: &&Arc<Process>| tree.state_letter(process.id()) != Some('Z');
+        let processes: Vec<Arc<Process>> = tree.processes().iter().filter(lives).cloned().collect();
+        drop(tree);
+        processes.iter().map(|process| process.files()).collect()
+    }
+
+    fn name(&self, name: Name) -> String {
+        let bytes = match name {
+            Name::Host => &self.host_name,
+            Name::Domain => &self.domain_name,
+        };
+        String::from_utf8_lossy(&bytes.lock()).into_owned()
+    }
+
+    fn set_name(&self, name: Name, text: &[u8]) -> Result<(), FileError> {
+        if text.len() > system::NAME_BYTES_MAX {
+            return Err(FileError::Invalid);
+        }
+        match name {
+            Name::Host => *self.host_name.lock() = text.to_vec(),
+            Name::Domain => *self.domain_name.lock() = text.to_vec(),
+        }
+        Ok(())
+    }
+
+    fn set_thread_name(&self, id: i32, text: &[u8]) -> Result<(), FileError> {
+        let thread = {
+            let tree = self.tree.lock();
+            let first = || tree.process(id).and_then(|process| process.threads.lock().first().cloned());
+            tree.thread(id).or_else(first)
+        };
+        let thread = thread.ok_or(FileError::NotFound)?;
+        let mut name = [0; 16];
+        let shown = text.strip_suffix(b"\n").unwrap_or(text);
+        name.iter_mut().take(15).zip(shown).for_each(|(place, byte)| *place = *byte);
+        *thread.name.lock() = name;
+        Ok(())
+    }
+
+    fn set_out_of_memory_adjustment(&self, id: i32, to: i32) -> Result<(), FileError> {
+        let process = self.tree.lock().process(id).ok_or(FileError::NotFound)?;
+        if !(-1000..=1000).contains(&to) {
+            return Err(FileError::Invalid);
+        }
+        let may = process.credentials().capabilities.effective.has(Capability::SysResource);
+        if to < process.out_of_memory_adjustment.load(Ordering::Relaxed) && !may {
+            return Err(FileError::Denied);
+        }
+        process.out_of_memory_adjustment.store(to, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn out_of_memory_score(&self, id: i32) -> Option<i32> {
+        let process = self.tree.lock().process(id)?;
+        Some(shortage::score(&process))
+    }
+
+    fn segments(&self) -> String {
+        self.segments.text()
+    }
+
+    fn faults(&self) -> (u64, u64) {
+        let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let processes = self.tree.lock().processes();
+        let spaces = processes.iter().map(|process| process.space());
+        spaces.fold((0, 0), |(all, waited), space| {
+            let (faults, slow) = (count(&space.counters.faults), count(&space.counters.faults_waited));
+            (u64::saturating_add(all, faults), u64::saturating_add(waited, slow))
+        })
+    }
+
+    fn bounds(&self) -> Bounds {
+        let processes = self.tree.lock().processes();
+        let threads = processes.iter().map(|process| process.threads.lock().len()).sum();
+        Bounds {
+            threads,
+            threads_max: self.limits.lock().threads,
+            cores_max_milli: self.kernel().processor_limit_milli(self.activity()),
+        }
     }
 
     fn memory_bytes(&self) -> (u64, u64) {
-        let memory = self.host().memory(self.activity());
+        let memory = self.kernel().memory(self.activity());
         (memory.total_bytes, memory.free_bytes)
     }
 
@@ -71,7 +182,7 @@ fn describe(process: &Arc<Process>) -> ProcessView {
     let used = process.used();
     let (ignored, caught) = process.signals.lock().actions.handled();
     let first = process.threads.lock().first().cloned();
-    let blocked = first.map_or(0, |thread| thread.signals.lock().blocked.0);
+    let blocked = first.as_ref().map_or(0, |thread| thread.signals.lock().blocked.0);
     let program = process.program.lock().clone();
     let limits = process.limits();
     let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
@@ -90,42 +201,13 @@ fn describe(process: &Arc<Process>) -> ProcessView {
         system_ns: used.system_ns,
         started_ns: cycles_to_ns(process.started_cycles),
         faults: (count(&space.counters.faults), count(&space.counters.faults_waited)),
-        maps: maps(&space),
         limits: (0..LIMITS).map(|resource| limits.get(resource)).map(|limit| (limit.soft, limit.hard)).collect(),
         signals: [process.signals.lock().pending.set().0, blocked, ignored.0, caught.0],
+        out_of_memory_adjustment: process.out_of_memory_adjustment.load(Ordering::Relaxed),
+        waited_ns: used.waited_ns,
+        timer_slack_ns: first.map_or(0, |thread| thread.timer_slack_ns.load(Ordering::Relaxed)),
+        tenant: process.tenant().activity().index() as u32,
+        signal_places: (process.signal_places_taken(), limits.get(linux_raw_sys::general::RLIMIT_SIGPENDING).soft),
         ..ProcessView::default()
     }
-}
-
-/// The lines of /proc/PID/maps.
-fn maps(space: &AddressSpace) -> String {
-    let mut text = String::new();
-    for (start, region) in space.regions() {
-        let has = |right, letter| if region.rights.contains(right) { letter } else { '-' };
-        let shared =
-            if region.options.contains(Options::SHARED) && !region.options.contains(Options::VDSO) { 's' } else { 'p' };
-        let (path, node) = match &region.provider {
-            Provider::File(file) => (String::from_utf8_lossy(file.path()).into_owned(), file.node().0),
-            _ if region.options.contains(Options::HEAP) => ("[heap]".into(), 0),
-            _ if region.options.contains(Options::STACK) => ("[stack]".into(), 0),
-            _ if region.options.contains(Options::VDSO) => ("[vdso]".into(), 0),
-            _ => (String::new(), 0),
-        };
-        let line = format!(
-            "{start:08x}-{:08x} {}{}{}{shared} {:08x} 00:{:02x} {node} ",
-            region.end,
-            has(Rights::READ, 'r'),
-            has(Rights::WRITE, 'w'),
-            has(Rights::EXECUTE, 'x'),
-            region.first_index.offset_bytes(),
-            u8::from(node != 0),
-        );
-        text.push_str(&line);
-        if !path.is_empty() {
-            let pad = 73usize.saturating_sub(line.len());
-            text.push_str(&format!("{:pad$}{path}", ""));
-        }
-        text.push('\n');
-    }
-    text
 }

@@ -1,13 +1,15 @@
-//! What /proc must be told of processes. The tables of processes implement it.
+//! The facts about processes that /proc needs. The tables of processes implement it.
 
+use super::tree::Name;
 use crate::credentials::Credentials;
 use crate::file::context::FileContext;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_address_space::AddressSpace;
+use gyre_interface::files::FileError;
 
-/// A process (or thread) as /proc shows it, taken at one moment.
+/// A process (or thread) as /proc shows it, at the time of the look.
 #[derive(Clone, Default)]
 pub struct ProcessView {
     /// Number of the process.
@@ -22,7 +24,7 @@ pub struct ProcessView {
     pub session: i32,
     /// R, S, D, T, Z.
     pub state: char,
-    /// Who it acts as.
+    /// The credentials that it acts with.
     pub credentials: Credentials,
     /// PR_SET_NO_NEW_PRIVS.
     pub gains_nothing: bool,
@@ -50,17 +52,25 @@ pub struct ProcessView {
     pub faults: (u64, u64),
     /// Its memory; none for a zombie.
     pub space: Option<Arc<AddressSpace>>,
-    /// The text of `maps`.
-    pub maps: String,
     /// Soft and hard limits, RLIMIT_* as index.
     pub limits: Vec<(u64, u64)>,
     /// Descriptors and directories; none for a zombie.
     pub files: Option<Arc<FileContext>>,
     /// Signals: pending, blocked, ignored, caught.
     pub signals: [u64; 4],
+    /// The adjustment of its score if the tenant is out of memory, -1000 to 1000.
+    pub out_of_memory_adjustment: i32,
+    /// Time that its threads waited for a core, ns.
+    pub waited_ns: u64,
+    /// PR_SET_TIMERSLACK of its first thread, ns.
+    pub timer_slack_ns: u64,
+    /// The number of its tenant, of which its name spaces are made.
+    pub tenant: u32,
+    /// Places of signals that wait: those that its user has taken, and how many it may.
+    pub signal_places: (u64, u64),
 }
 
-/// What a tenant's processes have been doing.
+/// The activity of a tenant's processes so far.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Doings {
     /// Time in programs, ns, of those that have ended too.
@@ -75,18 +85,56 @@ pub struct Doings {
     pub load: [u64; 3],
 }
 
+/// The limits of a tenant and its use of them, for cgroup files.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Bounds {
+    /// Threads there are.
+    pub threads: usize,
+    /// Threads there may be.
+    pub threads_max: usize,
+    /// The processor time that it may use, thousandths of a core; `None` without a limit.
+    pub cores_max_milli: Option<u64>,
+}
+
 /// The processes of a tenant.
 pub trait Processes: Send + Sync {
-    /// Their numbers.
-    fn all(&self) -> Vec<i32>;
-    /// The threads of a process.
-    fn threads(&self, process: i32) -> Vec<i32>;
-    /// What is known of a process or thread.
+    /// Returns numbers of processes from `first` on, in order; none if there are no more.
+    fn some_from(&self, first: i32) -> Vec<i32>;
+    /// Returns how many processes there are, and the highest number.
+    fn counted(&self) -> (usize, i32);
+    /// Returns numbers of a process' threads from `first` on, in order; none if there are no more.
+    fn threads_from(&self, process: i32, first: i32) -> Vec<i32>;
+    /// Returns the facts about a process or thread.
     fn view(&self, id: i32) -> Option<ProcessView>;
-    /// The tenant's host name.
-    fn host_name(&self) -> String;
-    /// Total and free memory of the tenant, bytes.
+    /// Returns the descriptors of each process.
+    fn tables(&self) -> Vec<Arc<FileContext>>;
+    /// Returns a name of the tenant.
+    fn name(&self, name: Name) -> String;
+    /// Changes a name of the tenant.
+    ///
+    /// # Errors
+    /// Invalid if it is too long.
+    fn set_name(&self, name: Name, text: &[u8]) -> Result<(), FileError>;
+    /// Changes the name of a thread, or of a process' first one; more than 15 bytes are cut off.
+    ///
+    /// # Errors
+    /// NotFound.
+    fn set_thread_name(&self, id: i32, text: &[u8]) -> Result<(), FileError>;
+    /// Makes a process be chosen earlier or later if the tenant is out of memory (-1000 to 1000).
+    ///
+    /// # Errors
+    /// NotFound; Invalid; Denied if it goes down and the process may not (CAP_SYS_RESOURCE).
+    fn set_out_of_memory_adjustment(&self, id: i32, to: i32) -> Result<(), FileError>;
+    /// Returns the rank of a process if the tenant is out of memory, 0 to 2000.
+    fn out_of_memory_score(&self, id: i32) -> Option<i32>;
+    /// Returns the lines of the tenant's shared memory segments.
+    fn segments(&self) -> String;
+    /// Returns the page faults of the processes that live: those that needed no page of a file, and those that did.
+    fn faults(&self) -> (u64, u64);
+    /// Returns the limits and the use of the tenant.
+    fn bounds(&self) -> Bounds;
+    /// Returns total and free memory of the tenant, bytes.
     fn memory_bytes(&self) -> (u64, u64);
-    /// What the tenant has been doing.
+    /// Returns the activity of the tenant's processes so far.
     fn doings(&self) -> Doings;
 }

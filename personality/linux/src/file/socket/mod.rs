@@ -1,6 +1,19 @@
-//! Sockets: TCP and UDP through their resources, local ones made up here.
+//! Sockets: TCP, UDP and ICMP through their resources, local ones and those of netlink made up here.
+//!
+//! [`Socket`] is an enum of the five; each method dispatches to [`tcp`], [`udp`], [`echo`], [`unix`] or [`netlink`]. [`list`] tells of a
+//! tenant's sockets. Nothing here waits for
+//! a peer: calls answer EAGAIN, and their callers wait on [`Socket::readiness`], which a socket may exchange when it
+//! connects, listens or is bound.
+//!
+//! Data to send is [`Data`]: a few bytes of the caller's stack, or pages by reference. A large send goes in chunks of
+//! [`CHUNK_BYTES`]; a small one is copied once ([`SMALL_BYTES`]).
+//!
+//! Addresses are in [`address`], ancillary data in [`Ancillary`], options that every socket keeps in [`options`].
 
 pub mod address;
+pub mod echo;
+pub mod list;
+pub mod netlink;
 pub mod options;
 pub mod tcp;
 pub mod udp;
@@ -11,22 +24,20 @@ pub mod unix_names;
 pub use address::{Address, UnixName};
 pub use options::Options;
 
+use super::buffer::UserBuffer;
+use super::object::{CHUNK_BYTES, SMALL_BYTES};
 use super::open_file::OpenFile;
-use super::transfer::UserBuffer;
 use crate::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use echo::EchoSocket;
 use gyre_interface::Readiness;
 use gyre_interface::tcp::Direction;
 use gyre_object::{Bytes, SmallCopies, TenantLock};
+use netlink::NetlinkSocket;
 use tcp::TcpSocket;
 use udp::UdpSocket;
 use unix::UnixSocket;
-
-/// Sends up to here go through the stack, bytes.
-const SMALL_BYTES: usize = 512;
-/// Bytes of one turn of a large send.
-const TURN_BYTES: usize = 128 * 1024;
 
 /// Data to send.
 pub enum Data<'a> {
@@ -37,7 +48,7 @@ pub enum Data<'a> {
 }
 
 impl Data<'_> {
-    /// Length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Data::Small(bytes) => bytes.len(),
@@ -45,12 +56,12 @@ impl Data<'_> {
         }
     }
 
-    /// True where there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As pieces.
+    /// Converts it to pieces.
     ///
     /// # Errors
     /// ENOMEM.
@@ -61,7 +72,7 @@ impl Data<'_> {
         }
     }
 
-    /// As pieces, where few bytes share a page with those of others.
+    /// Converts it to pieces; a few bytes share a page with those of other sends.
     ///
     /// # Errors
     /// ENOMEM.
@@ -72,7 +83,7 @@ impl Data<'_> {
         }
     }
 
-    /// As one piece.
+    /// Converts it to one piece.
     ///
     /// # Errors
     /// ENOMEM.
@@ -88,7 +99,7 @@ impl Data<'_> {
     }
 }
 
-/// Who sent something: process, user, group (`struct ucred`).
+/// The sender of a message: process, user, group (`struct ucred`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PeerCredentials {
     /// Process.
@@ -99,7 +110,7 @@ pub struct PeerCredentials {
     pub group: u32,
 }
 
-/// What goes along with a message beside its contents (cmsg(3)).
+/// The ancillary data of a message (cmsg(3)).
 #[derive(Clone, Default)]
 pub struct Ancillary {
     /// Open files (SCM_RIGHTS).
@@ -112,11 +123,11 @@ pub struct Ancillary {
 pub struct Outgoing<'a> {
     /// Contents.
     pub data: Data<'a>,
-    /// Where to; `None` goes to the peer.
+    /// The destination; `None` goes to the peer.
     pub to: Option<Address>,
     /// Open files that go along (SCM_RIGHTS).
     pub rights: Vec<Arc<OpenFile>>,
-    /// Who sends.
+    /// The credentials of the sender.
     pub sender: PeerCredentials,
 }
 
@@ -125,11 +136,11 @@ pub struct Outgoing<'a> {
 pub struct Incoming {
     /// Contents, at most as long as asked for.
     pub data: Vec<Bytes>,
-    /// From where.
+    /// The source address.
     pub from: Option<Address>,
     /// Open files that came along.
     pub rights: Vec<Arc<OpenFile>>,
-    /// Who sent it, where the receiver asked for that (SO_PASSCRED).
+    /// The credentials of the sender, if the receiver asked for them (SO_PASSCRED).
     pub sender: Option<PeerCredentials>,
     /// Length of the whole datagram, which may be longer than the data.
     pub whole_bytes: usize,
@@ -154,15 +165,21 @@ pub enum Socket {
     Udp(UdpSocket),
     /// A local socket.
     Unix(UnixSocket),
+    /// A socket of ICMP.
+    Echo(EchoSocket),
+    /// A netlink socket.
+    Netlink(NetlinkSocket),
 }
 
 impl Socket {
-    /// What it is ready for; another object after connect, listen or the first bind.
+    /// Returns its readiness; another object after connect, listen or the first bind.
     pub fn readiness(&self) -> Arc<Readiness> {
         match self {
             Socket::Tcp(socket) => socket.readiness(),
             Socket::Udp(socket) => socket.readiness(),
             Socket::Unix(socket) => socket.readiness(),
+            Socket::Echo(socket) => socket.readiness(),
+            Socket::Netlink(socket) => socket.readiness(),
         }
     }
 
@@ -172,18 +189,23 @@ impl Socket {
             Socket::Tcp(socket) => socket.options(),
             Socket::Udp(socket) => socket.options(),
             Socket::Unix(socket) => socket.options(),
+            Socket::Echo(socket) => socket.options(),
+            Socket::Netlink(socket) => socket.options(),
         }
     }
 
     /// Gives it a local address.
     ///
     /// # Errors
-    /// EINVAL where it has one, EADDRINUSE, EADDRNOTAVAIL.
+    /// EINVAL if it has one, EADDRINUSE, EADDRNOTAVAIL.
     pub async fn bind(&self, address: Address) -> Result<(), Errno> {
         match (self, address) {
             (Socket::Tcp(socket), Address::Inet(end)) => socket.bind(end).await,
             (Socket::Udp(socket), Address::Inet(end)) => socket.bind(end).await,
             (Socket::Unix(socket), Address::Unix(name)) => socket.bind(name),
+            (Socket::Echo(socket), Address::Inet(end)) => socket.bind(end).await,
+            (Socket::Netlink(socket), Address::Netlink { port, groups }) => socket.bind(port, groups),
+            (Socket::Netlink(_), _) => Err(Errno::EINVAL),
             (Socket::Unix(_), Address::Inet(_)) => Err(Errno::EINVAL),
             _ => Err(Errno::EAFNOSUPPORT),
         }
@@ -196,7 +218,7 @@ impl Socket {
     pub async fn listen(&self, backlog: u32) -> Result<(), Errno> {
         match self {
             Socket::Tcp(socket) => socket.listen(backlog).await,
-            Socket::Udp(_) => Err(Errno::EOPNOTSUPP),
+            Socket::Udp(_) | Socket::Echo(_) | Socket::Netlink(_) => Err(Errno::EOPNOTSUPP),
             Socket::Unix(socket) => socket.listen(backlog),
         }
     }
@@ -204,11 +226,11 @@ impl Socket {
     /// Takes a connection.
     ///
     /// # Errors
-    /// EAGAIN without one; EINVAL where it does not listen.
+    /// EAGAIN without one; EINVAL if it does not listen.
     pub async fn accept(&self) -> Result<(Socket, Address), Errno> {
         match self {
             Socket::Tcp(socket) => socket.accept().await,
-            Socket::Udp(_) => Err(Errno::EOPNOTSUPP),
+            Socket::Udp(_) | Socket::Echo(_) | Socket::Netlink(_) => Err(Errno::EOPNOTSUPP),
             Socket::Unix(socket) => socket.accept(),
         }
     }
@@ -224,19 +246,24 @@ impl Socket {
             (Socket::Udp(socket), Address::Unspecified) => socket.connect(None).await,
             (Socket::Unix(socket), Address::Unix(name)) => socket.connect(&name, sender),
             (Socket::Unix(socket), Address::Unspecified) => socket.disconnect(),
+            (Socket::Echo(socket), Address::Inet(end)) => socket.connect(Some(end)).await,
+            (Socket::Echo(socket), Address::Unspecified) => socket.connect(None).await,
+            (Socket::Netlink(socket), Address::Netlink { port, .. }) => socket.connect(port),
+            (Socket::Netlink(socket), Address::Unspecified) => socket.connect(0),
+            (Socket::Netlink(_), _) => Err(Errno::EINVAL),
             _ => Err(Errno::EAFNOSUPPORT),
         }
     }
 
-    /// The local listener at an address, whose backlog may be full.
-    pub fn listener(&self, address: &Address) -> Option<Arc<unix::Endpoint>> {
+    /// Returns the local listener at an address, whose backlog may be full.
+    pub fn listener(&self, address: &Address) -> Option<Arc<unix::UnixPeer>> {
         match (self, address) {
             (Socket::Unix(socket), Address::Unix(name)) => socket.listener(name),
             _ => None,
         }
     }
 
-    /// Sends; answers the bytes taken.
+    /// Sends a message; returns the bytes taken.
     ///
     /// # Errors
     /// EAGAIN without room; EPIPE, ENOTCONN, EDESTADDRREQ, EMSGSIZE, those of the protocol.
@@ -245,18 +272,22 @@ impl Socket {
             Socket::Tcp(socket) => socket.send(message.data).await,
             Socket::Udp(socket) => socket.send(message.data, message.to).await,
             Socket::Unix(socket) => socket.send(message),
+            Socket::Echo(socket) => socket.send(message.data, message.to).await,
+            Socket::Netlink(socket) => socket.send(message.data, message.to).await,
         }
     }
 
     /// Receives up to `bytes_max` bytes; no data is the end of a stream.
     ///
     /// # Errors
-    /// EAGAIN where nothing is there; ENOTCONN, those of the protocol.
+    /// EAGAIN if nothing is there; ENOTCONN, those of the protocol.
     pub async fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
         match self {
             Socket::Tcp(socket) => socket.receive(bytes_max, how).await,
             Socket::Udp(socket) => socket.receive(bytes_max, how).await,
             Socket::Unix(socket) => socket.receive(bytes_max, how),
+            Socket::Echo(socket) => socket.receive(bytes_max, how).await,
+            Socket::Netlink(socket) => socket.receive(bytes_max, how),
         }
     }
 
@@ -269,19 +300,24 @@ impl Socket {
             Socket::Tcp(socket) => socket.shut_down(direction).await,
             Socket::Udp(socket) => socket.shut_down(direction),
             Socket::Unix(socket) => socket.shut_down(direction),
+            // as Linux: a socket of ICMP that has no peer is not connected, and one of netlink has nothing to end
+            Socket::Echo(socket) => socket.remote().map(|_| ()),
+            Socket::Netlink(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
-    /// Its own address.
+    /// Returns its own address.
     pub fn local_name(&self) -> Address {
         match self {
             Socket::Tcp(socket) => Address::Inet(socket.local()),
             Socket::Udp(socket) => Address::Inet(socket.local()),
             Socket::Unix(socket) => Address::Unix(socket.name()),
+            Socket::Echo(socket) => Address::Inet(socket.local()),
+            Socket::Netlink(socket) => socket.name(),
         }
     }
 
-    /// The other end's address.
+    /// Returns the other end's address.
     ///
     /// # Errors
     /// ENOTCONN.
@@ -290,54 +326,62 @@ impl Socket {
             Socket::Tcp(socket) => socket.remote().map(Address::Inet),
             Socket::Udp(socket) => socket.remote().map(Address::Inet),
             Socket::Unix(socket) => socket.peer_name().map(Address::Unix),
+            Socket::Echo(socket) => socket.remote().map(Address::Inet),
+            Socket::Netlink(_) => Ok(Address::Netlink { port: 0, groups: 0 }),
         }
     }
 
-    /// The pending error, taken (SO_ERROR).
+    /// Returns the pending error, taken (SO_ERROR).
     pub async fn take_error(&self) -> Option<Errno> {
         match self {
             Socket::Tcp(socket) => socket.take_error().await,
-            Socket::Udp(_) | Socket::Unix(_) => None,
+            Socket::Udp(_) | Socket::Unix(_) | Socket::Echo(_) | Socket::Netlink(_) => None,
         }
     }
 
-    /// Bytes that can be read now (FIONREAD).
+    /// Returns the bytes that can be read now (FIONREAD).
     pub async fn readable_bytes(&self) -> usize {
         match self {
             Socket::Tcp(socket) => socket.status().await.map_or(0, |status| status.receive_queued_bytes),
             Socket::Udp(socket) => socket.readable_bytes().await,
             Socket::Unix(socket) => socket.readable_bytes(),
+            Socket::Echo(socket) => socket.readable_bytes().await,
+            Socket::Netlink(socket) => socket.readable_bytes(),
         }
     }
 
-    /// True for sockets whose messages keep their borders.
+    /// Returns whether its messages keep their borders.
     pub fn keeps_borders(&self) -> bool {
         match self {
             Socket::Tcp(_) => false,
-            Socket::Udp(_) => true,
+            Socket::Udp(_) | Socket::Echo(_) | Socket::Netlink(_) => true,
             Socket::Unix(socket) => socket.keeps_borders(),
         }
     }
 
-    /// As [`Socket::close`], done when the resource has closed it.
+    /// Closes as [`Socket::close`] does, and waits until the resource has closed it.
     pub(super) async fn close_and_wait(&self) {
         match self {
             Socket::Tcp(socket) => socket.close_and_wait().await,
             Socket::Udp(socket) => socket.close_and_wait().await,
             Socket::Unix(socket) => socket.close(),
+            Socket::Echo(socket) => socket.close_and_wait().await,
+            Socket::Netlink(_) => {}
         }
     }
 
-    /// Its descriptor is closed for good.
+    /// Ends it when its descriptor is closed for good.
     pub(super) fn close(&self) {
         match self {
             Socket::Tcp(socket) => socket.close(),
             Socket::Udp(socket) => socket.close(),
             Socket::Unix(socket) => socket.close(),
+            Socket::Echo(socket) => socket.close(),
+            Socket::Netlink(_) => {}
         }
     }
 
-    /// Fails early where a send could not go on, before data are copied for nothing.
+    /// Fails early if a send could not go on, before data is copied for nothing.
     fn check_room(&self) -> Result<(), Errno> {
         use gyre_interface::Ready;
         let open = Ready::WRITE | Ready::ERROR | Ready::HANG_UP;
@@ -358,7 +402,7 @@ impl Socket {
         self.send_buffer(buffer, None, Ancillary::default()).await
     }
 
-    /// Sends what a program's buffer holds: once, as much as fits.
+    /// Sends the bytes of a program's buffer: once, as many as fit.
     ///
     /// # Errors
     /// As [`Socket::send`].
@@ -380,7 +424,7 @@ impl Socket {
         } else if self.keeps_borders() {
             Data::Pieces(buffer.gather(bytes).await?)
         } else {
-            Data::Pieces(buffer.gather(bytes.min(TURN_BYTES)).await?)
+            Data::Pieces(buffer.gather(bytes.min(CHUNK_BYTES)).await?)
         };
         let gathered = data.len();
         let message = Outgoing { data, to, rights, sender };

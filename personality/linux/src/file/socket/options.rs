@@ -1,8 +1,8 @@
-//! Options that every socket keeps, whatever it is (socket(7)).
+//! Options that every kind of socket keeps (socket(7)).
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Options of one socket. Plain values; what they do is where they are read.
+/// Options of one socket: plain values, which take effect in the code that reads them.
 #[derive(Default)]
 pub struct Options {
     /// SO_REUSEADDR.
@@ -25,6 +25,10 @@ pub struct Options {
     pub send_timeout_ns: AtomicU64,
     /// SO_RCVTIMEO in ns; 0 waits for ever.
     pub receive_timeout_ns: AtomicU64,
+    /// The user who made it.
+    pub owner: AtomicU32,
+    /// Its number, which /proc and stat show.
+    pub number: AtomicU64,
     /// SO_RCVLOWAT, SO_PRIORITY, SO_MARK, IP_TOS, IP_TTL and the like: kept and told, without effect.
     pub kept: gyre_object::ObjectLock<alloc::collections::BTreeMap<(u32, u32), u32>>,
 }

@@ -1,15 +1,22 @@
 //! TCP sockets: phases of one descriptor over the requests of `interface::tcp`.
+//!
+//! A fresh socket keeps options and address until listen or connect opens it at the resource; from then on every
+//! request carries the label of its connection, so that it is handled at the connection's core. Phases: fresh,
+//! listening, connecting, connected; [`TcpSocket::readiness`] answers the readiness of the phase, and subscribers
+//! move along ([`gyre_interface::Readiness::hand_over`]).
+//!
+//! Nothing waits for the peer. Small sends share pages with those of the tenant's other sockets.
 
 use super::{Address, Data, Incoming, Options, Receive, Socket};
 use crate::Errno;
 use alloc::sync::Arc;
-use gyre_interface::tcp::{self, Direction, Endpoint, NetError, TcpOption, TcpStatus};
+use gyre_interface::tcp::{self, Direction, NetError, SocketAddress, TcpOption, TcpStatus};
 use gyre_interface::{Readiness, Ready};
 use gyre_message::Labels;
 use gyre_object::{Bytes, ObjectLock, SmallCopies, TenantLock};
 
 /// Any address and port.
-pub const ANY: Endpoint = Endpoint { address: [0; 4], port: 0 };
+pub const ANY: SocketAddress = SocketAddress { address: [0; 4], port: 0 };
 /// Ports that the system chooses from (ip_local_port_range).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 const EPHEMERAL_COUNT: u16 = EPHEMERAL.1 - EPHEMERAL.0;
@@ -26,8 +33,8 @@ enum Phase {
 
 struct State {
     phase: Phase,
-    local: Endpoint,
-    /// What was set before there was a connection, in order; a listener's connections inherit it.
+    local: SocketAddress,
+    /// The options set before there was a connection, in order; a listener's connections inherit them.
     wanted: alloc::vec::Vec<TcpOption>,
 }
 
@@ -38,12 +45,12 @@ pub struct TcpSocket {
     state: ObjectLock<State>,
     fresh: Arc<Readiness>,
     options: Options,
-    /// Where few bytes to send are copied, all of a tenant's sockets.
+    /// The pages to which few bytes to send are copied, for all of a tenant's sockets.
     small: Arc<TenantLock<SmallCopies>>,
 }
 
 impl TcpSocket {
-    /// A socket without an address.
+    /// Makes a socket without an address.
     pub fn new(client: tcp::tcp::Client, small: Arc<TenantLock<SmallCopies>>) -> TcpSocket {
         TcpSocket::in_phase(client, small, Phase::Fresh, ANY)
     }
@@ -52,7 +59,7 @@ impl TcpSocket {
         client: tcp::tcp::Client,
         small: Arc<TenantLock<SmallCopies>>,
         phase: Phase,
-        local: Endpoint,
+        local: SocketAddress,
     ) -> TcpSocket {
         TcpSocket {
             client,
@@ -63,7 +70,7 @@ impl TcpSocket {
         }
     }
 
-    /// Common options.
+    /// Returns the common options.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -86,18 +93,18 @@ impl TcpSocket {
         }
     }
 
-    /// The client whose requests go where the connection lives. No dependency label: a request that nothing waits before is handled at once,
-    /// in its caller's turn, and a thread's requests follow each other as it makes them.
+    /// Returns the client whose requests go to the connection's core. They have no dependency label: a request at an
+    /// empty queue is handled at once, in its caller's turn, and a thread's requests follow each other in its order.
     fn ask(&self, socket: &tcp::Socket) -> tcp::tcp::Client {
         self.client.labelled(Labels { affinity: socket.label, dependency: 0 })
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> Arc<Readiness> {
         self.opened().map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
     }
 
-    /// Enters a phase; whoever watches the old readiness follows.
+    /// Enters a phase; subscribers of the old readiness follow.
     fn enter(&self, phase: Phase) {
         self.state.lock().phase = phase;
         if let Some(socket) = self.opened() {
@@ -105,8 +112,8 @@ impl TcpSocket {
         }
     }
 
-    /// See bind(2). Port 0 gets a free one now, so that getsockname can tell it.
-    pub(super) async fn bind(&self, mut local: Endpoint) -> Result<(), Errno> {
+    /// Does bind(2). Port 0 gets a free one now, so that getsockname can tell it.
+    pub(super) async fn bind(&self, mut local: SocketAddress) -> Result<(), Errno> {
         {
             let state = self.state.lock();
             if !matches!(state.phase, Phase::Fresh) || state.local != ANY {
@@ -120,12 +127,12 @@ impl TcpSocket {
         Ok(())
     }
 
-    async fn free_port(&self, local: Endpoint) -> Result<u16, Errno> {
+    async fn free_port(&self, local: SocketAddress) -> Result<u16, Errno> {
         for _ in 0..PORT_TRIES {
             let mut random = [0; 2];
             gyre_machine::fill_random(&mut random);
             let port = EPHEMERAL.0.saturating_add(u16::from_le_bytes(random) % EPHEMERAL_COUNT);
-            match self.client.listen(Endpoint { port, ..local }, 1, false).await {
+            match self.client.listen(SocketAddress { port, ..local }, 1, false).await {
                 Err(NetError::InUse) => {}
                 Err(error) => return Err(error.into()),
                 Ok(socket) => {
@@ -137,7 +144,7 @@ impl TcpSocket {
         Err(Errno::EADDRINUSE)
     }
 
-    /// See listen(2). A second call leaves the backlog as it is.
+    /// Does listen(2). A second call leaves the backlog as it is.
     pub(super) async fn listen(&self, backlog: u32) -> Result<(), Errno> {
         match self.phase() {
             Phase::Listening(_) => return Ok(()),
@@ -151,7 +158,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// See accept(2).
+    /// Does accept(2).
     pub(super) async fn accept(&self) -> Result<(Socket, Address), Errno> {
         let Phase::Listening(listener) = self.phase() else {
             return Err(Errno::EINVAL);
@@ -171,8 +178,8 @@ impl TcpSocket {
         Ok((Socket::Tcp(accepted), remote))
     }
 
-    /// See connect(2).
-    pub(super) async fn connect(&self, remote: Endpoint) -> Result<(), Errno> {
+    /// Does connect(2).
+    pub(super) async fn connect(&self, remote: SocketAddress) -> Result<(), Errno> {
         match self.phase() {
             Phase::Connected(_) | Phase::Listening(_) => Err(Errno::EISCONN),
             Phase::Connecting(socket) => self.finish_connect(socket).await,
@@ -204,19 +211,19 @@ impl TcpSocket {
         }
     }
 
-    /// The pending error, taken. A failed connection can be tried again.
+    /// Returns the pending error, taken. A failed connection can be tried again.
     pub(super) async fn take_error(&self) -> Option<Errno> {
         let error = Errno::from(self.status().await?.error?);
         if let Phase::Connecting(socket) = self.phase() {
             self.state.lock().phase = Phase::Fresh;
             socket.readiness.hand_over(&self.fresh);
-            // It never was connected, and nobody waits for the answer.
+            // It never was connected, and no caller waits for the answer.
             drop(self.client.close(socket.id));
         }
         Some(error)
     }
 
-    /// Sends what fits.
+    /// Sends as many bytes as fit.
     pub(super) async fn send(&self, data: Data<'_>) -> Result<usize, Errno> {
         let socket = match self.connection() {
             Err(_) => return Err(Errno::EPIPE),
@@ -232,7 +239,7 @@ impl TcpSocket {
         Ok(self.ask(&socket).send(socket.id, data.into_pieces_of(&self.small)?).await?)
     }
 
-    /// Takes or looks at what has come. Without anything there the resource is not asked.
+    /// Takes or looks at received bytes. If there are none, the resource is not asked.
     pub(super) async fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
         let socket = self.connection()?;
         let some = Ready::READ | Ready::ERROR | Ready::HANG_UP | Ready::READ_HANG_UP;
@@ -248,7 +255,7 @@ impl TcpSocket {
         Ok(Incoming { data, whole_bytes, ..Incoming::default() })
     }
 
-    /// See shutdown(2).
+    /// Does shutdown(2).
     pub(super) async fn shut_down(&self, direction: Direction) -> Result<(), Errno> {
         let socket = match self.phase() {
             Phase::Listening(socket) => socket,
@@ -257,26 +264,26 @@ impl TcpSocket {
         Ok(self.ask(&socket).shut_down(socket.id, direction).await?)
     }
 
-    /// Its own end.
-    pub fn local(&self) -> Endpoint {
+    /// Returns its own end.
+    pub fn local(&self) -> SocketAddress {
         self.opened().map_or_else(|| self.state.lock().local, |socket| socket.local)
     }
 
-    /// The other end.
+    /// Returns the other end.
     ///
     /// # Errors
     /// ENOTCONN.
-    pub fn remote(&self) -> Result<Endpoint, Errno> {
+    pub fn remote(&self) -> Result<SocketAddress, Errno> {
         self.connection().map(|socket| socket.remote)
     }
 
-    /// State and figures, where it is open.
+    /// Returns state and figures, if it is open.
     pub async fn status(&self) -> Option<TcpStatus> {
         let socket = self.opened()?;
         self.ask(&socket).status(socket.id).await.ok()
     }
 
-    /// True while it listens (SO_ACCEPTCONN).
+    /// Returns whether it listens (SO_ACCEPTCONN).
     pub fn is_listening(&self) -> bool {
         matches!(self.phase(), Phase::Listening(_))
     }
@@ -297,7 +304,7 @@ impl TcpSocket {
         }
     }
 
-    /// As [`TcpSocket::close`], done when the resource has closed it.
+    /// Closes as [`TcpSocket::close`] does, and waits until the resource has closed it.
     pub(super) async fn close_and_wait(&self) {
         if let Some(socket) = self.opened() {
             // A resource that is gone has closed everything already.
@@ -305,10 +312,10 @@ impl TcpSocket {
         }
     }
 
-    /// Its descriptor is closed for good.
+    /// Ends it when its descriptor is closed for good.
     pub(super) fn close(&self) {
         if let Some(socket) = self.opened() {
-            // Nobody waits for the answer: a resource that is gone has closed everything already.
+            // The answer is not needed: a resource that is gone has closed everything already.
             drop(self.ask(&socket).close(socket.id));
         }
     }

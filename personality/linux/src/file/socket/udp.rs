@@ -1,66 +1,106 @@
-//! UDP sockets over the requests of `interface::udp`.
+//! Sockets of UDP and UDP-Lite over the requests of `interface::udp`.
+//!
+//! A socket is fresh, open once it has an address (by bind(2), or by the first sending, which takes a free port), and closed with
+//! its last descriptor. Two threads may open it at the same time: the first one's stays.
+//!
+//! Its peer and the ends that were shut down are known here alone: the resource knows ports, and takes datagrams from everybody.
+//! Those of strangers to a connected socket are dropped when they are read. What checksums of UDP-Lite cover is kept for who asks
+//! before there is an open socket.
 
 use super::tcp::ANY;
 use super::{Address, Data, Incoming, Options, Receive};
 use crate::Errno;
 use alloc::sync::Arc;
-use gyre_interface::tcp::{self, Direction, Endpoint, NetError};
-use gyre_interface::udp::{DATAGRAM_BYTES_MAX, udp};
+use gyre_interface::tcp::{self, Direction, NetError, SocketAddress};
+use gyre_interface::udp::{Binding, Coverage, DATAGRAM_BYTES_MAX, Kind, PortUse, udp};
 use gyre_interface::{Readiness, Ready};
 use gyre_object::ObjectLock;
 
 #[derive(Default)]
 struct State {
     socket: Option<tcp::Socket>,
-    peer: Option<Endpoint>,
+    peer: Option<SocketAddress>,
     shut_read: bool,
     shut_write: bool,
+    coverage: Coverage,
 }
 
 /// A UDP socket.
 pub struct UdpSocket {
     client: udp::Client,
+    kind: Kind,
     state: ObjectLock<State>,
     fresh: Arc<Readiness>,
     options: Options,
 }
 
 impl UdpSocket {
-    /// A socket without an address.
-    pub fn new(client: udp::Client) -> UdpSocket {
+    /// Makes a socket without an address.
+    pub fn new(client: udp::Client, kind: Kind) -> UdpSocket {
         UdpSocket {
             client,
+            kind,
             state: ObjectLock::default(),
             fresh: Readiness::new(Ready::WRITE),
             options: Options::default(),
         }
     }
 
-    /// Common options.
+    /// Returns the common options.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Returns its protocol.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns what its checksums cover.
+    pub fn coverage(&self) -> Coverage {
+        self.state.lock().coverage
+    }
+
+    /// Changes what its checksums cover.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT if it is one of UDP.
+    pub async fn set_coverage(&self, coverage: Coverage) -> Result<(), Errno> {
+        if self.kind != Kind::Lite {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        self.state.lock().coverage = coverage;
+        match self.socket() {
+            Some(socket) => Ok(self.client.cover(socket.id, coverage).await?),
+            None => Ok(()),
+        }
     }
 
     fn socket(&self) -> Option<tcp::Socket> {
         self.state.lock().socket.clone()
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> Arc<Readiness> {
         self.socket().map_or_else(|| self.fresh.clone(), |socket| socket.readiness)
     }
 
-    /// See bind(2).
-    pub(super) async fn bind(&self, local: Endpoint) -> Result<(), Errno> {
+    /// Does bind(2).
+    pub(super) async fn bind(&self, local: SocketAddress) -> Result<(), Errno> {
         if self.socket().is_some() {
             return Err(Errno::EINVAL);
         }
         self.open(local).await.map(|_| ())
     }
 
-    async fn open(&self, local: Endpoint) -> Result<tcp::Socket, Errno> {
+    async fn open(&self, local: SocketAddress) -> Result<tcp::Socket, Errno> {
         let share = Options::flag(&self.options.reuse_port) || Options::flag(&self.options.reuse_address);
-        let socket = self.client.bind(local, share).await?;
+        let port_use = if share { PortUse::Shared } else { PortUse::Alone };
+        let socket = self.client.bind(Binding { local, kind: self.kind, port_use }).await?;
+        let coverage = self.coverage();
+        if coverage != Coverage::default() {
+            self.client.cover(socket.id, coverage).await?;
+        }
         let earlier = {
             let mut state = self.state.lock();
             if state.socket.is_none() {
@@ -85,7 +125,7 @@ impl UdpSocket {
     }
 
     /// Sets or forgets the peer.
-    pub(super) async fn connect(&self, peer: Option<Endpoint>) -> Result<(), Errno> {
+    pub(super) async fn connect(&self, peer: Option<SocketAddress>) -> Result<(), Errno> {
         self.opened().await?;
         self.state.lock().peer = peer;
         Ok(())
@@ -95,7 +135,7 @@ impl UdpSocket {
     pub(super) async fn send(&self, data: Data<'_>, to: Option<Address>) -> Result<usize, Errno> {
         let to = match to {
             Some(Address::Inet(to)) => to,
-            Some(Address::Unix(_)) => return Err(Errno::EAFNOSUPPORT),
+            Some(Address::Unix(_) | Address::Netlink { .. }) => return Err(Errno::EAFNOSUPPORT),
             Some(Address::Unspecified) | None => self.state.lock().peer.ok_or(Errno::EDESTADDRREQ)?,
         };
         if self.state.lock().shut_write {
@@ -139,7 +179,7 @@ impl UdpSocket {
         }
     }
 
-    /// Length of the next datagram.
+    /// Returns the length of the next datagram.
     pub(super) async fn readable_bytes(&self) -> usize {
         let Some(socket) = self.socket() else {
             return 0;
@@ -148,7 +188,7 @@ impl UdpSocket {
         next.map_or(0, |(_, data)| data.len())
     }
 
-    /// See shutdown(2).
+    /// Does shutdown(2).
     pub(super) fn shut_down(&self, direction: Direction) -> Result<(), Errno> {
         let mut state = self.state.lock();
         if state.peer.is_none() {
@@ -164,20 +204,20 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Its own end.
-    pub fn local(&self) -> Endpoint {
+    /// Returns its own end.
+    pub fn local(&self) -> SocketAddress {
         self.socket().map_or(ANY, |socket| socket.local)
     }
 
-    /// The peer.
+    /// Returns the peer.
     ///
     /// # Errors
     /// ENOTCONN.
-    pub fn remote(&self) -> Result<Endpoint, Errno> {
+    pub fn remote(&self) -> Result<SocketAddress, Errno> {
         self.state.lock().peer.ok_or(Errno::ENOTCONN)
     }
 
-    /// As [`UdpSocket::close`], done when the resource has closed it.
+    /// Closes as [`UdpSocket::close`] does, and waits until the resource has closed it.
     pub(super) async fn close_and_wait(&self) {
         if let Some(socket) = self.socket() {
             // A resource that is gone has closed everything already.
@@ -185,10 +225,10 @@ impl UdpSocket {
         }
     }
 
-    /// Its descriptor is closed for good.
+    /// Ends it when its descriptor is closed for good.
     pub(super) fn close(&self) {
         if let Some(socket) = self.socket() {
-            // Nobody waits for the answer: a resource that is gone has closed everything already.
+            // The answer is not needed: a resource that is gone has closed everything already.
             drop(self.client.close(socket.id));
         }
     }

@@ -1,11 +1,19 @@
 //! Local sockets: stream, datagram and record (unix(7)).
 //!
-//! What is sent lies in the receiver's inbox. WRITE of a sender is set and cleared under the lock of the inbox that it writes
-//! to, so that a reader that makes room never misses a sender that found none. One endpoint's lock is never taken while
-//! another's is held.
+//! A message lies in the receiver's inbox until it is read. WRITE of a sender is set and cleared under the lock of
+//! the inbox that it writes to, so that a reader that makes room never misses a sender that found none. One peer's
+//! lock is never taken while another's is held.
+//!
+//! A descriptor holds a [`UnixSocket`]; peers and names reach the [`UnixPeer`] in it. Phases of a stream: fresh,
+//! listening (with a backlog of peers to accept), connected; flags say which directions have ended. Files in
+//! messages are entered in a table of the tenant, which finds rings of sockets that hold each other
+//! ([`crate::file::in_flight`]).
+//!
+//! Closing drops the inbox in pieces ([`crate::file::remains`]). Paths are made and resolved by the callers.
 
 mod connect;
 
+use super::list::{CLOSED, ESTABLISHED, LISTENING};
 use super::unix_inbox::{Borders, Inbox};
 use super::{Address, Incoming, Options, Outgoing, PeerCredentials, Receive, UnixName};
 use crate::Errno;
@@ -27,7 +35,7 @@ use gyre_object::ObjectLock;
 pub enum UnixKind {
     /// A connected stream of bytes.
     Stream,
-    /// Messages to whom it may concern.
+    /// Messages without a connection.
     Datagram,
     /// A connected stream of messages.
     Record,
@@ -35,8 +43,8 @@ pub enum UnixKind {
 
 enum Phase {
     Fresh,
-    Listening { backlog: VecDeque<Arc<Endpoint>>, limit: usize },
-    Connected { peer: Weak<Endpoint>, name: UnixName, credentials: PeerCredentials },
+    Listening { backlog: VecDeque<Arc<UnixPeer>>, limit: usize },
+    Connected { peer: Weak<UnixPeer>, name: UnixName, credentials: PeerCredentials },
 }
 
 struct State {
@@ -47,13 +55,13 @@ struct State {
     shut_read: bool,
     shut_write: bool,
     closed: bool,
-    /// Who found the inbox full.
-    senders: Vec<Weak<Endpoint>>,
+    /// Senders that found the inbox full.
+    senders: Vec<Weak<UnixPeer>>,
 }
 
-/// What a descriptor stands for, reached by peers and by name.
+/// The object behind a descriptor, reached by peers and by name.
 // recursion: at most 2, because what waits in a backlog has never listened
-pub struct Endpoint {
+pub struct UnixPeer {
     kind: UnixKind,
     state: ObjectLock<State>,
     readiness: Arc<Readiness>,
@@ -63,18 +71,18 @@ pub struct Endpoint {
     room: WaitQueue,
 }
 
-impl Endpoint {
+impl UnixPeer {
     /// Completes when a connection can be tried again that found the backlog full after this call.
     pub fn room(&self) -> impl Future<Output = ()> + '_ {
         self.room.wait()
     }
 
-    fn new(kind: UnixKind) -> Arc<Endpoint> {
+    fn new(kind: UnixKind) -> Arc<UnixPeer> {
         let initial = match kind {
             UnixKind::Datagram => Ready::WRITE,
             UnixKind::Stream | UnixKind::Record => Ready::WRITE | Ready::HANG_UP,
         };
-        Arc::new(Endpoint {
+        Arc::new(UnixPeer {
             kind,
             state: ObjectLock::new(State {
                 phase: Phase::Fresh,
@@ -91,7 +99,8 @@ impl Endpoint {
         })
     }
 
-    /// By whose descriptor its inbox is read, by address: its own, or while it waits to be accepted its listener's.
+    /// Returns the address of the peer whose descriptor reads its inbox: itself, or its listener while it waits to be
+    /// accepted.
     pub(in crate::file) fn receiver(self: &Arc<Self>) -> usize {
         match self.listener.load(Ordering::Acquire) {
             0 => Arc::as_ptr(self) as usize,
@@ -103,7 +112,7 @@ impl Endpoint {
         if self.kind == UnixKind::Stream { Borders::None } else { Borders::Kept }
     }
 
-    fn join(&self, peer: &Arc<Endpoint>, name: UnixName, credentials: PeerCredentials) {
+    fn join(&self, peer: &Arc<UnixPeer>, name: UnixName, credentials: PeerCredentials) {
         self.state.lock().phase = Phase::Connected { peer: Arc::downgrade(peer), name, credentials };
         self.readiness.clear(Ready::HANG_UP);
         self.readiness.set(Ready::WRITE);
@@ -112,7 +121,7 @@ impl Endpoint {
     /// Puts a message into this endpoint's inbox for `sender`.
     fn deliver(
         &self,
-        from: &Arc<Endpoint>,
+        from: &Arc<UnixPeer>,
         name: UnixName,
         message: Outgoing<'_>,
         rights: &mut Option<Ticket>,
@@ -137,7 +146,7 @@ impl Endpoint {
         Ok(count)
     }
 
-    /// The peer will send no more; with `gone`, it will not read either.
+    /// Notes that the peer will send no more; with `gone`, it will not read either.
     fn peer_ended(&self, gone: bool) {
         let mut state = self.state.lock();
         state.shut_read = true;
@@ -152,52 +161,63 @@ impl Endpoint {
     }
 }
 
+/// A local socket as others see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnixLook {
+    /// Its state, in TCP's words.
+    pub state: u8,
+    /// The other end's address in memory, which only names it.
+    pub peer: Option<usize>,
+    /// Messages, or connections, that wait to be taken.
+    pub receive_queued: usize,
+}
+
 /// A local socket.
 pub struct UnixSocket {
-    end: Arc<Endpoint>,
+    end: Arc<UnixPeer>,
     tenant: Arc<TenantFiles>,
     options: Options,
 }
 
 impl UnixSocket {
-    /// A socket without name and peer.
+    /// Makes a socket without name and peer.
     pub fn new(kind: UnixKind, tenant: &Arc<TenantFiles>) -> UnixSocket {
-        UnixSocket::of(Endpoint::new(kind), tenant)
+        UnixSocket::of(UnixPeer::new(kind), tenant)
     }
 
-    fn of(end: Arc<Endpoint>, tenant: &Arc<TenantFiles>) -> UnixSocket {
+    fn of(end: Arc<UnixPeer>, tenant: &Arc<TenantFiles>) -> UnixSocket {
         UnixSocket { end, tenant: tenant.clone(), options: Options::default() }
     }
 
-    /// Two sockets connected to each other (socketpair(2)).
+    /// Makes two sockets connected to each other (socketpair(2)).
     pub fn pair(kind: UnixKind, tenant: &Arc<TenantFiles>, credentials: PeerCredentials) -> (UnixSocket, UnixSocket) {
-        let (first, second) = (Endpoint::new(kind), Endpoint::new(kind));
+        let (first, second) = (UnixPeer::new(kind), UnixPeer::new(kind));
         first.join(&second, UnixName::Unnamed, credentials);
         second.join(&first, UnixName::Unnamed, credentials);
         (UnixSocket::of(first, tenant), UnixSocket::of(second, tenant))
     }
 
-    /// What peers reach.
-    pub(in crate::file) fn endpoint(&self) -> &Arc<Endpoint> {
+    /// Returns the part that peers reach.
+    pub(in crate::file) fn peer_part(&self) -> &Arc<UnixPeer> {
         &self.end
     }
 
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> UnixKind {
         self.end.kind
     }
 
-    /// Common options.
+    /// Returns the common options.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> Arc<Readiness> {
         self.end.readiness.clone()
     }
 
-    /// See bind(2). Paths are made and resolved by the caller.
+    /// Does bind(2). Paths are made and resolved by the caller.
     pub(super) fn bind(&self, name: UnixName) -> Result<(), Errno> {
         if self.end.state.lock().name != UnixName::Unnamed {
             return Err(Errno::EINVAL);
@@ -222,7 +242,7 @@ impl UnixSocket {
         Ok(())
     }
 
-    fn receiver(&self, to: Option<Address>) -> Result<Arc<Endpoint>, Errno> {
+    fn receiver(&self, to: Option<Address>) -> Result<Arc<UnixPeer>, Errno> {
         let connected = self.end.kind != UnixKind::Datagram;
         match to {
             Some(Address::Unix(name)) if !connected => self.tenant.unix_names.find(&name),
@@ -244,7 +264,7 @@ impl UnixSocket {
         }
     }
 
-    /// Sends.
+    /// Sends a message; returns the bytes taken.
     pub(super) fn send(&self, mut message: Outgoing<'_>) -> Result<usize, Errno> {
         let to = self.receiver(message.to.take())?;
         if to.kind != self.end.kind {
@@ -257,12 +277,12 @@ impl UnixSocket {
         let files = core::mem::take(&mut message.rights);
         let mut ticket = self.tenant.send_files(&to, files)?;
         let sent = to.deliver(&self.end, name, message, &mut ticket);
-        // Where it was not delivered the sender still has the files.
+        // If it was not delivered the sender still has the files.
         drop(ticket.map(Ticket::take));
         sent
     }
 
-    /// Receives.
+    /// Receives a message, or bytes of a stream.
     pub(super) fn receive(&self, bytes_max: usize, how: Receive) -> Result<Incoming, Errno> {
         let mut state = self.end.state.lock();
         if self.end.kind != UnixKind::Datagram && !matches!(state.phase, Phase::Connected { .. }) {
@@ -291,7 +311,7 @@ impl UnixSocket {
         Ok(message)
     }
 
-    /// See shutdown(2).
+    /// Does shutdown(2).
     pub(super) fn shut_down(&self, direction: Direction) -> Result<(), Errno> {
         let peer = {
             let mut state = self.end.state.lock();
@@ -325,12 +345,23 @@ impl UnixSocket {
         Ok(())
     }
 
-    /// Its name.
+    /// Returns what others may see of it.
+    pub fn look(&self) -> UnixLook {
+        let state = self.end.state.lock();
+        let (name, peer, waiting) = match &state.phase {
+            Phase::Fresh => (CLOSED, None, state.inbox.len()),
+            Phase::Listening { backlog, .. } => (LISTENING, None, backlog.len()),
+            Phase::Connected { peer, .. } => (ESTABLISHED, Some(peer.as_ptr() as usize), state.inbox.len()),
+        };
+        UnixLook { state: name, peer, receive_queued: waiting }
+    }
+
+    /// Returns its name.
     pub fn name(&self) -> UnixName {
         self.end.state.lock().name.clone()
     }
 
-    /// The peer's name.
+    /// Returns the peer's name.
     ///
     /// # Errors
     /// ENOTCONN.
@@ -341,7 +372,7 @@ impl UnixSocket {
         }
     }
 
-    /// Who connected (SO_PEERCRED).
+    /// Returns the credentials of the process that connected (SO_PEERCRED).
     pub fn peer_credentials(&self) -> Option<PeerCredentials> {
         match &self.end.state.lock().phase {
             Phase::Connected { credentials, .. } => Some(*credentials),
@@ -349,23 +380,24 @@ impl UnixSocket {
         }
     }
 
-    /// True while it listens (SO_ACCEPTCONN).
+    /// Returns whether it listens (SO_ACCEPTCONN).
     pub fn is_listening(&self) -> bool {
         matches!(self.end.state.lock().phase, Phase::Listening { .. })
     }
 
-    /// True where messages keep their borders.
+    /// Returns whether messages keep their borders.
     pub fn keeps_borders(&self) -> bool {
         self.end.kind != UnixKind::Stream
     }
 
-    /// Bytes that can be read now.
+    /// Returns the bytes that can be read now.
     pub(super) fn readable_bytes(&self) -> usize {
         let state = self.end.state.lock();
         if self.keeps_borders() { state.inbox.first_bytes() } else { state.inbox.len() }
     }
 
-    /// Its descriptor is closed for good: the peer and those who wait to be accepted are told, and what lies in the inbox is dropped.
+    /// Ends it when its descriptor is closed for good: the peer and the waiting connections are told, and the inbox
+    /// is dropped.
     pub(super) fn close(&self) {
         self.tenant.close_in_pieces(|| {
             self.end_use();
@@ -403,8 +435,8 @@ impl UnixSocket {
     }
 }
 
-/// Ends a connection that nobody accepted.
-fn refuse(end: &Arc<Endpoint>) {
+/// Ends a connection that was not accepted.
+fn refuse(end: &Arc<UnixPeer>) {
     let phase = core::mem::replace(&mut end.state.lock().phase, Phase::Fresh);
     if let Phase::Connected { peer, .. } = phase
         && let Some(peer) = peer.upgrade()

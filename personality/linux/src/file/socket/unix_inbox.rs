@@ -1,4 +1,4 @@
-//! What has been sent to a local socket and not been received yet.
+//! The inbox of a local socket: messages that were sent and not yet received.
 
 use super::super::in_flight::Ticket;
 use super::{Data, Incoming, PeerCredentials, Receive, UnixName};
@@ -11,7 +11,7 @@ pub const INBOX_BYTES: usize = 208 * 1024;
 /// Datagrams that a socket holds (net.unix.max_dgram_qlen is 10 or 512; this is between).
 const RECORDS_MAX: usize = 256;
 
-/// What is known of a piece of the queue.
+/// The record of a piece of the queue.
 struct Record {
     bytes: usize,
     /// Stands for the files that came along.
@@ -37,27 +37,27 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// True where nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Length of the first message.
+    /// Returns the length of the first message.
     pub fn first_bytes(&self) -> usize {
         self.records.front().map_or(0, |record| record.bytes)
     }
 
-    /// True where a usual message has room.
+    /// Returns whether a usual message has room.
     pub fn has_room(&self) -> bool {
         self.queue.len() <= INBOX_BYTES - 4096 && self.records.len() < RECORDS_MAX
     }
 
-    /// Bytes of a message of `bytes` that go in now.
+    /// Returns the bytes of a message of `bytes` that go in now.
     ///
     /// # Errors
     /// EAGAIN; EMSGSIZE for a message with borders that never fits.
@@ -113,8 +113,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes or looks at the first message, or up to `bytes_max` bytes of a stream. Files that came along end a read: what
-    /// follows them waits for the next one.
+    /// Takes or looks at the first message, or up to `bytes_max` bytes of a stream. Files in a message end a read:
+    /// later bytes wait for the next one.
     pub fn pop(&mut self, bytes_max: usize, borders: Borders, how: Receive) -> Option<Incoming> {
         if borders == Borders::None && bytes_max == 0 {
             return None;

@@ -1,10 +1,10 @@
 //! Names of a tenant's local sockets.
 
 use super::UnixName;
-use super::unix::Endpoint;
+use super::unix::UnixPeer;
 use crate::Errno;
-use alloc::collections::BTreeMap;
-use alloc::sync::{Arc, Weak};
+use crate::file::weak_map::WeakMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use gyre_object::TenantLock;
 
@@ -24,29 +24,28 @@ fn key_of(name: &UnixName) -> Option<Key> {
 
 /// The names of one tenant: no other tenant's sockets can be reached.
 #[derive(Default)]
-pub struct UnixNames(TenantLock<BTreeMap<Key, Weak<Endpoint>>>);
+pub struct UnixNames(TenantLock<WeakMap<Key, UnixPeer>>);
 
 impl UnixNames {
     /// Gives a name to a socket.
     ///
     /// # Errors
     /// EADDRINUSE; EINVAL for a path that was not resolved.
-    pub fn bind(&self, name: &UnixName, socket: &Arc<Endpoint>) -> Result<(), Errno> {
+    pub fn bind(&self, name: &UnixName, socket: &Arc<UnixPeer>) -> Result<(), Errno> {
         let key = key_of(name).ok_or(Errno::EINVAL)?;
         let mut names = self.0.lock();
-        names.retain(|_, socket| socket.strong_count() > 0);
-        if names.contains_key(&key) {
+        if names.get(&key).is_some() {
             return Err(Errno::EADDRINUSE);
         }
-        names.insert(key, Arc::downgrade(socket));
+        names.insert(key, socket);
         Ok(())
     }
 
     /// Chooses a free abstract name of five hexadecimal digits (unix(7), autobind).
     ///
     /// # Errors
-    /// EADDRINUSE where all are taken.
-    pub fn choose(&self, socket: &Arc<Endpoint>) -> Result<UnixName, Errno> {
+    /// EADDRINUSE if all are taken.
+    pub fn choose(&self, socket: &Arc<UnixPeer>) -> Result<UnixName, Errno> {
         for number in 0..0x1000u32 {
             let text = alloc::format!("{number:05x}");
             let name = UnixName::Abstract(text.into_bytes());
@@ -57,13 +56,13 @@ impl UnixNames {
         Err(Errno::EADDRINUSE)
     }
 
-    /// The socket of a name.
+    /// Returns the socket of a name.
     ///
     /// # Errors
     /// ECONNREFUSED.
-    pub fn find(&self, name: &UnixName) -> Result<Arc<Endpoint>, Errno> {
+    pub fn find(&self, name: &UnixName) -> Result<Arc<UnixPeer>, Errno> {
         let key = key_of(name).ok_or(Errno::ECONNREFUSED)?;
-        let socket = self.0.lock().get(&key).and_then(Weak::upgrade);
+        let socket = self.0.lock().get(&key);
         socket.ok_or(Errno::ECONNREFUSED)
     }
 

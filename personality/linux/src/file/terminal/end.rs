@@ -22,17 +22,17 @@ pub struct TerminalEnd {
 }
 
 impl TerminalEnd {
-    /// The terminal.
+    /// Returns the terminal.
     pub fn terminal(&self) -> &Arc<Terminal> {
         &self.terminal
     }
 
-    /// Which end it is.
+    /// Returns its side.
     pub fn side(&self) -> TerminalSide {
         self.side
     }
 
-    /// What it is ready for.
+    /// Returns its readiness.
     pub fn readiness(&self) -> &Arc<Readiness> {
         match self.side {
             TerminalSide::Slave => &self.terminal.slave,
@@ -40,15 +40,15 @@ impl TerminalEnd {
         }
     }
 
-    /// How long a read waits at most, ns; none where it waits until there is something.
-    pub fn patience_ns(&self) -> Option<u64> {
+    /// Returns how long a read waits at most, ns; none if it waits until there is something.
+    pub fn read_wait_ns(&self) -> Option<u64> {
         match self.side {
-            TerminalSide::Slave => self.terminal.termios().patience_ns(),
+            TerminalSide::Slave => self.terminal.termios().read_wait_ns(),
             TerminalSide::Master => None,
         }
     }
 
-    /// Reads.
+    /// Reads cooked or output bytes, as its side says.
     ///
     /// # Errors
     /// EAGAIN; EIO after the other end has gone.
@@ -59,7 +59,7 @@ impl TerminalEnd {
         }
     }
 
-    /// Writes.
+    /// Writes typed or output bytes, as its side says.
     ///
     /// # Errors
     /// EAGAIN; ENOMEM; EIO after the other end has gone.
@@ -88,6 +88,7 @@ impl Drop for TerminalEnd {
                 drop(state);
                 terminal.signal(raw::SIGHUP);
                 terminal.signal(raw::SIGCONT);
+                terminal.signals.master_has_gone(terminal.clone());
             }
         }
     }

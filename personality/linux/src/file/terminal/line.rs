@@ -1,6 +1,6 @@
 //! The line discipline: editing, echo, signals, output processing.
 
-use super::{LINE_BYTES, Output, QUEUE_BYTES, State};
+use super::{LINE_BYTES, Output, Packets, QUEUE_BYTES, State};
 use alloc::vec::Vec;
 use gyre_machine::OutOfMemory;
 use gyre_object::ByteQueue;
@@ -17,6 +17,13 @@ impl State {
         match &self.output {
             Output::Log { .. } => usize::MAX,
             Output::Master(queue) => QUEUE_BYTES.saturating_sub(queue.len()),
+        }
+    }
+
+    /// Notes news for a master that reads packets.
+    pub(super) fn tell(&mut self, news: u32) {
+        if self.packets == Packets::Marked {
+            self.news |= news as u8;
         }
     }
 
@@ -37,7 +44,7 @@ impl State {
         Ok(())
     }
 
-    /// The same outside canonical mode, where lines have no borders.
+    /// Releases the bytes under edit outside canonical mode, which has no borders of lines.
     ///
     /// # Errors
     /// [`OutOfMemory`]; then it is still under edit, and goes before the next byte typed.
@@ -49,10 +56,10 @@ impl State {
         Ok(())
     }
 
-    /// One typed byte; answers the signal that it means.
+    /// Takes one typed byte and returns the signal that it means.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; then it was not taken.
+    /// [`OutOfMemory`].
     pub(super) fn type_byte(&mut self, byte: u8) -> Result<Option<u32>, OutOfMemory> {
         let Some(byte) = self.termios.map_input(byte) else { return Ok(None) };
         if let Some(signal) = self.termios.signal_of(byte) {
@@ -70,7 +77,7 @@ impl State {
         Ok(None)
     }
 
-    /// One byte in canonical mode.
+    /// Takes one byte in canonical mode.
     fn edit(&mut self, byte: u8) -> Result<(), OutOfMemory> {
         let keys = self.termios.keys();
         if byte == keys.erase {
@@ -117,7 +124,7 @@ impl State {
         let _ = self.emit(shown);
     }
 
-    /// Output processing: NL becomes CR NL.
+    /// Writes output; NL becomes CR NL.
     ///
     /// # Errors
     /// [`OutOfMemory`]; then nothing was put out.

@@ -1,4 +1,4 @@
-//! What POSIX_FADV_RANDOM makes of reads, with and without bytes that are divided.
+//! The effect of POSIX_FADV_RANDOM on reads, with and without a gate of the I/O streams.
 
 use super::world::{Surroundings, User, run_in};
 use crate::file::passage::Passage;
@@ -14,14 +14,14 @@ use std::vec;
 const PREAD: u64 = 17;
 const FADVISE: u64 = 221;
 
-/// A file system that shows nothing, so that everything is asked for, and counts `read` and `read_alone`.
+/// Returns a file system that shows nothing, so that everything is asked for, and counts `read` and `read_random`.
 fn counting(plain: Arc<AtomicU64>, alone: Arc<AtomicU64>) -> files::Client {
     let limits = Limits { pages_max: 1024, nodes_max: 100 };
     let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(limits, 0o1777)));
     files::Client::new(direct_link(move |request| {
         match request {
             files::Request::read { .. } => _ = plain.fetch_add(1, Ordering::Relaxed),
-            files::Request::read_alone { .. } => _ = alone.fetch_add(1, Ordering::Relaxed),
+            files::Request::read_random { .. } => _ = alone.fetch_add(1, Ordering::Relaxed),
             _ => {}
         }
         Box::pin(files::serve(server, request))

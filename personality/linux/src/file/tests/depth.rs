@@ -1,4 +1,5 @@
-//! Chains and rings that a program makes: of sockets in flight, of interest lists, of many items. Run on a small stack, as the kernel's is.
+//! Chains and rings that a program makes: of sockets in flight, of interest lists, of many items. They run on a small
+//! stack, as in the kernel.
 
 use super::world::{User, run};
 use crate::Errno;
@@ -35,7 +36,7 @@ async fn send(user: &User, over: u64, descriptors: &[u64]) -> Result<u64, Errno>
     user.call(46, &[over, header, 0x40]).await
 }
 
-/// A chain of sockets, each sent over the next; answers the last, which alone has a descriptor.
+/// Returns a chain of sockets, each sent over the next; answers the last, which alone has a descriptor.
 async fn chain(user: &User, length: usize) -> u64 {
     let (last, mut held) = pair(user).await;
     user.close(last).await.unwrap();
@@ -49,7 +50,7 @@ async fn chain(user: &User, length: usize) -> u64 {
     held
 }
 
-/// Waits until what was left behind is taken apart; answers open files and those in flight.
+/// Waits until everything let go of is taken apart; returns the numbers of open files and of those in flight.
 async fn settled(user: &User) -> (usize, usize) {
     gyre_message::sleep_ns(1_000_000).await;
     let tenant = user.thread.process().files().tenant().clone();
@@ -229,7 +230,7 @@ fn many_items_are_closed_from_both_sides_and_leave_nothing() {
         user.close(read).await.unwrap();
         user.close(write).await.unwrap();
         gyre_message::sleep_ns(1_000_000).await;
-        // Looked through in several turns.
+        // The list is looked through in several turns.
         let out = user.room(12 * 4);
         assert_eq!(user.call(232, &[outer, out, 4, 0]).await, Ok(0));
         user.close(outer).await.unwrap();

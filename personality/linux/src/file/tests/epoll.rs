@@ -19,7 +19,7 @@ async fn control(user: &User, list: u64, operation: u64, fd: u64, events: u32) -
     user.call(233, &[list, operation, fd, at]).await
 }
 
-/// The events and descriptors that epoll_wait gives.
+/// Returns the events and descriptors that epoll_wait gives.
 async fn wait(user: &User, list: u64, ms: i32) -> Vec<(u32, u64)> {
     let out = user.room(12 * 16);
     let count = user.call(232, &[list, out, 16, ms as u32 as u64]).await.unwrap();

@@ -33,7 +33,7 @@ fn what_a_program_wrote_to_its_copy_of_a_file_stays_when_memory_is_given_back() 
     });
 }
 
-/// Bytes that passed the I/O stream resource when three pages of a file had been seen, again, and one of them written.
+/// Returns the bytes that passed the I/O stream resource when three pages of a file had been seen, again, and one of them written.
 fn passed_by_mapping(is_gate: bool) -> [u64; 3] {
     let (passed, seen) = (Arc::new(AtomicU64::new(0)), Arc::new([const { AtomicU64::new(0) }; 3]));
     let (counter, notes) = (passed.clone(), seen.clone());

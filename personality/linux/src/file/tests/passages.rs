@@ -1,4 +1,4 @@
-//! What passes the I/O stream resource, and what that costs.
+//! The bytes that pass the I/O stream resource, and their cost.
 
 use super::world::{User, run_through};
 use crate::Errno;

@@ -67,8 +67,13 @@ fn writing_without_readers_fails_and_sends_a_signal() {
     run(|user| async move {
         let (read, write) = user.pipe(0).await;
         user.close(read).await.unwrap();
+        // The first process of a tenant does not get it.
         assert_eq!(user.write(write, b"x").await, Err(Errno::EPIPE));
-        assert!(user.thread.has_signal());
+        assert!(!user.thread.has_signal());
+        let child = user.fork(2).await;
+        child.close(read).await.unwrap_err();
+        assert_eq!(child.write(write, b"x").await, Err(Errno::EPIPE));
+        assert!(child.thread.has_signal());
         assert_eq!(user.poll(write, 4).await, 4 | 8);
     });
 }

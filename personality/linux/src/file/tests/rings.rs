@@ -1,8 +1,9 @@
-//! What an io_uring does within the call that submits it, what as work of the asynchronous I/O resource, and what passes the I/O streams.
+//! Operations of an io_uring: those within the submitting call, those that are work of the asynchronous I/O resource,
+//! and those that pass the I/O streams.
 
 use super::world::{Surroundings, User, run_in, tmpfs};
 use crate::file::passage::Passage;
-use crate::file::under_way::UnderWayPlace;
+use crate::file::transfer_limit::TransferPlace;
 use crate::{Arguments, Errno, memory};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -72,7 +73,7 @@ impl Ring {
         self.results(seen).await
     }
 
-    /// The results behind the first so many, which the program has seen then.
+    /// Returns the results behind the first so many, which the program has seen then.
     pub(super) async fn results(&self, seen: u64) -> Vec<i32> {
         let mut results = vec![];
         for number in seen..self.load(84).await {
@@ -92,7 +93,7 @@ fn run<F: Future<Output = ()>>(
     run_around((is_gate, divides_async_io), tmpfs(), test);
 }
 
-/// The same with a root file system of the test's own.
+/// Runs a test as `run` does, with a root file system of its own.
 pub(super) fn run_at<F: Future<Output = ()>>(
     root: files::Client,
     test: impl FnOnce(User, Box<dyn Fn() -> [u64; 2]>) -> F,
@@ -167,9 +168,9 @@ fn work_that_is_divided_is_not_done_past_its_scheduler() {
 fn a_tenant_has_as_many_transfers_at_devices_as_it_may() {
     run_in(Surroundings::of(tmpfs()), |user| async move {
         let tenant = user.thread.tenant();
-        let mut places: Vec<_> = (0..UNDER_WAY_MAX).map(|_| UnderWayPlace::take(tenant).unwrap()).collect();
-        assert!(UnderWayPlace::take(tenant).is_none());
+        let mut places: Vec<_> = (0..UNDER_WAY_MAX).map(|_| TransferPlace::take(tenant).unwrap()).collect();
+        assert!(TransferPlace::take(tenant).is_none());
         drop(places.pop());
-        assert!(UnderWayPlace::take(tenant).is_some());
+        assert!(TransferPlace::take(tenant).is_some());
     });
 }

@@ -205,7 +205,7 @@ fn splice_and_copy_move_between_files_and_pipes() {
 fn families_and_options_that_are_not_here_are_refused() {
     run(|user| async move {
         assert_eq!(user.call(41, &[10, 1, 0]).await, Err(Errno::EAFNOSUPPORT));
-        assert_eq!(user.call(41, &[16, 3, 0]).await, Err(Errno::EAFNOSUPPORT));
+        assert_eq!(user.call(41, &[9, 3, 0]).await, Err(Errno::EAFNOSUPPORT));
         let fd = socket(&user, STREAM).await;
         let value = user.put(&1u32.to_le_bytes()).await;
         assert_eq!(user.call(54, &[fd, 1, 2, value, 4]).await, Ok(0));

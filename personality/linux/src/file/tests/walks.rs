@@ -233,7 +233,7 @@ fn rename_replaces_and_refuses_as_linux_does() {
     });
 }
 
-/// A file system where `/fresh` is put in the place of `/a` just before `/a` is used, the first `changes` times.
+/// Returns a file system where `/fresh` is put in the place of `/a` just before `/a` is used, the first `changes` times.
 fn changing(changes: u32) -> files::Client {
     let server: &'static Tmpfs = Box::leak(Box::new(Tmpfs::new(Limits { pages_max: 100, nodes_max: 100 }, 0o777)));
     let left: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(changes)));

@@ -6,7 +6,7 @@ use crate::file::{FileContext, Setup, TenantFiles, table};
 use crate::process::{NewProcess, Program};
 use crate::signal::Actions;
 use crate::task::limits::ResourceLimits;
-use crate::tenant::{Consumption, Host, MemoryUse, NativeCall, TenantLimits};
+use crate::tenant::{Consumption, KernelServices, MemoryUse, NativeCall, TenantLimits};
 use crate::{Arguments, Errno, Process, Tenant, Thread};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use gyre_message::direct::{block_on, direct_link};
 use gyre_tmpfs::{Limits, Tmpfs};
 use std::boxed::Box;
 
-/// What is around a tenant. The tests run no programs.
+/// The surroundings of a tenant. The tests run no programs.
 pub(super) struct Surroundings {
     pub root: files::Client,
     pub passage: Passage,
@@ -29,13 +29,13 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// A root file system, and nobody else.
+    /// Makes the surroundings of a root file system, without any other resource.
     pub fn of(root: files::Client) -> Surroundings {
         Surroundings { root, passage: Passage::free(), async_io: None, divides_async_io: false }
     }
 }
 
-impl Host for Surroundings {
+impl KernelServices for Surroundings {
     fn start(&self, _thread: Arc<Thread>, _context: UserContext) -> Result<(), OutOfMemory> {
         Err(OutOfMemory)
     }
@@ -90,18 +90,18 @@ pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(User) -> F) {
     run_on(tmpfs(), test);
 }
 
-/// The same with a root file system of the test's own.
+/// Runs a test with a root file system of its own.
 pub(super) fn run_on<F: Future<Output = ()>>(root: files::Client, test: impl FnOnce(User) -> F) {
     run_in(Surroundings::of(root), test);
 }
 
-/// The same with a way of data of the test's own.
+/// Runs a test with a passage of its own.
 pub(super) fn run_through<F: Future<Output = ()>>(passage: Passage, test: impl FnOnce(User) -> F) {
     gyre_machine::set_virtual_time(1_000_000_000);
     run_in(Surroundings { passage, ..Surroundings::of(tmpfs()) }, test);
 }
 
-/// The same with everything of the test's own.
+/// Runs a test with all surroundings of its own.
 pub(super) fn run_in<F: Future<Output = ()>>(around: Surroundings, test: impl FnOnce(User) -> F) {
     let around: &'static Surroundings = Box::leak(Box::new(around));
     block_on(async {
@@ -119,7 +119,9 @@ async fn first(around: &'static Surroundings) -> User {
         memory,
         tcp: None,
         udp: None,
+        icmp: None,
         passage: around.passage,
+        log: Arc::default(),
         echo_console: false,
     };
     let files = TenantFiles::new(setup).await.unwrap();
@@ -133,7 +135,7 @@ async fn first(around: &'static Surroundings) -> User {
 impl User {
     async fn new(tenant: &Arc<Tenant>, files: Arc<FileContext>, id: i32, parent: i32) -> User {
         let limits = ResourceLimits::default();
-        let space = AddressSpace::new(&LocalFlush, limits.of_memory(), ActivityId(1)).unwrap();
+        let space = AddressSpace::new(&LocalFlush, limits.of_memory(&Credentials::default()), ActivityId(1)).unwrap();
         let request = MapRequest {
             place: Place::Anywhere(0),
             bytes: SCRATCH_BYTES,
@@ -164,9 +166,9 @@ impl User {
         User { thread, base, next: Cell::new(0) }
     }
 
-    /// A child with copies of the descriptors.
+    /// Makes a child with copies of the descriptors.
     pub async fn fork(&self, id: i32) -> User {
-        let files = self.thread.process().files().duplicate(0).unwrap();
+        let files = self.thread.process().files().duplicate(0).await.unwrap();
         User::new(self.thread.tenant(), files, id, self.thread.process().id()).await
     }
 
@@ -175,12 +177,12 @@ impl User {
         self.thread.change_credentials(|who| *who = Credentials::of_user(user, user));
     }
 
-    /// The process ends.
+    /// Ends the process.
     pub async fn exit(self) {
         self.thread.process().files().ended().await;
     }
 
-    /// A system call.
+    /// Makes a system call.
     pub async fn call(&self, number: u64, arguments: &[u64]) -> Result<u64, Errno> {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
@@ -191,14 +193,14 @@ impl User {
         crate::run::call_on_files(&self.thread, number, Arguments(all)).await
     }
 
-    /// A system call if it need not wait.
+    /// Makes a system call if it need not wait.
     pub fn call_at_once(&self, number: u64, arguments: &[u64]) -> Option<Result<u64, Errno>> {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         table::at_once(&self.thread, number, Arguments(all))
     }
 
-    /// Room in user memory, aligned to 16 bytes; used again and again like a ring.
+    /// Returns room in user memory, aligned to 16 bytes; used again and again like a ring.
     pub fn room(&self, bytes: usize) -> u64 {
         let bytes = (bytes as u64).next_multiple_of(16);
         if self.next.get() + bytes > SCRATCH_BYTES {
@@ -216,19 +218,19 @@ impl User {
         at
     }
 
-    /// A string in user memory.
+    /// Returns a string in user memory.
     pub async fn text(&self, text: &str) -> u64 {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(0);
         self.put(&bytes).await
     }
 
-    /// Bytes of user memory.
+    /// Returns the bytes of user memory.
     pub async fn get(&self, at: u64, bytes: usize) -> Vec<u8> {
         self.thread.read_vec(at, bytes).await.unwrap()
     }
 
-    /// A call whose first argument is a path.
+    /// Makes a call whose first argument is a path.
     pub async fn with_path(&self, number: u64, path: &str, rest: &[u64]) -> Result<u64, Errno> {
         let path = self.text(path).await;
         let arguments: Vec<u64> = core::iter::once(path).chain(rest.iter().copied()).collect();
@@ -254,7 +256,7 @@ impl User {
         Ok(self.get(at, count as usize).await)
     }
 
-    /// Two descriptors that a call writes to its last argument.
+    /// Makes a call and returns the two descriptors that it writes to its last argument.
     pub async fn pair(&self, number: u64, arguments: &[u64], out_index: usize) -> Result<(u64, u64), Errno> {
         let out = self.room(8);
         let mut all = arguments.to_vec();
@@ -269,14 +271,14 @@ impl User {
         self.pair(293, &[u64::from(flags)], 0).await.unwrap()
     }
 
-    /// A file with contents.
+    /// Makes a file with contents.
     pub async fn file(&self, path: &str, data: &[u8]) {
         let fd = self.open(path, 0o101 | 0o1000, 0o644).await.unwrap();
         assert_eq!(self.write(fd, data).await, Ok(data.len() as u64));
         self.close(fd).await.unwrap();
     }
 
-    /// poll on one descriptor: the bits found, at once.
+    /// Polls one descriptor at once and returns the events found.
     pub async fn poll(&self, fd: u64, events: u16) -> u16 {
         self.poll_for(fd, events, 0).await.unwrap()
     }

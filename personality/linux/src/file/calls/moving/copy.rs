@@ -2,11 +2,11 @@
 
 use super::file_move::FileMove;
 use super::read_offset;
+use crate::file::buffer::CALL_BYTES_MAX;
 use crate::file::calls::usable_file;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::size_limit;
-use crate::file::transfer::CALL_BYTES_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_interface::Position;
@@ -14,7 +14,8 @@ use gyre_interface::Position;
 /// `copy_file_range(in, in_offset, out, out_offset, bytes, flags)`.
 ///
 /// # Errors
-/// EBADF, EINVAL for what is no file and for ranges of one file that overlap, EFAULT; those of both files where nothing was copied.
+/// EBADF, EINVAL if one is no regular file and for overlapping ranges of one file, EFAULT; those of both files if
+/// nothing was copied.
 pub async fn copy_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (source, out) = (usable_file(thread, a.int(0))?, usable_file(thread, a.int(2))?);
     if !source.is_readable() || !out.is_writable() || out.appends() {
@@ -37,7 +38,7 @@ pub async fn copy_file_range(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     moved.outcome(thread)
 }
 
-/// True where both are one file and what would be copied is written over.
+/// Returns whether both are one file and the copy would overwrite its own source.
 async fn overlaps(
     source: &OpenFile,
     from: Position,

@@ -1,24 +1,24 @@
-//! From a file to anything: at once what is in memory and finds room, the rest on the transfer of flows.
+//! Moves data from a file to any object: at once if it is in memory and finds room, the rest on the slow path.
 
 use super::{Moved, length};
-use crate::file::object::{Object, TURN_BYTES};
+use crate::file::object::{CHUNK_BYTES, Object};
 use crate::file::open_file::OpenFile;
 use crate::{Errno, Thread};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use gyre_interface::{Position, Ready};
 
-/// Bytes read at once for a socket: what one sending takes, so that little is looked up in vain.
-const SEND_TURN_BYTES: usize = 64 * 1024;
+/// Bytes read at once for a socket: about as many as one send takes, so that little is looked up in vain.
+const SEND_CHUNK_BYTES: usize = 64 * 1024;
 
-/// What is to be moved.
+/// The move of one call.
 pub(super) struct FileMove<'a> {
     pub(super) thread: &'a Arc<Thread>,
     pub(super) source: &'a Arc<OpenFile>,
     /// The first byte in the source.
     pub(super) from: Position,
     pub(super) out: &'a Arc<OpenFile>,
-    /// Its place in the sink, where that is not where writing goes on.
+    /// Its place in the sink, if that is not the sink's own position.
     pub(super) to: Option<Position>,
     /// How much at most.
     pub(super) bytes: usize,
@@ -40,7 +40,7 @@ impl FileMove<'_> {
     pub(super) async fn run(&self) -> Moved {
         let mut moved = 0;
         while moved < self.bytes {
-            // Before its first part a signal ends nothing: the call would never come to anything where they come fast.
+            // Before its first part no signal ends the call: it would never get anywhere if signals come fast.
             if moved > 0
                 && let Err(error) = self.thread.breathe().await
             {
@@ -49,7 +49,7 @@ impl FileMove<'_> {
             match self.part(moved).await {
                 Step::Arrived(count) => moved = moved.saturating_add(count),
                 Step::Over(count, error) => return Moved { bytes: moved.saturating_add(count), error },
-                Step::Waits(count) => return Box::pin(super::ride::rest(self, moved.saturating_add(count))).await,
+                Step::Waits(count) => return Box::pin(super::slow_path::rest(self, moved.saturating_add(count))).await,
             }
         }
         Moved { bytes: moved, error: None }
@@ -61,7 +61,7 @@ impl FileMove<'_> {
             return Step::Over(0, Some(Errno::EAGAIN));
         }
         let left = self.bytes.saturating_sub(moved);
-        let most = if matches!(self.out.object(), Object::Socket(_)) { SEND_TURN_BYTES } else { TURN_BYTES };
+        let most = if matches!(self.out.object(), Object::Socket(_)) { SEND_CHUNK_BYTES } else { CHUNK_BYTES };
         // No file goes so far.
         let Some(at) = self.from.plus(moved as u64) else { return Step::Over(0, None) };
         let to = match self.to.map(|to| to.plus(moved as u64).ok_or(Errno::EFBIG)).transpose() {

@@ -1,12 +1,13 @@
-//! Moving data between descriptors without the program touching them: sendfile, splice, tee, vmsplice, copy_file_range.
+//! Moving data between descriptors without the program touching it: sendfile, splice, tee, vmsplice, copy_file_range.
 //!
-//! What is in memory and finds room goes at once, part after part ([`file_move`]); what must wait, for a disk or for room, rides on
-//! the transfer of flows ([`ride`]). Pages go by reference wherever both ends allow it, and pass the I/O stream resource.
+//! Data in memory that finds room goes at once, part after part ([`file_move`]); a part that must wait, for a disk or
+//! for room, takes the [`slow_path`]. Pages go by reference wherever both ends allow it, and pass the I/O stream
+//! resource.
 
 mod copy;
 mod file_move;
-mod ride;
 mod sendfile;
+mod slow_path;
 mod splice;
 mod tee;
 
@@ -32,7 +33,8 @@ struct Moved {
 }
 
 impl Moved {
-    /// The call's answer: what was moved before an error is one, and a pipe without readers a signal.
+    /// Returns the call's answer: the bytes moved before an error, else the error; a pipe without readers also sends
+    /// a signal.
     fn outcome(self, thread: &Thread) -> Outcome {
         match self.error {
             Some(error) if self.bytes == 0 => Err(broken_pipe(thread, error)),
@@ -49,7 +51,7 @@ fn is_pipe(file: &OpenFile) -> bool {
     matches!(file.object(), Object::Pipe(_))
 }
 
-/// An offset in a program's memory.
+/// Returns an offset in a program's memory.
 ///
 /// # Errors
 /// EFAULT; EINVAL for a negative one.

@@ -2,11 +2,11 @@
 
 use super::file_move::FileMove;
 use super::{Moved, read_offset};
+use crate::file::buffer::CALL_BYTES_MAX;
 use crate::file::calls::usable_file;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::size_limit;
-use crate::file::transfer::CALL_BYTES_MAX;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_interface::Position;
@@ -14,7 +14,7 @@ use gyre_interface::Position;
 /// `sendfile(out, in, offset, bytes)`.
 ///
 /// # Errors
-/// EBADF, EINVAL for a source that is no file or a sink with O_APPEND, EFAULT; those of the source and the sink where nothing was moved.
+/// EBADF, EINVAL for a source that is no file or a sink with O_APPEND, EFAULT; those of the source and the sink if nothing was moved.
 pub async fn sendfile(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let (out, source) = (usable_file(thread, a.int(0))?, usable_file(thread, a.int(1))?);
     if !source.is_readable() || !out.is_writable() {
@@ -26,7 +26,7 @@ pub async fn sendfile(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     send(thread, &source, a.word(2), &out, a.size(3).min(CALL_BYTES_MAX), out.is_nonblocking()).await
 }
 
-/// Moves from the offset at an address, which is brought up to date, or from the position where that is 0.
+/// Moves from the offset at an address, which is updated, or from the position if the address is 0.
 ///
 /// # Errors
 /// As [`sendfile`].
@@ -50,7 +50,7 @@ pub(super) async fn send(
     moved.outcome(thread)
 }
 
-/// An open file's position, which lies in the range always.
+/// Returns an open file's position, which lies in the range always.
 fn place(position: u64) -> Position {
     Position::START.advanced(position)
 }

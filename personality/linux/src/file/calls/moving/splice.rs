@@ -1,9 +1,19 @@
-//! `splice`: between a pipe and anything.
+//! `splice` between a pipe and any object: data moves by reference.
+//!
+//! Data from a file goes as in sendfile; data from a pipe or socket is taken, given at once as far as there is room,
+//! and the rest on the slow path. Data that finds no room goes back into a pipe, but cannot into a socket: it is then
+//! queued beyond the capacity.
+//!
+//! States of a call: wait for room in the target pipe, take, give, then the slow path for the rest. Only the first of
+//! these waits while nothing is taken, so a signal loses no data. A [`Taken`] that is dropped gives the rest back to
+//! its pipe.
+//!
+//! Offsets are of files alone (ESPIPE for pipes); one given by the program is advanced by the bytes that were moved.
 
-use super::{Moved, is_pipe, length, read_offset, ride, sendfile};
+use super::{Moved, is_pipe, length, read_offset, sendfile, slow_path};
 use crate::file::calls::read_write::{broken_pipe, deadline_of};
 use crate::file::calls::{Attempts, usable_file};
-use crate::file::object::{Object, TURN_BYTES};
+use crate::file::object::{CHUNK_BYTES, Object};
 use crate::file::open_file::OpenFile;
 use crate::file::pipe::PipeEnd;
 use crate::file::size_limit;
@@ -18,9 +28,9 @@ use linux_raw_sys::general as raw;
 /// `splice(in, in_offset, out, out_offset, bytes, flags)`: one of both is a pipe.
 ///
 /// # Errors
-/// EBADF, EINVAL, ESPIPE, EFAULT, EAGAIN; those of both ends where nothing was moved.
+/// EBADF, EINVAL, ESPIPE, EFAULT, EAGAIN; those of both ends if nothing was moved.
 pub async fn splice(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    let bytes = a.size(4).min(TURN_BYTES);
+    let bytes = a.size(4).min(CHUNK_BYTES);
     if bytes == 0 {
         return Ok(0);
     }
@@ -46,7 +56,7 @@ pub async fn splice(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
 }
 
-/// What splice and tee know.
+/// The known flags of splice and tee.
 pub(super) const FLAGS: u32 = raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
 
 /// Checks that the one may be read, the other written, and that they are not the same pipe.
@@ -88,8 +98,8 @@ async fn to_pipe_end(
     }
 }
 
-/// Puts what was taken into a pipe that had room for it. Where others have used that meanwhile, what came from a socket goes beyond the
-/// capacity, for it has no way back.
+/// Puts taken data into a pipe that had room for it. If others have used the room meanwhile, data from a socket goes
+/// beyond the capacity, for it has no way back.
 async fn into_room(taken: &mut Taken<'_>, out: &Arc<OpenFile>, end: &PipeEnd) -> Result<usize, Errno> {
     if taken.pieces.is_empty() {
         return Ok(0);
@@ -134,7 +144,7 @@ async fn from_pipe_end(
     moved.outcome(thread)
 }
 
-/// What was taken from a stream. What is left of it goes back where that is a pipe.
+/// Data taken from a stream. If that is a pipe, the rest goes back when this is dropped.
 struct Taken<'a> {
     pieces: Vec<Bytes>,
     from: &'a OpenFile,
@@ -154,7 +164,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Writes what was taken: at once what there is room for, the rest on a transfer unless `nonblocking`.
+/// Writes taken data: at once as much as there is room for, the rest on the slow path unless `nonblocking`.
 async fn give_all(
     thread: &Arc<Thread>,
     mut taken: Taken<'_>,
@@ -177,12 +187,12 @@ async fn give_all(
         return Moved { bytes, error: given.err() };
     }
     let at = at.map(|at| at.advanced(bytes as u64));
-    let rest = Box::pin(ride::held(thread, taken.pieces.clone(), out, at)).await;
+    let rest = Box::pin(slow_path::held(thread, taken.pieces.clone(), out, at)).await;
     taken.skip(rest.bytes);
     Moved { bytes: bytes.saturating_add(rest.bytes), error: rest.error }
 }
 
-/// Room in a pipe, at least one byte.
+/// Waits for room in a pipe, at least one byte.
 pub(super) async fn wait_room(
     thread: &Thread,
     file: &OpenFile,
@@ -191,7 +201,7 @@ pub(super) async fn wait_room(
 ) -> Result<usize, Errno> {
     let mut attempts = Attempts::default();
     loop {
-        match end.check_room(TURN_BYTES) {
+        match end.check_room(CHUNK_BYTES) {
             Err(Errno::EAGAIN) if !nonblocking => attempts.wait(thread, file, Ready::WRITE, None).await?,
             Err(error) => return Err(broken_pipe(thread, error)),
             Ok(room) => return Ok(room),

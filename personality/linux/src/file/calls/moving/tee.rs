@@ -1,19 +1,20 @@
-//! `tee` and `vmsplice`: what copies into or out of pipes.
+//! `tee` and `vmsplice`: copies into or out of pipes.
 
 use super::splice::{FLAGS, check_ends, wait_room};
 use super::{Moved, is_pipe};
+use crate::file::buffer::UserBuffer;
 use crate::file::calls::{Attempts, read_write, usable_file};
 use crate::file::object::Object;
-use crate::file::transfer::UserBuffer;
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use gyre_interface::Ready;
 use linux_raw_sys::general as raw;
 
-/// `tee(in, out, bytes, flags)`: both are pipes; what is copied stays in the first.
+/// `tee(in, out, bytes, flags)`: both are pipes; the copied bytes stay in the first.
 ///
 /// # Errors
-/// EINVAL for unknown flags, what is no pipe, or one pipe; EBADF for an end of the wrong side; EAGAIN, EPIPE.
+/// EINVAL for unknown flags, an object that is no pipe, or one pipe twice; EBADF for an end of the wrong side;
+/// EAGAIN, EPIPE.
 pub async fn tee(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     if a.unsigned(3) & !FLAGS != 0 {
         return Err(Errno::EINVAL);
@@ -41,7 +42,7 @@ pub async fn tee(thread: &Arc<Thread>, a: Arguments) -> Outcome {
         }
         let room = wait_room(thread, &out, to, nonblocking).await?;
         match from.peek(a.size(2).min(room)) {
-            // Somebody else has taken it while this call waited for room.
+            // Another call has taken the bytes while this one waited for room.
             Err(Errno::EAGAIN) if !nonblocking => {}
             outcome => break outcome?,
         }
@@ -53,10 +54,10 @@ pub async fn tee(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     Moved { bytes: given.unwrap_or(0), error: given.err() }.outcome(thread)
 }
 
-/// `vmsplice(fd, pieces, count, flags)`: copies, which is what a program can rely on.
+/// `vmsplice(fd, pieces, count, flags)`: copies; programs can rely on no more.
 ///
 /// # Errors
-/// EBADF for what is no pipe; as writev and readv.
+/// EBADF if it is no pipe; as writev and readv.
 pub async fn vmsplice(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     let file = usable_file(thread, a.int(0))?;
     if !is_pipe(&file) {

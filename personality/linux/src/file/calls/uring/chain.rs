@@ -26,7 +26,7 @@ pub struct Chain {
     ring: Arc<Ring>,
     worker: Arc<Thread>,
     steps: VecDeque<Step>,
-    /// What those answer that never began.
+    /// The answer of operations that never began.
     left: Errno,
 }
 
@@ -39,27 +39,27 @@ impl Drop for Chain {
 }
 
 impl Chain {
-    /// An empty one, whose operations a worker of the process does.
+    /// Makes an empty one, whose operations a worker of the process does.
     pub fn new(ring: &Arc<Ring>, worker: Arc<Thread>) -> Chain {
         Chain { ring: ring.clone(), worker, steps: VecDeque::new(), left: Errno::EAGAIN }
     }
 
-    /// An empty one of the same ring.
+    /// Returns an empty one of the same ring.
     pub fn next(&self) -> Chain {
         Chain { ring: self.ring.clone(), worker: self.worker.clone(), steps: VecDeque::new(), left: self.left }
     }
 
-    /// True before its first operation.
+    /// Returns whether it has no operation yet.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Adds what follows the others.
+    /// Adds an operation that follows the others.
     pub fn push(&mut self, step: Step) {
         self.steps.push_back(step);
     }
 
-    /// Begins it: what asks nobody is done at once.
+    /// Launches it; an operation that needs no request is done at once.
     pub async fn launch(self, resource: async_io::Client) {
         let is_immediate = self.steps.len() == 1
             && !self.ring.is_held_back()
@@ -108,7 +108,7 @@ impl Chain {
 
     /// Does one operation, unless it is cancelled or its time is over first.
     async fn perform(&self, number: u64, operation: Operation, cancel: &Cancel, limit: Option<u64>) -> (Outcome, bool) {
-        // Pinned where it is made, and once: moved, the task would have room for it twice.
+        // Pinned in place, once: if it were moved, the task would have room for it twice.
         let work = pin!(async {
             self.ring.turn_of(number).await;
             operation.perform(&self.worker, &self.ring).await

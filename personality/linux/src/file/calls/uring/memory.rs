@@ -1,5 +1,5 @@
-//! The memory that a ring shares with its program, laid out as Linux does (io_uring_setup(2)). The program may write anything there at any
-//! moment: each word is read once, and what the kernel relies on it keeps for itself.
+//! The memory that a ring shares with its program, in Linux's layout (io_uring_setup(2)). The program may write
+//! anything there at any time: each word is read once, and the kernel relies only on copies of its own.
 //!
 //! ```text
 //!   page 0 ..   words of both rings | completions, 16 bytes each | indexes of submissions, 4 bytes each
@@ -34,7 +34,7 @@ pub mod at {
 pub const SUBMISSION_BYTES: usize = 64;
 /// Bytes of a completion.
 pub const COMPLETION_BYTES: usize = 16;
-/// What mmap's offset says: the rings, by either name, or the submissions.
+/// The parts that mmap's offset names: the rings, by either name, or the submissions.
 const OFFSET_SUBMIT_RING: u64 = 0;
 const OFFSET_COMPLETE_RING: u64 = 0x0800_0000;
 const OFFSET_SUBMISSIONS: u64 = 0x1000_0000;
@@ -52,7 +52,7 @@ pub struct RingMemory {
 }
 
 impl RingMemory {
-    /// Memory for so many entries, powers of two; charged to who asks.
+    /// Takes memory for this many entries, powers of two; charged to the caller's activity.
     ///
     /// # Errors
     /// ENOMEM.
@@ -63,7 +63,7 @@ impl RingMemory {
         let all_pages = ring_pages.saturating_add(submission_pages);
         let mut pages = Vec::with_capacity(all_pages);
         for _ in 0..all_pages {
-            pages.push(Page::zeroed()?);
+            pages.push(Page::fixed()?);
         }
         let shared = Arc::new(SharedMemory::of_pages(pages.iter().cloned()));
         let memory = RingMemory { pages, shared, ring_pages, submit_entries, complete_entries };
@@ -78,17 +78,17 @@ impl RingMemory {
         Ok(memory)
     }
 
-    /// Where the indexes begin.
+    /// Returns the offset of the indexes.
     pub fn array_at(complete_entries: u32) -> usize {
         Self::index_at(complete_entries, 0)
     }
 
-    /// Where an index is.
+    /// Returns the offset of an index.
     fn index_at(complete_entries: u32, slot: usize) -> usize {
         (completion_at(complete_entries as usize).saturating_add(63) & !63).saturating_add(slot.saturating_mul(4))
     }
 
-    /// What mmap gives: the memory, and the page of it that the offset names.
+    /// Returns the memory for mmap, and the page of it that the offset names.
     ///
     /// # Errors
     /// EINVAL for another offset.
@@ -100,7 +100,7 @@ impl RingMemory {
         }
     }
 
-    /// Bytes that a mapping from that page on may have.
+    /// Returns the bytes that a mapping from that page on may have.
     pub fn bytes_from(&self, page: u64) -> u64 {
         (self.pages.len() as u64).saturating_sub(page).saturating_mul(PAGE_BYTES as u64)
     }
@@ -108,7 +108,7 @@ impl RingMemory {
     /// Reads a word, once and whole.
     pub fn load(&self, offset: usize) -> u32 {
         let (page, at) = (self.pages.get(offset / PAGE_BYTES), offset % PAGE_BYTES);
-        // Replaces 0 by 0 where it is 0: the word is read in one step, after what was read before.
+        // Replaces 0 by 0: the word is read in one step, after all earlier reads.
         let read = page.and_then(|page| page.compare_exchange_u32(at, 0, 0));
         read.map_or(0, |read| read.unwrap_or_else(|found| found))
     }
@@ -127,13 +127,13 @@ impl RingMemory {
         page.write(at, &value.to_le_bytes());
     }
 
-    /// The index of a submission at a position of the ring.
+    /// Returns the index of a submission at a position of the ring.
     pub fn submission_index(&self, position: u32) -> u32 {
         let slot = (position & self.submit_entries.saturating_sub(1)) as usize;
         self.load(Self::index_at(self.complete_entries, slot))
     }
 
-    /// A copy of a submission; what is checked is what is used.
+    /// Returns a copy of a submission, so that the checked bytes are the used ones.
     pub fn submission(&self, index: u32) -> Option<[u8; SUBMISSION_BYTES]> {
         let offset = (index < self.submit_entries).then_some((index as usize).saturating_mul(SUBMISSION_BYTES))?;
         let page = self.pages.get(self.ring_pages.saturating_add(offset / PAGE_BYTES))?;
@@ -151,7 +151,7 @@ impl RingMemory {
     }
 }
 
-/// Where a completion is.
+/// Returns the offset of a completion.
 fn completion_at(slot: usize) -> usize {
     slot.saturating_mul(COMPLETION_BYTES).saturating_add(at::COMPLETIONS)
 }

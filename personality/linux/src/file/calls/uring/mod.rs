@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   program --submissions--> enter: each copied once, read, checked --chains--> asynchronous I/O resource
-//!                            done at once where it is in memory
-//!   program <--completions-- ring <--result-- operation: what the system call of that name does, as a worker that gets no signals
+//!                            done at once if it is in memory
+//!   program <--completions-- ring <--result-- operation: the work of the system call of that name, by a worker that gets no signals
 //! ```
 //!
 //! Left out, and refused with EINVAL: a kernel thread that polls for submissions (SQPOLL), polled devices, submissions of 128 and completions
@@ -11,24 +11,24 @@
 
 mod at_once;
 mod chain;
-mod landing;
 mod memory;
 mod operation;
 mod register;
 mod ring;
+mod ring_transfer;
 mod submission;
 mod submit;
 
 pub(super) use at_once::{begin as begin_at_once, transfer as transfer_at_once};
-pub(super) use operation::{Operation, Transfer};
+pub(super) use operation::{FileRange, Operation};
 pub use register::register;
 pub(super) use ring::Cancel;
 pub use ring::Ring;
 
 use super::{answer, install, usable_file};
+use crate::file::buffer::{half, word};
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{half, word};
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
@@ -49,8 +49,8 @@ const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 const SETUP_KNOWN: u32 =
     SETUP_COMPLETIONS | SETUP_CLAMP | SETUP_SUBMIT_ALL | SETUP_COOPERATIVE | SETUP_WORK_FLAG | SETUP_SINGLE_ISSUER;
 
-/// One mapping for both rings; no completion is lost; what a submission points to may change once it is taken; reads and writes at the file's
-/// position; waits with a timeout; a workers' identity of their own is not needed.
+/// One mapping for both rings; no completion is lost; the memory a submission points to may change once it is taken;
+/// reads and writes at the file's position; waits with a timeout; a worker needs no identity of its own.
 const FEATURES: u32 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 8;
 
 const ENTER_WAIT: u32 = 1 << 0;
@@ -58,7 +58,7 @@ const ENTER_WAKE: u32 = 1 << 1;
 const ENTER_ROOM: u32 = 1 << 2;
 const ENTER_EXTENDED: u32 = 1 << 3;
 
-/// The ring behind a file.
+/// Returns the ring behind a file.
 fn ring_of(file: &OpenFile) -> Result<&Arc<Ring>, Errno> {
     match file.object() {
         Object::Ring(ring) => Ok(ring),
@@ -68,7 +68,7 @@ fn ring_of(file: &OpenFile) -> Result<&Arc<Ring>, Errno> {
 
 /// `io_uring_setup(entries, parameters)`.
 pub async fn setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
-    thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
+    thread.tenant().kernel().async_io().ok_or(Errno::ENOSYS)?;
     let mut parameters = thread.read_vec(a.word(1), PARAMETERS_BYTES).await?;
     let flags = half(&parameters, 8);
     let is_reserved_clear = parameters.get(28..40).is_some_and(|reserved| reserved.iter().all(|byte| *byte == 0));
@@ -95,7 +95,7 @@ pub async fn setup(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     answer(install(thread, file, true)?)
 }
 
-/// A number of entries: the next power of two, within bounds.
+/// Returns a number of entries: the next power of two, within bounds.
 fn entries(wanted: u32, most: u32, clamp: bool) -> Result<u32, Errno> {
     match wanted {
         0 => Err(Errno::EINVAL),
@@ -110,7 +110,7 @@ fn entries(wanted: u32, most: u32, clamp: bool) -> Result<u32, Errno> {
     }
 }
 
-/// Says how the ring turned out, and where its words are.
+/// Writes the ring's sizes and the offsets of its words.
 fn describe(parameters: &mut [u8], submissions: u32, completions: u32) {
     let mut put = |offset: usize, value: u32| {
         if let Some(place) = parameters.get_mut(offset..).and_then(|rest| rest.get_mut(..4)) {
@@ -163,7 +163,7 @@ pub async fn enter(thread: &Arc<Thread>, a: Arguments) -> Outcome {
     }
     let wait = wait(thread, ring, wanted, deadline);
     let waited = super::poll::with_mask(thread, mask, mask_bytes, wait).await;
-    // What was submitted is the answer, whatever became of the wait.
+    // The submitted count is the answer, even if the wait has failed.
     if submitted > 0 && !waited.is_err_and(Errno::asks_restart) {
         Ok(u64::from(submitted))
     } else {

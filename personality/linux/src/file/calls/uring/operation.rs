@@ -1,7 +1,16 @@
-//! What a submission asks for: read from the program when it is submitted, done later.
+//! The operations of a ring: read from the program when they are submitted, done later.
+//!
+//! [`Operation::prepare`] copies everything that a submission points to (names, pieces, addresses) and holds its
+//! files; from then on the program may use its memory again. [`Operation::perform`] does it as the system call of
+//! that name, by a worker thread that gets no signals.
+//!
+//! Some are done within the submitting call ([`Operation::is_immediate`], [`super::at_once`]); all others are steps
+//! of a [`super::chain`]. To add one: a variant, its line in `prepare` and in `perform`, and its code in
+//! [`super::register`]'s list of offered operations.
 
 use super::ring::{Flight, Ring};
 use super::submission::{FIXED_FILE, FLAGS, Submission, code};
+use crate::file::buffer::{Range, Ranges, UserBuffer, read_iovecs};
 use crate::file::calls::poll::{Watched, wait_for};
 use crate::file::calls::socket::{accept_on, connect_to, read_address, socket_of};
 use crate::file::calls::{descriptors, message, open, read_write, stat, usable_file};
@@ -9,8 +18,7 @@ use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
 use crate::file::socket::{Address, Ancillary};
 use crate::file::timer_file::Clock;
-use crate::file::transfer::{Range, Ranges, UserBuffer, read_iovecs};
-use crate::file::walk::settled;
+use crate::file::walk::retry_stale;
 use crate::time::{TimeSpec, cycles_from_now};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::boxed::Box;
@@ -30,13 +38,13 @@ const CANCEL_FIXED: u32 = 1 << 3;
 /// fdatasync instead of fsync; both do the same here.
 const SYNC_DATA: u32 = 1 << 0;
 
-/// Whose file, and what of it.
-pub struct Transfer {
+/// A file, and the range of a read or write.
+pub struct FileRange {
     /// The file.
     pub file: Arc<OpenFile>,
-    /// Where in the program.
+    /// The memory of the program.
     pub ranges: Ranges,
-    /// Where in the file; `None` is its position, or it has none.
+    /// The offset in the file; `None` is its position, or it has none.
     pub at: Option<u64>,
     /// A write is answered when it is durable.
     pub durable: bool,
@@ -45,16 +53,16 @@ pub struct Transfer {
 /// An operation that can be done.
 pub enum Operation {
     Nothing,
-    Read(Transfer),
-    Write(Transfer),
+    Read(FileRange),
+    Write(FileRange),
     Sync(Arc<OpenFile>),
     Poll(Arc<OpenFile>, u32),
     Timeout { deadline_cycles: u64, completions: Option<u64> },
     Cancel { by: Wanted, all: bool },
     Accept(Arc<OpenFile>, Submission),
     Connect(Arc<OpenFile>, Address),
-    Send(Transfer, u32),
-    Receive(Transfer, u32),
+    Send(FileRange, u32),
+    Receive(FileRange, u32),
     SendMessage(Arc<OpenFile>, Submission),
     ReceiveMessage(Arc<OpenFile>, Submission),
     Call(Submission),
@@ -81,13 +89,13 @@ impl Wanted {
     }
 }
 
-/// The identity of an open file, to find operations on it.
+/// Returns the identity of an open file, to find operations on it.
 pub fn identity(file: &Arc<OpenFile>) -> usize {
     Arc::as_ptr(file) as usize
 }
 
 impl Operation {
-    /// Reads what a submission needs of the program's memory and files.
+    /// Reads the parts of a submission from the program's memory, and its files.
     pub async fn prepare(thread: &Arc<Thread>, ring: &Ring, wish: &Submission) -> Operation {
         match prepare(thread, ring, wish).await {
             Ok(operation) => operation,
@@ -95,7 +103,7 @@ impl Operation {
         }
     }
 
-    /// The file it works on.
+    /// Returns the file it works on, by address.
     pub fn file(&self) -> Option<usize> {
         match self {
             Operation::Read(transfer)
@@ -112,7 +120,7 @@ impl Operation {
         }
     }
 
-    /// Bytes that it must move to be a success to those that are linked to it.
+    /// Returns the bytes that it must move to be a success to those that are linked to it.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Operation::Read(transfer) | Operation::Write(transfer) => Some(transfer.ranges.bytes() as u64),
@@ -120,7 +128,7 @@ impl Operation {
         }
     }
 
-    /// True where it is done within the call that submits it: it asks nobody, or only about names.
+    /// Returns whether it is done within the submitting call: it needs no request, or only one about names.
     pub fn is_immediate(&self) -> bool {
         matches!(self, Operation::Nothing | Operation::Cancel { .. } | Operation::Call(_) | Operation::Refused(_))
     }
@@ -134,7 +142,7 @@ impl Operation {
         }
     }
 
-    /// The same for what has nothing to do with a ring.
+    /// Does an operation that needs no ring, as [`Operation::perform`].
     pub async fn perform_alone(self, worker: &Arc<Thread>) -> Outcome {
         match self {
             Operation::Read(transfer) => {
@@ -153,7 +161,7 @@ impl Operation {
         }
     }
 
-    /// What is no read and no write: their task has no room for it.
+    /// Does the operations other than reads and writes; the tasks of those have no room for them.
     async fn perform_rarely(self, worker: &Arc<Thread>) -> Outcome {
         match self {
             Operation::Nothing => Ok(0),
@@ -238,7 +246,7 @@ async fn prepare(thread: &Arc<Thread>, ring: &Ring, wish: &Submission) -> Result
             let file = file()?;
             socket_of(&file)?;
             let ranges = Ranges::One(Range { address: wish.address, bytes: wish.bytes as usize });
-            let transfer = Transfer { file, ranges, at: None, durable: false };
+            let transfer = FileRange { file, ranges, at: None, durable: false };
             match wish.code == code::SEND {
                 true => Operation::Send(transfer, wish.operation_flags),
                 false => Operation::Receive(transfer, wish.operation_flags),
@@ -256,8 +264,9 @@ async fn prepare(thread: &Arc<Thread>, ring: &Ring, wish: &Submission) -> Result
     })
 }
 
-/// What a read or write moves: the list of pieces is read now, so that the program may use its memory again.
-async fn transfer(thread: &Thread, ring: &Ring, file: Arc<OpenFile>, wish: &Submission) -> Result<Transfer, Errno> {
+/// Returns the range of a read or write. The list of pieces is read now, so that the program may use its memory
+/// again.
+async fn transfer(thread: &Thread, ring: &Ring, file: Arc<OpenFile>, wish: &Submission) -> Result<FileRange, Errno> {
     let durable = raw::RWF_DSYNC | raw::RWF_SYNC;
     if wish.operation_flags & !(durable | raw::RWF_HIPRI) != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -271,15 +280,15 @@ async fn transfer(thread: &Thread, ring: &Ring, file: Arc<OpenFile>, wish: &Subm
         }
         _ => Ranges::One(one),
     };
-    // -1 is the position of the file; what has none does not care.
+    // -1 is the position of the file; objects without one ignore it.
     let at = match file.object().is_seekable() {
         true if wish.offset != u64::MAX => Some(i64::try_from(wish.offset).map_err(|_| Errno::EINVAL)? as u64),
         _ => None,
     };
-    Ok(Transfer { file, ranges, at, durable: wish.operation_flags & durable != 0 })
+    Ok(FileRange { file, ranges, at, durable: wish.operation_flags & durable != 0 })
 }
 
-/// TIMEOUT and LINK_TIMEOUT: when they end.
+/// Returns TIMEOUT or LINK_TIMEOUT with its end.
 async fn timeout_of(thread: &Thread, ring: &Ring, wish: &Submission) -> Result<Operation, Errno> {
     let flags = wish.operation_flags;
     let clocks = TIMEOUT_BOOT_TIME | TIMEOUT_REAL_TIME;
@@ -329,7 +338,8 @@ async fn timeout(ring: &Ring, deadline_cycles: u64, completions: Option<u64>) ->
     }
 }
 
-/// Cancels what is under way: how many with `all`, else 0 for the first; ENOENT for none, also where a device has it.
+/// Cancels operations under way. Returns how many with `all`, else 0 for the first; ENOENT for none, also if a device
+/// has it.
 fn cancel(ring: &Ring, by: Wanted, all: bool) -> Outcome {
     let may_end = |flight: &Flight| flight.cancel.is_some() && flight.code != code::ASYNC_CANCEL;
     let mut found = ring.find(|flight| by.is(flight) && may_end(flight));
@@ -342,7 +352,7 @@ fn cancel(ring: &Ring, by: Wanted, all: bool) -> Outcome {
     }
 }
 
-/// The operations on names and descriptors, which are calls.
+/// Returns the operations on names and descriptors, which are calls.
 async fn call(worker: &Arc<Thread>, wish: &Submission) -> Outcome {
     let descriptor = u64::from(wish.descriptor as u32);
     let flags = u64::from(wish.operation_flags);
@@ -350,7 +360,7 @@ async fn call(worker: &Arc<Thread>, wish: &Submission) -> Outcome {
     match wish.code {
         code::OPENAT => {
             let arguments = words([wish.address, flags, u64::from(wish.bytes), 0, 0]);
-            settled(|| open::openat(worker, arguments)).await
+            retry_stale(|| open::openat(worker, arguments)).await
         }
         code::CLOSE => {
             if let Ok(file) = usable_file(worker, wish.descriptor)
@@ -362,7 +372,7 @@ async fn call(worker: &Arc<Thread>, wish: &Submission) -> Outcome {
         }
         code::STATX => {
             let arguments = words([wish.address, flags, u64::from(wish.bytes), wish.offset, 0]);
-            settled(|| stat::statx(worker, arguments)).await
+            retry_stale(|| stat::statx(worker, arguments)).await
         }
         _ => Err(Errno::EINVAL),
     }

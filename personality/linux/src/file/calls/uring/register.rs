@@ -1,12 +1,12 @@
-//! io_uring_register: buffers, files, an event counter, and what is offered.
+//! io_uring_register: buffers, files, an event counter, and the list of offered operations.
 
 use super::ring::ToldEvent;
 use super::submission::code;
 use super::{Ring, ring_of};
+use crate::file::buffer::{half, read_iovecs, word};
 use crate::file::calls::usable_file;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::{half, read_iovecs, word};
 use crate::{Arguments, Errno, Outcome, Thread};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -77,7 +77,7 @@ async fn buffers(thread: &Thread, ring: &Ring, address: u64, count: usize) -> Ou
     Ok(0)
 }
 
-/// The open files of a list of descriptors; -1 is an empty place. A ring in itself would never end.
+/// Returns the open files of a list of descriptors; -1 is an empty place. A ring in itself would never end.
 async fn read_files(thread: &Thread, address: u64, count: usize) -> Result<Vec<(i32, Option<Arc<OpenFile>>)>, Errno> {
     let raw = thread.read_vec(address, count.saturating_mul(4)).await?;
     let mut found = Vec::with_capacity(count);

@@ -1,10 +1,19 @@
-//! A ring: what is under way, what is done and not yet seen, what is registered.
+//! A ring: the operations under way, the completions that are not yet seen, and the registered buffers and files.
+//!
+//! Protocol of use: [`Ring::begin`] enters an operation and gives it a number; [`Ring::turn_of`] waits until it may
+//! begin (IOSQE_IO_DRAIN); [`Ring::complete`] ends it and puts a completion into the shared memory, or
+//! [`Ring::complete_at_once`] for one that was never under way. No completion is lost: those without room wait in a
+//! backlog.
+//!
+//! States of an operation: under way, asked to end ([`Flight::ask_to_end`]), completed. A closed ring begins nothing
+//! more and asks all others to end. One lock guards the state; the program's words are read once each
+//! ([`super::memory`]).
 
 use super::memory::{COMPLETION_BYTES, RingMemory, at};
 use crate::Errno;
+use crate::file::buffer::Range;
 use crate::file::object::Object;
 use crate::file::open_file::OpenFile;
-use crate::file::transfer::Range;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,7 +36,7 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Asks.
+    /// Asks the operation to end.
     pub fn ask(&self) {
         self.wanted.store(true, Ordering::Release);
         self.told.wake_all();
@@ -45,12 +54,12 @@ pub struct Flight {
     pub user_data: u64,
     pub code: u8,
     pub file: Option<usize>,
-    /// `None` of what is at a device.
+    /// `None` for an operation at a device.
     pub cancel: Option<Arc<Cancel>>,
 }
 
 impl Flight {
-    /// Asks it to end before it is done, where it can.
+    /// Asks it to end before it is done, if that is possible.
     pub fn ask_to_end(&self) {
         if let Some(cancel) = &self.cancel {
             cancel.ask();
@@ -75,7 +84,7 @@ impl Completion {
     }
 }
 
-/// What a program has registered.
+/// The registrations of a program.
 #[derive(Default)]
 pub struct Registered {
     pub buffers: Option<Vec<Range>>,
@@ -99,7 +108,7 @@ struct State {
     backlog: VecDeque<Completion>,
     next: u64,
     flights: BTreeMap<u64, Flight>,
-    /// Those under way that go alone: what came before is done first, and what comes later waits.
+    /// Operations under way that go alone: earlier ones are done first, and later ones wait.
     drains: BTreeSet<u64>,
     /// Completions so far, those of timeouts left out.
     completions: u64,
@@ -108,10 +117,10 @@ struct State {
 
 /// A ring.
 pub struct Ring {
-    /// What it shares with its program.
+    /// The memory that it shares with its program.
     pub memory: RingMemory,
     state: ObjectLock<State>,
-    /// What its program has registered.
+    /// The registrations of its program.
     pub registered: ObjectLock<Registered>,
     readiness: Arc<Readiness>,
     /// Woken with each completion.
@@ -119,7 +128,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring with nothing in it.
+    /// Makes a ring with nothing in it.
     pub fn new(memory: RingMemory) -> Ring {
         Ring {
             memory,
@@ -130,7 +139,7 @@ impl Ring {
         }
     }
 
-    /// What poll sees: something to read while there are completions.
+    /// Returns its readiness: READ while there are completions.
     pub fn readiness(&self) -> &Arc<Readiness> {
         &self.readiness
     }
@@ -156,7 +165,7 @@ impl Ring {
         self.waiting(&state)
     }
 
-    /// True while completions wait for room: nothing is submitted then.
+    /// Returns whether completions wait for room: nothing is submitted then.
     pub fn is_overflown(&self) -> bool {
         let mut state = self.state.lock();
         self.move_up(&mut state);
@@ -176,7 +185,7 @@ impl Ring {
         self.memory.store(at::SUBMIT_FLAGS, self.memory.load(at::SUBMIT_FLAGS) & !FLAG_OVERFLOW);
     }
 
-    /// Puts a completion into the ring; false where it is full. A head beyond the tail is the program's error: the ring is full then.
+    /// Puts a completion into the ring; false if it is full. A head beyond the tail is the program's error: the ring is full then.
     fn put(&self, state: &mut State, completion: Completion) -> bool {
         let used = state.complete_tail.wrapping_sub(self.memory.load(at::COMPLETE_HEAD));
         if used >= self.memory.complete_entries {
@@ -204,12 +213,12 @@ impl Ring {
         Some(found)
     }
 
-    /// True where one more operation may be under way.
+    /// Returns whether one more operation may be under way.
     pub fn has_room(&self) -> bool {
         self.state.lock().flights.len() < (self.memory.complete_entries as usize).saturating_mul(2)
     }
 
-    /// True while somebody goes alone.
+    /// Returns whether an operation goes alone.
     pub fn is_held_back(&self) -> bool {
         !self.state.lock().drains.is_empty()
     }
@@ -230,7 +239,8 @@ impl Ring {
         Some(number)
     }
 
-    /// Completes when an operation may begin: those that go alone let nobody pass, and let everybody before them go first.
+    /// Waits until an operation may begin: one that goes alone waits for all earlier ones, and later ones wait for
+    /// it.
     pub async fn turn_of(&self, number: u64) {
         let may_begin = || {
             let state = self.state.lock();
@@ -254,7 +264,7 @@ impl Ring {
         self.tell(state, is_told.then_some(completion), false);
     }
 
-    /// The same of one that was never under way: it was done within the call that submitted it.
+    /// Completes, as [`Ring::complete`] does, an operation that was never under way: the submitting call has done it.
     pub fn complete_at_once(&self, user_data: u64, result: i32, is_told: bool) {
         let mut state = self.state.lock();
         state.completions = state.completions.wrapping_add(1);
@@ -262,7 +272,7 @@ impl Ring {
     }
 
     fn tell(&self, mut state: LockGuard<'_, State, OfObject>, completion: Option<Completion>, is_at_once: bool) {
-        // Who registers one later, having seen this completion, is not told of it.
+        // An event counter that is registered later, after this completion was seen, is not told of it.
         let event = completion.and_then(|_| self.event(is_at_once));
         if let Some(completion) = completion {
             self.move_up(&mut state);
@@ -282,7 +292,7 @@ impl Ring {
         }
     }
 
-    /// The event counter that is told of completions now.
+    /// Returns the event counter that is told of completions now.
     fn event(&self, is_at_once: bool) -> Option<Arc<OpenFile>> {
         let is_disabled = self.memory.load(at::COMPLETE_FLAGS) & FLAG_EVENT_DISABLED != 0;
         if is_disabled {
@@ -310,7 +320,7 @@ impl Ring {
         self.changed.wake_all();
     }
 
-    /// A registered file.
+    /// Returns a registered file.
     ///
     /// # Errors
     /// EBADF.

@@ -1,7 +1,7 @@
 //! A submission as its program wrote it, copied once (`struct io_uring_sqe`).
 
 use super::memory::SUBMISSION_BYTES;
-use crate::file::transfer::{half, word};
+use crate::file::buffer::{half, word};
 
 /// Operations, by Linux's numbers.
 pub mod code {
@@ -63,9 +63,9 @@ pub mod code {
 pub const FIXED_FILE: u8 = 1 << 0;
 /// Not before everything submitted earlier is done; nothing later before this is.
 pub const DRAIN: u8 = 1 << 1;
-/// The next one begins when this is done, and is cancelled where this fails.
+/// The next one begins when this is done, and is cancelled if this fails.
 pub const LINK: u8 = 1 << 2;
-/// The same, but a failure cancels nothing.
+/// The next one begins when this is done, also if this fails.
 pub const HARD_LINK: u8 = 1 << 3;
 /// Not tried within the call that submits it.
 pub const ASYNC: u8 = 1 << 4;
@@ -110,7 +110,7 @@ impl Submission {
         }
     }
 
-    /// True where the next submission belongs to this one's chain.
+    /// Returns whether the next submission belongs to this one's chain.
     pub fn is_linked(&self) -> bool {
         self.flags & (LINK | HARD_LINK) != 0
     }

@@ -1,13 +1,13 @@
-//! From submissions to what is done at once, and to chains that are not.
+//! From submissions to operations that are done at once, and to chains of the others.
 
 use super::at_once;
 use super::chain::{Chain, Step};
-use super::landing::Landing;
 use super::memory::at;
 use super::operation::Operation;
 use super::ring::{Cancel, Flight, Ring};
+use super::ring_transfer::RingTransfer;
 use super::submission::{ASYNC, DRAIN, SKIP_SUCCESS, Submission};
-use crate::file::begun_transfer::Asker;
+use crate::file::begun_io::Asker;
 use crate::{Errno, Thread};
 use alloc::sync::Arc;
 use core::cell::OnceCell;
@@ -16,9 +16,9 @@ use gyre_interface::async_io::async_io;
 /// Submits up to `count` operations; answers how many were taken.
 ///
 /// # Errors
-/// EBUSY where completions wait for room, or too much is under way already; ENOSYS.
+/// EBUSY if completions wait for room, or too much is under way already; ENOSYS.
 pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Result<u32, Errno> {
-    let resource = thread.tenant().host().async_io().ok_or(Errno::ENOSYS)?;
+    let resource = thread.tenant().kernel().async_io().ok_or(Errno::ENOSYS)?;
     if ring.is_overflown() {
         return Err(Errno::EBUSY);
     }
@@ -44,12 +44,12 @@ pub async fn submit(thread: &Arc<Thread>, ring: &Arc<Ring>, count: u32) -> Resul
     Ok(taken)
 }
 
-/// What one call submits.
+/// The submissions of one call.
 struct Batch<'a> {
     thread: &'a Thread,
     ring: &'a Arc<Ring>,
     resource: async_io::Client,
-    /// The chain that the next operation belongs to, where there was one before.
+    /// The chain that the next operation belongs to, if there was one before.
     chain: Option<Chain>,
     worker: OnceCell<Arc<Thread>>,
 }
@@ -59,11 +59,11 @@ impl Batch<'_> {
     fn is_begun(&self, wish: &Submission, operation: &Operation) -> bool {
         let worker = || self.worker().clone();
         let asker = Asker { thread: self.thread, resource: self.resource, worker: &worker };
-        let landing = || Landing::new(self.ring, wish, operation.file(), operation.bytes().unwrap_or(0));
-        at_once::begin(&asker, operation, landing)
+        let transfer = || RingTransfer::new(self.ring, wish, operation.file(), operation.bytes().unwrap_or(0));
+        at_once::begin(&asker, operation, transfer)
     }
 
-    /// Who does it later: like Linux's workers of the process, but no signal finds it.
+    /// Returns the thread that does later work: like Linux's workers of the process, but no signal finds it.
     fn worker(&self) -> &Arc<Thread> {
         self.worker.get_or_init(|| Thread::worker(self.thread))
     }
@@ -82,7 +82,7 @@ impl Batch<'_> {
         true
     }
 
-    /// Adds an operation to its chain, which is launched with its last one; false once the ring is closed: nobody is left to tell.
+    /// Adds an operation to its chain, which is launched with its last one; false once the ring is closed.
     async fn begin(&mut self, wish: Submission, operation: Operation) -> bool {
         let cancel = Arc::new(Cancel::default());
         let flight =
@@ -98,7 +98,7 @@ impl Batch<'_> {
         true
     }
 
-    /// Launches what is left: a chain whose end was not submitted.
+    /// Launches the rest: a chain whose end was not submitted.
     async fn end(self) {
         if let Some(chain) = self.chain.filter(|chain| !chain.is_empty()) {
             chain.launch(self.resource).await;

@@ -1,6 +1,6 @@
 //! Listening, accepting and connecting of local sockets.
 
-use super::{Endpoint, Phase, UnixKind, UnixSocket};
+use super::{Phase, UnixKind, UnixPeer, UnixSocket};
 use crate::Errno;
 use crate::file::socket::{Address, PeerCredentials, Socket, UnixName};
 use alloc::collections::VecDeque;
@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use gyre_interface::Ready;
 
 impl UnixSocket {
-    /// See listen(2).
+    /// Does listen(2).
     pub(in crate::file::socket) fn listen(&self, backlog: u32) -> Result<(), Errno> {
         if self.end.kind == UnixKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
@@ -30,7 +30,7 @@ impl UnixSocket {
         Ok(())
     }
 
-    /// See accept(2).
+    /// Does accept(2).
     pub(in crate::file::socket) fn accept(&self) -> Result<(Socket, Address), Errno> {
         let end = {
             let mut state = self.end.state.lock();
@@ -51,12 +51,12 @@ impl UnixSocket {
         Ok((Socket::Unix(socket), Address::Unix(name)))
     }
 
-    /// Whoever listens under a name, to wait for room in its backlog.
-    pub(in crate::file::socket) fn listener(&self, name: &UnixName) -> Option<Arc<Endpoint>> {
+    /// Returns the listener of a name, to wait for room in its backlog.
+    pub(in crate::file::socket) fn listener(&self, name: &UnixName) -> Option<Arc<UnixPeer>> {
         self.tenant.unix_names.find(name).ok()
     }
 
-    /// See connect(2). A full backlog answers EAGAIN.
+    /// Does connect(2). A full backlog answers EAGAIN.
     pub(in crate::file::socket) fn connect(&self, name: &UnixName, sender: PeerCredentials) -> Result<(), Errno> {
         let target = self.tenant.unix_names.find(name)?;
         if target.kind != self.end.kind {
@@ -75,7 +75,7 @@ impl UnixSocket {
                 Phase::Listening { .. } => return Err(Errno::EINVAL),
             }
         };
-        let accepted = Endpoint::new(self.end.kind);
+        let accepted = UnixPeer::new(self.end.kind);
         accepted.join(&self.end, own_name, sender);
         let listener = enter_backlog(&target, &accepted)?;
         self.end.join(&accepted, listener, sender);
@@ -85,7 +85,7 @@ impl UnixSocket {
 }
 
 /// Puts a new connection into a listener's backlog; answers the listener's name.
-fn enter_backlog(target: &Arc<Endpoint>, accepted: &Arc<Endpoint>) -> Result<UnixName, Errno> {
+fn enter_backlog(target: &Arc<UnixPeer>, accepted: &Arc<UnixPeer>) -> Result<UnixName, Errno> {
     let mut state = target.state.lock();
     let name = state.name.clone();
     let shut = state.shut_read;

@@ -1,0 +1,119 @@
+//! `gyre bill --changes`: who changed what of shares, promises and policies, when and why.
+
+use std::process::ExitCode;
+
+use gyre_contract::{
+    native::{Change, Life},
+    promise::Record,
+};
+
+use crate::{agent::Agent, check::print_json, cli::BillFormat, failure::Result, set::promise, ui};
+
+/// Shows the changes that the machine remembers.
+///
+/// # Errors
+/// When it does not answer, or keeps no record.
+pub fn show(agent: &Agent, format: BillFormat) -> Result<ExitCode> {
+    // The agent gives as many as fit into one answer.
+    let mut all: Vec<Record> = vec![];
+    loop {
+        let more = agent.changes(all.last().map_or(0, |record| record.epoch + 1))?;
+        if more.is_empty() {
+            break;
+        }
+        all.extend(more);
+    }
+    match format {
+        BillFormat::Json => print_json(&all)?,
+        BillFormat::Table | BillFormat::Csv => print!("{}", table(&all)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(all: &[Record]) -> String {
+    let mut rows = vec![["", "second", "by", "change", "why"].map(str::to_owned).to_vec()];
+    for record in all {
+        for (at, change) in record.changes.iter().enumerate() {
+            let first = |text: String| if at == 0 { text } else { String::new() };
+            let second = format!("{:.1}", record.at_ns as f64 / 1e9);
+            let head = [record.epoch.to_string(), second, record.by.clone()].map(first);
+            rows.push(head.into_iter().chain([words(change), first(record.reason.clone())]).collect());
+        }
+    }
+    ui::table(&rows)
+}
+
+/// A change in words.
+fn words(change: &Change) -> String {
+    match change {
+        Change::Life { name, life } => match life {
+            Life::Start => format!("{name}: start"),
+            Life::Stop { grace_ms } => format!("{name}: stop within {grace_ms} ms"),
+            Life::Restart { grace_ms } => format!("{name}: restart within {grace_ms} ms"),
+        },
+        Change::Add { tenant } => format!("{} comes: share {}", tenant.name, tenant.share),
+        Change::Remove { name, grace_ms } => format!("{name} leaves within {grace_ms} ms"),
+        Change::Promise(_) | Change::Goal { .. } | Change::Overload { .. } => {
+            promise::words(change).unwrap_or_default()
+        }
+        Change::Tenant { name, share, memory_bytes, process_memory_bytes, processes, .. } => {
+            let values = [
+                number("share", share.map(u64::from)),
+                number("memory", *memory_bytes),
+                number("process-memory", *process_memory_bytes),
+                number("processes", processes.map(u64::from)),
+            ];
+            format!("{name}: {}", joined(values))
+        }
+        Change::Group { name, share, memory_bytes, .. } => {
+            format!("{name}: {}", joined([number("share", share.map(u64::from)), number("memory", *memory_bytes)]))
+        }
+        Change::Resource { name, policy, batch, cores, weight, priority } => {
+            let policy = policy.as_ref().map(|policy| format!("policy {}", gyre_machine_file::words::policy(policy)));
+            let values = [
+                policy,
+                number("batch", batch.map(u64::from)),
+                cores.map(|cores| format!("cores {cores:b}")),
+                number("weight", weight.map(u64::from)),
+                number("priority", priority.map(u64::from)),
+            ];
+            format!("{name}: {}", joined(values))
+        }
+    }
+}
+
+fn number(key: &str, value: Option<u64>) -> Option<String> {
+    value.map(|value| if value == u64::MAX { format!("{key} none") } else { format!("{key} {value}") })
+}
+
+fn joined<const N: usize>(values: [Option<String>; N]) -> String {
+    values.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use gyre_contract::{
+        catalogue::Resource,
+        policy::Rate,
+        promise::{Promise, Wish},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_two_parts_has_two_lines_and_one_reason() {
+        let at = |resource| {
+            Change::Promise(Promise { limit: Wish::Be(Rate::CoreThousandths(505)), ..Promise::none("gold", resource) })
+        };
+        let record = Record {
+            epoch: 3,
+            at_ns: 12_500_000_000,
+            by: "gyre set".into(),
+            reason: "it asked".into(),
+            changes: vec![at(Resource::Cpu), at(Resource::Block)],
+        };
+        let text = table(&[record]);
+        assert!(text.contains("gold at cpu: limit 50.5 % of a core") && text.contains("12.5"), "{text}");
+        assert_eq!((text.matches("it asked").count(), text.lines().count()), (1, 3), "{text}");
+    }
+}

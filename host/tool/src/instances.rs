@@ -1,0 +1,227 @@
+//! The kernel instances of a running machine: one, or a supervisor and zones; which tenants each has, and the way to its agent.
+//!
+//! `gyre run` writes the list beside the agents' sockets, for the commands that come from other terminals.
+
+use std::path::{Path, PathBuf};
+
+use gyre_contract::{
+    boot::{Machine, Tenant},
+    zones::{State, Zones},
+};
+use gyre_machine_file::{Description, closest};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::{self, Agent},
+    failure::{Context as _, Failure, Result},
+    module,
+    project::Project,
+};
+
+/// The name of the first instance of a machine with zones.
+pub const SUPERVISOR: &str = "supervisor";
+/// The list, in the folder of the run.
+const FILE: &str = "instances.json";
+/// Between a zone's name and a tenant's.
+const SEPARATOR: char = ':';
+
+/// One kernel instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// The zone; none for the supervisor, and for a machine without zones.
+    pub zone: Option<String>,
+    /// Its tenants with their shares, the system tenant first.
+    pub tenants: Vec<(String, u32)>,
+}
+
+/// All instances of a machine.
+#[derive(Clone, Debug)]
+pub struct Instances {
+    folder: PathBuf,
+    /// The supervisor, or the only one, is the first.
+    pub all: Vec<Instance>,
+}
+
+/// Returns a tenant's name with its zone's before it, if that is needed to tell it from others: each instance has a system tenant.
+pub fn full_name(zone: Option<&str>, tenant: &str) -> String {
+    match zone {
+        Some(zone) if tenant == "system" => format!("{zone}{SEPARATOR}{tenant}"),
+        _ => tenant.to_owned(),
+    }
+}
+
+/// Returns the tenants of an instance, without its spare places.
+fn tenants(machine: &Machine) -> impl Iterator<Item = &Tenant> {
+    machine.tenants.iter().take(machine.tenants.len().saturating_sub(machine.places.into()))
+}
+
+impl Instances {
+    /// Lists the instances of a machine that is to run in `folder`.
+    pub fn of(description: &Description, folder: &Path) -> Self {
+        let all = description.instances().map(|instance| Instance {
+            zone: instance.zone.map(str::to_owned),
+            tenants: tenants(instance.machine).map(|tenant| (tenant.name.clone(), tenant.share)).collect(),
+        });
+        Self { folder: folder.to_owned(), all: all.collect() }
+    }
+
+    /// Finds those of the machine with this name, or of the only one that runs.
+    ///
+    /// # Errors
+    /// When none runs, or several and no name is given.
+    pub fn find(project: &Project, machine: Option<&str>) -> Result<Self> {
+        let folder = agent::running(project, machine)?;
+        let path = folder.join(FILE);
+        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
+        let all = serde_json::from_str(&text).context(|| format!("{} is not what gyre run wrote", path.display()))?;
+        Ok(Self { folder, all })
+    }
+
+    /// Writes the list into the folder of the run.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn write(&self) -> Result<()> {
+        let path = self.folder.join(FILE);
+        let text = serde_json::to_string(&self.all).context(|| "cannot write JSON".into())?;
+        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Returns whether the machine has zones.
+    pub fn has_zones(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// Returns the agent of the supervisor, or of the only instance.
+    pub fn supervisor(&self) -> Agent {
+        Agent::at(&self.folder.join(module::SOCKET_FILE))
+    }
+
+    /// Returns the agent of an instance.
+    pub fn agent(&self, instance: &Instance) -> Agent {
+        let zone = |zone: &String| Agent::at(&self.folder.join(module::zone_socket(zone)));
+        instance.zone.as_ref().map_or_else(|| self.supervisor(), zone)
+    }
+
+    /// Returns the agent of a zone, or that of the supervisor by its name.
+    ///
+    /// # Errors
+    /// When there is no such zone, or it does not run.
+    pub fn of_zone(&self, name: &str) -> Result<Agent> {
+        if name == SUPERVISOR {
+            return Ok(self.supervisor());
+        }
+        let names = || self.all.iter().filter_map(|instance| instance.zone.as_deref());
+        let Some(found) = self.all.iter().find(|instance| instance.zone.as_deref() == Some(name)) else {
+            return Err(unknown("zone", name, &names().collect::<Vec<_>>()));
+        };
+        self.runs(name, &format!("zone `{name}`"))?;
+        Ok(self.agent(found))
+    }
+
+    /// Finds a tenant by its name, or by `ZONE:TENANT`: the agent that speaks for it, and its name there.
+    ///
+    /// # Errors
+    /// When a machine with zones has no such tenant, or its zone does not run. A machine without zones is asked itself.
+    pub fn of_tenant(&self, word: &str) -> Result<(Agent, String)> {
+        if !self.has_zones() {
+            return Ok((self.supervisor(), word.to_owned()));
+        }
+        let (zone, tenant) = match word.split_once(SEPARATOR) {
+            Some((zone, tenant)) => (Some(zone), tenant),
+            None => (None, word),
+        };
+        let is_in = |instance: &&Instance| {
+            let own = instance.zone.as_deref().unwrap_or(SUPERVISOR);
+            zone.is_none_or(|zone| zone == own) && instance.tenants.iter().any(|(name, _)| name == tenant)
+        };
+        let Some(found) = self.all.iter().find(is_in) else {
+            let names = self.tenants();
+            return Err(unknown("tenant", word, &names.iter().map(String::as_str).collect::<Vec<_>>()));
+        };
+        if let Some(zone) = &found.zone {
+            self.runs(zone, &format!("tenant `{tenant}` is in zone `{zone}`, which"))?;
+        }
+        Ok((self.agent(found), tenant.to_owned()))
+    }
+
+    /// Lists all tenants by the names that commands take.
+    fn tenants(&self) -> Vec<String> {
+        let of = |instance: &Instance| {
+            let zone = instance.zone.clone();
+            let names = instance.tenants.iter().map(|(name, _)| name.clone());
+            names.map(move |name| full_name(zone.as_deref(), &name)).collect::<Vec<_>>()
+        };
+        self.all.iter().flat_map(of).collect()
+    }
+
+    /// Checks that a zone runs, if the supervisor says so or otherwise; silence is no answer.
+    fn runs(&self, zone: &str, subject: &str) -> Result<()> {
+        let Some(state) = self.supervisor().zones().ok().and_then(|zones| state(&zones, zone)) else { return Ok(()) };
+        match state {
+            State::Booting | State::Running | State::Ending => Ok(()),
+            State::Absent | State::Ended { .. } | State::Crashed { .. } => {
+                let words = crate::zone::words::state(&state);
+                let help = format!("make it again with: gyre zone create {zone}");
+                Err(Failure::with_help(format!("{subject} does not run: it is {words}"), help))
+            }
+        }
+    }
+}
+
+fn state(zones: &Zones, name: &str) -> Option<State> {
+    zones.zones.iter().find(|zone| zone.name == name).map(|zone| zone.state.clone())
+}
+
+/// Says that there is no such thing, and which was probably meant.
+pub fn unknown(what: &str, name: &str, names: &[&str]) -> Failure {
+    let help = match closest(name, names.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if names.is_empty() => format!("this machine has no {what}s"),
+        None => format!("there is: {}", names.join(", ")),
+    };
+    Failure::with_help(format!("there is no {what} `{name}`"), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_zones() -> Instances {
+        let of = |zone: Option<&str>, tenants: &[&str]| Instance {
+            zone: zone.map(str::to_owned),
+            tenants: tenants.iter().map(|name| ((*name).to_owned(), 1)).collect(),
+        };
+        let all = vec![of(None, &["system"]), of(Some("a"), &["system", "gold"]), of(Some("b"), &["system", "silver"])];
+        Instances { folder: PathBuf::from("/nowhere"), all }
+    }
+
+    fn help(failure: &Failure) -> String {
+        format!("{:?}", failure.report)
+    }
+
+    #[test]
+    fn a_tenant_is_found_in_whichever_zone_it_is() {
+        let found = |word: &str| two_zones().of_tenant(word).map(|(agent, name)| (agent.name(), name));
+        assert_eq!(found("gold").unwrap(), ("zone-a.sock".to_owned(), "gold".to_owned()));
+        assert_eq!(found("b:silver").unwrap(), ("zone-b.sock".to_owned(), "silver".to_owned()));
+        assert_eq!(found("system").unwrap().0, "agent.sock");
+        assert_eq!(found("a:system").unwrap().0, "zone-a.sock");
+        assert_eq!(found("supervisor:system").unwrap().0, "agent.sock");
+    }
+
+    #[test]
+    fn a_tenant_that_there_is_not_is_named_with_the_nearest_one() {
+        assert!(help(&two_zones().of_tenant("glod").unwrap_err()).contains("did you mean `gold`?"));
+        assert!(help(&two_zones().of_tenant("b:gold").unwrap_err()).contains("there is no tenant `b:gold`"));
+        assert!(help(&two_zones().of_zone("c").unwrap_err()).contains("there is no zone `c`"));
+    }
+
+    #[test]
+    fn a_machine_without_zones_is_asked_itself() {
+        let mut one = two_zones();
+        one.all.truncate(1);
+        assert_eq!(one.of_tenant("whoever").unwrap().1, "whoever");
+        assert!(help(&one.of_zone("a").unwrap_err()).contains("this machine has no zones"));
+    }
+}

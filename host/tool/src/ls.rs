@@ -1,0 +1,133 @@
+//! `gyre ls`: the machines of this host, those that run and those that ran, with their tenants.
+
+use std::process::ExitCode;
+
+use gyre_contract::monitor::Activity;
+use serde::Serialize;
+
+use crate::{
+    check::print_json,
+    cli,
+    failure::Result,
+    instances::{Instances, full_name},
+    machines::{self, Known, info, recorder},
+    project::Project,
+    ui,
+};
+
+/// A machine, as `--json` writes it.
+#[derive(Serialize)]
+struct Machine {
+    name: String,
+    file: String,
+    runs: bool,
+    state: String,
+    started_unix_ms: i64,
+    ended_unix_ms: Option<i64>,
+    tenants: Vec<Tenant>,
+}
+
+/// A tenant of it.
+#[derive(Serialize)]
+struct Tenant {
+    name: String,
+    image: String,
+    state: String,
+    restarts: u64,
+    /// The host's ports and its own.
+    ports: Vec<(u16, u16)>,
+    /// Its ports with addresses and protocols.
+    published: Vec<String>,
+    /// Volumes and their paths.
+    volumes: Vec<(String, String)>,
+}
+
+/// Runs `gyre ls`.
+///
+/// # Errors
+/// When the folder of all runs cannot be read.
+pub fn ls(arguments: &cli::Ls) -> Result<ExitCode> {
+    let project = Project::find()?;
+    let known = machines::all(&project)?;
+    let wanted = known.iter().filter(|known| arguments.all || known.runs());
+    let machines: Vec<Machine> = wanted.map(|known| describe(&project, known)).collect();
+    if arguments.json {
+        print_json(&machines)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let ended = known.len() - known.iter().filter(|known| known.runs()).count();
+    if machines.is_empty() {
+        ui::say(&format!("no machine runs{}", if ended > 0 { "; gyre ls --all shows those that ended" } else { "" }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{}", ui::table(&rows(&machines)));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(project: &Project, known: &Known) -> Machine {
+    let runs = known.runs();
+    let states = if runs { states(project, &known.info.name) } else { vec![] };
+    let tenants = known.info.tenants.iter().map(|tenant| {
+        let found = states.iter().find(|(name, _)| *name == tenant.name).map(|(_, activity)| activity);
+        Tenant {
+            name: tenant.name.clone(),
+            image: tenant.image.clone(),
+            state: found.map_or_else(|| if runs { "unknown" } else { "ended" }.into(), recorder::words),
+            restarts: found.map_or(0, |activity| activity.restarts),
+            ports: tenant.ports.clone(),
+            published: tenant.published.clone(),
+            volumes: tenant.volumes.clone(),
+        }
+    });
+    Machine {
+        name: known.info.name.clone(),
+        file: known.info.file.clone(),
+        runs,
+        state: state(known, runs),
+        started_unix_ms: known.info.started_unix_ms,
+        ended_unix_ms: known.info.ended_unix_ms,
+        tenants: tenants.collect(),
+    }
+}
+
+/// Says how a machine is, and since when.
+fn state(known: &Known, runs: bool) -> String {
+    let ago = |since: i64| {
+        let ms = info::now_unix_ms().saturating_sub(since);
+        ui::age(std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+    };
+    match (runs, known.info.ended_unix_ms) {
+        (true, _) => format!("runs since {}", ago(known.info.started_unix_ms)),
+        (false, Some(ended)) => {
+            format!("{}, {} ago", known.info.end.as_deref().unwrap_or("ended"), ago(ended))
+        }
+        (false, None) => "was killed".into(),
+    }
+}
+
+/// Asks a machine for its tenants.
+fn states(project: &Project, name: &str) -> Vec<(String, Activity)> {
+    let Ok(instances) = Instances::find(project, Some(name)) else { return vec![] };
+    let of = |instance| {
+        let snapshot = instances.agent(instance).snapshot().ok();
+        let zone = instance.zone.clone();
+        let all = snapshot.into_iter().flat_map(|snapshot| snapshot.activities);
+        all.map(move |one| (full_name(zone.as_deref(), &one.name), one)).collect::<Vec<_>>()
+    };
+    instances.all.iter().flat_map(of).collect()
+}
+
+fn rows(machines: &[Machine]) -> Vec<Vec<String>> {
+    let head = ["machine", "tenant", "state", "restarts", "ports", "volumes"].map(str::to_owned).to_vec();
+    let of = |machine: &Machine| {
+        let first = vec![machine.name.clone(), String::new(), machine.state.clone()];
+        let tenant = |tenant: &Tenant| {
+            let restarts = if tenant.restarts > 0 { tenant.restarts.to_string() } else { String::new() };
+            let volumes = tenant.volumes.iter().map(|(name, path)| format!("{name}:{path}")).collect::<Vec<_>>();
+            let (ports, volumes) = (tenant.published.join(" "), volumes.join(" "));
+            vec![String::new(), tenant.name.clone(), tenant.state.clone(), restarts, ports, volumes]
+        };
+        [first].into_iter().chain(machine.tenants.iter().map(tenant)).collect::<Vec<_>>()
+    };
+    [head].into_iter().chain(machines.iter().flat_map(of)).collect()
+}

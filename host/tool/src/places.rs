@@ -1,0 +1,296 @@
+//! Spare places of a machine: the disks that wait for tenants who come while it runs, and what they are filled with.
+//!
+//! QEMU has a place's file open from the start, as an empty disk of [`DISK_BYTES`]. A tenant's files are copied into that file before the
+//! kernel hears of the tenant, and once it has come, the file is its disk (`NAME.ext2`) too, by a second name. So its disk stays when the
+//! machine ends, as that of any tenant.
+//!
+//! ```text
+//! empty --fill--> filled (journal) --the kernel takes the tenant--> --adopt--> the tenant's disk --it has gone, fill--> filled for another
+//! ```
+//! A disk has several places, one after the other ([`gyre_machine_file::Description::places`]). Before it is filled for another tenant, who
+//! had it gets a file of its own ([`part`]).
+//! A tool that is killed in between leaves the journal; the next command, or the next run, ends what it began ([`settle`]).
+
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use gyre_contract::{
+    boot::{Root, Tenant},
+    monitor::{ActivityKind, Snapshot},
+};
+use gyre_machine_file::Description;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    failure::{Context as _, Failure, Result},
+    image, ui,
+};
+
+/// The size that the machine sees of each place's disk; the file has the size of what is in it.
+const DISK_BYTES: u64 = 64 << 30;
+const FILE: &str = "places.json";
+const JOURNAL: &str = "adding.json";
+const START: &str = "place-";
+const ENDING: &str = "disk";
+
+/// A tenant that is about to come.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    tenant: String,
+    /// The number of the place's disk.
+    place: usize,
+    /// When the place was last written to before the kernel heard of it, ns since 1970.
+    filled_ns: i64,
+}
+
+/// Makes an empty disk for each place, in the order of the places; those of the last run go.
+///
+/// # Errors
+/// When the host's disk is full.
+pub fn make_disks(folder: &Path, description: &Description) -> Result<Vec<PathBuf>> {
+    settle(folder, None)?;
+    (0..description.spare_disks()).map(|place| make_disk(&disk(folder, place))).collect()
+}
+
+fn make_disk(path: &Path) -> Result<PathBuf> {
+    let cannot = || format!("cannot write {}", path.display());
+    // The file may be a tenant's disk by its other name: this name goes, not what is in it.
+    let _ = std::fs::remove_file(path);
+    File::create(path).and_then(|file| file.set_len(DISK_BYTES)).context(cannot)?;
+    Ok(path.to_owned())
+}
+
+fn disk(folder: &Path, place: usize) -> PathBuf {
+    folder.join(format!("{START}{}.{ENDING}", place + 1))
+}
+
+/// Returns the disk that a tenant has in a machine's folder.
+pub fn disk_of(folder: &Path, tenant: &str) -> PathBuf {
+    folder.join(format!("{tenant}.ext2"))
+}
+
+/// Returns whether a file is the disk of a place: nothing is on it.
+pub fn is_disk(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(START) && name.ends_with(ENDING)
+}
+
+/// Writes down which places a machine has, for commands that come later.
+///
+/// # Errors
+/// When the host's disk is full.
+pub fn write(folder: &Path, description: &Description) -> Result<()> {
+    let text = serde_json::to_string(description.places()).context(|| "cannot write JSON".into())?;
+    let path = folder.join(FILE);
+    std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+}
+
+/// Returns the vacant places of a machine that runs, each with the number of its disk, in the order in which the kernel gives them.
+///
+/// # Errors
+/// When the machine's folder has no list of them.
+pub fn vacant(folder: &Path, snapshot: &Snapshot) -> Result<Vec<(usize, Tenant)>> {
+    let path = folder.join(FILE);
+    let text = std::fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
+    let all: Vec<Tenant> =
+        serde_json::from_str(&text).context(|| format!("{} is not what gyre run wrote", path.display()))?;
+    let disks = disks(&all);
+    let number = |place: &Tenant| disks.iter().position(|root| *root == place.root);
+    let vacant = snapshot.vacant_places.iter().filter_map(|place| all.get(usize::from(*place)));
+    Ok(vacant.filter_map(|place| Some((number(place)?, place.clone()))).collect())
+}
+
+/// Returns the disks of places, in their order.
+fn disks(all: &[Tenant]) -> Vec<Root> {
+    let mut disks = vec![];
+    for place in all {
+        if !disks.contains(&place.root) {
+            disks.push(place.root);
+        }
+    }
+    disks
+}
+
+/// Copies a tenant's disk into a place, and notes in the journal that the tenant is about to come. Who had the place before keeps its disk.
+///
+/// # Errors
+/// When the host's disk is full.
+pub fn fill(folder: &Path, place: usize, tenant: &str) -> Result<()> {
+    let to = disk(folder, place);
+    part(folder, &to)?;
+    image::copy_for(&disk_of(folder, tenant), &to)?;
+    let mut all = journal(folder);
+    all.retain(|entry| entry.place != place);
+    all.push(Entry { tenant: tenant.to_owned(), place, filled_ns: changed_ns(&to) });
+    write_journal(folder, &all)
+}
+
+/// Gives a file of its own to each tenant whose disk is that of a place, by its second name.
+fn part(folder: &Path, place: &Path) -> Result<()> {
+    let cannot = || format!("cannot read {}", folder.display());
+    let own = std::fs::metadata(place).context(cannot)?;
+    for entry in std::fs::read_dir(folder).context(cannot)? {
+        let path = entry.context(cannot)?.path();
+        let is_other_name =
+            std::fs::metadata(&path).is_ok_and(|data| (data.dev(), data.ino()) == (own.dev(), own.ino()));
+        if path.extension().is_some_and(|ending| ending == "ext2") && is_other_name {
+            let copy = path.with_extension("new");
+            let _ = std::fs::remove_file(&copy);
+            image::copy_for(&path, &copy)?;
+            std::fs::rename(&copy, &path).context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the places of tenants that have come their disks, and forgets those that have not.
+///
+/// Without figures the machine has ended: a place that was written to since had its tenant.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn settle(folder: &Path, snapshot: Option<&Snapshot>) -> Result<()> {
+    let all = journal(folder);
+    for entry in &all {
+        let has_come = match snapshot {
+            Some(snapshot) => is_here(snapshot, &entry.tenant),
+            None => changed_ns(&disk(folder, entry.place)) > entry.filled_ns,
+        };
+        if has_come {
+            adopt(folder, entry)?;
+        } else {
+            ui::say(&format!("  {} was to be added and was not: the machine is as it was before", entry.tenant));
+        }
+    }
+    if all.is_empty() { Ok(()) } else { write_journal(folder, &[]) }
+}
+
+/// Ends what [`fill`] began: the tenants have come.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn adopt_all(folder: &Path) -> Result<()> {
+    journal(folder).iter().try_for_each(|entry| adopt(folder, entry))?;
+    write_journal(folder, &[])
+}
+
+/// Forgets what [`fill`] began: the tenants have not come.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn forget(folder: &Path) -> Result<()> {
+    write_journal(folder, &[])
+}
+
+fn is_here(snapshot: &Snapshot, tenant: &str) -> bool {
+    let mut tenants = snapshot.activities.iter().filter(|one| one.kind == ActivityKind::Tenant);
+    tenants.any(|one| one.name == tenant && !one.state.has_left())
+}
+
+fn adopt(folder: &Path, entry: &Entry) -> Result<()> {
+    let (from, to) = (disk(folder, entry.place), disk_of(folder, &entry.tenant));
+    let second = to.with_extension("new");
+    let _ = std::fs::remove_file(&second);
+    let named = std::fs::hard_link(&from, &second).and_then(|()| std::fs::rename(&second, &to));
+    named.context(|| format!("cannot name {} {}", from.display(), to.display()))
+}
+
+fn changed_ns(path: &Path) -> i64 {
+    std::fs::metadata(path)
+        .map_or(0, |data| data.mtime().saturating_mul(1_000_000_000).saturating_add(data.mtime_nsec()))
+}
+
+fn journal(folder: &Path) -> Vec<Entry> {
+    let text = std::fs::read_to_string(folder.join(JOURNAL)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn write_journal(folder: &Path, all: &[Entry]) -> Result<()> {
+    let path = folder.join(JOURNAL);
+    let cannot = || format!("cannot write {}", path.display());
+    if all.is_empty() {
+        let _ = std::fs::remove_file(&path);
+        return Ok(());
+    }
+    let text = serde_json::to_string(all).context(|| "cannot write JSON".into())?;
+    let unfinished = path.with_extension("new");
+    std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, &path)).context(cannot)
+}
+
+/// Says that there are too few places, and what to do.
+pub fn too_few(wanted: usize, vacant: usize) -> Failure {
+    let message = format!("the machine has {vacant} vacant places, and {wanted} would be taken");
+    Failure::with_help(
+        message,
+        "remove a tenant, or write a larger `spare = N` at the head of its machine file: places are there from the next run on",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(disk_of(folder.path(), "late"), "the image").unwrap();
+        make_disk(&disk(folder.path(), 0)).unwrap();
+        fill(folder.path(), 0, "late").unwrap();
+        folder
+    }
+
+    fn text(path: &Path) -> String {
+        String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
+    }
+
+    #[test]
+    fn a_place_becomes_the_disk_of_who_has_come() {
+        let folder = folder();
+        adopt_all(folder.path()).unwrap();
+        std::fs::write(disk(folder.path(), 0), "letters").unwrap();
+        assert_eq!(text(&disk_of(folder.path(), "late")), "letters");
+        make_disk(&disk(folder.path(), 0)).unwrap();
+        assert_eq!(text(&disk_of(folder.path(), "late")), "letters", "the next run has new places");
+    }
+
+    #[test]
+    fn a_disk_goes_to_the_next_and_who_had_it_keeps_what_was_on_it() {
+        let folder = folder();
+        adopt_all(folder.path()).unwrap();
+        let opened = disk(folder.path(), 0);
+        std::fs::write(&opened, "letters").unwrap();
+        std::fs::write(disk_of(folder.path(), "next"), "another image").unwrap();
+        let before = inode(&opened);
+        fill(folder.path(), 0, "next").unwrap();
+        adopt_all(folder.path()).unwrap();
+        assert_eq!(text(&disk_of(folder.path(), "late")), "letters", "its own file now");
+        assert_eq!(
+            (text(&opened), text(&disk_of(folder.path(), "next"))),
+            ("another image".into(), "another image".into())
+        );
+        assert_eq!(inode(&opened), before, "QEMU has the same file open");
+        // It comes back to its old place: its own disk, from its own file.
+        fill(folder.path(), 0, "late").unwrap();
+        adopt_all(folder.path()).unwrap();
+        assert_eq!((text(&opened), text(&disk_of(folder.path(), "next"))), ("letters".into(), "another image".into()));
+    }
+
+    fn inode(path: &Path) -> u64 {
+        std::fs::metadata(path).unwrap().ino()
+    }
+
+    #[test]
+    fn what_was_interrupted_is_ended_as_the_machine_has_it() {
+        let folder = folder();
+        settle(folder.path(), Some(&Snapshot::default())).unwrap();
+        assert!(journal(folder.path()).is_empty(), "it has not come");
+        fill(folder.path(), 0, "late").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(disk(folder.path(), 0), "letters").unwrap();
+        settle(folder.path(), None).unwrap();
+        assert_eq!(text(&disk_of(folder.path(), "late")), "letters", "it was written to, so it had come");
+        assert!(is_disk(&disk(folder.path(), 3)) && !is_disk(&disk_of(folder.path(), "late")));
+    }
+}

@@ -1,0 +1,71 @@
+//! The report of a machine that has fallen silent: its cores say on the console what they do and what waits.
+
+use std::time::Duration;
+
+use super::Qemu;
+use crate::{failure::Result, symbols::Symbols};
+
+/// How long the machine has to begin, and then to go on with, its report.
+const LULL: Duration = Duration::from_millis(700);
+/// Looks at the console until a report must be complete.
+const LOOKS: u32 = 10;
+/// Targets of the log whose lines are the report.
+const TARGETS: [&str; 2] = [" report: ", " trace: "];
+
+impl Qemu {
+    /// Has the machine say on its console what its cores do and what waits.
+    ///
+    /// # Errors
+    /// When QEMU takes no command.
+    pub fn ask_for_report(&self) -> Result<()> {
+        self.monitor.ask_for_report()
+    }
+
+    /// Asks the machine what its cores, tasks and processes wait for; answers its lines, traces with names. Takes a second or a few.
+    pub fn report(&self) -> String {
+        let before = self.console_text().len();
+        if self.is_stopped() {
+            return "no report: its QEMU is stopped\n".into();
+        }
+        if let Err(failure) = self.ask_for_report() {
+            return format!("no report: {}\n", failure.report);
+        }
+        let mut length = before;
+        for _ in 0..LOOKS {
+            std::thread::sleep(LULL);
+            let now = self.console_text().len();
+            if now == length && now > before {
+                break;
+            }
+            length = now;
+        }
+        let text = self.console_text();
+        let lines = lines_of(text.get(before..).unwrap_or_default());
+        match lines.is_empty() {
+            true => "no core of the machine says what it does\n".into(),
+            false => Symbols::of(&self.kernel).pass_text(&lines),
+        }
+    }
+
+    fn console_text(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.console).unwrap_or_default()).into_owned()
+    }
+}
+
+/// Returns the lines of a report in what a console said meanwhile.
+fn lines_of(said: &str) -> String {
+    let lines = said.lines().filter(|line| TARGETS.iter().any(|target| line.contains(target)));
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_told_from_other_words_of_the_console() {
+        let said = "[    9.000001] INFO  0 disk: all is well\r\n[    9.000002] WARN  1 report: core 1 idles\r\n";
+        assert_eq!(lines_of(said), "[    9.000002] WARN  1 report: core 1 idles\n");
+        assert_eq!(lines_of("hello\n"), "");
+    }
+}

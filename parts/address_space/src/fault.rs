@@ -1,0 +1,375 @@
+//! Demand paging: making a page resident with the right that is needed.
+//!
+//! A fault looks under the space's lock and decides on one [`Step`]: done, make a page of zeroes, copy a shared page,
+//! ask the provider, flush, or fail. It does the step without the lock where it must wait, then looks again, since
+//! everything may have changed. The loop ends when the page is resident with the needed right or the access is
+//! refused.
+//!
+//! The race of copy-on-write, in [`AddressSpace::step_write`]: (1) if other cores may have the old entry, it is
+//! removed and flushed first, so that none reads the old page while one writes the new one; (2) the next look puts a
+//! copy in its place; (3) the old page is freed after the flush. A page of a file is asked for by a message, under
+//! the activity of the faulting thread.
+//!
+//! Called by the loop of threads, and by copies from and to user memory.
+
+use crate::gather::Wish;
+use crate::huge::HUGE;
+use crate::page_index::PageIndex;
+use crate::region::Options;
+use crate::region::{MappedFile, PAGE, Provider, Region, SharedMemory};
+use crate::space::{State, Withdrawn};
+use crate::view::Mappings;
+use crate::{AddressSpace, FaultError};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use gyre_interface::files::FileError;
+use gyre_machine::{Access, MapFlags, Va};
+use gyre_message::Call;
+use gyre_object::Page;
+
+/// Unmapped bytes kept below a growing stack (Linux: 256 pages).
+const GUARD_BYTES: u64 = 256 * PAGE;
+/// Pages of a file that one fault may bring, the neighbours being taken only if they are cached.
+const WINDOW_PAGES: u64 = 16;
+/// Bytes that a fault asks room for: a page, and tables for it.
+const ROOM_BYTES: u64 = 4 * PAGE;
+/// Times that one fault asks for room: other tasks may take the room that was made for it.
+const ROOMS_MAX: usize = 8;
+/// Rounds of one fault: each ends in progress unless another thread undoes it.
+const ROUNDS_MAX: usize = 64;
+
+/// The next step, as one look under the lock decides it.
+enum Step {
+    /// The page is there with the right.
+    Done,
+    /// It is there; another page left its place.
+    Replaced(Withdrawn),
+    /// Flush, then look again.
+    Flush(Withdrawn),
+    /// It is there, another page may have left its place; the 2 MiB from an address on are worth being one page now.
+    Gather(u64, Withdrawn),
+    /// Ask the file for its page.
+    Ask(Arc<MappedFile>, PageIndex),
+    /// Tell the file that its page is about to be written, then allow it.
+    Tell(Arc<MappedFile>, PageIndex),
+}
+
+impl AddressSpace {
+    /// Makes the page that holds `address` resident with the right that `access` needs. Waits for the provider if
+    /// needed.
+    ///
+    /// # Errors
+    /// [`FaultError`].
+    pub async fn fault(&self, address: u64, access: Access) -> Result<(), FaultError> {
+        self.fault_of(address, access, Mappings::Seen).await
+    }
+
+    pub(crate) async fn fault_of(&self, address: u64, access: Access, of: Mappings) -> Result<(), FaultError> {
+        for _ in 0..ROOMS_MAX {
+            match self.fault_once(address, access, of).await {
+                Err(FaultError::OutOfMemory) if self.flush.make_room(ROOM_BYTES).await => {}
+                result => return result,
+            }
+        }
+        Err(FaultError::OutOfMemory)
+    }
+
+    async fn fault_once(&self, address: u64, access: Access, of: Mappings) -> Result<(), FaultError> {
+        let address = Va(address).page_start().0;
+        if !Va(address).is_user() {
+            return Err(FaultError::NotMapped);
+        }
+        self.counters.count(|counters| &counters.faults);
+        for _ in 0..ROUNDS_MAX {
+            match self.step(address, access, of)? {
+                Step::Done => return Ok(()),
+                Step::Replaced(withdrawn) => return Ok(self.flush_and_free(withdrawn).await),
+                Step::Flush(withdrawn) => self.flush_and_free(withdrawn).await,
+                Step::Gather(at, withdrawn) => {
+                    self.flush_and_free(withdrawn).await;
+                    // If it cannot be they stay single pages.
+                    let _ = Box::pin(self.gather(at, Wish::None)).await;
+                    return Ok(());
+                }
+                Step::Ask(file, index) => self.bring(address, &file, index).await?,
+                Step::Tell(file, index) => {
+                    file.client.page_dirtied(file.node, index.get()).await?;
+                    self.allow_write(address, &file, index);
+                    file.count(1).await;
+                }
+            }
+        }
+        // Another thread of this program keeps taking the page away: the program may try again.
+        Ok(())
+    }
+
+    fn step(&self, address: u64, access: Access, of: Mappings) -> Result<Step, FaultError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if of == Mappings::Seen && state.view.is_some() {
+            return Err(FaultError::NotMapped);
+        }
+        let (start, region) = state.region_for(address)?;
+        if !region.allows(access) {
+            return Err(FaultError::Denied);
+        }
+        if let Some(allowed) = state.huge_allows(address, access) {
+            if allowed || (access == Access::Write && state.own_huge(address, &region)) {
+                return Ok(Step::Done);
+            }
+            let mut withdrawn = Withdrawn::default();
+            state.split_range(address, address.saturating_add(PAGE), &mut withdrawn);
+            return Ok(Step::Flush(withdrawn));
+        }
+        let index = region.index_of(start, address);
+        match (state.pages.get(address).cloned(), access) {
+            (Some(page), Access::Write) => self.step_write(state, address, page, (start, &region), index),
+            (Some(page), _) => state.show(address, &page, &region).map(|()| Step::Done),
+            (None, _) => state.step_absent(address, start, &region, index),
+        }
+    }
+
+    /// Makes a present page writable.
+    fn step_write(
+        &self,
+        state: &mut State,
+        address: u64,
+        page: Page,
+        (start, region): (u64, &Region),
+        index: PageIndex,
+    ) -> Result<Step, FaultError> {
+        let mapping = state.table.query(Va(address));
+        if mapping.is_some_and(|mapping| mapping.flags.contains(MapFlags::WRITE)) {
+            return Ok(Step::Done);
+        }
+        if let (Provider::File(file), true) = (&region.provider, region.is_shared()) {
+            return Ok(Step::Tell(file.clone(), index));
+        }
+        // This function and the map of pages hold it; anybody else is another program, a cache or a view.
+        let owned = region.is_shared() || page.holders() <= 2;
+        if owned {
+            drop(page);
+            state.show_writable(address, region)?;
+            return Ok(match state.completed(address, start, region) {
+                Some(at) => Step::Gather(at, Withdrawn::default()),
+                None => Step::Done,
+            });
+        }
+        let own = 1 << gyre_machine::core_index();
+        let mut withdrawn = Withdrawn::default();
+        if mapping.is_some() && state.table.active_cores() & !own != 0 {
+            // (1) Other cores may read the old page: none may while a first one writes the new page.
+            state.table.unmap(Va(address));
+            withdrawn.stale.push(address);
+            return Ok(Step::Flush(withdrawn));
+        }
+        // (2) No other core has the old entry: a copy takes its place.
+        let copy = page.copy()?;
+        self.counters.count(|counters| &counters.copies);
+        state.evict(address, &mut withdrawn);
+        drop(page);
+        state.install(address, copy, region)?;
+        Ok(match state.completed(address, start, region) {
+            Some(at) => Step::Gather(at, withdrawn),
+            // (3) The old page is freed once no core can reach it.
+            None => Step::Replaced(withdrawn),
+        })
+    }
+
+    /// Asks the file for a page and for its neighbours, and maps those that are there when the page is.
+    async fn bring(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) -> Result<(), FaultError> {
+        self.counters.count(|counters| &counters.faults_waited);
+        if !file.reaches(index) {
+            let attributes = file.client.attributes(file.node).await?;
+            file.size.note(attributes.size_bytes);
+            if !file.reaches(index) {
+                return Err(FaultError::BeyondEnd);
+            }
+        }
+        let neighbours = self.ask_neighbours(address, file);
+        let page = file.client.page(file.node, index.get()).await?;
+        self.accept(address, file, index, page)?;
+        let mut pages = 1;
+        for (address, index, call) in neighbours {
+            if let Some(Ok(page)) = answered(call) {
+                self.counters.count(|counters| &counters.neighbours);
+                self.accept(address, file, index, page)?;
+                pages = usize::saturating_add(pages, 1);
+            }
+        }
+        // Only now: nothing may come between an answer and the place that it is for.
+        file.count(pages).await;
+        Ok(())
+    }
+
+    /// Sends requests for the absent pages around `address` that the same mapping shows.
+    fn ask_neighbours(
+        &self,
+        address: u64,
+        file: &Arc<MappedFile>,
+    ) -> Vec<(u64, PageIndex, Call<Result<Page, FileError>>)> {
+        let wanted: Vec<(u64, PageIndex)> = {
+            let state = self.state.lock();
+            let Some((start, region)) = state.regions.find(address) else {
+                return Vec::new();
+            };
+            let first = address & !(WINDOW_PAGES * PAGE - 1);
+            let window = first.max(start)..first.saturating_add(WINDOW_PAGES * PAGE).min(region.end);
+            window
+                .step_by(PAGE as usize)
+                .filter(|at| *at != address && state.pages.get(*at).is_none())
+                .map(|at| (at, region.index_of(start, at)))
+                .filter(|(_, index)| file.reaches(*index))
+                .collect()
+        };
+        wanted.into_iter().map(|(at, index)| (at, index, file.client.page(file.node, index.get()))).collect()
+    }
+
+    /// Puts a file's page in place, unless the mapping changed meanwhile or another thread was faster.
+    fn accept(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex, page: Page) -> Result<(), FaultError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(region) = state.shows(address, file, index) else {
+            return Ok(());
+        };
+        // It has become shorter since the page was asked for.
+        if !file.reaches(index) {
+            return Ok(());
+        }
+        match state.pages.get(address) {
+            Some(_) => Ok(()),
+            None => state.install(address, page, &region),
+        }
+    }
+
+    /// Lets the program write a shared page of a file that was told of it.
+    fn allow_write(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(region) = state.shows(address, file, index) else {
+            return;
+        };
+        if region.allows(Access::Write) && state.pages.get(address).is_some() {
+            let _ = state.show_writable(address, &region);
+        }
+    }
+}
+
+/// Returns the answer of a call if it is there; else the request is abandoned.
+fn answered<T>(mut call: Call<T>) -> Option<T> {
+    match Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+impl State {
+    /// Returns the region of an address, after growing a stack down to it if one may.
+    fn region_for(&mut self, address: u64) -> Result<(u64, Region), FaultError> {
+        if let Some((start, region)) = self.regions.find(address) {
+            return Ok((start, region.clone()));
+        }
+        let (start, stack) = self
+            .regions
+            .next_above(address)
+            .filter(|(_, region)| region.options.contains(Options::GROWS_DOWN))
+            .ok_or(FaultError::NotMapped)?;
+        let too_long = stack.end.saturating_sub(address) > self.limits.stack_bytes;
+        let too_near =
+            self.regions.last_below(address).is_some_and(|(_, below)| below.end.saturating_add(GUARD_BYTES) > address);
+        let more = start.saturating_sub(address);
+        let grown = self.regions.bytes(|_| true).saturating_add(more);
+        // As on Linux a file has nothing before its first page.
+        let has_pages = matches!(stack.provider, Provider::Anonymous) || stack.first_index.offset_bytes() >= more;
+        let too_locked = stack.options.contains(Options::LOCKED) && self.check_locked(more).is_err();
+        if !has_pages || too_long || too_near || too_locked || grown > self.limits.mapped_bytes {
+            return Err(FaultError::NotMapped);
+        }
+        self.regions.grow_down(start, address);
+        self.regions.find(address).map(|(start, region)| (start, region.clone())).ok_or(FaultError::NotMapped)
+    }
+
+    /// Returns a page that is not there: made, found, or to be asked for.
+    fn step_absent(&mut self, address: u64, start: u64, region: &Region, index: PageIndex) -> Result<Step, FaultError> {
+        let page = match &region.provider {
+            Provider::Anonymous => return self.make_page(address, start, region),
+            Provider::Memory(memory) => memory.page(index)?,
+            Provider::File(file) => return Ok(Step::Ask(file.clone(), index)),
+        };
+        self.install(address, page, region)?;
+        Ok(Step::Done)
+    }
+
+    /// Returns a page of zeroes, or a huge one.
+    fn make_page(&mut self, address: u64, start: u64, region: &Region) -> Result<Step, FaultError> {
+        if let Some(withdrawn) = self.install_huge(start, region, address) {
+            return Ok(Step::Replaced(withdrawn));
+        }
+        self.install(address, Page::zeroed()?, region)?;
+        Ok(match self.pages.is_block_full(address).then(|| self.gatherable(address, start, region)).flatten() {
+            Some(at) => Step::Gather(at, Withdrawn::default()),
+            None => Step::Done,
+        })
+    }
+
+    /// Returns the address of the 2 MiB that may be gathered now that a page has become the program's own. Only the
+    /// last page of 2 MiB looks at its neighbours.
+    fn completed(&self, address: u64, start: u64, region: &Region) -> Option<u64> {
+        if address % HUGE != HUGE - PAGE {
+            return None;
+        }
+        self.gatherable(address, start, region)
+    }
+
+    /// Maps a page that is held, for reading or running; it may be mapped with fewer rights already.
+    fn show(&mut self, address: u64, page: &Page, region: &Region) -> Result<(), FaultError> {
+        let flags = region.flags(page).ok_or(FaultError::Denied)?;
+        self.note_shown(address);
+        match self.table.query(Va(address)) {
+            None => self.table.map(Va(address), page.pa(), flags)?,
+            Some(mapping) => {
+                self.table.protect(Va(address), flags | mapping.flags & MapFlags::WRITE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps a page that is held, for writing.
+    fn show_writable(&mut self, address: u64, region: &Region) -> Result<(), FaultError> {
+        self.note_shown(address);
+        let page = self.pages.get(address).ok_or(FaultError::NotMapped)?;
+        let flags = region.flags(page).ok_or(FaultError::Denied)? | MapFlags::WRITE;
+        if self.table.query(Va(address)).is_none() {
+            self.table.map(Va(address), page.pa(), flags)?;
+        } else {
+            self.table.protect(Va(address), flags);
+        }
+        Ok(())
+    }
+
+    /// Returns the region at `address` if it still shows that page of that file.
+    fn shows(&self, address: u64, file: &Arc<MappedFile>, index: PageIndex) -> Option<Region> {
+        let (start, region) = self.regions.find(address)?;
+        let Provider::File(shown) = &region.provider else {
+            return None;
+        };
+        (Arc::ptr_eq(shown, file) && region.index_of(start, address) == index).then(|| region.clone())
+    }
+}
+
+impl SharedMemory {
+    /// Returns the page at an index, made if there is none yet.
+    fn page(&self, index: PageIndex) -> Result<Page, FaultError> {
+        let mut pages = self.pages.lock();
+        if let Some(page) = pages.get(index.offset_bytes()) {
+            return Ok(page.clone());
+        }
+        let page = Page::fixed()?;
+        pages.insert(index.offset_bytes(), page.clone());
+        Ok(page)
+    }
+}

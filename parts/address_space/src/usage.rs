@@ -1,0 +1,108 @@
+//! The memory that a program shows: all of it, and its part of the pages that it shares.
+
+use crate::AddressSpace;
+use crate::huge::HUGE;
+use crate::region::{Provider, Region};
+use crate::space::State;
+use gyre_machine::USER_END;
+
+/// Bits behind the point of a proportional figure, as in Linux.
+pub const FRACTION_BITS: u32 = 12;
+/// Bytes of addresses looked at under one lock.
+const STRIDE: u64 = 4 * HUGE;
+
+/// Bytes of one kind of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Kind {
+    /// Resident.
+    pub resident: u64,
+    /// This program's part, with each page divided among its viewers, in 2^-[`FRACTION_BITS`] bytes.
+    pub part: u64,
+    /// Resident, and shown by this program only.
+    pub private: u64,
+}
+
+/// The resident memory of a program, by provider. The pages of a file's private mapping are its file's, written or
+/// not.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Private memory without a file.
+    pub anonymous: Kind,
+    /// Memory shared without a file.
+    pub shared: Kind,
+    /// Files.
+    pub files: Kind,
+    /// Bytes of huge pages.
+    pub huge: u64,
+}
+
+impl Kind {
+    fn add(&mut self, mappings: u64, bytes: u64) {
+        let mappings = mappings.max(1);
+        self.resident = self.resident.saturating_add(bytes);
+        let part = (bytes << FRACTION_BITS).checked_div(mappings).unwrap_or(0);
+        self.part = self.part.saturating_add(part);
+        self.private = self.private.saturating_add(if mappings == 1 { bytes } else { 0 });
+    }
+}
+
+impl AddressSpace {
+    /// Sums the present pages up. Other tasks run in between, so the sum is of no single time.
+    pub async fn usage(&self) -> Usage {
+        self.usage_within(0, USER_END).await
+    }
+
+    /// Sums the present pages between two addresses up, as [`AddressSpace::usage`] does.
+    pub async fn usage_within(&self, from: u64, to: u64) -> Usage {
+        let mut usage = Usage::default();
+        let mut at = from;
+        while at < to {
+            at = self.state.lock().add_usage(at, to, &mut usage);
+            gyre_message::yield_now().await;
+        }
+        usage
+    }
+}
+
+impl State {
+    /// Adds the next stretch that has pages, and returns its end.
+    fn add_usage(&self, at: u64, limit: u64, usage: &mut Usage) -> u64 {
+        let Some(first) = self.next_present(at).filter(|first| *first < limit) else { return limit };
+        let end = (first & !(STRIDE - 1)).saturating_add(STRIDE).min(limit);
+        for (from, to, region) in self.regions.parts(first, end) {
+            let kind = usage.kind(&region);
+            for (_, page) in self.pages.singles(from, to) {
+                kind.add(u64::from(page.mappings()), page.len() as u64);
+            }
+        }
+        for huge in self.pages.huge_starts(first, end).filter(|huge| *huge >= first) {
+            if let Some(page) = self.pages.huge(huge) {
+                page.for_each_part(|mappings, bytes| usage.anonymous.add(mappings, bytes));
+                usage.huge = usage.huge.saturating_add(HUGE);
+            }
+        }
+        end
+    }
+
+    /// Returns the first 2 MiB from `at` on in which something is present.
+    pub(crate) fn next_present(&self, at: u64) -> Option<u64> {
+        let single = self.pages.spans(at, USER_END).next().map(|(from, _)| from & !(HUGE - 1));
+        let huge = self.pages.huge_starts(at, USER_END).next();
+        single.into_iter().chain(huge).min().map(|first| first.max(at))
+    }
+}
+
+impl Usage {
+    fn kind(&mut self, region: &Region) -> &mut Kind {
+        match region.provider {
+            Provider::Anonymous => &mut self.anonymous,
+            Provider::Memory(_) => &mut self.shared,
+            Provider::File(_) => &mut self.files,
+        }
+    }
+
+    /// Returns the program's part of all that it shows, in 2^-[`FRACTION_BITS`] bytes.
+    pub fn part(&self) -> u64 {
+        self.anonymous.part.saturating_add(self.shared.part).saturating_add(self.files.part)
+    }
+}

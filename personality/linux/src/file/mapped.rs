@@ -1,0 +1,84 @@
+//! The files of a tenant that are mapped: when one becomes shorter, its mappings show nothing behind the new end.
+//!
+//! All mappings of a file share its size, and by that they are known. A file that nobody has mapped costs one look at the table; for others
+//! each process' mappings are looked through, once.
+
+use super::mount::Place;
+use crate::Thread;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use core::any::Any;
+use gyre_address_space::MappedSize;
+use gyre_interface::files::NodeId;
+use gyre_object::TenantLock;
+
+/// A file of the tenant: its mount and node.
+type Key = (u32, NodeId);
+
+/// Sizes of mapped files; those that nobody maps any more have no entry.
+#[derive(Default)]
+pub struct MappedFiles(TenantLock<BTreeMap<Key, Weak<MappedSize>>>);
+
+/// A mapping's interest in the table, until dropped, which is after that of its size; keeps its file open, too.
+pub struct Entry {
+    of: Arc<MappedFiles>,
+    key: Key,
+    _file: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl MappedFiles {
+    /// Enters a mapping of a file: answers the size that it shares with others, and what it must keep longer than that.
+    pub fn enter(
+        self: &Arc<Self>,
+        place: &Place,
+        file: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> (Arc<MappedSize>, Arc<Entry>) {
+        let key = place.key();
+        let entry = Arc::new(Entry { of: self.clone(), key, _file: file });
+        let mut sizes = self.0.lock();
+        if let Some(size) = sizes.get(&key).and_then(Weak::upgrade) {
+            return (size, entry);
+        }
+        let size = MappedSize::new(0);
+        sizes.insert(key, Arc::downgrade(&size));
+        (size, entry)
+    }
+
+    /// Forgets a file that nobody maps any more.
+    fn tidy(&self, key: Key) {
+        let mut sizes = self.0.lock();
+        if sizes.get(&key).is_some_and(|size| size.strong_count() == 0) {
+            sizes.remove(&key);
+        }
+    }
+
+    fn of(&self, place: &Place) -> Option<Arc<MappedSize>> {
+        self.0.lock().get(&place.key()).and_then(Weak::upgrade)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.of.tidy(self.key);
+    }
+}
+
+/// A file has got another size: behind it no mapping shows anything.
+pub(crate) async fn shortened(thread: &Thread, place: &Place, size_bytes: u64) {
+    let mapped = thread.process().files().tenant().mapped.clone();
+    if let Some(file) = mapped.of(place) {
+        // Apart: the future of every call that opens a file would grow otherwise.
+        Box::pin(forget(thread, &file, size_bytes)).await;
+        drop(file);
+        mapped.tidy(place.key());
+    }
+}
+
+async fn forget(thread: &Thread, file: &Arc<MappedSize>, size_bytes: u64) {
+    file.note(size_bytes);
+    let processes = thread.tenant().tree.lock().processes();
+    for process in processes {
+        process.space().shorten(file, size_bytes).await;
+    }
+}

@@ -1,0 +1,469 @@
+//! Instances that behave as they are told: each answers by itself, in virtual time.
+
+use crate::handler::now_ns;
+use crate::instances::{Fault, Instances, Life, Plan, Stopping};
+use crate::links::Wires;
+use crate::serving::{BackEnds, Work};
+use crate::wishes::Wished;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use gyre_contract::zones::Cause;
+use gyre_interface::leases::Lots;
+use gyre_interface::zone_messages::{Figures, FromZone, LinkOffer, Reason, ToZone, ZoneName};
+use gyre_line::{Full, Message};
+use gyre_machine::{PciAddress, ZoneLife};
+use gyre_object::SpinLock;
+
+pub(super) const MS: u64 = 1_000_000;
+/// Time that a fake takes to stand.
+pub(super) const STAND_MS: u64 = 80;
+
+/// How a zone behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Temper {
+    /// It stands, answers and ends when it is asked to.
+    Good,
+    /// It panics before it stands.
+    Panics,
+    /// It panics so long after its start.
+    PanicsAfter(u64),
+    /// It never stands.
+    NeverStands,
+    /// It stands, and then neither beats nor answers.
+    FallsSilent(u64),
+    /// It stands, answers everything with nonsense and prints without end.
+    Floods,
+    /// It gives what is not its own.
+    Lies,
+    /// It gives so long after it was asked.
+    Late(u64),
+    /// It gives and takes nothing.
+    Refuses,
+    /// It does not listen to a wish that it end.
+    Deaf,
+}
+
+/// A zone of the fake machine.
+pub(super) struct Zone {
+    pub(super) temper: Temper,
+    pub(super) is_there: bool,
+    pub(super) begun_ns: u64,
+    /// Cores in its code.
+    pub(super) running: Vec<u32>,
+    pub(super) lots: Vec<Lots>,
+    pub(super) devices: Vec<PciAddress>,
+    pub(super) is_asked_to_end: bool,
+    /// The peers of its links.
+    pub(super) links: Vec<u16>,
+    /// Lots by which disks were offered to it.
+    pub(super) disk_offers: Vec<u64>,
+    /// Answers to its wishes, with their tokens.
+    pub(super) wishes: Vec<(u32, ToZone)>,
+    stops_at: Option<u64>,
+    answers: VecDeque<(u64, Message)>,
+    printed: u64,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) zones: Vec<Zone>,
+    /// Cores that do not answer to INIT.
+    pub(super) stubborn_cores: Vec<u32>,
+    /// Devices that do not reset.
+    pub(super) stubborn_devices: Vec<PciAddress>,
+    pub(super) prepared: u32,
+    /// The times that the supervisor still gets memory for something; nothing if it always does.
+    pub(super) memory_left: Option<u32>,
+    /// Lots of links that were made empty, and the supervisor's own ends.
+    pub(super) emptied: Vec<u64>,
+    pub(super) own_links: Vec<u16>,
+    /// Zones whose disks are served, and the lots for that.
+    pub(super) served: Vec<(usize, u64)>,
+    /// Walls that are open for a link: the zone, and the number of the other end.
+    pub(super) doors: Vec<(usize, u16)>,
+}
+
+pub(super) struct Fake {
+    pub(super) state: SpinLock<State>,
+}
+
+impl Zone {
+    fn new() -> Zone {
+        Zone {
+            temper: Temper::Good,
+            is_there: false,
+            begun_ns: 0,
+            running: Vec::new(),
+            lots: Vec::new(),
+            devices: Vec::new(),
+            is_asked_to_end: false,
+            links: Vec::new(),
+            disk_offers: Vec::new(),
+            wishes: Vec::new(),
+            stops_at: None,
+            answers: VecDeque::new(),
+            printed: 0,
+        }
+    }
+
+    fn age_ns(&self) -> u64 {
+        now_ns().saturating_sub(self.begun_ns)
+    }
+
+    fn say(&mut self, message: Message, after_ms: u64) {
+        if self.answers.len() < 64 {
+            self.answers.push_back((now_ns() + after_ms * MS, message));
+        }
+    }
+
+    /// Says a wish of its own.
+    pub(super) fn wish(&mut self, wished: &Wished, token: u32) {
+        let Wished { to, deed, cores, lots } = wished;
+        let to = ZoneName::new(to).unwrap();
+        self.say(FromZone::Wish { to, deed: *deed, cores: *cores, lots: *lots }.encode(token), 0);
+    }
+
+    fn life(&self) -> Life {
+        let stands = self.age_ns() >= STAND_MS * MS;
+        let silent = matches!(self.temper, Temper::FallsSilent(after) if self.age_ns() >= after * MS);
+        let state = match self.temper {
+            Temper::Panics => ZoneLife::PANICKED,
+            Temper::PanicsAfter(after) if self.age_ns() >= after * MS => ZoneLife::PANICKED,
+            Temper::NeverStands => ZoneLife::BOOTING,
+            _ if !stands => ZoneLife::BOOTING,
+            temper if self.is_asked_to_end && temper != Temper::Deaf && !silent => ZoneLife::ENDED,
+            _ => ZoneLife::STANDING,
+        };
+        let age = match self.temper {
+            Temper::FallsSilent(after) => self.age_ns().min(after * MS),
+            _ => self.age_ns(),
+        };
+        Life { state, code: 4, beats: if stands { age / MS } else { 0 }, stood_cycle: u64::MAX }
+    }
+
+    fn answer(&mut self, message: &Message) {
+        let Some(asked) = ToZone::decode(message) else { return };
+        if matches!(asked, ToZone::WishDone | ToZone::WishRefused(_)) {
+            return self.wishes.push((message.token, asked));
+        }
+        let after = match self.temper {
+            Temper::Late(after) => after,
+            _ => 1,
+        };
+        let is_obedient = matches!(self.temper, Temper::Good | Temper::Deaf | Temper::PanicsAfter(_) | Temper::Late(_));
+        if let (ToZone::LotAsk { lots: count, .. }, true) = (asked, is_obedient) {
+            let given = self.give_lots(count);
+            given.into_iter().for_each(|answer| self.say(answer.encode(message.token), after));
+            return;
+        }
+        let (answer, after_ms) = match self.temper {
+            Temper::Good | Temper::Deaf | Temper::PanicsAfter(_) => (self.obey(asked), 1),
+            Temper::Late(after) => (self.obey(asked), after),
+            Temper::Refuses => (FromZone::Refused(Reason::InUse), 1),
+            Temper::Lies => (self.lie(asked), 1),
+            Temper::Floods => (FromZone::Figures(Figures { elapsed_cycles: 1, ..Figures::default() }), 0),
+            Temper::FallsSilent(after) if self.age_ns() < after * MS => (self.obey(asked), 1),
+            _ => return,
+        };
+        self.say(answer.encode(message.token), after_ms);
+    }
+
+    /// Gives lots from the last run on; the image's lots stay.
+    fn give_lots(&mut self, count: u32) -> Vec<FromZone> {
+        let sum: u32 = self.lots.iter().map(|run| run.count).sum();
+        if sum < count + 4 {
+            return alloc::vec![FromZone::Refused(Reason::Resident)];
+        }
+        let mut left = count;
+        let mut given = Vec::new();
+        while left > 0 {
+            let Some(run) = self.lots.last_mut() else { break };
+            let taken = run.count.min(left);
+            run.count -= taken;
+            left -= taken;
+            let lots = Lots { first: run.first + u64::from(run.count), count: taken };
+            given.push(FromZone::LotGiven { lots, left });
+            self.lots.retain(|run| run.count > 0);
+        }
+        given
+    }
+
+    fn obey(&mut self, asked: ToZone) -> FromZone {
+        match asked {
+            ToZone::CoreAsk { core: wanted, .. } => {
+                let resident = self.running.first().copied();
+                let core = wanted.or_else(|| self.running.last().copied());
+                match core.filter(|core| Some(*core) != resident && self.running.contains(core)) {
+                    Some(core) => {
+                        self.running.retain(|one| *one != core);
+                        FromZone::CoreGiven(core)
+                    }
+                    None => FromZone::Refused(Reason::Resident),
+                }
+            }
+            ToZone::CoreOffer { core, .. } => {
+                self.running.push(core);
+                FromZone::Taken
+            }
+            ToZone::LotAsk { .. } => FromZone::Refused(Reason::InUse),
+            ToZone::LotOffer { lots, .. } => {
+                self.lots.push(lots);
+                FromZone::Taken
+            }
+            ToZone::DeviceAsk(device) => {
+                self.devices.retain(|one| *one != device);
+                FromZone::DeviceGiven(device)
+            }
+            ToZone::DeviceOffer(device) => {
+                self.devices.push(device);
+                FromZone::Taken
+            }
+            ToZone::LinkOffer(offer) => {
+                self.links.push(offer.peer);
+                FromZone::Taken
+            }
+            ToZone::LinkDown(peer) => {
+                self.links.retain(|one| *one != peer);
+                FromZone::Taken
+            }
+            ToZone::DiskOffer(offer) => {
+                self.disk_offers.push(offer.lot);
+                FromZone::Taken
+            }
+            ToZone::End(_) => {
+                self.is_asked_to_end = true;
+                FromZone::Taken
+            }
+            _ => FromZone::Figures(self.figures()),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let elapsed_cycles = self.age_ns().saturating_sub(STAND_MS * MS) / MS * gyre_machine::cycles_per_ms();
+        Figures { elapsed_cycles, idle_cycles: elapsed_cycles, ..Figures::default() }
+    }
+
+    fn lie(&mut self, asked: ToZone) -> FromZone {
+        match asked {
+            ToZone::CoreAsk { .. } => FromZone::CoreGiven(0),
+            ToZone::LotAsk { lots: count, .. } => FromZone::LotGiven { lots: Lots { first: 1, count }, left: 0 },
+            ToZone::DeviceAsk(_) => FromZone::DeviceGiven(PciAddress { bus: 9, device: 9, function: 0 }),
+            _ => FromZone::Figures(Figures { elapsed_cycles: u64::MAX, ..Figures::default() }),
+        }
+    }
+}
+
+impl Fake {
+    pub(super) fn new(zones: usize) -> Fake {
+        let zones = (0..zones).map(|_| Zone::new()).collect();
+        Fake { state: SpinLock::new(State { zones, ..State::default() }) }
+    }
+
+    /// Takes memory of the supervisor's.
+    fn allocate(&self) -> Result<(), Fault> {
+        match &mut self.state.lock().memory_left {
+            Some(0) => Err(Fault("the supervisor is out of memory".into())),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A part that goes back from a zone leaves the supervisor as much memory as it took.
+    fn free(&self) {
+        self.state.lock().memory_left.iter_mut().for_each(|left| *left += 1);
+    }
+
+    pub(super) fn on<T>(&self, zone: usize, work: impl FnOnce(&mut Zone) -> T) -> T {
+        work(&mut self.state.lock().zones[zone])
+    }
+}
+
+impl BackEnds for Fake {
+    fn begin(&'static self, zone: usize, lot: u64) -> Work<Result<(u16, u32), Fault>> {
+        let serves = &mut self.state.lock().served;
+        assert!(
+            serves.iter().all(|(other, memory)| *other != zone && *memory != lot),
+            "a lot or a zone is served twice"
+        );
+        serves.push((zone, lot));
+        Box::pin(async { Ok((2, 0)) })
+    }
+
+    fn end(&'static self, zone: usize) -> Work<()> {
+        Box::pin(async move {
+            // requests that are under way
+            gyre_message::sleep_ns(20 * MS).await;
+            self.state.lock().served.retain(|(other, _)| *other != zone);
+        })
+    }
+}
+
+impl Wires for Fake {
+    fn core(&self, number: u16) -> Option<u32> {
+        let zone = usize::from(number).checked_sub(1);
+        zone.map_or(Some(0), |zone| self.on(zone, |zone| zone.running.first().copied()))
+    }
+
+    fn prepare(&self, lot: u64) -> Result<(), Fault> {
+        self.allocate()?;
+        self.state.lock().emptied.push(lot);
+        Ok(())
+    }
+
+    fn join(&self, offer: LinkOffer) -> Result<(), Fault> {
+        self.state.lock().own_links.push(offer.peer);
+        Ok(())
+    }
+
+    fn leave(&self, peer: u16) {
+        self.state.lock().own_links.retain(|one| *one != peer);
+    }
+
+    fn open(&self, zone: usize, offer: LinkOffer) -> Result<(), Fault> {
+        self.state.lock().doors.push((zone, offer.peer));
+        Ok(())
+    }
+
+    fn close(&self, zone: usize, peer: u16) {
+        self.state.lock().doors.retain(|door| *door != (zone, peer));
+    }
+}
+
+impl Instances for Fake {
+    fn run_lots(&self, _zone: usize) -> u32 {
+        4
+    }
+
+    fn is_dirty(&self, _lot: u64, _zone: Option<usize>) -> bool {
+        false
+    }
+    fn clear(&self, _lot: u64) {}
+
+    fn prepare(&self, plan: Plan<'_>) -> Result<(), Fault> {
+        self.allocate()?;
+        let mut state = self.state.lock();
+        state.prepared += 1;
+        let zone = &mut state.zones[plan.zone];
+        assert!(zone.running.is_empty(), "an instance is written over one that runs");
+        assert!(plan.parts.lots[0].count >= 4, "the image lies in one run");
+        *zone = Zone { temper: zone.temper, is_there: true, begun_ns: now_ns(), ..Zone::new() };
+        (zone.lots, zone.devices) = (plan.parts.lots.clone(), plan.parts.devices.clone());
+        zone.running = plan.parts.cores.clone();
+        Ok(())
+    }
+
+    fn start(&self, _zone: usize) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn release(&self, zone: usize) {
+        self.on(zone, |zone| {
+            let temper = zone.temper;
+            *zone = Zone { temper, running: core::mem::take(&mut zone.running), ..Zone::new() };
+        });
+    }
+
+    fn life(&self, zone: usize) -> Life {
+        self.on(zone, |zone| zone.life())
+    }
+
+    fn broke_out(&self, _zone: usize) -> Option<Cause> {
+        None
+    }
+
+    fn last_words(&self, _zone: usize) -> String {
+        "a fake's last words".to_string()
+    }
+
+    fn is_parked(&self, zone: usize, core: u32) -> bool {
+        self.on(zone, |zone| !zone.running.contains(&core))
+    }
+
+    fn begin_stop(&self, zone: usize, core: u32) {
+        let is_stubborn = self.state.lock().stubborn_cores.contains(&core);
+        if !is_stubborn {
+            self.on(zone, |zone| zone.stops_at = Some(now_ns() + 12 * MS));
+        }
+    }
+
+    fn stopping(&self, zone: usize, core: u32) -> Stopping {
+        let is_stubborn = self.state.lock().stubborn_cores.contains(&core);
+        self.on(zone, |zone| match zone.stops_at.filter(|_| !is_stubborn) {
+            None => Stopping::Lost,
+            Some(at) if at > now_ns() => Stopping::UnderWay,
+            Some(_) => {
+                zone.running.retain(|one| *one != core);
+                Stopping::Parked
+            }
+        })
+    }
+
+    fn add_core(&self, _zone: usize, core: u32) -> Result<u32, Fault> {
+        self.allocate().map(|()| core)
+    }
+
+    fn remove_core(&self, zone: usize, core: u32) -> Result<(), Fault> {
+        assert!(self.is_parked(zone, core), "a box is taken from a core that runs");
+        self.free();
+        Ok(())
+    }
+
+    fn add_lots(&self, _zone: usize, _lots: Lots) -> Result<(), Fault> {
+        self.allocate()
+    }
+
+    fn remove_lots(&self, _zone: usize, _lots: Lots) -> Result<(), Fault> {
+        self.free();
+        Ok(())
+    }
+
+    fn add_device(&self, _zone: usize, _device: PciAddress) -> Result<(), Fault> {
+        self.allocate()
+    }
+
+    fn remove_device(&self, _zone: usize, device: PciAddress) -> Result<(), Fault> {
+        let is_stubborn = self.state.lock().stubborn_devices.contains(&device);
+        if is_stubborn {
+            return Err(Fault("it keeps its status".into()));
+        }
+        self.free();
+        Ok(())
+    }
+
+    fn ask_to_end(&self, _zone: usize) {}
+
+    fn send(&self, zone: usize, message: &Message) -> Result<(), Full> {
+        self.on(zone, |zone| zone.is_there.then(|| zone.answer(message)).ok_or(Full))
+    }
+
+    fn receive(&self, zone: usize) -> Option<Message> {
+        self.on(zone, |zone| {
+            if zone.temper == Temper::Floods && zone.is_there {
+                return Some(FromZone::CoreGiven(7).encode(u32::MAX));
+            }
+            zone.answers.front().filter(|(due, _)| *due <= now_ns())?;
+            zone.answers.pop_front().map(|(_, message)| message)
+        })
+    }
+
+    fn may_sleep(&self, zone: usize) -> bool {
+        self.on(zone, |zone| zone.temper != Temper::Floods)
+    }
+
+    fn printed(&self, zone: usize, position: u64, room: usize) -> (u64, Vec<u8>) {
+        self.on(zone, |zone| {
+            if zone.temper == Temper::Floods && zone.is_there {
+                zone.printed += 100_000;
+                return (zone.printed - room as u64, alloc::vec![b'x'; room]);
+            }
+            let text = b"zone stands\n";
+            let start = usize::try_from(position).unwrap_or(usize::MAX).min(text.len());
+            (start as u64, text.iter().skip(start).take(room).copied().collect())
+        })
+    }
+}

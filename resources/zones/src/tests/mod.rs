@@ -1,0 +1,11 @@
+//! The zones over instances that are not there: fakes of every temper.
+
+mod bad_input;
+mod changes;
+mod crashes;
+mod fake;
+mod links;
+mod random;
+mod serving;
+mod wishes;
+pub(crate) mod world;

@@ -1,0 +1,282 @@
+//! Runs the grid under many seeds, each twice, and checks its invariants: a chain of invented stages, and the whole machine. See README.md.
+//!
+//! * A parent starts a process for every [`SEEDS_PER_PROCESS`] seeds, since worlds live as long as their process. A
+//!   process that fails has printed its seed and the words that run it again.
+//! * Each seed runs a chain of stages and a whole machine; every fourth one cells too, every eighth one two machines on
+//!   one clock. With `--instances linked` it runs two linked machines instead.
+//! * Each world runs twice, in a thread of its own, and both outcomes must be equal. Two machines are also compared
+//!   with each alone.
+//! * `tell_rate` measures a stream over a link and over loopback; it is no check.
+//!
+//! Exit code 0 says that all invariants hold.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod stages;
+mod whole;
+
+use arguments::{Arguments, Cores, Instances, World};
+use gyre_engine::simulate::Moves;
+use std::fmt::Debug;
+use std::process::{Command, ExitCode};
+
+/// Worlds live as long as their process; so many seeds are run in one.
+const SEEDS_PER_PROCESS: u64 = 8;
+/// One seed of so many has two machines, beside its worlds with one.
+const INSTANCES_EVERY: u64 = 8;
+/// One seed of so many has cells, beside its other worlds.
+const CELLS_EVERY: u64 = 4;
+/// Which of the seeds with two machines: none in which tenants want the whole link.
+const INSTANCES_AT: u64 = 4;
+
+fn main() -> ExitCode {
+    let Some(arguments) = Arguments::parse(std::env::args().skip(1)) else {
+        eprintln!("{}", arguments::USAGE);
+        return ExitCode::from(2);
+    };
+    if arguments.is_rate {
+        return tell_rate();
+    }
+    if arguments.is_worker {
+        return work(&arguments);
+    }
+    if !whole::is_possible() {
+        println!("the whole machine is left out: mke2fs and e2fsck are not installed (Debian package e2fsprogs)");
+    }
+    let Arguments { from, seeds, .. } = arguments;
+    let failed = (0..seeds.div_ceil(SEEDS_PER_PROCESS)).any(|part| {
+        let first = from + part * SEEDS_PER_PROCESS;
+        !spawn_worker(&arguments, first, SEEDS_PER_PROCESS.min(from + seeds - first))
+    });
+    if failed {
+        return ExitCode::FAILURE;
+    }
+    let trace = match arguments.instances {
+        Instances::One => "each run twice with the same trace",
+        Instances::Two => "each instance is what it is alone",
+        Instances::Linked => "each run twice with the same traces",
+    };
+    println!("{seeds} seeds from {from} on: all invariants hold, {trace}");
+    ExitCode::SUCCESS
+}
+
+fn spawn_worker(arguments: &Arguments, from: u64, seeds: u64) -> bool {
+    let Ok(program) = std::env::current_exe() else {
+        return false;
+    };
+    let worker = Arguments { from, seeds, is_worker: true, ..*arguments };
+    Command::new(program).args(worker.words()).status().is_ok_and(|status| status.success())
+}
+
+fn work(arguments: &Arguments) -> ExitCode {
+    let is_possible = whole::is_possible();
+    for seed in arguments.from..arguments.from + arguments.seeds {
+        if arguments.instances == Instances::Linked {
+            match report(seed, arguments.cores, LINKED, whole::run_zones) {
+                true => continue,
+                false => return ExitCode::FAILURE,
+            }
+        }
+        let is_alone = arguments.instances == Instances::One;
+        let is_one_of = |world| arguments.world.is_none_or(|only| only == world);
+        let may_be_whole = is_possible && is_one_of(World::Whole);
+        let runs_stages = is_alone && is_one_of(World::Stages);
+        let is_due = arguments.world == Some(World::Cells) || seed % CELLS_EVERY == 0;
+        let runs_cells = is_alone && is_due && is_one_of(World::Cells) && arguments.cores == Cores::Still;
+        let runs_instances = may_be_whole && (!is_alone || seed % INSTANCES_EVERY == INSTANCES_AT);
+        let holds = (!runs_stages || report(seed, arguments.cores, "stages", stages::run))
+            && (!(is_alone && may_be_whole) || report(seed, arguments.cores, "whole", whole::run))
+            && (!runs_cells || report(seed, Cores::Still, "cells", |seed, _| whole::run_cells(seed)))
+            && (!runs_instances || report_instances(seed, arguments.cores));
+        if !holds {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs a seed with two machines, each of which is compared with a run alone, and prints what they came to; false if it fails.
+fn report_instances(seed: u64, cores: Cores) -> bool {
+    tell_failures_of(seed, cores, TWO);
+    let Some(outcome) = in_thread(seed, cores, whole::run_instances) else { return false };
+    println!("seed {seed:>5}  {TWO:<6}  {}", outcome.summary());
+    true
+}
+
+/// The name of a world with two linked machines.
+const LINKED: &str = "linked";
+
+/// Parts of 64 KiB that a stream has whose rate is measured.
+const RATE_PARTS: usize = 8192;
+/// How often it is measured; the best counts.
+const RATE_ROUNDS: usize = 5;
+
+/// Measures a stream over the link of two instances and over the loopback of one, in turns.
+fn tell_rate() -> ExitCode {
+    use whole::rate::{Way, ns_for_each};
+    let measure = |way| std::thread::spawn(move || ns_for_each(way, RATE_PARTS)).join().unwrap_or(u64::MAX);
+    let rounds: Vec<[u64; 2]> = (0..RATE_ROUNDS).map(|_| [measure(Way::Loopback), measure(Way::Link)]).collect();
+    let best = |index: usize| rounds.iter().map(|round| round[index]).min().unwrap_or(u64::MAX).max(1);
+    let (loopback, link) = (best(0), best(1));
+    println!(
+        "64 KiB of a stream: loopback {loopback} ns, link {link} ns, ratio {:.2}; rounds {rounds:?}",
+        loopback as f64 / link as f64
+    );
+    ExitCode::SUCCESS
+}
+
+/// The name of a world with two machines.
+const TWO: &str = "two";
+
+fn tell_failures_of(seed: u64, cores: Cores, world: &'static str) {
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("{panic}");
+        tell_failure(seed, cores, world, "failed");
+    }));
+}
+
+/// Runs a seed twice and prints what it came to; false if it fails.
+fn report<T: Debug + PartialEq + Send + 'static + Summary>(
+    seed: u64,
+    cores: Cores,
+    world: &'static str,
+    run: fn(u64, Cores) -> T,
+) -> bool {
+    tell_failures_of(seed, cores, world);
+    let (Some(first), Some(second)) = (in_thread(seed, cores, run), in_thread(seed, cores, run)) else {
+        return false;
+    };
+    if first != second {
+        tell_failure(seed, cores, world, &format!("is not deterministic: {first:?} and {second:?}"));
+        return false;
+    }
+    println!("seed {seed:>5}  {world:<6}  {}", first.summary());
+    true
+}
+
+/// Says which seed it was and how to run it again. A panic may end the process, so its hook calls this.
+fn tell_failure(seed: u64, cores: Cores, world: &str, what: &str) {
+    if world != "stages" {
+        eprintln!("{}", whole::describe(seed));
+    }
+    let words = match world {
+        TWO => "--instances 2".into(),
+        LINKED => "--instances linked".into(),
+        _ => format!("--only {world}"),
+    };
+    let words = if cores == Cores::Moving { words + " --cores moving" } else { words };
+    eprintln!(
+        "seed {seed} {what} (world: {world}); run it again with `cargo run -p gyre-simulation -- --seed {seed} {words}`"
+    );
+}
+
+/// Says how often cores moved, if they did.
+fn moved(moves: &Moves) -> String {
+    let Moves { left, busy, joined } = moves;
+    if left + busy == 0 { String::new() } else { format!(", cores left {left}, stayed {busy}, came {joined}") }
+}
+
+/// A line about a run.
+trait Summary {
+    fn summary(&self) -> String;
+}
+
+impl Summary for stages::Outcome {
+    fn summary(&self) -> String {
+        let stages::Outcome { trace, steps, requests, cut_short, failures, moves } = self;
+        format!(
+            "trace {trace:016x}  {steps:>7} turns  {requests:>6} requests, {cut_short} cut short, {failures} failures{}",
+            moved(moves)
+        )
+    }
+}
+
+impl Summary for whole::Outcome {
+    fn summary(&self) -> String {
+        let whole::Outcome { trace, steps, done, whole, broken, has_crashed, moves } = self;
+        let end = if *has_crashed { ", crashed" } else { "" };
+        format!(
+            "trace {trace:016x}  {steps:>7} turns  {done:>6} file operations, {whole} exchanges, {broken} cut short{end}{}",
+            moved(moves)
+        )
+    }
+}
+
+impl Summary for whole::CellsOutcome {
+    fn summary(&self) -> String {
+        let whole::CellsOutcome { trace, steps, whole, broken } = self;
+        format!("trace {trace:016x}  {steps:>7} turns  {whole} cells came to their end, {broken} were killed or lied")
+    }
+}
+
+impl Summary for whole::InstancesOutcome {
+    fn summary(&self) -> String {
+        let whole::InstancesOutcome { traces, steps, killed_ns } = self;
+        let end = killed_ns.map_or(String::new(), |at| format!(", the second one killed at {} us", at / 1000));
+        format!("trace {:016x} {:016x}  {steps:>7} turns, as alone{end}", traces[0], traces[1])
+    }
+}
+
+impl Summary for whole::ZonesOutcome {
+    fn summary(&self) -> String {
+        let whole::ZonesOutcome { traces, abroad, at_home, channels, link, event } = self;
+        let exchanges =
+            format!("{} exchanges abroad, {} cut short, {} at home", abroad.whole, abroad.broken, at_home.whole);
+        let channels = format!("{} channels, {} cut short", channels.whole, channels.broken);
+        format!(
+            "trace {:016x} {:016x}  {exchanges}; {channels}; {} frames, {} interrupts repeated; {event:?}",
+            traces[0], traces[1], link.sent_frames, link.repeated_rings
+        )
+    }
+}
+
+/// Runs a machine of its own in a thread.
+fn in_thread<T: Send + 'static>(seed: u64, cores: Cores, run: fn(u64, Cores) -> T) -> Option<T> {
+    std::thread::spawn(move || run(seed, cores)).join().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_seeds_of_the_stages_hold_and_repeat() {
+        for seed in 1..=3 {
+            let first = in_thread(seed, Cores::Still, stages::run).unwrap();
+            assert_eq!(Some(first), in_thread(seed, Cores::Still, stages::run));
+            // A tenant for whom the kernel fails asks no more.
+            assert!(first.requests > 50 || first.failures > 0, "seed {seed} asked {} times only", first.requests);
+        }
+    }
+
+    #[test]
+    fn failures_for_one_tenant_leave_the_others_whole_and_repeat() {
+        let mut failures = 0;
+        for seed in 100..124 {
+            let first = in_thread(seed, Cores::Still, stages::run).unwrap();
+            assert_eq!(Some(first), in_thread(seed, Cores::Still, stages::run));
+            failures += first.failures;
+        }
+        assert!(failures > 3, "the kernel failed {failures} times only");
+    }
+
+    #[test]
+    fn cores_leave_and_come_back_in_the_middle_of_the_stages() {
+        let mut moves = Moves::default();
+        for seed in 1..=12 {
+            let first = in_thread(seed, Cores::Moving, stages::run).unwrap();
+            assert_eq!(Some(first), in_thread(seed, Cores::Moving, stages::run));
+            moves = Moves { left: moves.left + first.moves.left, joined: moves.joined + first.moves.joined, busy: 0 };
+        }
+        assert!(moves.left > 20 && moves.joined > 10, "{moves:?}");
+    }
+
+    #[test]
+    fn a_few_seeds_of_the_whole_machine_hold_and_repeat() {
+        for seed in (1..=3).filter(|_| whole::is_possible()) {
+            let first = in_thread(seed, Cores::Still, whole::run).unwrap();
+            assert_eq!(Some(first), in_thread(seed, Cores::Still, whole::run));
+            assert!(first.done > 10, "seed {seed} did {} things with files only", first.done);
+        }
+    }
+}

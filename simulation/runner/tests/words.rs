@@ -1,0 +1,28 @@
+//! The runner as a program: words that make no sense, and a seed that holds.
+//!
+//! Since this test exists, `cargo test` builds the program too, with the crates that all tests share.
+
+use std::process::{Command, Output};
+
+fn run(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gyre-simulation")).args(words).output().unwrap()
+}
+
+#[test]
+fn words_that_make_no_sense_get_the_usage_and_run_nothing() {
+    for words in [&["--seeds"][..], &["--from", "first"], &["--only", "nothing"], &["--instances", "3"], &["seed"]] {
+        let done = run(words);
+        assert_eq!(done.status.code(), Some(2), "{words:?}");
+        assert!(String::from_utf8_lossy(&done.stderr).starts_with("usage: gyre-simulation"), "{words:?}");
+        assert!(done.stdout.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_seed_that_holds_is_told_with_its_trace() {
+    let done = run(&["--seed", "2", "--only", "stages"]);
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("seed ") && line.contains("  trace ")), "{said}");
+    assert!(said.contains("1 seeds from 2 on: all invariants hold"), "{said}");
+}

@@ -1,0 +1,68 @@
+//! The broker: a process of the system tenant that follows the goals of tenants.
+//!
+//! Each window it reads all goals and measures ([`measure`]), lets a policy of `gyre-broker` make a plan ([`policies`]), asks the machine for
+//! the new shares as one change ([`broker`]), and writes a line of JSON, a [`gyre_contract::goals::Report`], to its standard output. The agent
+//! starts it, keeps its last line, and starts it again if it ends.
+//!
+//! [`forecast`] plays the same broker in virtual time: who would meet its goal under a policy.
+//!
+//! It has no state that must survive: what tenants hold is the machine's, so after a failure the last allocation stays, and the next broker
+//! goes on from there. It allocates shares of the processor among the tenants that hang below no group, and the fractions of services among
+//! their clients ([`services`]).
+#![forbid(unsafe_code)]
+
+pub mod broker;
+mod delays;
+mod divided;
+pub mod forecast;
+mod look;
+pub mod machine;
+pub mod measure;
+pub mod options;
+mod policies;
+mod rest;
+pub mod services;
+
+pub use broker::Broker;
+pub use machine::{Machine, Native};
+pub use options::{Options, chosen};
+use services::{Making, Services};
+
+use std::{
+    io::{self, Write as _},
+    time::{Duration, Instant},
+};
+
+/// Looks in a window: a look gives a sample of responses beside what was granted meanwhile.
+const LOOKS: u32 = 4;
+
+/// Follows goals until the standard output is closed, which means that nobody wants it any more.
+///
+/// # Errors
+/// When the machine tells no goals, or takes no changes.
+pub fn run(machine: &dyn Machine, options: &Options) -> io::Result<()> {
+    let mut broker = Broker::new(options, &machine.goals()?);
+    let window = Duration::from_millis(broker.window_ms());
+    let pause = window / LOOKS;
+    let mut services = Services::default();
+    let making = if options.is_dry_run { Making::DryRun } else { Making::Changes };
+    let mut next = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            // By the clock, not by pauses: the time of a look does not add up.
+            next += pause;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            broker.look(&machine.goals()?);
+        }
+        let wish = broker.decide();
+        let answer = wish.filter(|_| !options.is_dry_run).map(|wish| machine.change(&wish)).transpose()?;
+        let mut report = broker.report(answer);
+        services.find(broker.tenants(), |tenant| machine.service(tenant));
+        report.lines.extend(services.decide(report.at_ns, window.as_nanos() as u64, making));
+        let mut line = serde_json::to_string(&report)?;
+        line.push('\n');
+        let mut out = io::stdout().lock();
+        out.write_all(line.as_bytes())?;
+        out.flush()?;
+    }
+}
