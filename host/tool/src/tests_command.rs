@@ -1,22 +1,22 @@
 //! `gyre test`: every test of the project, and one last line that says how many passed.
 
 mod ahead;
+mod attempt;
 mod boot;
+mod closing;
 mod host;
+mod known;
 mod lanes;
 mod models;
 mod programs;
+mod second_try;
+mod steadiness;
 mod tally;
 
 use std::process::ExitCode;
 
-use crate::{
-    check::print_json,
-    cli,
-    failure::Result,
-    project::Project,
-    ui::{Paint, Step, paint, say},
-};
+use crate::{check::print_json, cli, failure::Result, project::Project, ui::Step};
+use known::Known;
 use lanes::Job;
 use programs::Programs;
 use tally::Tally;
@@ -28,18 +28,17 @@ use tally::Tally;
 pub fn test(arguments: &cli::Test) -> Result<ExitCode> {
     let project = Project::find()?;
     project.needs_tree("a test")?;
+    let known = Known::read(&project)?;
     let mut tally = Tally::default();
     let programs = host::build(&project, &mut tally)?;
     tally.add(on_the_host(&project, arguments, &programs)?);
     if !arguments.no_boot {
-        boot::tests(&project, arguments, &mut tally)?;
+        boot::tests(&project, arguments, &known, &mut tally)?;
     }
-    for name in &tally.failed {
-        say(&format!("{} {name}", paint(Paint::Bad, "failed:")));
-    }
+    closing::tell(&tally, &known);
     match arguments.json {
         true => print_json(&tally)?,
-        false => println!("{} passed, {} failed", tally.passed, tally.failed.len()),
+        false => println!("{}", closing::count(&tally)),
     }
     Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
 }

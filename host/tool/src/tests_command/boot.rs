@@ -4,23 +4,24 @@ use std::{
     fs::File,
     io::{self, BufRead as _, BufReader},
     path::PathBuf,
-    process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 use super::{
+    attempt::{Attempt, Try},
+    known::Known,
     lanes::{self, Job},
-    tally::{Tally, read_tests},
+    second_try,
+    steadiness::KernelFailures,
+    tally::Tally,
 };
-use crate::{
-    build, cli,
-    failure::{Context as _, Result},
-    project::Project,
-    ui::say,
-};
+use crate::{build, cli, failure::Result, project::Project, ui::say};
 
 /// Scripts with this word in one of their first lines measure shares or times: no other runs beside them.
 const ALONE: &str = "needs the host alone";
-/// Lines in which the word may stand.
+/// Scripts with these words in one of their first lines make kernels fail: a panic on a console says nothing against them.
+const FAILS_ON_PURPOSE: &str = "kernels fail on purpose";
+/// Lines in which the words may stand.
 const HEAD_LINES: usize = 10;
 /// Scripts that are begun in this order and before all others: the longest, so that the lanes end at about one time, and then those that fill
 /// the time until it ends. The platform's test bounds how soon a core answers: it begins when the zones, which want as many cores, are through.
@@ -41,10 +42,10 @@ const LANES: usize = 2;
 ///
 /// # Errors
 /// When a script cannot be started.
-pub fn tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Result<()> {
+pub fn tests(project: &Project, arguments: &cli::Test, known: &Known, tally: &mut Tally) -> Result<()> {
     let is_wanted =
         |script: &Script| arguments.filter.as_ref().is_none_or(|filter| script.name.contains(filter.as_str()));
-    let chosen: Vec<_> = scripts(project)?.into_iter().filter(is_wanted).collect();
+    let chosen: Vec<_> = scripts(project).into_iter().filter(is_wanted).collect();
     // Scripts wait for machines with a limit, which is not for compilers.
     if !chosen.is_empty()
         && let Err(failure) = build::kernel(project).and_then(|_| build::agent(project))
@@ -55,22 +56,33 @@ pub fn tests(project: &Project, arguments: &cli::Test, tally: &mut Tally) -> Res
     }
     let (alone, mut beside): (Vec<_>, Vec<_>) = chosen.into_iter().partition(Script::needs_the_host_alone);
     beside.sort_by_key(Script::place);
-    run_in_lanes(project, beside, LANES, tally)?;
-    run_in_lanes(project, alone, 1, tally)
-}
-
-/// Runs scripts, as many at once as there are lanes.
-fn run_in_lanes(project: &Project, scripts: Vec<Script>, lanes: usize, tally: &mut Tally) -> Result<()> {
-    let job = |script: Script| Box::new(move || script.run(project)) as Job;
-    tally.add(lanes::run("the boot tests", scripts.into_iter().map(job).collect(), lanes)?);
+    let mut ended = run_in_lanes(project, beside, LANES)?;
+    ended.extend(run_in_lanes(project, alone, 1)?);
+    tally.add(second_try::judge(project, ended, known)?);
     Ok(())
 }
 
+/// Runs scripts, as many at once as there are lanes.
+fn run_in_lanes(project: &Project, scripts: Vec<Script>, lanes: usize) -> Result<Vec<(Script, Attempt)>> {
+    let ended = Mutex::new(vec![]);
+    let job = |script: Script| {
+        let ended = &ended;
+        let run = move || {
+            let attempt = script.run(project, Try::First)?;
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push((script, attempt));
+            Ok(Tally::default())
+        };
+        Box::new(run) as Job
+    };
+    lanes::run("the boot tests", scripts.into_iter().map(job).collect(), lanes)?;
+    Ok(ended.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// A program that boots machines.
-struct Script {
+pub struct Script {
     path: PathBuf,
     /// The path from the project's root.
-    name: String,
+    pub name: String,
 }
 
 impl Script {
@@ -80,29 +92,33 @@ impl Script {
     }
 
     fn needs_the_host_alone(&self) -> bool {
-        let Ok(file) = File::open(&self.path) else { return false };
-        BufReader::new(file).lines().take(HEAD_LINES).map_while(io::Result::ok).any(|line| line.contains(ALONE))
+        self.says(ALONE)
     }
 
-    fn run(&self, project: &Project) -> Result<Tally> {
-        let mut tally = Tally::default();
-        let tool = std::env::current_exe().context(|| "cannot tell the path of this program".into())?;
-        let mut run = Command::new(&self.path);
-        run.current_dir(&project.root).env("GYRE", tool).env("GYRE_ROOT", &project.root);
-        let ok = read_tests(&mut run, &format!("booting {}", self.name), &mut tally)?;
-        match (ok, tally.passed + tally.failed.len() == 0) {
-            (true, true) => tally.passed += 1,
-            (false, _) if tally.failed.is_empty() => tally.failed.push(self.name.clone()),
-            _ => {}
-        }
-        Ok(tally)
+    /// Returns what a failure of a kernel means in its machines.
+    pub fn kernel_failures(&self) -> KernelFailures {
+        if self.says(FAILS_ON_PURPOSE) { KernelFailures::Wanted } else { KernelFailures::Unwanted }
+    }
+
+    /// Returns whether one of its first lines holds these words.
+    fn says(&self, words: &str) -> bool {
+        let Ok(file) = File::open(&self.path) else { return false };
+        BufReader::new(file).lines().take(HEAD_LINES).map_while(io::Result::ok).any(|line| line.contains(words))
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self, project: &Project, which: Try) -> Result<Attempt> {
+        Attempt::run(project, &self.name, &self.path, which)
     }
 }
 
-fn scripts(project: &Project) -> Result<Vec<Script>> {
-    let folder = project.root.join("tests/boot");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        return Ok(vec![]);
+/// Returns all scripts of a project, by name.
+pub fn scripts(project: &Project) -> Vec<Script> {
+    let Ok(entries) = std::fs::read_dir(project.root.join("tests/boot")) else {
+        return vec![];
     };
     let script = |path: PathBuf| match path.is_dir() {
         true => Some(path.join("run")).filter(|run| run.is_file()),
@@ -111,17 +127,17 @@ fn scripts(project: &Project) -> Result<Vec<Script>> {
     let mut all: Vec<PathBuf> = entries.filter_map(|entry| script(entry.ok()?.path())).collect();
     all.sort();
     let name = |path: &PathBuf| path.strip_prefix(&project.root).unwrap_or(path).display().to_string();
-    Ok(all.into_iter().map(|path| Script { name: name(&path), path }).collect())
+    all.into_iter().map(|path| Script { name: name(&path), path }).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
 
-    /// Scripts in a folder of their own: each looks whether another runs, for a while.
-    fn project(name: &str, bodies: &[(&str, &str)]) -> Project {
+    /// Scripts in a folder of their own.
+    pub fn project(name: &str, bodies: &[(&str, &str)]) -> Project {
         let root = std::env::temp_dir().join(format!("gyre-boot-lanes-{}-{name}", std::process::id()));
         for (script, body) in bodies {
             let folder = root.join("tests/boot").join(script);
@@ -136,7 +152,7 @@ mod tests {
     fn scripts_that_measure_say_so_in_their_head() {
         let late = format!("{}# needs the host alone", "true\n".repeat(HEAD_LINES));
         let project = project("head", &[("a", "# It needs the host alone: it measures."), ("b", "true"), ("c", &late)]);
-        let alone: Vec<_> = scripts(&project).unwrap().iter().map(Script::needs_the_host_alone).collect();
+        let alone: Vec<_> = scripts(&project).iter().map(Script::needs_the_host_alone).collect();
         assert_eq!(alone, [true, false, false]);
         fs::remove_dir_all(&project.root).unwrap();
     }
@@ -152,7 +168,8 @@ mod tests {
         let bodies = [("a", meet("a", "b")), ("b", meet("b", "a")), ("c", "exit 3".into()), ("d", "true".into())];
         let project = project("meet", &bodies.each_ref().map(|(name, body)| (*name, body.as_str())));
         let mut tally = Tally::default();
-        run_in_lanes(&project, scripts(&project).unwrap(), 2, &mut tally).unwrap();
+        let ended = run_in_lanes(&project, scripts(&project), 2).unwrap();
+        ended.into_iter().for_each(|(_, attempt)| tally.add(attempt.tally));
         assert_eq!((tally.passed, tally.failed), (3, vec!["tests/boot/c/run".to_owned()]));
         fs::remove_dir_all(&project.root).unwrap();
     }

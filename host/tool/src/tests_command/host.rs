@@ -3,8 +3,8 @@
 use std::{path::Path, process::Command};
 
 use super::{
-    programs::Programs,
-    tally::{Tally, follow, read_tests},
+    programs::{self, Programs},
+    tally::{Story, Tally, follow, read_tests},
 };
 use crate::{
     build, cli, command,
@@ -32,8 +32,10 @@ pub fn build(project: &Project, tally: &mut Tally) -> Result<Programs> {
         step.done_with(&format!("{} programs", programs.tests.len()));
     } else {
         drop(step);
-        say(&command::last_lines(&ended.errors, 40));
-        tally.failed.push("cargo test (does not build)".into());
+        let (suite, words) = ("cargo test (does not build)".to_owned(), command::last_lines(&ended.errors, 40));
+        say(&words);
+        tally.failed.push(suite.clone());
+        tally.stories.push(Story { suite, words, folder: None });
     }
     programs.sort();
     Ok(programs)
@@ -45,7 +47,7 @@ pub fn build(project: &Project, tally: &mut Tally) -> Result<Programs> {
 /// When cargo cannot be started.
 pub fn examples(project: &Project, arguments: &cli::Test) -> Result<Tally> {
     let (mut cargo, mut tally) = (cargo(project)?, Tally::default());
-    cargo.arg("--doc");
+    cargo.arg("--doc").env(programs::SEED, programs::seed());
     if let Some(filter) = &arguments.filter {
         cargo.args(["--", filter]);
     }
@@ -108,11 +110,13 @@ fn source(command: &mut Command, title: &str, name: &str) -> Tally {
     match command::output(command) {
         Ok(_) => {
             step.done();
-            Tally { passed: 1, failed: vec![] }
+            Tally { passed: 1, ..Tally::default() }
         }
         Err(failure) => {
-            say(&failure.report.help().map_or(String::new(), |help| help.to_string()));
-            Tally { passed: 0, failed: vec![name.into()] }
+            let words = failure.report.help().map_or(String::new(), |help| help.to_string());
+            say(&words);
+            let story = Story { suite: name.to_owned(), words, folder: None };
+            Tally { stories: vec![story], ..Tally::of_failure(name) }
         }
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     use crate::failure::Failure;
 
     fn passed(count: usize) -> Result<Tally> {
-        Ok(Tally { passed: count, failed: vec![] })
+        Ok(Tally { passed: count, ..Tally::default() })
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
             both.wait();
             passed(1)
         };
-        let failed = || Ok(Tally { passed: 0, failed: vec!["c".into()] });
+        let failed = || Ok(Tally::of_failure("c"));
         let jobs: Vec<Job> = vec![Box::new(meet), Box::new(meet), Box::new(failed), Box::new(|| passed(3))];
         let tally = run("jobs", jobs, 2).unwrap();
         assert_eq!((tally.passed, tally.failed), (5, vec!["c".to_owned()]));

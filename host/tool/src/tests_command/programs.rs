@@ -3,6 +3,7 @@
 //! cargo runs them one after the other. Here they are jobs, so that no core waits for the last test of each.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -33,6 +34,9 @@ const LONG: &[(&str, &str)] = &[
 ];
 /// The threads of a test program ("Running tests", The rustc book).
 const THREADS: &str = "RUST_TEST_THREADS";
+/// The seed of property tests ("Configuration", proptest's book). It is fixed, so that a verdict depends on the tree alone; whoever searches
+/// sets another one.
+pub const SEED: &str = "PROPTEST_RNG_SEED";
 /// A program that takes longer has a line of its own.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
@@ -94,11 +98,12 @@ impl Program {
         let title = format!("{} of {}", self.name, self.package());
         let mut command = Command::new(&self.path);
         command.args(&arguments.filter).current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.env(SEED, seed());
         if std::env::var_os(THREADS).is_none() {
             command.env(THREADS, lanes::threads_each().to_string());
         }
-        let ok = follow_tests(&mut command, &title, step, &mut tally)?;
-        if !ok && tally.failed.is_empty() {
+        let heard = follow_tests(&mut command, &title, step, &mut tally)?;
+        if !heard.is_success && tally.failed.is_empty() {
             tally.failed.push(format!("{title} (ended in the middle)"));
         }
         if began.elapsed() > LONG_ENOUGH {
@@ -112,6 +117,11 @@ impl Program {
         let parts: Vec<_> = parts.collect();
         parts.into_iter().rev().collect::<Vec<_>>().join("/")
     }
+}
+
+/// Returns the seed of property tests: the caller's own, if there is one.
+pub fn seed() -> OsString {
+    std::env::var_os(SEED).unwrap_or_else(|| "1".into())
 }
 
 /// A message of cargo about something that it has built (`--message-format=json`, reference of cargo, "External tools").

@@ -2,7 +2,9 @@
 
 use std::{
     io::{BufRead as _, BufReader},
+    path::PathBuf,
     process::{Command, Stdio},
+    time::Instant,
 };
 
 use serde::Serialize;
@@ -20,13 +22,50 @@ pub struct Tally {
     pub passed: usize,
     /// The names of those that failed.
     pub failed: Vec<String>,
+    /// The names of those that failed at the first try and passed at the second one.
+    pub unsteady: Vec<String>,
+    /// The names of those that failed as `tests/known.toml` says.
+    pub known: Vec<String>,
+    /// Every suite that ended, with its time.
+    pub suites: Vec<Suite>,
+    /// Why the failed ones failed.
+    #[serde(skip)]
+    pub stories: Vec<Story>,
+}
+
+/// A suite that ended.
+#[derive(Serialize)]
+pub struct Suite {
+    /// Its name.
+    pub name: String,
+    /// Its time.
+    pub seconds: f64,
+}
+
+/// The reason why checks of a suite failed.
+pub struct Story {
+    /// The suite's name.
+    pub suite: String,
+    /// Its words about those checks.
+    pub words: String,
+    /// The folder that holds all that it said, if it is kept.
+    pub folder: Option<PathBuf>,
 }
 
 impl Tally {
+    /// Makes the count of something that failed as a whole.
+    pub fn of_failure(name: &str) -> Self {
+        Self { failed: vec![name.to_owned()], ..Self::default() }
+    }
+
     /// Adds what another counted.
     pub fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
+        self.unsteady.extend(other.unsteady);
+        self.known.extend(other.known);
+        self.suites.extend(other.suites);
+        self.stories.extend(other.stories);
     }
 }
 
@@ -37,30 +76,51 @@ impl Tally {
 pub fn read_tests(command: &mut Command, title: &str, tally: &mut Tally) -> Result<bool> {
     let step = Step::start(title);
     let before = tally.passed;
-    let ok = follow_tests(command, title, &step, tally)?;
-    if ok {
+    let heard = follow_tests(command, title, &step, tally)?;
+    if heard.is_success {
         step.done_with(&format!("{} passed", tally.passed - before));
     }
-    Ok(ok)
+    Ok(heard.is_success)
+}
+
+/// Everything that tests have said.
+pub struct Heard {
+    /// Their exit code is 0.
+    pub is_success: bool,
+    /// Their words on standard output.
+    pub said: String,
+    /// Their words on standard error.
+    pub errors: String,
+}
+
+impl Heard {
+    /// Returns the words about the tests that failed.
+    pub fn reason(&self) -> String {
+        let errors = command::last_lines(&self.errors, 40);
+        [failures(&self.said), errors].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// Does as [`read_tests`] in somebody's step: only a failure is told.
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn follow_tests(command: &mut Command, title: &str, step: &Step, tally: &mut Tally) -> Result<bool> {
-    let mut said = String::new();
+pub fn follow_tests(command: &mut Command, title: &str, step: &Step, tally: &mut Tally) -> Result<Heard> {
+    let (mut said, began) = (String::new(), Instant::now());
     let ended = follow(command, title, |line| {
         step.detail(line);
         count(line, tally);
         said += line;
         said.push('\n');
     })?;
-    if !ended.is_success {
-        say(&failures(&said));
-        say(&command::last_lines(&ended.errors, 40));
+    tally.suites.push(Suite { name: title.to_owned(), seconds: began.elapsed().as_secs_f64() });
+    let heard = Heard { is_success: ended.is_success, said, errors: ended.errors };
+    if !heard.is_success {
+        let words = heard.reason();
+        say(&words);
+        tally.stories.push(Story { suite: title.to_owned(), words, folder: None });
     }
-    Ok(ended.is_success)
+    Ok(heard)
 }
 
 /// The end of a command.
@@ -121,8 +181,13 @@ fn failures(said: &str) -> String {
     let blocks = said.split("\nfailures:\n").skip(1).map(|rest| rest.split("\ntest result:").next().unwrap_or(rest));
     let told: Vec<_> =
         blocks.filter(|block| block.contains("---- ")).map(|block| command::last_lines(block, 80)).collect();
+    if !told.is_empty() {
+        return told.join("\n");
+    }
     // Boot scripts say it in lines of their own, at the end.
-    if told.is_empty() { command::last_lines(said, 20) } else { told.join("\n") }
+    let at_the_end = said.rsplit_once("failures:\n").map_or(said, |(_, rest)| rest);
+    let is_told = |line: &&str| !line.ends_with(" ... ok") && !line.starts_with("ok  ");
+    command::last_lines(&at_the_end.lines().filter(is_told).collect::<Vec<_>>().join("\n"), 40)
 }
 
 #[cfg(test)]
@@ -143,6 +208,9 @@ mod tests {
         assert!(shown.contains("panicked: one") && shown.contains("panicked: two"), "{shown}");
         assert!(!shown.contains("test result") && !shown.contains("test b"), "{shown}");
         assert!(failures("test boots ... FAILED\nboots: no answer\n").contains("boots: no answer"));
+        let script = "test a: e2fsck ... ok\ntest a: b ... FAILED\nfailures:\nb: 3 is not 4\n";
+        assert_eq!(failures(script), "b: 3 is not 4");
+        assert_eq!(failures("ok  e2fsck\nFAILED  microvm\n"), "FAILED  microvm");
     }
 
     #[test]
