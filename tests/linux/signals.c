@@ -186,7 +186,7 @@ static void floats(void) {
 }
 
 static void children(void) {
-    /* Whoever stops a child for a time is not told of. */
+    /* That a child was stopped for a time, and went on, is not told. */
     catch(SIGCHLD, SA_RESTART | SA_NOCLDSTOP);
     count = 0;
     pid_t child = fork();
