@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -50,6 +51,44 @@ static inline void sleep_ms(int ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     while (nanosleep(&t, &t) == -1 && errno == EINTR) {}
 }
+
+/* SIGALRM comes every so many milliseconds until `arm_often(0)`. A pause of the host may let one come before the call that it is to interrupt: the
+ * next one does it. */
+static inline void arm_often(int ms) {
+    struct itimerval often = {{ms / 1000, ms % 1000 * 1000L}, {ms / 1000, ms % 1000 * 1000L}};
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+}
+
+/* The state of a process by a letter, as in /proc/PID/stat; 0 if there is none. */
+static inline char state_of(pid_t process) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    int file = open(path, O_RDONLY);
+    if (file < 0) return 0;
+    ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    if (got <= 0) return 0;
+    text[got] = 0;
+    char *end = strrchr(text, ')');
+    return end ? end[2] : 0;
+}
+
+/* Waits until a process waits in a call. */
+static inline void until_it_waits(pid_t process) {
+    while (state_of(process) != 'S') sleep_ms(1);
+}
+
+/* Whether code takes less than so many milliseconds. A pause of the host spoils one round: the code is slow if all of many rounds are. */
+#define SOON(bound_ms, ...)                                                                      \
+    ({                                                                                            \
+        int is_soon_ = 0;                                                                         \
+        for (int round_ = 0; round_ < 20 && !is_soon_; round_++) {                                \
+            int64_t begin_ = now_ns(CLOCK_MONOTONIC);                                             \
+            __VA_ARGS__;                                                                          \
+            is_soon_ = now_ns(CLOCK_MONOTONIC) - begin_ < (bound_ms) * 1000000LL;                 \
+        }                                                                                         \
+        is_soon_;                                                                                 \
+    })
 
 /* Enters a fresh directory under /tmp. */
 static inline void enter_directory(void) {

@@ -8,7 +8,7 @@ static void chains(void) {
         int held = chain_of_sockets(round == 0 ? 500 : 10, ends[1]);
         CHECK(!hangs_up(ends[0], 0));
         CHECK(close(held) == 0);
-        CHECK(hangs_up(ends[0], 5000));
+        CHECK(hangs_up(ends[0], -1));
         CHECK(close(ends[0]) == 0);
     }
 }
@@ -40,7 +40,7 @@ static void rings(void) {
         for (int at = 0; at < length; at++) CHECK(close(pairs[at][1]) == 0);
         CHECK(!hangs_up(ends[0], 0));
         for (int at = 0; at < length; at++) CHECK(close(pairs[at][0]) == 0);
-        CHECK(hangs_up(ends[0], 5000));
+        CHECK(hangs_up(ends[0], -1));
         CHECK(close(ends[0]) == 0);
     }
 }
@@ -51,7 +51,7 @@ static void many_rings(void) {
         int pair[2];
         CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
         int error = send_fd(pair[0], pair[1]);
-        for (int tries = 0; error == ETOOMANYREFS && tries < 1000; tries++) {
+        while (error == ETOOMANYREFS) {
             sleep_ms(5);
             error = send_fd(pair[0], pair[1]);
         }

@@ -62,7 +62,7 @@ static inline void raise_limit(rlim_t wanted) {
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* Waits until the other ends of a pipe are closed, `ms` at most. */
+/* Waits until the other ends of a pipe are closed, `ms` at most; without an end if it is -1. */
 static inline int hangs_up(int fd, int ms) {
     struct pollfd entry = {.fd = fd, .events = 0};
     return poll(&entry, 1, ms) == 1 && (entry.revents & POLLHUP) != 0;

@@ -14,7 +14,7 @@ static volatile char selector;
 static volatile int count, code, call_number;
 static volatile uint64_t address, rax, rip, third;
 
-static long raw(long number, long first, long second, long third) {
+__attribute__((noinline)) static long raw(long number, long first, long second, long third) {
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(first), "S"(second), "d"(third) : "rcx", "r11", "memory");
     return result;

@@ -209,7 +209,7 @@ static void cookies(void) {
     CHECK(gyre_flow_source(flows[2], ends[0], 0, 10, 0) == 0);
     for (int at = 0; at < 2; at++) CHECK(gyre_flow_close(flows[at], GYRE_FLOW_END) >= 0);
     struct epoll_event event;
-    CHECK(epoll_wait(epoll, &event, 1, 5000) == 1 && event.data.fd == flows[1]);
+    CHECK(epoll_wait(epoll, &event, 1, -1) == 1 && event.data.fd == flows[1]);
     CHECK(gyre_flow_completion(flows[1], &completion) == 0);
     CHECK(completion.cookie == 0x1000000000000001ul && completion.result == SIZE);
     FAILS(gyre_flow_completion(flows[1], &completion), ENOENT);
@@ -220,7 +220,7 @@ static void cookies(void) {
     close(flows[2]);
     FAILS(gyre_flow_completion(flows[0], &completion), EAGAIN);
     CHECK(gyre_stream_write(ends[1], contents, 1000) == 1000 && close(ends[1]) == 0);
-    CHECK(epoll_wait(epoll, &event, 1, 5000) == 1 && event.data.fd == flows[0]);
+    CHECK(epoll_wait(epoll, &event, 1, -1) == 1 && event.data.fd == flows[0]);
     CHECK(gyre_flow_completion(flows[0], &completion) == 0);
     CHECK(completion.cookie == 0x1000000000000000ul && completion.result == 1000);
     close(flows[0]), close(epoll), close(null), close(ends[0]);
@@ -279,7 +279,6 @@ static void kept(void) {
 }
 
 int main(void) {
-    alarm(60);
     if (gyre_flow(1, 1, 0) < 0 && errno == ENOSYS) {
         int ends[2];
         FAILS(gyre_stream(ends), ENOSYS);

@@ -1,33 +1,22 @@
-/* Calls that once kept a core for ever. Each runs in a child with a limit of time: what it answers, and that it ends. */
+/* Calls that once kept a core for ever. Each runs in a child: what it answers, and that it ends. One that does not end meets the limit of whoever runs
+ * this program, and the last name that was said is its name. */
 #include "check.h"
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
-#include <sys/time.h>
 #include <sys/timerfd.h>
 
-/* Longest time of a case; the slowest takes some tenths of a second on a slow machine. */
-#define LIMIT_MS 20000
-
-static void within_limit(const char *name, void (*act)(void)) {
+static void by_a_child(const char *name, void (*act)(void)) {
+    dprintf(1, "%s\n", name);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
         act();
         _exit(0);
     }
-    int status = 0;
-    int64_t begin = now_ns(CLOCK_MONOTONIC);
-    while (waitpid(child, &status, WNOHANG) == 0) {
-        if (now_ns(CLOCK_MONOTONIC) - begin > LIMIT_MS * 1000000LL) {
-            dprintf(1, "FAILED hangs: %s does not end\n", name);
-            kill(child, SIGKILL);
-            _exit(1);
-        }
-        sleep_ms(2);
-    }
+    int status = status_of(child);
     if (status != 0) {
         dprintf(1, "FAILED hangs: %s: status %#x\n", name, status);
         _exit(1);
@@ -62,8 +51,7 @@ static timer_t fast_timer(int signal) {
 }
 
 static void wait_for_100(void) {
-    for (int wait = 0; wait < 5000 && signals < 100; wait++) sleep_ms(1);
-    CHECK(signals >= 100);
+    while (signals < 100) sleep_ms(1);
     sleep_ms(5);
     int64_t seen = signals;
     sleep_ms(20);
@@ -262,10 +250,10 @@ static void nested_ready_list(void) {
 /* A signal ends such a wait as any other. */
 static void interrupted_poll(void) {
     catch_signal(SIGALRM, count);
-    struct itimerval once = {{0, 0}, {0, 50000}};
     struct pollfd entry = {.fd = ready_list(), .events = POLLPRI};
-    CHECK(setitimer(ITIMER_REAL, &once, NULL) == 0);
+    arm_often(50);
     FAILS(poll(&entry, 1, -1), EINTR);
+    arm_often(0);
 }
 
 /* ---- calls of any length end soon after their process was killed */
@@ -301,14 +289,19 @@ static void read_zeroes(void) { read_for_ever("/dev/zero"); }
 
 static void killed_soon(void (*act)(void)) {
     room = much_room();
-    pid_t child = fork();
-    if (child == 0) act();
-    sleep_ms(100);
-    int64_t begin = now_ns(CLOCK_MONOTONIC);
-    CHECK(kill(child, SIGKILL) == 0 && status_of(child) == SIGKILL);
-    int64_t took = (now_ns(CLOCK_MONOTONIC) - begin) / 1000000;
-    if (took > 1500) dprintf(1, "it took %lld ms to end\n", (long long)took);
-    CHECK(took <= 1500);
+    for (int round = 0; round < 20; round++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) act();
+        sleep_ms(100);
+        int64_t begin = now_ns(CLOCK_MONOTONIC);
+        CHECK(kill(child, SIGKILL) == 0 && status_of(child) == SIGKILL);
+        int64_t took = (now_ns(CLOCK_MONOTONIC) - begin) / 1000000;
+        if (took <= 1500) return;
+        /* A pause of the host spoils one round. */
+        dprintf(1, "it took %lld ms to end\n", (long long)took);
+    }
+    CHECK(!"a killed process ends soon");
 }
 static void kill_send_random(void) { killed_soon(send_random); }
 static void kill_send_zeroes(void) { killed_soon(send_zeroes); }
@@ -318,13 +311,17 @@ static void kill_read_zeroes(void) { killed_soon(read_zeroes); }
 /* A caught signal ends a long move with what has been moved. */
 static void interrupted_move(void) {
     catch_signal(SIGALRM, count);
-    int from = open("/dev/urandom", O_RDONLY), to = open("/dev/null", O_WRONLY);
-    struct itimerval once = {{0, 0}, {0, 50000}};
-    CHECK(setitimer(ITIMER_REAL, &once, NULL) == 0);
-    int64_t begin = now_ns(CLOCK_MONOTONIC);
-    ssize_t moved = read(from, room = much_room(), ROOM_BYTES);
-    CHECK(moved > 0);
-    CHECK(now_ns(CLOCK_MONOTONIC) - begin < 5000000000LL);
+    int from = open("/dev/urandom", O_RDONLY);
+    ssize_t moved = ROOM_BYTES;
+    room = much_room();
+    arm_often(10);
+    /* A signal may come before the first byte, or none while this machine moves all of them. */
+    for (int round = 0; round < 100 && (moved <= 0 || moved == ROOM_BYTES); round++) {
+        moved = read(from, room, ROOM_BYTES);
+        CHECK(moved > 0 || (moved == -1 && errno == EINTR));
+    }
+    arm_often(0);
+    CHECK(moved > 0 && moved < ROOM_BYTES && signals > 0);
 }
 
 int main(void) {
@@ -355,7 +352,7 @@ int main(void) {
         {"a signal in a long read", interrupted_move},
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        within_limit(cases[index].name, cases[index].act);
+        by_a_child(cases[index].name, cases[index].act);
     done("hangs");
     return 0;
 }

@@ -173,7 +173,6 @@ static void family(void) {
 }
 
 int main(void) {
-    alarm(60);
     parts();
     forked();
     piped();

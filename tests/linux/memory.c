@@ -122,7 +122,6 @@ static int deep(int depth) {
 }
 
 int main(void) {
-    alarm(60);
     mappings();
     moving();
     advice();

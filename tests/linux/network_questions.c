@@ -140,7 +140,6 @@ static void bad_requests(void)
     CHECK(failure(fd) == -EOPNOTSUPP);
     /* lengths that lie: nothing is answered, nothing breaks */
     struct nlmsghdr lie = {5, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0};
-    struct sockaddr_nl kernel = {AF_NETLINK};
     send(fd, &lie, sizeof lie, 0);
     lie.nlmsg_len = 0xffffffff;
     send(fd, &lie, sizeof lie, 0);
@@ -251,7 +250,7 @@ static void sockets(void)
 static void interfaces(void)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct ifreq wanted = {"lo"};
+    struct ifreq wanted = {{"lo"}};
     CHECK(ioctl(fd, SIOCGIFADDR, &wanted) == 0);
     struct sockaddr_in *address = (void *)&wanted.ifr_addr;
     CHECK(address->sin_family == AF_INET && address->sin_addr.s_addr == htonl(INADDR_LOOPBACK));
@@ -300,8 +299,6 @@ static void echo(int kind)
     if (fd < 0 && (errno == EACCES || errno == EPERM))
         return; /* this host lets nobody; Gyre's tenants may */
     CHECK(fd >= 0);
-    struct timeval patience = {60};
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
     struct sockaddr_in to = {AF_INET, 0, {htonl(INADDR_LOOPBACK)}}, from;
     struct { struct icmphdr head; char text[8]; } message = {{ICMP_ECHO}, "payload"};
     message.head.un.echo.id = htons(4242), message.head.un.echo.sequence = htons(3);

@@ -89,8 +89,8 @@ static void families(void) {
 }
 
 static void groups_and_sessions(void) {
-    int gate[2];
-    CHECK(pipe(gate) == 0);
+    int gate[2], answer[2];
+    CHECK(pipe(gate) == 0 && pipe(answer) == 0);
     pid_t child = fork();
     if (child == 0) {
         char byte;
@@ -104,7 +104,7 @@ static void groups_and_sessions(void) {
             FAILS(setpgid(0, 0), EPERM);
             _exit(0);
         }
-        CHECK(status_of(grandchild) == 0);
+        CHECK(status_of(grandchild) == 0 && write(answer[1], "x", 1) == 1);
         for (;;) pause();
     }
     CHECK(setpgid(child, child) == 0 && getpgid(child) == child);
@@ -112,7 +112,9 @@ static void groups_and_sessions(void) {
     FAILS(getpgid(99999), ESRCH);
     close(gate[0]);
     close(gate[1]);
-    sleep_ms(20);
+    /* Until nobody else is in the group, not even one that has ended. */
+    char byte;
+    CHECK(close(answer[1]) == 0 && read(answer[0], &byte, 1) == 1 && close(answer[0]) == 0);
     CHECK(kill(-child, SIGKILL) == 0);
     CHECK(WTERMSIG(status_of(child)) == SIGKILL);
     FAILS(kill(-child, SIGKILL), ESRCH);
@@ -174,7 +176,6 @@ int main(void) {
     char first[16];
     snprintf(first, sizeof first, "%d", getpid());
     setenv("FIRST", first, 1);
-    alarm(60);
     ends();
     stops();
     vforks();

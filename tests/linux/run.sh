@@ -9,7 +9,7 @@ failed=0
 for source in *.c ../attacks/*.c; do
     name=$(basename "$source" .c)
     gcc -O1 -w -static -pthread -I. -o "$out/$name" "$source" -lrt
-    if ! timeout 120 "$out/$name" < /dev/null; then
+    if ! timeout 300 "$out/$name" < /dev/null; then
         echo "FAILED $name"
         failed=1
     fi

@@ -152,7 +152,6 @@ static void fresh_memory(void) {
 }
 
 int main(int argc, char **argv) {
-    alarm(100);
     kept = 2;
     limited = argc > 1 && strcmp(argv[1], "limited") == 0;
     CHECK(pipe(life) == 0);

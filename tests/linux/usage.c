@@ -141,7 +141,6 @@ static void of_nothing(void) {
 }
 
 int main(void) {
-    alarm(60);
     CHECK(pipe(ends) == 0 && pipe(back) == 0);
     char *memory = region(MADV_NOHUGEPAGE);
     memset(memory, 1, HUGE);

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/select.h>
-#include <sys/time.h>
 #include <time.h>
 
 static volatile sig_atomic_t signals;
@@ -40,17 +39,18 @@ int main(void)
     char byte;
     CHECK(read(ends[0], &byte, 1) == 1);
     signal(SIGALRM, count);
-    struct itimerval timer = {{0, 0}, {0, 20000}};
-    CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
-    FAILS(poll(entries, 1, 5000), EINTR);
-    CHECK(signals == 1);
+    arm_often(20);
+    FAILS(poll(entries, 1, -1), EINTR);
+    arm_often(0);
+    CHECK(signals >= 1);
     sigset_t mask, none;
     sigemptyset(&none), sigemptyset(&mask), sigaddset(&mask, SIGALRM);
     CHECK(sigprocmask(SIG_BLOCK, &mask, NULL) == 0);
-    CHECK(kill(getpid(), SIGALRM) == 0 && signals == 1);
-    struct timespec long_time = {5, 0};
+    int before = signals;
+    CHECK(kill(getpid(), SIGALRM) == 0 && signals == before);
+    struct timespec long_time = {100000, 0};
     FAILS(ppoll(entries, 1, &long_time, &none), EINTR);
-    CHECK(signals == 2);
+    CHECK(signals == before + 1);
     puts("ok waiting");
     return 0;
 }

@@ -29,11 +29,12 @@ static void rights(void) {
     FAILS(gyre_grant(payer, 3601000 * MS, -1), EINVAL);
     FAILS(gyre_grant(1000, MS, -1), EBADF);
     FAILS(gyre_grant(payer, MS, service), EACCES);
-    CHECK(gyre_grant(payer, GYRE_GRANT_LOOK, -1) == 0 && gyre_grant(payer, 10 * MS, -1) == 0);
+    /* So much that a pause of the host does not use it up. */
+    CHECK(gyre_grant(payer, GYRE_GRANT_LOOK, -1) == 0 && gyre_grant(payer, 1000000 * MS, -1) == 0);
     /* only the peer may spend it */
     FAILS(gyre_on_behalf(payer), EACCES);
     int64_t left = gyre_on_behalf(service);
-    CHECK(left > 9 * MS && left <= 10 * MS);
+    CHECK(left > 900000 * MS && left <= 1000000 * MS);
     CHECK(gyre_on_behalf(-1) >= 0);
     /* taken back, it is gone at once */
     CHECK(gyre_grant(payer, 0, -1) > 0);
@@ -55,7 +56,7 @@ static void budget(void) {
     CHECK(spent > 0 && spent <= 5 * MS);
     /* the machine may have been busy: go on until it is used up, never further */
     int64_t all = spent;
-    for (int i = 0; i < 100 && gyre_grant(payer, GYRE_GRANT_LOOK, -1) > 0; i++) {
+    while (gyre_grant(payer, GYRE_GRANT_LOOK, -1) > 0) {
         if (gyre_on_behalf(service) < 0) break;
         work(20 * MS);
         all += gyre_on_behalf(-1);
@@ -72,7 +73,7 @@ static void waiting_ends_it(void) {
     int payer, service;
     char byte = 1;
     pair("waiting", &payer, &service);
-    CHECK(gyre_grant(payer, 1000 * MS, -1) == 0);
+    CHECK(gyre_grant(payer, 1000000 * MS, -1) == 0);
     CHECK(gyre_channel_write(payer, &byte, 1) == 1);
     CHECK(gyre_on_behalf(service) > 0);
     CHECK(read(service, &byte, 1) == 1);

@@ -88,7 +88,7 @@ PLAIN_REGISTERS static void cell_map(unsigned long address, uint64_t entry) {
 }
 
 /* Returns the entry of an address in the cell's own table, 0 if there is none. */
-PLAIN_REGISTERS static uint64_t cell_entry_of(unsigned long address) {
+PLAIN_REGISTERS __attribute__((unused)) static uint64_t cell_entry_of(unsigned long address) {
     uint64_t table = cell_page->root;
     for (int level = 4; level > 0; level--) {
         table = ((uint64_t *)(cell_page->window + (table & 0xffffffffff000)))[address >> (3 + 9 * level) & 511];
@@ -191,19 +191,19 @@ __attribute__((noinline)) static int cell_enter_with(struct cell_request request
     return 0;
 }
 
-static int cell_enter(unsigned long memory) { return cell_enter_with(cell_request_of(memory)); }
+static inline int cell_enter(unsigned long memory) { return cell_enter_with(cell_request_of(memory)); }
 
 /* As `cell_enter`, also if an earlier cell is on its way out. */
 static int cell_enter_soon_with(struct cell_request request) {
     int error = EAGAIN;
-    for (int i = 0; i < 200 && (error == EAGAIN || error == ENOMEM); i++) {
+    for (int i = 0; i < 5000 && (error == EAGAIN || error == ENOMEM); i++) {
         if (i) sleep_ms(20);
         error = cell_enter_with(request);
     }
     return error;
 }
 
-static int cell_enter_soon(unsigned long memory) { return cell_enter_soon_with(cell_request_of(memory)); }
+static inline int cell_enter_soon(unsigned long memory) { return cell_enter_soon_with(cell_request_of(memory)); }
 
 static inline void cell_leave(void) { cell_exit(EXIT_LEAVE, 0, 0); }
 

@@ -132,9 +132,7 @@ static void first(void *argument) {
     for (int at = 0; at < THREADS; at++) CHECK(gyre_pulse_spawn(work, NULL, UINT64_MAX) == 0);
     /* On one virtual core only a tick lets the other one run, however late it comes. */
     CHECK(gyre_pulse_spawn(see, NULL, UINT64_MAX) == 0);
-    uint64_t until = gyre_pulse_now() + 60000 * MS;
-    while (!seen && gyre_pulse_now() < until);
-    CHECK(seen);
+    while (!seen);
     gyre_pulse_mask();
     CHECK(gyre_pulse_spawn(NULL, NULL, UINT64_MAX) == -EINVAL);
     CHECK(gyre_pulse_lock(NULL) == -EINVAL);
