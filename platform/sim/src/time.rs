@@ -78,8 +78,8 @@ pub fn clock_scale() -> ClockScale {
     }
 }
 
-/// Where virtual time begins by itself, ns: later than the host's clock, which begins with the process, ever comes in a test. So what was
-/// noted before lies in the past.
+/// The moment at which virtual time begins by itself, ns. No test comes there by the host's clock, which begins with the process, so all that
+/// was noted before lies in the past.
 const VIRTUAL_START_NS: u64 = 3_600_000_000_000;
 
 /// Switches this machine to virtual time, which begins at the same moment in each run; where it is virtual already, it goes on.

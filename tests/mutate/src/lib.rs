@@ -8,7 +8,7 @@
 //!     FUZZ_SECONDS=600 FUZZ_KEEP=1 cargo test --target x86_64-unknown-linux-gnu --target-dir target/fuzz -p gyre-linux random
 //! ```
 //!
-//! Where `FUZZ_SECONDS` is set, inputs are changed for so long, else as often as the test says, so that a slow host tries what a fast one does.
+//! With `FUZZ_SECONDS` set, inputs are changed for so long, else as often as the test says, so that a slow host tries what a fast one does.
 //! `FUZZ_SEED` is the first number of the generator (1), `FUZZ_KEEP=1` writes inputs that reached new code into the corpus.
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -65,7 +65,7 @@ impl Host {
         fs::write(folder.join("2026-01-01.json"), day.to_string()).unwrap();
     }
 
-    /// Starts `gyre page`, and waits until it answers. Where somebody else takes the port meanwhile, it has another.
+    /// Starts `gyre page`, and waits until it answers. If somebody else takes the port meanwhile, it has another.
     pub fn page(&self) -> Page {
         // No other test of this program takes it.
         static TAKES_PORT: Mutex<()> = Mutex::new(());
