@@ -93,7 +93,7 @@ fn a_lying_length_is_refused_without_overflow() {
 fn random_modules_are_refused_or_decoded() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/boot_corpus");
     let good = encode(&machine(), &[("/agent", 0o755, b"program"), ("/b", 0o644, b"text")]).unwrap();
-    gyre_mutate::run("boot-module", &corpus, &good, |input| {
+    gyre_mutate::run("boot-module", &corpus, &good, 20_000, |input| {
         // The header fits, so that the decoder is reached.
         let body = input.get(HEADER_BYTES..).unwrap_or(input);
         let mut whole = header(body);

@@ -39,8 +39,8 @@ pub use page_table::{PageTable, TableRoot, flush_all_local, flush_page_local};
 pub use physical::{device_read, device_write, live_frame_bytes};
 pub use shared::SharedMemory;
 pub use time::{
-    advance, advance_core_to, armed_timer, clear_timer, clock_scale, cycles_per_ms, now, set_timer, set_virtual_tick,
-    set_virtual_time, timer_arms, virtual_clock, wall_clock_ns,
+    advance, advance_core_to, armed_timer, begin_virtual_time, clear_timer, clock_scale, cycles_per_ms, now, set_timer,
+    set_virtual_tick, set_virtual_time, timer_arms, virtual_clock, wall_clock_ns,
 };
 pub use user::{UserContext, enter_user};
 pub use watch::{

@@ -6,7 +6,6 @@ use gyre_interface::files::files::{Client, Server};
 use gyre_interface::files::*;
 use gyre_message::direct::block_on;
 use std::process::Command;
-use std::time::Duration;
 
 fn new(kind: NodeKind) -> NewNode {
     NewNode { kind, mode: 0o644, user: 0, group: 0, target: Vec::new(), device: 0 }
@@ -282,7 +281,7 @@ fn attributes_by_other_systems_are_read() {
             "ea_set d user.from debugfs",
             "ea_set d user.long 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
         ] {
-            assert!(Command::new("debugfs").args(["-w", "-R", request]).arg(&path).output().unwrap().status.success());
+            assert!(debugfs_writing(request, &path).output().unwrap().status.success());
         }
         let image = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -295,12 +294,6 @@ fn attributes_by_other_systems_are_read() {
         assert_eq!(client.extended(node, b"user.from".to_vec()).await.unwrap(), b"debugfs");
         assert_eq!(client.extended(node, b"user.long".to_vec()).await.unwrap(), text.as_bytes());
     });
-}
-
-/// Returns the processor time of this thread: a busy host changes it little.
-fn cpu_time() -> Duration {
-    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(statistics.split(' ').next().unwrap().parse().unwrap())
 }
 
 #[test]
@@ -317,7 +310,8 @@ fn a_directory_of_a_hundred_thousand_names_is_usable() {
             files.push(make(&client, root, &format!("file{number}"), NodeKind::File).await);
         }
         let count = 100_000;
-        let started = cpu_time();
+        let computed = gyre_mutate::Computed::by_this_thread();
+        let before = computed.so_far();
         for number in 0..count {
             let name = format!("name-{number:06}").into_bytes();
             client.link(files[number % 4], directory, name).await.unwrap();
@@ -330,7 +324,7 @@ fn a_directory_of_a_hundred_thousand_names_is_usable() {
             assert_eq!(found.is_ok(), number % 7 != 0);
         }
         // Linear searches would look at 10^10 entries here: hours.
-        let used = cpu_time() - started;
+        let used = computed.so_far() - before;
         assert!(used.as_secs() < 120, "{used:?}");
         let (mut listed, mut from) = (0, 0);
         loop {

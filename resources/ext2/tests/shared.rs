@@ -99,7 +99,7 @@ impl Layout {
 }
 
 async fn mount_for(witness: &'static Witness, number: u32, tables: Option<ActivityId>) -> &'static Ext2 {
-    gyre_machine::set_virtual_time(gyre_machine::now().min(1 << 50));
+    begin_time();
     let options = MountOptions { tables, ..MountOptions::new(number) };
     Ext2::mount(witness.client(), options, new_cache(4096)).await.unwrap()
 }

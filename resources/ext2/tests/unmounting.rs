@@ -17,7 +17,7 @@ fn unmount_after(ns: u64) -> (Vec<u8>, Vec<u8>) {
         let disk = RamDisk::leak(make_image(1024, &["-b", "1024"]));
         disk.0.lock().latency_ns = 50_000;
         let options = MountOptions { age_ms: 1, ..MountOptions::new(1) };
-        gyre_machine::set_virtual_time(gyre_machine::now().min(1 << 50));
+        begin_time();
         let fs = gyre_ext2::Ext2::mount(disk.client(), options, new_cache(600)).await.unwrap();
         spawn(fs.maintain());
         let root = fs.root().await.unwrap();

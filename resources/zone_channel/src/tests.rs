@@ -14,7 +14,7 @@ use crate::*;
 use gyre_account::ActivityId;
 use gyre_channel::{Abroad, ChannelError, Channels, End, MESSAGE_BYTES_MAX, MESSAGES_MAX, Name};
 use gyre_interface::Ready;
-use gyre_machine::{SharedMemory, set_virtual_time};
+use gyre_machine::{SharedMemory, begin_virtual_time};
 use gyre_message::direct::block_on;
 use gyre_message::{sleep_ns, spawn};
 use gyre_object::Bytes;
@@ -44,7 +44,7 @@ fn trunk(own: &'static str, theirs: &'static str, channels: &'static Channels) -
 
 impl Rig {
     fn new() -> Rig {
-        set_virtual_time(gyre_machine::now());
+        begin_virtual_time();
         let channels = [0, 1].map(|_| &*Box::leak(Box::new(Channels::default())));
         let trunks = [trunk("shop", "mill", channels[0]), trunk("mill", "shop", channels[1])];
         let names = trunks.map(|trunk| &*Box::leak(Box::new(Trunks(vec![trunk]))));

@@ -108,6 +108,7 @@ pub struct Engine {
     pub(crate) quantum_cycles: u64,
     /// One thread plays all cores: a program must not keep it.
     pub(crate) is_simulated: AtomicBool,
+    pub(crate) is_watched: bool,
     pub(crate) has_turns: bool,
     pub(crate) inlines: bool,
     pub(crate) slice_cycles: u64,
@@ -183,6 +184,7 @@ impl Engine {
             faults: crate::fault::Faults::default(),
             quantum_cycles: cycles(config.quantum_ns),
             is_simulated: AtomicBool::new(false),
+            is_watched: config.is_watched,
             has_turns: config.has_turns,
             inlines: config.inlines,
             slice_cycles: cycles(config.slice_ns),

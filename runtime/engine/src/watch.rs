@@ -104,10 +104,15 @@ impl Watch {
 }
 
 impl Engine {
-    /// Looks at the other cores if it is time to; a simulation, in which one thread plays all, is not watched.
+    /// A simulation, in which one thread plays all cores, is not watched.
+    fn has_watch(&self) -> bool {
+        self.is_watched && !self.is_simulated.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the other cores if it is time to.
     pub(crate) fn watch_when_due(&'static self, now: u64) {
         let watch = &self.hot.here().watch;
-        if self.cores < 2 || now < watch.at.get() || self.is_simulated.load(Ordering::Relaxed) {
+        if self.cores < 2 || now < watch.at.get() || !self.has_watch() {
             return;
         }
         let elapsed_ns = self.ns(now.saturating_sub(watch.looked_at.get()));
@@ -173,7 +178,7 @@ impl Engine {
     /// Returns when a core that goes away (to idle, or to a program) must be back to look at the others; `None` if no core needs it. If all
     /// others idle, one may still wake up, and hang.
     pub(crate) fn next_watch(&self, now: u64) -> Option<u64> {
-        if self.cores < 2 || self.is_simulated.load(Ordering::Relaxed) {
+        if self.cores < 2 || !self.has_watch() {
             return None;
         }
         if self.hot.here().watch.asked.get() != 0 {

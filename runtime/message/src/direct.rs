@@ -111,7 +111,7 @@ pub fn direct_link<R: 'static>(serve: impl Fn(R) -> LocalTask + Send + Sync + 's
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     crate::set_runtime(&DIRECT);
     // From here on time passes only while all wait: a short sleep must let the others run, however slow the host is.
-    gyre_machine::set_virtual_time(gyre_machine::now());
+    gyre_machine::begin_virtual_time();
     let mut future = Box::pin(future);
     let flag = Arc::new(Flag(AtomicBool::new(true)));
     let mut tasks: Vec<Task> = Vec::new();

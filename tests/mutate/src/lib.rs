@@ -1,4 +1,4 @@
-//! A fuzzer within `cargo test`: [`run`] replays a corpus, then changes its inputs at random for some seconds.
+//! A fuzzer within `cargo test`: [`run`] replays a corpus, then changes its inputs at random, so and so often.
 //!
 //! Built as it is, it changes inputs blindly. Built with counters at the edges of the code, an input that reaches a new edge is kept and
 //! changed again. Both work on stable Rust; with counters, in a target folder of its own:
@@ -8,11 +8,12 @@
 //!     FUZZ_SECONDS=600 FUZZ_KEEP=1 cargo test --target x86_64-unknown-linux-gnu --target-dir target/fuzz -p gyre-linux random
 //! ```
 //!
-//! `FUZZ_SECONDS` is how long inputs are changed (2), `FUZZ_SEED` the first number of the generator (1), `FUZZ_KEEP=1` writes inputs that reached new
-//! code into the corpus.
+//! With `FUZZ_SECONDS` set, inputs are changed for so long, else as often as the test says, so that a slow host tries what a fast one does.
+//! `FUZZ_SEED` is the first number of the generator (1), `FUZZ_KEEP=1` writes inputs that reached new code into the corpus.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod change;
+mod computed;
 mod edges;
 
 use std::{
@@ -25,19 +26,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use computed::Computed;
 use edges::Edges;
 use fastrand::Rng;
 
-/// No input may take longer.
+/// No input may compute for longer.
 const HANG: Duration = Duration::from_secs(20);
+/// No input may wait for longer without computing.
+const STANDSTILL: Duration = Duration::from_secs(1200);
 
-/// Replays an input that is good and the corpus in a folder, then changes inputs for `FUZZ_SECONDS`. `one` panics if an input shows a fault.
+/// Replays an input that is good and the corpus in a folder, then changes inputs `tries` times, or for `FUZZ_SECONDS`. `one` panics if an input
+/// shows a fault.
 ///
 /// # Panics
 /// When an input made `one` panic: says to which file that input was written. An input that does not come to its end ends the process.
-pub fn run(target: &str, corpus: &Path, first: &[u8], one: impl Fn(&[u8])) {
-    let number = |name: &str, other: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
-    let (seconds, seed) = (number("FUZZ_SECONDS", 2), number("FUZZ_SEED", 1));
+pub fn run(target: &str, corpus: &Path, first: &[u8], tries: u64, one: impl Fn(&[u8])) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (seconds, seed) = (number("FUZZ_SECONDS").map(Duration::from_secs), number("FUZZ_SEED").unwrap_or(1));
     let watch = Watch::start(target);
     let mut edges = Edges::of_this_program();
     let mut inputs = read(corpus);
@@ -47,11 +52,11 @@ pub fn run(target: &str, corpus: &Path, first: &[u8], one: impl Fn(&[u8])) {
         tried(target, &watch, input, &one);
         edges.take_new();
     }
-    let (mut random, started, mut tries) = (Rng::with_seed(seed), Instant::now(), 0u64);
-    while started.elapsed() < Duration::from_secs(seconds) {
+    let (mut random, started, mut tried_so_far) = (Rng::with_seed(seed), Instant::now(), 0u64);
+    while seconds.map_or(tried_so_far < tries, |seconds| started.elapsed() < seconds) {
         let input = change::changed(&inputs, &mut random);
         tried(target, &watch, &input, &one);
-        tries += 1;
+        tried_so_far += 1;
         if edges.take_new() > 0 {
             keep(corpus, &input);
             inputs.push(input);
@@ -59,7 +64,8 @@ pub fn run(target: &str, corpus: &Path, first: &[u8], one: impl Fn(&[u8])) {
     }
     watch.end();
     println!(
-        "{target}: {replayed} inputs that were there, {tries} changed ones, {} kept, {} edges",
+        "{target}: {replayed} inputs that were there, {tried_so_far} changed ones in {} ms, {} kept, {} edges",
+        started.elapsed().as_millis(),
         inputs.len() - replayed,
         edges.seen()
     );
@@ -102,8 +108,8 @@ fn write_failure(target: &str, input: &[u8]) -> String {
     }
 }
 
-/// The input that is tried now, and the time since which it is tried.
-type Tried = Option<(Instant, Vec<u8>)>;
+/// The input that is tried now, and how many were before.
+type Tried = (u64, Vec<u8>);
 
 /// A thread that ends the process when an input does not come to its end.
 struct Watch {
@@ -115,12 +121,17 @@ impl Watch {
     fn start(target: &str) -> Self {
         let watch = Self { now: Arc::default(), over: Arc::default() };
         let (now, over, target) = (watch.now.clone(), watch.over.clone(), target.to_owned());
+        let computed = Computed::by_this_thread();
         std::thread::spawn(move || {
+            let look = || (now.lock().map_or(0, |now| now.0), computed.so_far(), Instant::now());
+            let mut first = look();
             while !over.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(200));
-                let late =
-                    now.lock().ok().and_then(|now| now.as_ref().filter(|(since, _)| since.elapsed() > HANG).cloned());
-                if let Some((_, input)) = late.filter(|_| !over.load(Ordering::Relaxed)) {
+                let last = look();
+                if last.0 != first.0 {
+                    first = last;
+                } else if last.1.saturating_sub(first.1) > HANG || last.2 - first.2 > STANDSTILL {
+                    let input = now.lock().map_or_else(|_| vec![], |now| now.1.clone());
                     println!("{target}: an input without end: {}", write_failure(&target, &input));
                     std::process::exit(101);
                 }
@@ -130,7 +141,11 @@ impl Watch {
     }
 
     fn begin(&self, input: &[u8]) {
-        self.now.lock().iter_mut().for_each(|now| **now = Some((Instant::now(), input.to_vec())));
+        self.now.lock().iter_mut().for_each(|now| {
+            now.0 += 1;
+            now.1.clear();
+            now.1.extend_from_slice(input);
+        });
     }
 
     fn end(&self) {
@@ -145,7 +160,7 @@ mod tests {
     #[test]
     fn a_fault_behind_a_byte_is_found_and_told() {
         let found = catch_unwind(|| {
-            run("mutate-itself", Path::new("/nonexistent"), &[0; 8], |input| assert!(!input.contains(&0xff)))
+            run("mutate-itself", Path::new("/nonexistent"), &[0; 8], 100_000, |input| assert!(!input.contains(&0xff)))
         });
         assert!(found.is_err());
     }

@@ -99,8 +99,8 @@ fn figures_come_as_json_prometheus_text_and_a_bill_that_adds_up() {
 #[test]
 fn events_come_each_second() {
     let agent = Agent::start();
-    let mut lines = BufReader::new(agent.send("GET /events HTTP/1.1\r\n\r\n")).lines();
     let started = std::time::Instant::now();
+    let mut lines = BufReader::new(agent.send("GET /events HTTP/1.1\r\n\r\n")).lines();
     let events = lines.by_ref().map_while(Result::ok).filter(|line| line == "event: snapshot").take(3).count();
     assert_eq!(events, 3);
     assert!(started.elapsed().as_millis() >= 1900, "three events span two seconds");

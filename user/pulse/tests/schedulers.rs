@@ -29,6 +29,11 @@ fn policies(cores: usize) -> [(&'static str, &'static dyn Scheduler); 4] {
     ]
 }
 
+/// A host may let a virtual core stand still in the middle of a callback, which is no fault of the scheduler.
+fn options(cores: usize, tick: Duration) -> Options {
+    Options { limit: Duration::from_secs(60), ..Options::new(cores, tick) }
+}
+
 /// Computes with floating point numbers, so that ticks stop it with full registers.
 fn compute(rounds: u64) -> f64 {
     (0..rounds).fold(1.0, |value, at| black_box(value * 1.000_000_1 + (at % 7) as f64 * 1e-9))
@@ -41,7 +46,7 @@ fn no_thread_is_lost_and_each_computes_as_if_alone() {
         for (name, policy) in policies(cores) {
             let right = Arc::new(AtomicUsize::new(0));
             let counted = right.clone();
-            let report = run(policy, Options::new(cores, TICK), move || {
+            let report = run(policy, options(cores, TICK), move || {
                 for _ in 0..40 {
                     let right = counted.clone();
                     spawn(move || {
@@ -64,7 +69,7 @@ fn no_thread_is_lost_and_each_computes_as_if_alone() {
 fn ticks_stop_who_never_yields() {
     let done = Arc::new(AtomicUsize::new(0));
     let seen = done.clone();
-    run(RoundRobin::leaked(), Options::new(1, TICK), move || {
+    run(RoundRobin::leaked(), options(1, TICK), move || {
         let other = seen.clone();
         spawn(move || {
             other.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +89,7 @@ fn a_mutex_lets_one_in_at_a_time_under_each_policy() {
     for (name, policy) in policies(2) {
         let sum = Arc::new(Mutex::new(0u64));
         let shared = sum.clone();
-        run(policy, Options::new(2, TICK), move || {
+        run(policy, options(2, TICK), move || {
             for _ in 0..8 {
                 let shared = shared.clone();
                 spawn(move || {
@@ -115,7 +120,7 @@ fn the_holder_of_a_mutex_runs_with_the_deadline_of_who_waits() {
     let note = move |digit: u64| kept.store(kept.load(Ordering::Relaxed) * 10 + digit, Ordering::Relaxed);
     let (shared, start) = (Arc::new(Mutex::new(())), now_ns());
     let second = 1_000_000_000;
-    run(EarliestDeadline::leaked(), Options::new(1, TICK), move || {
+    run(EarliestDeadline::leaked(), options(1, TICK), move || {
         set_deadline(0).unwrap();
         let (late_mutex, urgent_mutex) = (shared.clone(), shared);
         let (late, middle, urgent) = (note.clone(), note.clone(), note);
@@ -151,7 +156,7 @@ fn virtual_cores_leave_and_come_back_and_no_thread_is_lost() {
     for (name, policy) in policies(4) {
         let done = Arc::new(AtomicUsize::new(0));
         let counted = done.clone();
-        run(policy, Options::new(4, TICK), move || {
+        run(policy, options(4, TICK), move || {
             for _ in 0..30 {
                 let done = counted.clone();
                 spawn(move || {
@@ -178,22 +183,24 @@ fn virtual_cores_leave_and_come_back_and_no_thread_is_lost() {
 
 #[test]
 fn a_hundred_microseconds_asked_are_about_that() {
-    let report = run(RoundRobin::leaked(), Options::new(1, Duration::from_micros(500)), || {
+    let begun_ns = now_ns();
+    let report = run(RoundRobin::leaked(), options(1, Duration::from_micros(500)), || {
         let until = now_ns() + 50_000_000;
         while now_ns() < until {
             std::hint::spin_loop();
         }
     })
     .unwrap();
-    // A hundred would come on a machine with nothing else to do.
-    assert!((1..=110).contains(&(report.ticks + report.missed)), "{report:?}");
+    // A hundred would come on a machine with nothing else to do; one that stood still meanwhile has missed more.
+    let most = (now_ns() - begun_ns) / 500_000 * 11 / 10;
+    assert!((1..=most).contains(&(report.ticks + report.missed)), "{report:?}, at most {most}");
 }
 
 #[test]
 fn nested_masks_hold_a_tick_back_until_the_last_is_gone() {
     let seen = Arc::new(AtomicUsize::new(0));
     let done = seen.clone();
-    run(RoundRobin::leaked(), Options::new(1, TICK), move || {
+    run(RoundRobin::leaked(), options(1, TICK), move || {
         let other = seen.clone();
         spawn(move || other.store(1, Ordering::Relaxed)).unwrap();
         let wait = |ms: u64| {

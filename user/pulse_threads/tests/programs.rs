@@ -18,9 +18,9 @@ fn library() -> PathBuf {
 }
 
 fn under(policy: &str, cores: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
-    // A limit of time: what is lost would wait for ever.
+    // A limit of time, which only what is lost uses up: it would wait for ever.
     let mut command = Command::new("timeout");
-    command.arg("100").arg(program).env("LD_PRELOAD", library());
+    command.arg("1200").arg(program).env("LD_PRELOAD", library());
     command.env("GYRE_PULSE_POLICY", policy).env("GYRE_PULSE_CORES", cores.to_string());
     command
 }

@@ -64,8 +64,8 @@ mod tests {
     fn datagrams_go_out_no_faster_than_the_rate() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = receiver.local_addr().unwrap().to_string();
-        let mut network = Network::new(100_000).unwrap();
         let began = Instant::now();
+        let mut network = Network::new(100_000).unwrap();
         for _ in 0..11 {
             let work = Work::Send { to: to.clone(), data: vec![7; 958] };
             assert_eq!(network.work(0, &work), Ok((vec![], 1000)));

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -65,18 +65,26 @@ impl Host {
         fs::write(folder.join("2026-01-01.json"), day.to_string()).unwrap();
     }
 
-    /// Starts `gyre page`, and waits until it answers.
+    /// Starts `gyre page`, and waits until it answers. If somebody else takes the port meanwhile, it has another.
     pub fn page(&self) -> Page {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut gyre = self.gyre();
-        gyre.args(["page", "--port", &port.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
-        let page = Page { port, process: gyre.spawn().unwrap() };
+        // No other test of this program takes it.
+        static TAKES_PORT: Mutex<()> = Mutex::new(());
+        let _alone = TAKES_PORT.lock().unwrap_or_else(PoisonError::into_inner);
         let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < PATIENCE, "gyre page does not answer");
-            std::thread::sleep(Duration::from_millis(50));
+        loop {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut gyre = self.gyre();
+            gyre.args(["page", "--port", &port.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
+            let mut page = Page { port, process: gyre.spawn().unwrap() };
+            while page.process.try_wait().unwrap().is_none() {
+                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return page;
+                }
+                assert!(start.elapsed() < PATIENCE, "gyre page does not answer");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            assert!(start.elapsed() < PATIENCE, "gyre page ends");
         }
-        page
     }
 }
 

@@ -122,5 +122,5 @@ fn one(input: &[u8]) {
 #[test]
 fn random_programs_end_and_stop_nobody() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/corpus");
-    gyre_mutate::run("linux-calls", &corpus, &[0; 130], one);
+    gyre_mutate::run("linux-calls", &corpus, &[0; 130], 3000, one);
 }

@@ -1,6 +1,6 @@
 //! Sound images that are damaged.
 
-use crate::support::{make_image, temporary};
+use crate::support::{debugfs_writing, make_image, temporary};
 
 /// Shapes of the images, by the numbers that mutants name.
 pub const SHAPES: [&[&str]; 3] = [&["-b", "1024"], &["-b", "4096"], &["-b", "2048", "-I", "256"]];
@@ -27,7 +27,7 @@ fn with_attributes(image: Vec<u8>) -> Vec<u8> {
     std::fs::write(&path, image).unwrap();
     for value in ["short", &"long".repeat(100)] {
         let request = format!("ea_set a/file user.{} {value}", value.len());
-        let done = std::process::Command::new("debugfs").args(["-w", "-R", &request]).arg(&path).output().unwrap();
+        let done = debugfs_writing(&request, &path).output().unwrap();
         assert!(done.status.success());
     }
     let image = std::fs::read(&path).unwrap();

@@ -5,14 +5,15 @@ use crate::support::{RamDisk, mount_on, new_cache};
 use gyre_message::direct::block_on;
 use gyre_message::wait::Either;
 use gyre_message::{select, sleep_ns};
+use gyre_mutate::Computed;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Virtual time and requests of the disk, of which sound and damaged images need a thousandth.
 const NS_MAX: u64 = 600_000_000_000;
 const REQUESTS_MAX: u64 = 1_000_000;
-/// Real time of one image: a loop without requests to the disk is found by the clock.
-const REAL_TIME_MAX: Duration = Duration::from_secs(120);
+/// The processor time of one image: a loop without requests to the disk is found by it.
+const COMPUTED_MAX: Duration = Duration::from_secs(120);
 
 /// The outcome.
 pub struct Survival {
@@ -49,8 +50,16 @@ async fn work(disk: &'static RamDisk) -> Survival {
     Survival { answers: explorer.answers, endings }
 }
 
-/// Images that are worked on now, and since when.
-static NOW: Mutex<Vec<(u64, Instant, String)>> = Mutex::new(Vec::new());
+/// An image that is worked on now.
+struct Work {
+    serial: u64,
+    thread: Computed,
+    /// How long the thread had computed before.
+    before: Duration,
+    what: String,
+}
+
+static NOW: Mutex<Vec<Work>> = Mutex::new(Vec::new());
 
 /// An image that is worked on; one that takes too long, or panics, is said on the console.
 struct Watched(u64);
@@ -61,7 +70,9 @@ impl Watched {
         static SERIAL: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         STARTED.call_once(|| drop(std::thread::spawn(watch)));
         let serial = SERIAL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((serial, Instant::now(), what.into()));
+        let thread = Computed::by_this_thread();
+        let work = Work { serial, before: thread.so_far(), thread, what: what.into() };
+        NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(work);
         Watched(serial)
     }
 }
@@ -69,9 +80,9 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         let mut now = NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let ended = now.iter().position(|(serial, ..)| *serial == self.0).map(|index| now.swap_remove(index));
-        if let Some((_, _, what)) = ended.filter(|_| std::thread::panicking()) {
-            eprintln!("while this was worked on: {what}");
+        let ended = now.iter().position(|work| work.serial == self.0).map(|index| now.swap_remove(index));
+        if let Some(work) = ended.filter(|_| std::thread::panicking()) {
+            eprintln!("while this was worked on: {}", work.what);
         }
     }
 }
@@ -80,8 +91,9 @@ fn watch() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let now = NOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some((_, _, what)) = now.iter().find(|(_, since, _)| since.elapsed() > REAL_TIME_MAX) {
-            eprintln!("no end after {REAL_TIME_MAX:?}: {what}");
+        let is_late = |work: &&Work| work.thread.so_far().saturating_sub(work.before) > COMPUTED_MAX;
+        if let Some(work) = now.iter().find(is_late) {
+            eprintln!("no end after {COMPUTED_MAX:?} of computing: {}", work.what);
             std::process::abort();
         }
     }

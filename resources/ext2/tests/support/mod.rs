@@ -163,27 +163,73 @@ pub fn temporary(name: &str) -> PathBuf {
     folder.join(format!("gyre-ext2-{}-{serial}-{name}", std::process::id()))
 }
 
+/// The variable by which e2fsprogs are told the time, so that each run makes the same image and says the same of it.
+const CLOCK: &str = "E2FSPROGS_FAKE_TIME";
+/// An image is made at the moment at which virtual time begins, and checked later than all that a test writes.
+const MADE_AT: &str = "1700000000";
+const CHECKED_AT: &str = "1800000000";
+/// The identity of each image, which is the seed of its hashes, too.
+const IDENTITY: &str = "6a79a2f0-0000-4000-8000-000000000001";
+
+/// Returns debugfs with a request for an image that it may write.
+pub fn debugfs_writing(request: &str, image: &std::path::Path) -> Command {
+    let mut program = Command::new("debugfs");
+    program.env(CLOCK, MADE_AT).args(["-w", "-R", request]).arg(image);
+    program
+}
+
+/// Returns mke2fs, for an ext2 that is the same in each run.
+fn mke2fs() -> Command {
+    let mut program = Command::new("mke2fs");
+    program.env(CLOCK, MADE_AT);
+    program.args(["-q", "-F", "-t", "ext2", "-U", IDENTITY, "-E", &format!("hash_seed={IDENTITY}")]);
+    program
+}
+
 /// Returns an image by mke2fs with these further arguments, of `kib` KiB.
 pub fn make_image(kib: usize, arguments: &[&str]) -> Vec<u8> {
     let path = temporary("image");
-    let output = Command::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext2"])
-        .args(arguments)
-        .arg(&path)
-        .arg(kib.to_string())
-        .output();
+    let output = mke2fs().args(arguments).arg(&path).arg(kib.to_string()).output();
     let output = output.expect("mke2fs runs (Debian package e2fsprogs)");
     assert!(output.status.success(), "mke2fs: {}", String::from_utf8_lossy(&output.stderr));
-    let image = std::fs::read(&path).unwrap();
+    let mut image = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
+    if arguments.contains(&"-d") {
+        settle_times(&mut image);
+    }
     image
+}
+
+/// Gives all inodes the time at which images are made: what mke2fs takes from a folder has the host's.
+fn settle_times(image: &mut [u8]) {
+    let word = |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
+    let half = |image: &[u8], at: usize| usize::from(u16::from_le_bytes(image[at..at + 2].try_into().unwrap()));
+    let made_at: u32 = MADE_AT.parse().unwrap();
+    let superblock = |field: usize| 1024 + field;
+    let block_bytes = 1024 << word(image, superblock(24));
+    let (inodes, per_group) = (word(image, superblock(0)), word(image, superblock(40)));
+    let inode_bytes = half(image, superblock(88));
+    let descriptors = (word(image, superblock(20)) + 1) * block_bytes;
+    for inode in 0..inodes {
+        let table = word(image, descriptors + inode / per_group * 32 + 8) * block_bytes;
+        let at = table + inode % per_group * inode_bytes;
+        // A larger inode has a time of birth, and parts of a second.
+        let is_large = inode_bytes > 128 && half(image, at + 128) >= 24;
+        let (seconds, parts) = if is_large { (4, 4) } else { (3, 0) };
+        let seconds = [8, 12, 16, 144].into_iter().take(seconds).map(|field| (field, made_at));
+        let parts = [132, 136, 140, 148].into_iter().take(parts).map(|field| (field, 0));
+        for (field, value) in seconds.chain(parts).filter(|_| half(image, at) != 0).collect::<Vec<_>>() {
+            image[at + field..at + field + 4].copy_from_slice(&value.to_le_bytes());
+        }
+    }
 }
 
 /// Returns exit code and words of e2fsck; the image is replaced by its result.
 pub fn e2fsck(image: &mut Vec<u8>, arguments: &[&str]) -> (i32, String) {
     let path = temporary("check");
     std::fs::write(&path, &image).unwrap();
-    let output = Command::new("e2fsck").args(arguments).arg(&path).output().expect("e2fsck runs");
+    let output =
+        Command::new("e2fsck").env(CLOCK, CHECKED_AT).args(arguments).arg(&path).output().expect("e2fsck runs");
     if output.status.code() != Some(0) {
         *image = std::fs::read(&path).unwrap();
     }
@@ -206,8 +252,14 @@ pub fn new_cache(pages: usize) -> &'static FileCache {
 
 static FILE_SYSTEMS: AtomicU32 = AtomicU32::new(1);
 
-pub async fn mount_on(disk: &'static RamDisk, cache: &'static FileCache) -> Result<&'static Ext2, FileError> {
+/// Virtual time, which is brought back where a test has let the ages pass.
+pub fn begin_time() {
+    gyre_machine::begin_virtual_time();
     gyre_machine::set_virtual_time(gyre_machine::now().min(1 << 50));
+}
+
+pub async fn mount_on(disk: &'static RamDisk, cache: &'static FileCache) -> Result<&'static Ext2, FileError> {
+    begin_time();
     let options = MountOptions::new(FILE_SYSTEMS.fetch_add(1, Ordering::Relaxed));
     Ext2::mount(disk.client(), options, cache).await
 }

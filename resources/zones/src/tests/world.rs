@@ -59,7 +59,7 @@ impl World {
             devices: vec![device(4), device(5)],
         };
         // Time stands still until all wait: only then it is virtual.
-        gyre_machine::set_virtual_time(gyre_machine::now());
+        gyre_machine::begin_virtual_time();
         let begun = gyre_machine::now();
         let leases: &'static Leases = Box::leak(Box::new(Leases::new(Pool::new(parts, begun))));
         let fake: &'static Fake = Box::leak(Box::new(Fake::new(described.len())));
