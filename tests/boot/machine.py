@@ -107,6 +107,13 @@ class Machine:
     def logs(self, tenant):
         return gyre("logs", "--machine", self.name, tenant).stdout.decode(errors="replace")
 
+    def says(self, tenant, words, limit_s=60):
+        """Waits until these words are in a tenant's log."""
+        clock = MachineClock(self.name)
+        while words not in (log := self.logs(tenant)):
+            assert clock.passed() < limit_s, f"{tenant} does not say {words!r} ({clock.words()}): {log!r} {self.console_tail()}"
+            time.sleep(LOOK_S)
+
 
 class Window:
     """A time over which something is measured. Where the hypervisor takes this machine's processors away, an emulated slice lasts as

@@ -74,6 +74,18 @@ class MachineClock:
         return f"{self.counted_s:.0f} s counted of {time.monotonic() - self.began:.0f} s"
 
 
+def eventually(check, *arguments, machine=None, limit_s=60):
+    """Runs a check until nothing is wrong, or missing; raises what is wrong still after so long."""
+    clock = MachineClock(machine)
+    while True:
+        try:
+            return check(*arguments)
+        except (AssertionError, LookupError):
+            if clock.passed() >= limit_s:
+                raise
+        time.sleep(LOOK_S)
+
+
 def bounded(command, timeout, machine=None, input=None, **more):
     """Runs a command to its end. One that hangs is killed and answers code 124 with what it had said; `timeout` says how long the command
     takes at most on a host that is not busy, in seconds, and `machine` on whose machine it waits."""
