@@ -32,7 +32,7 @@ use crate::{
 /// How long a connection into the machine may take to stand, in time that QEMU had or left unused.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long the first try may take; each one after it may take twice as long.
-const FIRST_TRY: Duration = Duration::from_millis(500);
+const FIRST_TRY: Duration = Duration::from_secs(1);
 /// The most that one try may take.
 const TRY_MAX: Duration = Duration::from_secs(8);
 /// Time before the next try where the machine's address is not known yet.
@@ -212,4 +212,19 @@ fn splice(client: impl Duplex, server: TcpStream) -> io::Result<()> {
     to_client.close(Shutdown::Write);
     let _ = up.join();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_listens_still_has_not_gone() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        assert!(!has_gone(&ours));
+        theirs.shutdown(Shutdown::Write).unwrap();
+        assert!(!has_gone(&ours), "it has sent all and waits for the answer");
+        drop(theirs);
+        assert!(has_gone(&ours));
+    }
 }
