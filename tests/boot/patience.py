@@ -97,7 +97,7 @@ def bounded(command, timeout, machine=None, input=None, **more):
                 output, errors = child.communicate(input, timeout=LOOK_S)
                 return subprocess.CompletedProcess(command, child.returncode, output, errors)
             except subprocess.TimeoutExpired as late:
-                # What goes on later is the same communication: its input is known.
+                # The next round goes on with this communication: its input is known.
                 input, said = None, late
             except BaseException:
                 child.kill()

@@ -1,4 +1,11 @@
 //! Ports and sockets of the host that lead to addresses in the machine's network.
+//!
+//! * [`port`] forwards a port of the host, until what it returns is dropped; [`unix`] a Unix socket, as the agent has one.
+//! * Each connection has threads of its own, which copy both ways until both ends have closed.
+//! * A machine that boots does not answer yet: a connection is tried again, for ten seconds that QEMU had or left
+//!   unused, or until its client has gone. One that the machine refuses ends at once.
+//!
+//! Datagrams have no connections: the part `udp` keeps a socket for each client.
 
 mod udp;
 

@@ -22,7 +22,7 @@ pub enum Silence {
 pub struct Pulse {
     patience: Option<Duration>,
     span: Span,
-    /// What the span said at the last look.
+    /// The span's time at the last look.
     passed: Duration,
     silent: Duration,
     answers: u64,
