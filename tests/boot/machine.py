@@ -8,11 +8,15 @@ import sys
 import time
 import traceback
 
+from patience import LOOK_S, MachineClock, bounded, end_with_parent
+
 ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 GYRE = os.environ.get("GYRE", str(ROOT / "gyre"))
 WORK = ROOT / "target/boot-tests"
 # Time for kernel, agent and images to be made, if they are not there yet.
 BUILD_S = 900
+# The tool ends a machine that does not end: this only catches a tool that hangs.
+STOP_S = 300
 ENVIRONMENT = {**os.environ, "GYRE_ROOT": str(ROOT)}
 
 
@@ -23,17 +27,15 @@ def kernel_arguments():
 
 def gyre(*arguments, timeout=60, **more):
     """Runs the tool and answers what it did; a tool that hangs answers code 124 with what it had said."""
-    try:
-        return subprocess.run([GYRE, *arguments], env=ENVIRONMENT, capture_output=True, timeout=timeout, **more)
-    except subprocess.TimeoutExpired as hung:
-        return subprocess.CompletedProcess(hung.cmd, 124, hung.stdout or b"", (hung.stderr or b"") + b"\n(timeout)")
+    named = [name for word, name in zip(arguments, arguments[1:]) if word == "--machine"]
+    return bounded([GYRE, *arguments], timeout, *named[:1], env=ENVIRONMENT, **more)
 
 
 class Machine:
-    """A machine that runs from `with` to the end of the block, at most `limit_s` seconds. Its agent answers within `ready_s`."""
+    """A machine that runs from `with` to the end of the block. It is up within `ready_s`, in its own time."""
 
-    def __init__(self, file, name, limit_s=300, ready_s=150, more=(), disks=("--fresh",)):
-        self.file, self.name, self.limit_s, self.ready_s, self.more = file, name, limit_s, ready_s, more
+    def __init__(self, file, name, ready_s=300, more=(), disks=("--fresh",)):
+        self.file, self.name, self.ready_s, self.more = file, name, ready_s, more
         self.disks, self.folder = disks, ROOT / ".gyre/run" / name
         self.console = self.folder / "console.log"
 
@@ -43,12 +45,19 @@ class Machine:
         before = self._console_stamp()
         with open(self.said, "wb") as said:
             self.child = subprocess.Popen(
-                [GYRE, "run", str(self.file), "--no-load", *self.disks, "--page", "0", "--for", f"{self.limit_s}s", *kernel_arguments(), *self.more],
-                env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
-        # Building and making images may take as long as they take: the time to answer begins when the machine does.
-        self._wait(BUILD_S, lambda: self._console_stamp() not in (None, before), "the machine did not begin")
-        self._wait(self.ready_s, lambda: gyre("bill", "--machine", self.name, "--json", timeout=10).returncode == 0, "the agent did not answer")
+                [GYRE, "run", str(self.file), "--no-load", *self.disks, "--page", "0", *kernel_arguments(), *self.more],
+                env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
+        # Building and making images may take as long as they take: the time to be up begins when the machine does.
+        self._wait(BUILD_S, lambda: self.is_up() or self._console_stamp() not in (None, before), "the machine did not begin")
+        self._wait(self.ready_s, self.is_up, "the machine was not up")
         return self
+
+    def is_up(self):
+        """`gyre run` writes its process into this file when the agent has answered: each end has a bill from then on."""
+        try:
+            return (self.folder / "up").read_text() == str(self.child.pid)
+        except FileNotFoundError:
+            return False
 
     def _console_stamp(self):
         """Tells one beginning of the machine from another: QEMU empties its console then."""
@@ -58,13 +67,13 @@ class Machine:
             return None
 
     def _wait(self, limit_s, is_so, else_what):
-        end = time.time() + limit_s
-        while time.time() < end:
+        clock = MachineClock(self.name)
+        while clock.passed() < limit_s:
             if self.child.poll() is not None:
                 raise AssertionError(f"the machine ended at once (code {self.child.returncode}):\n{self.output()}")
             if is_so():
                 return
-            time.sleep(0.3)
+            time.sleep(LOOK_S)
         self.stop()
         raise AssertionError(f"{else_what} in {limit_s} s:\n{self.output()}\n{self.console_tail()}")
 
@@ -72,11 +81,11 @@ class Machine:
         self.stop()
 
     def stop(self):
-        """Ends the machine as Ctrl-C does and answers the exit code of the tool."""
+        """Ends the machine as Ctrl-C does and answers the exit code of the tool, which bounds the end by itself."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGINT)
             try:
-                self.child.wait(50)
+                self.child.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()
@@ -97,6 +106,13 @@ class Machine:
 
     def logs(self, tenant):
         return gyre("logs", "--machine", self.name, tenant).stdout.decode(errors="replace")
+
+    def says(self, tenant, words, limit_s=60):
+        """Waits until these words are in a tenant's log."""
+        clock = MachineClock(self.name)
+        while words not in (log := self.logs(tenant)):
+            assert clock.passed() < limit_s, f"{tenant} does not say {words!r} ({clock.words()}): {log!r} {self.console_tail()}"
+            time.sleep(LOOK_S)
 
 
 class Window:

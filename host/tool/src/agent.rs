@@ -3,12 +3,14 @@
 //! * [`Agent`] is a client of one kernel instance. A machine with zones has several: [`crate::instances`] finds them.
 //! * Each request shows the key of the run, which lies beside the socket under the same name.
 //! * A request has a connection of its own: the machine may end at any time, and nothing is to be kept open for it.
-//! * [`Agent::get`] waits some seconds, [`Agent::post`] and [`Agent::control`] as long as the machine works on it.
+//! * [`Agent::get`] waits some seconds that QEMU had or left unused ([`Patient`]), [`Agent::post`] and [`Agent::control`] as long as the machine works on it.
 //!
 //! The paths are listed in `user/agent/src/lib.rs`.
 
+mod patient;
+
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead, BufReader, Read as _, Write as _},
     net::Shutdown,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -28,9 +30,12 @@ use crate::{
     failure::{Context as _, Failure, Result},
     module,
     project::Project,
+    qemu::Span,
 };
+use patient::Patient;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer is waited for, in time that QEMU had or left unused.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The agent refuses a change with the reason as JSON.
 const STATUS_CONFLICT: u16 = 409;
 
@@ -57,7 +62,15 @@ impl Agent {
     /// # Errors
     /// When the machine does not answer.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        read_json(&self.get("/snapshot")?)
+        self.snapshot_within(PATIENCE)
+    }
+
+    /// Reads all figures, with a patience of one's choice.
+    ///
+    /// # Errors
+    /// When the machine does not answer within it.
+    pub fn snapshot_within(&self, patience: Duration) -> Result<Snapshot> {
+        read_json(&self.get_within("/snapshot", patience)?)
     }
 
     /// Reads the zones; a supervisor's agent knows them.
@@ -194,7 +207,11 @@ impl Agent {
     /// # Errors
     /// When the machine does not answer, or refuses.
     pub fn get(&self, path: &str) -> Result<String> {
-        let (mut reader, length) = self.open(path, Some(PATIENCE))?;
+        self.get_within(path, PATIENCE)
+    }
+
+    fn get_within(&self, path: &str, patience: Duration) -> Result<String> {
+        let (mut reader, length) = self.open(path, patience)?;
         let mut bytes = vec![];
         match length {
             Some(length) => reader.take(length).read_to_end(&mut bytes),
@@ -224,10 +241,9 @@ impl Agent {
     /// When the machine does not answer in time, or refuses.
     pub fn end(&self, grace: Duration) -> Result<()> {
         let body = grace.as_millis().to_string();
-        let mut stream = self.send("POST", "/end", &body)?;
-        stream.set_read_timeout(Some(PATIENCE)).context(|| silent("/end"))?;
-        let (reader, head) = read_head(&mut stream).context(|| silent("/end"))?;
-        refused(reader, head).map(drop)
+        let mut reader = self.patient(self.send("POST", "/end", &body)?, PATIENCE);
+        let head = read_head(&mut reader).context(|| silent("/end"))?;
+        refused_soon(reader.into_inner(), head).map(drop)
     }
 
     /// Opens a stream of text that goes on.
@@ -235,15 +251,24 @@ impl Agent {
     /// # Errors
     /// When the machine does not answer, or refuses.
     pub fn stream(&self, path: &str) -> Result<BufReader<UnixStream>> {
-        Ok(self.open(path, None)?.0)
+        Ok(self.open(path, PATIENCE)?.0.into_inner())
     }
 
-    fn open(&self, path: &str, patience: Option<Duration>) -> Result<(BufReader<UnixStream>, Option<u64>)> {
-        let mut stream = self.send("GET", path, "")?;
-        stream.set_read_timeout(Some(PATIENCE)).context(|| silent(path))?;
-        let (reader, head) = read_head(&mut stream).context(|| silent(path))?;
-        stream.set_read_timeout(patience).context(|| silent(path))?;
-        refused(reader, head)
+    fn open(&self, path: &str, patience: Duration) -> Result<(Patient, Option<u64>)> {
+        let mut reader = self.patient(self.send("GET", path, "")?, patience);
+        let head = read_head(&mut reader).context(|| silent(path))?;
+        let (reader, length) = refused_soon(reader.into_inner(), head)?;
+        Ok((self.patient_of(reader, patience), length))
+    }
+
+    fn patient(&self, stream: UnixStream, patience: Duration) -> Patient {
+        self.patient_of(BufReader::new(stream), patience)
+    }
+
+    /// Waits with the machine in whose folder the socket is.
+    fn patient_of(&self, reader: BufReader<UnixStream>, patience: Duration) -> Patient {
+        let folder = self.socket.parent().unwrap_or(Path::new(""));
+        Patient::new(reader, Span::of_machine(folder), patience)
     }
 
     /// Sends a request that turns the connection into a stream of frames.
@@ -256,8 +281,9 @@ impl Agent {
     }
 
     fn ask(&self, path: &str, body: &str) -> Result<(BufReader<UnixStream>, Head)> {
-        let mut stream = self.send("POST", path, body)?;
-        read_head(&mut stream).context(|| silent(path))
+        let mut reader = BufReader::new(self.send("POST", path, body)?);
+        let head = read_head(&mut reader).context(|| silent(path))?;
+        Ok((reader, head))
     }
 
     /// Sends a request that shows the key of the run.
@@ -317,8 +343,7 @@ struct Head {
     length: Option<u64>,
 }
 
-fn read_head(stream: &mut UnixStream) -> std::io::Result<(BufReader<UnixStream>, Head)> {
-    let mut reader = BufReader::new(stream.try_clone()?);
+fn read_head(reader: &mut impl BufRead) -> std::io::Result<Head> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Err(std::io::ErrorKind::ConnectionReset.into());
@@ -331,9 +356,18 @@ fn read_head(stream: &mut UnixStream) -> std::io::Result<(BufReader<UnixStream>,
         match line.trim().split_once(':') {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.trim().parse().ok(),
             Some(_) => {}
-            None => return Ok((reader, Head { status, length })),
+            None => return Ok(Head { status, length }),
         }
     }
+}
+
+/// Does as [`refused`], and waits a bounded time for the reason.
+fn refused_soon(reader: BufReader<UnixStream>, head: Head) -> Result<(BufReader<UnixStream>, Option<u64>)> {
+    if head.status != 200 {
+        // A reason that is cut off by the host's pause is no loss: the refusal stands.
+        let _ = reader.get_ref().set_read_timeout(Some(PATIENCE));
+    }
+    refused(reader, head)
 }
 
 fn refused(mut reader: BufReader<UnixStream>, head: Head) -> Result<(BufReader<UnixStream>, Option<u64>)> {

@@ -172,7 +172,7 @@ pub struct Run {
     /// A port of the host that leads to one of the image's program; may be repeated
     #[arg(long = "publish", short = 'p', value_name = "HOST:GUEST")]
     pub ports: Vec<String>,
-    /// End after this time ("30s", "2 min") instead of at Ctrl-C
+    /// End after this time ("30s", "2 min") instead of at Ctrl-C; it counts from the machine's first answer
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub duration: Option<std::time::Duration>,
     /// The kernel to run on

@@ -1,4 +1,11 @@
 //! Ports and sockets of the host that lead to addresses in the machine's network.
+//!
+//! * [`port`] forwards a port of the host, until what it returns is dropped; [`unix`] a Unix socket, as the agent has one.
+//! * Each connection has threads of its own, which copy both ways until both ends have closed.
+//! * A machine that boots does not answer yet: a connection is tried again, for ten seconds that QEMU had or left
+//!   unused, or until its client has gone. One that the machine refuses ends at once.
+//!
+//! Datagrams have no connections: the part `udp` keeps a socket for each client.
 
 mod udp;
 
@@ -6,7 +13,7 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::{
-        fd::{AsRawFd as _, OwnedFd},
+        fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::net::{UnixListener, UnixStream},
     },
     path::Path,
@@ -18,17 +25,28 @@ use std::{
 };
 
 use gyre_machine_file::{Forward, Protocol};
-use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage},
+};
 
 use crate::{
     failure::{Context as _, Failure, Kind, Result},
     namespace::Namespace,
+    qemu::Span,
 };
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection into the machine may take to stand, in time that QEMU had or left unused.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How long the first try may take; each one after it may take twice as long.
+const FIRST_TRY: Duration = Duration::from_secs(1);
+/// The most that one try may take.
+const TRY_MAX: Duration = Duration::from_secs(8);
+/// Time before the next try where the machine's address is not known yet.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A stream that can be copied and half-closed.
-trait Duplex: Read + Write + Send + Sized + 'static {
+trait Duplex: Read + Write + AsFd + Send + Sized + 'static {
     fn copy(&self) -> io::Result<Self>;
     fn close(&self, how: Shutdown);
 }
@@ -159,10 +177,33 @@ fn serve(
 
 fn forward(client: impl Duplex, namespace: Namespace, to: SocketAddr) {
     std::thread::spawn(move || {
-        if let Ok(server) = namespace.connect(to, CONNECT_TIMEOUT) {
+        if let Ok(server) = connect(&client, &namespace, to) {
             let _ = splice(client, server);
         }
     });
+}
+
+/// Connects to an address in the machine, which may be about to boot: what is sent before it listens is lost.
+fn connect(client: &impl Duplex, namespace: &Namespace, to: SocketAddr) -> io::Result<TcpStream> {
+    let mut span = Span::of_own();
+    let mut patience = FIRST_TRY;
+    loop {
+        let tried = namespace.connect(to, patience);
+        let is_silent = tried
+            .as_ref()
+            .is_err_and(|error| matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable));
+        if !is_silent || span.passed() >= CONNECT_LIMIT || has_gone(client) {
+            return tried;
+        }
+        patience = (patience * 2).min(TRY_MAX);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Returns whether a client waits for nothing any more, neither to send nor to receive.
+fn has_gone(client: &impl Duplex) -> bool {
+    let mut sockets = [PollFd::new(client.as_fd(), PollFlags::empty())];
+    poll(&mut sockets, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
 /// Copies both ways until both ends have closed.
@@ -178,4 +219,19 @@ fn splice(client: impl Duplex, server: TcpStream) -> io::Result<()> {
     to_client.close(Shutdown::Write);
     let _ = up.join();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_listens_still_has_not_gone() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        assert!(!has_gone(&ours));
+        theirs.shutdown(Shutdown::Write).unwrap();
+        assert!(!has_gone(&ours), "it has sent all and waits for the answer");
+        drop(theirs);
+        assert!(has_gone(&ours));
+    }
 }

@@ -4,13 +4,15 @@
 //! thread that started it (`PR_SET_PDEATHSIG`), and when [`Qemu`] is dropped.
 //!
 //! States: started, running until [`Qemu::ended`] says how it ended. [`end`] asks it to end in order, [`monitor`] speaks
-//! to it while it runs, and [`report`] puts its words and its end into a sentence.
+//! to it while it runs, and [`report`] puts its words and its end into a sentence. A [`Span`] counts the time that it had.
 //!
 //! Called by `run`, by the experiments and by the zones' commands.
 
 mod end;
 mod monitor;
+mod process;
 mod report;
+mod span;
 
 use std::{
     fs::File,
@@ -27,6 +29,7 @@ use gyre_contract::zones::DeviceAddress;
 use gyre_machine_file::Bus;
 use monitor::Monitor;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+pub use span::Span;
 
 use crate::{
     command,
@@ -191,13 +194,9 @@ impl Qemu {
 }
 
 impl Qemu {
-    /// Returns the CPU time that it has taken so far, in seconds (proc(5): fields 14 and 15 of stat, in hundredths); 0 when it is gone.
+    /// Returns the CPU time that it has taken so far, in seconds; 0 when it is gone.
     pub fn cpu_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // The second field is the name in brackets and may hold blanks: count from its end.
-        let rest = stat.rsplit(')').next().unwrap_or_default();
-        let ticks: f64 = rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
-        ticks / 100.0
+        process::cpu_seconds(self.child.id())
     }
 
     /// Returns the CPU time that its virtual processors have taken so far, in seconds (threads named `CPU n/...`; the first number of
@@ -221,14 +220,14 @@ impl Qemu {
 }
 
 impl Qemu {
-    /// Returns whether one of its threads has something to do, whether or not it gets time (proc(5): state R).
+    /// Returns whether one of its threads has something to do, whether or not it gets time.
     pub fn wants_to_run(&self) -> bool {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let is_ready = |path: PathBuf| {
-            let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
-            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('R'))
-        };
-        tasks.is_ok_and(|mut tasks| tasks.any(|task| task.is_ok_and(|task| is_ready(task.path()))))
+        process::wants_to_run(self.child.id())
+    }
+
+    /// Begins to count time that it had, or could have had.
+    pub fn span(&self) -> Span {
+        Span::of(Some(self.child.id()))
     }
 
     /// Returns true if a signal has stopped it (proc(5): state T, SIGSTOP).

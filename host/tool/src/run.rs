@@ -1,4 +1,11 @@
 //! `gyre run`: everything from a machine file to the bill.
+//!
+//! * [`start`] makes what is missing and starts QEMU.
+//! * A machine is up once its agent has answered (`up`): from then on each end has a bill, and `--for` counts.
+//! * While it runs it is watched (`pulse`): one that does not answer is told, and ended after its owner's patience.
+//! * [`Outcome`] takes stock before the end, which is in order where the machine answers (`end`).
+//!
+//! The other parts prepare or serve one thing each: disks, consoles, names, ports, programs.
 
 mod boot;
 mod consoles;
@@ -15,13 +22,10 @@ mod pulse;
 mod result;
 pub mod space;
 mod start;
+mod up;
 mod wish;
 
-use std::{
-    process::ExitCode,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use crate::{
     cli,
@@ -33,7 +37,7 @@ use crate::{
     qemu,
     record::{self, Watch},
     stop::Stop,
-    ui,
+    ui::{self, Step},
     view::{
         Sampler, metrics, page,
         sampler::Sources,
@@ -43,6 +47,7 @@ use crate::{
 use pulse::{Pulse, Silence};
 pub use result::Outcome;
 pub use start::{Running, customers, start, start_with_clock};
+use up::Up;
 use wish::ReportWish;
 
 /// Runs `gyre run FILE`.
@@ -75,7 +80,7 @@ pub fn run(arguments: &cli::Run) -> Result<ExitCode> {
     let name = &running.description.machine.name;
     let prices = running.description.prices.as_ref();
     let keeper = Keeper::start(&project.cache("bills")?, name, &running.instances, &sampler, prices)?;
-    let watched = watch(&mut running, arguments, &stop, &sampler);
+    let watched = watch(&mut running, arguments, (&stop, &folder), &sampler);
     let outcome = Outcome::of(&mut running, &sampler);
     let asked = running.instances.all.iter().map(|one| running.instances.agent(one).snapshot().ok());
     keeper.end(&asked.zip(sampler.last()).map(|(asked, last)| asked.or(last)).collect::<Vec<_>>());
@@ -132,14 +137,24 @@ pub fn sources(running: &Running) -> Sources {
     }
 }
 
-fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc<Sampler>) -> Result<()> {
-    let started = Instant::now();
+/// Waits until the machine is up, and then until its run is to end.
+///
+/// # Errors
+/// When the machine stops by itself, or does not answer for longer than its owner waits.
+fn watch(
+    running: &mut Running,
+    arguments: &cli::Run,
+    (stop, folder): (&Stop, &Path),
+    sampler: &Arc<Sampler>,
+) -> Result<()> {
     let name = running.description.machine.name.clone();
     let patience = Some(arguments.patience).filter(|patience| !patience.is_zero());
-    let mut pulse = Pulse::new(patience);
+    let mut pulse = Pulse::new(patience, &running.qemu);
     let wish = ReportWish::on_signal()?;
-    let mut over = || {
-        let is_over = is_over(running, started, arguments.duration, stop)?;
+    let up = Up::new(folder, arguments.duration);
+    let mut up = if patience.is_some() { up } else { up.with_boot() };
+    let mut is_over = |up: &Up| {
+        let is_over = is_over(running, up, stop)?;
         if !is_over {
             answers(running, &mut pulse, sampler)?;
             if wish.take() {
@@ -148,6 +163,13 @@ fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc
         }
         Ok(is_over)
     };
+    let step = Step::start("waiting for the first answer");
+    plain::wait(sampler, &mut || Ok(sampler.answers() > 0 || is_over(&up)?))?;
+    if sampler.answers() > 0 {
+        up.tell()?;
+        step.done_with("the machine is up");
+    }
+    let mut over = || is_over(&up);
     match () {
         () if arguments.console => plain::wait(sampler, &mut over),
         () if terminal::is_possible() && !arguments.json => terminal::watch(sampler, &name, Leaving::Machine, over),
@@ -161,7 +183,7 @@ fn watch(running: &mut Running, arguments: &cli::Run, stop: &Stop, sampler: &Arc
 /// When it has not answered for longer than its owner waits.
 fn answers(running: &Running, pulse: &mut Pulse, sampler: &Sampler) -> Result<()> {
     let silent = |time: Duration| format!("the machine has not answered for {} s", time.as_secs());
-    match pulse.look(sampler.answers(), &running.qemu) {
+    match pulse.look(sampler.answers()) {
         Silence::Nothing => {}
         Silence::Long(time) => {
             sampler.tell(&format!("{}{}", silent(time), running.why_silent()));
@@ -186,12 +208,12 @@ fn answers(running: &Running, pulse: &mut Pulse, sampler: &Sampler) -> Result<()
 ///
 /// # Errors
 /// When the machine stopped by itself.
-fn is_over(running: &mut Running, started: Instant, limit: Option<Duration>, stop: &Stop) -> Result<bool> {
+fn is_over(running: &mut Running, up: &Up, stop: &Stop) -> Result<bool> {
     if let Some(status) = running.qemu.ended()? {
         if qemu::is_orderly(status) {
             return Ok(true);
         }
         return Err(running.qemu.unexpected_end(status));
     }
-    Ok(stop.is_set() || limit.is_some_and(|limit| started.elapsed() >= limit))
+    Ok(stop.is_set() || up.is_over())
 }

@@ -24,6 +24,7 @@ use crate::{
     failure::{Context as _, Failure, Result},
     life,
     project::Project,
+    qemu::Span,
 };
 
 /// Set once; never cleared.
@@ -70,7 +71,8 @@ impl Stop {
     }
 }
 
-/// How long `gyre stop` waits for the other tool: as long as that may wait for its machine, and for the bill.
+/// How long `gyre stop` waits for the other tool: as long as that may wait for its machine, and for the bill;
+/// in time that QEMU had or left unused.
 const LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs `gyre stop`: tells the `gyre run` of a machine to end it, and waits until it has.
@@ -88,8 +90,8 @@ pub fn stop(arguments: &cli::Stop) -> Result<ExitCode> {
     let text = std::fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
     let process: i32 = text.trim().parse().map_err(|_| unknown())?;
     kill(Pid::from_raw(process), Signal::SIGTERM).context(|| "cannot tell the machine's `gyre run`".into())?;
-    let started = Instant::now();
-    while started.elapsed() < LIMIT {
+    let (started, mut span) = (Instant::now(), Span::of_machine(&folder));
+    while span.passed() < LIMIT {
         if !is_taken(&folder) {
             return ended(&folder, started.elapsed(), arguments.json);
         }

@@ -7,12 +7,10 @@ use std::{
     time::Duration,
 };
 
+use super::up;
 use crate::{
-    agent::Agent,
     command::last_lines,
     failure::{Context as _, Failure, Result},
-    machines::info::Info,
-    module,
     project::Project,
     ui,
 };
@@ -38,7 +36,7 @@ pub(super) fn leave_terminal() -> Result<()> {
     }
 }
 
-/// Starts the machine in the background and returns once its agent answers.
+/// Starts the machine in the background and returns once it is up.
 ///
 /// # Errors
 /// When it ends before that, with its last words.
@@ -52,7 +50,7 @@ pub(super) fn start(project: &Project, name: &str) -> Result<ExitCode> {
             let failure = Failure::with_help("the machine did not start", last_lines(&text, 20));
             return Err(failure.kind(crate::failure::Kind::of_code(status.code().unwrap_or(1))));
         }
-        if answers(&folder, &child) {
+        if up::is_up(&folder, child.id()) {
             println!("{name}");
             ui::say(&format!("  what it says: {}; gyre stop ends it", said.display()));
             return Ok(ExitCode::SUCCESS);
@@ -70,10 +68,4 @@ fn spawn(said: &Path) -> Result<Child> {
     again.args(std::env::args_os().skip(1)).env(INSIDE, "1");
     again.stdin(Stdio::null()).stdout(output).stderr(errors);
     again.spawn().context(|| "cannot start the machine".into())
-}
-
-/// Returns whether the machine of this child answers.
-fn answers(folder: &Path, child: &Child) -> bool {
-    let is_own = Info::read(folder).is_some_and(|info| info.process == child.id());
-    is_own && Agent::at(&folder.join(module::SOCKET_FILE)).snapshot().is_ok()
 }

@@ -1,9 +1,6 @@
 //! A machine's end in order, with a bound on how long it may take.
 
-use std::{
-    process::ExitStatus,
-    time::{Duration, Instant},
-};
+use std::{process::ExitStatus, time::Duration};
 
 use gyre_contract::zones::{Command, State, View, Zones};
 
@@ -16,7 +13,8 @@ use crate::{
 
 /// How long programs have after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long the whole may take before the emulator is killed: the kernel's own bounds (grace, 2 s, 30 s) and a little.
+/// How long the whole may take before the emulator is killed: the kernel's own bounds (grace, 2 s, 30 s) and a little;
+/// in time that QEMU had or left unused.
 const LIMIT: Duration = Duration::from_secs(37);
 const STEP: Duration = Duration::from_millis(10);
 
@@ -29,13 +27,13 @@ impl Running {
         }
         let step = Step::start("ending");
         self.end_zones();
-        let started = Instant::now();
+        let mut span = self.qemu.span();
         // In a thread: a machine of one core may end before it has answered, and what counts is its end.
         let agent = self.agent.clone();
         let asked = std::thread::spawn(move || agent.end(GRACE));
         let mut answer = None;
         let mut asked = Some(asked);
-        while started.elapsed() < LIMIT && !self.has_ended() && !matches!(answer, Some(Err(_))) {
+        while span.passed() < LIMIT && !self.has_ended() && !matches!(answer, Some(Err(_))) {
             if asked.as_ref().is_some_and(std::thread::JoinHandle::is_finished) {
                 answer = asked.take().and_then(|asked| asked.join().ok());
             }
@@ -71,11 +69,11 @@ impl Running {
         if commands.is_empty() {
             return;
         }
-        let started = Instant::now();
+        let mut span = self.qemu.span();
         let agent = self.agent.clone();
         // In a thread: a supervisor that hangs must not hold up its own end.
         let asked = std::thread::spawn(move || zone::make(&agent, &commands, &zones));
-        while started.elapsed() < LIMIT && !asked.is_finished() && !self.has_ended() {
+        while span.passed() < LIMIT && !asked.is_finished() && !self.has_ended() {
             std::thread::sleep(STEP);
         }
         let why = match asked.is_finished().then(|| asked.join()) {

@@ -1,13 +1,11 @@
 //! Whether a machine answers: its agent is asked each second. Time that the host did not give to QEMU does not count.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::qemu::Qemu;
+use crate::qemu::{Qemu, Span};
 
 /// Silence of which the owner is told.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
-/// Steps longer than this are those of a host that had no time for us either.
-const STEP_MAX: Duration = Duration::from_secs(2);
 
 /// The news of a machine's silence.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,29 +21,30 @@ pub enum Silence {
 /// Counts how long a machine has been silent.
 pub struct Pulse {
     patience: Option<Duration>,
+    span: Span,
+    /// The span's time at the last look.
+    passed: Duration,
     silent: Duration,
     answers: u64,
-    looked: Instant,
-    cpu_s: f64,
     is_told: bool,
 }
 
 impl Pulse {
     /// Begins; without patience nothing is ever too long.
-    pub fn new(patience: Option<Duration>) -> Self {
-        Self { patience, silent: Duration::ZERO, answers: 0, looked: Instant::now(), cpu_s: 0.0, is_told: false }
+    pub fn new(patience: Option<Duration>, qemu: &Qemu) -> Self {
+        Self::with(patience, qemu.span())
+    }
+
+    fn with(patience: Option<Duration>, span: Span) -> Self {
+        Self { patience, span, passed: Duration::ZERO, silent: Duration::ZERO, answers: 0, is_told: false }
     }
 
     /// Looks once more; `answers` is how many there have been so far.
-    pub fn look(&mut self, answers: u64, qemu: &Qemu) -> Silence {
-        let passed = self.looked.elapsed();
-        self.looked = Instant::now();
-        let cpu_s = qemu.cpu_seconds();
-        let had = Duration::from_secs_f64((cpu_s - self.cpu_s).max(0.0));
-        self.cpu_s = cpu_s;
-        // One that wants to run and gets no time cannot answer; one that is stopped or waits could.
-        let counted = if qemu.wants_to_run() { passed.min(had) } else { passed };
-        self.count(answers, counted.min(STEP_MAX))
+    pub fn look(&mut self, answers: u64) -> Silence {
+        let passed = self.span.passed();
+        let step = passed.saturating_sub(self.passed);
+        self.passed = passed;
+        self.count(answers, step)
     }
 
     fn count(&mut self, answers: u64, passed: Duration) -> Silence {
@@ -71,13 +70,13 @@ mod tests {
     #[test]
     fn silence_is_told_once_and_ends_the_run_when_it_is_too_long() {
         let second = Duration::from_secs(1);
-        let mut pulse = Pulse::new(Some(second * 20));
+        let mut pulse = Pulse::with(Some(second * 20), Span::of(None));
         let said: Vec<Silence> = (0..20).map(|_| pulse.count(0, second)).collect();
         assert_eq!(said.iter().filter(|one| **one != Silence::Nothing).count(), 2);
         assert_eq!((&said[9], &said[19]), (&Silence::Long(second * 10), &Silence::TooLong(second * 20)));
         assert_eq!(pulse.count(1, second), Silence::Nothing, "it answers again");
         assert_eq!(pulse.count(1, second), Silence::Nothing);
-        let mut patient = Pulse::new(None);
+        let mut patient = Pulse::with(None, Span::of(None));
         assert!((0..1000).all(|_| !matches!(patient.count(0, second), Silence::TooLong(_))));
     }
 }

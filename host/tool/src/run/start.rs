@@ -32,7 +32,7 @@ use super::{
     consoles::{self, Place},
     control, disks,
     kept::Wish,
-    plain, programs, space,
+    plain, programs, space, up,
 };
 use crate::{
     agent::Agent,
@@ -152,6 +152,7 @@ pub fn start_with_clock(
     let disks::Disks { disks, volumes } = disks::disks(project, &description, &folder, Wish::of(arguments))?;
     let owned = disks.iter().filter(|disk| !places::is_disk(&disk.path));
     space::check(&owned.map(|disk| disk.path.clone()).collect::<Vec<_>>(), arguments.small_disk)?;
+    up::forget(&folder);
     Instances::of(&description, &folder).write()?;
     Info::of(&description).write(&folder)?;
     apply::keep(&folder, &description.path)?;

@@ -1,5 +1,6 @@
 //! A thread that looks at the machine once a second and tells everybody who watches.
 //!
+//! * Until an instance has answered once it is asked more often, each time for a short while: each end is to have a bill.
 //! * Each kernel instance is asked by a thread of its own: one that does not answer holds up neither the wire's clock nor
 //!   the others. Its figures of a second are missing then, and come back with it.
 //! * A supervisor is asked for its zones, too.
@@ -29,13 +30,19 @@ use super::{
     sample::{self, Sample, Window},
 };
 use crate::{
-    agent::Agent,
+    agent::{self, Agent},
     failure::{Context as _, Result},
     instances::{Instance, Instances},
     wire::{Counters, Figures},
 };
 
 const PERIOD: Duration = Duration::from_secs(1);
+/// Time between two tries to get the first answer.
+const FIRST_PERIOD: Duration = Duration::from_millis(100);
+/// How long the first of these tries may take; each one after it may take twice as long, so that a slow machine is heard too.
+const FIRST_TRY: Duration = Duration::from_millis(300);
+/// How often the first answer is tried so; an instance that starts later is asked each second.
+const FIRST_TRIES: u32 = 600;
 /// Ten minutes.
 const HISTORY_LENGTH: usize = 600;
 
@@ -194,7 +201,10 @@ impl Sampler {
         // Each agent in a thread of its own: an instance that does not answer must not stop the wire's clock, nor another's.
         for (index, source) in sources.instances.iter().enumerate() {
             let (figures, agent) = (sampler.clone(), source.agent.clone());
-            spawn("agent", move || figures.each_second(|| figures.ask(index, &agent)))?;
+            spawn("agent", move || {
+                figures.ask_first(index, &agent);
+                figures.each_second(|| figures.ask(index, &agent));
+            })?;
         }
         if let [supervisor, _, ..] = &sources.instances[..] {
             let (zones, agent) = (sampler.clone(), supervisor.agent.clone());
@@ -338,10 +348,30 @@ impl Sampler {
         zones.zones.iter().map(of).collect()
     }
 
+    /// Asks an instance until it has answered once.
+    fn ask_first(&self, index: usize, agent: &Agent) {
+        let mut patience = FIRST_TRY;
+        for _ in 0..FIRST_TRIES {
+            if self.is_over() {
+                return;
+            }
+            if let Ok(answer) = agent.snapshot_within(patience) {
+                return self.hear(index, Some(answer));
+            }
+            patience = (patience * 2).min(agent::PATIENCE);
+            std::thread::sleep(FIRST_PERIOD);
+        }
+    }
+
     /// Keeps the newest figures of an instance; none while its agent does not answer.
     fn ask(&self, index: usize, agent: &Agent) {
-        let answer = agent.snapshot().ok();
-        self.voices.iter().skip(index).take(1).for_each(|voice| voice.hear(answer.clone()));
+        self.hear(index, agent.snapshot().ok());
+    }
+
+    fn hear(&self, index: usize, answer: Option<Snapshot>) {
+        if let Some(voice) = self.voices.get(index) {
+            voice.hear(answer);
+        }
     }
 
     fn ask_zones(&self, agent: &Agent) {

@@ -1,0 +1,107 @@
+"""How long a boot test waits. Limits only catch what hangs: time that the host did not give to a machine does not count."""
+
+import ctypes
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+# Seconds between two looks, and the most that one of them counts: a longer one is a pause of the host.
+LOOK_S, STEP_MAX_S = 0.2, 0.5
+# A call that takes this many times as long as it may is said to hang, and no call hangs sooner than this, seconds.
+TIMES, LEAST_S = 3, 90
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with_parent():
+    """Between fork and exec: the process gets SIGTERM when the thread that started it ends, however that happens."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def text(path):
+    """A file's text; empty if it is gone."""
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def after_name(stat):
+    """The fields of a `stat` from the third on: the second is a name in brackets."""
+    return stat.rpartition(")")[2].split()
+
+
+def qemu_of(run):
+    """The QEMU that this `gyre run` has started; none if there is none."""
+    children = " ".join(text(path) for path in pathlib.Path(f"/proc/{run}/task").glob("*/children")).split()
+    return next((child for child in children if text(f"/proc/{child}/comm").startswith("qemu")), None)
+
+
+class MachineClock:
+    """Seconds that count against a machine: of a time in which its QEMU wanted to run, those that it got; all others, too."""
+
+    def __init__(self, name=None):
+        self.lock = ROOT / ".gyre/run" / name / "lock" if name else None
+        self.qemu, self.cpu_s, self.counted_s = None, 0.0, 0.0
+        self.began = self.looked = time.monotonic()
+
+    def passed(self):
+        """What has passed so far; to be asked more often than each half second."""
+        now = time.monotonic()
+        step, self.looked = now - self.looked, now
+        self.counted_s += min(step, STEP_MAX_S, self._possible_s())
+        return self.counted_s
+
+    def _possible_s(self):
+        """How many seconds of the last step count at most."""
+        if self.lock and not self.qemu:
+            self.qemu, self.cpu_s = qemu_of(text(self.lock).strip() or "none"), None
+        states = [after_name(text(task / "stat"))[:1] for task in pathlib.Path(f"/proc/{self.qemu}/task").glob("*")]
+        if not states:
+            self.qemu = None
+            return STEP_MAX_S
+        fields = after_name(text(f"/proc/{self.qemu}/stat"))
+        cpu_s = sum(map(int, fields[11:13])) / TICKS_PER_S
+        before, self.cpu_s = self.cpu_s, cpu_s
+        return cpu_s - before if before is not None and ["R"] in states else STEP_MAX_S
+
+    def words(self):
+        """Both clocks, for whoever reads of a hang."""
+        return f"{self.counted_s:.0f} s counted of {time.monotonic() - self.began:.0f} s"
+
+
+def eventually(check, *arguments, machine=None, limit_s=60):
+    """Runs a check until nothing is wrong, or missing; raises what is wrong still after so long."""
+    clock = MachineClock(machine)
+    while True:
+        try:
+            return check(*arguments)
+        except (AssertionError, LookupError):
+            if clock.passed() >= limit_s:
+                raise
+        time.sleep(LOOK_S)
+
+
+def bounded(command, timeout, machine=None, input=None, **more):
+    """Runs a command to its end. One that hangs is killed and answers code 124 with what it had said; `timeout` says how long the command
+    takes at most on a host that is not busy, in seconds, and `machine` on whose machine it waits."""
+    more.setdefault("stdin", subprocess.DEVNULL if input is None else subprocess.PIPE)
+    clock, limit_s = MachineClock(machine), max(TIMES * timeout, LEAST_S)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as child:
+        while True:
+            try:
+                output, errors = child.communicate(input, timeout=LOOK_S)
+                return subprocess.CompletedProcess(command, child.returncode, output, errors)
+            except subprocess.TimeoutExpired as late:
+                # The next round goes on with this communication: its input is known.
+                input, said = None, late
+            except BaseException:
+                child.kill()
+                raise
+            if clock.passed() >= limit_s:
+                child.kill()
+                return subprocess.CompletedProcess(command, 124, said.stdout or b"", (said.stderr or b"") + f"\n(timeout: {clock.words()})".encode())
