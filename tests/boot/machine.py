@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,15 +71,26 @@ class Machine:
         clock = MachineClock(self.name)
         while clock.passed() < limit_s:
             if self.child.poll() is not None:
+                self._keep()
                 raise AssertionError(f"the machine ended at once (code {self.child.returncode}):\n{self.output()}")
             if is_so():
                 return
             time.sleep(LOOK_S)
         self.stop()
+        self._keep()
         raise AssertionError(f"{else_what} in {limit_s} s:\n{self.output()}\n{self.console_tail()}")
 
     def __exit__(self, *_):
         self.stop()
+        self._keep()
+
+    def _keep(self):
+        """Copies its last words into the folder of this suite, if `gyre test` runs it: the next machine of this name removes them."""
+        suite = os.environ.get("GYRE_SUITE")
+        for path, kind in ((self.console, "console.log"), (self.said, "said")) if suite else ():
+            count = len(list(pathlib.Path(suite).glob(f"{self.name}.*.{kind}")))
+            if path.exists():
+                shutil.copy(path, pathlib.Path(suite) / f"{self.name}.{count + 1}.{kind}")
 
     def stop(self):
         """Ends the machine as Ctrl-C does and answers the exit code of the tool, which bounds the end by itself."""
