@@ -8,8 +8,8 @@ use crate::{apic, time};
 use core::sync::atomic::{AtomicU64, Ordering};
 use gyre_platform::zone_page::PARKING_VECTOR;
 
-/// A parked core answers a call within so long; other guests of the host may delay it.
-const CALL_MS: u64 = 100;
+/// A parked core answers a call within so long; a host that takes its processors away may delay it. Less than a second: whoever waits spins.
+const CALL_MS: u64 = 800;
 
 /// Cores that did not answer to a reset, by hardware id. They are never handed out again.
 static LOST: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
@@ -80,7 +80,7 @@ pub fn core_place(id: u32) -> Option<CorePlace> {
 /// Calls a core that is idle in the loop into 64-bit code, and waits until it has gone.
 ///
 /// # Errors
-/// [`NoAnswer`] if it is not one of the pool, not idle, or does not go.
+/// [`NoAnswer`] if it is not one of the pool, not idle, or does not go: then it stays where it is, and may be called again.
 pub fn call_core(id: u32, way: &ZoneEntry) -> Result<(), NoAnswer> {
     call_core_at(id, way, 0)
 }
@@ -108,7 +108,8 @@ fn order(id: u32, order: u64, target: Target, place: u64) -> Result<(), NoAnswer
     mailbox.order(order, target, place).map_err(|NotSo(_)| NoAnswer(id))?;
     apic::interrupt(id, PARKING_VECTOR);
     let is_gone = || !matches!(mailbox.state(), ENTER | START);
-    if waits(CALL_MS, is_gone) { Ok(()) } else { Err(NoAnswer(id)) }
+    // An order that is not taken back could be followed later, by a core that its caller believes to be idle.
+    if waits(CALL_MS, is_gone) || mailbox.withdraw(order).is_err() { Ok(()) } else { Err(NoAnswer(id)) }
 }
 
 /// Waits for a condition; returns whether it came to be.

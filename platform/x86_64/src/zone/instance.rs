@@ -165,7 +165,7 @@ impl Instance {
         if has_table { Force::Ask } else { Force::Init }
     }
 
-    /// Ends it by force and waits until all its cores are back in the loop and its devices still: half a second at most.
+    /// Ends it by force and waits until all its cores are back in the loop and its devices still: a few seconds at most.
     ///
     /// # Errors
     /// [`StopError`] of the last part that does not obey; the others do.

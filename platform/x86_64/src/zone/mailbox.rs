@@ -90,6 +90,14 @@ impl Mailbox {
         self.change(IDLE, |word| next(word) & !BOX | place & BOX | order)
     }
 
+    /// Takes an order back that the core has not followed yet: it is idle again.
+    ///
+    /// # Errors
+    /// [`NotSo`] if it has gone.
+    pub(crate) fn withdraw(&self, order: u64) -> Result<(), NotSo> {
+        self.change(order, |word| next(word) & !BOX | IDLE)
+    }
+
     /// Takes the core from the box at which it waits, or will wait when it comes back; returns its state from then on: [`IDLE`] if it was in the
     /// loop, else [`AWAY`].
     pub(crate) fn leave_box(&self) -> u64 {
@@ -165,6 +173,19 @@ mod tests {
         assert_eq!(idle.order(START, TARGET, 0x2000_0040), Ok(()));
         assert_eq!(idle.word.load(Ordering::Relaxed), 1 << 32 | 0x2000_0040 | START);
         assert_eq!(idle.argument.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn an_order_that_was_taken_back_is_not_followed_later() {
+        let mailbox = mailbox(IDLE);
+        assert_eq!(mailbox.order(ENTER, TARGET, 0x1000), Ok(()));
+        let seen = mailbox.word.load(Ordering::Relaxed);
+        assert_eq!((mailbox.withdraw(ENTER), mailbox.state()), (Ok(()), IDLE));
+        let went = mailbox.word.compare_exchange(seen, seen & !STATE, Ordering::Relaxed, Ordering::Relaxed);
+        assert!(went.is_err(), "the core follows an order that is no more");
+        assert_eq!(mailbox.order(START, TARGET, 0), Ok(()), "it can be called again");
+        mailbox.word.fetch_and(!STATE, Ordering::Relaxed);
+        assert_eq!(mailbox.withdraw(START), Err(NotSo(AWAY)), "it has gone");
     }
 
     #[test]

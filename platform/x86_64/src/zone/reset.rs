@@ -11,9 +11,9 @@ use core::sync::atomic::Ordering;
 const ASKED_MS: u64 = 10;
 /// After INIT the core needs so long before it takes a startup message.
 const INIT_MS: u64 = 1;
-/// A startup message is repeated after so long, so many times.
+/// A startup message is repeated after so long, so many times: a host may not run the core for a while.
 const STARTUP_MS: u64 = 100;
-const STARTUPS: u32 = 4;
+const STARTUPS: u32 = 30;
 
 /// The way in which a core is told to come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,7 +109,7 @@ fn after(ms: u64) -> u64 {
     rdtsc().saturating_add(ms * time::cycles_per_ms())
 }
 
-/// Brings a core of the pool back into the loop by INIT, wherever it is, within half a second.
+/// Brings a core of the pool back into the loop by INIT, wherever it is, within three seconds.
 ///
 /// # Errors
 /// [`NoAnswer`] if it does not come: then it is lost for good; or if it is none of the pool's.

@@ -35,8 +35,8 @@ const IDENTITY_END: u64 = 4 << 30;
 const TSC_DEADLINE: u32 = 0x6e0;
 /// One call of a zone waits so long for a core that is on its way to its gate box; the zone may ask again.
 const ON_ITS_WAY_US: u64 = 1000;
-/// The time that a core may take to come out once.
-const OUT_MS: u64 = 100;
+/// The time that a core may take to come out once; less than a second, since whoever waits spins.
+const OUT_MS: u64 = 800;
 const BARS: u8 = 6;
 /// Instances to which a walled zone has links.
 const DOORS: usize = 16;
