@@ -17,7 +17,7 @@ use crate::patience::Patience;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// The number of times that a lock was taken, and of times that a core had to wait for it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -127,11 +127,21 @@ impl<T: ?Sized, C: Class> Lock<T, C> {
             match self.holder.load(Ordering::Relaxed) {
                 OPEN => return Ok(()),
                 holder if holder == word => return Err(Never::Ours),
-                holder if crate::held::is_over(holder) => return Err(Never::Lost),
+                holder if self.is_lost_with(holder) => return Err(Never::Lost),
                 holder if patience.is_over(crate::held::core_of(holder)) => return Err(Never::Late { holder }),
                 _ => core::hint::spin_loop(),
             }
         }
+    }
+
+    /// Returns whether work that was given up holds this lock with a word that was read from it before. Its holder may have opened it since, and
+    /// failed at other work afterwards: it is lost if it still bears that word.
+    fn is_lost_with(&self, word: u32) -> bool {
+        if !crate::held::is_over(word) {
+            return false;
+        }
+        fence(Ordering::Acquire);
+        self.holder.load(Ordering::Relaxed) == word
     }
 
     /// Takes the lock if it is free.
@@ -273,6 +283,23 @@ mod tests {
         assert!(!failed.is_empty() && failed.iter().all(|said| said.contains("does not open; core")), "{said:?}");
         // What failed gave its lock back here, where work is unwound: the other one came to its end.
         assert_eq!(*first.lock() + *second.lock(), 2 - failed.len() as u32);
+    }
+
+    #[test]
+    fn a_lock_whose_last_holder_failed_at_other_work_is_not_lost() {
+        let (lock, other) = (SpinLock::new(0u32), SpinLock::new(0u32));
+        let fails_at_other_work = || {
+            *lock.lock() += 1;
+            core::mem::forget(other.lock());
+            let word = crate::held::word();
+            crate::held::give_up_locks();
+            word
+        };
+        // A waiter has read this word while the lock was held, and looks only now whether it is over.
+        let word = std::thread::scope(|threads| threads.spawn(fails_at_other_work).join()).unwrap();
+        assert!(crate::held::is_over(word));
+        assert!(!lock.is_lost_with(word) && other.is_lost_with(word));
+        assert!(lock.lock_unless_lost().is_some() && other.lock_unless_lost().is_none());
     }
 
     #[test]
