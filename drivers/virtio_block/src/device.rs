@@ -16,6 +16,7 @@
 //! given up under the locks of all queues, so that no request enters a ring that is not looked at any more.
 
 use crate::bus::Bus;
+use crate::own_time::OwnTime;
 use crate::queue::{CHAIN_PIECES_MAX, Queue, add};
 use crate::request::{Asker, DATA_PIECES_MAX, Done, Kind, Pending, total_bytes};
 use alloc::boxed::Box;
@@ -43,7 +44,7 @@ const CONFIG_QUEUES: usize = 34;
 const CONFIG_SCSI_QUEUES: usize = 0;
 const CONFIG_SCSI_SEGMENTS_MAX: usize = 4;
 /// A device is looked at so many times while a request may take.
-const LOOKS_PER_TIMEOUT: u64 = 4;
+const LOOKS_PER_TIMEOUT: u64 = 12;
 /// The driver uses so many queues at most.
 const QUEUES_MAX: usize = 64;
 
@@ -52,13 +53,14 @@ const QUEUES_MAX: usize = 64;
 pub struct BlockOptions {
     /// Most requests at the device, over all of its queues; the rest waits in order of its scheduler.
     pub depth: u16,
-    /// A request that takes longer fails and the device is reset, ms.
+    /// A request that takes longer fails and the device is reset, ms of the device's own time: a pause of the whole machine is no time of it.
     pub timeout_ms: u64,
 }
 
 impl Default for BlockOptions {
     fn default() -> BlockOptions {
-        BlockOptions { depth: 32, timeout_ms: 10_000 }
+        // As Linux gives a SCSI disk (SD_TIMEOUT in drivers/scsi/sd.h): a host that writes much may need 10 s for a flush.
+        BlockOptions { depth: 32, timeout_ms: 30_000 }
     }
 }
 
@@ -97,6 +99,7 @@ pub struct VirtioDisk {
     pub(crate) geometry: Option<Geometry>,
     pub(crate) has_flush: bool,
     options: BlockOptions,
+    own_time: OwnTime,
 }
 
 impl VirtioDisk {
@@ -141,6 +144,7 @@ impl VirtioDisk {
             geometry,
             has_flush: features & FEATURE_FLUSH != 0,
             options,
+            own_time: OwnTime::default(),
         })
     }
 
@@ -201,13 +205,18 @@ impl VirtioDisk {
     pub(crate) fn look(&'static self) -> Option<u64> {
         // A lost interrupt costs time, not the request.
         (0..self.lanes.len()).for_each(|queue| self.collect(queue));
-        let time = now();
+        let period = self.period_cycles();
+        let time = self.own_time.look(now(), period);
         if self.lanes.iter().any(|lane| lane.queue.lock().is_late(time)) {
             self.recover();
             self.start_waiting();
         }
-        let period = (self.timeout_cycles() / LOOKS_PER_TIMEOUT).saturating_add(1);
         (self.in_flight.load(Ordering::SeqCst) > 0).then_some(period)
+    }
+
+    /// The time between two looks, cycles.
+    fn period_cycles(&self) -> u64 {
+        (self.timeout_cycles() / LOOKS_PER_TIMEOUT).saturating_add(1)
     }
 
     fn timeout_cycles(&self) -> u64 {
@@ -216,7 +225,7 @@ impl VirtioDisk {
 
     /// Has the device do something. A request that finds no room waits here, in order, until an answer makes room.
     pub(crate) fn begin(&'static self, kind: Kind, first_sector: u64, data: Vec<Bytes>, asker: Asker) {
-        let pending = Pending { kind, slot: 0, data, first_sector, submitted_cycles: 0, deadline_cycles: 0, asker };
+        let pending = Pending { kind, slot: 0, data, first_sector, submitted_cycles: 0, deadline_own: 0, asker };
         match self.try_start(pending) {
             Ok(()) => {}
             Err(Refusal::Full(pending)) => self.wait_for_room(pending),
@@ -266,7 +275,7 @@ impl VirtioDisk {
             return Err(Refusal::Full(pending));
         }
         pending.submitted_cycles = now();
-        pending.deadline_cycles = pending.submitted_cycles.saturating_add(self.timeout_cycles());
+        pending.deadline_own = self.own_time.deadline(self.timeout_cycles(), self.period_cycles());
         let mut queue = lane.queue.lock();
         // A device is given up under the locks of all queues.
         let refused = match self.dead.load(Ordering::Acquire) {

@@ -26,6 +26,7 @@ mod asked;
 mod bus;
 mod device;
 mod disk;
+mod own_time;
 mod queue;
 mod request;
 mod slots;

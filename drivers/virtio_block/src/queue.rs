@@ -76,9 +76,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns true if a request is so late that the device must be reset.
-    pub(crate) fn is_late(&self, time_cycles: u64) -> bool {
-        self.ring.tokens().any(|pending| pending.deadline_cycles <= time_cycles)
+    /// Returns true if a request is so late, by the device's own time, that the device must be reset.
+    pub(crate) fn is_late(&self, own_cycles: u64) -> bool {
+        self.ring.tokens().any(|pending| pending.deadline_own <= own_cycles)
     }
 
     /// Puts a request into the ring; the device sees it after [`Queue::publish`]. Gives the request back if there is no room.

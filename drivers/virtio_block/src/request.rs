@@ -70,7 +70,8 @@ pub(crate) struct Pending {
     pub(crate) slot: u16,
     pub(crate) data: Vec<Bytes>,
     pub(crate) submitted_cycles: u64,
-    pub(crate) deadline_cycles: u64,
+    /// The end of its time, cycles of the device's own time.
+    pub(crate) deadline_own: u64,
     pub(crate) first_sector: u64,
     pub(crate) asker: Asker,
 }

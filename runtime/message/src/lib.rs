@@ -17,6 +17,7 @@ pub mod boxed;
 pub mod direct;
 pub mod ending;
 pub mod link;
+pub mod patience;
 mod protocol;
 pub mod reply;
 pub mod runtime;
@@ -26,6 +27,7 @@ pub use boxed::boxed;
 pub use ending::ending;
 pub use gyre_object::promise::keep;
 pub use link::{Labels, Link, Port};
+pub use patience::within;
 pub use reply::{Answer, Call, Gone, Reply, reply_pair};
 pub use runtime::{
     Late, RESIDENT, Runtime, at_end_of_turn, set_runtime, sleep_ns, sleep_until, spawn, spawn_on, spawn_resident,

@@ -166,7 +166,7 @@ fn a_request_that_is_never_answered_fails_in_time_and_the_next_one_works() {
     block_on(async {
         tick(driver);
         assert_eq!(rig.client.read(0, pages(1, 0)).await.err(), Some(BlockError::Io));
-        assert!(gyre_machine::now() < 20_000_000_000);
+        assert!(gyre_machine::now() < 40_000_000_000);
         assert_eq!(driver.statistics().resets, 1);
         serve_disk(&rig);
         assert!(rig.client.read(0, pages(1, 0)).await.is_ok());
