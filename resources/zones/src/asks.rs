@@ -17,8 +17,7 @@ use gyre_contract::zones::State;
 use gyre_interface::leases::{Lots, Parts};
 use gyre_interface::zone_messages::{FromZone, Reason, ToZone};
 use gyre_machine::PciAddress;
-use gyre_message::wait::Either;
-use gyre_message::{select, sleep_ns};
+use gyre_message::sleep_ns;
 
 /// Questions of a zone that wait for answers at once.
 const OPEN_MAX: usize = 8;
@@ -221,11 +220,7 @@ fn strange(answer: &FromZone) -> Failure {
 }
 
 async fn within<T>(ms: u32, answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let late = sleep_ns(u64::from(ms).saturating_mul(1_000_000));
-    match select(answer, late).await {
-        Either::First(answer) => answer,
-        Either::Second(()) => Err(Failure::Late),
-    }
+    gyre_message::within(u64::from(ms).saturating_mul(1_000_000), answer).await.unwrap_or(Err(Failure::Late))
 }
 
 fn end(run: &Lots) -> u64 {

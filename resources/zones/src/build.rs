@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use gyre_contract::zones::{Refusal, State};
 use gyre_interface::leases::{Goods, Holder, Lots, Move, Parts, Terms};
 use gyre_interface::zone_messages::ToZone;
-use gyre_message::{select, sleep_ns, yield_now};
+use gyre_message::{sleep_ns, within, yield_now};
 
 /// How long the stopping of cores may take, ns.
 const STOP_NS_MAX: u64 = 2_000_000_000;
@@ -94,7 +94,7 @@ impl Zones {
         // A zone with a full ring sees the word in its page at its next beat.
         let _ = self.machine.send(place, &ToZone::End(grace_ms).encode(0));
         let has_ended = slot.changed.until(|| (slot.state() != State::Ending).then_some(()));
-        select(has_ended, sleep_ns(u64::from(grace_ms).saturating_mul(1_000_000))).await;
+        within(u64::from(grace_ms).saturating_mul(1_000_000), has_ended).await;
     }
 
     /// Ends what is left of an instance: its cores park, its devices are reset, its page is forgotten. The zone's gate is passed.

@@ -29,8 +29,7 @@ use gyre_engine::{Lost, Obituary, RESIDENT, Reach};
 use gyre_linux::Process;
 use gyre_linux::signal::number::SIGKILL;
 use gyre_linux::task::exit;
-use gyre_message::wait::Either;
-use gyre_message::{Gone, keep, reply_pair, select, sleep_ns, yield_now};
+use gyre_message::{Gone, keep, reply_pair, within, yield_now};
 
 /// Failures after which a tenant ends as a whole.
 const FAILURES_MAX: u32 = 100;
@@ -174,10 +173,7 @@ async fn step(
         Ok(())
     };
     kernel.base.engine.spawn_for(resource, activity, keep(reply, work));
-    match select(call, sleep_ns(STEP_NS_MAX)).await {
-        Either::First(done) => done,
-        Either::Second(()) => Err(Gone),
-    }
+    within(STEP_NS_MAX, call).await.unwrap_or(Err(Gone))
 }
 
 /// Ends a tenant as a whole; nobody touches what its processes share from now on.
@@ -257,11 +253,7 @@ async fn unmount(kernel: &'static Kernel, activity: ActivityId) -> Result<(), Go
         let (reply, call) = reply_pair::<Result<(), Gone>>();
         let work = async move { ending::unmount(kernel, mounted).await.map_err(|_| Gone) };
         kernel.base.engine.spawn_for(id(Resource::Ext2), activity, keep(reply, work));
-        let written = match select(call, sleep_ns(UNMOUNT_NS_MAX)).await {
-            Either::First(done) => done,
-            Either::Second(()) => Err(Gone),
-        };
-        all = all.and(written);
+        all = all.and(within(UNMOUNT_NS_MAX, call).await.unwrap_or(Err(Gone)));
     }
     all
 }

@@ -1,7 +1,7 @@
 //! The machine's end in order: zones end first, if there are any; no tenant starts any more; programs are asked to end, then ended; the
 //! agent tells their last words; what they wrote is on the disks and the file systems say so; then the power goes off.
 //!
-//! Everything is bounded: all zones have [`ZONES_NS_MAX`], mounts that are under way [`MOUNTS_NS_MAX`], a program that does not listen
+//! Everything is bounded, in the machine's own time (`gyre_message::patience`): all zones have [`ZONES_NS_MAX`], mounts that are under way [`MOUNTS_NS_MAX`], a program that does not listen
 //! has the grace time, the agent [`TELL_NS_MAX`], a disk that does not answer [`WRITE_BACK_NS_MAX`].
 
 use crate::kernel::Kernel;
@@ -10,7 +10,6 @@ use crate::tenants::Running;
 use crate::zones::end_all::end_all;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::Future;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use gyre_account::ActivityId;
 use gyre_assembly::file_systems::Mounted;
@@ -21,8 +20,7 @@ use gyre_contract::native::{END_GRACE_MS_MAX, EXIT_ENDED, EXIT_NOT_WRITTEN};
 use gyre_interface::files::FileError;
 use gyre_linux::Process;
 use gyre_linux::signal::number::{SIGKILL, SIGTERM};
-use gyre_message::wait::Either;
-use gyre_message::{WaitQueue, select, sleep_ns};
+use gyre_message::{WaitQueue, sleep_ns, within};
 
 /// How long programs may take to be gone once they are killed, ns.
 const KILL_NS_MAX: u64 = 2_000_000_000;
@@ -46,7 +44,7 @@ pub fn begin(kernel: &'static Kernel, grace_ms: u64) -> bool {
     let grace_ns = grace_ms.min(END_GRACE_MS_MAX).saturating_mul(1_000_000);
     kernel.base.engine.spawn_for(resource, ActivityId::INFRASTRUCTURE, async move {
         end_zones(kernel, grace_ms).await;
-        if !within(MOUNTS_NS_MAX, kernel.file_systems.close()).await {
+        if within(MOUNTS_NS_MAX, kernel.file_systems.close()).await.is_none() {
             log::warn!("ending: some file systems are still being mounted");
         }
         log::info!("ending: programs have {} ms", grace_ns / 1_000_000);
@@ -67,7 +65,7 @@ pub fn begin(kernel: &'static Kernel, grace_ms: u64) -> bool {
 async fn end_zones(kernel: &'static Kernel, grace_ms: u64) {
     let Some(zones) = &kernel.supervised else { return };
     let grace_ms = u32::try_from(grace_ms.min(END_GRACE_MS_MAX)).unwrap_or(u32::MAX);
-    if !within(ZONES_NS_MAX, end_all(zones, grace_ms)).await {
+    if within(ZONES_NS_MAX, end_all(zones, grace_ms)).await.is_none() {
         log::warn!("ending: some zones do not end");
     }
 }
@@ -102,7 +100,7 @@ async fn end_programs(kernel: &'static Kernel, grace_ns: u64) {
         let mut limits = running.tenant.limits.lock();
         (limits.processes, limits.threads) = (0, 0);
     }
-    if !within(KILL_NS_MAX, all_over(kernel, |process| process.end(SIGKILL))).await {
+    if within(KILL_NS_MAX, all_over(kernel, |process| process.end(SIGKILL))).await.is_none() {
         log::warn!("ending: {} programs do not end", living(kernel).len());
     }
 }
@@ -169,9 +167,4 @@ pub async fn unmount(kernel: &Kernel, mounted: Mounted) -> Result<(), FileError>
     let unmounted = mounted.server.unmount().await;
     kernel.tables.close(kernel.processes, mounted.tables);
     unmounted
-}
-
-/// Waits for something at most so long; answers whether it came.
-async fn within(ns_max: u64, what: impl Future<Output = ()>) -> bool {
-    matches!(select(what, sleep_ns(ns_max)).await, Either::First(()))
 }

@@ -22,7 +22,7 @@ use gyre_contract::native::{END_GRACE_MS_MAX, Life};
 use gyre_linux::signal::info::SignalInfo;
 use gyre_linux::signal::number::{SIGKILL, SIGTERM};
 use gyre_linux::{Errno, Process};
-use gyre_message::{select, sleep_ns, yield_now};
+use gyre_message::{select, sleep_ns, within, yield_now};
 
 /// The first pause before a program is started again, ns.
 const PAUSE_NS_MIN: u64 = 100_000_000;
@@ -168,7 +168,7 @@ pub async fn stop(kernel: &'static Kernel, index: usize, running: &'static Runni
         let is_first = first.as_ref().is_some_and(|first| first.id() == process.id());
         ask(process, if is_first { signal_of(kernel, index) } else { SIGTERM });
     }
-    let _ = select(all_over(&asked), sleep_ns(grace_ns)).await;
+    let _ = within(grace_ns, all_over(&asked)).await;
     end_in_turns(&asked).await;
 }
 
@@ -199,7 +199,7 @@ fn living(running: &Running) -> Vec<Arc<Process>> {
 async fn end_all(running: &Running) {
     let all = living(running);
     end_in_turns(&all).await;
-    let _ = select(all_over(&all), sleep_ns(END_NS_MAX)).await;
+    let _ = within(END_NS_MAX, all_over(&all)).await;
     running.tenant.tree.lock().begin_again();
 }
 

@@ -9,8 +9,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use gyre_address_space::FaultError;
-use gyre_message::wait::Either;
-use gyre_message::{select, sleep_ns};
+
+use gyre_message::within;
 
 /// The longest that a caller waits for the memory of a process that ends, ns.
 const END_NS_MAX: u64 = 2_000_000_000;
@@ -126,7 +126,7 @@ pub(crate) fn score(process: &Process) -> i32 {
 
 async fn wait_for_end(thread: &Thread, victim: &Process) {
     let over = victim.ended.until(|| victim.is_over().then_some(()));
-    if let Either::Second(()) = select(over, sleep_ns(END_NS_MAX)).await {
+    if within(END_NS_MAX, over).await.is_none() {
         // It has not ended yet: the program asks again, and finds it ending still.
         log::warn!(
             "{}: process {}, which ends for want of memory, takes long to do so",
