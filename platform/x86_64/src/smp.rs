@@ -21,7 +21,11 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use gyre_platform::{CORES_MAX, OutOfMemory};
 
-/// Waits so long for a core; other guests of the host may delay it.
+/// Waits so long for a core that starts; other guests of the host may delay it. Meanwhile the console tells each [`TELL_MS`].
+const START_MS: u64 = 60_000;
+/// How often it tells, ms.
+const TELL_MS: u64 = 3000;
+/// Waits so long for a core that waits for a call; other guests of the host may delay it.
 pub(crate) const PATIENCE_MS: u64 = 3000;
 /// The second startup message follows when the first had no effect for so long.
 const SECOND_STARTUP_MS: u64 = 20;
@@ -159,7 +163,7 @@ impl core::fmt::Display for NotStarted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             NotStarted::OutOfMemory => f.write_str("no memory for its stacks"),
-            NotStarted::Absent => write!(f, "it did not come up within {PATIENCE_MS} ms"),
+            NotStarted::Absent => f.write_str("it did not come up in time"),
             NotStarted::NoSlot => write!(f, "there is no free slot for it, of {CORES_MAX}"),
             NotStarted::Busy => f.write_str("another core is on its way"),
         }
@@ -306,7 +310,16 @@ fn start_up(apic_id: u32, page: u64, root: u64, stack: u64) {
     apic::send_startup(apic_id, page);
     if !wait_for_arrival(SECOND_STARTUP_MS) {
         apic::send_startup(apic_id, page);
-        wait_for_arrival(PATIENCE_MS);
+        wait_for_start(apic_id);
+    }
+}
+
+fn wait_for_start(apic_id: u32) {
+    for waited in 1..=START_MS / TELL_MS {
+        if wait_for_arrival(TELL_MS) {
+            return;
+        }
+        log::warn!("core with hardware id {apic_id} has not come up for {} s", waited * TELL_MS / 1000);
     }
 }
 

@@ -57,8 +57,11 @@ pub const KNOCK_NS: u64 = gyre_machine::own_time::SIGN_MS * 1_000_000;
 pub const SHOW_NS: u64 = 10_000_000_000;
 /// Looks before which a core answered a knock, after which it counts as one that really runs.
 pub const PROOFS: u32 = 8;
-/// One that has answered nothing for so long, by the clock, ends the machine unheard, ns.
-pub const UNREACHABLE_NS: u64 = 15_000_000_000;
+/// How often one that answers nothing is told of, ns: a host that takes processors away for so long does more than share them.
+pub const TELL_NS: u64 = 10_000_000_000;
+/// One that has answered nothing for so long, in looks of another core, ends the machine unheard, ns. A host that shares its processors lets
+/// one stand still for seconds, not for minutes; a core that takes no NMI for so long is broken.
+pub const UNREACHABLE_NS: u64 = 120_000_000_000;
 
 /// Weight of a queue of a resource of weight 1 within its activity: that of a process of nice value 0, so that lower ones have room.
 pub const WEIGHT_UNIT: u32 = 1024;

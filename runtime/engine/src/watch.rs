@@ -8,10 +8,11 @@
 //! hypervisor let stand still showed no sign meanwhile, and ends its work in its own time.
 //!
 //! One that has answered knocks before [`PROOFS`] looks and is still there after [`SHOW_NS`] is really running: it prints its trace and ends the
-//! machine. One that answers no knock at all may stand still; it ends the machine after [`UNREACHABLE_NS`]. A machine of one core has no watcher.
+//! machine. One that answers no knock at all may stand still: the console tells each [`TELL_NS`], and it ends the machine after [`UNREACHABLE_NS`].
+//! A machine of one core has no watcher.
 
 use crate::engine::Engine;
-use crate::limits::{ASK_NS, GRACE_NS, GUARD_NS, KNOCK_NS, LOOK_NS, PROOFS, SHOW_NS, UNREACHABLE_NS};
+use crate::limits::{ASK_NS, GRACE_NS, GUARD_NS, KNOCK_NS, LOOK_NS, PROOFS, SHOW_NS, TELL_NS, UNREACHABLE_NS};
 use alloc::string::String;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -27,6 +28,8 @@ enum Verdict {
     Slow,
     /// It has been there too long: it is asked to end its work, and to show that it runs.
     Asked,
+    /// Like [`Asked`](Verdict::Asked), and it has answered nothing for another [`TELL_NS`].
+    Told,
     /// It runs, and did not end its work: it shall say its place.
     Shown,
     /// It answers nothing.
@@ -72,9 +75,11 @@ impl Sight {
             self.silent_ns = 0;
             self.proofs = self.proofs.saturating_add(1);
         }
+        let is_told = self.silent_ns / TELL_NS > self.silent_ns.saturating_sub(elapsed_ns) / TELL_NS;
         match self.stuck_ns {
             _ if self.silent_ns >= UNREACHABLE_NS => Verdict::Unreachable,
             SHOW_NS.. if self.proofs >= PROOFS => Verdict::Shown,
+            ASK_NS.. if is_told => Verdict::Told,
             ASK_NS.. => Verdict::Asked,
             _ => Verdict::Slow,
         }
@@ -151,15 +156,22 @@ impl Engine {
         sight.set(last);
         match verdict {
             Verdict::Well | Verdict::Slow => {}
-            Verdict::Asked => {
-                gyre_machine::ask_to_end(core, mark);
-                let asked = &self.hot.here().watch.asked;
-                asked.set(asked.get() | 1 << core);
-                gyre_machine::knock(core);
+            Verdict::Asked => self.ask_to_end(core, mark),
+            Verdict::Told => {
+                let seconds = last.silent_ns / 1_000_000_000;
+                log::warn!(target: "watch", "core {core} has answered nothing for {seconds} s: the host may hold it back");
+                self.ask_to_end(core, mark);
             }
             Verdict::Shown => gyre_machine::show_stuck(core, mark),
             Verdict::Unreachable => gyre_machine::end_unreachable(core, mark),
         }
+    }
+
+    fn ask_to_end(&self, core: usize, mark: u64) {
+        gyre_machine::ask_to_end(core, mark);
+        let asked = &self.hot.here().watch.asked;
+        asked.set(asked.get() | 1 << core);
+        gyre_machine::knock(core);
     }
 
     /// Returns true if another core has gone on with a piece of work for longer than it is let, of its own time: the instance does not get on
@@ -235,12 +247,15 @@ mod tests {
 
     /// Looks at a core with the same mark for so long.
     fn stay(sight: &mut Sight, does: Does, ns: u64) -> Verdict {
-        let looks = (0..ns / LOOK_NS).map(|_| {
+        looks(sight, does, ns).last().unwrap_or(Verdict::Well)
+    }
+
+    fn looks(sight: &mut Sight, does: Does, ns: u64) -> impl Iterator<Item = Verdict> {
+        (0..ns / LOOK_NS).map(move |_| {
             // A knock came with the look before, if it was late already.
             let answers = sight.answers + u64::from(does == Does::Run && sight.stuck_ns >= ASK_NS);
             sight.look(Seen { mark: 7, is_away: false, answers }, LOOK_NS)
-        });
-        looks.last().unwrap_or(Verdict::Well)
+        })
     }
 
     fn begun() -> Sight {
@@ -267,9 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn a_core_that_answers_nothing_is_told_of_now_and_then_and_one_that_runs_is_not() {
+        let told =
+            |does| looks(&mut begun(), does, UNREACHABLE_NS - LOOK_NS).filter(|look| *look == Verdict::Told).count();
+        assert_eq!(told(Does::Nothing) as u64, UNREACHABLE_NS / TELL_NS - 1);
+        assert_eq!(told(Does::Run), 0);
+    }
+
+    #[test]
+    fn a_core_that_is_away_for_twenty_seconds_comes_back_and_goes_on() {
+        let mut sight = begun();
+        assert_ne!(stay(&mut sight, Does::Nothing, 20_000_000_000), Verdict::Unreachable);
+        assert_eq!(stay(&mut sight, Does::Run, LOOK_NS), Verdict::Asked);
+        assert_eq!(sight.look(Seen { mark: 8, is_away: false, answers: 91 }, LOOK_NS), Verdict::Well);
+    }
+
+    #[test]
     fn a_core_that_stood_still_for_long_and_comes_back_is_not_shown_at_once() {
         let mut sight = begun();
-        assert_eq!(stay(&mut sight, Does::Nothing, SHOW_NS + 2 * LOOK_NS), Verdict::Asked);
+        assert_eq!(stay(&mut sight, Does::Nothing, 6 * SHOW_NS + 2 * LOOK_NS), Verdict::Asked);
         assert_eq!(stay(&mut sight, Does::Run, u64::from(PROOFS - 1) * LOOK_NS), Verdict::Asked);
         assert_eq!(stay(&mut sight, Does::Run, LOOK_NS), Verdict::Shown);
     }
