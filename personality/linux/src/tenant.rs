@@ -195,7 +195,7 @@ pub struct Tenant {
     pub host_name: TenantLock<Vec<u8>>,
     /// The kernel's messages to it.
     pub messages: Messages,
-    /// What was said of its faults.
+    /// The lines that were said of its faults.
     pub(crate) told_faults: TenantLock<Told>,
     /// The domain name that uname gives.
     pub domain_name: TenantLock<Vec<u8>>,

@@ -28,7 +28,7 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 pub struct Line {
     /// When the host received it.
     pub time: Timestamp,
-    /// What was written, without the end of line: bytes, since a program writes what it likes.
+    /// The bytes that were written, without the end of line; they need be no text.
     pub bytes: Vec<u8>,
 }
 

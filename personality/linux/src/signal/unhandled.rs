@@ -18,7 +18,7 @@ use gyre_machine::Access;
 const LINES_MAX: u32 = 10;
 const PERIOD_NS: u64 = 10 * NS_PER_S;
 
-/// What an instruction did.
+/// An instruction's doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// It touched an address in vain.
