@@ -304,14 +304,20 @@ const SIGNALS: &[(u8, &str)] = &[
     (31, "SIGSYS"),
 ];
 
+/// Returns the name of a signal that ends programs.
+#[must_use]
+pub fn signal_name(signal: u8) -> Option<&'static str> {
+    SIGNALS.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
+}
+
 impl core::fmt::Display for State {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Starting => f.write_str("starting"),
             Self::Running => f.write_str("running"),
             Self::Ended { code } => write!(f, "ended with code {code}"),
-            Self::Killed { signal } => match SIGNALS.iter().find(|(number, _)| number == signal) {
-                Some((_, name)) => write!(f, "ended by {name}"),
+            Self::Killed { signal } => match signal_name(*signal) {
+                Some(name) => write!(f, "ended by {name}"),
                 None => write!(f, "ended by signal {signal}"),
             },
             Self::Failed { why } => write!(f, "failed: {why}"),

@@ -55,8 +55,30 @@ pub struct Output {
     pub lost: u64,
     /// Bytes that it has written so far, this piece among them.
     pub end: u64,
-    /// Its text; bytes that are no UTF-8 are marked.
+    /// Its text; empty if it is none.
+    #[serde(default)]
     pub text: String,
+    /// Its bytes, if they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bytes: Vec<u8>,
+}
+
+impl Output {
+    /// Makes a piece that ends at `end`. A program writes what it likes, and a piece may begin within a letter.
+    #[must_use]
+    pub fn new(tenant: &str, [lost, end]: [u64; 2], bytes: Vec<u8>) -> Self {
+        let (text, bytes) = match String::from_utf8(bytes) {
+            Ok(text) => (text, Vec::new()),
+            Err(no_text) => (String::new(), no_text.into_bytes()),
+        };
+        Self { tenant: tenant.into(), lost, end, text, bytes }
+    }
+
+    /// Returns what was written, byte by byte.
+    #[must_use]
+    pub fn written(&self) -> &[u8] {
+        if self.bytes.is_empty() { self.text.as_bytes() } else { &self.bytes }
+    }
 }
 
 /// Makes the contents of a [`WINDOW`] frame.

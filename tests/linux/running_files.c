@@ -99,11 +99,72 @@ static void what_is_written_to_does_not_run(void) {
     CHECK(run_status(path) == 0);
 }
 
-int main(int count, char **words) {
-    if (count > 1) return strcmp(words[1], "stay") == 0 ? stay() : 0;
-    enter_directory();
+/* A script may change while it runs, its interpreter may not; neither runs while it is open for writing. */
+static void scripts(void) {
+    char head[128], here[100];
+    int end;
+    CHECK(getcwd(here, sizeof here) != NULL);
+    snprintf(head, sizeof head, "#!%s/interpreter stay\n", here);
+    copy("interpreter");
+    int fd = open("script", O_WRONLY | O_CREAT | O_TRUNC, 0755);
+    CHECK(fd >= 0 && write(fd, head, strlen(head)) == (ssize_t)strlen(head));
+    CHECK(run_status("./script") == ETXTBSY && close(fd) == 0);
+    fd = open("interpreter", O_RDWR);
+    CHECK(fd >= 0 && run_status("./script") == ETXTBSY && close(fd) == 0);
+    pid_t child = start("./script", &end);
+    fd = open("script", O_WRONLY | O_TRUNC);
+    CHECK(fd >= 0 && close(fd) == 0);
+    FAILS(open("interpreter", O_WRONLY), ETXTBSY);
+    FAILS(truncate("interpreter", 0), ETXTBSY);
+    CHECK(close(end) == 0 && status_of(child) == 0 && truncate("interpreter", 0) == 0);
+}
+
+/* What is only mapped, as libraries are, may be written to; what is mapped for writing does not run, though its descriptor is closed. */
+static void what_is_mapped(void) {
+    copy("library");
+    int fd = open("library", O_RDONLY);
+    char *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    CHECK(code != MAP_FAILED && close(fd) == 0);
+    fd = open("library", O_RDWR);
+    char *data = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(fd >= 0 && data != MAP_FAILED && close(fd) == 0);
+    CHECK(run_status("./library") == ETXTBSY);
+    CHECK(munmap(data, 4096) == 0 && run_status("./library") == 0 && munmap(code, 4096) == 0);
+}
+
+/* A file without a name that runs cannot be opened for writing; who has it open already goes on. */
+static void what_has_no_name(void) {
+    char path[64];
+    int end, fd = memfd_create("program", 0);
+    CHECK(fd >= 0);
+    copy_to(fd);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd);
+    pid_t child = start(path, &end);
+    FAILS(open(path, O_WRONLY), ETXTBSY);
+    FAILS(truncate(path, 0), ETXTBSY);
+    CHECK(close(end) == 0 && status_of(child) == 0);
+    int other = open(path, O_WRONLY);
+    CHECK(other >= 0 && run_status(path) == ETXTBSY && close(other) == 0 && close(fd) == 0);
+}
+
+/* In a folder of the disk, or of memory. */
+static void on(const char *folder) {
+    CHECK(mkdir(folder, 0777) == 0 || errno == EEXIST);
+    CHECK(chdir(folder) == 0);
     what_runs_is_not_written_to();
     what_is_written_to_does_not_run();
+    scripts();
+    what_is_mapped();
+    what_has_no_name();
+    const char *names[] = {"program", "other-name", "renamed", "interpreter", "script", "library"};
+    for (int at = 0; at < 6; at++) unlink(names[at]);
+}
+
+int main(int count, char **words) {
+    if (count > 1) return strcmp(words[1], "stay") == 0 ? stay() : 0;
+    mkdir("/var/tmp", 01777);
+    on("/var/tmp/running-files");
+    on("/dev/shm/running-files");
     done("running_files");
     return 0;
 }

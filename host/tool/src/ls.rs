@@ -13,6 +13,7 @@ use crate::{
     machines::{self, Known, info, recorder},
     project::Project,
     ui,
+    view::harmless::harmless,
 };
 
 /// A machine, as `--json` writes it.
@@ -125,7 +126,7 @@ fn rows(machines: &[Machine]) -> Vec<Vec<String>> {
             let restarts = if tenant.restarts > 0 { tenant.restarts.to_string() } else { String::new() };
             let volumes = tenant.volumes.iter().map(|(name, path)| format!("{name}:{path}")).collect::<Vec<_>>();
             let (ports, volumes) = (tenant.published.join(" "), volumes.join(" "));
-            vec![String::new(), tenant.name.clone(), tenant.state.clone(), restarts, ports, volumes]
+            vec![String::new(), tenant.name.clone(), harmless(&tenant.state), restarts, ports, volumes]
         };
         [first].into_iter().chain(machine.tenants.iter().map(tenant)).collect::<Vec<_>>()
     };

@@ -52,11 +52,20 @@ pub fn is_closed() -> bool {
 
 /// Writes to standard output.
 pub fn stdout(words: Arguments) {
+    to_stdout(|stream| write(stream, words));
+}
+
+/// Writes bytes to standard output as they are.
+pub fn bytes(bytes: &[u8]) {
+    to_stdout(|stream| stream.write_all(bytes).and_then(|()| stream.flush()));
+}
+
+fn to_stdout(write: impl FnOnce(&mut io::StdoutLock) -> io::Result<()>) {
     if is_closed() {
         return;
     }
     HAS_WRITTEN.store(true, Ordering::Relaxed);
-    if let Err(error) = write(&mut io::stdout().lock(), words) {
+    if let Err(error) = write(&mut io::stdout().lock()) {
         IS_CLOSED.store(true, Ordering::Relaxed);
         if !is_end(&error) {
             HAS_FAILED.store(true, Ordering::Relaxed);

@@ -14,6 +14,7 @@
 use crate::behalf;
 use crate::pulse::{self, Vcore};
 use crate::signal::frame::FaultNote;
+use crate::signal::unhandled::{self, Cause};
 use crate::signal::{SignalInfo, deliver, frame, number};
 use crate::state::{Call, State};
 use crate::table::{self, report_missing};
@@ -408,12 +409,12 @@ async fn on_page_fault(
     space: &Arc<AddressSpace>,
     (address, access, present): (u64, Access, bool),
 ) {
-    let (signal, code) = match space.fault(address, access).await {
-        Ok(()) => return,
-        Err(FaultError::NotMapped) => (number::SIGSEGV, SEGV_MAPERR),
-        Err(FaultError::Denied) => (number::SIGSEGV, SEGV_ACCERR),
-        Err(FaultError::BeyondEnd | FaultError::Io) => (number::SIGBUS, BUS_ADRERR),
-        Err(FaultError::OutOfMemory) => return rare(|| task::shortage::end_largest(thread)).await,
+    let Err(error) = space.fault(address, access).await else { return };
+    let (signal, code) = match error {
+        FaultError::NotMapped => (number::SIGSEGV, SEGV_MAPERR),
+        FaultError::Denied => (number::SIGSEGV, SEGV_ACCERR),
+        FaultError::BeyondEnd | FaultError::Io => (number::SIGBUS, BUS_ADRERR),
+        FaultError::OutOfMemory => return rare(|| task::shortage::end_largest(thread)).await,
     };
     // Bits of the error code: present, write, user, instruction (SDM vol. 3, 4.7).
     let kind = match access {
@@ -422,7 +423,9 @@ async fn on_page_fault(
         Access::Execute => 16,
     };
     running.fault = FaultNote { trap: 14, error: 4 | kind | u64::from(present), address };
-    thread.force(SignalInfo::fault(signal, code, address));
+    let info = SignalInfo::fault(signal, code, address);
+    unhandled::tell(thread, &info, running.context.registers.rip, Cause::Page { address, access, error });
+    thread.force(info);
 }
 
 /// FPE_INTDIV, FPE_FLTINV, ILL_ILLOPN, TRAP_BRKPT, TRAP_TRACE, BUS_ADRALN (asm-generic/siginfo.h).
@@ -447,5 +450,6 @@ fn on_exception(thread: &Arc<Thread>, running: &mut Running, vector: u8, code: u
     };
     running.fault =
         FaultNote { trap: u64::from(vector), error: if vector == 13 { 0 } else { u64::from(code) }, address: 0 };
+    unhandled::tell(thread, &info, at, Cause::Exception(vector));
     thread.force(info);
 }

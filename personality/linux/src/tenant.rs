@@ -16,6 +16,7 @@ use crate::futex::Futexes;
 use crate::load::LoadAverages;
 use crate::memory::segments::Segments;
 use crate::signal::places::Places;
+use crate::signal::unhandled::Told;
 use crate::task::doomed::Doomed;
 use crate::task::tree::Tree;
 use crate::{Arguments, Errno, Outcome, Thread};
@@ -194,6 +195,8 @@ pub struct Tenant {
     pub host_name: TenantLock<Vec<u8>>,
     /// The kernel's messages to it.
     pub messages: Messages,
+    /// The lines that were said of its faults.
+    pub(crate) told_faults: TenantLock<Told>,
     /// The domain name that uname gives.
     pub domain_name: TenantLock<Vec<u8>>,
     activity: ActivityId,
@@ -245,6 +248,7 @@ impl Tenant {
             name: name.into(),
             host_name: TenantLock::new(name.into()),
             messages: Messages::default(),
+            told_faults: TenantLock::default(),
             domain_name: TenantLock::new(b"(none)".to_vec()),
             activity,
             kernel,

@@ -296,7 +296,8 @@ fn command(check: &Check, argv: &[String], source: &dyn Source, limit: Duration)
     // Its last words may still be on their way; who it left behind may hold the pipe for ever.
     let _ = all_heard.recv_timeout(limit);
     let words = String::from_utf8_lossy(&words.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
-    let said = words.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
+    let said =
+        words.lines().next().map(|line| format!(": {}", line.replace(char::is_control, "?"))).unwrap_or_default();
     Err(format!("{program} ended with code {code}{said}"))
 }
 

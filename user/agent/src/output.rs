@@ -61,8 +61,7 @@ fn piece(mut stream: &TcpStream, source: &Arc<dyn Source>, tenant: &str, offset:
     }
     let lost = first.saturating_sub(*offset);
     *offset = first.saturating_add(bytes.len() as u64);
-    let output =
-        Output { tenant: tenant.to_owned(), lost, end: *offset, text: String::from_utf8_lossy(&bytes).into_owned() };
+    let output = Output::new(tenant, [lost, *offset], bytes);
     stream.write_all((serde_json::to_string(&output)? + "\n").as_bytes())?;
     Ok(true)
 }

@@ -120,9 +120,10 @@ fn chosen(lines: Vec<Line>, began: Timestamp, arguments: &cli::Logs) -> Vec<Line
 
 fn show(arguments: &cli::Logs, line: &Line) -> Result<()> {
     match (arguments.json, arguments.timestamps) {
-        (true, _) => println!("{}", document(&arguments.tenant, line.text.as_bytes(), Some(line.time))?),
-        (false, true) => println!("{:.3} {}", line.time, line.text),
-        (false, false) => println!("{}", line.text),
+        (true, _) => println!("{}", document(&arguments.tenant, &line.bytes, Some(line.time))?),
+        // As they are, those that steer a terminal too: who asks for a log wants what the program wrote.
+        (false, true) => out::bytes(&[format!("{:.3} ", line.time).as_bytes(), &line.bytes, b"\n"].concat()),
+        (false, false) => out::bytes(&[&line.bytes, b"\n".as_slice()].concat()),
     }
     Ok(())
 }
@@ -148,9 +149,12 @@ mod tests {
             _ => panic!("logs"),
         };
         let at = |second: i64| Timestamp::from_second(second).unwrap();
-        let all = || (0..10).map(|second| Line { time: at(second), text: second.to_string() }).collect::<Vec<_>>();
-        let texts =
-            |words: &str| chosen(all(), at(5), &arguments(words)).into_iter().map(|line| line.text).collect::<String>();
+        let all = || {
+            (0..10).map(|second| Line { time: at(second), bytes: second.to_string().into_bytes() }).collect::<Vec<_>>()
+        };
+        let texts = |words: &str| {
+            chosen(all(), at(5), &arguments(words)).into_iter().map(|line| line.text().into_owned()).collect::<String>()
+        };
         assert_eq!(texts("gyre logs gold"), "56789");
         assert_eq!(texts("gyre logs gold --tail 2"), "89");
         assert_eq!(texts("gyre logs gold --since 1970-01-01T00:00:03Z --tail 100"), "3456789");

@@ -9,7 +9,7 @@
 //! * When the fuzzer rests, its tenant must hold at most 4 MiB more than before its first call, within five seconds.
 //!
 //! The figures at the end: calls made, the slowest answers, cycles that nobody is billed for (0), and memory kept.
-//! `held` finds what is kept, `kept` saves the traces of a failure in `failure-SEED`.
+//! `held` finds what is kept, `kept` saves the traces of each find, a missed goal too, in `failure-SEED`.
 
 mod held;
 mod kept;
@@ -113,10 +113,13 @@ pub fn run(rig: &Rig) -> Result<Report> {
     match watched {
         Ok(snapshot) => at_the_end(&mut report, &seen, &snapshot),
         Err(failure) => {
-            let help = failure.report.help().map_or(String::new(), |help| help.to_string());
+            report.notes.extend(failure.report.help().map(|help| help.to_string()));
             report.failure = Some(failure.report.to_string());
-            report.notes.extend([help, kept::keep(&rig.project, &running.console, &picture, &seen.log)?]);
         }
+    }
+    // Whatever was found can be looked at afterwards.
+    if !report.is_met() {
+        report.notes.push(kept::keep(&rig.project, &running.console, &picture, &seen.log)?);
     }
     drop(running);
     let _ = std::fs::remove_file(&picture);
@@ -167,6 +170,11 @@ fn watch(
         if seen.log.contains("fuzz gave up: ") {
             let help = format!("{}\n{}", last_line(&seen.log), running.qemu.report());
             return Err(Failure::with_help("the fuzzer gave up", help));
+        }
+        if let Some(end) = held::end(&snapshot) {
+            // Its last words may have come after the log was read.
+            let _ = ask(running, seen);
+            return Err(Failure::with_help(format!("the fuzzer's first process {end}"), last_line(&seen.log)));
         }
         if Stage::of(&seen.log) == Stage::Rests {
             let since: &mut Instant = rests_since.get_or_insert(second);

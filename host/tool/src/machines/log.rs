@@ -8,6 +8,7 @@
 //! * [`Writer`] makes lines of the pieces that come; [`Reader`] gives whole lines only, and goes on where it was.
 
 use std::{
+    borrow::Cow,
     fs::File,
     io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
@@ -27,14 +28,20 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 pub struct Line {
     /// When the host received it.
     pub time: Timestamp,
-    /// Its text without the end of line.
-    pub text: String,
+    /// The bytes that were written, without the end of line; they need be no text.
+    pub bytes: Vec<u8>,
 }
 
 impl Line {
-    fn parse(text: &str) -> Option<Self> {
-        let (time, text) = text.split_once(' ')?;
-        Some(Self { time: time.parse().ok()?, text: text.to_owned() })
+    fn parse(line: &[u8]) -> Option<Self> {
+        let blank = line.iter().position(|byte| *byte == b' ')?;
+        let (time, bytes) = (line.get(..blank)?, line.get(blank.checked_add(1)?..)?);
+        Some(Self { time: std::str::from_utf8(time).ok()?.parse().ok()?, bytes: bytes.to_owned() })
+    }
+
+    /// Returns it as text; bytes that are none are marked.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
     }
 }
 
@@ -53,7 +60,7 @@ pub struct Writer {
     file: File,
     bytes: u64,
     /// The beginning of the line that has not ended.
-    partial: String,
+    partial: Vec<u8>,
 }
 
 impl Writer {
@@ -67,37 +74,35 @@ impl Writer {
         std::fs::create_dir_all(path.parent().unwrap_or(folder)).context(cannot)?;
         let file = File::options().append(true).create(true).open(&path).context(cannot)?;
         let bytes = file.metadata().map_or(0, |data| data.len());
-        Ok(Self { file, bytes, partial: String::new(), path })
+        Ok(Self { file, bytes, partial: vec![], path })
     }
 
     /// Takes a piece of output.
     ///
     /// # Errors
     /// When the host's disk is full.
-    pub fn take(&mut self, piece: &str) -> Result<()> {
-        self.partial.push_str(piece);
-        while let Some((line, rest)) = cut(&self.partial) {
-            let (line, rest) = (line.trim_end_matches('\r').to_owned(), rest.to_owned());
-            self.partial = rest;
-            self.write(&line)?;
+    pub fn take(&mut self, piece: &[u8]) -> Result<()> {
+        let mut all = std::mem::take(&mut self.partial);
+        all.extend_from_slice(piece);
+        let mut rest = all.as_slice();
+        while let Some((line, after)) = cut(rest) {
+            rest = after;
+            self.write(line)?;
         }
+        self.partial = rest.to_owned();
         Ok(())
     }
 
-    /// Writes a line that no program wrote.
-    ///
-    /// # Errors
-    /// As [`Writer::take`].
-    pub fn write(&mut self, line: &str) -> Result<()> {
+    fn write(&mut self, line: &[u8]) -> Result<()> {
         let cannot = |path: &Path| format!("cannot write {}", path.display());
         if self.bytes > BYTES_MAX {
             let _ = std::fs::rename(&self.path, aside(&self.path));
             self.file = File::create(&self.path).context(|| cannot(&self.path))?;
             self.bytes = 0;
         }
-        let text = format!("{:.3} {line}\n", Timestamp::now());
+        let text = [format!("{:.3} ", Timestamp::now()).as_bytes(), line, b"\n"].concat();
         self.bytes = self.bytes.saturating_add(text.len() as u64);
-        self.file.write_all(text.as_bytes()).context(|| cannot(&self.path))
+        self.file.write_all(&text).context(|| cannot(&self.path))
     }
 }
 
@@ -111,12 +116,25 @@ impl Drop for Writer {
     }
 }
 
-/// Splits the first line off; one that is too long is cut.
-fn cut(text: &str) -> Option<(&str, &str)> {
-    text.split_once('\n').or_else(|| {
-        let end = (text.len() > LINE_BYTES_MAX).then(|| text.floor_char_boundary(LINE_BYTES_MAX))?;
-        Some(text.split_at(end))
-    })
+/// Splits the first line off, without its end; one that is too long is cut, between letters if it is a text.
+fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let first = bytes.get(..=LINE_BYTES_MAX).unwrap_or(bytes);
+    if let Some(end) = first.iter().position(|byte| *byte == b'\n') {
+        let (line, rest) = bytes.split_at(end);
+        return Some((without_return(line), rest.get(1..).unwrap_or_default()));
+    }
+    (bytes.len() > LINE_BYTES_MAX).then(|| bytes.split_at(letter_before(bytes, LINE_BYTES_MAX)))
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    let kept = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last.saturating_add(1));
+    line.get(..kept).unwrap_or_default()
+}
+
+/// Returns where the letter of UTF-8 begins that lies over a place; the place itself where there is no letter.
+fn letter_before(bytes: &[u8], place: usize) -> usize {
+    let is_inside = |place: usize| bytes.get(place).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (place.saturating_sub(3)..=place).rev().find(|place| !is_inside(*place)).unwrap_or(place)
 }
 
 /// Reads the log of a tenant.
@@ -233,7 +251,7 @@ fn whole_lines(path: &Path, offset: u64) -> Result<(Vec<Line>, u64)> {
             return Ok((lines, at));
         }
         at = at.saturating_add(count as u64);
-        lines.extend(Line::parse(String::from_utf8_lossy(&bytes).trim_end_matches('\n')));
+        lines.extend(Line::parse(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
     }
 }
 
@@ -241,8 +259,8 @@ fn whole_lines(path: &Path, offset: u64) -> Result<(Vec<Line>, u64)> {
 mod tests {
     use super::*;
 
-    fn texts(lines: &[Line]) -> Vec<&str> {
-        lines.iter().map(|line| line.text.as_str()).collect()
+    fn texts(lines: &[Line]) -> Vec<Cow<'_, str>> {
+        lines.iter().map(Line::text).collect()
     }
 
     #[test]
@@ -251,9 +269,9 @@ mod tests {
         let mut reader = Reader::new(folder.path(), "gold");
         assert!(reader.all().unwrap().is_empty(), "no log yet");
         let mut writer = Writer::open(folder.path(), "gold").unwrap();
-        writer.take("one\r\ntw").unwrap();
+        writer.take(b"one\r\ntw").unwrap();
         assert_eq!(texts(&reader.more().unwrap()), ["one"]);
-        writer.take("o\n\nthr").unwrap();
+        writer.take(b"o\n\nthr").unwrap();
         assert_eq!(texts(&reader.more().unwrap()), ["two", ""]);
         drop(writer);
         assert_eq!(texts(&reader.more().unwrap()), ["thr"], "the last one, though it did not end");
@@ -268,18 +286,18 @@ mod tests {
         let mut writer = Writer::open(folder.path(), "gold").unwrap();
         // A text that looks like a line of the log is none.
         for number in 0..20_000 {
-            writer.take(&format!("{number} 2026-01-01T00:00:00Z forged\n")).unwrap();
+            writer.take(format!("{number} 2026-01-01T00:00:00Z forged\n").as_bytes()).unwrap();
         }
         let end = read(None);
         assert!(end.is_cut && end.lines.len() == EXCERPT_LINES_MAX);
-        assert!(end.lines.iter().all(|line| line.text.ends_with(" 2026-01-01T00:00:00Z forged")));
-        writer.take("more\n").unwrap();
+        assert!(end.lines.iter().all(|line| line.text().ends_with(" 2026-01-01T00:00:00Z forged")));
+        writer.take(b"more\n").unwrap();
         let more = read(Some(end.next));
-        assert_eq!((texts(&more.lines), more.is_cut), (vec!["more"], false));
+        assert_eq!((texts(&more.lines), more.is_cut), (vec![Cow::from("more")], false));
         assert!(read(Some(more.next)).lines.is_empty());
         let mut flood = "x".repeat(3 << 20);
         flood.push('\n');
-        writer.take(&flood).unwrap();
+        writer.take(flood.as_bytes()).unwrap();
         let flooded = read(Some(more.next));
         assert!(flooded.is_cut && flooded.lines.len() <= 4, "{}", flooded.lines.len());
         assert_eq!(texts(&read(Some(u64::MAX)).lines).len(), flooded.lines.len(), "a file that was put aside");
@@ -290,12 +308,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(folder.path(), "gold").unwrap();
         let long = "x".repeat(LINE_BYTES_MAX + 10);
-        writer.take(&long).unwrap();
+        writer.take(long.as_bytes()).unwrap();
         assert_eq!(texts(&Reader::new(folder.path(), "gold").all().unwrap())[0].len(), LINE_BYTES_MAX);
         for number in 0..400 {
-            writer.take(&format!("{number} {}\n", &long[..LINE_BYTES_MAX - 10])).unwrap();
+            writer.take(format!("{number} {}\n", &long[..LINE_BYTES_MAX - 10]).as_bytes()).unwrap();
         }
         let lines = Reader::new(folder.path(), "gold").all().unwrap();
-        assert!(lines.len() < 300 && lines.last().unwrap().text.starts_with("399 "), "{}", lines.len());
+        assert!(lines.len() < 300 && lines.last().unwrap().text().starts_with("399 "), "{}", lines.len());
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     instances::SUPERVISOR,
     symbols::Symbols,
     ui,
-    view::{Sample, Sampler, sample::Zone},
+    view::{Sample, Sampler, harmless::harmless, sample::Zone},
     zone::words,
 };
 
@@ -49,7 +49,7 @@ pub fn tell(troubles: &[String], told: &mut Vec<String>) {
     let head = |text: &String| text.split('(').next().unwrap_or_default().to_owned();
     for trouble in troubles {
         if !told.contains(&head(trouble)) {
-            ui::warn(trouble);
+            ui::warn(&harmless(trouble));
             told.push(head(trouble));
         }
     }

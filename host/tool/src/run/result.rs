@@ -26,6 +26,7 @@ use crate::{
     ui::{self, Paint, paint},
     view::{
         Sample, Sampler,
+        harmless::harmless,
         sample::{Zone, troubles, zone_troubles},
     },
     wire::Figures,
@@ -157,7 +158,7 @@ impl Outcome {
             return Ok(());
         }
         let help = "docs/guide/when-something-fails.md says what to do";
-        let text = self.troubles.join("; ");
+        let text = harmless(&self.troubles.join("; "));
         Err(Failure::with_help(text, help).kind(Kind::Tenant))
     }
 

@@ -16,6 +16,7 @@ pub mod places;
 pub mod protection;
 pub mod send;
 pub mod set;
+pub(crate) mod unhandled;
 
 pub use action::{Action, Actions};
 pub use info::SignalInfo;

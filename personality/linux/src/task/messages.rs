@@ -6,6 +6,7 @@ use crate::file::log_ring::LOG_BYTES;
 use crate::time::{NS_PER_S, monotonic_ns};
 use crate::{Arguments, Errno, Outcome, Tenant, Thread};
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -15,6 +16,18 @@ pub(crate) fn tell(tenant: &Tenant, text: &str) {
     let ns = monotonic_ns();
     let line = format!("<4>[{:5}.{:06}] {text}\n", ns / NS_PER_S, ns % NS_PER_S / 1000);
     tenant.messages.ring.append(line.as_bytes());
+}
+
+/// Writes a message to the log of the tenant's owner (`gyre logs`) and to that of the machine's owner too.
+pub(crate) fn publish(thread: &Thread, text: &str) {
+    log::warn!("{}: {text}", thread.tenant().name());
+    tell(thread.tenant(), text);
+    thread.tenant().files().tenant().log.append(format!("gyre: {text}\n").as_bytes());
+}
+
+/// A program names itself as it likes; the console shows letters only.
+pub(crate) fn plain(name: &[u8]) -> String {
+    name.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' }).collect()
 }
 
 /// Returns the messages from `from` on that fit, whole lines, the newest ones.

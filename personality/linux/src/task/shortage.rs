@@ -1,5 +1,6 @@
 //! A tenant or a process that has used its memory up: choosing the process that ends, and telling its owner.
 
+use super::messages::{plain, publish};
 use crate::signal::number;
 use crate::tenant::{MemoryUse, ProcessMemory};
 use crate::{Errno, Process, Thread};
@@ -163,7 +164,7 @@ pub(crate) fn holdings(memory: &MemoryUse) -> String {
 fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
     let tenant = thread.tenant();
     let memory = tenant.kernel().memory(tenant.activity());
-    let name = String::from_utf8_lossy(&victim.name()).into_owned();
+    let name = plain(&victim.name());
     let text = format!(
         "out of memory: {} {} and process {} needs more; process {} ({name}), the largest with {} MiB, is killed",
         tenant.name(),
@@ -177,7 +178,7 @@ fn say(thread: &Thread, victim: &Arc<Process>, bytes: u64) {
 
 fn say_alone(thread: &Thread, memory: &ProcessMemory) {
     let process = thread.process();
-    let name = String::from_utf8_lossy(&process.name()).into_owned();
+    let name = plain(&process.name());
     let text = format!(
         "out of memory: process {} ({name}) of {} holds {} MiB of the {} that each of its processes may, needs more, and is killed",
         process.id(),
@@ -186,10 +187,4 @@ fn say_alone(thread: &Thread, memory: &ProcessMemory) {
         memory.limit_bytes / MIB,
     );
     publish(thread, &text);
-}
-
-fn publish(thread: &Thread, text: &str) {
-    log::warn!("{text}");
-    super::messages::tell(thread.tenant(), text);
-    thread.tenant().files().tenant().log.append(format!("gyre: {text}\n").as_bytes());
 }

@@ -148,6 +148,11 @@ fn blocked_signals_wait_and_sigtimedwait_takes_them() {
     });
 }
 
+fn log_of(tenant: &crate::Tenant) -> alloc::string::String {
+    let (_, log) = tenant.files().tenant().log.read(0, usize::MAX);
+    alloc::string::String::from_utf8(log).unwrap()
+}
+
 #[test]
 fn a_fault_without_handler_ends_the_process_and_with_one_it_runs() {
     let fault = |registers: &mut Registers| {
@@ -156,7 +161,14 @@ fn a_fault_without_handler_ends_the_process_and_with_one_it_runs() {
     };
     let mut script = Script::default();
     script.step(fault);
-    assert_eq!(run(script), 11);
+    block_on(async {
+        let tenant = tenant().await;
+        let process = start(&tenant, script).await;
+        assert_eq!(end_of(&process).await, 11);
+        let log = log_of(&tenant);
+        assert!(log.starts_with("gyre: ") && log.contains(" got SIGSEGV: write to 0x1234 at rip 0x"), "{log}");
+        assert!(log.ends_with(": nothing is mapped there\n"), "{log}");
+    });
     let mut script = Script::default();
     script.call(SIGACTION, &[11, DATA, 0, 8]).expect(0).step(fault);
     pad(&mut script, 20);
@@ -166,6 +178,7 @@ fn a_fault_without_handler_ends_the_process_and_with_one_it_runs() {
         let process = start(&tenant, script).await;
         poke_action(&process, DATA, 20, 4).await;
         assert_eq!(end_of(&process).await, 3 << 8);
+        assert_eq!(log_of(&tenant), "", "the program has it itself");
     });
 }
 

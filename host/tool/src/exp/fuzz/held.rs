@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gyre_contract::monitor::Snapshot;
+use gyre_contract::monitor::{Snapshot, State};
 
 use super::ATTACKER;
 
@@ -12,6 +12,12 @@ const KINDS_SHOWN: usize = 12;
 /// Returns the bytes that the attacker holds; none if there is no such tenant.
 pub fn bytes(snapshot: &Snapshot) -> Option<u64> {
     snapshot.activities.iter().find(|activity| activity.name == ATTACKER).map(|activity| activity.memory_bytes)
+}
+
+/// Returns the end of the attacker's first process, in words, if it has come: nothing else would.
+pub fn end(snapshot: &Snapshot) -> Option<String> {
+    let state = &snapshot.activities.iter().find(|activity| activity.name == ATTACKER)?.state;
+    (!matches!(state, State::Starting | State::Running)).then(|| format!("is no more: {state}"))
 }
 
 /// Returns a line for each activity of the attacker that holds memory, and one for each kind of object that grew most.
@@ -51,6 +57,16 @@ mod tests {
     use gyre_contract::monitor::{Activity, Pool};
 
     use super::*;
+
+    #[test]
+    fn the_end_of_the_first_process_is_seen() {
+        let of = |state| Snapshot {
+            activities: vec![Activity { name: ATTACKER.into(), state, ..Activity::default() }],
+            ..Snapshot::default()
+        };
+        assert_eq!((end(&Snapshot::default()), end(&of(State::Running))), (None, None));
+        assert_eq!(end(&of(State::Killed { signal: 11 })), Some("is no more: ended by SIGSEGV".into()));
+    }
 
     #[test]
     fn kinds_that_grew_are_named_with_their_bytes() {

@@ -293,7 +293,7 @@ pub async fn log(
 fn lines(folder: &Path, tenant: &str, from: Option<u64>) -> crate::failure::Result<Lines> {
     let is_name = !tenant.contains(['/', '\0']) && !tenant.starts_with('.');
     let excerpt = if is_name { Excerpt::read(folder, tenant, from)? } else { Excerpt::default() };
-    let shown = excerpt.lines.iter().map(|line| (format!("{:.3}", line.time), harmless(&cut(&line.text, LINE_MAX))));
+    let shown = excerpt.lines.iter().map(|line| (format!("{:.3}", line.time), harmless(&cut(&line.text(), LINE_MAX))));
     Ok(Lines { lines: shown.collect(), next: excerpt.next, is_cut: excerpt.is_cut })
 }
 
@@ -306,7 +306,7 @@ mod tests {
     fn lines_are_cut_and_harmless_and_no_name_leads_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(folder.path(), "gold").unwrap();
-        writer.take(&format!("\x1b[31m<script>alert(1)</script>\x07\n{}\n", "y".repeat(5000))).unwrap();
+        writer.take(&format!("\x1b[31m<script>alert(1)</script>\x07\n{}\n", "y".repeat(5000)).as_bytes()).unwrap();
         let found = lines(folder.path(), "gold", None).unwrap();
         assert_eq!(found.lines[0].1, "<script>alert(1)</script>␇");
         assert!(found.lines[1].1.ends_with("y … (3000 bytes more)"), "{}", found.lines[1].1.len());

@@ -80,5 +80,5 @@ fn table(sampler: &Sampler, name: &str) -> String {
 fn lines(sampler: &Sampler, name: &str) -> Vec<String> {
     let folder = Project::find().and_then(|project| project.run_folder(&sampler.machine));
     let end = folder.and_then(|folder| Excerpt::read(&folder, name, None)).unwrap_or_default();
-    end.lines.iter().map(|line| harmless(&cut(&line.text, LINE_MAX))).collect()
+    end.lines.iter().map(|line| harmless(&cut(&line.text(), LINE_MAX))).collect()
 }
