@@ -15,12 +15,22 @@ fn registers() -> [u8; 6] {
     [0, 2, 4, 7, 8, 9].map(register)
 }
 
-/// Reads the clock; 0 where there is none.
+/// Most looks at the clock: an update takes 2 ms, and an emulator that gets no processor leaves it under way for seconds.
+const LOOKS_MAX: u32 = 5_000_000;
+/// A bus without a device answers this.
+const NOBODY: u8 = 0xff;
+
+/// Reads the clock; 0 if there is none.
 pub(crate) fn seconds_since_1970() -> u64 {
-    for _ in 0..10_000 {
+    for _ in 0..LOOKS_MAX {
         // Register A says whether an update is going on; two equal readings tell that none came between.
-        if register(10) & 0x80 != 0 {
-            continue;
+        match register(10) {
+            NOBODY => return 0,
+            state if state & 0x80 != 0 => {
+                core::hint::spin_loop();
+                continue;
+            }
+            _ => {}
         }
         let (first, second) = (registers(), registers());
         if first == second {
