@@ -1,4 +1,8 @@
 //! Clients at the far end of the wire that keep a tenant busy.
+//!
+//! * [`Clients`] keeps a program of the host (wrk, ab) running for a tenant until it is stopped, and answers what it said last.
+//! * [`first_page`], [`one_page`] and [`text`] ask a tenant once. Limits of pages count time that the machine had: what is waited for is
+//!   looked for in short steps, so that a pause of the host is one step.
 
 use std::{
     io::{Read as _, Write as _},
