@@ -3,6 +3,9 @@
 //! * [`Clients`] keeps a program of the host (wrk, ab) running for a tenant until it is stopped, and answers what it said last.
 //! * [`first_page`], [`one_page`] and [`text`] ask a tenant once. Limits of pages count time that the machine had: what is waited for is
 //!   looked for in short steps, so that a pause of the host is one step.
+//!
+//! The program begins when the tenant answers for the first time; one that gives up is started again. It ends with the tool, however that
+//! ends.
 
 use std::{
     io::{Read as _, Write as _},
