@@ -4,12 +4,13 @@ import os
 import pathlib
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
 import traceback
 
-from patience import LOOK_S, MachineClock, bounded, end_with_parent
+from patience import LOOK_S, MachineClock, bounded, end_with_parent, qemu_of, text
 
 ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 GYRE = os.environ.get("GYRE", str(ROOT / "gyre"))
@@ -18,7 +19,11 @@ WORK = ROOT / "target/boot-tests"
 BUILD_S = 900
 # The tool ends a machine that does not end: this only catches a tool that hangs.
 STOP_S = 300
+# What changes nothing and may be asked again, what the tool says of a machine that is silent, and how long that may be so.
+LOOKS, SILENT, SILENT_MAX_S = {"bill", "top", "logs"}, b"agent does not answer", 10
 ENVIRONMENT = {**os.environ, "GYRE_ROOT": str(ROOT)}
+# In a fresh clone nothing is there yet.
+WORK.mkdir(parents=True, exist_ok=True)
 
 
 def kernel_arguments():
@@ -27,9 +32,15 @@ def kernel_arguments():
 
 
 def gyre(*arguments, timeout=60, **more):
-    """Runs the tool and answers what it did; a tool that hangs answers code 124 with what it had said."""
+    """Runs the tool and answers what it did; a tool that hangs answers code 124 with what it had said. A look at a machine whose QEMU the
+    host has stopped for longer than the tool waits is repeated."""
     named = [name for word, name in zip(arguments, arguments[1:]) if word == "--machine"]
-    return bounded([GYRE, *arguments], timeout, *named[:1], env=ENVIRONMENT, **more)
+    clock = MachineClock(*named[:1])
+    while True:
+        done = bounded([GYRE, *arguments], timeout, *named[:1], env=ENVIRONMENT, **more)
+        if arguments[0] not in LOOKS or SILENT not in done.stderr or clock.passed() >= SILENT_MAX_S:
+            return done
+        time.sleep(LOOK_S)
 
 
 class Machine:
@@ -41,7 +52,6 @@ class Machine:
         self.console = self.folder / "console.log"
 
     def __enter__(self):
-        WORK.mkdir(parents=True, exist_ok=True)
         self.said = WORK / f"{self.name}.said"
         before = self._console_stamp()
         with open(self.said, "wb") as said:
@@ -125,6 +135,46 @@ class Machine:
         while words not in (log := self.logs(tenant)):
             assert clock.passed() < limit_s, f"{tenant} does not say {words!r} ({clock.words()}): {log!r} {self.console_tail()}"
             time.sleep(LOOK_S)
+
+
+class Shares:
+    """What part of some cycles of a machine somebody gets from now on: the median of windows, each a number of the machine's own cycles
+    long. A pause of the host is charged to whoever ran then, and made up for later: that is outside of the median. Where QEMU waited for a
+    processor, many windows are looked at before they are judged; where it did not, few."""
+
+    FEW, MANY, STARVED = 4, 24, 60
+    # Part of a window's length for which all threads of QEMU together may wait for a processor.
+    WAITED_MAX = 0.02
+
+    def __init__(self, machine, window_s):
+        self.machine, self.window_s = machine, window_s
+
+    def _waited_s(self):
+        """How long QEMU's threads were ready to run and did not: the second field of schedstat, ns."""
+        qemu = qemu_of(text(ROOT / ".gyre/run" / self.machine / "lock").strip() or "none")
+        fields = [text(task / "schedstat").split() for task in pathlib.Path(f"/proc/{qemu}/task").glob("*")]
+        return sum(int(one[1]) for one in fields if len(one) > 1) / 1e9
+
+    def settle(self, measured, wanted, tolerance, what):
+        """Checks that the part is near what is wanted. `measured()` answers the part's cycles and those of the whole, both so far, s."""
+        values, waits, clock = [], [], MachineClock(self.machine)
+        before, waited_before, began = measured(), self._waited_s(), time.monotonic()
+        while len(values) < self.STARVED:
+            assert clock.passed() < 600, f"{what}: {len(values)} windows ({clock.words()})"
+            time.sleep(LOOK_S)
+            now = measured()
+            if now[1] - before[1] < self.window_s:
+                continue
+            waited, moment = self._waited_s(), time.monotonic()
+            values.append((now[0] - before[0]) / (now[1] - before[1]))
+            waits.append((waited - waited_before) / (moment - began))
+            before, waited_before, began = now, waited, moment
+            is_starved = statistics.median(waits) > self.WAITED_MAX
+            is_near = abs(statistics.median(values) - wanted) <= tolerance
+            if len(values) >= self.FEW and is_near and not is_starved or len(values) >= self.MANY and (is_near or not is_starved):
+                break
+        said = " ".join(f"{value:.3f}" for value in values)
+        assert is_near, f"{what}: {statistics.median(values):.3f} of {len(values)} windows, expected {wanted} +- {tolerance} ({said}; waits {statistics.median(waits):.3f})"
 
 
 class Window:

@@ -1,10 +1,13 @@
-"""How long a boot test waits. Limits only catch what hangs: time that the host did not give to a machine does not count."""
+"""How long a boot test waits. Limits only catch what hangs: time that the host did not give to a machine does not count.
+
+usage: patience.py SECONDS QEMU ARGUMENTS...    runs a QEMU for at most so many seconds that it had or left unused; 124 if it hangs"""
 
 import ctypes
 import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(os.environ.get("GYRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
@@ -44,9 +47,9 @@ def qemu_of(run):
 class MachineClock:
     """Seconds that count against a machine: of a time in which its QEMU wanted to run, those that it got; all others, too."""
 
-    def __init__(self, name=None):
+    def __init__(self, name=None, qemu=None):
         self.lock = ROOT / ".gyre/run" / name / "lock" if name else None
-        self.qemu, self.cpu_s, self.counted_s = None, 0.0, 0.0
+        self.qemu, self.cpu_s, self.counted_s = qemu, 0.0, 0.0
         self.began = self.looked = time.monotonic()
 
     def passed(self):
@@ -105,3 +108,31 @@ def bounded(command, timeout, machine=None, input=None, **more):
             if clock.passed() >= limit_s:
                 child.kill()
                 return subprocess.CompletedProcess(command, 124, said.stdout or b"", (said.stderr or b"") + f"\n(timeout: {clock.words()})".encode())
+
+
+def ends(child, machine=None, limit_s=300):
+    """Waits for the end of a process and answers its code; one that hangs is killed."""
+    clock = MachineClock(machine)
+    while child.poll() is None and clock.passed() < limit_s:
+        time.sleep(LOOK_S)
+    if child.poll() is None:
+        child.kill()
+        child.wait()
+        raise AssertionError(f"{child.args} does not end ({clock.words()})")
+    return child.returncode
+
+
+def main():
+    with subprocess.Popen(sys.argv[2:], preexec_fn=end_with_parent) as child:
+        clock, limit_s = MachineClock(qemu=child.pid), float(sys.argv[1])
+        while True:
+            try:
+                return child.wait(LOOK_S)
+            except subprocess.TimeoutExpired:
+                if clock.passed() >= limit_s:
+                    child.kill()
+                    return 124
+
+
+if __name__ == "__main__":
+    sys.exit(main())

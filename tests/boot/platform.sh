@@ -2,7 +2,7 @@
 # Boots the platform's test kernel on several machines and checks that it passes, and that it dies as it should of each crash.
 # In these machines kernels fail on purpose.
 # Speaks as `cargo test` does: a line for each check on each machine.
-# usage: tests/boot/platform.sh [quick | build]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120)
+# usage: tests/boot/platform.sh [quick | build]      environment: KERNEL (default: builds it), BOOT_TIMEOUT_S (default 120, of QEMU's own time)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 target=${CARGO_TARGET_DIR:-target}
@@ -25,7 +25,7 @@ named() {
 boot() {
     expected=$1 name=$2 machine=$3 cpu=$4 cores=$5 memory=$6 line=$7
     shift 7
-    timeout "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M "$machine" -accel tcg,thread=multi -cpu "$cpu" -smp "$cores" -m "$memory" \
+    python3 tests/boot/patience.py "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M "$machine" -accel tcg,thread=multi -cpu "$cpu" -smp "$cores" -m "$memory" \
         -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 \
         -kernel "$KERNEL" -append "$line" "$@" < /dev/null > "$log" 2>&1
     code=$?
@@ -111,8 +111,20 @@ if [ "${1:-}" != quick ]; then
 fi
 
 # Typed letters arrive as an event and come back upper case, in order.
-typed=$( (sleep 2; echo 'gyre at your service.'; sleep 1) | timeout 60 qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
-    -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1)
+keys=$(mktemp -u) && mkfifo "$keys" || exit 2
+python3 tests/boot/patience.py "${BOOT_TIMEOUT_S:-120}" qemu-system-x86_64 -M q35 -accel tcg -cpu $usual -smp 2 -m 128 \
+    -display none -nodefaults -no-reboot -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$KERNEL" -append echo=1 < "$keys" > "$log" 2>&1 &
+echoes=$!
+exec 3> "$keys"
+rm -f "$keys"
+while kill -0 $echoes 2> /dev/null && ! grep -q 'echo: takes letters' "$log"; do
+    sleep 0.1
+done
+# QEMU may have ended without it: then nobody reads.
+(trap '' PIPE; echo 'gyre at your service.' >&3) 2> /dev/null
+wait $echoes
+exec 3>&-
+typed=$(cat "$log")
 case $typed in
 *'GYRE AT YOUR SERVICE.'*) echo "test boot: console input ... ok" ;;
 *)

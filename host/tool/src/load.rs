@@ -1,4 +1,11 @@
 //! Clients at the far end of the wire that keep a tenant busy.
+//!
+//! * [`Clients`] keeps a program of the host (wrk, ab) running for a tenant until it is stopped, and answers what it said last.
+//! * [`first_page`], [`one_page`] and [`text`] ask a tenant once. Limits of pages count time that the machine had: what is waited for is
+//!   looked for in short steps, so that a pause of the host is one step.
+//!
+//! The program begins when the tenant answers for the first time; one that gives up is started again. It ends with the tool, however that
+//! ends.
 
 use std::{
     io::{Read as _, Write as _},
@@ -23,12 +30,15 @@ use crate::{
     command,
     failure::{Context as _, Failure, Result},
     namespace::Namespace,
+    qemu::Span,
 };
 
 /// A machine that shares its host may take a while to take a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// A page comes within this time, or it counts as not served.
+/// A page comes within this time that the machine had, or it counts as not served.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How long one look for an answer takes: longer ones are pauses of the host.
+const LOOK: Duration = Duration::from_millis(500);
 /// A text is waited for as long as a busy host may need: who asks for one asks once.
 const TEXT_LIMIT: Duration = Duration::from_secs(60);
 /// Longer than any run: it ends when we end it.
@@ -126,7 +136,7 @@ fn watch(mut child: Child, current: &Mutex<Option<u32>>) -> String {
     said
 }
 
-/// Waits until a tenant answers a request for a page, and returns how long that took.
+/// Waits until a tenant answers a request for a page, and returns how long that took. The limit counts time that the machine had.
 ///
 /// # Errors
 /// When it does not answer in time, or `gone` says that the machine has ended.
@@ -137,8 +147,8 @@ pub fn first_page(
     limit: Duration,
     gone: impl Fn() -> bool,
 ) -> Result<Duration> {
-    let started = Instant::now();
-    while started.elapsed() < limit && !gone() {
+    let (started, mut span) = (Instant::now(), Span::of_own());
+    while span.passed() < limit && !gone() {
         if page(namespace, to, path).is_ok() {
             return Ok(started.elapsed());
         }
@@ -158,9 +168,24 @@ pub fn one_page(namespace: &Namespace, to: SocketAddr, path: &str) -> Result<Dur
 }
 
 fn page(namespace: &Namespace, to: SocketAddr, path: &str) -> std::io::Result<()> {
-    let mut status = [0; 12];
-    request(namespace, to, path, ANSWER_LIMIT)?.read_exact(&mut status)?;
+    let (mut status, mut span) = ([0; 12], Span::of_own());
+    let mut answer = request(namespace, to, path, LOOK)?;
+    let mut came = 0;
+    while let Some(rest) = status.get_mut(came..).filter(|rest| !rest.is_empty()) {
+        match answer.read(rest) {
+            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => came += bytes,
+            Err(error) if is_early(&error) && span.passed() < ANSWER_LIMIT => {}
+            Err(error) => return Err(error),
+        }
+    }
     is_good(&status)
+}
+
+/// True where nothing has come within one look, or a signal came.
+fn is_early(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 /// Asks a tenant once, and returns the text of its answer.

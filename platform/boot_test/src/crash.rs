@@ -47,20 +47,33 @@ fn hang_elsewhere() {
         gyre_x86_64::mark_work(now());
         spin()
     });
-    wait_ms(300);
+    let mark = mark_elsewhere();
     // It answers knocks, and goes on.
-    for answered in 1..=3 {
-        gyre_x86_64::knock(1);
-        let late = now() + 60_000 * cycles_per_ms();
-        while gyre_x86_64::knocks_answered_by(1) < answered {
-            assert!(now() < late, "a core that spins answers each knock");
+    (1..=3).for_each(knock_elsewhere);
+    // That of another piece of work means nothing: it answers once more.
+    gyre_x86_64::show_stuck(1, mark - 1);
+    knock_elsewhere(4);
+    gyre_x86_64::show_stuck(1, mark);
+    wait();
+}
+
+/// Waits until core 1 is at its piece of work, and answers its mark.
+fn mark_elsewhere() -> u64 {
+    loop {
+        let mark = gyre_x86_64::work_mark_of(1);
+        if mark > 0 {
+            return mark;
         }
+        core::hint::spin_loop();
     }
-    // That of another piece of work means nothing.
-    gyre_x86_64::show_stuck(1, gyre_x86_64::work_mark_of(1) - 1);
-    wait_ms(100);
-    gyre_x86_64::show_stuck(1, gyre_x86_64::work_mark_of(1));
-    wait_ms(2000);
+}
+
+/// Has core 1 answer its knock of this number.
+fn knock_elsewhere(number: u64) {
+    gyre_x86_64::knock(1);
+    while gyre_x86_64::knocks_answered_by(1) < number {
+        core::hint::spin_loop();
+    }
 }
 
 #[inline(never)]
@@ -79,14 +92,13 @@ fn end_elsewhere() {
             core::hint::black_box(alloc::boxed::Box::new(0u64));
         }
     });
-    wait_ms(100);
-    gyre_x86_64::ask_to_end(1, gyre_x86_64::work_mark_of(1));
-    wait_ms(2000);
+    gyre_x86_64::ask_to_end(1, mark_elsewhere());
+    wait();
 }
 
-fn wait_ms(ms: u64) {
-    let end = now() + ms * cycles_per_ms();
-    while now() < end {
+/// Waits for the end of the machine, without an end: each boot has a limit.
+fn wait() -> ! {
+    loop {
         core::hint::spin_loop();
     }
 }

@@ -1,7 +1,7 @@
 //! Guests of several cores: how they end.
 
 use crate::check;
-use crate::cores::{finish, start};
+use crate::cores::{comes, finish, start};
 use crate::guest::{CLOSED, COUNTER, Guest, Plan, plan};
 use crate::guests::offered;
 use crate::program;
@@ -109,10 +109,7 @@ fn start_second(second: &mut Guest) -> Result<alloc::boxed::Box<Machine>, alloc:
     MACHINE.store((&raw const *machine) as u64, Ordering::Release);
     SECOND.store((&raw mut *second) as u64, Ordering::Release);
     start(1, run_second);
-    let patience = now() + 5000 * cycles_per_ms();
-    while second.word(COUNTER) == 0 && now() < patience {
-        core::hint::spin_loop();
-    }
+    check!(comes(|| second.word(COUNTER) > 0), "the second core does not begin");
     Ok(machine)
 }
 

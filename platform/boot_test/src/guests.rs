@@ -8,7 +8,7 @@
 //! Left out: attacks (`guest_attacks.rs`), guests of several cores (`guest_machines.rs`).
 
 use crate::check;
-use crate::cores::{finish, start};
+use crate::cores::{comes, finish, start};
 use crate::guest::{CLOSED, COUNTER, Guest, HANDLED, HANDLER_STACK_TOP, Plan, SEEN, is_offered, page_at, plan, region};
 use crate::program;
 use crate::program::Process;
@@ -337,11 +337,7 @@ pub fn cancel(guest: &mut Guest, end: fn(usize)) -> Result<(Exit, u64), alloc::s
     IS_CANCELLED.store(false, Ordering::Release);
     ELSEWHERE.store((&raw mut *guest) as u64, Ordering::Release);
     start(1, enter_elsewhere);
-    let patience = now() + 5000 * cycles_per_ms();
-    while guest.word(COUNTER) == 0 {
-        check!(now() < patience, "the guest does not begin");
-        core::hint::spin_loop();
-    }
+    check!(comes(|| guest.word(COUNTER) > 0), "the guest does not begin");
     let began = now();
     IS_CANCELLED.store(true, Ordering::Release);
     end(1);

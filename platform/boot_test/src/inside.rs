@@ -1,5 +1,6 @@
 //! This kernel as a zone: it does what the word `act=` of its command line says. `zones.rs` is the supervisor's side.
 
+use crate::cores::comes;
 use crate::devices::{CHECKS, entropy_device};
 use crate::program::{self, Process};
 use alloc::vec::Vec;
@@ -57,7 +58,7 @@ fn come_and_go() {
     for (round, taken) in (1..).zip(&mut cycles) {
         let is_back =
             || place.state.load(Ordering::Acquire) == CoreBox::PARKED && VISITS.load(Ordering::SeqCst) == round;
-        if !wait_for(is_back) {
+        if !comes(is_back) {
             return log::error!("round {round}: the core does not leave: {}", place.state.load(Ordering::Relaxed));
         }
         let start = now();
@@ -65,7 +66,7 @@ fn come_and_go() {
         if let Err(error) = fetch_core(&arrival) {
             return log::error!("round {round}: the core cannot be called: {error}");
         }
-        wait_for(|| VISITS.load(Ordering::SeqCst) > round);
+        comes(|| VISITS.load(Ordering::SeqCst) > round);
         *taken = now() - start;
     }
     cycles.sort_unstable();
@@ -78,14 +79,6 @@ fn visit(_: usize) -> ! {
     VISITS.fetch_add(1, Ordering::SeqCst);
     go_offline();
     return_core()
-}
-
-fn wait_for(is_so: impl Fn() -> bool) -> bool {
-    let end = now() + 2000 * cycles_per_ms();
-    while !is_so() && now() < end {
-        core::hint::spin_loop();
-    }
-    is_so()
 }
 
 /// Beats until the supervisor asks for the end.

@@ -3,6 +3,9 @@
 use gyre_platform::{Exit, MapFlags, PAGE_BYTES, Trap, Va};
 use gyre_x86_64::{Frame, PageTable, UserContext, clear_timer, cycles_per_ms, enter_user, now, set_timer, take_events};
 
+/// How often a program is entered before it counts as one that does not end. Counted, as a pause of the host is one entry.
+const ENTRIES_MAX: u32 = 200;
+
 /// A function that [`program!`] defines.
 pub type Code = fn() -> &'static [u8];
 
@@ -76,20 +79,21 @@ impl Process {
         Process { context, table, data, _code: frame, _stack: stack }
     }
 
-    /// Runs until something but an interrupt happens; gives up on a program after half a second.
+    /// Runs until something but an interrupt happens; gives up on a program that was interrupted [`ENTRIES_MAX`] times, 5 ms each.
     pub fn run(&mut self) -> Trap {
         self.run_exit().trap
     }
 
     /// As [`Process::run`], with the time stamp.
     pub fn run_exit(&mut self) -> Exit {
-        let end = now() + 500 * cycles_per_ms();
+        let mut entries = 0;
         loop {
             set_timer(now() + 5 * cycles_per_ms());
             let exit = enter_user(&mut self.context, &self.table.root());
             clear_timer();
             take_events();
-            if exit.trap != Trap::Interrupt || now() > end {
+            entries += 1;
+            if exit.trap != Trap::Interrupt || entries >= ENTRIES_MAX {
                 return exit;
             }
         }

@@ -80,6 +80,7 @@ pub fn main() -> ! {
 
 /// Writes what comes in from the console in upper case until a full stop, waiting by halting only.
 fn echo() -> ! {
+    log::info!("echo: takes letters");
     loop {
         machine::idle();
         if !machine::take_events().has(gyre_platform::Events::CONSOLE) {

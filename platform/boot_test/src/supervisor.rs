@@ -1,6 +1,7 @@
 //! A supervisor's parked cores. On a machine whose kernel keeps all these checks have nothing to do and say so.
 
 use crate::check;
+use crate::cores::comes;
 use crate::suite::{Check, Verdict};
 use alloc::format;
 use core::arch::asm;
@@ -53,17 +54,6 @@ extern "C" fn spin(count: u64) -> ! {
     }
 }
 
-fn wait_for(is_so: impl Fn() -> bool) -> bool {
-    let end = now() + 1000 * cycles_per_ms();
-    while !is_so() {
-        if now() > end {
-            return false;
-        }
-        core::hint::spin_loop();
-    }
-    true
-}
-
 fn cores_of_the_pool_wait() -> Verdict {
     if !is_supervisor() {
         log::info!("no supervisor");
@@ -82,7 +72,7 @@ fn a_parked_core_comes_and_goes() -> Verdict {
             let (start, visits) = (now(), VISITS.load(Ordering::SeqCst));
             call_core(*id, &way(visit)).map_err(|error| format!("{error:?}"))?;
             let is_back = || core_place(*id) == Some(CorePlace::Idle);
-            check!(wait_for(is_back), "core {id} does not come back: {:?}", core_place(*id));
+            check!(comes(is_back), "core {id} does not come back: {:?}", core_place(*id));
             check!(VISITS.load(Ordering::SeqCst) == visits + 1, "core {id} was not there");
             *time = now() - start;
         }
@@ -104,7 +94,7 @@ fn bring_back(entry: extern "C" fn(u64) -> !) -> Verdict {
         for _ in 0..20 {
             let visits = VISITS.load(Ordering::SeqCst);
             call_core(*id, &way(entry)).map_err(|error| format!("{error:?}"))?;
-            check!(wait_for(|| VISITS.load(Ordering::SeqCst) == visits + 1), "core {id} did not go");
+            check!(comes(|| VISITS.load(Ordering::SeqCst) == visits + 1), "core {id} did not go");
             check!(core_place(*id) == Some(CorePlace::Away), "core {id}: {:?}", core_place(*id));
             check!(call_core(*id, &way(entry)) == Err(NoAnswer(*id)), "core {id} was called twice");
             let start = now();
@@ -121,7 +111,7 @@ fn a_parked_core_answers() -> Verdict {
     for id in pool().cores() {
         let visits = VISITS.load(Ordering::SeqCst);
         call_core(*id, &way(visit)).map_err(|error| format!("{error:?}"))?;
-        check!(wait_for(|| core_place(*id) == Some(CorePlace::Idle)), "core {id} does not come back");
+        check!(comes(|| core_place(*id) == Some(CorePlace::Idle)), "core {id} does not come back");
         check!(VISITS.load(Ordering::SeqCst) == visits + 1, "core {id} was not there");
     }
     Ok(())

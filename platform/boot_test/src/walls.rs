@@ -3,6 +3,7 @@
 //! Each attack runs in a zone of its own (`attacks.rs` of the platform); the supervisor looks at the deed that its wall noted, and goes on.
 
 use crate::check;
+use crate::cores::comes;
 use crate::suite::{Check, Verdict};
 use crate::zones::{self, is_absent};
 use alloc::format;
@@ -86,13 +87,13 @@ fn attack(name: &str, deed: Deed, cores: usize) -> Verdict {
     let line = format!("act=break-{name}");
     let zone = zones::start_on(cores, &line)?;
     let breach = || zone.breach();
-    let is_held = zones::wait(5000, || breach().is_some());
+    let is_held = comes(|| breach().is_some());
     check!(is_held, "{name} is not held back: {}", zones::printed(&zone));
     let found = breach().map(|breach| breach.deed);
     check!(found == Some(deed), "{name}: {found:?}, expected {deed:?}");
     let words: String = breach().map_or_else(String::new, |breach| format!("{breach}"));
     let begun = now();
-    let is_back = zones::wait(1000, || (0..cores).all(|slot| zones::is_back(&zone, slot)));
+    let is_back = comes(|| (0..cores).all(|slot| zones::is_back(&zone, slot)));
     check!(
         is_back,
         "{name}: its cores are {:?}",

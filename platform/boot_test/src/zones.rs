@@ -8,6 +8,7 @@
 //! a pool on one.
 
 use crate::check;
+use crate::cores::comes;
 use crate::suite::{Check, Verdict};
 use alloc::format;
 use alloc::string::String;
@@ -113,15 +114,11 @@ pub fn start_on(cores: usize, line: &str) -> Result<Instance, String> {
     Ok(zone)
 }
 
-pub fn wait(ms: u64, is_so: impl Fn() -> bool) -> bool {
+fn wait(ms: u64) {
     let end = now() + ms * cycles_per_ms();
-    while !is_so() {
-        if now() > end {
-            return false;
-        }
+    while now() < end {
         core::hint::spin_loop();
     }
-    true
 }
 
 fn life(zone: &Instance) -> u32 {
@@ -135,7 +132,7 @@ pub fn printed(zone: &Instance) -> String {
 }
 
 pub fn wait_for(zone: &Instance, state: u32) -> Verdict {
-    let is_there = wait(5000, || life(zone) == state);
+    let is_there = comes(|| life(zone) == state);
     check!(is_there, "its life is {} after 5 s, boxes {:?}: {}", life(zone), boxes(zone), printed(zone));
     Ok(())
 }
@@ -163,7 +160,7 @@ fn a_zone_stands_prints_and_ends() -> Verdict {
     wait_for(&zone, ZoneLife::STANDING)?;
     check!(printed(&zone).contains("zone test (3)"), "it prints {}", printed(&zone));
     let beats = zone.page().life.beats.load(Ordering::Relaxed);
-    check!(wait(2000, || zone.page().life.beats.load(Ordering::Relaxed) > beats), "it does not beat");
+    check!(comes(|| zone.page().life.beats.load(Ordering::Relaxed) > beats), "it does not beat");
     zone.page().life.asked_to_end.store(1, Ordering::Release);
     zone.ring();
     wait_for(&zone, ZoneLife::ENDED)?;
@@ -178,7 +175,7 @@ fn a_zone_that_ends_gives_its_core_back() -> Verdict {
     let zone = start("act=end")?;
     wait_for(&zone, ZoneLife::ENDED)?;
     let is_back = || zone.core_state(0) == Some(CorePlace::AtBox);
-    check!(wait(1000, is_back), "its core is {:?}", zone.core_state(0));
+    check!(comes(is_back), "its core is {:?}", zone.core_state(0));
     check!(zone.page().cores[0].state.load(Ordering::Acquire) == CoreBox::PARKED, "its box says otherwise");
     end(zone)
 }
@@ -195,7 +192,7 @@ fn a_zone_that_panics_says_why() -> Verdict {
     check!(words.contains("as asked"), "its last words are {words}");
     check!(life.code.load(Ordering::Relaxed) == 101 && life.trace_count.load(Ordering::Relaxed) > 0, "no trace");
     let is_back = || zone.core_state(0) == Some(CorePlace::AtBox);
-    check!(wait(1000, is_back), "its core is {:?}", zone.core_state(0));
+    check!(comes(is_back), "its core is {:?}", zone.core_state(0));
     end(zone)
 }
 
@@ -207,7 +204,7 @@ fn a_spinning_zone_is_ended() -> Verdict {
     for ms in [0, 20] {
         let zone = start("act=spin")?;
         wait_for(&zone, ZoneLife::STANDING)?;
-        wait(ms, || false);
+        wait(ms);
         check!(zone.core_state(0) == Some(CorePlace::Away), "its core is {:?}", zone.core_state(0));
         end(zone)?;
     }
@@ -221,7 +218,7 @@ fn a_zone_in_user_mode_is_ended() -> Verdict {
     for ms in [1, 20] {
         let zone = start("act=user")?;
         wait_for(&zone, ZoneLife::STANDING)?;
-        wait(ms, || false);
+        wait(ms);
         end(zone)?;
     }
     Ok(())
@@ -284,7 +281,7 @@ fn a_zone_of_several_cores_stands() -> Verdict {
         check!(printed(&zone).contains(&wanted), "it prints {}", printed(&zone));
         let states = boxes(&zone);
         check!(states[..cores.len()].iter().all(|state| *state == CoreBox::RUNNING), "its boxes are {states:?}");
-        wait(10, || false);
+        wait(10);
         end(zone)?;
     }
     Ok(())

@@ -30,8 +30,8 @@ BUSYBOX = {
     "gzip": "seq 1 30000 | gzip -c | gunzip -c | md5sum",
     "environment": "X=1 env | grep ^X=; export Y=2; sh -c 'echo $Y'; cd /; pwd; cd /tmp/..; pwd",
     "devices": "head -c 10 /dev/zero | od -An -tx1; head -c 8 /dev/urandom | wc -c; echo x > /dev/null; cat /dev/null | wc -c; (echo x > /dev/full) 2>/dev/null; echo $?",
-    "proc": "[ -d /proc/self ] && echo dir; head -c 4 /proc/self/exe | od -An -c; sleep 9 & sleep 0.5; tr '\\0' ' ' < /proc/$!/cmdline; kill $!; readlink /proc/self/fd/0 > /dev/null && echo fd; grep -c '^Name:' /proc/self/status",
-    "timeout": "timeout 1 sleep 20; echo $?",
+    "proc": "[ -d /proc/self ] && echo dir; head -c 4 /proc/self/exe | od -An -c; sleep 1000 & p=$!; until c=$(tr '\\0' ' ' < /proc/$p/cmdline) && [ \"${c%% *}\" = sleep ]; do sleep 0.01; done; echo $c; kill $p; readlink /proc/self/fd/0 > /dev/null && echo fd; grep -c '^Name:' /proc/self/status",
+    "timeout": "timeout 1 sleep 1000; echo $?",
 }
 
 DYNAMIC = {
@@ -39,5 +39,5 @@ DYNAMIC = {
     "coreutils on text": "seq 1 100 | sort -R | sort -n | tail -1; seq 10 | tac | paste -sd,; seq 10 | shuf | sort -n | cksum; echo hello | sha256sum; echo hi | base64; seq 1 9 | split -l 4 - part; ls; nl partaa; comm partaa partab; join partaa partaa; fold -w 2 partac; expr 6 \\* 7; factor 360; numfmt --to=iec 1048576; basename /a/b.c .c; dirname /a/b",
     "coreutils on files": "mkdir -p a/b; cp /etc/shells a/b/x; cp -a a c; ls -R c; mv c d; ln -sr d/b/x l; realpath --relative-to=. l; install -m 600 a/b/x y; stat -c '%a %s' a/b/x >/dev/null; du -a a >/dev/null; echo $?; rm -rf a d; ls; truncate -s 1M t; stat -c %s t; touch -d @86400 t; stat -c %Y t; mktemp -d ./XXXX >/dev/null; echo $?",
     "dd and tee": "dd if=/dev/zero bs=64k count=20 status=none | tee f | wc -c; sha1sum < f; head -c 100 f | od -An -tx1 | head -1; cp --sparse=always f g; cmp f g 2>/dev/null; cksum < g",
-    "id, uname and env": "id -u; uname -s; uname -m; env -i A=b env; nproc >/dev/null; echo $?; date -u -d @0 +%F; sleep 0.1; timeout 0.2 sleep 5; echo $?; a=$(nice); b=$(nice -n 5 nice); echo $((b - a)); true; false; echo $?; test -f /etc/passwd && echo y; printenv NOPE; echo $?",
+    "id, uname and env": "id -u; uname -s; uname -m; env -i A=b env; nproc >/dev/null; echo $?; date -u -d @0 +%F; sleep 0.1; timeout 0.2 sleep 1000; echo $?; a=$(nice); b=$(nice -n 5 nice); echo $((b - a)); true; false; echo $?; test -f /etc/passwd && echo y; printenv NOPE; echo $?",
 }

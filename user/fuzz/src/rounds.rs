@@ -1,7 +1,7 @@
 //! Rounds: one seed each, until the time is over.
 //!
 //! States of a round: an empty folder, a leader, workers that make calls and are replaced up to [`LIVES`] times, the
-//! end of its time, and a wait until no process is left ([`END_LIMIT`]).
+//! end of its time, and a wait until no process is left ([`KILLS_MAX`]).
 //!
 //! * The seed chooses the calls (few that meet, or all), the user, and all arguments. So a round can be made again.
 //! * The leader has a session of its own: a signal to its group reaches the round alone.
@@ -29,8 +29,10 @@ use crate::{
 
 /// How often a worker that died is replaced in a round.
 const LIVES: u64 = 30;
-/// How long the processes of a round may take to be gone once they are killed.
-const END_LIMIT: Duration = Duration::from_secs(20);
+/// How often the processes of a round may be killed without a change of any of them. Counted, as the machine may stand still.
+const KILLS_MAX: u32 = 10_000;
+/// Kills from one look at the processes to the next.
+const KILLS_PER_LOOK: u32 = 50;
 const NOBODY: u64 = 65534;
 /// The answer of wait4 if there is no child to wait for.
 const NO_CHILD: i64 = -(libc::ECHILD as i64);
@@ -124,14 +126,20 @@ fn follow(leader: i64, limit: Duration) -> Result<(), String> {
     while started.elapsed() < limit && !reap(leader) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let ending = Instant::now();
+    let (mut kills, mut seen) = (0, String::new());
     loop {
         sys::short(libc::SYS_kill as u64, [u64::MAX, 9]);
         if reap(NO_CHILD) {
             return Ok(());
         }
-        if ending.elapsed() > END_LIMIT {
-            return Err(format!("processes of the round do not end: {}", living()));
+        kills += 1;
+        if kills % KILLS_PER_LOOK == 0 {
+            let living = living();
+            if living != seen {
+                (kills, seen) = (0, living);
+            } else if kills >= KILLS_MAX {
+                return Err(format!("processes of the round do not end: {living}"));
+            }
         }
         std::thread::sleep(Duration::from_millis(1));
     }

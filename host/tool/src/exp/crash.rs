@@ -45,7 +45,7 @@ use line::{HEAD, Line};
 const CRASHES: u32 = 300;
 /// Crashes of one machine; the last one is QEMU's end.
 const MOMENTS: u32 = 5;
-/// Until the tenant's first promise.
+/// Until the tenant's first promise, in time that the machine had.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 /// Longest time between two moments, ms.
 const PAUSE_MS_MAX: u64 = 2000;
@@ -194,7 +194,7 @@ fn logged_disk(disk: &Path, log: &Path) -> Vec<String> {
 }
 
 fn wait(rig: &Rig, qemu: &mut Qemu, console: &Path, pause: Duration, is_over: impl Fn() -> bool) -> Result<()> {
-    let started = Instant::now();
+    let (started, mut span) = (Instant::now(), qemu.span());
     while started.elapsed() < pause && !is_over() {
         if rig.stop.is_set() {
             return Err(Failure::new("ended by the user"));
@@ -202,7 +202,7 @@ fn wait(rig: &Rig, qemu: &mut Qemu, console: &Path, pause: Duration, is_over: im
         if let Some(status) = qemu.ended()? {
             return Err(qemu.unexpected_end(status));
         }
-        if pause == Duration::MAX && started.elapsed() > READY_LIMIT {
+        if pause == Duration::MAX && span.passed() > READY_LIMIT {
             let said = crate::command::last_lines(&text(console), 20);
             return Err(Failure::with_help("the machine does not begin to work", said));
         }

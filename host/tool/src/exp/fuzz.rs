@@ -43,7 +43,7 @@ const SECONDS: u32 = 3600;
 /// The first seed, unless the user chose another one.
 const SEED: u64 = 1;
 const ATTACKER: &str = "attacker";
-/// Until the fuzzer has ended its last round after its time.
+/// Until the fuzzer has ended its last round after its time. As all limits here it counts time that the machine had.
 const END_LIMIT: Duration = Duration::from_secs(60);
 /// How long kept memory is looked at again once the fuzzer rests: the kernel takes apart what killed processes held in turns of its own.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
@@ -156,7 +156,7 @@ fn watch(
     length: Duration,
 ) -> Result<Snapshot> {
     let step = Step::start("making calls at random");
-    let started = Instant::now();
+    let (started, mut span) = (Instant::now(), running.qemu.span());
     let mut rests_since = None;
     loop {
         let second = Instant::now();
@@ -177,13 +177,13 @@ fn watch(
             return Err(Failure::with_help(format!("the fuzzer's first process {end}"), last_line(&seen.log)));
         }
         if Stage::of(&seen.log) == Stage::Rests {
-            let since: &mut Instant = rests_since.get_or_insert(second);
-            if is_given_back(seen, &snapshot) || since.elapsed() > SETTLE_LIMIT {
+            let since = *rests_since.get_or_insert(span.passed());
+            if is_given_back(seen, &snapshot) || span.passed() > since + SETTLE_LIMIT {
                 step.done();
                 return Ok(snapshot);
             }
         }
-        if started.elapsed() > length + PATIENCE + END_LIMIT {
+        if span.passed() > length + PATIENCE + END_LIMIT {
             let help = format!("{}\n{}", last_line(&seen.log), running.qemu.report());
             return Err(Failure::with_help("the fuzzer does not come to its end", help));
         }
@@ -198,7 +198,7 @@ fn last_line(log: &str) -> String {
 
 /// Asks the agent for the attacker's log and then for the figures, which are no older; again until it answers or is late.
 fn ask(running: &mut Running, seen: &mut Seen) -> Result<Snapshot> {
-    let asked = Instant::now();
+    let (asked, mut span) = (Instant::now(), running.qemu.span());
     loop {
         let answers = running.agent.get("/logs/attacker").and_then(|log| Ok((running.agent.snapshot()?, log)));
         if let Some(status) = running.qemu.ended()? {
@@ -219,7 +219,7 @@ fn ask(running: &mut Running, seen: &mut Seen) -> Result<Snapshot> {
             Err(failure) => failure,
         };
         let limit = if seen.before.is_some() { PATIENCE } else { 9 * PATIENCE };
-        if asked.elapsed() > limit {
+        if span.passed() > limit {
             let why = silence.report;
             let message = format!("the agent has not answered for {} s, so the machine hangs: {why}", limit.as_secs());
             return Err(Failure::with_help(message, running.qemu.report()));
